@@ -15,7 +15,7 @@ from typing import Any
 
 PACKAGE = Path(__file__).parent / "tracetui"
 LIBRARIES = {
-    PACKAGE / "importers" / "scanner" / "_scanner.so": PACKAGE / "importers" / "scanner" / "scanner.c",
+    PACKAGE / "reading" / "scanner" / "_scanner.so": PACKAGE / "reading" / "scanner" / "scanner.c",
     PACKAGE / "model" / "_nesting.so": PACKAGE / "model" / "nesting.c",
 }
 """The libraries, and the file that each is compiled of."""

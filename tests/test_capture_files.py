@@ -16,16 +16,16 @@ from tests.support.captures import CapturedLaunch, captured, write_trace
 from tests.support.graphs import replay
 from tests.support.paths import SHARED
 from tests.support.terminal.hostile import PAYLOADS, steered
-from tracetui import capture_files
-from tracetui.analysis.kernels import kernels
-from tracetui.analysis.linking.graph_captures import capture_counts
-from tracetui.analysis.linking.graph_nodes import graph_nodes
-from tracetui.capture_files import beside
 from tracetui.cli.main import main
 from tracetui.errors import NotATrace, NotFound, UsageError
-from tracetui.importers.load import load
+from tracetui.linking.graph_captures import capture_counts
+from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.model.trace import Kind, Trace
-from tracetui.opening import OpenOptions, open_trace
+from tracetui.opening import capture_files
+from tracetui.opening.capture_files import beside
+from tracetui.opening.trace_opening import OpenOptions, open_trace
+from tracetui.reading.load import load
+from tracetui.tables.kernels import kernels
 
 GRAPH = [CapturedLaunch("aten::mm", "gemm_kernel", "Linear_0"), CapturedLaunch("aten::add", "add_kernel")]
 OTHER = [CapturedLaunch("aten::mul", "mul_kernel"), CapturedLaunch("aten::sub", "sub_kernel")]
@@ -154,7 +154,7 @@ def test_the_file_of_the_right_batch_size_is_read_first_and_no_more(tmp_path, mo
         read.append(Path(name).name)
         return load(name)
 
-    monkeypatch.setattr("tracetui.capture_files.load", follow)
+    monkeypatch.setattr("tracetui.opening.capture_files.load", follow)
     assert ops(opened(path)) == ["aten::mm", "aten::add"]
     assert read == ["bs_32_rank0.json"]
 

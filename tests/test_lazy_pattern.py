@@ -8,10 +8,10 @@ import re
 
 import pytest
 
-import tracetui.analysis.names
+import tracetui.kernel_names
 from tracetui.lazy_pattern import _LazyPattern, lazy_pattern
 
-MODULES = sorted(module.name for module in pkgutil.iter_modules(tracetui.analysis.names.__path__))
+MODULES = sorted(module.name for module in pkgutil.iter_modules(tracetui.kernel_names.__path__))
 
 
 def patterns_in(value):
@@ -27,13 +27,13 @@ def patterns_in(value):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_every_pattern_can_be_compiled(module):
-    loaded = importlib.import_module(f"tracetui.analysis.names.{module}")
+    loaded = importlib.import_module(f"tracetui.kernel_names.{module}")
     for pattern in patterns_in(list(vars(loaded).values())):
         assert pattern.search.__self__ == re.compile(pattern.pattern, pattern._flags)
 
 
 def test_patterns_are_found_where_they_are():
-    modules = (importlib.import_module(f"tracetui.analysis.names.{module}") for module in MODULES)
+    modules = (importlib.import_module(f"tracetui.kernel_names.{module}") for module in MODULES)
     assert sum(len(list(patterns_in(list(vars(module).values())))) for module in modules) > 200
 
 

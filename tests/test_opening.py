@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tracetui.analysis.linking.steps import steps
 from tracetui.cli.main import main
 from tracetui.errors import UsageError
-from tracetui.importers.load import load
-from tracetui.opening import OpenOptions, open_trace
+from tracetui.linking.steps import steps
+from tracetui.opening.trace_opening import OpenOptions, open_trace
+from tracetui.reading.load import load
 
 BOTH = ["--steps-by", "train", "--device", "H100"]
 

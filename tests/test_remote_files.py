@@ -19,13 +19,13 @@ import zstandard
 from tests.support.http_files import HttpFiles, served
 from tests.support.own_cache import own_cache
 from tests.support.paths import ROOT
-from tracetui import remote_files
 from tracetui.errors import NotATrace, NotFound
-from tracetui.importers.load import load
 from tracetui.model.trace import Trace
-from tracetui.remote_files import RemoteFile, remote_version
-from tracetui.trace_cache.identity import identity_of
-from tracetui.trace_cache.kept_traces import keep_trace, read_trace
+from tracetui.opening.identity import identity_of
+from tracetui.opening.kept_traces import keep_trace, read_trace
+from tracetui.reading import remote_files
+from tracetui.reading.load import load
+from tracetui.reading.remote_files import RemoteFile, remote_version
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tracetui_workloads.recording.record import record
 
-    from tracetui.importers.load import load
     from tracetui.model.trace import Trace
+    from tracetui.reading.load import load
 
 __version__ = "0.1.0"
 __all__ = ["Trace", "__version__", "load", "record"]
@@ -25,7 +25,7 @@ __all__ = ["Trace", "__version__", "load", "record"]
 def __getattr__(name: str) -> Any:
     """The public names that cost an import, on first use (PEP 562)."""
     if name == "load":
-        from tracetui.importers.load import load
+        from tracetui.reading.load import load
 
         return load
     if name == "Trace":

@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.expectation_metrics import Expectation, Observed
-from tracetui.analysis.expectations import contrasts, expectation_table, look
-from tracetui.analysis.kernel_names import short_kernel
-from tracetui.analysis.ranks.rank_expectations import RANK_METRICS
+from tracetui.kernel_names.slice_names import short_kernel
+from tracetui.ranks.rank_expectations import RANK_METRICS
+from tracetui.tables.expectation_metrics import Expectation, Observed
+from tracetui.tables.expectations import contrasts, expectation_table, look
 
 if TYPE_CHECKING:
     from tracetui_workloads.api import Contrast, Expect, Workload
 
-    from tracetui.analysis.ranks.rank_set import RankSet
     from tracetui.model.table import Cell, Table
     from tracetui.model.trace import Trace
+    from tracetui.ranks.rank_set import RankSet
 
 NEEDS_GPU = "needs a GPU"
 NEEDS_RANKS = "needs the traces of all ranks"

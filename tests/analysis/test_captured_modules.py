@@ -8,9 +8,9 @@ from typing import Any
 from tests.support.build import kernel, launch, make_trace, op, python
 from tests.support.captures import CapturedLaunch, captured, recording
 from tests.support.graphs import replay
-from tracetui.analysis.modules import OUTSIDE, holders
-from tracetui.analysis.panes import PANES
 from tracetui.model.trace import Trace
+from tracetui.panes import PANES
+from tracetui.tables.modules import OUTSIDE, holders
 
 GRAPH = [
     CapturedLaunch("aten::mm", "gemm_kernel", "Linear_0", "model.py(9): project"),

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, step
 from tests.support.paths import SHARED
-from tracetui.analysis.counters.kernel_samples import kernel_samples
-from tracetui.analysis.counters.samples import extents, samples, whole
-from tracetui.analysis.panes import PANES
-from tracetui.importers.load import load
+from tracetui.devices.kernel_samples import kernel_samples
+from tracetui.devices.samples import extents, samples, whole
 from tracetui.model.hardware_counters import hardware_counter
 from tracetui.model.time_range import TimeRange
 from tracetui.model.trace import Counter, Device, Trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 from tracetui.ui.description.kernel_facts import kernel_facts
 
 

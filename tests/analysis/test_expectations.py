@@ -10,11 +10,11 @@ from tracetui_workloads.api import Metric
 from tracetui_workloads.registry import BUILT_IN, with_name
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.analysis.expectation_metrics import METRICS, Expectation, Observed
-from tracetui.analysis.expectations import contrasts, expectations, holds, look
-from tracetui.analysis.ranks.rank_expectations import RANK_METRICS
 from tracetui.errors import Unanswerable
 from tracetui.model.trace import Kind, Trace
+from tracetui.ranks.rank_expectations import RANK_METRICS
+from tracetui.tables.expectation_metrics import METRICS, Expectation, Observed
+from tracetui.tables.expectations import contrasts, expectations, holds, look
 
 
 def annotation(name, start, dur):

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from tests.support.paths import SHARED
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.linking.placement import step_index
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.occupancy import queries
-from tracetui.analysis.operators.views import INNER_VIEWS, idle_view_rows, view_rows
-from tracetui.analysis.panes import PANES
-from tracetui.importers.load import load
+from tracetui.linking.links import links
+from tracetui.linking.placement import step_index
+from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.operators.views import INNER_VIEWS, idle_view_rows, view_rows
+from tracetui.panes import PANES
+from tracetui.reading.load import load
+from tracetui.tables.occupancy import queries
 
 EXPECTED = SHARED / "expected.json"
 FILES = list(json.loads(EXPECTED.read_text())) if EXPECTED.exists() else ["the real traces"]

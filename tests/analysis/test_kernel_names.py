@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, make_trace
-from tracetui.analysis.kernel_names import MAX_SHORT_NAME, Family, families, family, short_kernel
+from tracetui.kernel_names.slice_names import MAX_SHORT_NAME, Family, families, family, short_kernel
 from tracetui.model.trace import Kind
 
 ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, "

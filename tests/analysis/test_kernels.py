@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.analysis.devices.configuration import configuration
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.panes import PANES
+from tracetui.devices.configuration import configuration
+from tracetui.linking.links import links
 from tracetui.model.trace import Kind, Trace
+from tracetui.panes import PANES
 
 GEMM_ARGS = {
     "grid": [64, 2, 1],

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.support.build import kernel, launch, make_trace, op
-from tracetui.analysis.panes import PANES
 from tracetui.model.trace import Trace
+from tracetui.panes import PANES
 
 
 def queue_of_three() -> Trace:

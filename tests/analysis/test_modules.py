@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.frames import model
-from tracetui.analysis.modules import NO_FRAMES, NO_MODULES, OUTSIDE
-from tracetui.analysis.panes import PANES
-from tracetui.importers.load import load
 from tracetui.model.table import Table
 from tracetui.model.trace import Kind, Trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
+from tracetui.tables.modules import NO_FRAMES, NO_MODULES, OUTSIDE
 
 D06 = "d06_h100_stack_mem.json.gz"
 D07 = "d07_mi300x_8rank_3steps_stack.json.gz"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op
-from tracetui.analysis.panes import PANES
-from tracetui.importers.load import load
 from tracetui.model.trace import Kind, Trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 QUERY = "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags"
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tracetui import load
-from tracetui.analysis.idle.waits import queueing
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.occupancy import queries
+from tracetui.idle.waits import queueing
+from tracetui.linking.links import links
+from tracetui.tables.occupancy import queries
 
 NVIDIA = (
     "d01_v100_torch1.9_6steps_mem_occ.json.gz",

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from tests.fuzz.properties import check_every_pane, opened
 from tests.support.sums import device, idle, memory, ops, ranges
 from tests.support.sums.slices import SlowTrace
-from tracetui.analysis.comparing.comparison import comparison
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.analysis.panes import PANES
+from tracetui.comparing.comparison import comparison
+from tracetui.comparing.side import side
 from tracetui.model.intervals import covered
 from tracetui.model.table import Table
 from tracetui.model.time_range import TimeRange
 from tracetui.model.trace import LaneKind, Trace
+from tracetui.panes import PANES
 
 Events = list[dict[str, Any]]
 

@@ -15,11 +15,11 @@ from tests.support.build import annotation, kernel, launch, make_trace, memcpy, 
 from tests.support.paths import SAMPLES
 from tests.support.sums import ranges
 from tests.support.sums.slices import SlowTrace
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.panes import PANES
-from tracetui.importers.load import load
+from tracetui.linking.steps import steps
 from tracetui.model.time_range import TimeRange
 from tracetui.model.trace import Trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 ON_GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 TWO_KERNELS = [

@@ -8,14 +8,14 @@ import pytest
 from tests.support.app import training
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.paths import SAMPLES
-from tracetui.analysis.health import health_table
-from tracetui.analysis.health.checks import CheckSeverity
-from tracetui.analysis.linking import graph_marks
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.linking.placement import step_index, within
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.panes import PANES
-from tracetui.importers.load import load
+from tracetui.health import health_table
+from tracetui.health.checks import CheckSeverity
+from tracetui.linking import graph_marks
+from tracetui.linking.links import links
+from tracetui.linking.placement import step_index, within
+from tracetui.linking.steps import steps
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 TRACES = {"made": training, "recorded": lambda: load(str(SAMPLES / "mlp_train_cpu.json.gz"))}
 SINGLE_ROWS = ("kernels", "launches", "occupancy", "memory", "gaps")

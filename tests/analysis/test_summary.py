@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from tests.support.build import kernel, launch, make_trace, op, step
-from tracetui.analysis.health.recording_checks import MAX_NAMED_KINDS
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.panes import PANES, pane_named
-from tracetui.analysis.summary import activity_counts, counts, not_shown
 from tracetui.errors import UsageError
+from tracetui.health.recording_checks import MAX_NAMED_KINDS
+from tracetui.health.summary import activity_counts, counts, not_shown
+from tracetui.linking.steps import steps
 from tracetui.model.trace import Device, Quality, Trace
+from tracetui.panes import PANES, pane_named
 
 
 def small() -> Trace:

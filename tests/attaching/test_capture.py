@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tracetui.attaching.capture import LONE_QUESTIONS, NO_ALLOCATIONS, STACK_SECONDS, Capture, PrivateFolders, State
-from tracetui.attaching.datagrams import Question, Registration
-from tracetui.attaching.jobs import Job
-from tracetui.attaching.trace_request import TraceRequest
 from tracetui.errors import CannotRun
+from tracetui.opening.capture import LONE_QUESTIONS, NO_ALLOCATIONS, STACK_SECONDS, Capture, PrivateFolders, State
+from tracetui.opening.datagrams import Question, Registration
+from tracetui.opening.jobs import Job
+from tracetui.opening.trace_request import TraceRequest
 
 PID = 4242
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tracetui.attaching.trace_request import TraceRequest
 from tracetui.errors import UsageError
+from tracetui.opening.trace_request import TraceRequest
 
 
 def lines(request):

@@ -44,10 +44,10 @@ def measured(work: Callable[[], Figures]) -> Figures:
 
 def load_with_tracetui(path: str) -> Figures:
     """Load, then join launches and find steps: what the first screen needs."""
-    from tracetui.analysis.linking.links import links
-    from tracetui.analysis.linking.steps import steps
-    from tracetui.importers.load import load
-    from tracetui.importers.load_progress import LoadProgress
+    from tracetui.linking.links import links
+    from tracetui.linking.steps import steps
+    from tracetui.reading.load import load
+    from tracetui.reading.load_progress import LoadProgress
 
     kept: list[Trace] = []
 
@@ -125,9 +125,9 @@ def load_with_orjson(path: str) -> Figures:
 
 def build_panes(path: str) -> Figures:
     """Seconds for each pane of a loaded trace, built in order, as the app builds them."""
-    from tracetui.analysis.panes import PANES
     from tracetui.drawing.timeline.raster import Picture
-    from tracetui.importers.load import load
+    from tracetui.panes import PANES
+    from tracetui.reading.load import load
 
     trace = load(path)
     figures: Figures = {}
@@ -143,10 +143,10 @@ def build_panes(path: str) -> Figures:
 
 def build_pane(path: str, name: str) -> Figures:
     """One pane of a trace that is ready for use, and of which nothing else has been asked."""
-    from tracetui.analysis.linking.links import links
-    from tracetui.analysis.linking.steps import steps
-    from tracetui.analysis.panes import PANES
-    from tracetui.importers.load import load
+    from tracetui.linking.links import links
+    from tracetui.linking.steps import steps
+    from tracetui.panes import PANES
+    from tracetui.reading.load import load
 
     trace = load(path)
     links(trace)

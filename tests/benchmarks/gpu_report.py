@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.analysis.panes import PANES
 from tracetui.errors import TracetuiError
-from tracetui.importers.load import load
 from tracetui.model.trace import Trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 ABSENT = "–"
 

@@ -20,12 +20,12 @@ from typing import Any
 
 from tests.support.paths import SHARED
 from tests.support.perfetto.torch_reader import read_torch
-from tracetui.importers.columns import Collector
-from tracetui.importers.garbage import collector_off
-from tracetui.importers.perfetto.packet_collector import PacketCollector
-from tracetui.importers.perfetto.packets import PacketReader
-from tracetui.importers.source import CountedFile, Source
 from tracetui.model.trace import Quality
+from tracetui.reading.columns import Collector
+from tracetui.reading.garbage import collector_off
+from tracetui.reading.perfetto.packet_collector import PacketCollector
+from tracetui.reading.perfetto.packets import PacketReader
+from tracetui.reading.source import CountedFile, Source
 
 _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "Trace": {"packet": (1, "*Packet")},

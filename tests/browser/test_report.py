@@ -19,8 +19,8 @@ from tests.support.chromium import Chromium, executable
 from tests.support.paths import SAMPLES
 from tests.support.report_page import Page, read_page
 from tests.support.reports import ATTACKS, check_tables, html_of, training
-from tracetui.importers.load import load
 from tracetui.model.trace import Trace
+from tracetui.reading.load import load
 
 pytestmark = pytest.mark.full
 

@@ -14,8 +14,8 @@ import pytest
 
 from tests.support.attached_jobs import jobs_in, socket_folder
 from tests.support.waiting import wait_until
-from tracetui.attaching.listener import Listener
 from tracetui.errors import CannotRun
+from tracetui.opening.listener import Listener
 
 LIMIT = 120
 

@@ -15,7 +15,7 @@ from tests.support.paths import ROOT, SAMPLES
 from tracetui.cli.arguments import opening
 from tracetui.cli.cache import age
 from tracetui.cli.main import COMMANDS, build_parser, main
-from tracetui.trace_cache import cache_folder
+from tracetui.opening import cache_folder
 
 TRACE = str(SAMPLES / "mlp_train_cpu.json.gz")
 
@@ -51,7 +51,7 @@ def test_a_trace_is_not_read_from_its_file_a_second_time(
     def fail(*_: object) -> None:
         raise AssertionError("it was read again")
 
-    monkeypatch.setattr("tracetui.trace_cache.kept_traces.read_file", fail)
+    monkeypatch.setattr("tracetui.opening.kept_traces.read_file", fail)
     assert main(["show", "steps", TRACE]) == 0
     assert main(["check", TRACE, "count(steps) > 0"]) == 0
     assert main(["compare", TRACE, "#3", "#4"]) == 0

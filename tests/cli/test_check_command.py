@@ -11,12 +11,12 @@ import pytest
 
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.processes import loaded_after
-from tracetui.analysis.checking.functions import FIELDS, FUNCTIONS
-from tracetui.analysis.checking.lists import LISTS, measured
-from tracetui.analysis.checking.units import LITERALS
-from tracetui.analysis.comparing.sides.side import side
+from tracetui.checking.functions import FIELDS, FUNCTIONS
+from tracetui.checking.lists import LISTS, measured
+from tracetui.checking.units import LITERALS
 from tracetui.cli.main import main
-from tracetui.importers.load import load
+from tracetui.comparing.side import side
+from tracetui.reading.load import load
 
 EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
 COMPILED = str(SAMPLES / "mlp_compile_cpu.json.gz")
@@ -206,7 +206,7 @@ def test_the_document_names_everything():
 
 
 def test_every_example_of_the_document_is_understood():
-    from tracetui.analysis.checking.parser import parsed
+    from tracetui.checking.parser import parsed
 
     lines = [line for block in re.findall(r"```text\n(.*?)```", DOCUMENT, re.S) for line in block.splitlines()]
     found = [line for line in lines if line.strip() and not line.startswith("#")]

@@ -21,11 +21,11 @@ from tests.support.paths import ROOT, SAMPLES
 from tests.support.pins import written
 from tests.support.processes import COMMAND, tracetui
 from tests.support.waiting import PATIENCE
-from tracetui.analysis.panes import PANES
 from tracetui.cli.main import main
 from tracetui.cli.show import PANE_NAMES
-from tracetui.importers.load import load
-from tracetui.tried_torch import RECORDED, TRIED
+from tracetui.cli.tried_torch import RECORDED, TRIED
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
 

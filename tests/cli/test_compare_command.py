@@ -22,7 +22,7 @@ from tests.support.waiting import PATIENCE
 from tracetui.cli.main import main
 from tracetui.cli.sides import named_pair, split
 from tracetui.errors import UsageError
-from tracetui.opening import SideName
+from tracetui.opening.trace_opening import SideName
 
 EAGER, COMPILED = SAMPLES / "mlp_eager_cpu.json.gz", SAMPLES / "mlp_compile_cpu.json.gz"
 
@@ -123,13 +123,13 @@ def test_the_statement_stands_on_top_of_the_tables(capsys, pair):
 
 def test_two_steps_of_one_trace_are_read_once(capsys, monkeypatch):
     read: list[str] = []
-    from tracetui.importers.load import load
+    from tracetui.reading.load import load
 
     def noted(path: str, *more):
         read.append(path)
         return load(path, *more)
 
-    monkeypatch.setattr("tracetui.trace_cache.kept_traces.read_file", noted)
+    monkeypatch.setattr("tracetui.opening.kept_traces.read_file", noted)
     found = told(capsys, EAGER, "#3", "#4")
     assert read == [str(EAGER)]
     assert (found["a"]["scope"], found["b"]["scope"]) == ("3", "4")

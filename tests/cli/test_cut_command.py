@@ -18,7 +18,7 @@ from tests.support.processes import tracetui
 from tests.support.shortened import shortened
 from tracetui.cli.main import main
 from tracetui.errors import CannotWrite
-from tracetui.importers.load import load
+from tracetui.reading.load import load
 from tracetui.writing.output import output
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"

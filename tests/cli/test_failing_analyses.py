@@ -15,13 +15,13 @@ from tests.support.comparing.recording import write
 from tests.support.failing import Breaks, Defect, break_idle_time, check_sentence, fail, reports
 from tests.support.paths import SHARED
 from tests.support.rank_files import write_ranks
-from tracetui.analysis import findings
-from tracetui.analysis.health import health_table
-from tracetui.analysis.panes import PANES
+from tracetui import findings
 from tracetui.cli.main import main
 from tracetui.errors import AnalysisFailed
-from tracetui.importers.load import load
+from tracetui.health import health_table
 from tracetui.model.table import Table
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 pytestmark = pytest.mark.usefixtures("breaks")
 
@@ -133,7 +133,7 @@ def test_a_report_has_the_other_sections_and_one_file_has_the_traceback(
 
 
 def test_a_comparison_has_its_other_parts(pair: tuple[str, str], capsys: Said, breaks: Breaks) -> None:
-    breaks("tracetui.analysis.comparing.comparison.op_changes")
+    breaks("tracetui.comparing.comparison.op_changes")
     assert main(["compare", *pair, "--format", "json"]) == 1
     output = capsys.readouterr()
     check_sentence(output.err)
@@ -153,7 +153,7 @@ def test_a_comparison_has_its_other_parts(pair: tuple[str, str], capsys: Said, b
 def test_a_comparison_is_printed_in_every_form(
     name: str, form: str, pair: tuple[str, str], capsys: Said, breaks: Breaks, tmp_path: Path
 ) -> None:
-    breaks(f"tracetui.analysis.comparing.{name}")
+    breaks(f"tracetui.comparing.{name}")
     assert main(["compare", *pair, "--format", form]) == 1
     output = capsys.readouterr()
     check_sentence(output.err)
@@ -200,7 +200,7 @@ def test_an_assertion_about_findings_is_an_error_where_a_rule_failed(
 
 
 def test_a_baseline_alone_asks_for_what_fails_too(pair: tuple[str, str], capsys: Said, breaks: Breaks) -> None:
-    breaks("tracetui.analysis.comparing.sides.measures._gpu_times")
+    breaks("tracetui.comparing.measures._gpu_times")
     assert main(["check", pair[0], "--baseline", pair[1], "--format", "json"]) == 1
     output = capsys.readouterr()
     check_sentence(output.err)
@@ -221,7 +221,7 @@ def test_names_that_can_be_asked_are_listed_without_those_that_fail(trace: str, 
 @pytest.mark.parametrize("name", ["find_waiting", "find_clocks"])
 def test_ranks_have_their_other_tables(name: str, tmp_path: Path, capsys: Said, breaks: Breaks) -> None:
     folder = str(write_ranks(tmp_path / "run"))
-    breaks(f"tracetui.analysis.ranks.rank_set.{name}")
+    breaks(f"tracetui.ranks.rank_set.{name}")
     assert main(["ranks", folder, "--show", "matrix"]) == 1
     check_sentence(capsys.readouterr().err)
     asked = ["world_size == 4", "late == 0", "count(matrix) >= 0"]
@@ -237,7 +237,7 @@ def test_ranks_have_their_other_tables(name: str, tmp_path: Path, capsys: Said, 
 
 def test_a_rank_whose_summary_fails_is_left_out(tmp_path: Path, capsys: Said, breaks: Breaks) -> None:
     folder = str(write_ranks(tmp_path / "run"))
-    breaks("tracetui.analysis.ranks.summarise_trace.summarise_trace")
+    breaks("tracetui.ranks.summarise_trace.summarise_trace")
     assert main(["ranks", folder, "--jobs", "1"]) == 1
     check_sentence(capsys.readouterr().err)
 

@@ -12,7 +12,7 @@ from tests.support.paths import SAMPLES
 from tracetui.cli import progress
 from tracetui.cli.progress import TraceProgress, label_of, rate
 from tracetui.cli.traces import read_trace
-from tracetui.importers.load_progress import LoadProgress
+from tracetui.reading.load_progress import LoadProgress
 
 
 class Terminal(io.StringIO):

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tests.support.build import make_trace, op
 from tests.support.checks import US, cpu_only, work
-from tracetui.analysis.checking.report import CheckReport, report
-from tracetui.analysis.checking.units import SHARE, THINGS, Unit
-from tracetui.analysis.checking.values import Amount
-from tracetui.analysis.checking.verdict import assertion
-from tracetui.analysis.comparing.sides.side import side
+from tracetui.checking.report import CheckReport, report
+from tracetui.checking.units import SHARE, THINGS, Unit
+from tracetui.checking.values import Amount
+from tracetui.checking.verdict import assertion
+from tracetui.comparing.side import side
 from tracetui.drawing.text.check_text import check_json, check_markdown, check_text, junit
 from tracetui.drawing.text.check_words import amount
 from tracetui.model.quantities import significant

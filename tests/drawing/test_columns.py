@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 from tests.support.paths import SAMPLES
-from tracetui.analysis.checking.row_filter import column_meant
-from tracetui.analysis.columns import COLUMNS
-from tracetui.analysis.comparing.comparison import comparison
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.analysis.panes import PANES
+from tracetui.checking.row_filter import column_meant
+from tracetui.comparing.comparison import comparison
+from tracetui.comparing.side import side
 from tracetui.drawing.column_order import COLUMN_ORDER, ordered
 from tracetui.drawing.text.export import render
-from tracetui.importers.load import load
+from tracetui.model.columns import COLUMNS
 from tracetui.model.table import Table, TextKind
 from tracetui.model.trace import Trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 from tracetui.ui.widgets.columns import layout_of
 
 PACKAGE = Path(load.__code__.co_filename).parents[1]

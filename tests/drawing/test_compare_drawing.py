@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.support.build import kernel, launch, make_trace, op, step
-from tracetui.analysis.comparing.sides.side import side
+from tracetui.comparing.side import side
 from tracetui.drawing.format import cell
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, REVERSE, UNDERLINE, palette, stippled

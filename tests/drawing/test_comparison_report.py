@@ -10,9 +10,9 @@ from tests.support.comparing.tutorial import COMPILED, mlp
 from tests.support.paths import SAMPLES
 from tests.support.report_page import read_page
 from tests.support.reports import ATTACKS, training
-from tracetui.analysis.comparing.comparison import Comparison, comparison
-from tracetui.analysis.comparing.sides.side import side
 from tracetui.cli.main import main
+from tracetui.comparing.comparison import Comparison, comparison
+from tracetui.comparing.side import side
 from tracetui.drawing.report.comparison_report import comparison_report
 from tracetui.drawing.report.page import page
 from tracetui.drawing.timeline.raster import Picture

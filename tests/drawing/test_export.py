@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from tests.support.build import kernel, make_trace, op
-from tracetui.analysis import columns as col
 from tracetui.drawing.text.export import render, rich_table, versions
+from tracetui.model import columns as col
 from tracetui.model.table import NULL, Table, micros, missing, numbers, texts
 from tracetui.model.trace import Device
 

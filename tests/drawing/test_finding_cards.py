@@ -13,13 +13,13 @@ from rich.console import Console
 
 from tests.support.app import training
 from tests.support.paths import SAMPLES
-from tracetui.analysis import columns as col
-from tracetui.analysis.panes import PANES
 from tracetui.drawing.finding_cards import EVIDENCE, TITLE, finding_cards, is_list_of_findings
 from tracetui.drawing.text.export import render, rich_table
 from tracetui.drawing.text_wrapping import MIN_CELLS, wrapped
-from tracetui.importers.load import load
+from tracetui.model import columns as col
 from tracetui.model.table import NULL, Table, micros, numbers, texts
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 TITLE_TEXT = "Matrix products of misaligned operands in 内核 softmax: 229.74 ms, 19 % of the steps"
 EVIDENCE_TEXT = "365 kernels, 229.74 ms; the longest, GEMM bf16 256x128 TN align1, " + "x" * 150

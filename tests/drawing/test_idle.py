@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from tests.support.build import kernel, launch, make_trace, op
-from tracetui.analysis.idle.gaps import idle_blocks
 from tracetui.drawing.timeline.cells import Frame
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import GROUND, palette
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.scene import Scene, View
 from tracetui.drawing.timeline.window import Window
+from tracetui.idle.gaps import idle_blocks
 
 
 def trace():

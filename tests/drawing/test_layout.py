@@ -16,8 +16,8 @@ from tracetui.drawing.timeline.palette import palette
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.scene import Scene, View, label_width
 from tracetui.drawing.timeline.window import Window
-from tracetui.importers.load import load
 from tracetui.model.trace import Counter, Kind, LaneKind, Trace
+from tracetui.reading.load import load
 
 
 def stack(depth: int, thread: int = 1) -> list[Event]:

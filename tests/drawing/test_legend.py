@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tracetui.analysis.idle.cause_words import Cause
-from tracetui.analysis.kernel_names import Family
 from tracetui.drawing.timeline.idle_classes import IDLE_CLASS, IDLE_WORDS
 from tracetui.drawing.timeline.legend import FAMILY_WORDS, draw_legend, legend_entries, legend_lines
 from tracetui.drawing.timeline.palette import REVERSE, palette, rgb
+from tracetui.idle.cause_words import Cause
+from tracetui.kernel_names.slice_names import Family
 
 
 def test_every_family_has_a_word_of_its_own():

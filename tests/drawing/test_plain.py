@@ -13,10 +13,10 @@ import pytest
 
 from tests.support.build import kernel, make_trace, op
 from tests.support.paths import ROOT, SAMPLES
-from tracetui.analysis.panes import PANES
 from tracetui.cli.main import main
 from tracetui.cli.show import PANE_NAMES
 from tracetui.drawing.text.plain import plain_text
+from tracetui.panes import PANES
 
 EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
 DRAWN = re.compile("[\u2500-\u259f\u2800-\u28ff\x1b…]")

@@ -17,8 +17,6 @@ from tests.support.build import make_trace, op, step
 from tests.support.paths import SAMPLES
 from tests.support.report_page import Page, read_page
 from tests.support.reports import ATTACKS, check_tables, html_of, training
-from tracetui.analysis import columns as col
-from tracetui.analysis.panes import pane_named
 from tracetui.cli.main import main
 from tracetui.drawing.report.arrangement import Stretch, blocks
 from tracetui.drawing.report.lanes_svg import BUDGET, lanes_figure
@@ -27,9 +25,11 @@ from tracetui.drawing.report.section import Report, Section
 from tracetui.drawing.report.tables import NAME_WIDTH
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.errors import UsageError
-from tracetui.importers.load import load
+from tracetui.model import columns as col
 from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Trace
+from tracetui.panes import pane_named
+from tracetui.reading.load import load
 from tracetui.safe_text import clean
 
 

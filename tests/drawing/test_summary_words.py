@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.build import kernel, launch, make_trace
-from tracetui.analysis.panes import PANES
 from tracetui.drawing.text.summary_words import readable, words
+from tracetui.panes import PANES
 
 
 @pytest.mark.parametrize(

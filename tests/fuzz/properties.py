@@ -21,14 +21,14 @@ from unittest import mock
 
 import numpy as np
 
-from tracetui.analysis.panes import PANES
 from tracetui.drawing.text import export
 from tracetui.errors import TraceError, UsageError
-from tracetui.importers import load as loading
-from tracetui.importers.blocks import BlockReader
-from tracetui.importers.perfetto import load as loading_packets
-from tracetui.importers.perfetto.packets import PacketReader
 from tracetui.model.trace import Trace
+from tracetui.panes import PANES
+from tracetui.reading import load as loading
+from tracetui.reading.blocks import BlockReader
+from tracetui.reading.perfetto import load as loading_packets
+from tracetui.reading.perfetto.packets import PacketReader
 from tracetui.writing.formats import is_protobuf, part_of, repair_of
 from tracetui.writing.selection import Wanted
 

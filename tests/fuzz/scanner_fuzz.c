@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "../../tracetui/importers/scanner/scanner.c"
+#include "../../tracetui/reading/scanner/scanner.c"
 
 #define CAPACITY 64
 #define BLOCKS 4

@@ -12,10 +12,10 @@ import pytest
 
 from tests.support.blocks import decoded_blocks, objects_of
 from tracetui.errors import NotATrace
-from tracetui.importers import blocks
-from tracetui.importers.blocks import Block, BlockReader
-from tracetui.importers.layout import FileLayout
-from tracetui.importers.source import open_source
+from tracetui.reading import blocks
+from tracetui.reading.blocks import Block, BlockReader
+from tracetui.reading.layout import FileLayout
+from tracetui.reading.source import open_source
 
 BLOCKS = (64, 200, 1 << 20)
 SIZE = 38

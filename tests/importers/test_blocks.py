@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.support.blocks import decoded_blocks, objects_of
 from tracetui.errors import NotATrace
-from tracetui.importers import blocks, tolerant
-from tracetui.importers.blocks import BlockReader
-from tracetui.importers.source import open_source
+from tracetui.reading import blocks, tolerant
+from tracetui.reading.blocks import BlockReader
+from tracetui.reading.source import open_source
 
 TRAPS = [{"a": [{"b": 1}, {"c": 2}]}, {"text": '},{"name":"x"'}, {"list": [[], [1, 2], "]"]}, {}]
 EVENT = st.builds(

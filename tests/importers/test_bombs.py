@@ -21,10 +21,10 @@ from tests.support.peak_memory import peak_of_loading
 from tests.support.perfetto import writer as w
 from tests.support.perfetto.writer import BEGIN, END, packet
 from tracetui.errors import NotATrace, NotEnoughMemory, TraceError
-from tracetui.importers import memory_budget
-from tracetui.importers.load import load
-from tracetui.importers.memory_budget import BESIDE, MOST_PER_BYTE
-from tracetui.importers.source import MOST_INFLATED, open_source
+from tracetui.reading import memory_budget
+from tracetui.reading.load import load
+from tracetui.reading.memory_budget import BESIDE, MOST_PER_BYTE
+from tracetui.reading.source import MOST_INFLATED, open_source
 
 MB = 1 << 20
 EVENT = b'{"ph":"X","ts":1,"dur":1},'
@@ -119,7 +119,7 @@ def packed_file(folder: Path, data: bytes, name: str = "packed.json") -> Path:
 def test_a_bomb_takes_no_more_memory_than_promised(tmp_path, bomb):
     path = packed_file(tmp_path, BOMBS[bomb]())
     assert path.stat().st_size < MB
-    first = "import zstandard, bz2, lzma, zipfile, tracetui.importers.perfetto.load"
+    first = "import zstandard, bz2, lzma, zipfile, tracetui.reading.perfetto.load"
     assert peak_of_loading(path, first) < BESIDE + MOST_PER_BYTE * path.stat().st_size
 
 
@@ -128,7 +128,7 @@ def test_a_bomb_takes_no_more_memory_than_promised(tmp_path, bomb):
 @pytest.mark.parametrize("bomb", LONG_BOMBS)
 def test_millions_of_events_take_no_more_memory_than_promised(tmp_path, bomb):
     path = packed_file(tmp_path, long_bomb(bomb))
-    first = "import zstandard, tracetui.importers.perfetto.load"
+    first = "import zstandard, tracetui.reading.perfetto.load"
     assert peak_of_loading(path, first) < BESIDE + MOST_PER_BYTE * path.stat().st_size + SLACK
 
 
@@ -276,6 +276,6 @@ def test_no_memory_and_no_thread_are_told_as_a_trace_that_cannot_be_opened(tmp_p
         def failing(*_, error=error):
             raise error
 
-        monkeypatch.setattr("tracetui.importers.load.assemble", failing)
+        monkeypatch.setattr("tracetui.reading.load.assemble", failing)
         with pytest.raises(TraceError, match="not enough memory"):
             load(str(path))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.peak_memory import peak_of_loading
 from tracetui.errors import TracetuiError
-from tracetui.importers.load import load
+from tracetui.reading.load import load
 
 pytestmark = pytest.mark.full
 

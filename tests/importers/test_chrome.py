@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tracetui.errors import NoEvents
-from tracetui.importers.load import load
-from tracetui.importers.load_progress import LoadProgress
 from tracetui.model.table import NULL
 from tracetui.model.trace import NO_ID, Kind, LaneKind
+from tracetui.reading.load import load
+from tracetui.reading.load_progress import LoadProgress
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tracetui.importers.clock import settle_times
-from tracetui.importers.spans import SPAN_COLUMNS
 from tracetui.model.trace import GPU_WORK, Kind, Quality
+from tracetui.reading.clock import settle_times
+from tracetui.reading.spans import SPAN_COLUMNS
 
 DAY = 86_400 * 10**9
 KINDS = st.sampled_from([Kind.KERNEL, Kind.CPU_OP, Kind.BOOKKEEPING])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tracetui.importers.load import load
 from tracetui.model.trace import Trace
+from tracetui.reading.load import load
 
 SAID = {"copy kind": "DtoH", "src kind": "device", "dst kind": "pinned"}
 

@@ -17,13 +17,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.build import make_trace, op
-from tracetui.analysis.memory.memory_table import memory
-from tracetui.analysis.summary import facts
-from tracetui.importers import load as loading
-from tracetui.importers import source, tolerant, top_keys
-from tracetui.importers.blocks import BlockReader
-from tracetui.importers.load import load
+from tracetui.health.summary import facts
+from tracetui.memory.memory_table import memory
 from tracetui.model.trace import Trace
+from tracetui.reading import load as loading
+from tracetui.reading import source, tolerant, top_keys
+from tracetui.reading.blocks import BlockReader
+from tracetui.reading.load import load
 
 EVENT = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 5.5, "dur": 20}
 SMALL = 64

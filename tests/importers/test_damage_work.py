@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tracetui.importers import mending, tolerant
+from tracetui.reading import mending, tolerant
 
 
 class Work:

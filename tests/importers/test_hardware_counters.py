@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from tests.support.paths import SHARED
-from tracetui.analysis.kernels import kernels
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.memory.memory_table import memory as memory_table
-from tracetui.analysis.summary import counts
-from tracetui.analysis.summary import facts as summary_facts
-from tracetui.importers import columns
-from tracetui.importers.load import load
+from tracetui.health.summary import counts
+from tracetui.health.summary import facts as summary_facts
+from tracetui.linking.links import links
+from tracetui.memory.memory_table import memory as memory_table
 from tracetui.model.hardware_counters import gpu_of_process, unit_of
 from tracetui.model.trace import Kind, LaneKind, Trace
+from tracetui.reading import columns
+from tracetui.reading.load import load
+from tracetui.tables.kernels import kernels
 
 FOLDER = SHARED / "pftrace"
 

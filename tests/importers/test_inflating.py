@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from tests.support.same_columns import needs_scanner
 from tracetui.cli.version import reading_paths
-from tracetui.importers import inflating, unpacking
-from tracetui.importers.inflating import InflateLibrary, inflate_library, python_zlib
-from tracetui.importers.unpacking import GzipReader
+from tracetui.reading import inflating, unpacking
+from tracetui.reading.inflating import InflateLibrary, inflate_library, python_zlib
+from tracetui.reading.unpacking import GzipReader
 
 RANDOM = Random(7)
 TEXT = json.dumps([{"name": f"aten::mm {RANDOM.getrandbits(30):x}", "ts": 10 * row} for row in range(1500)]).encode()

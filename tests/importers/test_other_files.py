@@ -17,10 +17,10 @@ import pytest
 from tests.support.paths import SAMPLES
 from tracetui.cli.main import main
 from tracetui.errors import OtherKind
-from tracetui.importers.load import load
-from tracetui.importers.other_files import OTHER_FILES, other_file
-from tracetui.importers.rank_header import read_rank_header
-from tracetui.importers.raw_events import RawEvents
+from tracetui.reading.load import load
+from tracetui.reading.other_files import OTHER_FILES, other_file
+from tracetui.reading.rank_header import read_rank_header
+from tracetui.reading.raw_events import RawEvents
 from tracetui.ui.opening.trace_files import looks_like_trace
 
 LOG = (

@@ -17,10 +17,10 @@ import pytest
 import zstandard
 
 from tracetui.errors import TraceError
-from tracetui.importers import source, unpacking
-from tracetui.importers.inflating import python_zlib
-from tracetui.importers.load import load
 from tracetui.model.trace import Trace
+from tracetui.reading import source, unpacking
+from tracetui.reading.inflating import python_zlib
+from tracetui.reading.load import load
 
 RANDOM = Random(1)
 EVENTS = [

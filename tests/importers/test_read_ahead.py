@@ -19,11 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracetui.errors import NoEvents, NotATrace, NotFound
-from tracetui.importers import read_ahead, source
-from tracetui.importers.load import load
-from tracetui.importers.read_ahead import MAX_AHEAD, ReadAhead, Unwrapped
-from tracetui.importers.source import Source, open_source
-from tracetui.importers.store import MAX_WAITING, BlockLocation, MemoryBlocks
+from tracetui.reading import read_ahead, source
+from tracetui.reading.load import load
+from tracetui.reading.read_ahead import MAX_AHEAD, ReadAhead, Unwrapped
+from tracetui.reading.source import Source, open_source
+from tracetui.reading.store import MAX_WAITING, BlockLocation, MemoryBlocks
 
 SMALL = 1 << 12
 """Bytes of a chunk in these tests, so that short texts have many."""

@@ -10,9 +10,9 @@ import pytest
 from tests.support.paths import SHARED
 from tests.support.slow import slow_events, slow_nesting
 from tracetui.errors import TracetuiError
-from tracetui.importers.load import load
 from tracetui.model.intervals import TOLERANCE
 from tracetui.model.trace import LaneKind
+from tracetui.reading.load import load
 
 FILES = sorted(path.relative_to(SHARED).as_posix() for path in SHARED.glob("d*.json*"))
 FILES += sorted(path.relative_to(SHARED).as_posix() for path in SHARED.glob("puzzlers/*.json*"))

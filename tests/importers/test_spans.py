@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.slow import slow_pairs
-from tracetui.importers.spans import pair
+from tracetui.reading.spans import pair
 
 NAMES = ["", "a", "b"]
 EVENTS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20), st.booleans(), st.sampled_from(NAMES)), max_size=40)

@@ -13,8 +13,8 @@ import pytest
 import zstandard
 
 from tracetui.errors import NotFound, TraceError
-from tracetui.importers import decode
-from tracetui.importers.load import load
+from tracetui.reading import decode
+from tracetui.reading.load import load
 
 EVENTS = [
     {

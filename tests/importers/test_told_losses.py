@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from tests.support.same_columns import both, needs_scanner, reading
-from tracetui.analysis.checking.namespace import summary_facts
-from tracetui.analysis.checking.report import report
-from tracetui.analysis.checking.verdict import Status, assertion
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.analysis.health.checks import Doubt
-from tracetui.analysis.health.health_table import doubts
-from tracetui.analysis.summary import changes_of_file, facts
+from tracetui.checking.namespace import summary_facts
+from tracetui.checking.report import report
+from tracetui.checking.verdict import Status, assertion
 from tracetui.cli.main import main
-from tracetui.importers.load import load
-from tracetui.importers.odd_texts import replaced_in, rows_with_repeated_keys
+from tracetui.comparing.side import side
+from tracetui.health.checks import Doubt
+from tracetui.health.health_table import doubts
+from tracetui.health.summary import changes_of_file, facts
 from tracetui.model.trace import Kind, Trace
+from tracetui.reading.load import load
+from tracetui.reading.odd_texts import replaced_in, rows_with_repeated_keys
 
 EVENT = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 5.5, "dur": 20, "args": {"a": 1}}
 ONE = json.dumps(EVENT)

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tracetui.cli.main import main
-from tracetui.importers import load as loading
-from tracetui.importers.blocks import BlockReader
-from tracetui.importers.load import load
 from tracetui.model.trace import Trace
+from tracetui.reading import load as loading
+from tracetui.reading.blocks import BlockReader
+from tracetui.reading.load import load
 
 COUNT = 60
 EVENTS = [

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from tests.support.app import training
-from tracetui.analysis.panes import PANES
 from tracetui.model.interruption import Interrupted, interruptible
+from tracetui.panes import PANES
 
 
 def test_what_is_not_wanted_ends_and_keeps_nothing_half_made():

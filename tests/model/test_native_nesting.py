@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.slow import slow_nesting
-from tracetui.analysis.common import trees
-from tracetui.analysis.operators import costs
+from tracetui.linking import trees
 from tracetui.model import intervals, native_nesting
+from tracetui.operators import costs
 
 pytestmark = pytest.mark.skipif(native_nesting.nesting_library() is None, reason="no library was compiled")
 

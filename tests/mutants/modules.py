@@ -31,7 +31,7 @@ WRITERS = (
 IDLE, MATCHING = "tests/analysis/idle", "tests/analysis/comparing/matching"
 MODULES = {
     "blocks": Mutated(
-        "tracetui/importers/blocks.py",
+        "tracetui/reading/blocks.py",
         (
             "tests/importers/test_block_offsets.py",
             *(f"tests/importers/test_writers.py::{test}" for test in WRITERS),
@@ -62,7 +62,7 @@ MODULES = {
         "tracetui/model/intervals.py", ("tests/model/test_interval_hazards.py", "tests/model/test_intervals.py")
     ),
     "idle_parts": Mutated(
-        "tracetui/analysis/idle/idle_parts.py",
+        "tracetui/idle/idle_parts.py",
         (
             f"{IDLE}/test_gap_thresholds.py",
             f"{IDLE}/test_gaps.py",
@@ -70,27 +70,23 @@ MODULES = {
         ),
     ),
     "idleness": Mutated(
-        "tracetui/analysis/idle/idleness.py",
+        "tracetui/idle/idleness.py",
         (
             f"{IDLE}/test_gap_thresholds.py",
             f"{IDLE}/test_gaps.py",
             f"{IDLE}/test_gap_splits.py::test_small_traces_split_as_moment_by_moment",
         ),
     ),
-    "verdict": Mutated(
-        "tracetui/analysis/idle/verdict.py", (f"{IDLE}/test_verdict_thresholds.py", f"{IDLE}/test_verdict.py")
-    ),
-    "key_averages": Mutated(
-        "tracetui/analysis/operators/key_averages.py", ("tests/analysis/operators/test_averages.py",)
-    ),
+    "verdict": Mutated("tracetui/idle/verdict.py", (f"{IDLE}/test_verdict_thresholds.py", f"{IDLE}/test_verdict.py")),
+    "key_averages": Mutated("tracetui/operators/key_averages.py", ("tests/analysis/operators/test_averages.py",)),
     "layout": Mutated("tracetui/drawing/timeline/layout.py", ("tests/drawing/test_layout.py",)),
     "match": Mutated(
-        "tracetui/analysis/comparing/matching/match.py",
+        "tracetui/comparing/match.py",
         (f"{MATCHING}/test_passes.py", f"{MATCHING}/test_fusing.py", f"{MATCHING}/test_matching.py"),
     ),
-    "occupancy": Mutated("tracetui/analysis/occupancy.py", ("tests/analysis/test_occupancy.py",)),
+    "occupancy": Mutated("tracetui/tables/occupancy.py", ("tests/analysis/test_occupancy.py",)),
     "residency": Mutated(
-        "tracetui/analysis/devices/residency.py",
+        "tracetui/devices/residency.py",
         (
             "tests/analysis/devices/test_block_limits.py",
             "tests/analysis/devices/test_residency.py::test_advice_is_true",

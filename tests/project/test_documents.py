@@ -15,11 +15,11 @@ import pytest
 import yaml
 
 from tests.support.paths import ROOT, SAMPLES
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.linking.steps import steps
 from tracetui.cli.main import COMMANDS, build_parser, main
-from tracetui.importers.load import load
-from tracetui.opening import SideName
+from tracetui.linking.links import links
+from tracetui.linking.steps import steps
+from tracetui.opening.trace_opening import SideName
+from tracetui.reading.load import load
 from tracetui.ui.app import TraceApp
 from tracetui.ui.base.commands import all_commands
 

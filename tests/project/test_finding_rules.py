@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import tracetui.analysis.findings
+import tracetui.findings
 from tests.support.paths import ROOT
-from tracetui.analysis.findings import (
+from tracetui.findings import (
     autograd,
     clock,
     collectives,
@@ -27,9 +27,9 @@ from tracetui.analysis.findings import (
     streams,
     uneven,
 )
-from tracetui.analysis.findings.finding import MIN_SHARES
-from tracetui.analysis.findings.steps import MIN_EXCESS_RATIO, MIN_STEPS
-from tracetui.analysis.idle import idle_parts, slow_calls, thread_causes, unrecorded
+from tracetui.findings.finding import MIN_SHARES
+from tracetui.findings.steps import MIN_EXCESS_RATIO, MIN_STEPS
+from tracetui.idle import idle_parts, slow_calls, thread_causes, unrecorded
 from tracetui.model.quantities import rounded_percent
 
 PAGE = (ROOT / "docs" / "findings.md").read_text()
@@ -40,7 +40,7 @@ WITHOUT_EVIDENCE = ("not-pytorch", "not-judged", "outlier-step")
 
 def ids_in_code() -> set[str]:
     """The first argument, where it is a text, of every call that makes a finding."""
-    folder = Path(tracetui.analysis.findings.__file__).parent
+    folder = Path(tracetui.findings.__file__).parent
     ids = set()
     for path in folder.glob("*.py"):
         for call in ast.walk(ast.parse(path.read_text())):

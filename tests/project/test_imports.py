@@ -18,8 +18,8 @@ LOWER = [
     "tracetui.errors",
     "tracetui.model.trace",
     "tracetui.model.table",
-    "tracetui.importers.load",
-    "tracetui.analysis.panes",
+    "tracetui.reading.load",
+    "tracetui.panes",
     "tracetui.drawing.text.export",
     "tracetui.drawing.format",
     "tracetui.drawing.timeline.raster",
@@ -64,7 +64,7 @@ def test_the_app_loads_rules_comparisons_and_panes_when_they_are_needed():
     script = "import sys, tracetui.ui.app; print(*sys.modules)"
     said = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = set(said.stdout.split())
-    assert {"tracetui.ui.trace.trace_view", "tracetui.analysis.panes"} <= loaded
+    assert {"tracetui.ui.trace.trace_view", "tracetui.panes"} <= loaded
     late = (
         *("analysis.findings.", "analysis.comparing.changes.", "analysis.checking.lists", "ui.compare."),
         *("analysis.kernels", "analysis.serving.", "analysis.layers", "analysis.counter_table"),

@@ -7,8 +7,8 @@ import tomllib
 
 import tracetui
 from tests.support.paths import ROOT
-from tracetui import remote_files
-from tracetui.rank_reading import dask_cluster
+from tracetui.opening import dask_cluster
+from tracetui.reading import remote_files
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]

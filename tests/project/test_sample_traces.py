@@ -17,10 +17,10 @@ from tracetui_workloads import registry
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.waiting import PATIENCE
 from tracetui import load
-from tracetui.analysis.expectation_metrics import Expectation
-from tracetui.analysis.expectations import expectations
-from tracetui.analysis.operators.ops import ops
 from tracetui.model.trace import Kind
+from tracetui.operators.ops import ops
+from tracetui.tables.expectation_metrics import Expectation
+from tracetui.tables.expectations import expectations
 
 SCRIPT = runpy.run_path(str(SAMPLES / "record.py"))
 COMMANDS = {sample.name: sample for sample in SCRIPT["SAMPLES"]}

@@ -16,13 +16,13 @@ from tests.support import rank_workers
 from tests.support.paths import ROOT, SHARED
 from tests.support.rank_workers import is_running, noted_processes
 from tests.support.waiting import PATIENCE, SOON, wait_until
-from tracetui.analysis.ranks.rank_tables import TABLES
 from tracetui.cli.main import main
 from tracetui.errors import TraceError
-from tracetui.rank_folder import open_rank_set
-from tracetui.rank_reading import worker_pool
-from tracetui.rank_reading.summaries import SummaryWork, summarise, summarise_files
-from tracetui.rank_reading.worker_pool import available_bytes, core_count, unpacked_bytes, worker_count
+from tracetui.opening import worker_pool
+from tracetui.opening.rank_folder import open_rank_set
+from tracetui.opening.summaries import SummaryWork, summarise, summarise_files
+from tracetui.opening.worker_pool import available_bytes, core_count, unpacked_bytes, worker_count
+from tracetui.ranks.rank_tables import TABLES
 
 SETS = SHARED / "ranks"
 pytestmark = pytest.mark.skipif(not SETS.exists(), reason="the sets of ranks are not here")
@@ -102,7 +102,7 @@ def started(files: list[Path]) -> tuple[subprocess.Popen[str], list[int]]:
     """A process whose workers never end, and these."""
     script = (
         "import sys\nfrom tests.support.rank_workers import never_ends\n"
-        "from tracetui.rank_reading.summaries import SummaryWork, summarise_files\n"
+        "from tracetui.opening.summaries import SummaryWork, summarise_files\n"
         "try:\n    summarise_files(sys.argv[1:], SummaryWork(2, never_ends))\n"
         "except KeyboardInterrupt:\n    sys.exit(130)\n"
     )

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import SHARED
-from tracetui.analysis.ranks.rank_tables import TABLES
 from tracetui.cli.main import main
-from tracetui.rank_folder import open_rank_set
-from tracetui.rank_reading import summary_cache
-from tracetui.rank_reading.summaries import SummaryWork, summarise, summarise_files
-from tracetui.trace_cache import cache_folder
+from tracetui.opening import cache_folder, summary_cache
+from tracetui.opening.rank_folder import open_rank_set
+from tracetui.opening.summaries import SummaryWork, summarise, summarise_files
+from tracetui.ranks.rank_tables import TABLES
 
 SETS = SHARED / "ranks"
 pytestmark = pytest.mark.skipif(not SETS.exists(), reason="the sets of ranks are not here")
@@ -75,7 +74,7 @@ def test_an_unchanged_file_is_not_even_hashed(run: Path, monkeypatch: pytest.Mon
     def fail(path: str) -> str:
         raise AssertionError("it was hashed again")
 
-    monkeypatch.setattr("tracetui.rank_reading.summaries.content_digest", fail)
+    monkeypatch.setattr("tracetui.opening.summaries.content_digest", fail)
     assert len(summarise_files(paths(run))) == 4
 
 

@@ -29,13 +29,13 @@ from typing import Any
 import numpy as np
 
 from tests.support.paths import SAMPLES, SHARED
-from tracetui.analysis.panes import PANES, Pane
-from tracetui.analysis.ranks.summarise_trace import summarise_trace
 from tracetui.drawing.text import export
 from tracetui.errors import TraceError
-from tracetui.importers.load import load
 from tracetui.model.table import Column, Table, TextKind
 from tracetui.model.trace import Trace
+from tracetui.panes import PANES, Pane
+from tracetui.ranks.summarise_trace import summarise_trace
+from tracetui.reading.load import load
 from tracetui.ui.description.slice_description import describe
 from tracetui.ui.trace.slice_preparation import chain_of
 

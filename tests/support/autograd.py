@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.build import Event, op
-from tracetui.analysis.linking.autograd import ENGINE
+from tracetui.linking.autograd import ENGINE
 
 MAIN, OTHER, ENGINE_THREAD = ("1", "10"), ("1", "11"), ("1", "20")
 

@@ -1,8 +1,8 @@
 """Blocks of events as the reader gives them without a scanner."""
 
-from tracetui.importers.blocks import Block, BlockReader
-from tracetui.importers.decode import Event
-from tracetui.importers.decoded_events import DecodedEvents
+from tracetui.reading.blocks import Block, BlockReader
+from tracetui.reading.decode import Event
+from tracetui.reading.decoded_events import DecodedEvents
 
 
 def objects_of(block: Block) -> list[Event]:

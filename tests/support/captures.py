@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.build import Event, annotation, launch, make_trace, op, python
-from tracetui.analysis.linking.graph_recordings import recorded_graphs
+from tracetui.linking.graph_recordings import recorded_graphs
 from tracetui.model.graph_recording import GraphRecording
 from tracetui.model.trace import Trace
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.analysis.checking.evaluate import Evaluator
-from tracetui.analysis.checking.verdict import CheckOutcome, Leaf, assertion, checked
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.analysis.panes import PANES
+from tracetui.checking.evaluate import Evaluator
+from tracetui.checking.verdict import CheckOutcome, Leaf, assertion, checked
+from tracetui.comparing.side import side
 from tracetui.model.trace import Trace
+from tracetui.panes import PANES
 
 US = 1_000
 STEP_US = 1_000

@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from tests.support.app import settle
 from tests.support.waiting import until
-from tracetui.opening import SideName
+from tracetui.opening.trace_opening import SideName
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.compare.compare_view import CompareView

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tracetui import crash_report
-from tracetui.analysis.idle import idle_parts
+from tracetui.idle import idle_parts
 
 REPORT = re.compile(r"The traceback is in (\S+\.txt)")
 
@@ -47,4 +47,4 @@ def reports() -> list[Path]:
 
 
 Breaks = Callable[[str], None]
-"""Has a function fail, by its module and name: `tracetui.analysis.ops.ops`."""
+"""Has a function fail, by its module and name: `tracetui.tables.ops.ops`."""

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tracetui.analysis.findings import Severity
-from tracetui.analysis.findings.scope import Scope
-from tracetui.analysis.idle.exposure import exposure
-from tracetui.analysis.panes import pane_named
-from tracetui.importers.load import load
+from tracetui.findings import Severity
+from tracetui.findings.scope import Scope
+from tracetui.idle.exposure import exposure
 from tracetui.model.quantities import duration
 from tracetui.model.trace import Trace
+from tracetui.panes import pane_named
+from tracetui.reading.load import load
 
 Row = Mapping[str, Any]
 Label = Mapping[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracetui.analysis.findings import Finding, finding_list
+from tracetui.findings import Finding, finding_list
 from tracetui.model.trace import Trace
 
 MS = 1_000_000

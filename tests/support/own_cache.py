@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tracetui.trace_cache import cache_folder, kept_traces
+from tracetui.opening import cache_folder, kept_traces
 
 
 def own_cache(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:

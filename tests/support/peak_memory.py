@@ -9,7 +9,7 @@ from pathlib import Path
 _MEASURE = """
 import sys
 from tracetui.errors import TracetuiError
-from tracetui.importers.load import load
+from tracetui.reading.load import load
 def peak():
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
 {first}

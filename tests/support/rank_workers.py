@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from tracetui.rank_reading.summaries import summarise
+from tracetui.opening.summaries import summarise
 
 
 def note_process(path: str) -> None:

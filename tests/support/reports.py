@@ -6,7 +6,6 @@ import numpy as np
 
 from tests.support.build import annotation, kernel, launch, make_trace, op, step
 from tests.support.report_page import Page
-from tracetui.analysis.panes import PANES
 from tracetui.drawing.column_order import COLUMN_ORDER
 from tracetui.drawing.report.page import page
 from tracetui.drawing.report.tables import NAME_WIDTH
@@ -15,6 +14,7 @@ from tracetui.drawing.text.readable_table import shown_texts
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.model.table import Column
 from tracetui.model.trace import Device, Trace
+from tracetui.panes import PANES
 from tracetui.safe_text import clean
 
 ATTACKS = (

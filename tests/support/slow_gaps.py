@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from tracetui.analysis.idle.cause_words import Cause
-from tracetui.analysis.linking.links import links
+from tracetui.idle.cause_words import Cause
+from tracetui.linking.links import links
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 
 

@@ -81,7 +81,7 @@ def failing_main(monkeypatch, error, *words):
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr("tracetui.trace_cache.kept_traces.read_file", fail)
+    monkeypatch.setattr("tracetui.opening.kept_traces.read_file", fail)
     return main(["show", "ops", EAGER, *words])
 
 

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from tests.support.terminal.walks import left, opened
-from tracetui.analysis.panes import PANES
-from tracetui.importers.load import load
 from tracetui.model.time_range import read_time_range
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 SIZES = [(200, 50), (120, 40)]
 

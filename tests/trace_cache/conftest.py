@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.own_cache import own_cache
-from tracetui.importers.load import load
+from tracetui.reading.load import load
 
 
 @pytest.fixture(autouse=True)
@@ -25,5 +25,5 @@ def read_again(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         paths.append(path)
         return load(path, *more)
 
-    monkeypatch.setattr("tracetui.trace_cache.kept_traces.read_file", counted)
+    monkeypatch.setattr("tracetui.opening.kept_traces.read_file", counted)
     return paths

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tests.support.captures import CapturedLaunch, captured, write_trace
 from tests.support.graphs import replay
-from tracetui.analysis.panes import PANES
 from tracetui.model.trace import Trace
-from tracetui.opening import OpenOptions, keep_opened, open_trace
+from tracetui.opening.trace_opening import OpenOptions, keep_opened, open_trace
+from tracetui.panes import PANES
 
 MM = {"Input Dims": [[8, 16], [16, 4]], "Input type": ["float", "float"]}
 GRAPH = [CapturedLaunch("aten::mm", "gemm_kernel", "Linear_0", op_args=MM), CapturedLaunch("aten::add", "add_kernel")]

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.same_columns import columns_of
-from tracetui.trace_cache import cache_file
-from tracetui.trace_cache.cache_file import _PROLOGUE, CacheDamaged, boot, map_cache_file
-from tracetui.trace_cache.kept_traces import keep_trace, read_trace
+from tracetui.opening import cache_file
+from tracetui.opening.cache_file import _PROLOGUE, CacheDamaged, boot, map_cache_file
+from tracetui.opening.kept_traces import keep_trace, read_trace
 
 KEPT_ACROSS = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 
@@ -145,7 +145,7 @@ def test_where_no_boot_is_known_columns_are_always_checked(kept: Kept, monkeypat
 
 
 def test_the_file_of_another_release_is_removed(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tracetui.trace_cache import kept_traces
+    from tracetui.opening import kept_traces
 
     monkeypatch.setattr(kept_traces, "reading_version", lambda: "newer")
     assert kept.is_read_again()

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from tracetui.trace_cache import identity
-from tracetui.trace_cache.identity import END_BYTES, identity_of, reading_version
+from tracetui.opening import identity
+from tracetui.opening.identity import END_BYTES, identity_of, reading_version
 
 
 def test_every_module_that_reads_and_keeps_is_in_the_version() -> None:
     script = (
-        "import sys, tracetui.trace_cache.kept_traces\n"
+        "import sys, tracetui.opening.kept_traces\n"
         "print(*[m.__file__ for n, m in sys.modules.items() if n.startswith('tracetui') and m.__file__])"
     )
     said = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)

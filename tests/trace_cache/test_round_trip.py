@@ -12,25 +12,25 @@ import pytest
 
 from tests.support.paths import SAMPLES, SHARED
 from tests.support.same_columns import columns_of
-from tracetui.analysis.health.health_table import CHECKS
-from tracetui.analysis.linking.frames import frames, module_paths
-from tracetui.analysis.linking.graph_nodes import graph_nodes
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.panes import PANES
-from tracetui.analysis.summary import counts
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.window import Window
 from tracetui.errors import TraceError
-from tracetui.importers.load import load
-from tracetui.importers.store import Store
+from tracetui.health.health_table import CHECKS
+from tracetui.health.summary import counts
+from tracetui.linking.frames import frames, module_paths
+from tracetui.linking.graph_nodes import graph_nodes
+from tracetui.linking.links import links
+from tracetui.linking.steps import steps
 from tracetui.model.table import Table
 from tracetui.model.time_range import TimeRange
 from tracetui.model.trace import Trace
-from tracetui.opening import OpenOptions, keep_opened, open_trace
-from tracetui.trace_cache.encoding import Encoder
-from tracetui.trace_cache.kept_results import kept_results
-from tracetui.trace_cache.kept_traces import _BY_NAME, add_results, keep_trace, read_trace
+from tracetui.opening.encoding import Encoder
+from tracetui.opening.kept_results import kept_results
+from tracetui.opening.kept_traces import _BY_NAME, add_results, keep_trace, read_trace
+from tracetui.opening.trace_opening import OpenOptions, keep_opened, open_trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
+from tracetui.reading.store import Store
 
 FOLDERS = (SHARED, SHARED / "edge", SHARED / "puzzlers", SHARED / "inference", SHARED / "pftrace", SAMPLES)
 FILES = sorted(

@@ -17,14 +17,14 @@ import pytest
 from tests.support.paths import ROOT
 from tests.support.same_columns import columns_of
 from tests.support.waiting import PATIENCE
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.linking.steps import steps
 from tracetui.errors import TraceError
-from tracetui.importers.load import load
-from tracetui.opening import OpenOptions, keep_opened, open_trace
-from tracetui.trace_cache import cache_folder, kept_traces
-from tracetui.trace_cache.cache_folder import SIZE_VARIABLE
-from tracetui.trace_cache.kept_traces import clear_cache, keep_trace, kept_entries, read_trace
+from tracetui.linking.links import links
+from tracetui.linking.steps import steps
+from tracetui.opening import cache_folder, kept_traces
+from tracetui.opening.cache_folder import SIZE_VARIABLE
+from tracetui.opening.kept_traces import clear_cache, keep_trace, kept_entries, read_trace
+from tracetui.opening.trace_opening import OpenOptions, keep_opened, open_trace
+from tracetui.reading.load import load
 
 
 def trace_file(folder: Path, name: str = "t.json", events: int = 3) -> str:
@@ -221,7 +221,7 @@ def test_only_what_is_named_is_cleared(tmp_path: Path) -> None:
 
 KEEP = """
 import sys
-from tracetui.trace_cache import kept_traces
+from tracetui.opening import kept_traces
 kept_traces.MIN_TRACE_BYTES = 0
 trace = kept_traces.read_trace(sys.argv[1])
 print("read", flush=True)

@@ -14,7 +14,7 @@ from tracetui_workloads.registry import Entry
 from tests.support.comparing import tutorial
 from tests.support.comparing.recording import write
 from tests.support.waiting import PATIENCE
-from tracetui.opening import SideName
+from tracetui.opening.trace_opening import SideName
 from tracetui.ui.opening import trace_picker
 from tracetui.ui.recording import recording_screen, workload_picker
 from tracetui.ui.trace import pane_list

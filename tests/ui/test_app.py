@@ -12,11 +12,11 @@ from tests.support.app import keys, opened, settle, shown, training
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.memory_events import Moment, with_memory
 from tests.support.waiting import PATIENCE, until
-from tracetui.analysis.linking.steps import steps
 from tracetui.errors import UsageError
-from tracetui.importers.load_progress import LoadProgress
+from tracetui.linking.steps import steps
 from tracetui.model.trace import Trace
-from tracetui.opening import OpenOptions
+from tracetui.opening.trace_opening import OpenOptions
+from tracetui.reading.load_progress import LoadProgress
 from tracetui.ui.app import TraceApp, run
 from tracetui.ui.opening.loading_screen import LoadingScreen, progress_words
 from tracetui.ui.opening.trace_picker import TracePicker

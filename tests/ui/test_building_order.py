@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.app import Shown, settle, shown, training
 from tests.support.waiting import PATIENCE, until
-from tracetui.analysis.panes import PANES
+from tracetui.panes import PANES
 from tracetui.ui.trace import pane_list, slice_preparation
 from tracetui.ui.widgets.details import WAITING_NOTE
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tests.support.app import Shown, keys, shown, training
 from tests.support.serving import Served, decode, served
-from tracetui.analysis.panes import PANES
 from tracetui.model.table import ColumnSpec, TextKind
 from tracetui.model.trace import Trace
+from tracetui.panes import PANES
 from tracetui.ui.trace.pane_list import TAB_KEYS
 from tracetui.ui.widgets.columns import ShownColumn, layout_of, scrolled
 

@@ -12,7 +12,7 @@ from tests.support.comparing import tutorial
 from tests.support.comparing.recording import write
 from tracetui.errors import UsageError
 from tracetui.model.trace import Trace
-from tracetui.opening import SideName
+from tracetui.opening.trace_opening import SideName
 from tracetui.ui.app import MAX_SCREENS, TraceApp
 from tracetui.ui.base.commands import all_commands
 from tracetui.ui.compare.compare_screen import CompareScreen

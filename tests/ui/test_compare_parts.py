@@ -8,18 +8,18 @@ import pytest
 
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.comparing import tutorial
-from tracetui.analysis.comparing.comparison import comparison
-from tracetui.analysis.comparing.matching.match import match
-from tracetui.analysis.comparing.sides.side import side
 from tracetui.cli.open import _sides
+from tracetui.comparing.comparison import comparison
+from tracetui.comparing.match import match
+from tracetui.comparing.side import side
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.window import Window
 from tracetui.errors import UsageError
-from tracetui.importers.load import load
 from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Trace
-from tracetui.opening import SideName
+from tracetui.opening.trace_opening import SideName
+from tracetui.reading.load import load
 from tracetui.ui.compare.change_details import change_lines
 from tracetui.ui.compare.lit_slices import change_of, instances_of
 from tracetui.ui.compare.partners import PartnerLookup

@@ -12,7 +12,7 @@ from tests.support.compared_app import Compared, compared, shown
 from tests.support.comparing import tutorial
 from tests.support.comparing.recording import record, write
 from tests.support.paths import SAMPLES
-from tracetui.opening import OpenOptions, SideName
+from tracetui.opening.trace_opening import OpenOptions, SideName
 from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.compare.statement_view import StatementView
 from tracetui.ui.opening.loading_screen import LoadingScreen

@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 from tests.support.app import Shown, keys, shown, training
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.waiting import until
-from tracetui.analysis.comparing.sides.side import side
+from tracetui.comparing.side import side
 from tracetui.errors import UsageError
 from tracetui.model.trace import Kind, Trace
 from tracetui.ui.compare.compare_screen import CompareScreen

@@ -11,7 +11,7 @@ from tests.support.app import Shown, burst, settle, training
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.paths import SAMPLES, SHARED
 from tests.support.terminal.cells import Terminal, differing
-from tracetui.importers.load import load
+from tracetui.reading.load import load
 from tracetui.ui.base.cell_differ import CellDiffer
 
 KEYS = (

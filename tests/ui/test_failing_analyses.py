@@ -16,8 +16,8 @@ from tests.support.failing import Breaks, break_idle_time, check_sentence, fail,
 from tests.support.paths import SHARED
 from tests.support.rank_files import write_ranks
 from tests.support.waiting import until
-from tracetui.opening import SideName
-from tracetui.rank_folder import RankSetName
+from tracetui.opening.rank_folder import RankSetName
+from tracetui.opening.trace_opening import SideName
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_list import CHANGE_TABS
 from tracetui.ui.ranks.rank_screen import RankScreen
@@ -51,7 +51,7 @@ async def test_the_panes_that_do_not_rest_on_it_are_listed(monkeypatch: pytest.M
 
 
 async def test_a_rule_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tracetui.analysis import findings
+    from tracetui import findings
 
     monkeypatch.setattr(findings, "RULES", (*findings.RULES, lambda scope: fail()))
     async with shown(training(), size=(160, 50)) as (app, pilot):
@@ -65,7 +65,7 @@ async def test_a_rule_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPat
 
 async def test_what_is_asked_for_by_a_key_says_so_and_other_keys_go_on(breaks: Breaks) -> None:
     async with shown(training(), size=(160, 50)) as (app, pilot):
-        breaks("tracetui.analysis.linking.chains.links")
+        breaks("tracetui.linking.chains.links")
         await pilot.press("g")
         await pilot.pause()
         assert app.crash == "" and app.is_running
@@ -105,7 +105,7 @@ def pair(tmp_path: Path) -> tuple[SideName, SideName]:
 async def test_the_compare_screen_has_its_other_tabs(
     name: str, failed: set[str], pair: tuple[SideName, SideName], breaks: Breaks
 ) -> None:
-    breaks(f"tracetui.analysis.comparing.{name}")
+    breaks(f"tracetui.comparing.{name}")
     async with compared_app.shown(*pair) as (app, _):
         await settle(_)
         panes = app.view.panes
@@ -158,7 +158,7 @@ async def read(app: Ranks, pilot: Pilot[int]) -> None:
 @pytest.mark.parametrize("name", ["find_waiting", "late_ranks"])
 async def test_the_screen_of_ranks_has_its_other_tabs(name: str, tmp_path: Path, breaks: Breaks) -> None:
     folder = write_ranks(tmp_path / "run")
-    breaks(f"tracetui.analysis.ranks.rank_set.{name}")
+    breaks(f"tracetui.ranks.rank_set.{name}")
     app = Ranks([], ranks=RankSetName((str(folder),)))
     async with app.run_test(size=(140, 40)) as pilot:
         await read(app, pilot)

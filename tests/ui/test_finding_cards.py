@@ -10,7 +10,7 @@ from textual.app import App, ComposeResult
 
 from tests.support.app import keys, shown
 from tests.support.build import kernel, launch, make_trace, op, step
-from tracetui.analysis import columns as col
+from tracetui.model import columns as col
 from tracetui.model.table import Table, micros, texts
 from tracetui.model.trace import Trace
 from tracetui.ui.widgets.sentence_bar import SentenceBar

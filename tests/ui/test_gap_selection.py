@@ -8,15 +8,15 @@ import pytest
 from tests.support.app import Shown, keys, shown
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.waiting import until
-from tracetui.analysis.idle.cause_words import WORDS
-from tracetui.analysis.idle.gap_context import gap_causes_of
-from tracetui.analysis.idle.idleness import idleness
 from tracetui.drawing.timeline.gap_shading import DOT
 from tracetui.drawing.timeline.palette import palette
 from tracetui.drawing.timeline.scene import label_width
-from tracetui.importers.load import load
+from tracetui.idle.cause_words import WORDS
+from tracetui.idle.gap_context import gap_causes_of
+from tracetui.idle.idleness import idleness
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import read_view_string
+from tracetui.reading.load import load
 from tracetui.ui.description.gap_description import describe_gap
 from tracetui.ui.trace.related_slices import chain_of
 from tracetui.ui.widgets.lanes import LanesView

@@ -7,8 +7,8 @@ from dataclasses import replace
 from tests.support.build import make_trace
 from tests.support.captures import CapturedLaunch, captured, recording
 from tests.support.graphs import replay
-from tracetui.analysis.health.health_table import doubts
-from tracetui.analysis.summary import facts
+from tracetui.health.health_table import doubts
+from tracetui.health.summary import facts
 from tracetui.model.trace import Trace
 from tracetui.ui.description.slice_description import describe
 from tracetui.ui.trace.related_slices import chain_of

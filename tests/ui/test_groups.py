@@ -7,7 +7,7 @@ from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.compared_app import shown as compared
 from tracetui.drawing.group_names import named_groups
 from tracetui.model.table import Table, numbers, texts
-from tracetui.opening import SideName
+from tracetui.opening.trace_opening import SideName
 
 
 def two_streams():

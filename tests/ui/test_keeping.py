@@ -10,11 +10,11 @@ import pytest
 from tests.support.app import opened, settle
 from tests.support.paths import SAMPLES
 from tests.support.waiting import PATIENCE, until
-from tracetui.analysis.linking.links import links
-from tracetui.opening import OpenOptions
-from tracetui.trace_cache import kept_traces
-from tracetui.trace_cache.cache_folder import SIZE_VARIABLE
-from tracetui.trace_cache.kept_traces import kept_entries
+from tracetui.linking.links import links
+from tracetui.opening import kept_traces
+from tracetui.opening.cache_folder import SIZE_VARIABLE
+from tracetui.opening.kept_traces import kept_entries
+from tracetui.opening.trace_opening import OpenOptions
 from tracetui.ui import recent_traces
 from tracetui.ui.app import TraceApp
 from tracetui.ui.trace.trace_view import TraceView
@@ -36,7 +36,7 @@ async def test_what_was_shown_is_kept_with_its_picture_and_shown_again(monkeypat
         view = app.screen.query_one(TraceView)
         shown = [str(strip) for strip in view.lanes.render_lines(view.lanes.size.region)]
         await until(pilot, lambda: bool(kept_entries()), "nothing is kept")
-    monkeypatch.setattr("tracetui.trace_cache.kept_traces.read_file", lambda *_: pytest.fail("it was read again"))
+    monkeypatch.setattr("tracetui.opening.kept_traces.read_file", lambda *_: pytest.fail("it was read again"))
     again = TraceApp([TRACE])
     async with again.run_test(size=(120, 40)) as pilot:
         await opened(again, pilot)

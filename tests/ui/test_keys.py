@@ -18,7 +18,7 @@ from tests.support.paths import ROOT
 from tests.support.waiting import until
 from tracetui.drawing.timeline.legend import legend_lines
 from tracetui.drawing.timeline.window import Window
-from tracetui.opening import SideName
+from tracetui.opening.trace_opening import SideName
 from tracetui.ui.app import TraceApp
 from tracetui.ui.base.commands import all_commands
 from tracetui.ui.base.keys import DECLARED, EVERYWHERE, LISTS, TABS, TIMELINE, declared_keys, where_it_works

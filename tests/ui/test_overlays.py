@@ -12,10 +12,10 @@ from tests.support.app import Shown, burst, settle, training
 from tests.support.paths import SAMPLES
 from tests.support.waiting import PATIENCE, until
 from tracetui.drawing.timeline.raster import Picture
-from tracetui.importers import load as importer
 from tracetui.model.table import Table
 from tracetui.model.viewpoint import Viewpoint
-from tracetui.opening import SideName
+from tracetui.opening.trace_opening import SideName
+from tracetui.reading import load as importer
 from tracetui.ui.app import TraceApp
 from tracetui.ui.base.commands import commands_of
 from tracetui.ui.compare.compare_screen import CompareScreen

@@ -10,11 +10,11 @@ from tests.support.app import Shown, burst, keys, settle, shown, training
 from tests.support.build import make_trace, op
 from tests.support.paths import SAMPLES
 from tests.support.waiting import until
-from tracetui.analysis.panes import PANES
 from tracetui.drawing.timeline.range_shading import DOTS
 from tracetui.drawing.timeline.scene import label_width
-from tracetui.importers.load import load
 from tracetui.model.time_range import TimeRange
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 from tracetui.ui.base.exports import exports_folder
 from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.trace.compare_picker import range_offers

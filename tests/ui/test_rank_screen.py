@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from tests.support.app import keys, settle
 from tests.support.rank_files import write_ranks
 from tests.support.waiting import until
-from tracetui.rank_folder import RankOptions, RankSetName
+from tracetui.opening.rank_folder import RankOptions, RankSetName
 from tracetui.ui.app import TraceApp
 from tracetui.ui.base.commands import all_commands
 from tracetui.ui.compare.compare_screen import CompareScreen

@@ -7,11 +7,11 @@ import pytest
 
 from tests.support.app import Shown, keys, shown
 from tests.support.build import kernel, launch, make_trace, op
-from tracetui.analysis.kernel_names import Family
 from tracetui.drawing.timeline.cells import Frame
 from tracetui.drawing.timeline.labels import codes
 from tracetui.drawing.timeline.palette import GROUND, UNDERLINE, palette
 from tracetui.drawing.timeline.scene import label_width
+from tracetui.kernel_names.slice_names import Family
 from tracetui.model.trace import Trace
 
 SIZES = [(200, 50), (120, 40), (80, 24)]

@@ -7,10 +7,10 @@ import pytest
 from tests.support.app import keys, settle, shown, training
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.waiting import until
-from tracetui.analysis.linking.step_sources import with_steps
-from tracetui.analysis.linking.steps import steps
+from tracetui.linking.step_sources import with_steps
+from tracetui.linking.steps import steps
 from tracetui.model.trace import Kind, Trace
-from tracetui.opening import OpenOptions
+from tracetui.opening.trace_opening import OpenOptions
 from tracetui.ui import app as app_module
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_screen import CompareScreen

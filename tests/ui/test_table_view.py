@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 from textual.app import App, ComposeResult
 
-from tracetui.analysis import columns as col
+from tracetui.model import columns as col
 from tracetui.model.table import ColumnSpec, Table, micros, numbers, texts
 from tracetui.ui.widgets.columns import ShownColumn, fitted, layout_of, placed
 from tracetui.ui.widgets.tabbed_list import ListArrangement, arrange

@@ -8,8 +8,8 @@ from tests.support.app import keys, settle, shown, training
 from tests.support.build import kernel, launch
 from tests.support.health import plain
 from tests.support.memory_events import copied, two_ops
-from tracetui.analysis.panes import PANES
 from tracetui.model.trace import Quality, Trace
+from tracetui.panes import PANES
 from tracetui.ui.trace.pane_list import TAB_KEYS, TABS
 from tracetui.ui.widgets.bar_texts import damage_marks
 from tracetui.ui.widgets.columns import layout_of

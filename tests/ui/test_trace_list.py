@@ -12,7 +12,7 @@ import pytest
 from tests.support.app import keys, settle
 from tests.support.paths import SAMPLES
 from tests.support.waiting import until
-from tracetui.analysis.comparing.several import Several
+from tracetui.comparing.several import Several
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.compare.several_screen import SeveralScreen

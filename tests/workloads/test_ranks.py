@@ -30,8 +30,8 @@ from tests.support.paths import IMPORT_PATH, ROOT
 from tests.support.waiting import PATIENCE, wait_until
 from tests.support.workloads.children import QUICK, content_of, followed, is_gone, needs_torch
 from tests.support.workloads.ranks import faulty, faulty_site
-from tracetui.importers.load import load
-from tracetui.rank_folder import open_rank_set
+from tracetui.opening.rank_folder import open_rank_set
+from tracetui.reading.load import load
 from tracetui.verification import NEEDS_RANKS, verify
 
 CPU = Options(device="cpu")

@@ -13,7 +13,7 @@ from tests.support.paths import IMPORT_PATH
 from tests.support.waiting import PATIENCE
 from tests.support.workloads.children import QUICK, content_of, events_of, needs_torch
 from tracetui import load
-from tracetui.analysis.linking.steps import steps
+from tracetui.linking.steps import steps
 
 pytestmark = [pytest.mark.full, needs_torch]
 

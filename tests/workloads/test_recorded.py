@@ -23,7 +23,7 @@ from tracetui_workloads.recording.timing import ROUNDS
 
 from tests.support.workloads.children import QUICK, content_of, events_of, followed, is_gone, needs_torch, ops_per_step
 from tests.support.workloads.sizes import ATTENTION, SMALL
-from tracetui.importers.load import load
+from tracetui.reading.load import load
 from tracetui.verification import verify
 
 pytestmark = [pytest.mark.full, needs_torch]
@@ -249,8 +249,8 @@ def test_the_file_knows_its_name_and_not_the_one_it_was_written_under(recorded):
 
 
 def test_the_reader_understands_it(recorded):
-    from tracetui.analysis.summary import facts
-    from tracetui.importers.load import load
+    from tracetui.health.summary import facts
+    from tracetui.reading.load import load
 
     trace = load(str(recorded["mlp"].outcome.path))
     told = {fact.key: fact.value for fact in facts(trace)}

@@ -13,11 +13,11 @@ import pytest
 
 from tests.support.workloads.children import COMMAND, ENVIRONMENT, needs_torch
 from tests.support.workloads.sizes import ATTENTION
-from tracetui.analysis.comparing.comparison import Comparison, comparison
-from tracetui.analysis.comparing.sides.measures import measures
-from tracetui.analysis.comparing.sides.noise import Change, difference
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.importers.load import load
+from tracetui.comparing.comparison import Comparison, comparison
+from tracetui.comparing.measures import measures
+from tracetui.comparing.noise import Change, difference
+from tracetui.comparing.side import side
+from tracetui.reading.load import load
 
 MLP = {"batch": 2, "seq": 32, "dim": 64, "hidden": 128}
 PUZZLE = {"batch-size": 64, "input-dim": 32}

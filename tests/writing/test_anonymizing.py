@@ -12,12 +12,12 @@ import pytest
 from tests.support.cells import cells_of
 from tests.support.paths import SAMPLES, SHARED
 from tests.support.processes import tracetui
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.panes import PANES
-from tracetui.importers.load import load
+from tracetui.linking.steps import steps
 from tracetui.model.trace import Kind
-from tracetui.writing.anonymizing.events import PREFIX, Anonymizer
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 from tracetui.writing.cut import Cut
+from tracetui.writing.events import PREFIX, Anonymizer
 from tracetui.writing.selection import Wanted
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"

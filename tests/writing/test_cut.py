@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from tests.support.cells import cells_of
 from tests.support.paths import SAMPLES, SHARED
-from tracetui.analysis.linking.step_sources import with_steps
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.panes import PANES
 from tracetui.errors import UsageError
-from tracetui.importers.load import load
-from tracetui.writing.anonymizing.events import Anonymizer
+from tracetui.linking.step_sources import with_steps
+from tracetui.linking.steps import steps
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 from tracetui.writing.cut import Cut
+from tracetui.writing.events import Anonymizer
 from tracetui.writing.selection import Wanted
 from tracetui.writing.stacks import without_stack
 

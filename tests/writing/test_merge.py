@@ -14,9 +14,9 @@ from tests.support.paths import SHARED
 from tests.support.ranks import BASE, metadata
 from tracetui.cli.main import main
 from tracetui.errors import UsageError
-from tracetui.importers.load import load
-from tracetui.rank_folder import open_rank_set
-from tracetui.rank_reading.summaries import SummaryWork
+from tracetui.opening.rank_folder import open_rank_set
+from tracetui.opening.summaries import SummaryWork
+from tracetui.reading.load import load
 from tracetui.writing.merge import Merge
 from tracetui.writing.rank_events import RankClock, RankEvents, process_numbers
 from tracetui.writing.selection import Wanted
@@ -82,7 +82,7 @@ def test_ids_of_ranks_do_not_meet_and_links_stay(tmp_path: Path) -> None:
     path = tmp_path / "merged.json.gz"
     assert main(["merge", str(SETS / "g4_gpu_tp2x2_2hosts"), "-o", str(path), "--no-cache"]) == 0
     ranks = open_rank_set([str(SETS / "g4_gpu_tp2x2_2hosts")], work=SummaryWork(1, uses_cache=False))
-    from tracetui.analysis.linking.links import links
+    from tracetui.linking.links import links
 
     whole, parts = load(str(path)), [load(each.path) for each in ranks.run.files]
     linked = links(whole)

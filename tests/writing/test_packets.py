@@ -13,8 +13,8 @@ from tests.support.perfetto import writer as w
 from tests.support.perfetto.writer import BEGIN, COUNTER, END, INSTANT, NEEDS_STATE, STATE, packet
 from tracetui.cli import perfetto
 from tracetui.cli.main import main
-from tracetui.importers.load import load
 from tracetui.model.trace import LaneKind
+from tracetui.reading.load import load
 
 FOLDER = SHARED / "pftrace"
 CLOCK = packet(w.snapshot({6: 1000, 1: 5000}), time=1000, sequence=1)

@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.paths import SHARED
 from tracetui.cli.main import main
-from tracetui.importers.load import load
 from tracetui.model.trace import Trace
+from tracetui.reading.load import load
 
 EVENT = '{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":5.500,"dur":20}'
 EDGE = sorted(path.name for path in SHARED.glob("edge/[er][0-9]*"))

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 
 from tracetui.cli.completion import FILES
-from tracetui.opening import OpenOptions
+from tracetui.opening.trace_opening import OpenOptions
 from tracetui.ui.base.differ_switch import VARIABLE
 
 MAX_JOBS = 1000

@@ -17,7 +17,7 @@ from tracetui.safe_text import clean
 if TYPE_CHECKING:
     from tracetui_workloads.recording.launcher import Outcome, Request
 
-    from tracetui.analysis.linking.unprofiled import UnprofiledTime
+    from tracetui.linking.unprofiled import UnprofiledTime
 
 BENCH_SECONDS = 10.0
 """Seconds for each variant, unless `--time-seconds` says otherwise."""
@@ -77,7 +77,7 @@ ABSENT_INTERVAL = "too few samples for an interval"
 
 def against_first(first: tuple[str, UnprofiledTime], time: UnprofiledTime) -> str:
     """How many times as fast or long as the first; nothing is claimed where the intervals overlap."""
-    from tracetui.analysis.linking.unprofiled import time_ratio
+    from tracetui.linking.unprofiled import time_ratio
 
     ratio = time_ratio(first[1], time)
     if ratio is None or not ratio.is_certain:
@@ -89,7 +89,7 @@ def against_first(first: tuple[str, UnprofiledTime], time: UnprofiledTime) -> st
 
 def times_of(outcome: Outcome) -> UnprofiledTime | None:
     """The time of an outcome, None where it failed."""
-    from tracetui.analysis.linking.unprofiled import time_of_metadata
+    from tracetui.linking.unprofiled import time_of_metadata
 
     return time_of_metadata(outcome.metadata)
 

@@ -17,7 +17,7 @@ from tracetui.cli.arguments import completes_files
 from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
-    from tracetui.trace_cache.kept_traces import KeptTrace
+    from tracetui.opening.kept_traces import KeptTrace
 
 HELP = "list the traces that open again at once, and clear the cache"
 FORMATS = ("text", "json")
@@ -34,9 +34,9 @@ def run(options: argparse.Namespace) -> int:
     """Print the list, or clear the cache."""
     # These load numpy, which `--help` must not wait for.
     from tracetui.model.quantities import size
-    from tracetui.rank_reading.summary_cache import clear_summaries
-    from tracetui.trace_cache.cache_folder import is_wanted, max_cache_bytes, misread_size, why_unusable
-    from tracetui.trace_cache.kept_traces import clear_cache, kept_entries
+    from tracetui.opening.cache_folder import is_wanted, max_cache_bytes, misread_size, why_unusable
+    from tracetui.opening.kept_traces import clear_cache, kept_entries
+    from tracetui.opening.summary_cache import clear_summaries
 
     if misread := misread_size():
         print(f"tracetui: {clean(misread)}: the cache holds at most {size(max_cache_bytes())}.", file=sys.stderr)
@@ -61,8 +61,8 @@ def run(options: argparse.Namespace) -> int:
 def _lines(kept: list[KeptTrace]) -> list[str]:
     """One line per trace, then the total and the folder."""
     from tracetui.model.quantities import size
-    from tracetui.rank_reading.summary_cache import summaries_kept
-    from tracetui.trace_cache.cache_folder import SUMMARIES, cache_path, max_cache_bytes
+    from tracetui.opening.cache_folder import SUMMARIES, cache_path, max_cache_bytes
+    from tracetui.opening.summary_cache import summaries_kept
 
     now = time.time()
     cells = [(size(each.bytes), f"{age(now - each.used)} ago", _named(each)) for each in kept]
@@ -81,8 +81,8 @@ def _lines(kept: list[KeptTrace]) -> list[str]:
 
 def _document(kept: list[KeptTrace]) -> str:
     """The list for a script."""
-    from tracetui.rank_reading.summary_cache import summaries_kept
-    from tracetui.trace_cache.cache_folder import SUMMARIES, cache_path, max_cache_bytes
+    from tracetui.opening.cache_folder import SUMMARIES, cache_path, max_cache_bytes
+    from tracetui.opening.summary_cache import summaries_kept
 
     now = time.time()
     summaries, used = summaries_kept()

@@ -25,17 +25,17 @@ from tracetui.cli.rank_sets import add_cluster, read_rank_folder, require_no_clu
 from tracetui.cli.sides import read_sides, split
 from tracetui.cli.streams import tell_failures
 from tracetui.errors import CannotWrite, TracetuiError, UsageError
-from tracetui.opening import SideName
-from tracetui.rank_folder import is_folder
+from tracetui.opening.rank_folder import is_folder
+from tracetui.opening.trace_opening import SideName
 from tracetui.safe_text import clean
 from tracetui.urls import is_url
 
 if TYPE_CHECKING:
-    from tracetui.analysis.checking.mistake import Mistake
-    from tracetui.analysis.checking.report import CheckReport
-    from tracetui.analysis.checking.verdict import Assertion
-    from tracetui.analysis.comparing.sides.side import Side
-    from tracetui.analysis.ranks.rank_set import RankSet
+    from tracetui.checking.mistake import Mistake
+    from tracetui.checking.report import CheckReport
+    from tracetui.checking.verdict import Assertion
+    from tracetui.comparing.side import Side
+    from tracetui.ranks.rank_set import RankSet
 
 HELP = "check assertions about a trace, for a CI"
 
@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
     be written. Expressions that are not understood are told here, all of them.
     """
     # Loads numpy by way of the units, which `--help` must not wait for.
-    from tracetui.analysis.checking.mistake import Mistake
+    from tracetui.checking.mistake import Mistake
 
     _require_the_trace_first(options)
     try:
@@ -122,8 +122,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from tracetui.analysis.checking.report import tolerance_of
-    from tracetui.analysis.checking.verdict import Status
+    from tracetui.checking.report import tolerance_of
+    from tracetui.checking.verdict import Status
     from tracetui.drawing.text.check_text import junit, render_check
 
     assertions, mistakes = _assertions(options)
@@ -141,10 +141,10 @@ def _check(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace, assertions: list[Assertion]) -> CheckReport:
     if is_folder(options.trace):
-        from tracetui.analysis.checking.rank_check import rank_report
+        from tracetui.checking.rank_check import rank_report
 
         return rank_report(_ranks(options), assertions)
-    from tracetui.analysis.checking.report import report, usual
+    from tracetui.checking.report import report, usual
 
     side, baseline = _sides(options)
     if baseline is not None and not assertions:
@@ -164,7 +164,7 @@ def _ranks(options: argparse.Namespace) -> RankSet:
 
 def _explain_others(options: argparse.Namespace, assertions: list[Assertion]) -> int:
     """Explain what else is wrong, once some expressions could not be read; names are known by the trace alone."""
-    from tracetui.analysis.checking.mistake import Mistake
+    from tracetui.checking.mistake import Mistake
 
     try:
         if assertions:
@@ -178,7 +178,7 @@ def _explain_others(options: argparse.Namespace, assertions: list[Assertion]) ->
 
 def _names(options: argparse.Namespace) -> int:
     """Print the names that can be used; an expression beside them makes no sense."""
-    from tracetui.analysis.checking.namespace import names
+    from tracetui.checking.namespace import names
     from tracetui.drawing.text.check_text import names_text
     from tracetui.drawing.text.export import render
 
@@ -186,7 +186,7 @@ def _names(options: argparse.Namespace) -> int:
         raise UsageError("--names has no JUnit form: choose text, json or md.")
     _require_writable(options)
     if is_folder(options.trace):
-        from tracetui.analysis.checking.rank_check import rank_names
+        from tracetui.checking.rank_check import rank_names
 
         if options.format != "text":
             raise UsageError("The names of a set of ranks are printed as text alone.")
@@ -207,9 +207,9 @@ def _assertions(options: argparse.Namespace) -> tuple[list[Assertion], list[Mist
 
     And what of it is no expression. Raises: UsageError where nothing is asked, or too much.
     """
-    from tracetui.analysis.checking.mistake import Mistake
-    from tracetui.analysis.checking.report import beside
-    from tracetui.analysis.checking.verdict import assertion
+    from tracetui.checking.mistake import Mistake
+    from tracetui.checking.report import beside
+    from tracetui.checking.verdict import assertion
 
     texts = [(text, "") for text in (*options.expressions, *options.parameters)]
     for path in options.files:
@@ -270,8 +270,8 @@ def _require_quotes(options: argparse.Namespace) -> None:
 
 
 def _is_understood(text: str) -> bool:
-    from tracetui.analysis.checking.mistake import Mistake
-    from tracetui.analysis.checking.verdict import assertion
+    from tracetui.checking.mistake import Mistake
+    from tracetui.checking.verdict import assertion
 
     try:
         assertion(text)

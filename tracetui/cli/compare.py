@@ -25,13 +25,13 @@ from tracetui.cli.show import FORMATS, narrowed
 from tracetui.cli.sides import missing_side, named_sides, read_sides
 from tracetui.cli.streams import console, tell_failures
 from tracetui.errors import AnalysisFailed, UsageError
-from tracetui.opening import SideName
+from tracetui.opening.trace_opening import SideName
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tracetui.analysis.comparing.comparison import Comparison
-    from tracetui.analysis.comparing.sides.side import Side
+    from tracetui.comparing.comparison import Comparison
+    from tracetui.comparing.side import Side
     from tracetui.drawing.text.comparison_text import Shown
     from tracetui.drawing.text.several_text import SeveralShown
     from tracetui.model.guarding import Failures
@@ -101,7 +101,7 @@ def _require_fitting(names: Sequence[SideName], options: argparse.Namespace) -> 
 def _print_two(a: Side, b: Side, options: argparse.Namespace) -> Failures:
     """Print the comparison of two sides, and return what failed of it."""
     # These load numpy, which `--help` must not wait for.
-    from tracetui.analysis.comparing.comparison import comparison
+    from tracetui.comparing.comparison import comparison
 
     compared = comparison(a, b)
     _print_tables(compared, _chosen_tables(compared, options), options.format)
@@ -113,7 +113,7 @@ def _chosen_tables(compared: Comparison, options: argparse.Namespace) -> list[Sh
 
     Raises: UsageError for a column that none of them has.
     """
-    from tracetui.analysis.checking.row_filter import columns_meant
+    from tracetui.checking.row_filter import columns_meant
     from tracetui.drawing.text.comparison_text import Shown
 
     names = SHOWN[1:] if options.show == "all" else (options.show,)
@@ -138,7 +138,7 @@ def _filtered(tables: dict[str, Table], where: str | None) -> dict[str, Table]:
     # These load numpy, which `--help` must not wait for.
     import numpy as np
 
-    from tracetui.analysis.checking.mistake import Mistake
+    from tracetui.checking.mistake import Mistake
 
     kept: dict[str, Table | Mistake] = {}
     for name, table in tables.items():
@@ -208,7 +208,7 @@ def several_shown(
     # `--help` must not wait for these.
     import numpy as np
 
-    from tracetui.analysis.comparing.several import Several
+    from tracetui.comparing.several import Several
     from tracetui.drawing.text.several_text import SeveralShown, key_rows
     from tracetui.model.table import Table
 

@@ -35,8 +35,8 @@ from tracetui.errors import UsageError
 
 if TYPE_CHECKING:
     from tracetui.model.trace import Trace
-    from tracetui.writing.anonymizing.events import Anonymizer
     from tracetui.writing.cut import Kept
+    from tracetui.writing.events import Anonymizer
     from tracetui.writing.selection import Wanted
 
 HELP = "write a part of a trace as a smaller trace"
@@ -120,7 +120,7 @@ def _summary(trace: Trace, kept: Kept, size: int) -> str:
 
 
 def _anonymizer(options: argparse.Namespace) -> Anonymizer | None:
-    from tracetui.writing.anonymizing.events import Anonymizer
+    from tracetui.writing.events import Anonymizer
 
     if options.salt is not None and not options.hash_names:
         raise UsageError("--salt is the secret of --hash-names: give both, or neither.")

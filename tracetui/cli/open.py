@@ -16,9 +16,9 @@ from tracetui.cli.progress import label_of
 from tracetui.cli.rank_sets import add_rank_choice
 from tracetui.cli.sides import named_pair, split
 from tracetui.errors import NotFound, UsageError
-from tracetui.importers.garbage import collector_off
-from tracetui.opening import SideName
-from tracetui.rank_folder import AS_NAMED, RankOptions, RankSetName, is_folder
+from tracetui.opening.rank_folder import AS_NAMED, RankOptions, RankSetName, is_folder
+from tracetui.opening.trace_opening import SideName
+from tracetui.reading.garbage import collector_off
 from tracetui.safe_text import clean
 from tracetui.urls import is_url
 

@@ -25,7 +25,7 @@ from tracetui.cli.progress import CountProgress
 from tracetui.cli.rank_sets import add_cluster, rank_numbers, read_rank_folder, require_no_cluster
 from tracetui.cli.traces import read_trace, write_trace
 from tracetui.errors import UsageError
-from tracetui.rank_folder import is_folder
+from tracetui.opening.rank_folder import is_folder
 from tracetui.urls import is_url
 
 HELP = "serve a trace for ui.perfetto.dev"

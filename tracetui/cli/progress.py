@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
     from tracetui_workloads.recording.launcher import Event
 
-    from tracetui.importers.load_progress import LoadProgress
+    from tracetui.reading.load_progress import LoadProgress
 
 DELAY = 0.3
 """Seconds of silence before the bar of a trace appears."""

@@ -14,8 +14,8 @@ from tracetui.errors import UsageError
 from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
-    from tracetui.analysis.ranks.rank_set import RankSet
-    from tracetui.rank_folder import RankOptions
+    from tracetui.opening.rank_folder import RankOptions
+    from tracetui.ranks.rank_set import RankSet
 
 MAX_RANK = 10**6
 """Numbers of ranks beyond this are a mistake."""
@@ -66,7 +66,7 @@ def read_rank_set(paths: Sequence[str], options: argparse.Namespace) -> RankSet:
     Raises: UsageError for a pattern or run that does not exist; TraceError where there is no rank.
     """
     # It loads numpy, which `--help` must not wait for.
-    from tracetui.rank_folder import RankOptions
+    from tracetui.opening.rank_folder import RankOptions
 
     asked = RankOptions(options.rank_pattern, options.run_number)
     if options.dask is not None and options.jobs is not None:
@@ -83,15 +83,15 @@ def read_rank_folder(path: str, options: argparse.Namespace) -> RankSet:
 
 
 def _read(paths: Sequence[str], asked: RankOptions | None, options: argparse.Namespace, jobs: int | None) -> RankSet:
-    from tracetui.rank_folder import open_rank_set
-    from tracetui.rank_reading.summaries import SummaryWork
+    from tracetui.opening.rank_folder import open_rank_set
+    from tracetui.opening.summaries import SummaryWork
 
     work = SummaryWork(jobs, uses_cache=not options.no_cache)
     if options.dask is None:
         with CountProgress("ranks") as progress:
             return open_rank_set(paths, asked, progress.update, work)
     # Few have a cluster.
-    from tracetui.rank_reading.dask_cluster import dask_work
+    from tracetui.opening.dask_cluster import dask_work
 
     with dask_work(options.dask, work, _say) as there, CountProgress("ranks") as progress:
         return open_rank_set(paths, asked, progress.update, there)

@@ -19,8 +19,8 @@ from tracetui.cli.show import FORMATS, SCREENFUL, asked_width, chosen_columns, n
 from tracetui.cli.streams import console, tell_failures
 
 if TYPE_CHECKING:
-    from tracetui.analysis.ranks.rank_set import RankSet
     from tracetui.model.table import Table
+    from tracetui.ranks.rank_set import RankSet
 
 HELP = "one trace per rank: who is late, where, and why"
 
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     Raises: UsageError for a pattern, run or column that does not exist; TraceError where there is no rank.
     """
     # These load numpy, which `--help` must not wait for.
-    from tracetui.analysis.ranks.rank_tables import TABLES
+    from tracetui.ranks.rank_tables import TABLES
 
     ranks = read_rank_set(options.paths, options)
     table = narrowed(TABLES[options.show](ranks), options.where, options.sort)

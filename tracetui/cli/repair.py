@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     Raises: UsageError when OUT is there; TraceError for a file in which nothing can be read; CannotWrite for OUT.
     """
     # These load numpy, which `--help` must not wait for.
-    from tracetui.importers.load import load
+    from tracetui.reading.load import load
     from tracetui.writing.formats import repair_of, require_fitting_name
     from tracetui.writing.output import refuse_terminal, require_writable
 

@@ -17,8 +17,8 @@ from tracetui.cli.sides import named_pair, read_sides, split
 from tracetui.cli.streams import tell_failures
 from tracetui.cli.traces import read_trace
 from tracetui.errors import UsageError
-from tracetui.opening import AS_RECORDED
-from tracetui.rank_folder import is_folder
+from tracetui.opening.rank_folder import is_folder
+from tracetui.opening.trace_opening import AS_RECORDED
 from tracetui.safe_text import clean, clean_lines
 from tracetui.urls import url_name
 
@@ -97,7 +97,7 @@ def _of_two(options: argparse.Namespace) -> tuple[Report, bool]:
     Raises: UsageError for a step, which a side names itself.
     """
     from tracetui import __version__
-    from tracetui.analysis.comparing.comparison import comparison
+    from tracetui.comparing.comparison import comparison
     from tracetui.drawing.report.comparison_report import comparison_report
     from tracetui.drawing.timeline.raster import Picture
 

@@ -95,10 +95,10 @@ def run(options: argparse.Namespace) -> int:
     AnalysisFailed for a pane that failed.
     """
     # These load numpy, which `--help` must not wait for.
-    from tracetui.analysis.panes import pane_named
     from tracetui.drawing.text.origin import Extent
     from tracetui.model.quantities import duration
     from tracetui.model.time_range import TimeRange, read_time_range
+    from tracetui.panes import pane_named
 
     form = "plain" if wants_plain(options) else options.format
     trace = read_trace(options.trace, opening(options))
@@ -143,7 +143,7 @@ def chosen_columns(table: Table, words: str | None) -> list[str] | None:
 
     Raises: UsageError for a column that does not exist.
     """
-    from tracetui.analysis.checking.row_filter import column_meant
+    from tracetui.checking.row_filter import column_meant
 
     if words is None:
         return None
@@ -162,8 +162,8 @@ def narrowed(table: Table, where: str | None, sort: str | None, by: str | None =
     """
     import numpy as np
 
-    from tracetui.analysis.checking.mistake import Mistake
-    from tracetui.analysis.checking.row_filter import column_meant, is_condition, kept_rows, misspelt
+    from tracetui.checking.mistake import Mistake
+    from tracetui.checking.row_filter import column_meant, is_condition, kept_rows, misspelt
 
     if where is not None:
         if not where.strip():

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from tracetui.cli.traces import read_trace
 from tracetui.errors import UsageError
-from tracetui.opening import AS_RECORDED, OpenOptions, SideName
+from tracetui.opening.trace_opening import AS_RECORDED, OpenOptions, SideName
 from tracetui.urls import is_url
 
 if TYPE_CHECKING:
-    from tracetui.analysis.comparing.sides.side import Side
+    from tracetui.comparing.side import Side
     from tracetui.model.trace import Trace
 
 FORMS = "write `A.json B.json`, `A.json#3 A.json#4`, or `A.json '#3' '#4'`"
@@ -78,7 +78,7 @@ def missing_side(word: str, options: OpenOptions = AS_RECORDED) -> str:
     Raises: UsageError for a scope without a trace, TraceError for a file.
     """
     # This loads numpy, which `--help` must not wait for.
-    from tracetui.analysis.comparing.sides.offers import repeated_scopes, step_scopes
+    from tracetui.comparing.offers import repeated_scopes, step_scopes
 
     if _is_scope(word):
         raise UsageError(f"{word!r} is a scope without a trace before it: {FORMS}.")
@@ -101,7 +101,7 @@ def read_sides(sides: Sequence[SideName], options: OpenOptions = AS_RECORDED) ->
     Raises: UsageError for a scope that does not exist, TraceError for a file.
     """
     # This loads numpy, which `--help` must not wait for.
-    from tracetui.analysis.comparing.sides.side import side
+    from tracetui.comparing.side import side
 
     traces: dict[str, Trace] = {}
     paths = [each.path if each.path == "-" or is_url(each.path) else os.path.realpath(each.path) for each in sides]

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from tracetui.cli.progress import TraceProgress
-from tracetui.opening import AS_RECORDED, OpenOptions, keep_opened, open_trace
+from tracetui.opening.trace_opening import AS_RECORDED, OpenOptions, keep_opened, open_trace
 
 if TYPE_CHECKING:
     from tracetui.model.trace import Trace
@@ -42,7 +42,7 @@ def read_trace(path: str, options: OpenOptions = AS_RECORDED) -> Trace:
 def _warn_of_cache() -> None:
     """Say once that the cache is not used, where that is for others who could write to it."""
     # It was loaded when the trace was opened.
-    from tracetui.trace_cache.cache_folder import cache_path, is_others, is_wanted
+    from tracetui.opening.cache_folder import cache_path, is_others, is_wanted
 
     if is_wanted() and is_others():
         what = "is a link, or others own it or may write to it"
@@ -71,7 +71,7 @@ def write_trace(
     Raises: UsageError, CannotWrite, and what `write` raises.
     """
     # These load numpy, which `--help` must not wait for.
-    from tracetui.importers.load_progress import LoadProgress
+    from tracetui.reading.load_progress import LoadProgress
     from tracetui.writing.output import output
 
     with TraceProgress("standard output" if path == "-" else path) as progress:

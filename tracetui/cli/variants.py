@@ -25,7 +25,7 @@ from tracetui.cli.traces import read_trace
 from tracetui.cli.verify import document as verify_document
 from tracetui.cli.verify import print_lesson, print_verification, require_expectations, verify, workload_of
 from tracetui.errors import CannotRun, RunFailed, UsageError
-from tracetui.opening import SideName
+from tracetui.opening.trace_opening import SideName
 from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def statements(recorded: Sequence[RecordedVariant]) -> list[Statement]:
     Raises: TraceError for a trace that cannot be read.
     """
     # These load numpy, which a recording need not wait for.
-    from tracetui.analysis.comparing.comparison import comparison
+    from tracetui.comparing.comparison import comparison
 
     sides = read_sides([SideName(str(variant.path)) for variant in recorded])
     pairs = zip(pairwise(recorded), pairwise(sides), strict=True)

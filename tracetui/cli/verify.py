@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tracetui_workloads.api import Workload
     from tracetui_workloads.recording.launcher import Outcome
 
-    from tracetui.analysis.ranks.rank_set import RankSet
+    from tracetui.ranks.rank_set import RankSet
     from tracetui.verification import Verification
 
 MAX_LESSON_CELLS = 120
@@ -71,7 +71,7 @@ def _rank_set(outcome: Outcome) -> RankSet | None:
     if not outcome.ranks:
         return None
     # Loads what reads many traces, which most recordings do not need.
-    from tracetui.rank_folder import open_rank_set
+    from tracetui.opening.rank_folder import open_rank_set
 
     return open_rank_set([str(outcome.path)])
 

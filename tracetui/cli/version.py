@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tracetui import __version__
-from tracetui.tried_torch import TRIED
+from tracetui.cli.tried_torch import TRIED
 
 
 class PrintVersion(argparse.Action):
@@ -25,9 +25,9 @@ class PrintVersion(argparse.Action):
 def reading_paths() -> str:
     """What reads events and inflates gzip here, and why it is not the faster one."""
     # ctypes, and looking for the libraries, are for this option alone.
-    from tracetui.importers.inflating import inflate_library
-    from tracetui.importers.scanner.library import why_pure
-    from tracetui.importers.scanner.scanning_threads import MAX_THREADS, scanning_threads
+    from tracetui.reading.inflating import inflate_library
+    from tracetui.reading.scanner.library import why_pure
+    from tracetui.reading.scanner.scanning_threads import MAX_THREADS, scanning_threads
 
     reason, library, threads = why_pure(), inflate_library(), scanning_threads()
     if reason:

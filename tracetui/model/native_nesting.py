@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.native_library import is_pure, native_library
+from tracetui.model.native_library import is_pure, native_library
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]

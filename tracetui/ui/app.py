@@ -16,11 +16,11 @@ from textual.events import Key
 from textual.message import Message
 from textual.screen import Screen
 
-from tracetui.analysis.panes import PANES
 from tracetui.errors import TracetuiError, UsageError
 from tracetui.model.viewpoint import Viewpoint, read_view_string
-from tracetui.opening import AS_RECORDED, OpenOptions, SideName
-from tracetui.rank_folder import RankSetName
+from tracetui.opening.rank_folder import RankSetName
+from tracetui.opening.trace_opening import AS_RECORDED, OpenOptions, SideName
+from tracetui.panes import PANES
 from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import CommandProvider, command
@@ -29,7 +29,6 @@ from tracetui.ui.base.exports import save_picture
 from tracetui.ui.base.messages import CompareAsked, Loaded, LoadFailed, SliceAsked
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.base.part_sizes import PartSizes
-from tracetui.ui.base.themes import THEMES, first_theme, next_theme
 from tracetui.ui.choose_steps import StepsReady, prepare_steps
 from tracetui.ui.open_comparison import ComparisonOpener, SidesFound
 from tracetui.ui.opening.loading_screen import LoadingScreen
@@ -37,6 +36,7 @@ from tracetui.ui.opening.trace_follower import TraceAppeared, TraceFollower
 from tracetui.ui.opening.trace_picker import TraceChoice, TracePicker
 from tracetui.ui.ranks.rank_messages import MomentAsked, RankLanesAsked, RankTraceAsked, SetFailed
 from tracetui.ui.recent_traces import RecentTraces
+from tracetui.ui.themes import THEMES, first_theme, next_theme
 from tracetui.ui.trace.trace_screen import StepsAsked, TraceScreen
 from tracetui.ui.widgets.hints_bar import HintsBar
 from tracetui.ui.widgets.sized_screen import SizedScreen

@@ -9,12 +9,12 @@ from typing import Any
 from textual.app import App
 from textual.message import Message
 
-from tracetui.analysis.linking.frames import module_paths
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.linking.replays import replays
-from tracetui.analysis.linking.step_sources import with_steps
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.errors import UsageError
+from tracetui.linking.frames import module_paths
+from tracetui.linking.links import links
+from tracetui.linking.replays import replays
+from tracetui.linking.step_sources import with_steps
 from tracetui.ui.base.messages import Loaded
 from tracetui.ui.trace.trace_screen import StepsAsked
 

@@ -16,7 +16,7 @@ from textual.screen import Screen
 
 from tracetui.errors import TracetuiError, UsageError
 from tracetui.model.guarding import guarded
-from tracetui.opening import OpenOptions, SideName
+from tracetui.opening.trace_opening import OpenOptions, SideName
 from tracetui.ui.base.messages import Loaded
 from tracetui.ui.opening.loading_screen import LoadingScreen
 from tracetui.ui.opening.trace_picker import TraceChoice, TracePicker
@@ -24,8 +24,8 @@ from tracetui.ui.ranks.rank_messages import MomentAsked, RankLanesAsked
 from tracetui.ui.recent_traces import RecentTraces
 
 if TYPE_CHECKING:
-    from tracetui.analysis.comparing.several import Several
-    from tracetui.analysis.comparing.sides.side import Side
+    from tracetui.comparing.several import Several
+    from tracetui.comparing.side import Side
     from tracetui.model.table import Table
 
 _REMARKS = ("A, the first of two", "B, the second of two")
@@ -96,7 +96,7 @@ class ComparisonOpener:
 
     def start_moment(self, asked: MomentAsked) -> None:
         """Show a late rank beside another one, at a collective."""
-        from tracetui.analysis.ranks.moments import range_of
+        from tracetui.ranks.moments import range_of
 
         ranks, moment = asked.ranks, asked.moment
         a, b = (
@@ -169,7 +169,7 @@ class ComparisonOpener:
 
     def _find(self, wanted: tuple[SideName, ...], reads: tuple[Loaded, ...]) -> None:
         """Find the sides in a thread, and what the first view needs of them."""
-        from tracetui.analysis.comparing.several import Several
+        from tracetui.comparing.several import Several
 
         sides: tuple[Side, ...] | TracetuiError
         several = None
@@ -234,7 +234,7 @@ def _remark(index: int, wanted: Sequence[SideName]) -> str:
     """Which of the compared traces is being read; empty for one file."""
     if len({name.path for name in wanted}) == 1:
         return ""
-    from tracetui.analysis.comparing.several import SIDE_NAMES
+    from tracetui.comparing.several import SIDE_NAMES
 
     return _REMARKS[index] if len(wanted) == 2 else f"{SIDE_NAMES[index]}, {index + 1} of {len(wanted)}"
 
@@ -244,8 +244,8 @@ def _side(read: Loaded, scope: str) -> Side:
 
     Raises: UsageError for a scope that the trace does not hold, and for one without a complete step.
     """
-    from tracetui.analysis.comparing.sides.composition import representative
-    from tracetui.analysis.comparing.sides.side import side
+    from tracetui.comparing.composition import representative
+    from tracetui.comparing.side import side
 
     opened = side(read.trace, scope)
     if representative(opened) < 0:

@@ -16,7 +16,7 @@ from textual.worker import get_current_worker
 
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint
-from tracetui.opening import keep_opened
+from tracetui.opening.trace_opening import keep_opened
 from tracetui.ui.base.messages import Loaded, SliceAsked
 from tracetui.ui.trace.history import Marks
 from tracetui.ui.trace.trace_screen import TraceScreen

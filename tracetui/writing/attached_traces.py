@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tracetui.attaching.jobs import Job
 from tracetui.errors import CannotWrite
 from tracetui.files import numbered
+from tracetui.opening.jobs import Job
 from tracetui.writing.output import output, require_writable
 
 DEFAULT_FOLDER = Path("traces") / "attach"

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tracetui.importers.store import Container
+from tracetui.reading.store import Container
 
 BATCH = 1 << 20
 """So many bytes are gathered before they are written."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.errors import UsageError
-from tracetui.importers.store import Container, Store
 from tracetui.model.trace import Trace
-from tracetui.writing.anonymizing.events import Anonymizer
+from tracetui.reading.store import Container, Store
 from tracetui.writing.container import Sink, write_events
 from tracetui.writing.event_filter import Decision, EventFilter
+from tracetui.writing.events import Anonymizer
 from tracetui.writing.selection import Wanted, select
 from tracetui.writing.stacks import without_stack
 

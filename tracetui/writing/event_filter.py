@@ -12,11 +12,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.importers.decode import Number, number_of
-from tracetui.importers.lanes import lane_text
-from tracetui.importers.store import Store
 from tracetui.model.intervals import Bool
 from tracetui.model.trace import Trace
+from tracetui.reading.decode import Number, number_of
+from tracetui.reading.lanes import lane_text
+from tracetui.reading.store import Store
 from tracetui.writing.selection import Selection, Wanted, within
 
 _THREAD_METADATA = ("thread_name", "thread_sort_index")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.analysis.common.groups import distinct
-from tracetui.analysis.linking.joining import latest
+from tracetui.linking.groups import distinct
+from tracetui.linking.joining import latest
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Trace
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from tracetui.errors import UsageError
-from tracetui.importers.perfetto.store import PacketStore
 from tracetui.model.trace import Trace
-from tracetui.writing.anonymizing.events import Anonymizer
+from tracetui.reading.perfetto.store import PacketStore
 from tracetui.writing.cut import Cut
+from tracetui.writing.events import Anonymizer
 from tracetui.writing.packet_cut import PacketCut
 from tracetui.writing.packet_repair import PacketRepair
 from tracetui.writing.repair import Repair

@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tracetui.analysis.ranks.rank_runs import MAX_BEGIN_GAP_NS
-from tracetui.analysis.ranks.rank_set import RankSet
 from tracetui.errors import UsageError
-from tracetui.importers.load import load
-from tracetui.importers.raw_events import RawEvents
-from tracetui.importers.store import Store
+from tracetui.ranks.rank_runs import MAX_BEGIN_GAP_NS
+from tracetui.ranks.rank_set import RankSet
+from tracetui.reading.load import load
+from tracetui.reading.raw_events import RawEvents
+from tracetui.reading.store import Store
 from tracetui.writing.container import Sink, object_around, write_array
 from tracetui.writing.cut import Cut
 from tracetui.writing.rank_events import RankClock, RankEvents, process_numbers

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tracetui.errors import UsageError
-from tracetui.importers.perfetto.store import PacketStore
 from tracetui.model.trace import Trace
+from tracetui.reading.perfetto.store import PacketStore
 from tracetui.writing.container import Sink
 from tracetui.writing.cut import Kept, nothing_left
 from tracetui.writing.packets import PacketFilter, write_packets

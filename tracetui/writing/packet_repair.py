@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from tracetui.importers.perfetto.store import PacketStore
 from tracetui.model.trace import UNREADABLE, Trace
+from tracetui.reading.perfetto.store import PacketStore
 from tracetui.writing.container import Sink
 from tracetui.writing.packets import write_packets
 from tracetui.writing.repair import CUT_OFF, LEFT_OUT, Mend

@@ -12,10 +12,10 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.importers.perfetto.schemas import AnnotationField, EventField, PacketField
-from tracetui.importers.perfetto.store import PacketStore
-from tracetui.importers.perfetto.wire import PADDING, SPAN, VARINT, DamagedMessage, fields_of
 from tracetui.model.trace import Trace
+from tracetui.reading.perfetto.schemas import AnnotationField, EventField, PacketField
+from tracetui.reading.perfetto.store import PacketStore
+from tracetui.reading.perfetto.wire import PADDING, SPAN, VARINT, DamagedMessage, fields_of
 from tracetui.writing.container import Sink
 from tracetui.writing.selection import Selection, Wanted, within
 from tracetui.writing.stacks import ARGUMENTS
@@ -143,9 +143,9 @@ def _split(packet: bytes) -> list[tuple[int, int, bytes]]:
     Raises: DamagedMessage.
     """
     found, start = [], 0
-    for field in fields_of(packet + bytes(PADDING), 0, len(packet)):
-        found.append((field.number, field.value if field.wire == VARINT else 0, packet[start : field.end]))
-        start = field.end
+    for entry in fields_of(packet + bytes(PADDING), 0, len(packet)):
+        found.append((entry.number, entry.value if entry.wire == VARINT else 0, packet[start : entry.end]))
+        start = entry.end
     return found
 
 
@@ -160,16 +160,16 @@ def _without(message: bytes, path: tuple[int, ...]) -> bytes:
     """The message without the annotations that hold stacks, which stand at the end of a path of fields."""
     raw, out, start = message + bytes(PADDING), bytearray(), 0
     try:
-        for field in fields_of(raw, 0, len(message)):
-            piece = message[start : field.end]
-            start = field.end
-            if field.number == path[0] and field.wire == SPAN:
-                inner = message[field.value : field.end]
+        for entry in fields_of(raw, 0, len(message)):
+            piece = message[start : entry.end]
+            start = entry.end
+            if entry.number == path[0] and entry.wire == SPAN:
+                inner = message[entry.value : entry.end]
                 if len(path) == 1:
                     piece = b"" if _name(inner) in _STACKS else piece
                 else:
                     inner = _without(inner, path[1:])
-                    piece = _tag(field.number) + varint(len(inner)) + inner
+                    piece = _tag(entry.number) + varint(len(inner)) + inner
             out += piece
     except DamagedMessage:
         return message
@@ -177,9 +177,9 @@ def _without(message: bytes, path: tuple[int, ...]) -> bytes:
 
 
 def _name(annotation: bytes) -> bytes:
-    for field in fields_of(annotation + bytes(PADDING), 0, len(annotation)):
-        if field.number == AnnotationField.NAME and field.wire == SPAN:
-            return annotation[field.value : field.end]
+    for entry in fields_of(annotation + bytes(PADDING), 0, len(annotation)):
+        if entry.number == AnnotationField.NAME and entry.wire == SPAN:
+            return annotation[entry.value : entry.end]
     return b""
 
 

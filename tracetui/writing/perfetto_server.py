@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from tracetui.errors import CannotRun, UsageError
-from tracetui.importers.perfetto.recognition import PROBED_BYTES, is_perfetto
-from tracetui.importers.source import Source, open_source
+from tracetui.reading.perfetto.recognition import PROBED_BYTES, is_perfetto
+from tracetui.reading.source import Source, open_source
 
 PORT = 9001
 """The only port that the page may load from."""

@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from tracetui.importers.decode import decoded
 from tracetui.model.rank_process import rank_process_name
 from tracetui.model.whole_numbers import whole_number
+from tracetui.reading.decode import decoded
 
 IDS_PER_RANK = 10**10
 """How many ids each rank has: the third rank's correlation 12 is 20000000012."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tracetui.importers import tolerant
-from tracetui.importers.decode import decode_raw, encoded
-from tracetui.importers.oddities import Oddity
-from tracetui.importers.store import Store
-from tracetui.importers.tolerant import Bracket, Piece
 from tracetui.model.trace import BEGINNING, Trace
+from tracetui.reading import tolerant
+from tracetui.reading.decode import decode_raw, encoded
+from tracetui.reading.oddities import Oddity
+from tracetui.reading.store import Store
+from tracetui.reading.tolerant import Bracket, Piece
 from tracetui.writing.container import MARK, Sink, surroundings, write_events
 
 LEFT_OUT, CUT_OFF = "left out, it cannot be read", "left out, the file ends within it"

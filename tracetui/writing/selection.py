@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.analysis.linking.step_sources import no_steps
-from tracetui.analysis.linking.steps import steps
 from tracetui.errors import UsageError
-from tracetui.importers.columns import MEMORY_INSTANTS
+from tracetui.linking.step_sources import no_steps
+from tracetui.linking.steps import steps
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Kind, LaneKind, Trace
+from tracetui.reading.columns import MEMORY_INSTANTS
 from tracetui.writing.flow_ends import wanted_flows
 from tracetui.writing.step_slices import overlapping, step_slices
 

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.analysis.common.groups import distinct
-from tracetui.analysis.common.lanes import lane_numbers
-from tracetui.analysis.idle.cause_words import stream_waits
-from tracetui.analysis.idle.gaps import doing
-from tracetui.analysis.idle.idleness import idleness
-from tracetui.analysis.idle.waits import flush, sync_calls
-from tracetui.analysis.linking.graph_dependencies import node_launches
-from tracetui.analysis.linking.links import links, op_rows
-from tracetui.analysis.linking.placement import step_index
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.operators.costs import named_ops, twins
+from tracetui.idle.cause_words import stream_waits
+from tracetui.idle.gaps import doing
+from tracetui.idle.idleness import idleness
+from tracetui.idle.waits import flush, sync_calls
+from tracetui.linking.graph_dependencies import node_launches
+from tracetui.linking.groups import distinct
+from tracetui.linking.lanes import lane_numbers
+from tracetui.linking.links import links, op_rows
+from tracetui.linking.placement import step_index
+from tracetui.linking.steps import steps
 from tracetui.model.intervals import Bool, Int64, union
 from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
+from tracetui.operators.costs import named_ops, twins
 
 _ON_DEVICE = (LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.SYNC)
 

@@ -13,17 +13,17 @@ import pytest
 
 from tests.support.build import make_trace, op, step
 from tests.support.checks import cpu_only, outcome, pane, status, work
-from tracetui.analysis.checking.baseline import other_steps, reach
-from tracetui.analysis.checking.mistake import Mistake
-from tracetui.analysis.checking.report import CheckReport, beside, report, usual
-from tracetui.analysis.checking.values import Amount
-from tracetui.analysis.checking.verdict import assertion
-from tracetui.analysis.comparing.sides.side import side
+from tracetui.checking.baseline import other_steps, reach
+from tracetui.checking.mistake import Mistake
+from tracetui.checking.report import CheckReport, beside, report, usual
+from tracetui.checking.values import Amount
+from tracetui.checking.verdict import assertion
+from tracetui.comparing.side import side
 from tracetui.drawing.text.check_text import render_check
 from tracetui.drawing.text.check_words import told
 from tracetui.errors import UsageError
-from tracetui.importers.load import load
 from tracetui.model.trace import Device, Trace
+from tracetui.reading.load import load
 
 D01 = "d01_v100_torch1.9_6steps_mem_occ.json.gz"
 STEADY = work(700, 705, 702, 698, 701)

@@ -6,17 +6,17 @@ import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.checks import US, work
-from tracetui.analysis.checking import doubtful_columns as touched
-from tracetui.analysis.checking.functions import FIELDS
-from tracetui.analysis.checking.lists import LISTS, listing, measured
-from tracetui.analysis.checking.namespace import summary_facts
-from tracetui.analysis.checking.report import report
-from tracetui.analysis.checking.verdict import assertion
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.analysis.health.health_table import CHECKS, doubtful
-from tracetui.analysis.panes import PANES
-from tracetui.importers.load import load
+from tracetui.checking import doubtful_columns as touched
+from tracetui.checking.functions import FIELDS
+from tracetui.checking.lists import LISTS, listing, measured
+from tracetui.checking.namespace import summary_facts
+from tracetui.checking.report import report
+from tracetui.checking.verdict import assertion
+from tracetui.comparing.side import side
+from tracetui.health.health_table import CHECKS, doubtful
 from tracetui.model.trace import Trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 E17 = "edge/e17_impossible_kernel_duration.json"
 

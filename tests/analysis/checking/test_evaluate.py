@@ -14,12 +14,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.support.checks import cpu_only, leaf, outcome, status, work
-from tracetui.analysis.checking.evaluate import Evaluator
-from tracetui.analysis.checking.mistake import Mistake
-from tracetui.analysis.checking.operations import both, either, matcher, opposite
-from tracetui.analysis.checking.parser import Chain, Figure, Node, Prefixed, parsed, written
-from tracetui.analysis.checking.values import NO, UNKNOWN, YES, Amount, Number, truth
-from tracetui.analysis.comparing.sides.side import side
+from tracetui.checking.evaluate import Evaluator
+from tracetui.checking.mistake import Mistake
+from tracetui.checking.operations import both, either, matcher, opposite
+from tracetui.checking.parser import Chain, Figure, Node, Prefixed, parsed, written
+from tracetui.checking.values import NO, UNKNOWN, YES, Amount, Number, truth
+from tracetui.comparing.side import side
 
 TRACE = work(800, 900, 700, 2000)
 EVALUATOR = Evaluator(side(TRACE))

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op, step
-from tracetui.analysis.checking.evaluate import Evaluator
-from tracetui.analysis.checking.mistake import Mistake
-from tracetui.analysis.checking.verdict import CheckOutcome, Status, assertion, checked
-from tracetui.analysis.comparing.sides.side import side
+from tracetui.checking.evaluate import Evaluator
+from tracetui.checking.mistake import Mistake
+from tracetui.checking.verdict import CheckOutcome, Status, assertion, checked
+from tracetui.comparing.side import side
 from tracetui.model.trace import Trace
 
 

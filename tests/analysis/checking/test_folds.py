@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.support.serving import GEMM, Served, decode, served
-from tracetui.analysis.checking.evaluate import Evaluator
-from tracetui.analysis.checking.mistake import Mistake
-from tracetui.analysis.checking.parser import parsed, written
-from tracetui.analysis.checking.values import UNKNOWN, YES, Number, Truth
-from tracetui.analysis.comparing.sides.side import side
+from tracetui.checking.evaluate import Evaluator
+from tracetui.checking.mistake import Mistake
+from tracetui.checking.parser import parsed, written
+from tracetui.checking.values import UNKNOWN, YES, Number, Truth
+from tracetui.comparing.side import side
 
 PREFILL = Served("execute_context_1(512)_generation_0(0)", 500, 40, [(GEMM, 520, 400)])
 LATE = [decode(index, requests=2 + index, at=1_000, period=100 + 20 * index) for index in range(4)]

@@ -6,9 +6,9 @@ import pytest
 
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.checks import US, cpu_only, outcome, status, work
-from tracetui.analysis.checking.report import report
-from tracetui.analysis.checking.verdict import assertion
-from tracetui.analysis.comparing.sides.side import side
+from tracetui.checking.report import report
+from tracetui.checking.verdict import assertion
+from tracetui.comparing.side import side
 from tracetui.model.trace import Quality
 
 OF_GPU = [

@@ -11,15 +11,15 @@ import pytest
 
 from tests.support.checks import work
 from tests.support.paths import SAMPLES
-from tracetui.analysis.checking.evaluate import Evaluator
-from tracetui.analysis.checking.namespace import UNLIKE, names
-from tracetui.analysis.checking.parser import parsed
-from tracetui.analysis.checking.values import Number, Truth, Words
-from tracetui.analysis.comparing.sides.measures import measures
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.analysis.panes import PANES
-from tracetui.importers.load import load
+from tracetui.checking.evaluate import Evaluator
+from tracetui.checking.namespace import UNLIKE, names
+from tracetui.checking.parser import parsed
+from tracetui.checking.values import Number, Truth, Words
+from tracetui.comparing.measures import measures
+from tracetui.comparing.side import side
 from tracetui.model.trace import Trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 REAL = [
     "d01_v100_torch1.9_6steps_mem_occ.json.gz",

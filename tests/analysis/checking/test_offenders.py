@@ -9,13 +9,13 @@ import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.checks import US, cpu_only, outcome, pane, work
-from tracetui.analysis.checking.report import report
-from tracetui.analysis.checking.verdict import assertion
-from tracetui.analysis.comparing.sides.side import side
+from tracetui.checking.report import report
+from tracetui.checking.verdict import assertion
+from tracetui.comparing.side import side
 from tracetui.drawing.text.check_text import check_json, check_markdown, check_text, junit
 from tracetui.drawing.text.check_words import told
-from tracetui.importers.load import load
 from tracetui.model.trace import Trace
+from tracetui.reading.load import load
 
 D03 = "d03_v100_2rank_5steps_mem_occ_nccl.json.gz"
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetui.analysis.checking.mistake import Mistake, pointed
-from tracetui.analysis.checking.parser import (
+from tracetui.checking.mistake import Mistake, pointed
+from tracetui.checking.parser import (
     LEVELS,
     MAX_CHARACTERS,
     MAX_DEPTH,
@@ -23,7 +23,7 @@ from tracetui.analysis.checking.parser import (
     parsed,
     written,
 )
-from tracetui.analysis.checking.units import LITERALS
+from tracetui.checking.units import LITERALS
 
 WORDS = ["kernels", "==", "5", "(", ")", "and", "or", "not", "max", ",", ".", "[", "]", "3", "'a'", '"', "-", "*", "/"]
 WORDS += ["<=", "~", "!~", "10%", "1.5ms", "GB/s", "#", "baseline", "step", "op", "µs", "≤", "_", "1e9", "\n"]

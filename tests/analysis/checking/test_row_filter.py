@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetui.analysis import columns as col
-from tracetui.analysis.checking.mistake import Mistake
-from tracetui.analysis.checking.row_filter import completed, completions, is_condition, kept_rows, texts_meant
+from tracetui.checking.mistake import Mistake
+from tracetui.checking.row_filter import completed, completions, is_condition, kept_rows, texts_meant
+from tracetui.model import columns as col
 from tracetui.model.table import Table, micros, numbers, texts
 
 NAMES = ["gemm<float, 4>", "relu", "内核 softmax", "copy host", None]

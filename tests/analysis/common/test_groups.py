@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetui.analysis.common.groups import combinations, group
-from tracetui.analysis.idle.slow_calls import _is_first
-from tracetui.analysis.idle.verdict import PartSums
-from tracetui.analysis.operators.costs import _without_repeats
+from tracetui.idle.slow_calls import _is_first
+from tracetui.idle.verdict import PartSums
+from tracetui.linking.groups import combinations, group
+from tracetui.operators.costs import _without_repeats
 
 NUMBERS = st.one_of(st.integers(-3, 9), st.sampled_from([-(1 << 40), 1 << 40]))
 PAIRS = st.lists(st.tuples(NUMBERS, NUMBERS), max_size=40)

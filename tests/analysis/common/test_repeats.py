@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.support.slow_layers import slow_layers, slow_series
-from tracetui.analysis.common.repeats import repeats
+from tracetui.tables.repeats import repeats
 
 
 def found(names: list[str], times: list[int] | None = None) -> list[tuple[int, int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.support.build import Event, make_trace, op
-from tracetui.analysis.common.trees import forest, inside, nearest, subtree_sums
+from tracetui.linking.trees import forest, inside, nearest, subtree_sums
 from tracetui.model.trace import Kind
 
 

@@ -14,12 +14,12 @@ import pytest
 
 from tests.support.comparing import edited
 from tests.support.comparing.edited import Edit, Recording
-from tracetui.analysis.comparing.changes.kernel_changes import KernelChanges, kernel_changes
-from tracetui.analysis.comparing.matching.match import MATCH_KINDS, match
-from tracetui.analysis.comparing.sides.composition import representative
-from tracetui.analysis.comparing.sides.side import Side, side
-from tracetui.importers.load import load
+from tracetui.comparing.composition import representative
+from tracetui.comparing.kernel_changes import KernelChanges, kernel_changes
+from tracetui.comparing.match import MATCH_KINDS, match
+from tracetui.comparing.side import Side, side
 from tracetui.model.table import Cell
+from tracetui.reading.load import load
 
 RESNET, EAGER_H100 = "d01_v100_torch1.9_6steps_mem_occ.json.gz", "d06_h100_stack_mem.json.gz"
 MOE, NCCL = "d08_b200_cuda13_ep_moe.json", "d03_v100_2rank_5steps_mem_occ_nccl.json.gz"

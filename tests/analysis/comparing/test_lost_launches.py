@@ -7,12 +7,12 @@ import numpy as np
 from tests.support.build import Event, annotation, kernel, launch, make_trace
 from tests.support.comparing.played import compiled, eager, played, said, trace_of, without_launches
 from tests.support.comparing.recording import Call, Work
-from tracetui.analysis.comparing.changes.op_changes import op_changes
-from tracetui.analysis.comparing.changes.totals_table import paired, totals
-from tracetui.analysis.comparing.sides.measures import launch_gap, measures, rests_on_launches
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.importers.load import load
+from tracetui.comparing.measures import launch_gap, measures, rests_on_launches
+from tracetui.comparing.op_changes import op_changes
+from tracetui.comparing.side import side
+from tracetui.comparing.totals_table import paired, totals
 from tracetui.model.trace import Kind, Trace
+from tracetui.reading.load import load
 
 PUZZLE = "puzzlers/fusion_mwe_trace.json.gz"
 CALL = "cuLaunchKernel"

@@ -13,13 +13,13 @@ from tests.support.build import make_trace
 from tests.support.comparing.recording import Call, record_steps
 from tests.support.comparing.small import PROGRAMS
 from tests.support.comparing.tutorial import split_stack
-from tracetui.analysis.comparing.changes.kernel_changes import kernel_changes
-from tracetui.analysis.comparing.changes.op_changes import op_changes
-from tracetui.analysis.comparing.changes.totals_table import paired
-from tracetui.analysis.comparing.sides.noise import Change
-from tracetui.analysis.comparing.sides.side import Side, side
-from tracetui.importers.load import load
+from tracetui.comparing.kernel_changes import kernel_changes
+from tracetui.comparing.noise import Change
+from tracetui.comparing.op_changes import op_changes
+from tracetui.comparing.side import Side, side
+from tracetui.comparing.totals_table import paired
 from tracetui.model.trace import Trace
+from tracetui.reading.load import load
 
 SHARED = (
     "d01_v100_torch1.9_6steps_mem_occ.json.gz",

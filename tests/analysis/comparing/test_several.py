@@ -15,14 +15,14 @@ from markdown_it import MarkdownIt
 from tests.support.comparing import tutorial
 from tests.support.comparing.played import compiled, eager, played, trace_of
 from tests.support.comparing.recording import write
-from tracetui.analysis.comparing.changes.totals_table import paired
-from tracetui.analysis.comparing.several import Several
-from tracetui.analysis.comparing.sides.side import side
 from tracetui.cli.main import main
 from tracetui.cli.sides import named_sides
+from tracetui.comparing.several import Several
+from tracetui.comparing.side import side
+from tracetui.comparing.totals_table import paired
 from tracetui.errors import UsageError
-from tracetui.importers.load import load
-from tracetui.opening import SideName
+from tracetui.opening.trace_opening import SideName
+from tracetui.reading.load import load
 
 PUZZLE = "puzzlers/fusion_mwe_trace.json.gz"
 FOUR = ("#unfused[1]", "#fused[1]", "#unfused[2]", "#fused[2]")

@@ -12,9 +12,9 @@ import pytest
 
 from tests.support.build import Event, kernel, make_trace
 from tests.support.devices import A100, H100, MI300X
-from tracetui.analysis.devices.configuration import configuration
-from tracetui.analysis.devices.limits import Limits, limits_of
-from tracetui.analysis.devices.residency import (
+from tracetui.devices.configuration import configuration
+from tracetui.devices.limits import Limits, limits_of
+from tracetui.devices.residency import (
     ARTEFACT,
     UPPER_BOUND,
     advice,
@@ -24,9 +24,9 @@ from tracetui.analysis.devices.residency import (
     occupancy_note,
     residency,
 )
-from tracetui.analysis.panes import PANES
 from tracetui.model.table import Cell
 from tracetui.model.trace import Device, Kind
+from tracetui.panes import PANES
 
 ENDLESS = 1 << 40
 

@@ -9,12 +9,12 @@ import pytest
 
 from tests.support.build import Event, kernel, make_trace
 from tests.support.devices import A100, H100, MI300X
-from tracetui.analysis.devices.descriptions import are_alike, assumed_devices, device_index, device_names, with_device
-from tracetui.analysis.devices.generation import generation
-from tracetui.analysis.health.health_table import doubts
-from tracetui.analysis.panes import PANES
+from tracetui.devices.descriptions import are_alike, assumed_devices, device_index, device_names, with_device
+from tracetui.devices.generation import generation
 from tracetui.errors import UsageError
+from tracetui.health.health_table import doubts
 from tracetui.model.trace import Device, Kind, Trace
+from tracetui.panes import PANES
 
 SETUP = {"grid": [8, 1, 1], "block": [128, 1, 1], "registers per thread": 32, "shared memory": 0}
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.build import kernel, make_trace
 from tests.support.devices import A100, H100, MI300X
-from tracetui.analysis.devices.descriptions import with_device
-from tracetui.analysis.devices.generation import (
+from tracetui.devices.descriptions import with_device
+from tracetui.devices.generation import (
     UNKNOWN_GENERATION,
     GenerationSource,
     generation,

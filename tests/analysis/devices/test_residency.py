@@ -7,17 +7,17 @@ import pytest
 
 from tests.support.build import kernel, launch, make_trace, op
 from tests.support.devices import A100, H100, MI300X
-from tracetui.analysis.common.groups import combinations
-from tracetui.analysis.devices.configuration import configuration
-from tracetui.analysis.devices.descriptions import with_device
-from tracetui.analysis.devices.limits import limits_of
-from tracetui.analysis.devices.residency import ARTEFACT, UPPER_BOUND, advice, block_limits, residency
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.panes import PANES
+from tracetui.devices.configuration import configuration
+from tracetui.devices.descriptions import with_device
+from tracetui.devices.limits import limits_of
+from tracetui.devices.residency import ARTEFACT, UPPER_BOUND, advice, block_limits, residency
 from tracetui.errors import UsageError
-from tracetui.importers.load import load
+from tracetui.linking.groups import combinations
+from tracetui.linking.links import links
 from tracetui.model.table import Cell
 from tracetui.model.trace import Device, Kind, Trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 KINETO = {
     "d01_v100_torch1.9_6steps_mem_occ.json.gz": (8_772, 0),

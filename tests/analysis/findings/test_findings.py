@@ -8,10 +8,10 @@ from tests.support.build import annotation, kernel, launch, make_trace, op, step
 from tests.support.findings import ids, one
 from tests.support.paths import SAMPLES
 from tracetui import load
-from tracetui.analysis.findings import Severity, finding_list, findings
-from tracetui.analysis.panes import PANES
+from tracetui.findings import Severity, finding_list, findings
 from tracetui.model.trace import Device, Quality
 from tracetui.model.viewpoint import read_view_string
+from tracetui.panes import PANES
 
 
 def test_the_table_is_sorted_by_weight_and_every_row_jumps_to_its_evidence():

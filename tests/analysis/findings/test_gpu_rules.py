@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.support.build import kernel
 from tests.support.devices import A100
 from tests.support.gpu_programs import START, Work, queued
-from tracetui.analysis.findings import finding_list
-from tracetui.analysis.findings.scope import Scope
+from tracetui.findings import finding_list
+from tracetui.findings.scope import Scope
 
 GRID = {"block": [256, 1, 1], "registers per thread": 32, "shared memory": 0}
 HALF = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"

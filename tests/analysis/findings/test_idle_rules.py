@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op, python, step
 from tests.support.findings import MS, ids, one
-from tracetui.analysis.findings.finding import Severity
-from tracetui.analysis.health.health_table import doubts
+from tracetui.findings.finding import Severity
+from tracetui.health.health_table import doubts
 from tracetui.model.trace import Kind, Trace
 
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"

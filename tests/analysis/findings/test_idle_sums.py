@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, memcpy, op, python, step
 from tests.support.paths import SHARED
-from tracetui.analysis.findings import Finding, finding_list
-from tracetui.analysis.findings.scope import Scope
-from tracetui.importers.load import load
+from tracetui.findings import Finding, finding_list
+from tracetui.findings.scope import Scope
 from tracetui.model.trace import Kind, Trace
+from tracetui.reading.load import load
 
 IDLE = frozenset(
     [

@@ -12,8 +12,8 @@ import pytest
 from tests.support.build import make_trace
 from tests.support.findings import one
 from tests.support.simulation import ADDITION, ALL_REDUCE, H100, PRODUCT, V100, Simulation
-from tracetui.analysis.findings import Severity, finding_list, findings
-from tracetui.analysis.findings.scope import Scope
+from tracetui.findings import Severity, finding_list, findings
+from tracetui.findings.scope import Scope
 from tracetui.model.trace import Kind, Trace
 
 Program = Callable[[], Simulation]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.build import annotation, kernel, launch, make_trace, op, step
 from tests.support.findings import MS, ids, one
 from tests.support.gpu_programs import START, Work, queued
-from tracetui.analysis.findings import complete_finding_list
+from tracetui.findings import complete_finding_list
 
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >"
 PRODUCT = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"

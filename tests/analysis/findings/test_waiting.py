@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, memcpy, op, step
 from tests.support.findings import MS, ids, one
-from tracetui.analysis.findings import findings
-from tracetui.analysis.findings.finding import Severity
+from tracetui.findings import findings
+from tracetui.findings.finding import Severity
 from tracetui.model.trace import Kind, Trace
 
 

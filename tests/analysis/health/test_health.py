@@ -15,13 +15,13 @@ from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.health import H200, SHAPES, plain
 from tests.support.paths import SHARED
 from tests.support.shortened import shortened
-from tracetui.analysis.health.checks import Doubt
-from tracetui.analysis.health.health_table import CHECKS, doubtful, doubts, marks
-from tracetui.analysis.panes import PANES
 from tracetui.drawing.text.export import render
 from tracetui.errors import TraceError
-from tracetui.importers.load import load
+from tracetui.health.checks import Doubt
+from tracetui.health.health_table import CHECKS, doubtful, doubts, marks
 from tracetui.model.trace import Device, Kind, Quality, Trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 from tracetui.ui.widgets.columns import layout_of
 
 

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op
-from tracetui.analysis.idle.gaps import doing, gaps, longest
+from tracetui.idle.gaps import doing, gaps, longest
 from tracetui.model.trace import Kind
 
 OVERLAPPING = [(0, 2), (1, 17)]

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from tests.support.build import Event, launch, make_trace, op
 from tests.support.paths import SHARED
 from tests.support.slow_gaps import slow_gaps
-from tracetui.analysis.idle.cause_words import Cause
-from tracetui.analysis.idle.gap_causes import gap_causes
-from tracetui.analysis.idle.gaps import longest, open_at
-from tracetui.analysis.idle.idle_parts import MIN_SPLIT_GAP_NS, idle_contents, idle_parts
-from tracetui.analysis.idle.idleness import idleness
-from tracetui.importers.load import load
+from tracetui.idle.cause_words import Cause
+from tracetui.idle.gap_causes import gap_causes
+from tracetui.idle.gaps import longest, open_at
+from tracetui.idle.idle_parts import MIN_SPLIT_GAP_NS, idle_contents, idle_parts
+from tracetui.idle.idleness import idleness
 from tracetui.model.trace import Kind, Trace
+from tracetui.reading.load import load
 
 WITHOUT_GPU = ("d12", "d13", "d14", "d15")
 WITH_GPU = sorted(path.name for path in SHARED.glob("d*.json*") if not path.name.startswith(WITHOUT_GPU))

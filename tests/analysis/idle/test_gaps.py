@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.analysis.idle.cause_words import WORDS, Cause
-from tracetui.analysis.idle.gap_causes import gap_causes
-from tracetui.analysis.idle.gaps import idle_blocks
-from tracetui.analysis.idle.idle_parts import usual_latency
-from tracetui.analysis.idle.idleness import MIN_GAP_NS, idleness
-from tracetui.analysis.panes import PANES
+from tracetui.idle.cause_words import WORDS, Cause
+from tracetui.idle.gap_causes import gap_causes
+from tracetui.idle.gaps import idle_blocks
+from tracetui.idle.idle_parts import usual_latency
+from tracetui.idle.idleness import MIN_GAP_NS, idleness
 from tracetui.model.trace import Kind, Trace
+from tracetui.panes import PANES
 
 
 def waiting_for(*between: Event, call: Event | None = None, **more: int) -> Trace:

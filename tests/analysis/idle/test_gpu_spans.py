@@ -11,24 +11,24 @@ from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.paths import SHARED
-from tracetui.analysis.checking.evaluate import Evaluator
-from tracetui.analysis.checking.parser import parsed
-from tracetui.analysis.checking.values import Number
-from tracetui.analysis.comparing.changes.totals_table import paired
-from tracetui.analysis.comparing.sentences.statement import statement
-from tracetui.analysis.comparing.sides.measures import measures
-from tracetui.analysis.comparing.sides.side import STEP, side
-from tracetui.analysis.comparing.sides.traits import traits
-from tracetui.analysis.idle.gap_causes import gap_causes
-from tracetui.analysis.idle.gpu_spans import GpuSpans, gaps_of, step_spans, trace_span
-from tracetui.analysis.idle.idleness import MIN_GAP_NS, idleness
-from tracetui.analysis.idle.verdict import ELSEWHERE, IDLE_PARTS, step_verdicts, verdict
-from tracetui.analysis.panes import PANES
-from tracetui.analysis.summary import facts
+from tracetui.checking.evaluate import Evaluator
+from tracetui.checking.parser import parsed
+from tracetui.checking.values import Number
+from tracetui.comparing.measures import measures
+from tracetui.comparing.side import STEP, side
+from tracetui.comparing.statement import statement
+from tracetui.comparing.totals_table import paired
+from tracetui.comparing.traits import traits
 from tracetui.drawing.report.trace_report import trace_report
 from tracetui.drawing.timeline.raster import Picture
-from tracetui.importers.load import load
+from tracetui.health.summary import facts
+from tracetui.idle.gap_causes import gap_causes
+from tracetui.idle.gpu_spans import GpuSpans, gaps_of, step_spans, trace_span
+from tracetui.idle.idleness import MIN_GAP_NS, idleness
+from tracetui.idle.verdict import ELSEWHERE, IDLE_PARTS, step_verdicts, verdict
 from tracetui.model.trace import Kind, Trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 US = 1_000
 TRACES = sorted(path.name for path in SHARED.glob("d*.json*"))

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from tests.support.paths import FIXTURES, SHARED
-from tracetui.analysis.idle.exposure import exposure
-from tracetui.analysis.idle.idleness import device_order
-from tracetui.analysis.panes import PANES
-from tracetui.importers.load import load
+from tracetui.idle.exposure import exposure
+from tracetui.idle.idleness import device_order
 from tracetui.model.trace import Trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 HTA = json.loads((FIXTURES / "hta.json").read_text())
 ROUNDED = ("d08_b200_cuda13_ep_moe.json",)

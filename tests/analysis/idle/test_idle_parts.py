@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op, python, step
-from tracetui.analysis.idle.cause_words import KEYS, WORDS, Cause
-from tracetui.analysis.idle.clock import clock_skew
-from tracetui.analysis.idle.gap_causes import gap_causes
-from tracetui.analysis.idle.gaps import gaps
-from tracetui.analysis.idle.idle_parts import idle_contents, idle_parts
+from tracetui.idle.cause_words import KEYS, WORDS, Cause
+from tracetui.idle.clock import clock_skew
+from tracetui.idle.gap_causes import gap_causes
+from tracetui.idle.gaps import gaps
+from tracetui.idle.idle_parts import idle_contents, idle_parts
 from tracetui.model.trace import Kind, Trace
 
 US, MS = 1_000, 1_000_000

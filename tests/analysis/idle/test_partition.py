@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, python
 from tests.support.paths import SHARED
-from tracetui.analysis.idle.clock import MIN_LAUNCHES, clock_skew
-from tracetui.analysis.idle.idle_parts import IdleParts, idle_contents, idle_parts
-from tracetui.analysis.idle.idleness import idleness
-from tracetui.analysis.idle.thread_causes import thread_causes
-from tracetui.analysis.idle.waits import queueing
 from tracetui.errors import TracetuiError
-from tracetui.importers.load import load
+from tracetui.idle.clock import MIN_LAUNCHES, clock_skew
+from tracetui.idle.idle_parts import IdleParts, idle_contents, idle_parts
+from tracetui.idle.idleness import idleness
+from tracetui.idle.thread_causes import thread_causes
+from tracetui.idle.waits import queueing
 from tracetui.model.trace import Trace
+from tracetui.reading.load import load
 
 US, MS = 1_000, 1_000_000
 FOLDERS = ("d*.json*", "inference/i*.json*", "pairs/*.json*", "puzzlers/*.json*", "edge/[er]*.json*")

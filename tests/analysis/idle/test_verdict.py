@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.analysis.idle.cause_words import Cause
-from tracetui.analysis.idle.exposure import Exposure, exposure, step_exposure
-from tracetui.analysis.idle.verdict import FRAMES, NOTHING_SEEN, Verdict, step_verdicts, totals, verdict, verdict_on
-from tracetui.analysis.panes import PANES
-from tracetui.importers.load import load
+from tracetui.idle.cause_words import Cause
+from tracetui.idle.exposure import Exposure, exposure, step_exposure
+from tracetui.idle.verdict import FRAMES, NOTHING_SEEN, Verdict, step_verdicts, totals, verdict, verdict_on
 from tracetui.model.trace import Device, Kind, Trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 US = 1_000
 

@@ -14,10 +14,10 @@ from tests.support.autograd import ENGINE_THREAD, MAIN, OTHER, backward, forward
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.paths import SAMPLES
 from tests.support.slow import slow_events
-from tracetui.analysis.linking.autograd import ENGINE, autograd, forward_of
-from tracetui.analysis.linking.chains import follow, follow_back
-from tracetui.importers.load import load
+from tracetui.linking.autograd import ENGINE, autograd, forward_of
+from tracetui.linking.chains import follow, follow_back
 from tracetui.model.trace import Flows, Trace
+from tracetui.reading.load import load
 
 
 def arrows(trace: Trace, ends: list[tuple[int, int, int]]) -> Flows:

@@ -7,10 +7,10 @@ import pytest
 from tests.support.autograd import MAIN
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.frames import frame, model
-from tracetui.analysis.linking.call_sites import known_sites
-from tracetui.analysis.panes import PANES
 from tracetui.errors import UsageError
-from tracetui.importers.load import load
+from tracetui.linking.call_sites import known_sites
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 
 def test_a_kernel_has_the_line_the_function_and_the_module_of_its_launch() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.support.build import annotation
 from tests.support.serving import decode, served
-from tracetui.analysis.linking.step_names import FORWARD
-from tracetui.analysis.linking.steps import steps
+from tracetui.linking.step_names import FORWARD
+from tracetui.linking.steps import steps
 
 
 def test_the_forward_pass_is_a_step_where_none_is_named() -> None:

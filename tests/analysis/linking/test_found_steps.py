@@ -9,17 +9,17 @@ import pytest
 
 from tests.support.build import Event, annotation, kernel, launch, make_trace, memcpy, op, python, step
 from tests.support.graphs import replay
-from tracetui.analysis.comparing.sentences.fairness import unfair
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.analysis.findings import finding_list
-from tracetui.analysis.linking.between_steps import between_share
-from tracetui.analysis.linking.complete_steps import partial_steps
-from tracetui.analysis.linking.step_kinds import step_kinds
-from tracetui.analysis.linking.step_sources import low_coverage, step_sources, steps_label, with_steps
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.panes import PANES
+from tracetui.comparing.fairness import unfair
+from tracetui.comparing.side import side
 from tracetui.errors import UsageError
+from tracetui.findings import finding_list
+from tracetui.linking.between_steps import between_share
+from tracetui.linking.complete_steps import partial_steps
+from tracetui.linking.step_kinds import step_kinds
+from tracetui.linking.step_sources import low_coverage, step_sources, steps_label, with_steps
+from tracetui.linking.steps import steps
 from tracetui.model.trace import Kind, Trace
+from tracetui.panes import PANES
 
 DECODE = "execute_context_0(0)_generation_4(4)"
 EXECUTE = "vllm/v1/worker/gpu_worker.py(258): execute_model"

@@ -11,11 +11,11 @@ import pytest
 from tests.support.autograd import ENGINE_THREAD, MAIN
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.frames import frame, model
-from tracetui.analysis.linking.chains import chain
-from tracetui.analysis.linking.frames import compiled_region, frames, is_own, module_paths
-from tracetui.analysis.linking.links import links
-from tracetui.importers.load import load
+from tracetui.linking.chains import chain
+from tracetui.linking.frames import compiled_region, frames, is_own, module_paths
+from tracetui.linking.links import links
 from tracetui.model.trace import Kind, Trace
+from tracetui.reading.load import load
 
 
 def row_of(trace: Trace, name: str) -> int:

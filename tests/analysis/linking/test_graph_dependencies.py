@@ -9,16 +9,11 @@ from typing import Any
 import pytest
 
 from tests.support.paths import SHARED
-from tracetui.analysis.linking.chains import chain, follow
-from tracetui.analysis.linking.graph_dependencies import (
-    FIRST_DEPENDENCY_ID,
-    dependencies,
-    launch_of_node,
-    node_launches,
-)
-from tracetui.analysis.linking.links import links
-from tracetui.importers.load import load
+from tracetui.linking.chains import chain, follow
+from tracetui.linking.graph_dependencies import FIRST_DEPENDENCY_ID, dependencies, launch_of_node, node_launches
+from tracetui.linking.links import links
 from tracetui.model.trace import Kind, Trace
+from tracetui.reading.load import load
 from tracetui.ui.description.graph_node_facts import graph_node_facts
 from tracetui.ui.trace.related_slices import lit_with
 

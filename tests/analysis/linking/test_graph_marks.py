@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.build import kernel, launch, make_trace
 from tests.support.paths import SHARED
-from tracetui.analysis.kernels import kernels
-from tracetui.analysis.linking.graph_marks import MARKED
-from tracetui.importers.load import load
+from tracetui.linking.graph_marks import MARKED
+from tracetui.reading.load import load
+from tracetui.tables.kernels import kernels
 
 NODE = {"graph id": 5, "graph node id": 1}
 

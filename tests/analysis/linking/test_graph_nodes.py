@@ -13,16 +13,16 @@ from tests.support.build import Event, annotation, kernel, launch, make_trace, m
 from tests.support.captures import CapturedLaunch, captured, recording
 from tests.support.graphs import replay
 from tests.support.paths import SHARED
-from tracetui.analysis.idle.gaps import gaps
-from tracetui.analysis.kernels import kernels
-from tracetui.analysis.linking.call_sites import known_sites
-from tracetui.analysis.linking.graph_alignment import ANY_KERNEL, MIN_EQUAL_SHARE, align
-from tracetui.analysis.linking.graph_captures import capture_counts, refusals
-from tracetui.analysis.linking.graph_nodes import graph_nodes
-from tracetui.analysis.linking.graph_recordings import batch_in_name, recorded_graphs
-from tracetui.importers.load import load
+from tracetui.idle.gaps import gaps
+from tracetui.linking.call_sites import known_sites
+from tracetui.linking.graph_alignment import ANY_KERNEL, MIN_EQUAL_SHARE, align
+from tracetui.linking.graph_captures import capture_counts, refusals
+from tracetui.linking.graph_nodes import graph_nodes
+from tracetui.linking.graph_recordings import batch_in_name, recorded_graphs
 from tracetui.model.graph_recording import GraphRecording
 from tracetui.model.trace import Trace
+from tracetui.reading.load import load
+from tracetui.tables.kernels import kernels
 
 NORM, PRODUCT, ADD = (
     CapturedLaunch("aten::rms_norm", "norm_kernel", "Norm_0", "model.py(5): norm"),

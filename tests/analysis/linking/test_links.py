@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op
-from tracetui.analysis.linking.chains import chain, dispatch_cost, first_activity, follow, follow_back
-from tracetui.analysis.linking.joining import around
-from tracetui.analysis.linking.links import links, op_rows
-from tracetui.importers.load import load
+from tracetui.linking.chains import chain, dispatch_cost, first_activity, follow, follow_back
+from tracetui.linking.joining import around
+from tracetui.linking.links import links, op_rows
 from tracetui.model.trace import Kind, Trace
+from tracetui.reading.load import load
 
 
 def row_of(trace: Trace, name: str) -> int:

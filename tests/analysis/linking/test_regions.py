@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from tests.support.build import Event, kernel, launch, make_trace
-from tracetui.analysis.linking.regions import region
-from tracetui.importers.load import load
+from tracetui.linking.regions import region
 from tracetui.model.trace import Kind
+from tracetui.reading.load import load
 
 
 def test_work_counts_where_it_was_launched_and_without_launch_where_it_ran() -> None:

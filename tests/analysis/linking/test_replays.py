@@ -11,12 +11,12 @@ import numpy as np
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.graphs import replay
 from tests.support.slow import slow_events
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.linking.placement import step_index
-from tracetui.analysis.linking.replays import replays
-from tracetui.analysis.panes import PANES
-from tracetui.importers.load import load
+from tracetui.linking.links import links
+from tracetui.linking.placement import step_index
+from tracetui.linking.replays import replays
 from tracetui.model.trace import Kind
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 
 def test_replays_of_the_same_kernels_in_the_same_order_are_one_graph() -> None:

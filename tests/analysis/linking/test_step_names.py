@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetui.analysis.linking.step_names import CAPTURE, KINDS, step_name
+from tracetui.linking.step_names import CAPTURE, KINDS, step_name
 
 Facts = tuple[str, str | None, int | None, int | None]
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.graphs import replay
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.analysis.linking.placement import chosen
-from tracetui.analysis.linking.step_sources import no_steps, step_sources, with_steps
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.panes import PANES
+from tracetui.comparing.side import side
 from tracetui.errors import UsageError
-from tracetui.importers.load import load
+from tracetui.linking.placement import chosen
+from tracetui.linking.step_sources import no_steps, step_sources, with_steps
+from tracetui.linking.steps import steps
 from tracetui.model.trace import Kind, Trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 
 def frame(name: str, start: int, dur: int) -> Event:

@@ -10,16 +10,16 @@ import pytest
 
 from tests.support.autograd import backward, forward
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.analysis.devices.descriptions import with_device
-from tracetui.analysis.linking.complete_steps import partial_steps
-from tracetui.analysis.linking.markers import markers
-from tracetui.analysis.linking.placement import activities_of_step, before_capture, step_index, within
-from tracetui.analysis.linking.step_sources import with_steps
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.panes import PANES
+from tracetui.devices.descriptions import with_device
 from tracetui.errors import UsageError
-from tracetui.importers.load import load
+from tracetui.linking.complete_steps import partial_steps
+from tracetui.linking.markers import markers
+from tracetui.linking.placement import activities_of_step, before_capture, step_index, within
+from tracetui.linking.step_sources import with_steps
+from tracetui.linking.steps import steps
 from tracetui.model.trace import Kind, Trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 AUTOGRAD = ("1", "2")
 

@@ -14,18 +14,18 @@ from tests.support.autograd import backward, forward
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.memory_events import Moment, copied, two_ops, with_memory
 from tests.support.slow import slow_events
-from tracetui.analysis.memory.allocator import allocator, memory_curves
-from tracetui.analysis.memory.copies import NO_COPIES
-from tracetui.analysis.memory.memory_table import NO_MEMORY
-from tracetui.analysis.panes import PANES
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import palette
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.scene import Scene, View
 from tracetui.drawing.timeline.window import Window
-from tracetui.importers.load import load
+from tracetui.memory.allocator import allocator, memory_curves
+from tracetui.memory.copies import NO_COPIES
+from tracetui.memory.memory_table import NO_MEMORY
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 
 def rows(trace: Trace, by: str | None = None, step: int | None = None) -> list[dict[str, Any]]:

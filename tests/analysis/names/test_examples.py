@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tracetui.analysis.names import Family, decode
-from tracetui.analysis.names.decoded import Decoded
-from tracetui.analysis.names.text import name_parts
-from tracetui.analysis.names.wording import sentence_of
+from tracetui.kernel_names import Family, decode
+from tracetui.kernel_names.decoded import Decoded
+from tracetui.kernel_names.text import name_parts
+from tracetui.kernel_names.wording import sentence_of
 
 ARGS = "(ncclDevKernelArgsStorage<4096ul>)"
 FUNCTOR = "void at::native::vectorized_elementwise_kernel<4, at::native::"

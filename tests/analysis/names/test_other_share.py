@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.support.paths import SHARED
-from tracetui.analysis.names import Family, decode
 from tracetui.errors import TracetuiError
-from tracetui.importers.load import load
+from tracetui.kernel_names import Family, decode
 from tracetui.model.trace import GPU_WORK, Kind
+from tracetui.reading.load import load
 
 FOLDERS = ("", "inference", "ranks", "pftrace", "puzzlers", "edge")
 NOT_TRACES = {"expected.json", "truth.json", "names.json", "families.json", "findings.json", "graph_counters.json"}

@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.build import Event, kernel, make_trace
 from tests.support.paths import SHARED
-from tracetui.analysis.kernels import kernels
-from tracetui.analysis.names import Purpose, decode
-from tracetui.analysis.panes import PANES
+from tracetui.kernel_names import Purpose, decode
+from tracetui.panes import PANES
+from tracetui.tables.kernels import kernels
 
 UNTOLD = {"triton_poi_fused_cat_1"}
 """A rotary embedding in the program that it was recorded in; its name says `cat` and no more."""

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from tests.support.paths import SHARED
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.names import MAX_SHORT_NAME, Decoded, decode
-from tracetui.importers.load import load
+from tracetui.kernel_names import MAX_SHORT_NAME, Decoded, decode
+from tracetui.linking.links import links
 from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.reading.load import load
 
 FILES = sorted(path.relative_to(SHARED).as_posix() for path in [*SHARED.glob("d*.json*"), *SHARED.glob("puzzlers/*")])
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetui.analysis.names import MAX_SHORT_NAME, decode, normalised
-from tracetui.analysis.names.text import call, name_parts, plain, split_arguments
+from tracetui.kernel_names import MAX_SHORT_NAME, decode, normalised
+from tracetui.kernel_names.text import call, name_parts, plain, split_arguments
 from tracetui.model.trace import Kind
 
 SIGNS = "<>(){}[],:_*&~#. 0129"

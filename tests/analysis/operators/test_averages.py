@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.support.build import Event, make_trace
-from tracetui.analysis.operators.costs import Costs
-from tracetui.analysis.operators.key_averages import KIND_WORDS, Averages, averages, grouped, some_member
 from tracetui.model.trace import Kind, Trace
+from tracetui.operators.costs import Costs
+from tracetui.operators.key_averages import KIND_WORDS, Averages, averages, grouped, some_member
 
 DEVICE = {Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.GPU_ANNOTATION, Kind.SYNC}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.build import Event, make_trace, op
-from tracetui.analysis.operators.costs import costs, is_overlapped, self_cpu_sum
-from tracetui.analysis.panes import PANES
 from tracetui.model.table import Cell
 from tracetui.model.trace import Kind, LaneKind, Trace
+from tracetui.operators.costs import costs, is_overlapped, self_cpu_sum
+from tracetui.panes import PANES
 
 CAPTURE = Event("PyTorch Profiler (0)", 0, 2_000, Kind.BOOKKEEPING, ("Spans", "PyTorch Profiler"))
 PROFILER = ("-1", "0")

@@ -18,11 +18,11 @@ import pytest
 from tests.support.newest_torch import NoNewerTorch, newest_torch
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.slow_key_averages import slow_key_averages
-from tracetui.analysis.operators.ops import torch_time
-from tracetui.analysis.panes import PANES
-from tracetui.importers.garbage import collector_off
-from tracetui.importers.load import load
 from tracetui.model.table import Table
+from tracetui.operators.ops import torch_time
+from tracetui.panes import PANES
+from tracetui.reading.garbage import collector_off
+from tracetui.reading.load import load
 
 QUICK = (
     "mlp_training",

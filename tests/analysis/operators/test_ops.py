@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.analysis.operators.costs import asynchronous, self_times
-from tracetui.analysis.operators.ops import gpu_walls, torch_time
-from tracetui.analysis.panes import PANES
 from tracetui.model.strings import Strings
 from tracetui.model.table import Cell
 from tracetui.model.trace import Instants, Kind, Trace
+from tracetui.operators.costs import asynchronous, self_times
+from tracetui.operators.ops import gpu_walls, torch_time
+from tracetui.panes import PANES
 
 
 @dataclass

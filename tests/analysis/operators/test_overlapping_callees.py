@@ -9,23 +9,23 @@ import numpy as np
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.analysis.checking.evaluate import Evaluator
-from tracetui.analysis.checking.verdict import CheckOutcome, Status, assertion, checked
-from tracetui.analysis.comparing.changes.op_changes import OVERLAP, op_changes
-from tracetui.analysis.comparing.sentences.statement import statement
-from tracetui.analysis.comparing.sides.calls import calls
-from tracetui.analysis.comparing.sides.measures import measures
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.analysis.health.health_table import doubts, marked
-from tracetui.analysis.idle.verdict import totals
-from tracetui.analysis.operators.costs import costs
-from tracetui.analysis.panes import PANES
+from tracetui.checking.evaluate import Evaluator
+from tracetui.checking.verdict import CheckOutcome, Status, assertion, checked
+from tracetui.comparing.calls import calls
+from tracetui.comparing.measures import measures
+from tracetui.comparing.op_changes import OVERLAP, op_changes
+from tracetui.comparing.side import side
+from tracetui.comparing.statement import statement
 from tracetui.drawing.report.section import Section
 from tracetui.drawing.report.tables import table_html
 from tracetui.drawing.text.readable_table import shown_texts
-from tracetui.importers.load import load
+from tracetui.health.health_table import doubts, marked
+from tracetui.idle.verdict import totals
 from tracetui.model.table import Cell, Table
 from tracetui.model.trace import Trace
+from tracetui.operators.costs import costs
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 from tracetui.ui.widgets.columns import cell_text, layout_of
 
 US = 1_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.analysis.operators.views import idle_view_rows, view_rows
-from tracetui.analysis.panes import PANES
 from tracetui.model.trace import Kind, Trace
+from tracetui.operators.views import idle_view_rows, view_rows
+from tracetui.panes import PANES
 
 
 def linear() -> Trace:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.ranks import MS, RankPlan, args_of, run_together, set_of
-from tracetui.analysis.ranks.rank_set import RankSet
+from tracetui.ranks.rank_set import RankSet
 
 DAY = 86_400 * 1000 * MS
 

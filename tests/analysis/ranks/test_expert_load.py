@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.ranks import MS, RankPlan, args_of, set_of
-from tracetui.analysis.ranks.rank_set import RankSet
-from tracetui.analysis.ranks.sentences import remarks
+from tracetui.ranks.rank_set import RankSet
+from tracetui.ranks.sentences import remarks
 
 ALL_TO_ALL = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from tests.support.ranks import ALL_REDUCE, BROADCAST, MS, RankPlan, args_of, run_together, set_of
-from tracetui.analysis.ranks.rank_set import RankSet
+from tracetui.ranks.rank_set import RankSet
 
 STEPS = [[10 * MS * number + 100_000 * (number % 3), 10 * MS * number] for number in range(1, 31)]
 

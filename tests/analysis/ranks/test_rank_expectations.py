@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.support.paths import SHARED
-from tracetui.analysis.expectation_metrics import NOTHING, Expectation
-from tracetui.analysis.expectations import holds
-from tracetui.analysis.ranks.rank_expectations import RANK_METRICS
-from tracetui.rank_folder import open_rank_set
+from tracetui.opening.rank_folder import open_rank_set
+from tracetui.ranks.rank_expectations import RANK_METRICS
+from tracetui.tables.expectation_metrics import NOTHING, Expectation
+from tracetui.tables.expectations import holds
 
 
 class Ranks:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.support.paths import SHARED
-from tracetui.analysis.ranks.rank_set import RankSet
-from tracetui.analysis.ranks.rank_tables import TABLES
 from tracetui.cli.main import main
 from tracetui.errors import NotFound, UsageError
-from tracetui.rank_folder import RankOptions, open_rank_set
+from tracetui.opening.rank_folder import RankOptions, open_rank_set
+from tracetui.ranks.rank_set import RankSet
+from tracetui.ranks.rank_tables import TABLES
 
 FOLDERS = ("g1_input_4ranks", "g2_step_8ranks_2hosts_missing", "g3_host_stray_duplicate", "g4_gpu_tp2x2_2hosts")
 pytestmark = pytest.mark.skipif(not (SHARED / "ranks").exists(), reason="the sets of ranks are not here")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.ranks import MS, RankPlan, args_of, set_of
-from tracetui.analysis.ranks.rank_set import RankSet
-from tracetui.analysis.ranks.sentences import remarks
+from tracetui.ranks.rank_set import RankSet
+from tracetui.ranks.sentences import remarks
 
 
 def pairs(transfers: list[float], count: int = 8, elements: int = 1 << 20, waiting: int = 0) -> RankSet:

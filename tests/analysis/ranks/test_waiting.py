@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.ranks import MS, RankPlan, args_of, run_together, set_of
-from tracetui.analysis.ranks.bandwidth import bus_factor
-from tracetui.analysis.ranks.causes import standing_out
-from tracetui.analysis.ranks.moments import late_instances
-from tracetui.analysis.ranks.pipeline import pipelines
-from tracetui.analysis.ranks.rank_set import RankSet
-from tracetui.analysis.ranks.rank_tables import TABLES
-from tracetui.analysis.ranks.sentences import NOBODY, headline
-from tracetui.analysis.ranks.turns import in_turn
 from tracetui.model.table import NULL
+from tracetui.ranks.bandwidth import bus_factor
+from tracetui.ranks.causes import standing_out
+from tracetui.ranks.moments import late_instances
+from tracetui.ranks.pipeline import pipelines
+from tracetui.ranks.rank_set import RankSet
+from tracetui.ranks.rank_tables import TABLES
+from tracetui.ranks.sentences import NOBODY, headline
+from tracetui.ranks.turns import in_turn
 
 GEMM = 4 * MS
 

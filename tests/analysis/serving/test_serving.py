@@ -21,14 +21,14 @@ from tests.support.serving import (
     slow_union,
 )
 from tracetui import load
-from tracetui.analysis.kernel_names import purposes
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.linking.placement import step_index
-from tracetui.analysis.linking.step_sources import with_steps
-from tracetui.analysis.panes import PANES
-from tracetui.analysis.serving.serving_table import NO_ITERATIONS, NOT_SERVED, NOTHING_BETWEEN
+from tracetui.kernel_names.slice_names import purposes
+from tracetui.linking.links import links
+from tracetui.linking.placement import step_index
+from tracetui.linking.step_sources import with_steps
 from tracetui.model.table import Cell
 from tracetui.model.trace import Trace
+from tracetui.panes import PANES
+from tracetui.serving.serving_table import NO_ITERATIONS, NOT_SERVED, NOTHING_BETWEEN
 
 
 def rows(trace: Trace, by: str | None = None) -> list[dict[str, Cell]]:

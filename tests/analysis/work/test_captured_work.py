@@ -9,10 +9,10 @@ import numpy as np
 from tests.support.build import make_trace, op, step
 from tests.support.captures import CapturedLaunch, recording
 from tests.support.graphs import replay
-from tracetui.analysis.panes import PANES
-from tracetui.analysis.work.kernel_work import kernel_work
-from tracetui.analysis.work.roofline import CAPTURED
+from tracetui.devices.kernel_work import kernel_work
+from tracetui.devices.roofline import CAPTURED
 from tracetui.model.trace import Trace
+from tracetui.panes import PANES
 
 MM = {"Input Dims": [[8, 16], [16, 4]], "Input type": ["float", "float"]}
 ADD = {"Input Dims": [[8, 4], [8, 4], []], "Input type": ["float", "float", "Scalar"]}
@@ -72,7 +72,7 @@ def test_two_kernels_of_one_captured_call_share_its_work():
 
 
 def test_recorded_kernels_keep_their_work_beside_captured_ones(shared_trace):
-    from tracetui.opening import OpenOptions, open_trace
+    from tracetui.opening.trace_opening import OpenOptions, open_trace
 
     name = "inference/i01_mi300x_vllm_decode_full_graph.json.gz"
     capture = (str(shared_trace("inference/i01c_capture_bs32.json.gz")),)

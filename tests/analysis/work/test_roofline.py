@@ -9,15 +9,15 @@ import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.devices import A100, H100, MI300X
-from tracetui.analysis.devices.limits import limits_of, peaks_of
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.panes import PANES
-from tracetui.analysis.work.kernel_work import kernel_work
-from tracetui.analysis.work.roofline import BOUNDS, MAX_PEAK_RATIO, bound_share, roofline, units_used
 from tracetui.cli.main import main
+from tracetui.devices.kernel_work import kernel_work
+from tracetui.devices.limits import limits_of, peaks_of
+from tracetui.devices.roofline import BOUNDS, MAX_PEAK_RATIO, bound_share, roofline, units_used
 from tracetui.drawing.text.roofline_plot import Roof, roofline_lines, scatter
-from tracetui.importers.load import load
+from tracetui.linking.links import links
 from tracetui.model.trace import Device, Kind, Trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 from tracetui.ui.description.kernel_facts import kernel_facts
 
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from tests.support.paths import SHARED
 from tests.support.perfetto.torch_encoder import BASE, STAGES, Slice, Stage, torch_file
 from tests.support.perfetto.torch_reader import read_torch
-from tracetui.importers.columns import Collector
-from tracetui.importers.load import load
-from tracetui.importers.perfetto.packet_collector import PacketCollector
-from tracetui.importers.perfetto.packets import PacketReader
-from tracetui.importers.source import open_source
 from tracetui.model.trace import NO_ID, Quality
+from tracetui.reading.columns import Collector
+from tracetui.reading.load import load
+from tracetui.reading.perfetto.packet_collector import PacketCollector
+from tracetui.reading.perfetto.packets import PacketReader
+from tracetui.reading.source import open_source
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 scalars = st.one_of(st.integers(-(2**63), 2**63 - 1), st.booleans(), names, st.floats(allow_nan=False))

@@ -12,9 +12,9 @@ from tests.support.paths import SHARED
 from tests.support.perfetto import writer as w
 from tests.support.perfetto.reader import read
 from tests.support.perfetto.writer import BEGIN, COUNTER, END, INSTANT, NEEDS_STATE, STATE, packet
-from tracetui.analysis.panes import PANES
-from tracetui.importers.load import load
 from tracetui.model.trace import Kind, LaneKind
+from tracetui.panes import PANES
+from tracetui.reading.load import load
 
 FILE = SHARED / "pftrace" / "generic.pftrace"
 CLOCK = packet(w.snapshot({6: 1000, 1: 5000}), time=1000, sequence=1)

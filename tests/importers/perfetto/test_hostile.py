@@ -17,10 +17,10 @@ from tests.support.terminal.hostile import PAYLOADS, steered
 from tracetui.cli.main import main
 from tracetui.cli.show import PANE_NAMES
 from tracetui.errors import NotATrace, TraceError
-from tracetui.importers import source
-from tracetui.importers.load import load
-from tracetui.importers.perfetto import packed_packets, packet_collector, packets
 from tracetui.model.trace import Trace
+from tracetui.reading import source
+from tracetui.reading.load import load
+from tracetui.reading.perfetto import packed_packets, packet_collector, packets
 
 CLOCK = packet(w.snapshot({6: 1000, 1: 5000}), time=1000, sequence=1)
 THREAD = packet(w.thread(7, 77, 78, "io"))
@@ -269,7 +269,7 @@ MAX_RATIO = 30
 def test_memory_is_in_proportion_to_the_file(tmp_path, shape):
     path = tmp_path / "shape.pftrace"
     path.write_bytes(SHAPES[shape]())
-    assert peak_of_loading(path, "import tracetui.importers.perfetto.load") < MAX_RATIO * path.stat().st_size + 32 * MB
+    assert peak_of_loading(path, "import tracetui.reading.perfetto.load") < MAX_RATIO * path.stat().st_size + 32 * MB
 
 
 def test_a_packet_that_is_passed_over_costs_no_other(tmp_path, monkeypatch):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.support.perfetto import writer as w
-from tracetui.importers.perfetto import not_shown
-from tracetui.importers.perfetto.not_shown import NotShown
-from tracetui.importers.perfetto.wire import MessageBytes
+from tracetui.reading.perfetto import not_shown
+from tracetui.reading.perfetto.not_shown import NotShown
+from tracetui.reading.perfetto.wire import MessageBytes
 
 FTRACE, SYS_STATS, LOG = 1, 7, 39
 

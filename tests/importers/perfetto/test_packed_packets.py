@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 import zstandard
 
-from tracetui.importers.perfetto import packed_packets
-from tracetui.importers.perfetto.packed_packets import MAX_UNPACKED, ZLIB_PACKETS, ZSTD_PACKETS, PacketUnpacker
+from tracetui.reading.perfetto import packed_packets
+from tracetui.reading.perfetto.packed_packets import MAX_UNPACKED, ZLIB_PACKETS, ZSTD_PACKETS, PacketUnpacker
 
 TEXT = bytes(range(256)) * 400
 PACK: dict[int, Callable[[bytes], bytes]] = {

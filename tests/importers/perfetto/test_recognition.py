@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.perfetto import writer
 from tests.support.perfetto.writer import packet
-from tracetui.importers.perfetto.recognition import is_perfetto
+from tracetui.reading.perfetto.recognition import is_perfetto
 
 CLOCK = packet(writer.snapshot({6: 1, 1: 2}), time=1, sequence=1)
 EVENT = packet(writer.event(writer.BEGIN, 7, name="x" * 9), time=5)

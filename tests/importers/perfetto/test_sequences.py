@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetui.importers.perfetto.sequences import InternedEntries, latest, sequence_states
+from tracetui.reading.perfetto.sequences import InternedEntries, latest, sequence_states
 
 PACKETS = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), max_size=30)
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetui.importers.perfetto import texts
-from tracetui.importers.perfetto.texts import TextNumbers, decimals
-from tracetui.importers.perfetto.wire import FEW, MessageBytes
+from tracetui.reading.perfetto import texts
+from tracetui.reading.perfetto.texts import TextNumbers, decimals
+from tracetui.reading.perfetto.wire import FEW, MessageBytes
 
 some_texts = st.lists(st.binary(max_size=20) | st.binary(min_size=250, max_size=260), min_size=1, max_size=30)
 

@@ -13,15 +13,15 @@ import zstandard
 
 from tests.support.perfetto import writer as w
 from tests.support.perfetto.torch_encoder import BASE, PID, TID, Slice, Stage, torch_file
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.panes import PANES
 from tracetui.cli.main import main
 from tracetui.errors import NoEvents
-from tracetui.importers.load import load
-from tracetui.importers.perfetto.packets import PacketReader
-from tracetui.importers.source import open_source
+from tracetui.linking.links import links
 from tracetui.model.table import NULL
 from tracetui.model.trace import GRAPH_NODES, Kind, LaneKind, Trace
+from tracetui.panes import PANES
+from tracetui.reading.load import load
+from tracetui.reading.perfetto.packets import PacketReader
+from tracetui.reading.source import open_source
 from tracetui.ui.opening.trace_files import find_traces
 
 LAUNCH = Slice("cudaLaunchKernel", 120, 140, "cuda_runtime", {"cbid": 211, "correlation": 9}, submits=(1,))

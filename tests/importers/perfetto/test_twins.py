@@ -9,18 +9,18 @@ import orjson
 import pytest
 
 from tests.support.paths import SHARED
-from tracetui.analysis.health.health_table import CHECKS
-from tracetui.analysis.health.loss_checks import LOSS_CHECKS
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.memory.memory_table import NOT_IN_FORMAT
-from tracetui.analysis.occupancy import queries
-from tracetui.analysis.panes import PANES
 from tracetui.cli.main import main
-from tracetui.importers.load import load
-from tracetui.importers.perfetto import render_stages
+from tracetui.health.health_table import CHECKS
+from tracetui.health.loss_checks import LOSS_CHECKS
+from tracetui.linking.links import links
+from tracetui.linking.steps import steps
+from tracetui.memory.memory_table import NOT_IN_FORMAT
 from tracetui.model.table import Table
 from tracetui.model.trace import GRAPH_NODES, Kind, LaneKind
+from tracetui.panes import PANES
+from tracetui.reading.load import load
+from tracetui.reading.perfetto import render_stages
+from tracetui.tables.occupancy import queries
 
 FOLDER = SHARED / "pftrace"
 if not FOLDER.exists():

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.perfetto import writer as w
-from tracetui.importers.perfetto import wire
-from tracetui.importers.perfetto.wire import MessageBytes, Schema, frame_packets, read_fields
+from tracetui.reading.perfetto import wire
+from tracetui.reading.perfetto.wire import MessageBytes, Schema, frame_packets, read_fields
 
 SCHEMA = Schema(numbers=(1, 2), spans=(3,), repeated=(4,), lists=(5, 3000))
 whole = st.integers(0, 2**64 - 1)

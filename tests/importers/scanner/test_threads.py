@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from tests.support.paths import SHARED
 from tests.support.same_columns import both, needs_scanner, reading
 from tracetui.errors import NotFound
-from tracetui.importers import scan_ahead, source
-from tracetui.importers.chunks import ChunkReader
-from tracetui.importers.load import load
-from tracetui.importers.load_progress import LoadProgress
-from tracetui.importers.scanner.scanner import Scanner
-from tracetui.importers.scanner.scanning_threads import scanning_threads
-from tracetui.importers.source import Source
+from tracetui.reading import scan_ahead, source
+from tracetui.reading.chunks import ChunkReader
+from tracetui.reading.load import load
+from tracetui.reading.load_progress import LoadProgress
+from tracetui.reading.scanner.scanner import Scanner
+from tracetui.reading.scanner.scanning_threads import scanning_threads
+from tracetui.reading.source import Source
 
 pytestmark = needs_scanner
 

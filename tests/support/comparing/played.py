@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tests.support.build import Event, annotation, make_trace, step
 from tests.support.comparing.recording import Call, Player, Work
-from tracetui.analysis.comparing.sentences.statement import statement
-from tracetui.analysis.comparing.sides.side import side
+from tracetui.comparing.side import side
+from tracetui.comparing.statement import statement
 from tracetui.model.trace import NO_ID, Kind, Trace
 
 

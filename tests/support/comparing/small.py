@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tests.support.build import make_trace
 from tests.support.comparing.recording import Call, Work, record
-from tracetui.analysis.comparing.matching.match import MATCH_KINDS, Matching, match
-from tracetui.analysis.comparing.sides.composition import representative
-from tracetui.analysis.comparing.sides.side import side
+from tracetui.comparing.composition import representative
+from tracetui.comparing.match import MATCH_KINDS, Matching, match
+from tracetui.comparing.side import side
 from tracetui.model.trace import Kind, Trace
 
 F32 = "float"

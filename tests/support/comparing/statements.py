@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.support.paths import SAMPLES
-from tracetui.analysis.comparing.sentences.statement import statement
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.importers.load import load
+from tracetui.comparing.side import side
+from tracetui.comparing.statement import statement
 from tracetui.model.trace import Trace
+from tracetui.reading.load import load
 
 
 def said(a: Trace, b: Trace, scope_a: str = "", scope_b: str = "") -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.sums.rows import check_near, held, lasting, rows_of, total
 from tests.support.sums.slices import Slice, SlowTrace
-from tracetui.analysis.work.kernel_work import kernel_work
+from tracetui.devices.kernel_work import kernel_work
 from tracetui.model.trace import Kind
 
 PRODUCT, PRODUCT_DIMS = "aten::mm", [[4, 8], [8, 2]]

@@ -11,11 +11,11 @@ from tests.support.sums.costs import slow_costs
 from tests.support.sums.device import QUERY
 from tests.support.sums.rows import check_near, held, lasting, ns, rows_of, total
 from tests.support.sums.slices import Slice, SlowTrace, busy, by_device, holes, stretches
-from tracetui.analysis.idle.exposure import Exposure, exposure, step_exposure
-from tracetui.analysis.idle.gap_causes import gap_causes
-from tracetui.analysis.idle.verdict import verdict
-from tracetui.analysis.operators.views import VIEW_OPS
+from tracetui.idle.exposure import Exposure, exposure, step_exposure
+from tracetui.idle.gap_causes import gap_causes
+from tracetui.idle.verdict import verdict
 from tracetui.model.trace import Kind
+from tracetui.operators.views import VIEW_OPS
 
 SHORTEST = 30
 """Gaps of fewer ns do not count."""

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from tests.support.sums.costs import Node, counted, slow_costs, slow_self_times
 from tests.support.sums.rows import Row, check_near, held, lasting, ns, rows_of, total
 from tests.support.sums.slices import Slice, SlowTrace, busy
-from tracetui.analysis.operators.views import VIEW_OPS
 from tracetui.model.trace import GPU_WORK, Kind
+from tracetui.operators.views import VIEW_OPS
 
 TIMES = ("self_cpu_us", "cpu_total_us", "self_device_us", "device_total_us")
 ON_DEVICE = {"kernel", "memcpy", "memset", "GPU annotation", "wait"}

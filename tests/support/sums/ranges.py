@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from tests.support.sums.rows import Row, ns
 from tests.support.sums.slices import Slice, SlowTrace, busy, by_device
-from tracetui.analysis.panes import PANES
 from tracetui.model.time_range import TimeRange
 from tracetui.model.trace import Kind, LaneKind
+from tracetui.panes import PANES
 
 IN_CALLS = (Kind.CPU_OP, Kind.RUNTIME, Kind.OTHER)
 

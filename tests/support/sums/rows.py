@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tests.support.sums.slices import Slice, SlowTrace
-from tracetui.analysis.panes import PANES
+from tracetui.panes import PANES
 
 Row = dict[str, Any]
 

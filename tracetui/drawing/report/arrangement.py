@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.drawing.timeline.layout import ON_DEVICE, Layout
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.scene import lane_label
+from tracetui.linking.lanes import lane_numbers
 from tracetui.model.hardware_counters import Quantity, quantity_of
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Counter, LaneKind

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tracetui.analysis.comparing.comparison import Comparison
-from tracetui.analysis.comparing.sides.composition import representative
-from tracetui.analysis.comparing.sides.side import Side
+from tracetui.comparing.comparison import Comparison
+from tracetui.comparing.composition import representative
+from tracetui.comparing.side import Side
 from tracetui.drawing.report.lanes_svg import lanes_figure
 from tracetui.drawing.report.section import Report, Section
 from tracetui.drawing.report.trace_report import shown_idle

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.analysis.idle.cause_words import WORDS
-from tracetui.analysis.idle.gaps import idle_blocks
-from tracetui.analysis.kernel_names import Family
 from tracetui.drawing.format import shorten
 from tracetui.drawing.report.arrangement import Arrangement, Blocks, Row, Stretch, arrange, blocks
 from tracetui.drawing.report.colours import letter, slice_class
@@ -24,6 +21,9 @@ from tracetui.drawing.timeline.labels import SHORTEST
 from tracetui.drawing.timeline.legend import FAMILY_WORDS
 from tracetui.drawing.timeline.palette import palette
 from tracetui.drawing.timeline.raster import Picture
+from tracetui.idle.cause_words import WORDS
+from tracetui.idle.gaps import idle_blocks
+from tracetui.kernel_names.slice_names import Family
 from tracetui.model.quantities import count, duration
 
 WIDTH, NAMES = 990, 148

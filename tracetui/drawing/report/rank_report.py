@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tracetui.analysis.ranks.rank_set import RankSet
-from tracetui.analysis.ranks.rank_tables import TABLES
-from tracetui.analysis.ranks.sentences import headline, late_words, remarks, title
-from tracetui.drawing.rank_rows import bar_parts
 from tracetui.drawing.report.section import Report, Section, Tile
 from tracetui.drawing.report.words import text
+from tracetui.drawing.text.rank_rows import bar_parts
 from tracetui.drawing.text.rank_text import pane_name
 from tracetui.model.quantities import count, duration
 from tracetui.model.table import Table
+from tracetui.ranks.rank_set import RankSet
+from tracetui.ranks.rank_tables import TABLES
+from tracetui.ranks.sentences import headline, late_words, remarks, title
 from tracetui.safe_text import clean
 
 WIDTH, ROW, NAMES, ENDS = 1140, 18, 92, 96

@@ -14,12 +14,6 @@ from shlex import quote
 
 import numpy as np
 
-from tracetui.analysis.idle.gaps import idle_blocks
-from tracetui.analysis.idle.verdict import verdict as verdict_of_trace
-from tracetui.analysis.linking.first_view import busiest_stretch, first_step, numbers, stretch_of_step
-from tracetui.analysis.linking.placement import chosen
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.panes import pane_named
 from tracetui.drawing.report.arrangement import Stretch
 from tracetui.drawing.report.lanes_svg import lanes_figure
 from tracetui.drawing.report.section import Report, Section, Tile
@@ -28,10 +22,16 @@ from tracetui.drawing.text.origin import recorded_on
 from tracetui.drawing.text.summary_words import readable
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.window import Window
+from tracetui.idle.gaps import idle_blocks
+from tracetui.idle.verdict import verdict as verdict_of_trace
+from tracetui.linking.first_view import busiest_stretch, first_step, numbers, stretch_of_step
+from tracetui.linking.placement import chosen
+from tracetui.linking.steps import steps
 from tracetui.model.guarding import Failures
 from tracetui.model.quantities import count, duration, percent
 from tracetui.model.table import DOUBTFUL, Cell, Table
 from tracetui.model.trace import Trace
+from tracetui.panes import pane_named
 from tracetui.safe_text import clean
 
 WIDTH, HEIGHT, COLUMNS = 1140, 44, 380

@@ -15,10 +15,10 @@ from xml.etree import ElementTree
 import orjson
 from rich.cells import cell_len
 
-from tracetui.analysis.checking.report import CheckReport
-from tracetui.analysis.checking.values import Amount, Offender
-from tracetui.analysis.checking.verdict import CheckOutcome, Leaf, Status
-from tracetui.analysis.comparing.sides.side import Side
+from tracetui.checking.report import CheckReport
+from tracetui.checking.values import Amount, Offender
+from tracetui.checking.verdict import CheckOutcome, Leaf, Status
+from tracetui.comparing.side import Side
 from tracetui.drawing.text.check_words import WORDS, closing, found_text, told, wanted_text
 from tracetui.drawing.text.markdown import code, prose
 from tracetui.drawing.text.origin import facts, recorded_on

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracetui.analysis.checking.report import CheckReport
-from tracetui.analysis.checking.values import Amount, Piece
-from tracetui.analysis.checking.verdict import CheckOutcome, Leaf, Status
+from tracetui.checking.report import CheckReport
+from tracetui.checking.values import Amount, Piece
+from tracetui.checking.verdict import CheckOutcome, Leaf, Status
 from tracetui.drawing.format import shorten
 from tracetui.model.quantities import ABSENT, MAX_DIGITS, adapted, significant
 from tracetui.safe_text import clean

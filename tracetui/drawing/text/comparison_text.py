@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tracetui.analysis import columns as col
-from tracetui.analysis.comparing.changes.change_rows import SAME
-from tracetui.analysis.comparing.comparison import Comparison
-from tracetui.analysis.comparing.sides.side import Side
-from tracetui.analysis.comparing.sides.traits import Traits, traits
+from tracetui.comparing.change_rows import SAME
+from tracetui.comparing.comparison import Comparison
+from tracetui.comparing.side import Side
+from tracetui.comparing.traits import Traits, traits
 from tracetui.drawing.format import cell
 from tracetui.drawing.text import export
 from tracetui.drawing.text.markdown import code, lines, prose, sentence
 from tracetui.drawing.text.origin import facts
 from tracetui.drawing.text.readable_table import notes, telling
+from tracetui.model import columns as col
 from tracetui.model.guarding import Failures
 from tracetui.model.quantities import ABSENT, count, quantity
 from tracetui.model.table import Cell, Column, Table, texts

@@ -8,14 +8,14 @@ import orjson
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tracetui.analysis.ranks.rank_set import RankSet
-from tracetui.analysis.ranks.sentences import headline, title
-from tracetui.analysis.ranks.sentences import remarks as set_remarks
 from tracetui.drawing.text import export
 from tracetui.drawing.text.markdown import lines, sentence
 from tracetui.drawing.text.origin import DECIMALS
 from tracetui.drawing.text.readable_table import remarks, telling
 from tracetui.model.table import Table
+from tracetui.ranks.rank_set import RankSet
+from tracetui.ranks.sentences import headline, title
+from tracetui.ranks.sentences import remarks as set_remarks
 from tracetui.safe_text import clean
 
 

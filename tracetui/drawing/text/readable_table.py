@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tracetui.analysis.kernel_names import short_kernel
 from tracetui.drawing.format import cell_at, shorten
 from tracetui.drawing.name_cutting import cut_name
+from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.model.quantities import ABSENT
 from tracetui.model.table import DOUBTFUL, Column, Table, TextKind
 from tracetui.safe_text import clean

@@ -11,8 +11,8 @@ import orjson
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tracetui.analysis.comparing.several import SIDE_NAMES, Several
-from tracetui.analysis.comparing.sides.noise import Change
+from tracetui.comparing.noise import Change
+from tracetui.comparing.several import SIDE_NAMES, Several
 from tracetui.drawing.text import export
 from tracetui.drawing.text.comparison_text import HEAD, amount, bullet, facts_of, right, side_words, wrapped
 from tracetui.drawing.text.markdown import code, lines, prose, sentence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.analysis.idle.cause_words import Cause
+from tracetui.idle.cause_words import Cause
 
 _CLASSES: tuple[tuple[str, tuple[Cause, ...]], ...] = (
     ("idle: data loading", (Cause.DATA_LOADING,)),

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.cells import cell_len
 
-from tracetui.analysis.kernel_names import short_kernel
 from tracetui.drawing.format import shorten
+from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.model.strings import Strings
 from tracetui.model.trace import Kind
 from tracetui.safe_text import clean

@@ -13,9 +13,9 @@ from enum import IntEnum
 
 import numpy as np
 
-from tracetui.analysis.common.lanes import lane_numbers
-from tracetui.analysis.linking.recorded_steps import profiler_steps
 from tracetui.drawing.timeline.raster import Picture
+from tracetui.linking.lanes import lane_numbers
+from tracetui.linking.recorded_steps import profiler_steps
 from tracetui.model.trace import Kind, LaneKind, Trace
 
 ON_DEVICE = (LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.SYNC)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tracetui.analysis.kernel_names import Family
 from tracetui.drawing.timeline.cells import Frame
 from tracetui.drawing.timeline.idle_classes import IDLE_WORDS
 from tracetui.drawing.timeline.labels import codes
 from tracetui.drawing.timeline.palette import BOLD, GROUND, REVERSE, UNDERLINE, Palette
+from tracetui.kernel_names.slice_names import Family
 
 FAMILY_WORDS = {
     Family.GEMM: "matrix products",

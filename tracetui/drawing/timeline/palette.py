@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.analysis.kernel_names import Family
+from tracetui.kernel_names.slice_names import Family
 
 GROUND = -1
 """Stands for the widget's own background, or text colour, in arrays of colours."""

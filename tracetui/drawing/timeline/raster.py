@@ -14,17 +14,17 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.analysis.common.lanes import active_streams, lane_numbers
-from tracetui.analysis.counters.samples import samples
-from tracetui.analysis.idle.gaps import IdleBlocks
-from tracetui.analysis.kernel_names import Family, families_by_name
-from tracetui.analysis.memory.allocator import memory_curves
+from tracetui.devices.samples import samples
 from tracetui.drawing.timeline.cells import SPACE, Frame, Painter
 from tracetui.drawing.timeline.labels import Labels
 from tracetui.drawing.timeline.palette import GROUND, VARIED, Palette, palette
 from tracetui.drawing.timeline.slice_index import IndexColumns, SliceIndex, index_columns
 from tracetui.drawing.timeline.strips import Curve, IdleBand
 from tracetui.drawing.timeline.window import Window
+from tracetui.idle.gaps import IdleBlocks
+from tracetui.kernel_names.slice_names import Family, families_by_name
+from tracetui.linking.lanes import active_streams, lane_numbers
+from tracetui.memory.allocator import memory_curves
 from tracetui.model.intervals import covered_within, nest, union
 from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
 

@@ -15,7 +15,8 @@ from tracetui.drawing.timeline.layout import ON_DEVICE, Fold, Layout, Line
 from tracetui.drawing.timeline.outside_shading import Stretch, veil
 from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, UNDERLINE, Palette
 from tracetui.drawing.timeline.range_shading import BEGIN_SIGN, END_SIGN, range_cells, tint_range
-from tracetui.drawing.timeline.raster import Picture, Window
+from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.window import Window
 from tracetui.model.quantities import duration
 from tracetui.model.trace import GPU_WORK, Lane, LaneKind
 from tracetui.safe_text import clean

@@ -11,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.analysis.idle.cause_words import WORDS, Cause
-from tracetui.analysis.idle.gaps import IdleBlocks
 from tracetui.drawing.timeline.cells import FROM_BOTTOM, SPACE, Frame
 from tracetui.drawing.timeline.idle_classes import IDLE_CLASS
 from tracetui.drawing.timeline.labels import codes
 from tracetui.drawing.timeline.palette import GROUND, Palette
+from tracetui.idle.cause_words import WORDS, Cause
+from tracetui.idle.gaps import IdleBlocks
 from tracetui.model.hardware_counters import short_counter, with_unit
 from tracetui.model.intervals import Int64, covered_within
 from tracetui.model.quantities import significant, size

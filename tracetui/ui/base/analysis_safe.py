@@ -14,7 +14,7 @@ from textual.events import Compose, Mount
 from textual.message import Message
 from textual.message_pump import MessagePump
 
-from tracetui import analysis
+from tracetui import tables as analysis
 from tracetui.errors import AnalysisFailed, TracetuiError
 from tracetui.model import guarding
 

@@ -8,9 +8,9 @@ from textual.message import Message
 
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.errors import TracetuiError
-from tracetui.importers.load_progress import LoadProgress
 from tracetui.model.trace import Trace
-from tracetui.opening import SideName
+from tracetui.opening.trace_opening import SideName
+from tracetui.reading.load_progress import LoadProgress
 
 
 @dataclass

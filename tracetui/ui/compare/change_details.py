@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from tracetui.analysis.comparing.changes.change_rows import CANNOT_TELL
-from tracetui.analysis.comparing.changes.part_times import part_times
-from tracetui.analysis.comparing.comparison import Comparison
-from tracetui.analysis.comparing.sides.measures import measures
-from tracetui.analysis.comparing.sides.side import CAPTURE, Side
+from tracetui.comparing.change_rows import CANNOT_TELL
+from tracetui.comparing.comparison import Comparison
+from tracetui.comparing.measures import measures
+from tracetui.comparing.part_times import part_times
+from tracetui.comparing.side import CAPTURE, Side
 from tracetui.drawing.text.summary_words import words
 from tracetui.model.quantities import ABSENT, count, duration, percent, quantity, size
 from tracetui.model.table import Cell, Table

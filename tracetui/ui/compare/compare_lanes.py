@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual.message import Message
 
-from tracetui.analysis.comparing.sides.side import CAPTURE
+from tracetui.comparing.side import CAPTURE
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import Palette, stippled
 from tracetui.drawing.timeline.raster import Picture

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from textual.binding import BindingType
 
-from tracetui.analysis.comparing.comparison import Comparison
+from tracetui.comparing.comparison import Comparison
 from tracetui.drawing.group_names import named_groups
 from tracetui.model.quantities import count
 from tracetui.model.table import Table

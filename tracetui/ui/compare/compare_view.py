@@ -18,10 +18,10 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from tracetui.analysis.comparing.comparison import Comparison
-from tracetui.analysis.comparing.sides.side import Side
-from tracetui.analysis.linking.links import links
+from tracetui.comparing.comparison import Comparison
+from tracetui.comparing.side import Side
 from tracetui.drawing.timeline.raster import Picture
+from tracetui.linking.links import links
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.messages import SliceAsked

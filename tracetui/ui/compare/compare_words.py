@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tracetui.analysis.comparing.sides.measures import known_measures
-from tracetui.analysis.comparing.sides.side import CAPTURE, RANGE, RUN, STEP, Side
-from tracetui.analysis.comparing.sides.traits import traits
+from tracetui.comparing.measures import known_measures
+from tracetui.comparing.side import CAPTURE, RANGE, RUN, STEP, Side
+from tracetui.comparing.traits import traits
 from tracetui.drawing.format import shorten
 from tracetui.drawing.name_cutting import cut_name
 from tracetui.errors import AnalysisFailed

@@ -10,10 +10,10 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
-from tracetui.analysis.comparing.comparison import Comparison, comparison
-from tracetui.analysis.comparing.matching.match import Matching, match
-from tracetui.analysis.comparing.sides.composition import representative
-from tracetui.analysis.comparing.sides.side import Side
+from tracetui.comparing.comparison import Comparison, comparison
+from tracetui.comparing.composition import representative
+from tracetui.comparing.match import Matching, match
+from tracetui.comparing.side import Side
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.errors import AnalysisFailed, TracetuiError
 from tracetui.model.guarding import guarded

@@ -7,8 +7,8 @@ import shlex
 import numpy as np
 from textual.app import App
 
-from tracetui.analysis.comparing.comparison import Comparison
-from tracetui.analysis.comparing.sides.side import Side
+from tracetui.comparing.comparison import Comparison
+from tracetui.comparing.side import Side
 from tracetui.drawing.text import comparison_text
 from tracetui.drawing.text.export import render
 from tracetui.model.quantities import count

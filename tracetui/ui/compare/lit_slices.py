@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracetui.analysis.comparing.comparison import Comparison
-from tracetui.analysis.comparing.sides.calls import calls
-from tracetui.analysis.comparing.sides.op_names import versionless_name
-from tracetui.analysis.linking.links import links
+from tracetui.comparing.calls import calls
+from tracetui.comparing.comparison import Comparison
+from tracetui.comparing.op_names import versionless_name
+from tracetui.linking.links import links
 from tracetui.model.intervals import Int64
 from tracetui.model.table import Table
 from tracetui.model.trace import GPU_WORK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracetui.analysis.comparing.sides.side import CAPTURE
+from tracetui.comparing.side import CAPTURE
 from tracetui.ui.compare.compare_words import MARKS
 from tracetui.ui.compare.shown_part import ShownParts, neighbour
 

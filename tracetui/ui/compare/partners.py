@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.analysis.comparing.matching.match import Matching
-from tracetui.analysis.comparing.sides.op_names import shared_name, versionless_name
+from tracetui.comparing.match import Matching
+from tracetui.comparing.op_names import shared_name, versionless_name
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import GPU_WORK, Trace
 from tracetui.ui.compare.shown_part import ShownPart, ShownParts

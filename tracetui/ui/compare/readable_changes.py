@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.analysis import columns as col
 from tracetui.drawing.format import cell
 from tracetui.drawing.text.comparison_text import is_unchanged
 from tracetui.drawing.text.summary_words import words
+from tracetui.model import columns as col
 from tracetui.model.quantities import quantity
 from tracetui.model.table import Column, Table, coded, numbers, texts
 

@@ -15,13 +15,13 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
 
-from tracetui.analysis.comparing.several import SIDE_NAMES, Several
+from tracetui.comparing.several import SIDE_NAMES, Several
 from tracetui.drawing.text.comparison_text import side_words
 from tracetui.drawing.text.several_text import SIGNS, key_rows, readable
 from tracetui.drawing.text.summary_words import words
 from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.model.trace import Trace
-from tracetui.opening import SideName
+from tracetui.opening.trace_opening import SideName
 from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.analysis_safe import AnalysisSafe

@@ -8,14 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
-from tracetui.analysis.comparing.sides.calls import calls
-from tracetui.analysis.comparing.sides.composition import representative
-from tracetui.analysis.comparing.sides.op_names import versionless_name
-from tracetui.analysis.comparing.sides.side import CAPTURE, ONE_RUN, RANGE, RUN, STEP, Side
-from tracetui.analysis.comparing.sides.side import side as named
-from tracetui.analysis.linking.links import links, op_rows
-from tracetui.analysis.linking.steps import steps
+from tracetui.comparing.calls import calls
+from tracetui.comparing.composition import representative
+from tracetui.comparing.op_names import versionless_name
+from tracetui.comparing.side import CAPTURE, ONE_RUN, RANGE, RUN, STEP, Side
+from tracetui.comparing.side import side as named
 from tracetui.errors import UsageError
+from tracetui.linking.links import links, op_rows
+from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracetui.analysis.kernel_names import short_kernel
-from tracetui.analysis.linking.chains import outermost_op
 from tracetui.drawing.name_cutting import cut_name
+from tracetui.kernel_names.slice_names import short_kernel
+from tracetui.linking.chains import outermost_op
 from tracetui.model.quantities import duration, short_percent
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.safe_text import clean

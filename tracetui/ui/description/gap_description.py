@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from tracetui.analysis.idle.cause_words import WORDS
-from tracetui.analysis.idle.gap_causes import gap_causes
-from tracetui.analysis.idle.gap_context import CpuName, cpu_names_of, gap_causes_of, gap_threads, on_cpu
-from tracetui.analysis.idle.gaps import doing
-from tracetui.analysis.idle.idleness import idleness
-from tracetui.analysis.linking.frames import frames, module_paths
-from tracetui.analysis.linking.placement import step_index
-from tracetui.analysis.linking.steps import steps
 from tracetui.drawing.name_cutting import cut_name
 from tracetui.drawing.timeline.scene import lane_label
+from tracetui.idle.cause_words import WORDS
+from tracetui.idle.gap_causes import gap_causes
+from tracetui.idle.gap_context import CpuName, cpu_names_of, gap_causes_of, gap_threads, on_cpu
+from tracetui.idle.gaps import doing
+from tracetui.idle.idleness import idleness
+from tracetui.linking.frames import frames, module_paths
+from tracetui.linking.placement import step_index
+from tracetui.linking.steps import steps
 from tracetui.model.quantities import duration, short_percent
 from tracetui.model.trace import Trace
 from tracetui.safe_text import clean

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tracetui.analysis.linking.graph_dependencies import dependencies, launch_of_node
+from tracetui.linking.graph_dependencies import dependencies, launch_of_node
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
 from tracetui.ui.description.chain_lines import short_name

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracetui.analysis.counters.kernel_samples import MIN_SAMPLES, alone, kernel_samples
-from tracetui.analysis.devices.configuration import configuration
-from tracetui.analysis.devices.residency import advice_of, residency
-from tracetui.analysis.names import Family, decode
-from tracetui.analysis.work.kernel_work import kernel_work
-from tracetui.analysis.work.roofline import BOUNDS, COMPUTE, MEMORY, roofline
+from tracetui.devices.configuration import configuration
+from tracetui.devices.kernel_samples import MIN_SAMPLES, alone, kernel_samples
+from tracetui.devices.kernel_work import kernel_work
+from tracetui.devices.residency import advice_of, residency
+from tracetui.devices.roofline import BOUNDS, COMPUTE, MEMORY, roofline
+from tracetui.kernel_names import Family, decode
 from tracetui.model.hardware_counters import short_counter, with_unit
 from tracetui.model.quantities import operations, percent, size, three_digits
 from tracetui.model.table import DOUBTFUL

@@ -11,24 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.analysis.linking.autograd import autograd
-from tracetui.analysis.linking.chains import dispatch_cost
-from tracetui.analysis.linking.frames import MODULE, compiled_region, frames, is_own, module_paths
-from tracetui.analysis.linking.graph_captures import OWN_CAPTURE, OWN_NAMES, unknown_node
-from tracetui.analysis.linking.graph_nodes import graph_nodes
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.linking.placement import step_index
-from tracetui.analysis.linking.regions import region
-from tracetui.analysis.linking.replays import graph_name, replays
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.occupancy import asked_for, queries
 from tracetui.drawing.name_cutting import cut_name
 from tracetui.errors import TraceError
+from tracetui.linking.autograd import autograd
+from tracetui.linking.chains import dispatch_cost
+from tracetui.linking.frames import MODULE, compiled_region, frames, is_own, module_paths
+from tracetui.linking.graph_captures import OWN_CAPTURE, OWN_NAMES, unknown_node
+from tracetui.linking.graph_nodes import graph_nodes
+from tracetui.linking.links import links
+from tracetui.linking.placement import step_index
+from tracetui.linking.regions import region
+from tracetui.linking.replays import graph_name, replays
+from tracetui.linking.steps import steps
 from tracetui.model.graph_recording import GraphRecording
 from tracetui.model.quantities import count, duration, size
 from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, Trace
 from tracetui.model.whole_numbers import number_name, whole_number
 from tracetui.safe_text import clean
+from tracetui.tables.occupancy import asked_for, queries
 from tracetui.ui.description.chain_lines import chain_lines, short_name
 from tracetui.ui.description.graph_node_facts import graph_node_facts
 from tracetui.ui.description.kernel_facts import kernel_facts

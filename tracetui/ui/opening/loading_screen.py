@@ -19,16 +19,16 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
 
-from tracetui.analysis.linking.frames import module_paths
-from tracetui.analysis.linking.graph_nodes import graph_nodes
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.linking.steps import steps
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.errors import AnalysisFailed, NotFound, TracetuiError
-from tracetui.importers.load_progress import LoadProgress
+from tracetui.linking.frames import module_paths
+from tracetui.linking.graph_nodes import graph_nodes
+from tracetui.linking.links import links
+from tracetui.linking.steps import steps
 from tracetui.model.guarding import guarded
 from tracetui.model.quantities import count, size
-from tracetui.opening import AS_RECORDED, OpenOptions, open_trace
+from tracetui.opening.trace_opening import AS_RECORDED, OpenOptions, open_trace
+from tracetui.reading.load_progress import LoadProgress
 from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command

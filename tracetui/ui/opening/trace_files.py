@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tracetui.importers.other_files import other_file
-from tracetui.importers.perfetto.recognition import is_perfetto
+from tracetui.reading.other_files import other_file
+from tracetui.reading.perfetto.recognition import is_perfetto
 
 PATTERNS = (
     *("*.json", "*.json.gz", "*.json.zst", "*.pt.trace.json*", "*.trace", "*.trace.gz"),

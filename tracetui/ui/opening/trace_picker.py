@@ -16,7 +16,7 @@ from textual.message import Message
 
 from tracetui.model.quantities import count, rounded_percent, size
 from tracetui.model.table import ColumnSpec, Table, texts
-from tracetui.rank_folder import SUFFIXES, RankOptions, RankSetName, is_rank_set, says_ranks, sniffed_runs
+from tracetui.opening.rank_folder import SUFFIXES, RankOptions, RankSetName, is_rank_set, says_ranks, sniffed_runs
 from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from textual.app import App
 
-from tracetui.analysis.ranks.rank_set import RankSet
 from tracetui.drawing.text import rank_text
 from tracetui.model.quantities import counted
-from tracetui.rank_folder import RankSetName
+from tracetui.opening.rank_folder import RankSetName
+from tracetui.ranks.rank_set import RankSet
 from tracetui.ui.base.exports import (
     MARKDOWN_ROWS,
     ExportNotice,

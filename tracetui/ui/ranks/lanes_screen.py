@@ -11,11 +11,11 @@ from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
-from tracetui.analysis.comparing.sides.side import Side, side
-from tracetui.analysis.ranks.moments import range_of
+from tracetui.comparing.side import Side, side
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint
+from tracetui.ranks.moments import range_of
 from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.analysis_safe import AnalysisSafe

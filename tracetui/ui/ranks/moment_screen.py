@@ -8,18 +8,12 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from tracetui.analysis.comparing.sides.side import Side
-from tracetui.analysis.ranks.moments import (
-    entry_of,
-    late_instances,
-    late_moment,
-    moment_sentences,
-    range_of,
-)
-from tracetui.analysis.ranks.rank_set import RankSet
+from tracetui.comparing.side import Side
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.model.quantities import duration
 from tracetui.model.time_range import TimeRange
+from tracetui.ranks.moments import entry_of, late_instances, late_moment, moment_sentences, range_of
+from tracetui.ranks.rank_set import RankSet
 from tracetui.safe_text import clean
 from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.compare.compare_view import CompareView

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.analysis.ranks.causes import LateRank
-from tracetui.analysis.ranks.moments import (
-    late_moment,
-    moment_sentences,
-    operation_words,
-    top_waits,
-    worst_instance,
-)
-from tracetui.analysis.ranks.rank_set import RankSet
-from tracetui.analysis.ranks.rank_times import rank_times
-from tracetui.analysis.ranks.sentences import late_words
-from tracetui.drawing.rank_rows import TRANSFER, WAIT
+from tracetui.drawing.text.rank_rows import TRANSFER, WAIT
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.table import NULL
+from tracetui.ranks.causes import LateRank
+from tracetui.ranks.moments import late_moment, moment_sentences, operation_words, top_waits, worst_instance
+from tracetui.ranks.rank_set import RankSet
+from tracetui.ranks.rank_times import rank_times
+from tracetui.ranks.sentences import late_words
 from tracetui.safe_text import clean
 from tracetui.ui.description.styled_lines import DetailFact, DetailLine, fact_lines, folded
 

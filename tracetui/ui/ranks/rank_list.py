@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from tracetui.analysis import columns as col
-from tracetui.analysis.ranks.rank_groups import GROUPINGS, grouped_ranks
-from tracetui.analysis.ranks.rank_runs import RankRun
-from tracetui.analysis.ranks.rank_summary import RankSummary
-from tracetui.analysis.ranks.rank_tables import TABLES
-from tracetui.drawing.rank_rows import bar_cells, readable_ranks
+from tracetui.drawing.text.rank_rows import bar_cells, readable_ranks
+from tracetui.model import columns as col
 from tracetui.model.quantities import ABSENT, count
 from tracetui.model.table import NULL, ColumnSpec, Table, micros, numbers, texts
+from tracetui.ranks.rank_groups import GROUPINGS, grouped_ranks
+from tracetui.ranks.rank_runs import RankRun
+from tracetui.ranks.rank_summary import RankSummary
+from tracetui.ranks.rank_tables import TABLES
 from tracetui.safe_text import clean
 from tracetui.ui.widgets.bar_texts import Tab
 from tracetui.ui.widgets.details import WAITING_NOTE

@@ -11,8 +11,8 @@ from tracetui.errors import TracetuiError
 from tracetui.model.viewpoint import Viewpoint
 
 if TYPE_CHECKING:
-    from tracetui.analysis.ranks.moments import LateMoment
-    from tracetui.analysis.ranks.rank_set import RankSet
+    from tracetui.ranks.moments import LateMoment
+    from tracetui.ranks.rank_set import RankSet
 
 
 @dataclass

@@ -9,15 +9,15 @@ from threading import Event
 from textual.message import Message
 from textual.widget import Widget
 
-from tracetui.analysis.ranks.rank_runs import RankRun
-from tracetui.analysis.ranks.rank_set import RankSet
-from tracetui.analysis.ranks.rank_summary import RankSummary
-from tracetui.analysis.ranks.rank_tables import TABLES
 from tracetui.errors import TracetuiError
 from tracetui.model.guarding import guarded
 from tracetui.model.table import Table
-from tracetui.rank_folder import RankSetName, open_rank_set
-from tracetui.rank_reading.summaries import Outcome, SummaryWork
+from tracetui.opening.rank_folder import RankSetName, open_rank_set
+from tracetui.opening.summaries import Outcome, SummaryWork
+from tracetui.ranks.rank_runs import RankRun
+from tracetui.ranks.rank_set import RankSet
+from tracetui.ranks.rank_summary import RankSummary
+from tracetui.ranks.rank_tables import TABLES
 from tracetui.ui.ranks.rank_messages import SetFailed
 
 TELL_SECONDS = 0.2

@@ -7,8 +7,8 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from tracetui.rank_folder import RankSetName
-from tracetui.rank_reading.summaries import SummaryWork
+from tracetui.opening.rank_folder import RankSetName
+from tracetui.opening.summaries import SummaryWork
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.ranks.rank_view import RankView

@@ -12,16 +12,16 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from tracetui.analysis.ranks.moments import late_moment, range_of, worst_instance
-from tracetui.analysis.ranks.rank_set import RankSet
-from tracetui.analysis.ranks.rank_tables import collectives_order
-from tracetui.analysis.ranks.sentences import headline, remarks, title
-from tracetui.drawing.rank_rows import BAR_LEGEND
+from tracetui.drawing.text.rank_rows import BAR_LEGEND
 from tracetui.model.table import NULL
 from tracetui.model.viewpoint import Viewpoint
-from tracetui.opening import SideName
-from tracetui.rank_folder import RankSetName
-from tracetui.rank_reading.summaries import SummaryWork
+from tracetui.opening.rank_folder import RankSetName
+from tracetui.opening.summaries import SummaryWork
+from tracetui.opening.trace_opening import SideName
+from tracetui.ranks.moments import late_moment, range_of, worst_instance
+from tracetui.ranks.rank_set import RankSet
+from tracetui.ranks.rank_tables import collectives_order
+from tracetui.ranks.sentences import headline, remarks, title
 from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command

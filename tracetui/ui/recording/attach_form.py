@@ -12,11 +12,11 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Input
 
-from tracetui.attaching.capture import Capture, PrivateFolders, State, least_timeout
-from tracetui.attaching.jobs import Job
-from tracetui.attaching.listener import Listener, socket_folder
-from tracetui.attaching.trace_request import TraceRequest
 from tracetui.errors import TracetuiError, UsageError
+from tracetui.opening.capture import Capture, PrivateFolders, State, least_timeout
+from tracetui.opening.jobs import Job
+from tracetui.opening.listener import Listener, socket_folder
+from tracetui.opening.trace_request import TraceRequest
 from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command

@@ -11,11 +11,11 @@ from textual import on, work
 from textual.binding import BindingType
 from textual.message import Message
 
-from tracetui.attaching.jobs import Job, by_rank, job_of, still_runs, torch_jobs
-from tracetui.attaching.listener import Listener, socket_folder
 from tracetui.errors import TracetuiError
 from tracetui.model.quantities import duration
 from tracetui.model.table import ColumnSpec, Table, texts
+from tracetui.opening.jobs import Job, by_rank, job_of, still_runs, torch_jobs
+from tracetui.opening.listener import Listener, socket_folder
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.recording.attach_form import AttachForm

@@ -7,10 +7,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.analysis.linking.steps import steps
+from tracetui.comparing.side import side
 from tracetui.drawing.name_cutting import cut_name
 from tracetui.errors import UsageError
+from tracetui.linking.steps import steps
 from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.model.time_range import TimeRange
 from tracetui.model.trace import Kind, Trace

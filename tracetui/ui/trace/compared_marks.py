@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracetui.analysis.groupings import SITES
-from tracetui.analysis.linking.frames import MODULE, function_of
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.modules import SEPARATOR, path_of
 from tracetui.errors import UsageError
+from tracetui.linking.frames import MODULE, function_of
+from tracetui.linking.steps import steps
+from tracetui.model.groupings import SITES
 from tracetui.model.table import Table
 from tracetui.model.trace import Kind, Trace
+from tracetui.tables.modules import SEPARATOR, path_of
 from tracetui.ui.trace.pane_list import PaneList
 
 _NAMED = (Kind.ANNOTATION, Kind.PYTHON, Kind.CPU_OP)
@@ -92,7 +92,7 @@ def _shortest(trace: Trace, name: str, path: str) -> str:
 
 def _part(trace: Trace, scope: str) -> MarkedPart | None:
     # What compares is imported when something is to be compared.
-    from tracetui.analysis.comparing.sides.side import side
+    from tracetui.comparing.side import side
 
     try:
         return MarkedPart(scope, len(side(trace, scope)))
@@ -101,7 +101,7 @@ def _part(trace: Trace, scope: str) -> MarkedPart | None:
 
 
 def _runs(trace: Trace, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    from tracetui.analysis.comparing.sides.side import side
+    from tracetui.comparing.side import side
 
     try:
         return side(trace, name).row

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.analysis.common.lanes import lane_numbers
-from tracetui.analysis.idle.gap_context import cpu_slices_of, gap_threads, on_cpu
-from tracetui.analysis.idle.gaps import doing
-from tracetui.analysis.idle.idleness import idleness
 from tracetui.drawing.timeline.gap_shading import ShadedGap
+from tracetui.idle.gap_context import cpu_slices_of, gap_threads, on_cpu
+from tracetui.idle.gaps import doing
+from tracetui.idle.idleness import idleness
+from tracetui.linking.lanes import lane_numbers
 from tracetui.model.trace import LaneKind, Trace
 
 

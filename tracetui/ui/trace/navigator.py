@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from tracetui.analysis.idle.gap_context import gap_before
 from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.window import Window
+from tracetui.idle.gap_context import gap_before
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.ui.description.chain_lines import short_name
 from tracetui.ui.trace.browsed_trace import BrowsedTrace

@@ -19,26 +19,26 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.worker import Worker, get_current_worker
 
-from tracetui.analysis.groupings import SITES
-from tracetui.analysis.kernel_names import short_kernel
-from tracetui.analysis.linking.call_sites import known_sites
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.modules import holders
-from tracetui.analysis.panes import PANES
-from tracetui.analysis.summary import activity_counts
 from tracetui.drawing.group_names import named_groups
 from tracetui.drawing.text.export import render
 from tracetui.drawing.text.origin import Extent
 from tracetui.drawing.text.pictures import list_picture
 from tracetui.drawing.text.summary_words import readable
 from tracetui.errors import AnalysisFailed, TracetuiError
+from tracetui.health.summary import activity_counts
+from tracetui.kernel_names.slice_names import short_kernel
+from tracetui.linking.call_sites import known_sites
+from tracetui.linking.steps import steps
+from tracetui.model.groupings import SITES
 from tracetui.model.guarding import guarded
 from tracetui.model.interruption import Interrupted, interruptible
 from tracetui.model.quantities import count
 from tracetui.model.table import Table, TextKind
 from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Trace
+from tracetui.panes import PANES
 from tracetui.safe_text import clean
+from tracetui.tables.modules import holders
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.trace.related_slices import has_gpu, numbers, step_of
 from tracetui.ui.trace.row_tree import RowTree

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tracetui.analysis.idle.idleness import idleness
 from tracetui.drawing.timeline.window import Window
+from tracetui.idle.idleness import idleness
 from tracetui.model.quantities import duration
 from tracetui.model.time_range import TimeRange
 from tracetui.ui.trace.browsed_trace import BrowsedTrace

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.analysis.linking import placement
-from tracetui.analysis.linking.chains import chain
-from tracetui.analysis.linking.first_view import (
-    activities_of_step,
-    busiest_stretch,
-    first_step,
-    numbers,
-    stretch_of_step,
-)
-from tracetui.analysis.linking.frames import is_own
-from tracetui.analysis.linking.graph_dependencies import dependencies, launch_of_node
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.linking.step_kinds import kind_words
-from tracetui.analysis.linking.steps import steps
+from tracetui.linking import placement
+from tracetui.linking.chains import chain
+from tracetui.linking.first_view import activities_of_step, busiest_stretch, first_step, numbers, stretch_of_step
+from tracetui.linking.frames import is_own
+from tracetui.linking.graph_dependencies import dependencies, launch_of_node
+from tracetui.linking.links import links
+from tracetui.linking.step_kinds import kind_words
+from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, LaneKind, Trace
 

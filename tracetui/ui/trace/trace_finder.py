@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from textual.widget import Widget
 
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.operators.costs import slices_listed_as
 from tracetui.drawing.format import shorten
+from tracetui.linking.steps import steps
 from tracetui.model.viewpoint import Viewpoint
+from tracetui.operators.costs import slices_listed_as
 from tracetui.safe_text import clean
 from tracetui.ui.trace.browsed_trace import BrowsedTrace
 from tracetui.ui.trace.navigator import Navigator

@@ -14,7 +14,7 @@ from tracetui.drawing.name_cutting import cut_name
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint
-from tracetui.opening import SideName
+from tracetui.opening.trace_opening import SideName
 from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command

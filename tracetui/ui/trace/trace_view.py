@@ -19,24 +19,24 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from tracetui.analysis.groupings import SITES
-from tracetui.analysis.idle.gap_context import gap_before
-from tracetui.analysis.idle.gaps import doing, idle_part_blocks
-from tracetui.analysis.idle.idleness import idleness
-from tracetui.analysis.linking.chains import follow, follow_back
-from tracetui.analysis.linking.step_sources import low_coverage, steps_label
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.operators.captured_ops import CAPTURED_OP
-from tracetui.analysis.panes import PANES
 from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.window import Window
 from tracetui.errors import AnalysisFailed
+from tracetui.idle.gap_context import gap_before
+from tracetui.idle.gaps import doing, idle_part_blocks
+from tracetui.idle.idleness import idleness
+from tracetui.linking.chains import follow, follow_back
+from tracetui.linking.step_sources import low_coverage, steps_label
+from tracetui.linking.steps import steps
+from tracetui.model.groupings import SITES
 from tracetui.model.guarding import guarded
 from tracetui.model.table import Table
 from tracetui.model.time_range import TimeRange
 from tracetui.model.trace import GPU_WORK, Trace
 from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string
+from tracetui.operators.captured_ops import CAPTURED_OP
+from tracetui.panes import PANES
 from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command

@@ -7,15 +7,8 @@ from dataclasses import replace
 import numpy as np
 from textual.widget import Widget
 
-from tracetui.analysis.checking.mistake import Mistake
-from tracetui.analysis.checking.row_filter import (
-    completed,
-    completions,
-    ends_in_word,
-    is_condition,
-    kept_rows,
-    texts_meant,
-)
+from tracetui.checking.mistake import Mistake
+from tracetui.checking.row_filter import completed, completions, ends_in_word, is_condition, kept_rows, texts_meant
 from tracetui.ui.widgets.hints_bar import HintsBar
 from tracetui.ui.widgets.search_line import Search, SearchLine
 from tracetui.ui.widgets.tabbed_list import TabbedList

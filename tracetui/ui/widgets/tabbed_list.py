@@ -20,10 +20,10 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from tracetui.analysis.checking.mistake import Mistake
-from tracetui.analysis.checking.row_filter import is_condition, kept_rows
-from tracetui.analysis.kernel_names import short_kernel
+from tracetui.checking.mistake import Mistake
+from tracetui.checking.row_filter import is_condition, kept_rows
 from tracetui.drawing.format import shorten
+from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.model.quantities import count
 from tracetui.model.table import Cell, Table, TextKind
 from tracetui.safe_text import clean

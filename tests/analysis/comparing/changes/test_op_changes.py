@@ -13,18 +13,12 @@ from tests.support.build import Event, annotation, kernel, launch, make_trace, o
 from tests.support.comparing import tutorial
 from tests.support.paths import SAMPLES
 from tests.support.slow import slow_events
-from tracetui.analysis.comparing.changes.op_changes import op_changes
-from tracetui.analysis.comparing.sides.op_names import (
-    is_compile,
-    is_generated,
-    ops_within,
-    shared_name,
-    versionless_name,
-)
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.analysis.operators.ops import ops
-from tracetui.importers.load import load
+from tracetui.comparing.op_changes import op_changes
+from tracetui.comparing.op_names import is_compile, is_generated, ops_within, shared_name, versionless_name
+from tracetui.comparing.side import side
 from tracetui.model.trace import Kind, Trace
+from tracetui.operators.ops import ops
+from tracetui.reading.load import load
 
 SHARED = (
     "d01_v100_torch1.9_6steps_mem_occ.json.gz",

@@ -17,15 +17,15 @@ from tests.support.build import make_trace
 from tests.support.comparing.recording import Call, Work, record_steps
 from tests.support.comparing.small import PROGRAMS, pointwise
 from tests.support.slow import slow_events
-from tracetui.analysis.comparing.changes.change_rows import change_rows
-from tracetui.analysis.comparing.changes.kernel_changes import kernel_changes
-from tracetui.analysis.comparing.changes.part_times import part_times
-from tracetui.analysis.comparing.matching.match import match
-from tracetui.analysis.comparing.sides.composition import representative
-from tracetui.analysis.comparing.sides.side import Side, side
-from tracetui.importers.load import load
+from tracetui.comparing.change_rows import change_rows
+from tracetui.comparing.composition import representative
+from tracetui.comparing.kernel_changes import kernel_changes
+from tracetui.comparing.match import match
+from tracetui.comparing.part_times import part_times
+from tracetui.comparing.side import Side, side
 from tracetui.model.table import Cell
 from tracetui.model.trace import Float64, Kind, Trace
+from tracetui.reading.load import load
 
 RECOMMENDER = "d04_a100_8rank_6steps_occ_nccl.json.gz"
 SHARED = (

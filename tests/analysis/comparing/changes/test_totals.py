@@ -12,12 +12,12 @@ from tests.support.build import launch, make_trace, op, step
 from tests.support.comparing import tutorial
 from tests.support.comparing.played import trace_of
 from tests.support.comparing.recording import Call, Work
-from tracetui.analysis.comparing.changes.totals_table import paired, totals
-from tracetui.analysis.comparing.sides.measures import measures
-from tracetui.analysis.comparing.sides.noise import Change
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.importers.load import load
+from tracetui.comparing.measures import measures
+from tracetui.comparing.noise import Change
+from tracetui.comparing.side import side
+from tracetui.comparing.totals_table import paired, totals
 from tracetui.model.trace import Trace
+from tracetui.reading.load import load
 
 
 def rows(a: Trace, b: Trace, scope_a: str = "", scope_b: str = ""):

@@ -10,8 +10,8 @@ import pytest
 from tests.support.comparing.recording import Call, Work
 from tests.support.comparing.small import F32, fused, pairs, pointwise, product, together, trace
 from tests.support.comparing.tutorial import COMPILED, FUSED, attention, mlp, split_stack
-from tracetui.analysis.comparing.matching.fusing import base_op
-from tracetui.analysis.comparing.matching.match import MATCH_KINDS
+from tracetui.comparing.fusing import base_op
+from tracetui.comparing.match import MATCH_KINDS
 from tracetui.model.trace import Trace
 
 

@@ -15,9 +15,9 @@ from tests.support.build import Event, kernel, launch, make_trace, memcpy, step
 from tests.support.comparing.recording import Call, Work, record
 from tests.support.comparing.small import F32, PROGRAMS, fused, pairs, pointwise, product, programs, together, trace
 from tests.support.comparing.tutorial import COMPILED, EAGER, matmul_add
-from tracetui.analysis.comparing.matching.classes import classes
-from tracetui.analysis.comparing.matching.match import MATCH_KINDS, Matching, renamed
-from tracetui.analysis.comparing.matching.pairing import calls
+from tracetui.comparing.classes import classes
+from tracetui.comparing.match import MATCH_KINDS, Matching, renamed
+from tracetui.comparing.pairing import calls
 from tracetui.model.trace import NO_ID, Kind, Trace
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.comparing.recording import Call, Work
 from tests.support.comparing.small import F32, pairs, pointwise, together, trace
-from tracetui.analysis.comparing.matching.match import MATCH_KINDS
+from tracetui.comparing.match import MATCH_KINDS
 from tracetui.model.trace import Trace
 
 

@@ -13,9 +13,9 @@ from tests.support.comparing import tutorial
 from tests.support.comparing.recording import Call, record
 from tests.support.comparing.statements import first, said, sample
 from tests.support.paths import SAMPLES
-from tracetui.analysis.comparing.changes.op_changes import op_changes
-from tracetui.analysis.comparing.changes.op_fusions import op_fusions
-from tracetui.analysis.comparing.sides.side import side
+from tracetui.comparing.op_changes import op_changes
+from tracetui.comparing.op_fusions import op_fusions
+from tracetui.comparing.side import side
 from tracetui.model.trace import Kind, Trace
 
 NORM_TANH = "graph_0_cpp_fused_native_layer_norm_tanh_view_0"

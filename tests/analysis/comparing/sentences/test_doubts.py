@@ -5,11 +5,11 @@ from __future__ import annotations
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.comparing import tutorial
 from tests.support.comparing.played import eager, played, said, trace_of
-from tracetui.analysis.comparing.sentences.statement import warning_sentences
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.analysis.health.checks import CheckSeverity
-from tracetui.importers.load import load
+from tracetui.comparing.side import side
+from tracetui.comparing.statement import warning_sentences
+from tracetui.health.checks import CheckSeverity
 from tracetui.model.trace import Kind, Trace
+from tracetui.reading.load import load
 
 PAST = "work that runs past others"
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.comparing.played import compiled, eager, said, trace_of
 from tests.support.comparing.recording import Call, Work
-from tracetui.analysis.comparing.changes.kernel_changes import kernel_changes
-from tracetui.analysis.comparing.sides.side import side
+from tracetui.comparing.kernel_changes import kernel_changes
+from tracetui.comparing.side import side
 
 TENSILE = "Cijk_Ailk_Bljk_BBS_BH_Bias_HAS_SAV_UserArgs_MT128x128x64_MI16x16x1_SN_LDSB0_AFC0_AFEM1"
 AMPERE = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"

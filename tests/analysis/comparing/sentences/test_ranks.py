@@ -10,10 +10,10 @@ import pytest
 from tests.support.build import make_trace
 from tests.support.comparing.played import played, said
 from tests.support.comparing.recording import Call, Work
-from tracetui.analysis.comparing.sentences.fairness import Rank, is_one_job, rank
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.importers.load import load
+from tracetui.comparing.fairness import Rank, is_one_job, rank
+from tracetui.comparing.side import side
 from tracetui.model.trace import Trace
+from tracetui.reading.load import load
 
 COLLECTIVE = "ncclDevKernel_AllReduce_Sum_f16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 HOUR = 3600 * 10**9

@@ -8,11 +8,11 @@ from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.comparing import tutorial
 from tests.support.comparing.statements import first, said, sample
 from tests.support.comparing.tutorial import COMPILED, FUSED
-from tracetui.analysis.comparing.comparison import comparison
-from tracetui.analysis.comparing.sentences.statement import MAX_SENTENCES, statement
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.importers.load import load
+from tracetui.comparing.comparison import comparison
+from tracetui.comparing.side import side
+from tracetui.comparing.statement import MAX_SENTENCES, statement
 from tracetui.model.trace import Kind, Trace
+from tracetui.reading.load import load
 
 PUZZLE = "puzzlers/fusion_mwe_trace.json.gz"
 

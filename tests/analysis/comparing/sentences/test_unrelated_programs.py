@@ -7,11 +7,11 @@ import pytest
 from tests.support.comparing import tutorial
 from tests.support.comparing.played import said, trace_of
 from tests.support.comparing.recording import Call, Work
-from tracetui.analysis.comparing.changes.op_changes import op_changes
-from tracetui.analysis.comparing.sentences.fairness import shared_calls, unrelated_programs
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.importers.load import load
+from tracetui.comparing.fairness import shared_calls, unrelated_programs
+from tracetui.comparing.op_changes import op_changes
+from tracetui.comparing.side import side
 from tracetui.model.trace import Trace
+from tracetui.reading.load import load
 
 CLAIMS = ("times as", " less", " more", "became", "gone", "new:", "faster", "slower")
 

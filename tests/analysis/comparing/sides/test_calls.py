@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.build import kernel, launch, make_trace, op, step
-from tracetui.analysis.comparing.sides.calls import calls
-from tracetui.analysis.comparing.sides.side import side
+from tracetui.comparing.calls import calls
+from tracetui.comparing.side import side
 
 
 @pytest.mark.parametrize("name", ["detach", "detach_"])

@@ -11,14 +11,14 @@ from tests.support.build import make_trace, op, step
 from tests.support.comparing import tutorial
 from tests.support.comparing.played import compiled, eager, played, said, trace_of
 from tests.support.comparing.recording import Call, Work
-from tracetui.analysis.comparing.changes.op_changes import op_changes
-from tracetui.analysis.comparing.changes.totals_table import paired, totals
-from tracetui.analysis.comparing.sides.composition import groups_of_parts, is_mixed
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.analysis.comparing.sides.traits import traits
+from tracetui.comparing.composition import groups_of_parts, is_mixed
+from tracetui.comparing.op_changes import op_changes
+from tracetui.comparing.side import side
+from tracetui.comparing.totals_table import paired, totals
+from tracetui.comparing.traits import traits
 from tracetui.drawing.text.comparison_text import in_words
-from tracetui.importers.load import load
 from tracetui.model.trace import Trace
+from tracetui.reading.load import load
 
 PUZZLE = "puzzlers/fusion_mwe_trace.json.gz"
 CLAIMS = re.compile(r"times as|% (less|more)|became|new:|gone:|the same|Less CPU|cannot tell")

@@ -12,12 +12,12 @@ from tests.support.build import Event, annotation, kernel, launch, make_trace, m
 from tests.support.comparing import tutorial
 from tests.support.paths import SAMPLES
 from tests.support.slow import slow_events
-from tracetui.analysis.comparing.sides.measures import measures
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.step_table import step_table
-from tracetui.importers.load import load
+from tracetui.comparing.measures import measures
+from tracetui.comparing.side import side
+from tracetui.linking.steps import steps
 from tracetui.model.trace import Kind, Trace
+from tracetui.reading.load import load
+from tracetui.tables.step_table import step_table
 
 SHARED = (
     "d01_v100_torch1.9_6steps_mem_occ.json.gz",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from tracetui.analysis.comparing.sides.noise import (
+from tracetui.comparing.noise import (
     CHANGES,
     MAX_STEADY_SCATTER,
     MIN_QUARTILE_PARTS,
@@ -169,7 +169,7 @@ def test_many_names_at_once_are_told_as_one_by_one(rows, left, right, exact):
 
 def test_a_part_without_the_name_counts_as_nothing(monkeypatch):
     # One row at a time, as with more names than memory has room for.
-    monkeypatch.setattr("tracetui.analysis.comparing.sides.noise._MAX_CELLS", 3)
+    monkeypatch.setattr("tracetui.comparing.noise._MAX_CELLS", 3)
     key, part = np.array([0, 2, 2, 0, 0]), np.array([0, 0, 1, 0, 2])
     found = spread(key, part, np.array([1, 10, 20, 2, 9]), 4, 3)
     assert found.median.tolist() == [3, 0, 10, 0]

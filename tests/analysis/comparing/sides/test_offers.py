@@ -6,9 +6,9 @@ from tests.support.build import annotation, make_trace, op, python
 from tests.support.comparing.played import compiled, eager, played
 from tests.support.comparing.recording import write
 from tests.support.paths import SAMPLES
-from tracetui.analysis.comparing.sides.offers import repeated_scopes, step_scopes
 from tracetui.cli.main import main
-from tracetui.importers.load import load
+from tracetui.comparing.offers import repeated_scopes, step_scopes
+from tracetui.reading.load import load
 
 
 def test_what_runs_again_and_is_within_nothing_that_does():

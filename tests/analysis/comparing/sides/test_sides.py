@@ -9,16 +9,16 @@ import pytest
 
 from tests.support.build import annotation, kernel, launch, make_trace, op, python, step
 from tests.support.comparing import tutorial
-from tracetui.analysis.comparing.sides.calls import calls
-from tracetui.analysis.comparing.sides.measures import measures
-from tracetui.analysis.comparing.sides.side import side
-from tracetui.analysis.linking.links import links
-from tracetui.analysis.linking.placement import step_index
-from tracetui.analysis.range_table import range_table
+from tracetui.comparing.calls import calls
+from tracetui.comparing.measures import measures
+from tracetui.comparing.side import side
 from tracetui.errors import UsageError
-from tracetui.importers.load import load
+from tracetui.linking.links import links
+from tracetui.linking.placement import step_index
 from tracetui.model.time_range import read_time_range
 from tracetui.model.trace import Trace
+from tracetui.reading.load import load
+from tracetui.tables.range_table import range_table
 
 PUZZLE = "puzzlers/fusion_mwe_trace.json.gz"
 OTHER = ("2", "1")

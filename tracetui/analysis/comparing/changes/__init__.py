@@ -1,1 +1,0 @@
-"""Tables of changes: totals, by kernel and by operator."""

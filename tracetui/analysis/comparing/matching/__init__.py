@@ -1,1 +1,0 @@
-"""Matching the GPU activities of one part with those of another."""

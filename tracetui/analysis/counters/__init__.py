@@ -1,1 +1,0 @@
-"""What the counters of a trace measured: means over time ranges, and values of kernels."""

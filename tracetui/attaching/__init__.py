@@ -1,1 +1,0 @@
-"""Traces of PyTorch processes that already run, asked of the recorder (Kineto) inside them."""

@@ -1,0 +1,411 @@
+"""What expressions find in the parts of a side: lists with a row per item, measures and operators.
+
+A list has the columns of the pane of the same name. Measures have names that do not depend on what a trace holds: a
+kind of GPU activity that a trace with a GPU does not have took no time and is 0, and without a GPU it is unknown. Where
+something is missing, a sentence says why and how to record it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tracetui.comparing.measures import (
+    CAUSE_HELP,
+    Measure,
+    known_measures,
+    launch_gap,
+    rests_on_launches,
+    without_launches,
+)
+from tracetui.comparing.side import CAPTURE, RUN, STEP, Side
+from tracetui.errors import AnalysisFailed
+from tracetui.idle.cause_words import KEYS, WORDS
+from tracetui.kernel_names.slice_names import Family
+from tracetui.linking.links import links, no_gpu, op_rows
+from tracetui.linking.step_sources import no_steps
+from tracetui.memory.memory_table import no_allocations
+from tracetui.model import columns as col
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.table import Column, Table, coded, numbers
+from tracetui.model.trace import Float64, Kind
+from tracetui.operators.costs import costs, is_overlapped
+from tracetui.operators.key_averages import KIND_WORDS, averages, grouped
+from tracetui.panes import PANES
+from tracetui.serving.serving_table import NOT_SERVED
+from tracetui.tables.counter_table import NO_COUNTERS
+from tracetui.tables.layers import NO_LAYERS
+
+GPU_COLUMNS = ("self_device_us", "device_total_us", "kernels")
+"""Columns that are unknown in a trace without a GPU."""
+
+
+@dataclass(frozen=True, eq=False)
+class OpSums:
+    """Sums by operator and part; an op and an annotation of the same name are two rows."""
+
+    name: Int64
+    """Id in `texts`."""
+    texts: Sequence[str]
+    kind: Int64
+    """Id in `KIND_WORDS`."""
+    sums: dict[str, Float64]
+    """An array of operators by parts for each column of the ops pane; times in microseconds."""
+
+
+OP_HELP = {
+    "calls": ("", "Calls in a step."),
+    "self_cpu_us": ("us", "CPU time in a step, outside of what it called."),
+    "cpu_total_us": ("us", "CPU time in a step, with what it called."),
+    "self_device_us": ("us", "Time of the GPU work that it launched itself."),
+    "device_total_us": ("us", "Time of the GPU work that it and what it called launched."),
+    "kernels": ("", "GPU activities that it and what it called launched."),
+}
+"""Unit and help of each field of an operator."""
+
+
+def op_sums(side: Side) -> OpSums:
+    """The operators of a side, in the order in which their names first occur; computed once."""
+    return side.trace.remember(("op sums", side.scope), lambda: _made(side))
+
+
+def op_list(side: Side) -> Table:
+    """One row per operator: of times the medians over the parts, of counts the largest."""
+    sums = op_sums(side)
+    return Table(
+        (
+            coded(col.NAME.but(help="Name; all steps are one."), sums.name, sums.texts),
+            *(
+                numbers(
+                    col.COLUMNS[name].but(help=help if unit else f"{help[:-1]}, the most of all steps."),
+                    (np.median if unit else np.max)(sums.sums[name], axis=1) if len(side) else [],
+                )
+                for name, (unit, help) in OP_HELP.items()
+            ),
+            coded(col.KIND, sums.kind, KIND_WORDS),
+        )
+    )
+
+
+def _made(side: Side) -> OpSums:
+    trace, every = side.trace, costs(side.trace)
+    part = side.part_of(every.row)
+    held = np.flatnonzero(part >= 0)
+    cost, part = every.take(held), part[held]
+    names = grouped(trace, cost)
+    sums = averages(trace, cost, names)
+    index, cells = names.member * len(side) + part, len(names) * len(side)
+
+    def spread(values: Int64 | None) -> Float64:
+        weights = None if values is None else values.astype(np.float64)
+        return np.bincount(index, weights, cells).reshape(len(names), len(side)).astype(np.float64)
+
+    overlapped = spread(is_overlapped(cost.self_cpu).astype(np.int64))
+    table = {
+        "calls": spread(None),
+        # A self time below 0 measures nothing, and neither does a sum that contains one.
+        "self_cpu_us": np.where(overlapped > 0, np.nan, spread(cost.self_cpu) / 1000),
+        "cpu_total_us": spread(cost.cpu) / 1000,
+        "self_device_us": spread(cost.self_device) / 1000,
+        "device_total_us": spread(cost.device) / 1000,
+        "kernels": spread(cost.kernels),
+    }
+    if len(links(trace).gpu) == 0:
+        table |= {name: np.full_like(table[name], np.nan) for name in GPU_COLUMNS}
+    return OpSums(sums.name, cost.texts, sums.kind, table)
+
+
+NO_OPS = "There are no operators in it. Record with activities=[ProfilerActivity.CPU, ...]."
+NO_SHAPES = "The shapes of the operators behind its GPU work are not known. Record with record_shapes=True."
+UNLAUNCHED = (
+    "No GPU activity of it has a launch record, so that none belongs to a {part}. Record with "
+    "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], or look at the whole capture: TRACE#all."
+)
+
+
+def lacks_gpu(side: Side) -> str:
+    """Why nothing is known of GPU activities in the parts of a side; empty where something is."""
+    trace_links = links(side.trace)
+    if len(trace_links.gpu) == 0 or side.part_kind == CAPTURE or len(trace_links.launches):
+        return no_gpu(side.trace)
+    return UNLAUNCHED.format(part=side.part_kind)
+
+
+def lacks_calls(side: Side) -> str:
+    """Why nothing is known of runtime calls; empty where they were recorded."""
+    recorded = len(side.trace.slices.of_kind(Kind.RUNTIME)) or len(links(side.trace).gpu)
+    return "" if recorded else no_gpu(side.trace)
+
+
+def lacks_ops(side: Side) -> str:
+    """Why nothing is known of operators; empty where some were recorded."""
+    return "" if len(op_rows(side.trace)) else NO_OPS
+
+
+def whole_or_step(side: Side) -> tuple[int | None, str]:
+    """The step for which a pane is built, None for the whole trace; or why it cannot be built for these parts."""
+    if side.scope == "" or side.part_kind == CAPTURE:
+        return None, ""
+    if side.part_kind == STEP and side.scope.isdigit():
+        return int(side.scope), ""
+    return None, f"It is known of the whole trace and of one step, and not of #{side.scope}."
+
+
+def parts_of(side: Side) -> str:
+    """The parts of a side in words: `5 steps`, `1 run`, `the capture`."""
+    if side.part_kind == CAPTURE:
+        return "the capture"
+    return f"{len(side):,} {side.part_kind}{'' if len(side) == 1 else 's'}"
+
+
+CPU_MEASURES = ("dur_us", "cpu_us")
+"""Measures that every trace with a thread has."""
+OP_MEASURES = ("cpu_ops", "view_ops")
+CALL_MEASURES = ("sync_us", "query_us", "occupancy_queries")
+"""Measures of runtime calls that need not launch anything on the GPU."""
+SHAPE_MEASURES = ("moved_bytes", "flops", "moved_known_pct")
+GPU_FAMILIES = tuple(each for each in Family if each <= Family.OTHER)
+
+
+def measured(side: Side) -> dict[str, Measure]:
+    """Every measure of a side by name; all NaN where the trace does not hold it. Those that failed are left out."""
+
+    def make() -> dict[str, Measure]:
+        side_measures, failures = known_measures(side)
+        # What a failed analysis would have counted is not known to be 0.
+        unused = {} if failures else _unused(side)
+        every = side_measures | {
+            name: _known_measure(side, each) for name, each in unused.items() if name not in side_measures
+        }
+        return {name: _honest(side, each) for name, each in every.items()}
+
+    return side.trace.remember(("measured", side.scope), make)
+
+
+def require_measures(side: Side) -> None:
+    """Raises: AnalysisFailed where some measures of a side could not be made, so that a name may be one of them."""
+    for failure in known_measures(side)[1]:
+        raise failure.with_traceback(None)
+
+
+def lacking(side: Side, name: str) -> str:
+    """Why a measure of a side is unknown, as a sentence."""
+    if why := _absent(side, name):
+        return why
+    if gap := measured(side)[name].gap:
+        return f"{gap[:1].upper()}{gap[1:]}."
+    if name in SHAPE_MEASURES:
+        return NO_SHAPES
+    return f"It was not recorded in the {side.part_kind}{'' if len(side) == 1 else 's'}."
+
+
+def _absent(side: Side, name: str) -> str:
+    """Why the trace cannot tell a measure; empty where it can."""
+    if name in CPU_MEASURES:
+        return ""
+    if name in OP_MEASURES:
+        return lacks_ops(side)
+    return lacks_calls(side) if name in CALL_MEASURES else lacks_gpu(side)
+
+
+def _honest(side: Side, measure: Measure) -> Measure:
+    """The measure, with NaN in place of 0 where nothing of the kind was recorded."""
+    if not _absent(side, measure.name):
+        return measure
+    return Measure(measure.name, np.full(len(side), np.nan), measure.help, measure.unit)
+
+
+def _known_measure(side: Side, measure: Measure) -> Measure:
+    """A measure that is 0 because nothing occurred, and NaN for parts whose launches were not recorded."""
+    lost = without_launches(side)
+    if not lost.any() or not rests_on_launches(measure.name):
+        return measure
+    return replace(measure, values=np.where(lost, np.nan, measure.values), gap=launch_gap(side))
+
+
+def _unused(side: Side) -> dict[str, Measure]:
+    """Kernel families and causes of gaps that do not occur, all 0."""
+    nothing = np.zeros(len(side))
+    families = {f"{each.name.lower()}_us": f"Sum of GPU durations: {each.name.lower()}." for each in GPU_FAMILIES}
+    causes = {key: f"{CAUSE_HELP} {word.lower()}." for key, word in zip(KEYS, WORDS, strict=True)}
+    return {name: Measure(name, nothing, help, "us") for name, help in {**families, **causes}.items()}
+
+
+@dataclass(frozen=True)
+class ListKind:
+    """A list that every side has."""
+
+    help: str
+    """What a row is."""
+    make: Callable[[Side], Table]
+    """Builds the table of the parts."""
+    lacks: Callable[[Side, Table], str]
+    """Why the list is unknown, as a sentence; empty where it is known."""
+
+
+def listing(side: Side, name: str) -> tuple[Table, str]:
+    """The table of a list of a side, built once, and why it is unknown; empty where it is known.
+
+    Raises: KeyError for a name that is not in `LISTS`.
+    """
+    kind = LISTS[name]
+
+    def make() -> tuple[Table, str]:
+        table = kind.make(side)
+        return table, kind.lacks(side, table)
+
+    return side.trace.remember(("list to check", name, side.scope), make)
+
+
+def _steps(side: Side) -> Table:
+    """The steps of a side with every measure and the columns of the steps pane."""
+    pane = PANES["steps"].build(side.trace)
+    every = measured_columns(side)
+    taken = {column.name for column in every}
+    rows = np.empty(0, np.int64) if pane.slices is None else pane.slices
+    mine = pane.take(np.flatnonzero(np.isin(rows, side.row)))
+    if side.part_kind != STEP:
+        every = [column.take(np.empty(0, np.int64)) for column in every]
+    return Table((*every, *(column for column in mine.columns if column.name not in taken)))
+
+
+def _runs(side: Side) -> Table:
+    """The runs of a name with every measure."""
+    return Table((numbers(col.RUN, side.number), *measured_columns(side)))
+
+
+def measured_columns(side: Side) -> list[Column]:
+    """Every measure of the parts of a side as a column.
+
+    Raises: AnalysisFailed where some could not be made.
+    """
+    require_measures(side)
+    return [numbers(each.name, each.values, each.unit, each.help) for each in measured(side).values()]
+
+
+def _rows_of(pane: str, kinds: tuple[str, ...] = ()) -> Callable[[Side], Table]:
+    """The rows of a pane whose slices belong to the parts, restricted to some kinds where given."""
+
+    def make(side: Side) -> Table:
+        table = PANES[pane].build(side.trace)
+        rows = np.empty(0, np.int64) if table.slices is None else table.slices
+        held = side.part_of(rows) >= 0
+        if kinds:
+            held &= _is_one_of(table["kind"], kinds)
+        return table.take(np.flatnonzero(held))
+
+    return make
+
+
+def _is_one_of(column: Column, texts: tuple[str, ...]) -> Bool:
+    strings = column.strings or ()
+    return np.isin(column.values, [number for number, text in enumerate(strings) if text in texts])
+
+
+def _memory(side: Side) -> Table:
+    """The allocator events during the parts, whichever thread caused them."""
+    table = PANES["memory"].build(side.trace)
+    if side.part_kind == CAPTURE or len(side) == 0:
+        return table
+    moment = np.round(table["start_us"].values.astype(np.float64) * 1000).astype(np.int64)
+    order = np.argsort(side.start, kind="stable")
+    reach = np.maximum.accumulate(side.end[order])
+    index = np.searchsorted(side.start[order], moment, side="right") - 1
+    return table.take(np.flatnonzero((index >= 0) & (moment < reach[index])))
+
+
+def _pane(name: str) -> Callable[[Side], Table]:
+    """A pane of the whole trace, or of the one step that the side is."""
+
+    def make(side: Side) -> Table:
+        step, why = whole_or_step(side)
+        table = PANES[name].build(side.trace, step=step)
+        return table.take(np.empty(0, np.int64)) if why else table
+
+    return make
+
+
+def _complete(make: Callable[[Side], Table]) -> Callable[[Side], Table]:
+    """A list that is an error where rows are missing because something failed: nothing rests on those that are left."""
+
+    def whole(side: Side) -> Table:
+        table = make(side)
+        if table.failures:
+            raise AnalysisFailed(table.failures[0])
+        return table
+
+    return whole
+
+
+def _known(side: Side, _: Table) -> str:
+    return ""
+
+
+def _no_steps(side: Side, _: Table) -> str:
+    if side.part_kind == STEP:
+        return "" if len(side) else "No step was recorded whole."
+    return no_steps(side.trace) if side.scope == "" else f"#{side.scope} is no step."
+
+
+def _no_runs(side: Side, _: Table) -> str:
+    return "" if side.part_kind == RUN else "Runs are those of a name: TRACE#NAME."
+
+
+def _gpu(side: Side, _: Table) -> str:
+    return lacks_gpu(side)
+
+
+def _calls(side: Side, _: Table) -> str:
+    return lacks_calls(side)
+
+
+def _ops(side: Side, _: Table) -> str:
+    return lacks_ops(side)
+
+
+def _allocations(side: Side, _: Table) -> str:
+    return no_allocations(side.trace) if len(PANES["memory"].build(side.trace)) == 0 else ""
+
+
+def _whole(side: Side, _: Table) -> str:
+    return whole_or_step(side)[1]
+
+
+def _served(side: Side, table: Table) -> str:
+    return whole_or_step(side)[1] or ("" if len(table) else NOT_SERVED)
+
+
+def _layered(side: Side, table: Table) -> str:
+    return whole_or_step(side)[1] or lacks_gpu(side) or ("" if len(table) else NO_LAYERS)
+
+
+def _counters(side: Side, _: Table) -> str:
+    return whole_or_step(side)[1] or ("" if side.trace.counters else NO_COUNTERS)
+
+
+def _shaped(side: Side, table: Table) -> str:
+    return whole_or_step(side)[1] or lacks_gpu(side) or ("" if len(table) else NO_SHAPES)
+
+
+LISTS: dict[str, ListKind] = {
+    "steps": ListKind("Complete steps: the names above, one number each.", _steps, _no_steps),
+    "runs": ListKind("The same where TRACE#NAME says whose runs are looked at.", _runs, _no_runs),
+    "kernels": ListKind("Kernels of the steps, by start.", _rows_of("kernels", ("kernel",)), _gpu),
+    "copies": ListKind("Copies and fills of the steps.", _rows_of("kernels", ("memcpy", "memset")), _gpu),
+    "launches": ListKind("Calls of the steps that put work on the GPU.", _rows_of("launches"), _gpu),
+    "gaps": ListKind("Stretches in which a device ran nothing, before work of the steps.", _rows_of("gaps"), _gpu),
+    "ops": ListKind("Operators by name; the numbers are of one step.", op_list, _ops),
+    "occupancy": ListKind("Occupancy queries of the steps.", _rows_of("occupancy"), _calls),
+    "memory": ListKind("What the allocators did during the steps.", _memory, _allocations),
+    "roofline": ListKind("Operators by shapes, of the whole trace.", _pane("roofline"), _shaped),
+    "serving": ListKind("Steps of an inference server by kind.", _pane("serving"), _served),
+    "layers": ListKind("Parts of the steps: what repeats, and what is before and behind.", _pane("layers"), _layered),
+    "counters": ListKind("Counters of GPUs and programs, of the whole trace.", _pane("counters"), _counters),
+    "findings": ListKind("What the rules find in the whole trace.", _complete(_pane("findings")), _whole),
+    "health": ListKind(
+        "Checks of the trace itself.", _complete(lambda side: PANES["health"].build(side.trace)), _known
+    ),
+}
+"""All lists by name."""

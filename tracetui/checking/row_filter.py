@@ -1,0 +1,250 @@
+"""Which rows of a list a filter keeps: those with a text in them, or those for which a condition holds.
+
+A condition is an expression of `tracetui check` over the columns of the list: `dur > 100us & op ~ mm`. A column is
+named by its name, its heading, or the beginning of either where only one column begins so. A word that stands for
+itself is a text that a row must contain; so is the whole filter where it is no condition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from tracetui.checking.listing import Listing
+from tracetui.checking.mistake import MAX_SUGGESTED_NAMES, Mistake, nearest
+from tracetui.checking.operations import matcher
+from tracetui.checking.parser import HEADING, Chain, Node, Path, Quoted, bare_words, parsed, written
+from tracetui.checking.tree_evaluator import Given, TreeEvaluator
+from tracetui.checking.values import YES, Rows, Truth, Value, Words
+from tracetui.model.intervals import Bool
+from tracetui.model.table import Column, Table
+
+_UNIT_ENDINGS = ("_us", "_pct", "_bytes", "_ns")
+"""Ends of the names of columns that a short form leaves out."""
+_SIGNS = r"(?:[<>]=?|[=!]=?|!?~|[≤≥≠])"
+_SPACED_SIGN = re.compile(rf"\s(?:{_SIGNS}|&&?|\|\|?)(?:\s|$)")
+_COMPARED_NAME = re.compile(rf"(?:^|[&|(!]|\b(?:and|or|not)\b)\s*({HEADING.pattern})\s*(?:[<>~≤≥≠=]|![=~])")
+_ANY_COMPARISON = re.compile(rf"\s*({HEADING.pattern})\s*(?:[<>~≤≥≠=]|![=~])=?\s*[^\s<>=~]")
+_COMPARED_IN_WORDS = re.compile(
+    r"\s*(\w+)(?:\s*:(?!:)|\s(?:is|in|not|like|contains|equals|equal|between|above|below|over|under|greater|less|more)\b)"
+)
+_TYPED_NAME = re.compile(rf"(?:^|[&|(!]|\b(?:and|or|not)\b)\s*({HEADING.pattern}|)$")
+_NAMED_TEXT = re.compile(
+    rf"(?:^|[&|(!]|\b(?:and|or|not)\b)\s*({HEADING.pattern})\s*(!?~|[=!]=)\s*[\"']?([^&|()\"']*[^&|()\"'\s])[\"']?\s*$"
+)
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
+
+
+def kept_rows(table: Table, text: str) -> Bool:
+    """Mask of the rows that a filter keeps.
+
+    Raises: Mistake, with the position, for a condition that is not understood or does not fit the columns.
+    """
+    wanted = text.strip()
+    if _QUOTED.fullmatch(wanted):
+        return table.matching(wanted[1:-1])
+    if not is_condition(table, text):
+        return table.matching(text)
+    try:
+        answer = RowEvaluator(table).condition(parsed(text, of_list=True))
+    except Mistake as mistake:
+        mistake.text = text
+        raise
+    return np.broadcast_to(answer.values == YES, len(table))
+
+
+def is_condition(table: Table, text: str) -> bool:
+    """Whether a filter is a condition: it compares a column, negates a text, or has an operator between spaces.
+
+    Names of kernels have signs in them as well, but these are not set off by spaces.
+    """
+    if text.lstrip().startswith("!") or _SPACED_SIGN.search(text):
+        return True
+    return any(columns_meant(table, match[1]) for match in _COMPARED_NAME.finditer(text))
+
+
+def ends_in_word(table: Table, text: str) -> bool:
+    """Whether a condition ends in a word of its own, which may become the column of a comparison."""
+    return is_condition(table, text) and _TYPED_NAME.search(text.rstrip()) is not None
+
+
+def completions(table: Table, text: str) -> list[str]:
+    """Names of the columns that the last word of a filter can become; none where no name is expected."""
+    if (match := _TYPED_NAME.search(text.rstrip())) is None:
+        return []
+    return [column.name for column in _beginning(table, _plain(match[1]))]
+
+
+def completed(table: Table, text: str) -> str:
+    """The filter with its last word completed: as far as all completions agree, or to the first where they do not."""
+    names, match = completions(table, text), _TYPED_NAME.search(text.rstrip())
+    if not names or match is None or not match[1]:
+        return text
+    common = _shared_beginning(names)
+    is_longer = common.startswith(match[1]) and len(common) > len(match[1])
+    return text[: match.start(1)] + (common if is_longer else names[0])
+
+
+def texts_meant(table: Table, text: str) -> list[str]:
+    """The texts of a column that a pattern at the end of a filter matches, those in most rows first.
+
+    Empty where no pattern stands there, or nothing matches it.
+    """
+    match = _NAMED_TEXT.search(text)
+    meant = columns_meant(table, match[1]) if match else []
+    if match is None or len(meant) != 1 or meant[0].strings is None:
+        return []
+    strings, ids = meant[0].strings, np.asarray(meant[0].values, np.int64)
+    rows, fits = np.bincount(ids[ids >= 0]), matcher(match[3], whole="=" in match[2])
+    found = [number for number in np.flatnonzero(rows).tolist() if fits(strings[number])]
+    return [strings[number] for number in sorted(found, key=lambda number: -int(rows[number]))]
+
+
+def _shared_beginning(names: list[str]) -> str:
+    """The longest text with which all names begin."""
+    first, last = min(names), max(names)
+    same = next((index for index, letter in enumerate(first) if last[index : index + 1] != letter), len(first))
+    return first[:same]
+
+
+class RowEvaluator(TreeEvaluator):
+    """Evaluates a condition for every row of a table."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._listing = Listing(Rows("the list", len(table)), {column.name: column for column in table.columns})
+
+    def condition(self, node: Node) -> Truth:
+        """For which rows a condition holds.
+
+        Raises: Mistake for what is no condition.
+        """
+        return self.given(Truth, node, self._listing, "A filter")
+
+    def given(self, kind: type[Given], node: Node, row: Listing | None, taker: str) -> Given:
+        """The value of an operand; a text in place of a condition asks for the rows that contain it.
+
+        Raises: Mistake for a value of another kind.
+        """
+        if kind is Truth and (text := self._plain_text(node)):
+            mask = self._table.matching(text).astype(np.int8)
+            return Truth(mask, self._listing.rows)  # type: ignore[return-value]
+        return super().given(kind, node, row, taker)
+
+    def path_value(self, path: Path, row: Listing | None) -> Value:
+        """The values of a column.
+
+        Raises: Mistake for a column that does not exist, or a name that may be several.
+        """
+        part = path.parts[0]
+        if part.arguments is not None or part.index is not None or len(path.parts) > 1:
+            raise Mistake(f"{written(path)}: a filter compares columns, and has no functions and parts.", path.at)
+        return self._listing[column_meant(self._table, part.name, part.at).name]
+
+    def compared_values(self, node: Chain, row: Listing | None) -> list[Value]:
+        """The compared values; a word behind a column of texts is a text, also where a column has that name.
+
+        Raises: Mistake for a column that does not exist.
+        """
+        first = self._first_column(node.first, row)
+        if not isinstance(first, Words):
+            return super().compared_values(node, row)
+        others = node.operands[1:]
+        return [first, *(self.unquoted(w, n.at) if (w := bare_words(n)) else self.value(n, row) for n in others)]
+
+    def _first_column(self, node: Node, row: Listing | None) -> Value | None:
+        return self.value(node, row) if isinstance(node, Path) else None
+
+    def unquoted(self, word: str, at: int) -> Value:
+        """The text that a word stands for beside another text."""
+        return Words(np.array(0, np.int64), (word,), fixed=True)
+
+    def _plain_text(self, node: Node) -> str:
+        """The text that a row must contain where a condition is only a text; empty for other conditions."""
+        if isinstance(node, Quoted):
+            return node.text
+        word = bare_words(node)
+        return "" if any(columns_meant(self._table, part) for part in re.split("[-/]", word)) else word
+
+
+def column_meant(table: Table, words: str, at: int = 0, option: str = "") -> Column:
+    """The one column that a name means, which stands `at` some position of a text, or in an `option`.
+
+    Raises: Mistake for a column that does not exist, or a name that may be several.
+    """
+    meant, where = columns_meant(table, words), f"{option}: " if option else ""
+    if len(meant) > 1:
+        several = " or ".join(column.name for column in meant[:MAX_SUGGESTED_NAMES])
+        raise Mistake(f"{where}{words!r} may be {several}.", at)
+    if not meant:
+        names = table.column_names
+        offer = nearest(words, names, f"There are {', '.join(names)}.")
+        raise Mistake(f"{where}{'t' if option else 'T'}here is no column {words!r}. {offer}", at)
+    return meant[0]
+
+
+def misspelt(table: Table, text: str) -> Mistake | None:
+    """Why a filter that no row contains was meant as a condition: it compares a column, or nearly one."""
+    said = "No row contains this text"
+    if match := _ANY_COMPARISON.match(text):
+        offer = nearest(match[1], table.column_names, " ").strip()
+        said = f"{said}, and there is no column {match[1]!r}. {offer}" if offer else ""
+    elif (match := _COMPARED_IN_WORDS.match(text)) and len(columns_meant(table, match[1])) == 1:
+        said = (
+            f"{said}. Signs compare a column: {match[1]} ==, !=, <, <=, >, >= a value, {match[1]} ~ a part of a text."
+        )
+    if not match or not said:
+        return None
+    mistake = Mistake(said, match.start(1))
+    mistake.text = text
+    return mistake
+
+
+def columns_meant(table: Table, words: str) -> list[Column]:
+    """The columns that a name may mean: the one of that name or heading, else those that begin so."""
+    plain, given = _plain(words), words.strip().casefold()
+    for names, wanted in (
+        (_name, given),
+        (_whole_heading, given),
+        (_name, plain),
+        (_heading, plain),
+        (_without_unit, plain),
+    ):
+        meant = [column for column in table.columns if wanted and names(column) == wanted]
+        if meant:
+            return meant[:1] if names in (_name, _whole_heading) else meant
+    return _beginning(table, plain) if plain else []
+
+
+def _beginning(table: Table, plain: str) -> list[Column]:
+    """The columns of which the name or the heading begins with a word."""
+    return [column for column in table.columns if any(name.startswith(plain) for name in _names(column))]
+
+
+def _names(column: Column) -> Iterator[str]:
+    yield from (_name(column), _heading(column))
+
+
+def _name(column: Column) -> str:
+    return column.name.casefold()
+
+
+def _whole_heading(column: Column) -> str:
+    """The heading with its signs: `#`, or `comm %` beside `comm`."""
+    return column.spec.heading.casefold()
+
+
+def _heading(column: Column) -> str:
+    return _plain(column.spec.heading)
+
+
+def _without_unit(column: Column) -> str:
+    name = column.name.casefold()
+    return next((name.removesuffix(ending) for ending in _UNIT_ENDINGS if name.endswith(ending)), name)
+
+
+def _plain(words: str) -> str:
+    """Words as they are compared: `Self CPU %` is `self_cpu`."""
+    return re.sub(r"\W+", "_", words.casefold()).strip("_")

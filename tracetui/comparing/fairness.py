@@ -1,0 +1,302 @@
+"""What makes a comparison unfair or less certain: other programs, devices, ranks, options or inputs.
+
+Of two programs with almost nothing in common no time is a speed-up, and none explains the other. Ranks of one job run
+at the same time and wait for each other in every collective, so that time in a collective shows how late the others
+came. Ids do not identify a job; ranks recorded at the same time belong to one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tracetui.comparing.calls import OP
+from tracetui.comparing.kernel_changes import kernel_changes
+from tracetui.comparing.noise import Change
+from tracetui.comparing.side import CAPTURE, STEP, Side, differ_in_length
+from tracetui.comparing.totals_table import Total
+from tracetui.comparing.traits import RECORDED, THREADS, Traits, traits
+from tracetui.comparing.words import joined, listed, per
+from tracetui.linking.step_kinds import UNKNOWN, step_kinds
+from tracetui.linking.steps import steps
+from tracetui.model.quantities import counted, duration, rounded_percent, time_scale
+from tracetui.model.trace import Trace
+
+RANK_METADATA_KEY = "distributedInfo"
+MIN_KIND_SHARE = 0.1
+"""Minimum difference between the shares of a kind of steps that is mentioned."""
+RANKS_WAIT = "a collective waits for the slowest rank, so its time shows who waited, not what is slow"
+
+
+class Rank(NamedTuple):
+    """One of the processes of a job."""
+
+    number: int
+    of: int
+
+
+def rank(trace: Trace) -> Rank | None:
+    """The rank that recorded a trace; None where the file does not say."""
+    about = trace.metadata.get(RANK_METADATA_KEY)
+    if not isinstance(about, Mapping):
+        return None
+    number, of = about.get("rank"), about.get("world_size")
+    return Rank(number, of) if isinstance(number, int) and isinstance(of, int) and 0 <= number < of else None
+
+
+def are_ranks(a: Side, b: Side) -> bool:
+    """Whether the sides are different ranks of equally many."""
+    left, right = rank(a.trace), rank(b.trace)
+    return left is not None and right is not None and left.of == right.of and left.number != right.number
+
+
+def is_one_job(a: Side, b: Side) -> bool:
+    """Whether they are ranks recorded at the same time."""
+    (low_a, high_a), (low_b, high_b) = _when(a.trace), _when(b.trace)
+    return are_ranks(a, b) and low_a < high_b and low_b < high_a
+
+
+def rank_sentences(a: Side, b: Side, names: tuple[str, str]) -> Iterator[str]:
+    """The sentence about sides that are different ranks, or of jobs of different size; none otherwise."""
+    left, right = rank(a.trace), rank(b.trace)
+    if left is None or right is None:
+        return
+    both = " and ".join(names)
+    if left.of != right.of:
+        yield f"Different numbers of ranks: {left.of} and {right.of}."
+    elif is_one_job(a, b):
+        yield f"{both} are ranks {left.number} and {right.number} of one job of {left.of}: {RANKS_WAIT}."
+    elif left.number != right.number:
+        yield f"{both} are different ranks, {left.number} and {right.number} of {left.of}: {RANKS_WAIT}."
+
+
+def _when(trace: Trace) -> tuple[int, int]:
+    """Wall-clock times in ns of the start and the end of a trace."""
+    return trace.origin_ns + trace.window[0], trace.origin_ns + trace.window[1]
+
+
+def length_sentences(a: Side, b: Side, names: tuple[str, str]) -> Iterator[str]:
+    """The sentence about ranges of time of different length; none otherwise."""
+    if differ_in_length(a, b) and a.time_range is not None and b.time_range is not None:
+        one, other = (duration(each.length) for each in (a.time_range, b.time_range))
+        yield (
+            f"Ranges of different length: {names[0]} {one}, {names[1]} {other}. Their times and counts are "
+            "of different amounts of time, and no speed-up."
+        )
+
+
+Row = Mapping[str, Any]
+
+UNRELATED_PERCENT = (20.0, 50.0)
+"""Percent of GPU time with a match: below the first on one side and the second on both, the programs are unrelated.
+
+All that is left of a program from which most was removed still has a match.
+"""
+MIN_SHARED_CALLS = 0.25
+"""Minimum share of operator calls, of the side with more, that both sides make in related programs."""
+SEPARATE_TIMES = {
+    "gpu_span_us": "GPU{}, from the first kernel to the last",
+    "gpu_busy_us": "GPU time{}",
+    "cpu_us": "CPU time{}",
+}
+"""Times shown side by side for unrelated programs."""
+SEPARATE_COUNTS = {"kernels": "Kernels{}", "cpu_ops": "Operators{}"}
+
+
+def in_common(rows: Sequence[Row]) -> tuple[float, float]:
+    """Percent of each side's GPU time that has a match, from the rows of the table of kernels."""
+    shares = []
+    for mine, other, us in (("calls_a", "calls_b", "a_us"), ("calls_b", "calls_a", "b_us")):
+        total = sum(row[us] for row in rows if row[mine])
+        shares.append(100 * sum(row[us] for row in rows if row[mine] and row[other]) / total if total else 100.0)
+    return shares[0], shares[1]
+
+
+def shared_calls(ops: Sequence[Row]) -> float:
+    """Share of operator calls that both sides make, of those of the side that makes more; 1 for none."""
+    mine = [row for row in ops if row["kind"] == OP]
+    larger = max(sum(row["calls_a"] for row in mine), sum(row["calls_b"] for row in mine))
+    shared: float = sum(min(row["calls_a"], row["calls_b"]) for row in mine)
+    return shared / larger if larger else 1.0
+
+
+def unrelated_programs(a: Side, b: Side, ops: Sequence[Row], names: tuple[str, str] = ("A", "B")) -> str:
+    """The sentence that the sides are different programs; empty where they are not."""
+    if not (len(a.activities()[0]) and len(b.activities()[0])):
+        return ""
+    shares = in_common(list(kernel_changes(a, b).table.rows()))
+    if (
+        min(shares) >= UNRELATED_PERCENT[0]
+        or max(shares) >= UNRELATED_PERCENT[1]
+        or shared_calls(ops) >= MIN_SHARED_CALLS
+    ):
+        return ""
+    one, other = names
+    first, second = map(rounded_percent, shares)
+    held = f"of {one}'s GPU time {first} has a match in {other}, of {other}'s {second}"
+    rest = "The numbers below describe each of them, and are no speed-up."
+    return f"These are different programs: {held} one in {one}. {rest}"
+
+
+def separate_times(a: Side, b: Side, totals: Mapping[str, Total]) -> Iterator[str]:
+    """Times, counts and verdicts of both sides, side by side."""
+    for name, words in SEPARATE_TIMES.items():
+        if (each := totals.get(name)) and each.difference.change is not Change.UNKNOWN:
+            before, after = each.difference.a.median, each.difference.b.median
+            scales = time_scale((before,)), time_scale((after,))
+            yield f"{words.format(per(a, b))}: A {scales[0].one(before)}, B {scales[1].one(after)}."
+    for name, words in SEPARATE_COUNTS.items():
+        if (each := totals.get(name)) and each.difference.change is not Change.UNKNOWN:
+            before, after = each.difference.a.median, each.difference.b.median
+            yield f"{words.format(per(a, b))}: A {before:,g}, B {after:,g}."
+    left, right = traits(a).verdict, traits(b).verdict
+    if left and right and left != right:
+        yield f"Bottlenecks: A is {left}, B is {right}."
+
+
+CONDITIONS = (*RECORDED, THREADS)
+"""Parameters other than the program's own, which two recordings should share."""
+
+
+def is_same(a: Side, b: Side) -> bool:
+    """Whether both sides are the same parts of one recording, or of copies of it."""
+    left, right = a.trace, b.trace
+    if not (a.part_kind == b.part_kind and np.array_equal(a.start, b.start) and np.array_equal(a.end, b.end)):
+        return False
+    if left is right:
+        return True
+    columns = ("start", "dur", "name", "kind", "lane", "correlation")
+    pairs = ((getattr(left.slices, column), getattr(right.slices, column)) for column in columns)
+    return list(left.names) == list(right.names) and all(np.array_equal(*pair) for pair in pairs)
+
+
+def unfair(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> list[str]:
+    """Sentences about differences other than the program, the most serious first; `names` name the sides."""
+    return [f"{said[:1].upper()}{said[1:]}" for said in _unfair(a, b, names)]
+
+
+def unsure(a: Side, b: Side) -> list[str]:
+    """Sentences about what stays uncertain, and what both sides share."""
+    said = [*_on_the_same(traits(a), traits(b))]
+    if 1 in (len(a), len(b)) and not len(a) == len(b) == 1:
+        alone, other = ("A", "B") if len(a) == 1 else ("B", "A")
+        said.append(f"{alone} is one {(a if alone == 'A' else b).part_kind}: noise is known only for {other}.")
+    for name, side in (("A", a), ("B", b)):
+        if count := side.inferred():
+            what = f"{counted(count, 'GPU activity')} of {name}"
+            said.append(f"{what} without a launch record: placed by {'its' if count == 1 else 'their'} own start.")
+    return said
+
+
+def _unfair(one: Side, other: Side, names: tuple[str, str]) -> Iterator[str]:
+    a, b = traits(one), traits(other)
+    for name, side in zip(names, (a, b), strict=True):
+        if side.cut:
+            yield f"{name} was not read to its end, so some of its GPU activity may be missing."
+    yield from rank_sentences(one, other, names)
+    if a.part_kind != b.part_kind:
+        words = [
+            f"the whole {each.part_kind}" if each.part_kind == CAPTURE else f"a {each.part_kind}" for each in (a, b)
+        ]
+        yield f"A part of {names[0]} is {words[0]}, one of {names[1]} {words[1]}: their sums cannot be compared."
+    yield from length_sentences(one, other, names)
+    yield from _other_kinds(one, other, names)
+    works = [bool(len(each.activities()[0])) for each in (one, other)]
+    if works[0] != works[1]:
+        name = names[0] if works[0] else names[1]
+        yield f"Only {name} ran anything on a GPU: the CPU times measure different things."
+    if a.devices and b.devices and a.devices != b.devices:
+        yield f"Different devices: {_devices(a)}, and {_devices(b)}; differences may come from the hardware."
+    if a.torch and b.torch and a.torch != b.torch:
+        yield f"Different versions of PyTorch: {a.torch} and {b.torch}."
+    yield from _on_others(a, b)
+    if a.frames != b.frames:
+        name = names[0] if a.frames else names[1]
+        yield f"Python frames were recorded only in {name}, which makes its CPU slower."
+
+
+def _other_kinds(one: Side, other: Side, names: tuple[str, str]) -> Iterator[str]:
+    """That the sides hold other kinds of a server's steps: a median says little where they are mixed."""
+    counts = [_kinds(each) for each in (one, other)]
+    if not all(counts):
+        return
+    shares = [{kind: number / sum(each.values()) for kind, number in each.items()} for each in counts]
+    if max(abs(shares[0].get(kind, 0) - shares[1].get(kind, 0)) for kind in {*shares[0], *shares[1]}) < MIN_KIND_SHARE:
+        return
+    words = [", ".join(f"{number:,} {kind}" for kind, number in each.items()) for each in counts]
+    yield (
+        f"Different kinds of steps: {names[0]} {words[0]}; {names[1]} {words[1]}. Their medians are not of the same "
+        "work; compare steps of one kind (TRACE#N)."
+    )
+
+
+def _kinds(side: Side) -> dict[str, int]:
+    """Number of steps of each kind among the parts, the most frequent first; empty where some kind is not known."""
+    if side.part_kind != STEP:
+        return {}
+    kinds, mine = step_kinds(side.trace), np.isin(steps(side.trace).row, side.row)
+    held = [kind for kind, is_mine in zip(kinds.kind, mine.tolist(), strict=True) if is_mine]
+    known = [kind for kind in held if kind is not None and kind != UNKNOWN]
+    if len(known) < len(held):
+        return {}
+    return dict(Counter(known).most_common())
+
+
+def _devices(side: Traits) -> str:
+    counts = {name: side.devices.count(name) for name in side.devices}
+    return ", ".join(name if number == 1 else f"{number} x {name}" for name, number in counts.items())
+
+
+def _on_others(a: Traits, b: Traits) -> Iterator[str]:
+    """Differences between programs that are not known to compute on the same data."""
+    others = sorted(name for name in a.operands.keys() & b.operands.keys() if a.operands[name] != b.operands[name])
+    what = _differing(a, b, _is_same_numbers(a, b))
+    if what and others:
+        yield f"{what}; their weights or inputs differ too: {listed(others)}."
+    elif what:
+        yield f"{what}."
+    elif others:
+        yield f"Different weights or inputs: {listed(others)}."
+
+
+def _on_the_same(a: Traits, b: Traits) -> Iterator[str]:
+    """The difference between programs that compute on the same data: this is what is compared, and fair."""
+    if not _is_same_numbers(a, b):
+        return
+    rest = "with the same weights and inputs"
+    if a.operands.keys() != b.operands.keys():
+        rest = f"with the same {joined(sorted(a.operands.keys() & b.operands.keys()))}"
+    if _names(a, b):
+        yield f"Different workloads, {_names(a, b)}, {rest}."
+    elif own := [each for key, each in _changed(a, b).items() if key not in CONDITIONS]:
+        yield f"Different parameters, {listed(own)}, {rest}."
+
+
+def _is_same_numbers(a: Traits, b: Traits) -> bool:
+    """Whether all weights and inputs that both sides name, at least one, have equal digests."""
+    shared = a.operands.keys() & b.operands.keys()
+    return bool(shared) and all(a.operands[name] == b.operands[name] for name in shared)
+
+
+def _differing(a: Traits, b: Traits, of_conditions: bool) -> str:
+    """Workloads or parameters that differ, in words; empty for none."""
+    changed, names = _changed(a, b), "" if of_conditions else _names(a, b)
+    if of_conditions or names:
+        changed = {key: words for key, words in changed.items() if key in CONDITIONS}
+    if names:
+        return f"Different workloads: {', '.join([names, *changed.values()])}"
+    return f"Recorded with different parameters: {listed(list(changed.values()))}" if changed else ""
+
+
+def _names(a: Traits, b: Traits) -> str:
+    """The names of two different workloads; empty where they are the same or unknown."""
+    return f"{a.workload} and {b.workload}" if a.workload and b.workload and a.workload != b.workload else ""
+
+
+def _changed(a: Traits, b: Traits) -> dict[str, str]:
+    """Parameters that both sides have with different values."""
+    shared = [key for key in a.params if key in b.params]
+    return {key: f"{key} {a.params[key]} → {b.params[key]}" for key in shared if a.params[key] != b.params[key]}

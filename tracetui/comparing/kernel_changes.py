@@ -1,0 +1,358 @@
+"""Changes of GPU activities: one row per kernel, copy or fill of either side, or per fused kernel (R3.50).
+
+The rows hold all activities of the representative parts, each once. Times are per part, medians over all parts of a
+side, so that a difference can be compared with the noise.
+
+Bytes are those of the kernels pane. Of a fused kernel little is recorded: it moves what the operators moved that went
+into it, less what one of them wrote and another read, which stays on the chip. That is an estimate; where the sizes of
+its tensors were recorded, each tensor once is a lower bound, and the larger number is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tracetui.comparing.change_rows import (
+    CANNOT_TELL,
+    FUSED_INTO,
+    GONE,
+    JOINED,
+    NEW,
+    PAIRED,
+    PARTED,
+    SAME,
+    SPLIT_INTO,
+    ChangeRows,
+    change_rows,
+    mark_of,
+)
+from tracetui.comparing.classes import ActivityClass, classes
+from tracetui.comparing.clock import gpu_tick, within_tick
+from tracetui.comparing.composition import representative
+from tracetui.comparing.match import FUSED, MATCH_KINDS, SPLIT, TAKEN_IN, Matching, match
+from tracetui.comparing.noise import BEYOND_NOISE, Change, Difference, difference
+from tracetui.comparing.part_times import part_times
+from tracetui.comparing.side import Side
+from tracetui.devices.kernel_work import kernel_work
+from tracetui.devices.operands import Operands
+from tracetui.model import columns as col
+from tracetui.model.intervals import Int64
+from tracetui.model.table import Column, Table, numbers, texts
+from tracetui.model.trace import Float64, Trace
+from tracetui.operators.signatures import Signature
+
+ESTIMATED = "Bytes of fused kernels are estimated: those of the operators, less what no longer leaves the chip."
+_SIZES = (1, 2, 4, 8, 16)
+"""Possible sizes of an element in bytes."""
+_COPY = "copy_"
+_TAKEN_IN = [MATCH_KINDS.index(how) for how in TAKEN_IN]
+
+
+@dataclass(frozen=True, eq=False)
+class ChangeBytes:
+    """Bytes of each table row; NaN where they are not known for all its activities."""
+
+    a: Float64
+    b: Float64
+    estimated: bool
+    """Whether some are estimates."""
+
+    def columns(self) -> tuple[Column, ...]:
+        """Columns a_bytes, b_bytes and saved_bytes."""
+        return (
+            numbers(col.A_BYTES, self.a),
+            numbers(col.B_BYTES, self.b),
+            numbers(col.SAVED_BYTES, self.a - self.b),
+        )
+
+    @property
+    def doubts(self) -> dict[str, tuple[str, ...]]:
+        """Warnings about the columns."""
+        return {ESTIMATED: ("a_bytes", "b_bytes", "saved_bytes")} if self.estimated else {}
+
+
+def change_bytes(a: Trace, b: Trace, matching: Matching, rows: ChangeRows) -> ChangeBytes:
+    """The bytes of each row."""
+    count = len(rows)
+    moved = [_sums(a, matching.rows_a, rows.row_a, count), _sums(b, matching.rows_b, rows.row_b, count)]
+    estimated = False
+    halves = (
+        (
+            JOINED,
+            _SideBytes(a, matching.rows_a, rows.row_a, matching.partner),
+            _SideBytes(b, matching.rows_b, rows.row_b, matching.partner_b),
+        ),
+        (
+            PARTED,
+            _SideBytes(b, matching.rows_b, rows.row_b, matching.partner_b),
+            _SideBytes(a, matching.rows_a, rows.row_a, matching.partner),
+        ),
+    )
+    for many, apart, whole in halves:
+        known = moved[1 if many == JOINED else 0]
+        for index in np.flatnonzero((rows.many == many) & np.isin(rows.how, _TAKEN_IN)).tolist():
+            guess = _estimate(apart, whole, index)
+            if math.isnan(guess) or not (np.isnan(known[index]) or whole.is_generated(index)):
+                continue
+            estimated |= not known[index] >= guess
+            known[index] = np.fmax(known[index], guess)
+    return ChangeBytes(moved[0], moved[1], estimated)
+
+
+def _sums(trace: Trace, rows: Int64, row: Int64, count: int) -> Float64:
+    """Bytes by table row; helper kernels of a call add nothing."""
+    work = kernel_work(trace)
+    at = work.at(rows)
+    helps = (work.main[at] >= 0) & (work.main[at] != at)
+    sums = np.bincount(row, np.where(helps, 0, work.bytes[at]), count).astype(np.float64)
+    only_help = np.bincount(row, ~helps, count) == 0
+    sums[only_help & (np.bincount(row, minlength=count) > 0)] = np.nan
+    return sums
+
+
+@dataclass(frozen=True, eq=False)
+class _SideBytes:
+    """The activities of one side."""
+
+    trace: Trace
+    rows: Int64
+    row: Int64
+    partner: Int64
+
+    def indices(self, row: int) -> Int64:
+        """Indices of the activities in a table row."""
+        return np.flatnonzero(self.row == row)
+
+    def classes(self, indices: Int64) -> list[ActivityClass]:
+        """The class of each of some activities."""
+        work_classes = classes(self.trace)
+        return [work_classes.known[number] for number in work_classes.of(self.rows[indices]).tolist()]
+
+    def is_generated(self, row: int) -> bool:
+        """Whether torch.compile generated the first kernel of a row."""
+        return self.classes(self.indices(row)[:1])[0].is_generated
+
+
+def _estimate(apart: _SideBytes, whole: _SideBytes, row: int) -> float:
+    """Bytes of the fused kernels of a row, from the activities that went into them; NaN where that is not known.
+
+    All of the fused kernels must have taken in the same activities.
+    """
+    every, kernels = apart.indices(row), whole.indices(row)
+    first = every[apart.partner[every] == kernels[0]]
+    work_classes = classes(apart.trace)
+    one, all_ = (
+        np.bincount(work_classes.of(apart.rows[indices]), minlength=len(work_classes.known))
+        for indices in (first, every)
+    )
+    if (one * len(kernels) != all_).any():
+        return math.nan
+    work = kernel_work(apart.trace)
+    moved = work.bytes[work.at(apart.rows[first])]
+    each = list(zip(apart.classes(first), moved.tolist(), strict=True))
+    return len(kernels) * _less_what_stays(each)
+
+
+def _less_what_stays(members: Sequence[tuple[ActivityClass, float]]) -> float:
+    """The bytes of operators in order, without what one writes and later ones read."""
+    total = 0.0
+    written: list[_Tensor] = []
+    read: set[int] = set()
+    for work, moved in members:
+        if work.signature is None:
+            return math.nan
+        inputs, output = _tensors(work.op, work.signature, moved)
+        total += moved
+        within = [index for index in range(len(written)) if written[index] in inputs]
+        for tensor in inputs:
+            index = next((index for index in reversed(within) if written[index] == tensor), -1)
+            if index >= 0:
+                within.remove(index)
+                read.add(index)
+                total -= tensor.bytes
+        written += [output] if output else []
+    return total - sum(written[index].bytes for index in read)
+
+
+class _Tensor(NamedTuple):
+    """A tensor, in whatever view."""
+
+    elements: int
+    bytes: float
+
+
+def _tensors(op: str, signature: Signature, moved: float) -> tuple[list[_Tensor], _Tensor | None]:
+    """The tensors that an operator reads, and the one it writes where that is as large as the largest input."""
+    given = Operands(signature)
+    inputs = []
+    for index in range(len(signature.dims)):
+        shape, size = given.shape(index), given.bytes(index)
+        if shape and size:
+            inputs.append(_Tensor(math.prod(shape), size))
+    if op.endswith(_COPY) and len(inputs) > 1:
+        return inputs[1:2], inputs[0]
+    elements = max((tensor.elements for tensor in inputs), default=0)
+    left = moved - sum(tensor.bytes for tensor in inputs)
+    return inputs, _Tensor(elements, left) if elements and left / elements in _SIZES else None
+
+
+MORE_CALLS, FEWER_CALLS, GENERATED = "more calls", "fewer calls", "same op, generated"
+"""Shown in place of the kind of match: one side has more calls; torch.compile generated the kernel of one op."""
+_QUIET = {CANNOT_TELL: 1, SAME: 2}
+"""Marks of rows that are sorted below all others."""
+
+
+@dataclass(frozen=True, eq=False)
+class KernelChanges:
+    """The table, and the activities behind each of its rows."""
+
+    table: Table
+    rows_a: list[Int64]
+    """For each table row the slices of A's representative part, in order of launch."""
+    rows_b: list[Int64]
+    part_a: int
+    """Index of the representative part; -1 for a side without parts."""
+    part_b: int
+
+
+def kernel_changes(a: Side, b: Side) -> KernelChanges:
+    """The GPU activities of the representative parts of two sides, the largest change first; computed once."""
+    return a.trace.remember(("kernel changes", a.scope, b.trace, b.scope), lambda: _make(a, b))
+
+
+def _make(a: Side, b: Side) -> KernelChanges:
+    part_a, part_b = representative(a), representative(b)
+    matching = match(a, part_a, b, part_b)
+    rows = change_rows(a.trace, b.trace, matching)
+    halves = (
+        _KernelSide(a, matching.rows_a, rows.row_a, len(rows)),
+        _KernelSide(b, matching.rows_b, rows.row_b, len(rows)),
+    )
+    differences = [
+        difference(before, after) for before, after in zip(halves[0].times.T, halves[1].times.T, strict=True)
+    ]
+    calls = np.maximum(halves[0].calls, halves[1].calls)
+    tick = max(gpu_tick(a.trace), gpu_tick(b.trace))
+    amounts = 1000 * np.array([each.amount for each in differences], np.float64)
+    # Without repetitions there is no noise to compare a difference with, but the clock has a tick.
+    noise = np.array([each.noise for each in differences], np.float64)
+    unclear = within_tick(amounts, calls.astype(np.float64), tick) & np.isnan(noise)
+    found = [
+        Change.WITHIN_NOISE if open_one and each.change in BEYOND_NOISE else each.change
+        for each, open_one in zip(differences, unclear.tolist(), strict=True)
+    ]
+    table = _table(rows, *halves, differences, found, change_bytes(a.trace, b.trace, matching, rows))
+    order = _order(table)
+    behind_a, behind_b = ([half.slices[index] for index in order.tolist()] for half in halves)
+    return KernelChanges(table.take(order), behind_a, behind_b, part_a, part_b)
+
+
+class _KernelSide:
+    """The activities of one side by table row."""
+
+    def __init__(self, side: Side, rows: Int64, row: Int64, count: int) -> None:
+        self.trace: Trace = side.trace
+        order = np.argsort(row, kind="stable")
+        self.calls = np.bincount(row, minlength=count)
+        self.slices = np.split(rows[order], np.cumsum(self.calls)[:-1]) if count else []
+        self.times = part_times(side, rows, row, count) / 1000
+
+    def classes(self, index: int) -> list[ActivityClass]:
+        """The distinct classes in a row, in order of their first launch."""
+        known = classes(self.trace)
+        return [known.known[number] for number in dict.fromkeys(known.of(self.slices[index]).tolist())]
+
+
+def _table(
+    rows: ChangeRows,
+    a: _KernelSide,
+    b: _KernelSide,
+    differences: Sequence[Difference],
+    found: Sequence[Change],
+    moved: ChangeBytes,
+) -> Table:
+    kinds = [(a.classes(index), b.classes(index)) for index in range(len(rows))]
+    marks = [_mark(rows, index, found[index], (int(a.calls[index]), int(b.calls[index]))) for index in range(len(rows))]
+    before = np.array([each.a.median for each in differences], np.float64)
+    after = np.array([each.b.median for each in differences], np.float64)
+    noise = np.array([each.noise for each in differences], np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        percent = np.where(before > 0, 100 * (after - before) / before, np.nan)
+    columns = (
+        texts(col.MARK, marks),
+        texts(col.SHORT_NAME, [_short(*each) for each in kinds]),
+        texts(col.FAMILY, [_family(*each) for each in kinds]),
+        texts(
+            col.OP.but(help="The operators that launched it in A; in B of what is new. ~: captured it into a graph."),
+            [_ops(*each) for each in kinds],
+        ),
+        texts(col.HOW, [_how(rows, index, a, b) for index in range(len(rows))]),
+        numbers(col.CALLS_A, a.calls),
+        numbers(col.CALLS_B, b.calls),
+        numbers(col.A_US, before),
+        numbers(col.B_US, after),
+        numbers(col.SAVES_US, before - after),
+        numbers(col.CHANGE_PCT, percent),
+        numbers(col.NOISE_US, noise),
+        texts(col.CHANGE, [each.value for each in found]),
+        *moved.columns(),
+        texts(col.NAME_A, [_names(each[0]) for each in kinds]),
+        texts(col.NAME_B, [_names(each[1]) for each in kinds]),
+    )
+    return Table(columns, doubts=moved.doubts)
+
+
+def _mark(rows: ChangeRows, index: int, change: Change, calls: tuple[int, int]) -> str:
+    if 0 in calls:
+        return GONE if calls[0] else NEW
+    if rows.many[index] != PAIRED and calls[0] != calls[1] and MATCH_KINDS[rows.how[index]] in TAKEN_IN:
+        return FUSED_INTO if rows.many[index] == JOINED else SPLIT_INTO
+    return mark_of(change)
+
+
+def _how(rows: ChangeRows, index: int, a: _KernelSide, b: _KernelSide) -> str | None:
+    """The kind of match, or that one side has more calls; None without a partner."""
+    if rows.how[index] < 0:
+        return None
+    surplus, how = int(b.calls[index] - a.calls[index]), MATCH_KINDS[rows.how[index]]
+    if rows.many[index] != PAIRED:
+        return GENERATED if surplus == 0 and how in (FUSED, SPLIT) else how
+    return how if surplus == 0 else MORE_CALLS if surplus > 0 else FEWER_CALLS
+
+
+def _short(a: list[ActivityClass], b: list[ActivityClass]) -> str:
+    """The short names of both sides where they differ."""
+    sides = [", ".join(dict.fromkeys(each.decoded.short or each.plain for each in side)) for side in (a, b) if side]
+    return " → ".join(dict.fromkeys(sides))
+
+
+def _family(a: list[ActivityClass], b: list[ActivityClass]) -> str:
+    """The family of all activities of A, else of the first of B."""
+    families = {each.decoded.family for each in a} or {each.decoded.family for each in b}
+    return (families.pop() if len(families) == 1 else (b or a)[0].decoded.family).name.lower()
+
+
+def _ops(a: list[ActivityClass], b: list[ActivityClass]) -> str | None:
+    for side in (a, b):
+        ops = list(dict.fromkeys(f"{'~' * each.is_captured}{each.op}" for each in side if each.op))
+        if ops:
+            return ", ".join(ops)
+    return None
+
+
+def _names(side: list[ActivityClass]) -> str | None:
+    return " + ".join(dict.fromkeys(each.name for each in side)) or None
+
+
+def _order(table: Table) -> Int64:
+    """Changed rows first, by the size of the change; then undecided ones; then unchanged ones by their time."""
+    marks = [str(mark) for mark in (table["mark"].cell(row) for row in range(len(table)))]
+    saves = np.abs(np.asarray(table["saves_us"].values, np.float64))
+    rank = np.array([_QUIET.get(mark, 0) for mark in marks], np.int64)
+    size = np.where(rank == _QUIET[SAME], np.asarray(table["a_us"].values, np.float64), saves)
+    return np.lexsort((-np.nan_to_num(size), rank))

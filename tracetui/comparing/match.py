@@ -1,0 +1,368 @@
+"""Which GPU activities of one part match which of another (R3.50).
+
+The passes go from the most to the least certain; each considers only unmatched activities. Activities with the same
+name, operator and sizes match in order of launch; then those that share less. The rest may have been fused into a
+kernel of the other side, or split into several.
+
+A library that renames a kernel does so everywhere: where the same operator launched one kernel on either side, the
+names match, and the same pair of names then matches everywhere else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.comparing.classes import ActivityClass, callers, classes
+from tracetui.comparing.fusing import Unmatched, fused_into, in_place_of, refused_into, unmatched
+from tracetui.comparing.pairing import (
+    Alignment,
+    LaunchingCalls,
+    PartnerIndices,
+    alignment,
+    call_partners,
+    call_partners_in_segment,
+    calls,
+    even_pairs,
+    in_launch_order,
+    uneven_pairs,
+)
+from tracetui.comparing.side import Side
+from tracetui.linking.groups import distinct
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.trace import Trace
+
+KernelAndOp = tuple[str, str]
+"""A normalised kernel name and its operator."""
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """Kernel names of A with their names in B."""
+
+    of_a: dict[KernelAndOp, KernelAndOp]
+    """The name in B for each name in A."""
+
+    def key_a(self, work: ActivityClass) -> KernelAndOp | None:
+        """The common key of a class of A; None where its name has no match."""
+        found = _name(work)
+        return found if found in self.of_a else None
+
+    def key_b(self, work: ActivityClass) -> KernelAndOp | None:
+        """The common key of a class of B."""
+        return self._of_b.get(_name(work))
+
+    @cached_property
+    def _of_b(self) -> dict[KernelAndOp, KernelAndOp]:
+        return {there: here for here, there in self.of_a.items()}
+
+
+def renamed(
+    pairs_of_classes: Iterable[tuple[ActivityClass, ActivityClass, int]],
+    often_a: Iterable[tuple[ActivityClass, int]],
+    often_b: Iterable[tuple[ActivityClass, int]],
+) -> Renamed:
+    """The names that mostly match each other, from pairs of classes with their counts.
+
+    `often_a` and `often_b` count all activities by class: a pair of names counts only where it is not a rare exception.
+    """
+    pairs, here, there = Counter[tuple[KernelAndOp, KernelAndOp]](), Counter[KernelAndOp](), Counter[KernelAndOp]()
+    for before, after, count in pairs_of_classes:
+        one, two = _name(before), _name(after)
+        pairs[one, two] += count
+        here[one] += count
+        there[two] += count
+    every = _counted(often_a), _counted(often_b)
+    return Renamed(
+        {
+            one: two
+            for (one, two), count in pairs.items()
+            if 2 * count > max(here[one], there[two]) and 2 * count >= min(every[0][one], every[1][two])
+        }
+    )
+
+
+def _counted(often: Iterable[tuple[ActivityClass, int]]) -> Counter[KernelAndOp]:
+    counts = Counter[KernelAndOp]()
+    for work, count in often:
+        counts[_name(work)] += count
+    return counts
+
+
+def _name(work: ActivityClass) -> KernelAndOp:
+    return work.plain, work.op
+
+
+Int8 = NDArray[np.int8]
+
+SAME_NAME, OTHER_SHAPES = "same name", "same name, other shapes"
+SAME_OP, SAME_SIZE, SAME_OP_PLACE = "same op and shapes", "same family and size", "same op and place"
+FUSED, SPLIT, SAME_PLACE = "fused", "split", "same place"
+MATCH_KINDS = (SAME_NAME, OTHER_SHAPES, SAME_OP, SAME_SIZE, SAME_OP_PLACE, FUSED, SPLIT, SAME_PLACE)
+"""How activities match: what partners share."""
+_BY_OP = (MATCH_KINDS.index(SAME_OP), MATCH_KINDS.index(SAME_OP_PLACE))
+TAKEN_IN = (FUSED, SPLIT, SAME_PLACE)
+"""Kinds of match in which one kernel replaces several activities."""
+MIN_PAIRED_SHARE = 0.25
+"""Minimum share of each part that is paired, for positions to mean anything: else the programs differ."""
+MAX_LEFT_UNPAIRED = 32
+"""Number of unpaired activities up to which the share of pairs does not matter."""
+
+MatchKey = tuple[Hashable, ...] | None
+KeyOf = Callable[[ActivityClass], MatchKey]
+Find = Callable[[Unmatched, Unmatched], Int64]
+_BY_SIZE: tuple[KeyOf, ...] = (
+    lambda work: (work.plain, work.op, work.dims, work.size),
+    lambda work: (work.plain, work.op, work.sizes) if work.sizes else None,
+)
+"""Keys of names with the sizes that operators were called with."""
+_BY_NAME: tuple[KeyOf, ...] = (
+    lambda work: (work.plain, work.op, work.size) if work.size else None,
+    lambda work: (work.plain, work.op) if work.op else None,
+    lambda work: (work.plain, work.size) if work.size else None,
+    lambda work: (work.plain,),
+)
+"""Keys of names alone, from the most to the least certain."""
+
+
+@dataclass(frozen=True, eq=False)
+class Matching:
+    """Matched GPU activities of one part of A and one part of B."""
+
+    rows_a: Int64
+    """Slices of A, in order of launch."""
+    rows_b: Int64
+    partner: Int64
+    """For each of `rows_a` an index in `rows_b`, the first of several, -1 for none; several may share one (fused)."""
+    partner_b: Int64
+    """For each of `rows_b` an index in `rows_a`, the first of several; several may share one (split)."""
+    how: Int8
+    """For each of `rows_a` an index in `MATCH_KINDS`, -1 for none."""
+    how_b: Int8
+
+    def of_a(self, row: int) -> Int64:
+        """The slices of B that match a slice of A, in order of launch; none without a partner."""
+        return _partners(row, self.rows_a, self.partner, self.rows_b, self.partner_b)
+
+    def of_b(self, row: int) -> Int64:
+        """The slices of A that match a slice of B."""
+        return _partners(row, self.rows_b, self.partner_b, self.rows_a, self.partner)
+
+
+def match(a: Side, part_a: int, b: Side, part_b: int) -> Matching:
+    """The activities of a part of A matched with those of a part of B; computed once."""
+    key = ("matching", a.scope, part_a, b.trace, b.scope, part_b)
+    return a.trace.remember(key, lambda: _match(a, part_a, b, part_b))
+
+
+def _match(a: Side, part_a: int, b: Side, part_b: int) -> Matching:
+    table = _Table(_Part.of(a, part_a), _Part.of(b, part_b))
+    for key in _BY_SIZE:
+        table.pair(key, SAME_NAME)
+    # An operator called alike may run other kernels: surer than a kernel of one name that works on something else.
+    table.join(call_partners(*table.calls(_called), table.alignment()), SAME_OP)
+    for key in _BY_NAME:
+        table.pair(key, SAME_NAME)
+    table.pair(_sized, SAME_SIZE)
+    table.join(call_partners_in_segment(*table.calls(_called_somehow), table.alignment()), SAME_OP_PLACE)
+    names = table.renamed()
+    table.pair(names.key_a, SAME_OP_PLACE, names.key_b)
+    _fuse(table)
+    return table.finished()
+
+
+def _called(work: ActivityClass) -> MatchKey:
+    return (work.op, work.sizes) if work.op and work.sizes and not work.is_generated else None
+
+
+def _called_somehow(work: ActivityClass) -> MatchKey:
+    return (work.op,) if work.op and not work.is_generated else None
+
+
+def _role(work: ActivityClass) -> tuple[Hashable, ...]:
+    return work.decoded.family, work.is_helper, work.is_generated
+
+
+def _sized(work: ActivityClass) -> MatchKey:
+    return (*_role(work), work.problem) if work.problem else None
+
+
+class _Part:
+    """The activities of one part with their partners so far."""
+
+    def __init__(self, trace: Trace, rows: Int64) -> None:
+        self.trace, self.rows = trace, rows
+        self.known = classes(trace).known
+        self.caller = callers(trace, rows)
+        self.number = classes(trace).of(rows)
+        self.partner = np.full(len(rows), -1, np.int64)
+        self.how = np.full(len(rows), -1, np.int8)
+
+    @classmethod
+    def of(cls, side: Side, part: int) -> _Part:
+        """The activities of a part of a side in order of launch."""
+        rows, parts = side.activities()
+        return cls(side.trace, in_launch_order(side.trace, rows[parts == part]))
+
+    @property
+    def free(self) -> Bool:
+        """Mask of activities without partner."""
+        mask: Bool = self.partner < 0
+        return mask
+
+    def often(self) -> Iterator[tuple[ActivityClass, int]]:
+        """Every class and its number of activities."""
+        used, count = np.unique(self.number, return_counts=True)
+        return zip((self.known[number] for number in used.tolist()), count.tolist(), strict=True)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class _Table:
+    """Both parts during matching."""
+
+    def __init__(self, a: _Part, b: _Part) -> None:
+        self.a, self.b = a, b
+
+    def keys(self, key: KeyOf, key_b: KeyOf | None = None) -> tuple[Int64, Int64]:
+        """A key of all unmatched activities, as numbers that mean the same on both sides; -1 for none."""
+        ids: dict[MatchKey, int] = {None: -1}
+        found = []
+        for part, made in ((self.a, key), (self.b, key_b or key)):
+            free = np.flatnonzero(part.free)
+            used = distinct(part.number[free])
+            codes = [ids.setdefault(made(part.known[number]), len(ids)) for number in used.tolist()]
+            keys = np.full(len(part), -1, np.int64)
+            if len(free):
+                keys[free] = np.array(codes, np.int64)[np.searchsorted(used, part.number[free])]
+            found.append(keys)
+        return found[0], found[1]
+
+    def left_of(self, keys: tuple[Int64, Int64]) -> tuple[Int64, Int64]:
+        """The keys without those of activities matched since."""
+        return np.where(self.a.free, keys[0], -1), np.where(self.b.free, keys[1], -1)
+
+    def alignment(self) -> Alignment:
+        """Positions of all activities between the pairs found so far."""
+        mine = self._leading()
+        return alignment(mine, self.a.partner[mine], len(self.a), len(self.b))
+
+    def renamed(self) -> Renamed:
+        """Names of kernels that operators pair with each other."""
+        mine = self._leading()
+        mine = mine[np.isin(self.a.how[mine], _BY_OP)]
+        pairs, count = np.unique(self._classes(mine), return_counts=True)
+        size = len(self.b.known)
+        pairs_of_classes = (
+            (self.a.known[pair // size], self.b.known[pair % size], often)
+            for pair, often in zip(pairs.tolist(), count.tolist(), strict=True)
+        )
+        return renamed(pairs_of_classes, self.a.often(), self.b.often())
+
+    def is_related(self) -> bool:
+        """Whether both parts have enough in common for positions to mean anything."""
+        paired = range(len(MATCH_KINDS) - len(TAKEN_IN))
+        return all(
+            part.free.sum() <= MAX_LEFT_UNPAIRED or np.isin(part.how, paired).mean() >= MIN_PAIRED_SHARE
+            for part in (self.a, self.b)
+        )
+
+    def _leading(self) -> Int64:
+        """Indices in A of pairs, and of the first activity of each group."""
+        mine = np.flatnonzero(self.a.partner >= 0)
+        leading: Int64 = mine[self.b.partner[self.a.partner[mine]] == mine]
+        return leading
+
+    def _classes(self, mine: Int64) -> Int64:
+        """The classes of activities of A and of their partners, as one number each."""
+        numbers: Int64 = self.a.number[mine] * len(self.b.known) + self.b.number[self.a.partner[mine]]
+        return numbers
+
+    def calls(self, key: KeyOf) -> tuple[LaunchingCalls, LaunchingCalls]:
+        """Calls of operators with unmatched activities, distinguished by a key of these activities."""
+        keys, sorts = self.keys(key), self.keys(_role)
+        return calls(self.a.caller, keys[0], sorts[0]), calls(self.b.caller, keys[1], sorts[1])
+
+    def pair(self, key: KeyOf, how: str, key_b: KeyOf | None = None) -> None:
+        """Match unmatched activities with equal keys, first those that both sides have equally often."""
+        keys = self.keys(key, key_b)
+        for pairs in (even_pairs(*keys), None):
+            mine, other = pairs or uneven_pairs(*self.left_of(keys), self.alignment())
+            self.join(PartnerIndices(mine, other, other, mine), how)
+
+    def join(self, found: PartnerIndices, how: str) -> None:
+        """Record partners."""
+        self.a.partner[found.a], self.b.partner[found.b] = found.of_a, found.of_b
+        self.a.how[found.a] = self.b.how[found.b] = MATCH_KINDS.index(how)
+
+    def finished(self) -> Matching:
+        """The matching; pairs by name are marked where their sizes differ."""
+        self._tell_shapes()
+        a, b = self.a, self.b
+        return Matching(a.rows, b.rows, a.partner, b.partner, a.how, b.how)
+
+    def _tell_shapes(self) -> None:
+        mine = np.flatnonzero(self.a.how == MATCH_KINDS.index(SAME_NAME))
+        other = self.a.partner[mine]
+        pairs, member = np.unique(self._classes(mine), return_inverse=True)
+        differ = [
+            _differ(self.a.known[pair // len(self.b.known)], self.b.known[pair % len(self.b.known)])
+            for pair in pairs.tolist()
+        ]
+        resized = np.array(differ, bool)[member] if differ else np.empty(0, bool)
+        self.a.how[mine[resized]] = self.b.how[other[resized]] = MATCH_KINDS.index(OTHER_SHAPES)
+
+
+def _differ(a: ActivityClass, b: ActivityClass) -> bool:
+    """Whether two activities of one name are known to work on different sizes."""
+    if a.sizes and b.sizes and a.op == b.op:
+        return a.sizes != b.sizes
+    return bool(a.size and b.size) and a.size != b.size
+
+
+def _fuse(table: _Table) -> None:
+    """Matches of many with one: fused into kernels of B, split from kernels of A, and matched by position only.
+
+    Generated kernels come after all others, so that the result does not depend on which side is A.
+    """
+    finds: tuple[tuple[Find, str, str], ...] = (
+        (fused_into, FUSED, SPLIT),
+        (refused_into, FUSED, SPLIT),
+        (in_place_of, SAME_PLACE, SAME_PLACE),
+    )
+    for find, forth, back in finds:
+        if find is in_place_of and not table.is_related():
+            return
+        where = table.alignment()
+        _take_in((table.a, where.segment_a), (table.b, where.segment_b), find, forth)
+        _take_in((table.b, where.segment_b), (table.a, where.segment_a), find, back)
+
+
+def _take_in(given: tuple[_Part, Int64], hosts: tuple[_Part, Int64], find: Find, how: str) -> None:
+    """Match activities of one part with the kernels of the other that replaced them; both with their segments."""
+    mine, others = (
+        unmatched(part.trace, part.rows, part.known, part.number, part.free, stretch)
+        for part, stretch in (given, hosts)
+    )
+    into = find(mine, others)
+    taken = np.flatnonzero(into >= 0)
+    index, host = mine.index[taken], others.index[into[taken]]
+    given[0].partner[index] = host
+    # Written from the last to the first, so that the first stays.
+    hosts[0].partner[host[::-1]] = index[::-1]
+    given[0].how[index] = hosts[0].how[host] = MATCH_KINDS.index(how)
+
+
+def _partners(row: int, rows: Int64, partner: Int64, others: Int64, back: Int64) -> Int64:
+    index = np.flatnonzero(rows == row)
+    if len(index) == 0 or partner[index[0]] < 0:
+        return np.empty(0, np.int64)
+    # All of a group lead to its first activity on the other side, and that one leads back to the first on this.
+    partners: Int64 = others[back == back[partner[index[0]]]]
+    return partners

@@ -1,0 +1,289 @@
+"""Measures of every part of a side (R3.49), each under a stable name.
+
+Where the steps pane has a column of the same name, the values of a step are equal. `dur_us` of a step in which the CPU
+waits for the GPU tells how long the GPU takes; `cpu_us` excludes the waiting and tells what the CPU does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.comparing.side import CAPTURE, RANGE, RUN, Side
+from tracetui.devices.kernel_work import kernel_work
+from tracetui.errors import AnalysisFailed
+from tracetui.idle.cause_words import KEYS, WORDS, Cause
+from tracetui.idle.gap_causes import gap_causes
+from tracetui.idle.gpu_spans import GpuSpans, gaps_of, gpu_spans
+from tracetui.idle.waits import flush, sync_calls
+from tracetui.kernel_names import Family
+from tracetui.kernel_names.slice_names import families
+from tracetui.linking.groups import distinct
+from tracetui.linking.links import calls_named, links, op_rows
+from tracetui.linking.replays import GRAPH_LAUNCH
+from tracetui.memory.copies import lacks_directions
+from tracetui.model.guarding import attempted, guarded
+from tracetui.model.intervals import Bool, Int64, covered
+from tracetui.model.trace import Float64, Kind
+from tracetui.operators.costs import is_overlapped
+from tracetui.operators.views import idle_rows, idle_view_rows
+from tracetui.tables.occupancy import queries
+
+COUNT = ""
+"""Unit of counts."""
+CAUSE_HELP = "Gaps attributed to:"
+"""Start of the help of measures that are causes of gaps."""
+NO_DIRECTIONS = "this file format does not say which copies were of pageable memory"
+"""Why no time is known for copies of pageable memory."""
+MAX_LOST_SHARE = 0.01
+"""Maximum share of a part's GPU activities with lost launches, for measures that rest on launches to be known."""
+_ON_LAUNCHES = ("launches", "launch_us", "graph_launches", "idle_ops", "idle_op_us")
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """One value for every part of a side."""
+
+    name: str
+    """Stable name, which ends in the unit where there is one."""
+    values: Float64
+    """One value per part; NaN where the trace does not hold it."""
+    help: str
+    unit: str = COUNT
+    gap: str = ""
+    """Why some parts have no value, as part of a sentence; empty where the trace just does not hold it."""
+
+    @property
+    def is_count(self) -> bool:
+        """Whether the values are counts, of which every difference matters."""
+        return self.unit == COUNT
+
+
+def measures(side: Side) -> dict[str, Measure]:
+    """All measures of a side by name, in their order; computed once.
+
+    Raises: AnalysisFailed where some of them failed.
+    """
+    every, failures = known_measures(side)
+    if failures:
+        raise failures[0].with_traceback(None)
+    return every
+
+
+def known_measures(side: Side) -> tuple[dict[str, Measure], list[AnalysisFailed]]:
+    """The measures that could be made, and the failures of the others."""
+    made = (_cpu_times, _gpu_times, _counts, _idle_causes, _moved, _families)
+
+    def some(make: Callable[[Side], Iterator[Measure]]) -> list[Measure]:
+        with guarded("A measure"):
+            return list(_known(side, make(side)))
+
+    def find() -> tuple[dict[str, Measure], list[AnalysisFailed]]:
+        results, failures = attempted(partial(some, make) for make in made)
+        return {each.name: each for result in results for each in result}, failures
+
+    return side.trace.remember(("measures", side.scope), find)
+
+
+def rests_on_launches(name: str) -> bool:
+    """Whether a measure is unknown for a part whose launches were lost: its launches, and causes of gaps."""
+    return name in _ON_LAUNCHES or (name.startswith("idle_") and name.endswith("_us"))
+
+
+def without_launches(side: Side) -> Bool:
+    """Mask of the parts of which too many launches were lost."""
+    lost: Bool = side.unlaunched() > MAX_LOST_SHARE * _tally(side.activities()[1], side)
+    return lost
+
+
+def launch_gap(side: Side) -> str:
+    """Why measures that rest on launches are unknown for some parts, as part of a sentence; empty where known."""
+    lost = without_launches(side)
+    missing, every = side.unlaunched()[lost].sum(), np.isin(side.activities()[1], np.flatnonzero(lost)).sum()
+    return f"the launches of {missing:,} of {every:,} GPU activities were not recorded" if lost.any() else ""
+
+
+def _known(side: Side, every: Iterable[Measure]) -> Iterator[Measure]:
+    """The measures without unknown values; causes of gaps that are unknown for all parts are left out."""
+    lost, gap = without_launches(side), launch_gap(side)
+    for each in every:
+        if not rests_on_launches(each.name):
+            yield each
+        elif each.name in _ON_LAUNCHES or not lost.all():
+            yield replace(each, values=np.where(lost, np.nan, each.values), gap=gap or each.gap)
+
+
+def _cpu_times(side: Side) -> Iterator[Measure]:
+    trace = side.trace
+    dur = (side.end - side.start) / 1000
+    idle = idle_rows(trace) if len(links(trace).gpu) else np.empty(0, np.int64)
+    yield Measure("dur_us", dur, f"Duration of the {side.part_kind} on the CPU.", "us")
+    yield Measure("cpu_us", dur - _waiting(side) / 1000, "Of that: not spent in calls that wait for the GPU.", "us")
+    yield Measure("sync_us", _time(side, sync_calls(trace)), "Time in calls that wait for the GPU.", "us")
+    yield Measure("launch_us", _time(side, links(trace).launches), "Time in calls that put work on a GPU.", "us")
+    yield Measure("query_us", _time(side, queries(trace)), "Time in occupancy queries.", "us")
+    own, gap = np.full(len(side), np.nan), ""
+    if len(links(trace).gpu):
+        own = _sums(side, idle, side.self_times()[idle]) / 1000
+        overlapped = idle[is_overlapped(side.self_times()[idle])]
+        if len(overlapped):
+            own = np.where(_count(side, overlapped) > 0, np.nan, own)
+            gap = f"what {len(overlapped):,} of these operators call overlaps, so that their self time is not known"
+    yield Measure("idle_op_us", own, "Self time of operators that put nothing on the GPU.", "us", gap)
+
+
+def _gpu_times(side: Side) -> Iterator[Measure]:
+    rows, part = side.activities()
+    times = np.full((3, len(side)), np.nan)
+    for number, mine in _parts(rows, part):
+        start, end = side.bounds(mine)
+        times[:, number] = covered(start, end), end.max() - start.min(), (end - start).sum()
+    busy, span, total = times / 1000
+    yield Measure("gpu_busy_us", busy, "For how long any device ran its work.", "us")
+    yield Measure("gpu_span_us", span, "From the first start to the last end of that work.", "us")
+    yield from _idle_times(side)
+    yield Measure("gpu_work_us", total, "Sum of GPU durations; what runs side by side counts twice.", "us")
+
+
+def _spans(side: Side) -> GpuSpans:
+    """The GPU spans of the parts."""
+
+    def make() -> GpuSpans:
+        rows, part = side.activities()
+        return gpu_spans(side.trace, rows, part, len(side), side.bounds(rows))
+
+    return side.trace.remember(("spans of parts", side.scope), make)
+
+
+def _idle_times(side: Side) -> Iterator[Measure]:
+    """The one idle time of every part (R3.30), and what is beside it."""
+    spans = _spans(side)
+
+    def known(times: Int64, mask: Bool) -> Float64:
+        return np.where(mask, times / 1000, np.nan)
+
+    idle, others = known(spans.total_idle, spans.ran), known(spans.total_others, spans.ran)
+    yield Measure("gpu_idle_us", idle, "Time in the span in which the device ran nothing at all.", "us")
+    yield Measure("gpu_idle_pct", spans.idle_pct, "Idle time as a share of the span.", "%")
+    yield Measure(
+        "gpu_others_us", others, f"Time in the span in which only work outside of the {side.part_kind} ran.", "us"
+    )
+    wait = known(spans.total_wait, spans.wait_known)
+    yield Measure("wait_before_us", wait, "GPU wait before its first kernel: idle time right before the span.", "us")
+
+
+def _counts(side: Side) -> Iterator[Measure]:
+    trace = side.trace
+    rows, part = side.activities()
+    is_kernel = trace.slices.kind[rows] == Kind.KERNEL
+    has_gpu = len(links(trace).gpu) > 0
+    ran = "that ran" if side.part_kind == RANGE else "launched"
+    launches, nothing = links(trace).launches, np.full(len(side), np.nan)
+    yield Measure("kernels", _tally(part[is_kernel], side), f"Kernels {ran} in it.")
+    yield Measure("copies", _tally(part[~is_kernel], side), f"Copies and fills {ran} in it.")
+    yield Measure("launches", _count(side, launches), "Calls that put work on a GPU.")
+    graphs = np.intersect1d(launches, calls_named(trace, GRAPH_LAUNCH), assume_unique=True)
+    yield Measure("graph_launches", _count(side, graphs), "Of these: launches of whole graphs.")
+    yield Measure("cpu_ops", _count(side, op_rows(trace)), "Operators on all threads.")
+    yield Measure("view_ops", _count(side, idle_view_rows(trace)), "Calls of known view ops that launch nothing.")
+    idle = _count(side, idle_rows(trace)) if has_gpu else nothing
+    yield Measure("idle_ops", idle, "Operators that put nothing on the GPU, views among them.")
+    yield Measure("occupancy_queries", _count(side, queries(trace)), "Calls that ask how many blocks fit.")
+
+
+def _idle_causes(side: Side) -> Iterator[Measure]:
+    """The time of the gaps of the parts by cause, as the gaps pane adds it up.
+
+    They are those within the span and right before it. What preceded a run ended in the latter, so that a run has only
+    those within; steps follow each other.
+    """
+    spans = _spans(side)
+    part, gap = gaps_of(side.trace, spans, waits=side.part_kind not in (RUN, RANGE))
+    for cause, spent in gap_causes(side.trace).spent.items():
+        mine = spent[gap]
+        if mine.any():
+            sums = _tally(part, side, mine) / 1000
+            yield Measure(KEYS[cause], sums, f"{CAUSE_HELP} {WORDS[cause].lower()}.", "us")
+    if lacks_directions(side.trace):
+        unknown, cause = np.full(len(side), np.nan), Cause.PAGEABLE
+        yield Measure(KEYS[cause], unknown, f"{CAUSE_HELP} {WORDS[cause].lower()}.", "us", NO_DIRECTIONS)
+
+
+def _moved(side: Side) -> Iterator[Measure]:
+    """Bytes and operations as far as shapes tell, and the share of the GPU time that these cover."""
+    rows, part = side.activities()
+    work = kernel_work(side.trace)
+    at = work.at(rows)
+    moved, done = work.bytes[at], work.flops[at]
+    main = work.main[at]
+    known = ~np.isnan(np.where(main >= 0, work.bytes[main], moved))
+    with np.errstate(invalid="ignore"):
+        total = _tally(part, side, side.times(rows))
+        share = 100 * _tally(part[known], side, side.times(rows[known])) / total
+    for name, values, unit, help in (
+        ("moved_bytes", moved, "bytes", "Least bytes to read and write, of the work whose shapes are known."),
+        ("flops", done, "flop", "Floating-point operations, of the work whose shapes are known."),
+    ):
+        has = ~np.isnan(values)
+        sums = _tally(part[has], side, values[has]) if has.any() else np.full(len(side), np.nan)
+        yield Measure(name, sums, help, unit)
+    yield Measure("moved_known_pct", share, "Share of the GPU time of which the bytes are known.", "%")
+
+
+def _families(side: Side) -> Iterator[Measure]:
+    """Sum of GPU durations of each family that occurs."""
+    rows, part = side.activities()
+    code = families(side.trace, rows)
+    for number in distinct(code).tolist():
+        mine = np.flatnonzero(code == number)
+        sums = _tally(part[mine], side, side.times(rows[mine])) / 1000
+        name = Family(number).name.lower()
+        yield Measure(f"{name}_us", sums, f"Sum of GPU durations: {name}.", "us")
+
+
+def _waiting(side: Side) -> Float64:
+    """Time in ns that each part's own thread waited for the GPU, the profiler's last wait included."""
+    rows = np.union1d(sync_calls(side.trace), flush(side.trace))
+    lane = side.trace.slices.lane
+    if side.part_kind in (CAPTURE, RANGE):
+        launches = links(side.trace).launches
+        own = np.full(1, np.bincount(lane[launches]).argmax() if len(launches) else -1)
+    else:
+        own = lane[side.row]
+    part = side.part_of(rows)
+    held = (part >= 0) & (lane[rows] == own[part])
+    return _tally(part[held], side, side.times(rows[held]))
+
+
+def _parts(rows: Int64, part: Int64) -> Iterator[tuple[int, Int64]]:
+    """The rows of each part that has any."""
+    order = np.argsort(part, kind="stable")
+    cuts = np.flatnonzero(np.diff(part[order])) + 1
+    for mine in np.split(order, cuts) if len(order) else ():
+        yield int(part[mine[0]]), rows[mine]
+
+
+def _count(side: Side, rows: Int64) -> Float64:
+    part = side.part_of(rows)
+    return _tally(part[part >= 0], side)
+
+
+def _time(side: Side, rows: Int64) -> Float64:
+    """Time in us of slices that do not nest in each other."""
+    return _sums(side, rows, side.times(rows)) / 1000
+
+
+def _sums(side: Side, rows: Int64, values: Int64) -> Float64:
+    part = side.part_of(rows)
+    held = part >= 0
+    return _tally(part[held], side, values[held])
+
+
+def _tally(part: Int64, side: Side, values: NDArray[np.generic] | None = None) -> Float64:
+    """Number of rows of each part, or the sum of their values."""
+    weights = None if values is None else np.asarray(values, np.float64)
+    return np.bincount(part, weights, len(side)).astype(np.float64)

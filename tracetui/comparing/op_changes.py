@@ -1,0 +1,285 @@
+"""Changes on the CPU: one row per operator, annotation or runtime call of either side.
+
+Rows are distinguished by name, without what differs from run to run; numbers in names of generated kernels are ignored
+where needed to match. Times are per part, as in the ops pane; the self time of a row includes the view ops and
+occupancy queries folded into it, so that the rows add up to the total.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.comparing.calls import OP, RUNTIME, CallKey, Calls, calls
+from tracetui.comparing.change_rows import CANNOT_TELL, FUSED_INTO, GONE, NEW, SAME, mark_of
+from tracetui.comparing.clock import cpu_tick, within_tick
+from tracetui.comparing.composition import is_mixed, representative
+from tracetui.comparing.kernel_changes import kernel_changes
+from tracetui.comparing.measures import launch_gap
+from tracetui.comparing.noise import BEYOND_NOISE, CHANGES, Change, Spread, noises, spread, spread_changes
+from tracetui.comparing.op_names import is_generated, ops_within, versionless_name
+from tracetui.comparing.side import Side
+from tracetui.comparing.totals_table import note
+from tracetui.linking.groups import distinct
+from tracetui.linking.links import links
+from tracetui.model import columns as col
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.table import Column, Table, numbers, texts
+from tracetui.model.trace import Float64, Trace
+
+OVERLAP = "what it calls overlaps, so that its self time counts as 0"
+"""Why the self time of a row is undecided."""
+_BEYOND_NOISE = tuple(map(CHANGES.index, BEYOND_NOISE))
+
+
+@dataclass(frozen=True, eq=False)
+class _OpSide:
+    """One side of the table, by row."""
+
+    found: Calls
+    side: Side
+    row: Int64
+    """The row of each call."""
+    into: Int64
+    """The row into which each call is folded, -1 for none."""
+    rows: int
+
+    @property
+    def _alone(self) -> Int64:
+        return np.flatnonzero(self.into < 0)
+
+    @cached_property
+    def calls(self) -> Spread:
+        """Calls per part."""
+        alone = self._alone
+        return spread(self.row[alone], self.found.part[alone], None, self.rows, len(self.side))
+
+    @cached_property
+    def own(self) -> Spread:
+        """Self time in ns, with that of calls folded into the row."""
+        row = np.where(self.into >= 0, self.into, self.row)
+        return spread(row, self.found.part, self.found.self_cpu, self.rows, len(self.side))
+
+    @cached_property
+    def overlapped(self) -> Bool:
+        """Rows with a call whose self time measures nothing, folded calls included."""
+        mask = np.zeros(self.rows, bool)
+        mask[np.where(self.into >= 0, self.into, self.row)[self.found.overlapped]] = True
+        return mask
+
+    @cached_property
+    def total(self) -> Spread:
+        """Total time in ns, with callees."""
+        alone = self._alone
+        cpu = self.found.cpu[alone]
+        return spread(self.row[alone], self.found.part[alone], cpu, self.rows, len(self.side))
+
+    @cached_property
+    def there(self) -> Bool:
+        """Rows with a call of their own on this side."""
+        mask = np.zeros(self.rows, bool)
+        mask[self.row[self._alone]] = True
+        return mask
+
+    def first(self) -> Int64:
+        """The first slice of each row in the representative part, else in any part."""
+        alone, slices = self._alone, self.side.trace.slices
+        rows = self.found.row[alone]
+        others = self.found.part[alone] != representative(self.side)
+        order = np.lexsort((slices.start[rows], others))[::-1]
+        first = np.full(self.rows, -1, np.int64)
+        first[self.row[alone[order]]] = rows[order]
+        return first
+
+    def folded(self) -> dict[int, dict[int, float]]:
+        """For each row the rows folded into it, and how often these are called per part."""
+        inner = np.flatnonzero(self.into >= 0)
+        pairs, member = np.unique(self.into[inner] * self.rows + self.row[inner], return_inverse=True)
+        often = spread(member, self.found.part[inner], None, len(pairs), len(self.side)).median
+        found: dict[int, dict[int, float]] = {}
+        for pair, number in zip(pairs.tolist(), often.tolist(), strict=True):
+            found.setdefault(pair // self.rows, {})[pair % self.rows] = number
+        return found
+
+
+def op_changes(a: Side, b: Side, unfold: bool = False) -> Table:
+    """The rows of both sides, the largest change first; with `unfold`, view ops and queries are rows too.
+
+    `slices` holds the first slice in A's representative part, or in B's where only B has the row.
+    """
+    keys, left, right = _both_sides(a, b, unfold)
+    kept = np.flatnonzero(left.there | right.there)
+    into = _fused_into(a, b, keys, left.there, right.there)
+    saves = left.own.median - right.own.median
+    noise = noises(left.own, right.own)
+    names = [key.name for key in keys]
+    first_a, first_b = left.first(), right.first()
+    doubts = _doubts(keys, left, right)
+    table = Table(
+        (
+            texts(col.MARK, _marks(left, right, into, doubts)),
+            texts(col.OP_NAME.but(help="Name; without what differs from run to run."), names),
+            texts(
+                col.KIND.but(help="Op, annotation, runtime call, wait for the GPU, or compile."),
+                [key.kind for key in keys],
+            ),
+            numbers(col.CALLS_A.but(help="Calls in a part of A, at the middle."), left.calls.median),
+            numbers(col.CALLS_B.but(help="Calls in a part of B, at the middle."), right.calls.median),
+            numbers(col.SELF_CPU_A_US, left.own.median / 1000),
+            numbers(col.SELF_CPU_B_US, right.own.median / 1000),
+            numbers(col.SAVES_US, saves / 1000),
+            numbers(col.CHANGE_PCT.but(help="How much more, of A."), _percent(left.own.median, right.own.median)),
+            numbers(col.NOISE_US, noise / 1000),
+            numbers(col.CPU_A_US, left.total.median / 1000),
+            numbers(col.CPU_B_US, right.total.median / 1000),
+            texts(col.FUSED_INTO, [into.get(row) for row in range(len(keys))]),
+            *_folded_columns(left, right, names),
+            texts(col.REMARK, [doubts.get(row) for row in range(len(keys))]),
+        ),
+        np.where(first_a >= 0, first_a, first_b),
+        note(a, b),
+    )
+    return table.take(kept[_order(table, kept)])
+
+
+def _both_sides(a: Side, b: Side, unfold: bool) -> tuple[list[CallKey], _OpSide, _OpSide]:
+    """The keys of the rows, and both sides by row."""
+    both_calls = calls(a), calls(b)
+    renamed = _renamed(*(set(each.keys) for each in both_calls))
+    rows: dict[CallKey, int] = {}
+    indices = [
+        np.array([rows.setdefault(renamed.get(k, k), len(rows)) for k in each.keys], np.int64) for each in both_calls
+    ]
+    halves = []
+    for side, each, index in zip((a, b), both_calls, indices, strict=True):
+        into = np.append(index, -1)[each.into]
+        none = np.full_like(into, -1)
+        halves.append(_OpSide(each, side, index[each.key], none if unfold else into, len(rows)))
+    return list(rows), halves[0], halves[1]
+
+
+def _renamed(left: set[CallKey], right: set[CallKey]) -> dict[CallKey, CallKey]:
+    """New keys for names that only one side has, where the other side has them in another version."""
+    loose: tuple[dict[CallKey, list[CallKey]], ...] = ({}, {})
+    for keys, found in zip((left - right, right - left), loose, strict=True):
+        for key in keys:
+            found.setdefault(CallKey(key.kind, versionless_name(key.name)), []).append(key)
+    shared = loose[0].keys() & loose[1].keys()
+    return {key: wanted for wanted in shared for found in loose for key in found[wanted]}
+
+
+def _marks(left: _OpSide, right: _OpSide, into: dict[int, str], doubts: dict[int, str]) -> list[str]:
+    codes = spread_changes(left.own, right.own)
+    tick = max(cpu_tick(left.side.trace), cpu_tick(right.side.trace))
+    most = np.maximum(left.calls.median, right.calls.median)
+    # Without repetitions there is no noise to compare a difference with, but the clock has a tick.
+    unclear = np.isnan(noises(left.own, right.own)) & within_tick(right.own.median - left.own.median, most, tick)
+    codes = np.where(unclear & np.isin(codes, _BEYOND_NOISE), CHANGES.index(Change.WITHIN_NOISE), codes)
+    marks = [mark_of(CHANGES[code]) for code in codes.tolist()]
+    often = spread_changes(left.calls, right.calls, exact=True).tolist()
+    # What was recorded of single parts is the same, and the remark says what was not. Overlapped self times are no
+    # values that could be equal.
+    equal = (left.own.median == right.own.median) & (left.calls.median == right.calls.median)
+    equal &= np.isnan(noises(left.own, right.own)) & ~left.overlapped & ~right.overlapped
+    if is_mixed(left.side) or is_mixed(right.side):
+        marks = [CANNOT_TELL] * len(marks)
+    for row, (in_a, in_b) in enumerate(zip(left.there.tolist(), right.there.tolist(), strict=True)):
+        if row in into:
+            marks[row] = FUSED_INTO
+        elif in_a != in_b:
+            marks[row] = (GONE if in_a else NEW) if often[row] in _BEYOND_NOISE else CANNOT_TELL
+        if row in doubts and not equal[row]:
+            marks[row] = CANNOT_TELL
+    return marks
+
+
+def _doubts(keys: list[CallKey], left: _OpSide, right: _OpSide) -> dict[int, str]:
+    """Rows that are undecided, and why: launches that were not all recorded, self times that measure nothing."""
+    doubts = _lost_launches(left.side, right.side, keys)
+    for row in np.flatnonzero(left.overlapped | right.overlapped).tolist():
+        names = " and ".join(mark for mark, each in (("A", left), ("B", right)) if each.overlapped[row])
+        doubts[row] = "; ".join(filter(None, (doubts.get(row), f"{names}: {OVERLAP}")))
+    return doubts
+
+
+def _lost_launches(a: Side, b: Side, keys: list[CallKey]) -> dict[int, str]:
+    """Rows of launch calls where not all launches were recorded, and why these rows are undecided."""
+    reasons = [f"{mark}: {gap}" for mark, side in (("A", a), ("B", b)) if (gap := launch_gap(side))]
+    if not reasons:
+        return {}
+    names = {trace.names[name] for trace in (a.trace, b.trace) for name in distinct(_launch_names(trace)).tolist()}
+    return {row: "; ".join(reasons) for row, key in enumerate(keys) if key.kind == RUNTIME and key.name in names}
+
+
+def _launch_names(trace: Trace) -> NDArray[np.integer]:
+    return trace.slices.name[links(trace).launches]
+
+
+def _fused_into(a: Side, b: Side, keys: list[CallKey], in_a: Bool, in_b: Bool) -> dict[int, str]:
+    """For operators that only A has, the kernel of B that replaces them, by its name or by matched kernels."""
+    into = {}
+    fusing = _fusing(a, b)
+    for kernel in (keys[row].name for row in np.flatnonzero(in_b & ~in_a).tolist()):
+        for name in ops_within(kernel):
+            fusing.setdefault(name, kernel)
+    for row in np.flatnonzero(in_a & ~in_b).tolist():
+        if keys[row].kind == OP and not is_generated(keys[row].name) and keys[row].name in fusing:
+            into[row] = fusing[keys[row].name]
+    return into
+
+
+def _fusing(a: Side, b: Side) -> dict[str, str]:
+    """Operators all of whose kernels went into other kernels, and the names of these."""
+    table = kernel_changes(a, b).table
+    kernels_of_op: dict[str, set[str]] = {}
+    for mark, op, name in _texts(table, "mark", "op", "name_b"):
+        for each in (op or "").split(", "):
+            kernels_of_op.setdefault(each, set()).add(name if mark == FUSED_INTO and name else "")
+    return {op: sorted(names)[0] for op, names in kernels_of_op.items() if "" not in names}
+
+
+def _texts(table: Table, *names: str) -> Iterable[tuple[str | None, ...]]:
+    """Text columns, row by row."""
+    columns = [table[name] for name in names]
+    return (tuple(None if (v := c.cell(row)) is None else str(v) for c in columns) for row in range(len(table)))
+
+
+def _folded_columns(left: _OpSide, right: _OpSide, names: list[str]) -> tuple[Column, ...]:
+    """What is folded into each row, and how that changed."""
+    sides = left.folded(), right.folded()
+    listed: list[str | None] = []
+    changed: list[str | None] = []
+    for row in range(len(names)):
+        in_a, in_b = (each.get(row, {}) for each in sides)
+        inner = list(dict.fromkeys([*in_a, *in_b]))
+        listed.append(", ".join(names[each] for each in inner) or None)
+        changed.append(_folded_words(names, inner, in_a, in_b) or None)
+    return (
+        texts(col.FOLDED, listed),
+        texts(col.FOLDED_CHANGE, changed),
+    )
+
+
+def _folded_words(names: list[str], inner: list[int], in_a: dict[int, float], in_b: dict[int, float]) -> str:
+    gone = [names[each] for each in inner if each not in in_b]
+    new = [names[each] for each in inner if each not in in_a]
+    both = [each for each in inner if each in in_a and each in in_b and in_a[each] != in_b[each]]
+    parts = [f"{', '.join(some)} {word}" for some, word in ((gone, GONE), (new, NEW)) if some]
+    return "; ".join([*parts, *(f"{names[each]} {in_a[each]:g} → {in_b[each]:g}" for each in both)])
+
+
+def _percent(before: Float64, after: Float64) -> Float64:
+    """Increase in percent, NaN where there was nothing before."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(before > 0, 100 * (after - before) / before, np.nan)
+
+
+def _order(table: Table, kept: Int64) -> Int64:
+    """Changed rows first, then undecided, then unchanged ones, each by the size of the change."""
+    rank = {SAME: 2, CANNOT_TELL: 1}
+    ranks = np.array([rank.get(str(table["mark"].cell(row)), 0) for row in kept.tolist()], np.int64)
+    return np.lexsort((-np.abs(np.asarray(table["saves_us"].values, np.float64)[kept]), ranks))

@@ -1,0 +1,273 @@
+"""One side of a comparison: a trace, and the parts of it that are compared.
+
+A part is a step, a run of an annotation or of a Python function, or the whole capture. It holds the CPU slices that
+begin in its window and the GPU activities launched in it (R3.3), on every thread of its process. A range of time holds
+what ran in it, by its own time and as far as it did (R3.57).
+
+The scope follows the path: `trace.json#3` is a step and `#2:5` several; `#forward` is every run of an annotation or a
+Python function and `#forward[2]` its second run; `#Net_0/Linear_1` is a module or a function below another, from the
+root of the tree with `/` first; `#e120` is the slice of an event, `#@12us+250us` a range of time, `#all` the capture.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.errors import UsageError
+from tracetui.linking.complete_steps import averaged_steps, partial_steps
+from tracetui.linking.frames import MODULE, function_of
+from tracetui.linking.lanes import is_named, lane_numbers
+from tracetui.linking.links import links
+from tracetui.linking.placement import before_capture, chosen, step_index
+from tracetui.linking.step_kinds import unserving_steps
+from tracetui.linking.steps import Steps, steps
+from tracetui.model.intervals import Int64
+from tracetui.model.time_range import TimeRange, read_time_range
+from tracetui.model.trace import Kind, Trace
+from tracetui.operators.costs import Costs, costs, costs_within, self_times
+from tracetui.tables.modules import calls_of_path
+
+STEP, RUN, RANGE, CAPTURE = "step", "run", "range", "capture"
+"""Kinds of parts."""
+MIN_LENGTH_DIFFERENCE = 0.01
+"""Minimum difference in length between two ranges that is mentioned, as a share of the shorter one."""
+_STEPS = re.compile(r"(\d{1,18})(?::(\d{1,18}))?")
+_EVENT = re.compile(r"e(\d{1,18})")
+ONE_RUN = re.compile(r"(.+)\[(\d{1,9})\]")
+"""Pattern of a scope that is one run of a name: `forward[2]`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """A trace and the parts of it that are compared; the arrays have one entry per part, in order of time."""
+
+    trace: Trace
+    scope: str
+    """The scope after the `#`; empty for the complete steps."""
+    part_kind: str
+    """Kind of the parts: `step`, `run`, `range` or `capture`."""
+    row: Int64
+    """The slice of each part; -1 for the capture and for a range."""
+    start: Int64
+    """Start of each part's window on the CPU, in ns."""
+    end: Int64
+    number: Int64
+    """Number of the step, or of the run, from 1."""
+    remark: str = ""
+    """What was left out, as a sentence; empty for nothing."""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def name(self) -> str:
+        """The file and the scope, as on the command line."""
+        return f"{self.trace.label}#{self.scope}" if self.scope else self.trace.label
+
+    @property
+    def time_range(self) -> TimeRange | None:
+        """The range of time that the side is; None for any other."""
+        return TimeRange(int(self.start[0]), int(self.end[0])) if self.part_kind == RANGE else None
+
+    def bounds(self, rows: Int64) -> tuple[Int64, Int64]:
+        """Start and end in ns of slices of the parts, cut to the range where the side is one."""
+        start, end = self.trace.slices.start[rows], self.trace.slices.end[rows]
+        if (time_range := self.time_range) is None:
+            return start, end
+        return np.clip(start, time_range.start, time_range.end), np.clip(end, time_range.start, time_range.end)
+
+    def times(self, rows: Int64) -> Int64:
+        """For how long (ns) slices of the parts ran, in a range as far as within it."""
+        start, end = self.bounds(rows)
+        return end - start
+
+    def costs(self) -> Costs:
+        """The costs of CPU slices, in a range as far as within it."""
+        return costs(self.trace) if self.time_range is None else costs_within(self.trace, self.time_range)
+
+    def self_times(self) -> Int64:
+        """Self CPU time in ns of every slice of the trace, in a range as far as within it."""
+        if self.time_range is None:
+            return self_times(self.trace)
+        part = self.time_range
+        return self.trace.remember(("self times of range", part), lambda: self_times(self.trace, part))
+
+    def part_of(self, rows: Int64) -> Int64:
+        """The part that each slice or GPU activity belongs to, -1 for none."""
+        if self.part_kind == CAPTURE:
+            return np.zeros(len(rows), np.int64)
+        if self.part_kind == STEP:
+            every = steps(self.trace)
+            part = np.full(len(every) + 1, -1, np.int64)
+            part[_places(every, self.row)] = np.arange(len(self))
+            return part[step_index(self.trace, rows)]
+        if (time_range := self.time_range) is not None:
+            slices = self.trace.slices
+            return np.where(time_range.touched(slices.start[rows], slices.end[rows]), 0, -1)
+        return self._run_of(rows)
+
+    def activities(self) -> tuple[Int64, Int64]:
+        """The GPU activities of all parts in order of start, and the part of each."""
+
+        def make() -> tuple[Int64, Int64]:
+            gpu = links(self.trace).gpu
+            part = self.part_of(gpu)
+            return gpu[part >= 0], part[part >= 0]
+
+        return self.trace.remember(("work of parts", self.scope), make)
+
+    def inferred(self) -> int:
+        """Number of activities without launch record, placed by their own start: a guess (R3.3)."""
+        if self.part_kind in (CAPTURE, RANGE):
+            return 0
+        return int((links(self.trace).launch[self.activities()[0]] < 0).sum())
+
+    def unlaunched(self) -> Int64:
+        """Number of activities of each part whose launch call in the capture was not recorded.
+
+        Every value that rests on launches is too small for such a part, by an unknown amount.
+        """
+
+        def count() -> Int64:
+            rows, part = self.activities()
+            lone = (links(self.trace).launch[rows] < 0) & ~np.isin(rows, before_capture(self.trace))
+            return np.bincount(part[lone], minlength=len(self)).astype(np.int64)
+
+        return self.trace.remember(("unlaunched work of parts", self.scope), count)
+
+    def _run_of(self, rows: Int64) -> Int64:
+        """The run in which each row was launched, or started where it has no launch, on any thread of the run's
+        process.
+        """
+        slices, process = self.trace.slices, lane_numbers(self.trace).process
+        launch = links(self.trace).launch[rows].astype(np.int64)
+        source = np.where(launch >= 0, launch, rows)
+        index = np.searchsorted(self.start, slices.start[source], side="right") - 1
+        held = (index >= 0) & (slices.start[source] < self.end[index])
+        unlaunched = np.isin(rows, links(self.trace).gpu) & (launch < 0)
+        held &= unlaunched | (process[slices.lane[source]] == process[slices.lane[self.row[index]]])
+        return np.where(held, index, -1)
+
+
+def side(trace: Trace, scope: str = "") -> Side:
+    """The side of a scope; without one the complete steps, or the capture where there are no steps.
+
+    Raises: UsageError for a step, an event or a name that the trace does not hold.
+    """
+    if match := _STEPS.fullmatch(scope):
+        return _of_steps(trace, scope, int(match[1]), int(match[2] or match[1]))
+    if scope == "all" or (scope == "" and len(steps(trace)) == 0):
+        return _capture(trace, scope)
+    if scope == "":
+        return _complete_steps(trace)
+    if scope.startswith("@"):
+        return _range(trace, scope)
+    if match := _EVENT.fullmatch(scope):
+        rows = np.flatnonzero(trace.slices.event == int(match[1]))
+        if len(rows) == 0:
+            raise UsageError(f"{trace.label} has no slice for event {match[1]}.")
+        return _runs(trace, scope, rows)
+    return _named(trace, scope)
+
+
+def differ_in_length(a: Side, b: Side) -> bool:
+    """Whether the sides are ranges of time of different length, whose times cannot be compared as speeds."""
+    if a.time_range is None or b.time_range is None:
+        return False
+    shorter, longer = sorted((a.time_range.length, b.time_range.length))
+    return longer - shorter > MIN_LENGTH_DIFFERENCE * shorter
+
+
+def _places(every: Steps, rows: Int64) -> Int64:
+    """Indices of slices among all steps."""
+    order = np.argsort(every.row)
+    return order[np.searchsorted(every.row[order], rows)]
+
+
+def _complete_steps(trace: Trace) -> Side:
+    """Every step that was recorded in full (R3.6), but idle and dummy calls of a server."""
+    remarks = []
+    for mask, why in ((partial_steps(trace), "was cut by the profiler"), (unserving_steps(trace), "served no request")):
+        numbers = ", ".join(map(str, steps(trace).number[mask].tolist()))
+        if numbers:
+            remarks.append(f"Step {numbers} of {trace.label} {why} and is left out.")
+    return _steps(trace, "", np.flatnonzero(averaged_steps(trace)), " ".join(remarks))
+
+
+def _of_steps(trace: Trace, scope: str, first: int, last: int) -> Side:
+    if first == last:
+        return _steps(trace, scope, chosen(trace, first))
+    numbers = steps(trace).number
+    picked = np.flatnonzero((numbers >= first) & (numbers <= last))
+    if len(picked) == 0:
+        chosen(trace, first)
+        raise UsageError(f"{trace.label} has no steps from {first} to {last}.")
+    return _steps(trace, scope, picked)
+
+
+def _steps(trace: Trace, scope: str, picked: Int64, remark: str = "") -> Side:
+    every = steps(trace)
+    return Side(
+        trace, scope, STEP, every.row[picked], every.start[picked], every.end[picked], every.number[picked], remark
+    )
+
+
+def _capture(trace: Trace, scope: str) -> Side:
+    low, high = trace.window
+    one = np.array([1], np.int64)
+    return Side(trace, scope, CAPTURE, -one, np.array([low], np.int64), np.array([high], np.int64), one)
+
+
+def _range(trace: Trace, scope: str) -> Side:
+    """What ran in a range of time."""
+    time_range = read_time_range(scope)
+    one = np.array([1], np.int64)
+    low, high = np.array([time_range.start], np.int64), np.array([time_range.end], np.int64)
+    return Side(trace, scope, RANGE, -one, low, high, one)
+
+
+def _named(trace: Trace, scope: str) -> Side:
+    """Every run of a name, or one of them."""
+    wanted = ONE_RUN.fullmatch(scope)
+    rows = _rows_named(trace, scope)
+    if len(rows) == 0 and wanted:
+        rows = _rows_named(trace, wanted[1])
+    else:
+        wanted = None
+    if len(rows) == 0:
+        raise UsageError(
+            f"{trace.label} has no step, annotation, Python function or operator {scope!r}: `#3` is a step, "
+            "`#forward` a name, `#forward[2]` its second run, `#Net_0/Linear_1` a module below another, `#e120` an "
+            "event, `#@12us+250us` a range of time, `#all` the capture."
+        )
+    runs = _runs(trace, scope, rows)
+    if wanted is None:
+        return runs
+    if not 1 <= int(wanted[2]) <= len(runs):
+        raise UsageError(f"{trace.label} holds {len(runs)} runs of {wanted[1]!r}: there is no run {wanted[2]}.")
+    one = slice(int(wanted[2]) - 1, int(wanted[2]))
+    return Side(trace, scope, RUN, runs.row[one], runs.start[one], runs.end[one], runs.number[one])
+
+
+def _rows_named(trace: Trace, name: str) -> Int64:
+    """The slices of a name: annotations, else Python frames by function name, else operators, else of a path."""
+    for kind in (Kind.ANNOTATION, Kind.PYTHON, Kind.CPU_OP):
+        rows = trace.slices.of_kind(kind)
+        found = rows[is_named(trace, rows, lambda text: name in (text, function_of(text), text.removeprefix(MODULE)))]
+        if len(found):
+            return found
+    return calls_of_path(trace, name) if "/" in name else np.empty(0, np.int64)
+
+
+def _runs(trace: Trace, scope: str, rows: Int64) -> Side:
+    """The slices as parts, without those that begin inside another: recursive calls, other threads."""
+    slices = trace.slices
+    rows = rows[np.lexsort((-slices.dur[rows], slices.start[rows]))]
+    reach = np.maximum.accumulate(slices.end[rows])
+    outer = np.ones(len(rows), bool)
+    outer[1:] = slices.start[rows[1:]] >= reach[:-1]
+    kept = rows[outer]
+    return Side(trace, scope, RUN, kept, slices.start[kept], slices.end[kept], np.arange(1, len(kept) + 1))

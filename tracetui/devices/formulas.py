@@ -1,0 +1,360 @@
+"""Operations and memory traffic of matrix products, convolutions and attention, from the shapes of their inputs.
+
+A convolution is counted forward from shapes and strides, backward from the shape of the gradient. Causal attention is
+counted by the pairs of positions that it computes, not halved. Sequences of different lengths packed into one tensor
+are not counted: their lengths are not in a trace.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tracetui.devices.operands import NOTHING, Operands, Shape, Work, precision_of, size_of, total, type_of_code
+from tracetui.operators.signatures import Signature
+
+MAX_SETTING, MAX_SETTING_CHARACTERS = 1 << 31, 200
+"""Upper limits of the value and of the text length of a setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ConvolutionForm:
+    """Indices of an operator's settings among its arguments; -1 for none."""
+
+    stride: int
+    padding: int
+    dilation: int
+    transposed: int = -1
+    output_padding: int = -1
+    always_transposed: bool = False
+
+
+_FORWARD = {
+    "aten::convolution": _ConvolutionForm(3, 4, 5, 6, 7),
+    "aten::_convolution": _ConvolutionForm(3, 4, 5, 6, 7),
+    "aten::cudnn_convolution": _ConvolutionForm(3, 2, 4),
+    "aten::miopen_convolution": _ConvolutionForm(4, 3, 5),
+    "aten::miopen_depthwise_convolution": _ConvolutionForm(4, 3, 5),
+    "aten::_conv_depthwise2d": _ConvolutionForm(4, 5, 6),
+    "aten::conv_depthwise3d": _ConvolutionForm(4, 5, 6),
+    "aten::_slow_conv2d_forward": _ConvolutionForm(4, 5, -1),
+    "aten::cudnn_convolution_transpose": _ConvolutionForm(4, 2, 5, output_padding=3, always_transposed=True),
+    "aten::miopen_convolution_transpose": _ConvolutionForm(5, 3, 6, output_padding=4, always_transposed=True),
+    "aten::cudnn_convolution_relu": _ConvolutionForm(3, 4, 5),
+}
+_BACKWARD = "aten::convolution_backward"
+CONVOLUTIONS_NEEDING_VALUES = frozenset(_FORWARD) | {_BACKWARD}
+"""Operators whose work depends on the values of arguments."""
+
+
+def convolution(op: str, signature: Signature, values: Values = None) -> Work | None:
+    """The work of a convolution, None for any other operator."""
+    if op == _BACKWARD:
+        return _backward(Operands(signature), values)
+    form = _FORWARD.get(op)
+    return _forward(form, Operands(signature), values) if form else None
+
+
+def _forward(form: _ConvolutionForm, inputs: Operands, values: Values) -> Work:
+    given, weight = inputs.shape(0), inputs.shape(1)
+    if not _fit(given, weight) or given is None or weight is None or values is None:
+        return NOTHING
+    transposed = form.always_transposed or _value(values, form.transposed) is True
+    result = _result(form, given, weight, values, transposed)
+    if result is None:
+        return NOTHING
+    size = size_of(inputs.type(0))
+    written = None if size is None else math.prod(result) * size
+    flops = _convolution_flops(given if transposed else result, weight)
+    return Work(flops, total(inputs.bytes(0), inputs.bytes(1), written), precision_of(inputs.type(0)))
+
+
+def _backward(inputs: Operands, values: Values) -> Work:
+    """The gradients of input and weight, each as much work as the forward pass, as far as they were requested."""
+    gradient, given, weight = inputs.shape(0), inputs.shape(1), inputs.shape(2)
+    if not _fit(given, weight) or given is None or weight is None or not gradient or values is None:
+        return NOTHING
+    mask = _value(values, 10)
+    if not isinstance(mask, list) or len(mask) != 3:
+        return NOTHING
+    once = _convolution_flops(given if _value(values, 7) is True else gradient, weight)
+    # Each result needs two of the three tensors and is as large as the third.
+    count = (mask[0] is True) + (mask[1] is True)
+    traffic = total(*map(inputs.bytes, (0, 1, 2)))
+    if count == 0 or traffic is None:
+        return Work(once * count if count else None, None, precision_of(inputs.type(0)))
+    return Work(once * count, traffic * count, precision_of(inputs.type(0)))
+
+
+def _fit(given: Shape | None, weight: Shape | None) -> bool:
+    """Whether these are an input with batch and channels, and the weight of a convolution over it."""
+    return bool(given and weight and len(given) == len(weight) >= 3)
+
+
+def _convolution_flops(moved: Shape, weight: Shape) -> float:
+    """Operations where the weight is applied at every position of `moved`: the output, or the input when transposed.
+
+    A weight is [out, in / groups, ...], and transposed [in, out / groups, ...]: either way its second size and the
+    channels of `moved` make the pairs.
+    """
+    return 2.0 * math.prod(moved) * math.prod(weight[1:])
+
+
+def _result(
+    form: _ConvolutionForm, given: Shape, weight: Shape, values: Sequence[str], transposed: bool
+) -> Shape | None:
+    count = len(given) - 2
+    stride, padding = _sizes(values, form.stride, count), _sizes(values, form.padding, count)
+    dilation = [1] * count if form.dilation < 0 else _sizes(values, form.dilation, count)
+    if stride is None or padding is None or dilation is None or min(stride) < 1:
+        return None
+    extra = _sizes(values, form.output_padding, count) if transposed else None
+    spatial = []
+    for index, (size, kernel) in enumerate(zip(given[2:], weight[2:], strict=True)):
+        reach = dilation[index] * (kernel - 1)
+        if transposed:
+            more = extra[index] if extra else 0
+            spatial.append((size - 1) * stride[index] - 2 * padding[index] + reach + more + 1)
+        else:
+            spatial.append((size + 2 * padding[index] - reach - 1) // stride[index] + 1)
+    if min(spatial) < 1:
+        return None
+    groups = given[1] // max(weight[0 if transposed else 1], 1)
+    channels = weight[1] * max(groups, 1) if transposed else weight[0]
+    return given[0], channels, *spatial
+
+
+def _sizes(values: Sequence[str], index: int, count: int) -> list[int] | None:
+    """A setting for every direction; one number stands for all."""
+    value = _value(values, index)
+    if (
+        not isinstance(value, list)
+        or not value
+        or not all(type(item) is int and 0 <= item < MAX_SETTING for item in value)
+    ):
+        return None
+    return value * count if len(value) == 1 else value if len(value) == count else None
+
+
+def _value(values: Sequence[str], index: int) -> object:
+    """An argument: `[1, 1]`, `True`, `1`; None for a missing or complex one."""
+    if not 0 <= index < len(values) or len(values[index]) > MAX_SETTING_CHARACTERS:
+        return None
+    try:
+        parsed: object = json.loads(values[index].replace("True", "true").replace("False", "false"))
+    except ValueError:
+        return None
+    return parsed
+
+
+@dataclass(frozen=True, slots=True)
+class _AttentionForm:
+    """Indices and layout of an operator's arguments."""
+
+    query: int
+    """Index of the query; key and value follow."""
+    causal: int
+    """Index of `is_causal`, or of a kind of mask: 0 none, 1 causal from the top left, 2 from the bottom right."""
+    heads_first: bool
+    """Whether the sizes are [batch, heads, length, width], else [batch, length, heads, width]."""
+    backward: bool = False
+    bottom_right: bool = False
+    """Whether `is_causal` aligns the last query with the last key."""
+    window: int = -1
+    """Index of the left size of a sliding window; -1 for none."""
+
+
+_FORMS = {
+    "aten::_scaled_dot_product_flash_attention": _AttentionForm(0, 4, True),
+    "aten::_scaled_dot_product_efficient_attention": _AttentionForm(0, 6, True),
+    "aten::_scaled_dot_product_cudnn_attention": _AttentionForm(0, 6, True),
+    "aten::_flash_attention_forward": _AttentionForm(0, 8, False, bottom_right=True, window=11),
+    "aten::_efficient_attention_forward": _AttentionForm(0, 9, False),
+    "aten::_scaled_dot_product_flash_attention_backward": _AttentionForm(1, 11, True, backward=True),
+    "aten::_scaled_dot_product_efficient_attention_backward": _AttentionForm(1, 11, True, backward=True),
+    "aten::_scaled_dot_product_cudnn_attention_backward": _AttentionForm(1, 14, True, backward=True),
+    "aten::_flash_attention_backward": _AttentionForm(1, 11, False, backward=True, bottom_right=True, window=15),
+    "aten::_efficient_attention_backward": _AttentionForm(1, 14, False, backward=True),
+    "aten::_cudnn_attention_forward": _AttentionForm(0, 10, True),
+    "aten::_cudnn_attention_backward": _AttentionForm(1, 14, True, backward=True),
+    "flash_attn::_flash_attn_forward": _AttentionForm(0, 5, False, bottom_right=True),
+}
+ATTENTIONS_NEEDING_VALUES = frozenset(_FORMS)
+"""Operators whose work depends on the values of arguments."""
+_NO_MASK, _TOP_LEFT, _BOTTOM_RIGHT = 0, 1, 2
+
+
+def attention(op: str, signature: Signature, values: Values = None) -> Work | None:
+    """The work of attention, None for any other operator; the operations are unknown without `values`."""
+    form = _FORMS.get(op)
+    if form is None:
+        return None
+    inputs = Operands(signature)
+    shapes = [inputs.shape(form.query + index) for index in range(3)]
+    query, key, value = (_heads_first(shape, form) for shape in shapes)
+    if query is None or key is None or value is None or query[3] != key[3] or key[2] != value[2]:
+        return NOTHING
+    batch, heads, length, width = query
+    mask = _mask(form, values)
+    looked_at = None if mask is None else positions(length, key[2], mask)
+    # Backward computes the scores again and has four more products, two as wide as the values.
+    columns = 3 * width + 2 * value[3] if form.backward else width + value[3]
+    flops = None if looked_at is None else 2.0 * batch * heads * looked_at * columns
+    return Work(flops, _traffic(form, inputs, value[3] / width), precision_of(inputs.type(form.query)))
+
+
+def positions(queries: int, keys: int, mask: int) -> int:
+    """Pairs of query and key under a mask (0 none, 1 causal top left, 2 causal bottom right)."""
+    if mask == _NO_MASK:
+        return queries * keys
+    behind = keys - queries if mask == _BOTTOM_RIGHT else 0
+    # Query i sees keys 0 to i + behind; those before the first key see none, those after the last see all.
+    first = max(0, -behind)
+    last = min(queries, keys - behind)
+    growing = max(last - first, 0)
+    seen = growing * (2 * (first + behind + 1) + growing - 1) // 2
+    return seen + max(queries - max(last, 0), 0) * keys
+
+
+def _traffic(form: _AttentionForm, inputs: Operands, widening: float) -> float | None:
+    """Query, key, value and the result; backward all four, the gradient of the result and the three gradients."""
+    read = [inputs.bytes(form.query + index) for index in range(3)]
+    result = None if read[0] is None else read[0] * widening
+    return total(*read, result) if not form.backward else total(*read, *read, result, result)
+
+
+def _heads_first(shape: Shape | None, form: _AttentionForm) -> Shape | None:
+    if shape is None or len(shape) != 4 or not math.prod(shape):
+        return None
+    return shape if form.heads_first else (shape[0], shape[2], shape[1], shape[3])
+
+
+def _mask(form: _AttentionForm, values: Values) -> int | None:
+    if values is None or form.causal >= len(values):
+        return None
+    if 0 <= form.window < len(values) and values[form.window] not in ("", "-1"):
+        return None
+    causal = _BOTTOM_RIGHT if form.bottom_right else _TOP_LEFT
+    words = {"False": _NO_MASK, "True": causal, "0": _NO_MASK, "1": _TOP_LEFT, "2": _BOTTOM_RIGHT}
+    return words.get(values[form.causal])
+
+
+Values = Sequence[str] | None
+
+
+def product(op: str, signature: Signature, values: Values = None) -> Work | None:
+    """The work of a matrix product, None for any other operator."""
+    rule = _RULES.get(op)
+    return rule(Operands(signature), values) if rule else None
+
+
+def _plain(first: int, bias: bool) -> Callable[[Operands, Values], Work]:
+    """A product of inputs `first` and the next one, optionally after a bias."""
+
+    def work(inputs: Operands, values: Values) -> Work:
+        left, right = inputs.shape(first), inputs.shape(first + 1)
+        flops = _product_flops(left, right)
+        if flops is None or left is None or right is None:
+            return NOTHING
+        kind = inputs.type(first)
+        written = _times(math.prod((*left[:-1], *right[-1:])), kind)
+        traffic = total(inputs.bytes(first), inputs.bytes(first + 1), written)
+        if bias and not _is_nothing(values):
+            traffic = total(traffic, inputs.bytes(first - 1))
+        return Work(flops, traffic, precision_of(kind))
+
+    return work
+
+
+def _vector(first: int) -> Callable[[Operands, Values], Work]:
+    """A matrix or a vector times a vector."""
+
+    def work(inputs: Operands, _: Values) -> Work:
+        left, right = inputs.shape(first), inputs.shape(first + 1)
+        if not left or not right or len(right) != 1 or left[-1] != right[0] or len(left) > 2:
+            return NOTHING
+        written = _times(math.prod(left[:-1]), inputs.type(first))
+        traffic = total(inputs.bytes(first), inputs.bytes(first + 1), written)
+        return Work(2.0 * math.prod(left), traffic, precision_of(inputs.type(first)))
+
+    return work
+
+
+def _scaled(inputs: Operands, values: Values) -> Work:
+    """`_scaled_mm` of 8 or 4 bits; scales are ignored, the result has the requested type."""
+    left, right = inputs.shape(0), inputs.shape(1)
+    flops = _product_flops(left, right)
+    if flops is None or left is None or right is None:
+        return NOTHING
+    kind = inputs.type(0)
+    precision = precision_of(kind)
+    # Of two packed values per byte the shapes count bytes, along the dimension that is summed over.
+    flops *= 2 if precision == "fp4" else 1
+    asked = _result_type(values)
+    written = _times(left[0] * right[1], asked) if asked else None
+    return Work(flops, total(inputs.bytes(0), inputs.bytes(1), written), precision)
+
+
+def _whole(inputs: Operands, _: Values) -> Work:
+    """`_int_mm`: 8 bits in, 32 bits out."""
+    left, right = inputs.shape(0), inputs.shape(1)
+    flops = _product_flops(left, right)
+    if flops is None or left is None or right is None:
+        return NOTHING
+    return Work(flops, total(inputs.bytes(0), inputs.bytes(1), left[0] * right[1] * 4.0), "int8")
+
+
+def _grouped(inputs: Operands, _: Values) -> Work:
+    """`_grouped_mm`: every row meets one of the matrices; an upper bound where the groups leave rows out."""
+    left, right = inputs.shape(0), inputs.shape(1)
+    if not left or not right or len(left) != 2 or len(right) != 3 or left[1] != right[1]:
+        return NOTHING
+    written = _times(left[0] * right[2], inputs.type(0))
+    traffic = total(inputs.bytes(0), inputs.bytes(1), written)
+    return Work(2.0 * left[0] * left[1] * right[2], traffic, precision_of(inputs.type(0)))
+
+
+def _product_flops(left: Shape | None, right: Shape | None) -> float | None:
+    """2MNK, or 2BMNK with a batch; None where the shapes are not those of a product."""
+    if not left or not right or len(left) != len(right) or len(left) not in (2, 3):
+        return None
+    if left[-1] != right[-2] or left[:-2] != right[:-2]:
+        return None
+    return 2.0 * math.prod(left) * right[-1]
+
+
+def _is_nothing(values: Values) -> bool:
+    """Whether the bias is multiplied by 0, the fourth argument, and therefore not read."""
+    return values is not None and len(values) > 3 and values[3] in ("0", "0.", "0.0")
+
+
+def _times(count: int, kind: str) -> float | None:
+    size = size_of(kind)
+    return None if size is None else count * size
+
+
+def _result_type(values: Values) -> str | None:
+    """The type requested of `_scaled_mm`: the seventh argument, a number of `ScalarType`."""
+    return type_of_code(values[6]) if values is not None and len(values) > 6 else None
+
+
+_RULES: dict[str, Callable[[Operands, Values], Work]] = {
+    "aten::mm": _plain(0, bias=False),
+    "aten::bmm": _plain(0, bias=False),
+    "aten::addmm": _plain(1, bias=True),
+    "aten::addmm_": _plain(1, bias=True),
+    "aten::_addmm_activation": _plain(1, bias=True),
+    "aten::baddbmm": _plain(1, bias=True),
+    "aten::baddbmm_": _plain(1, bias=True),
+    "aten::mv": _vector(0),
+    "aten::dot": _vector(0),
+    "aten::addmv": _vector(1),
+    "aten::addmv_": _vector(1),
+    "aten::_scaled_mm": _scaled,
+    "aten::_int_mm": _whole,
+    "aten::_grouped_mm": _grouped,
+}
+PRODUCTS_NEEDING_VALUES = frozenset({"aten::_scaled_mm", *(name for name in _RULES if "add" in name)})
+"""Operators whose work depends on the values of arguments."""

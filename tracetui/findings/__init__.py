@@ -1,0 +1,234 @@
+"""The findings pane: rules over a trace, each with its evidence, advice and a slice to look at.
+
+A rule is a function from a `Scope` to findings; to add one, write it in the file of its topic and list it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from tracetui.errors import AnalysisFailed
+from tracetui.findings.attention import attention_unfused
+from tracetui.findings.autograd import missing_no_grad
+from tracetui.findings.clock import lower_clock
+from tracetui.findings.collectives import small_collectives, straggler
+from tracetui.findings.communication import exposed_communication
+from tracetui.findings.compilation import graph_breaks, recompilation
+from tracetui.findings.filling import low_waves
+from tracetui.findings.finding import Finding, Severity
+from tracetui.findings.gathers import gather
+from tracetui.findings.headline import headline
+from tracetui.findings.idle import (
+    launch_overhead,
+    long_gap_without_op,
+    peer_wait,
+    stalled_thread,
+    unrecorded_graph_work,
+)
+from tracetui.findings.layouts import layout_conversion
+from tracetui.findings.loading import data_loading
+from tracetui.findings.optimizer import optimizer_loop
+from tracetui.findings.precision import fp32_math
+from tracetui.findings.products import batchable_products, misaligned_products, small_batch_products
+from tracetui.findings.recording import (
+    launches_missing,
+    no_gpu,
+    not_pytorch,
+    other_accelerator,
+    own_profiler,
+    stack_recording,
+)
+from tracetui.findings.roofline import far_from_roofline
+from tracetui.findings.scope import Scope
+from tracetui.findings.serving import graph_launches_hold_up, idle_between_decodes, prefills_interrupt
+from tracetui.findings.small_kernels import tiny_kernels
+from tracetui.findings.start import allocator, start_up
+from tracetui.findings.steps import cold_step, outlier_step
+from tracetui.findings.streams import serialised_streams
+from tracetui.findings.trust import untrusted
+from tracetui.findings.uneven import uneven_kernels
+from tracetui.findings.unjudged import not_judged
+from tracetui.findings.waiting import dependency, host_sync, pageable_copy
+from tracetui.idle.gap_context import gap_before
+from tracetui.idle.idleness import idleness
+from tracetui.linking.placement import step_index
+from tracetui.linking.step_sources import steps_sentence
+from tracetui.linking.steps import steps
+from tracetui.model import columns as col
+from tracetui.model.guarding import attempted, failures_in_words, guarded, remembered
+from tracetui.model.quantities import duration
+from tracetui.model.table import NULL, Table, micros, numbers, texts
+from tracetui.model.time_range import Part, TimeRange
+from tracetui.model.trace import Trace
+from tracetui.model.viewpoint import Viewpoint, view_string
+
+__all__ = ["RULES", "Finding", "Severity", "complete_finding_list", "finding_list", "findings"]
+
+RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
+    untrusted,
+    no_gpu,
+    other_accelerator,
+    data_loading,
+    start_up,
+    allocator,
+    pageable_copy,
+    host_sync,
+    stalled_thread,
+    peer_wait,
+    long_gap_without_op,
+    launch_overhead,
+    dependency,
+    unrecorded_graph_work,
+    exposed_communication,
+    straggler,
+    small_collectives,
+    idle_between_decodes,
+    graph_launches_hold_up,
+    prefills_interrupt,
+    cold_step,
+    outlier_step,
+    fp32_math,
+    layout_conversion,
+    misaligned_products,
+    attention_unfused,
+    gather,
+    small_batch_products,
+    batchable_products,
+    low_waves,
+    far_from_roofline,
+    uneven_kernels,
+    lower_clock,
+    tiny_kernels,
+    optimizer_loop,
+    serialised_streams,
+    recompilation,
+    graph_breaks,
+    missing_no_grad,
+    own_profiler,
+    stack_recording,
+    launches_missing,
+    not_judged,
+)
+"""Rules for a trace of the PyTorch profiler; among findings of equal severity and cost the earlier rule comes first."""
+
+
+def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
+    """The findings of a trace or a step, the most important first; without those of rules that failed."""
+    return _judged(trace, step)[0]
+
+
+def complete_finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
+    """The same, for what rests on a finding that is not there.
+
+    Raises: AnalysisFailed where a rule failed.
+    """
+    every, failures = _judged(trace, step)
+    if failures:
+        raise failures[0].with_traceback(None)
+    return every
+
+
+def _judged(trace: Trace, step: int | None) -> tuple[list[Finding], list[AnalysisFailed]]:
+    """What the rules find, and the failures of those that failed."""
+
+    def make() -> tuple[list[Finding], list[AnalysisFailed]]:
+        scope = Scope(trace, step)
+        rules = RULES if trace.is_torch else (not_pytorch,)
+        results, failures = attempted(partial(_found, rule, scope) for rule in rules)
+        every = [finding for result in results for finding in result]
+        every.sort(key=lambda finding: (-finding.severity, finding.id != "untrusted", -(finding.cost or 0)))
+        return every, failures
+
+    return remembered(trace, ("findings", step), "The list of findings", make)
+
+
+def _found(rule: Callable[[Scope], Iterator[Finding]], scope: Scope) -> list[Finding]:
+    with guarded(f"The rule {rule.__name__.replace('_', '-')}"):
+        return list(rule(scope))
+
+
+def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
+    """One row per finding, the most important first; the row jumps to the evidence.
+
+    A range of time has the findings of the trace whose evidence lies in it (R3.58).
+    """
+    if isinstance(step, TimeRange):
+        return _in_range(trace, step)
+    scope, (every, failures) = Scope(trace, step), _judged(trace, step)
+    rows = np.array([finding.row for finding in every], np.int64)
+    number = _step_numbers(trace, rows)
+    cost = np.array([finding.cost or 0 for finding in every], np.int64)
+    unknown = np.array([finding.cost is None for finding in every], bool)
+    return Table(
+        (
+            texts(col.ID, [finding.id for finding in every]),
+            texts(col.SEVERITY, [finding.severity.name.lower() for finding in every]),
+            numbers(col.STEP, number),
+            texts(col.TITLE, [finding.title for finding in every]),
+            texts(col.EVIDENCE, [finding.evidence for finding in every]),
+            micros(col.COST_US, cost, null=unknown),
+            texts(col.ADVICE, [finding.advice for finding in every]),
+            texts(col.JUMP, _jumps(trace, every, number)),
+        ),
+        rows,
+        _whole(scope, every),
+        headline=headline(scope, every, len(failures)),
+    ).lacking(failures_in_words(failures, "rules"))
+
+
+IN_RANGE = "Findings are about the whole trace; listed are those whose evidence is in the range of time."
+
+
+def _in_range(trace: Trace, time_range: TimeRange) -> Table:
+    """The findings of the trace whose slice, or the gap before it, runs within a range."""
+    kept = [index for index, finding in enumerate(finding_list(trace)) if _runs_in(trace, finding, time_range)]
+    return replace(findings(trace).take(np.array(kept, np.int64)), note=IN_RANGE, headline="")
+
+
+def _runs_in(trace: Trace, finding: Finding, time_range: TimeRange) -> bool:
+    if finding.row < 0:
+        return False
+    start, end = int(trace.slices.start[finding.row]), int(trace.slices.end[finding.row])
+    gap = gap_before(trace, finding.row) if finding.at_gap else -1
+    if gap >= 0:
+        start, end = int(idleness(trace).start[gap]), start
+    return bool(time_range.touched(np.array([start]), np.array([end]))[0])
+
+
+def _whole(scope: Scope, every: list[Finding]) -> str:
+    """What the shares in the findings are shares of, where any has one, and that the steps are guessed."""
+    guessed = f" {steps_sentence(scope.trace)}" if steps(scope.trace).is_guess else ""
+    if all(finding.cost is None for finding in every):
+        return guessed.lstrip()
+    if scope.is_whole:
+        whole = f"100 % is {duration(scope.time)}, from the first call or operator to the end of the last activity."
+        return whole + guessed
+    each = "each step" if scope.step is None else "the step"
+    return (
+        f"100 % is {duration(scope.time)}: for {each} the longer of its time on the CPU and the time from the end of "
+        f"the step before on the GPU to its own.{guessed}"
+    )
+
+
+def _step_numbers(trace: Trace, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int]:
+    every = steps(trace)
+    if len(every) == 0 or len(rows) == 0:
+        return [NULL] * len(rows)
+    index = np.where(rows >= 0, step_index(trace, np.maximum(rows, 0)), -1)
+    return [int(every.number[position]) if position >= 0 else NULL for position in index.tolist()]
+
+
+def _viewpoint(trace: Trace, finding: Finding, step: int | None) -> Viewpoint:
+    event, steps_by = int(trace.slices.event[finding.row]), trace.steps_by if step is not None else ""
+    return Viewpoint(step, event=event, steps_by=steps_by, is_gap=finding.at_gap)
+
+
+def _jumps(trace: Trace, every: list[Finding], number: list[int]) -> list[str | None]:
+    return [
+        view_string(_viewpoint(trace, finding, None if step == NULL else step)) if finding.row >= 0 else None
+        for finding, step in zip(every, number, strict=True)
+    ]

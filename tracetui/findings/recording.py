@@ -1,0 +1,295 @@
+"""Rules about the recording: what kind of trace it is, what is missing in it, and what recording it cost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.findings.finding import MIN_SHARES, Finding, Severity
+from tracetui.findings.idle_time import idle_cost, lead_in, parts_of
+from tracetui.findings.scope import Scope, longest, most_common
+from tracetui.health.time_checks import stack_cost
+from tracetui.idle.cause_words import Cause
+from tracetui.idle.idle_parts import IdleParts
+from tracetui.idle.idleness import idleness
+from tracetui.kernel_names.slice_names import short_kernel
+from tracetui.linking.groups import group
+from tracetui.linking.lanes import is_named, lane_numbers
+from tracetui.linking.links import links, op_rows
+from tracetui.linking.placement import before_capture
+from tracetui.linking.trees import forest
+from tracetui.memory.allocator import CPU, allocator
+from tracetui.model.intervals import Int64, covered, covered_within, union
+from tracetui.model.quantities import counted, duration, rounded_percent
+from tracetui.model.trace import Kind, Trace
+
+MAX_NAMED_OPS = 3
+"""Maximum operators named of what a CPU did."""
+MIN_CPU_BOUND_SHARE = MIN_SHARES[0][0]
+"""Minimum share of the time in which the GPU waits for the CPU, for Python frames to make the trace look slow."""
+MIN_MISSING_SHARE = MIN_SHARES[-1][0]
+"""Minimum share of the GPU activities, or of their time, whose launches are missing."""
+
+_ACCELERATOR = re.compile(
+    r"^(?!cuda|hip|gpu|cpu|user|python|async)([a-z][a-z0-9]*)_(runtime|driver|ccp_events|op|kernel)"
+)
+"""Categories that name the device: `mtia_runtime`, `hpu_op`."""
+_DRIVER_LAUNCH = re.compile(r"^(cuLaunch|hip(Ext)?ModuleLaunch|hipDrvLaunch)")
+_GENERATED = re.compile(r"^triton_|^kernel\d*$|_0d1d")
+
+
+def not_pytorch(scope: Scope) -> Iterator[Finding]:
+    """The trace comes from another program: nothing else is said about it."""
+    trace = scope.trace
+    if trace.is_torch:
+        return
+    yield Finding(
+        "not-pytorch",
+        Severity.NOTE,
+        "This trace was not written by the PyTorch profiler, so none of the rules applies",
+        f"{counted(len(trace.slices), 'slice')} on {counted(len(trace.lanes), 'lane')}, "
+        "none of them an operator, a launch or a GPU activity",
+        "The lanes and the search show what it holds.",
+        longest(trace, np.arange(len(trace.slices))),
+    )
+
+
+def no_gpu(scope: Scope) -> Iterator[Finding]:
+    """Nothing ran on a GPU that was recorded: what the CPU did."""
+    trace = scope.trace
+    if len(links(trace).gpu) or len(_device_rows(trace)) or _accelerator(trace):
+        return
+    work = _cpu_work(scope)
+    calls = trace.slices.of_kind(Kind.RUNTIME)
+    used = [label for label in allocator(trace).devices if not label.startswith(CPU)]
+    signs = [f"{counted(len(calls), 'call')} of the GPU runtime"] if len(calls) else []
+    signs += [f"memory of {', '.join(used)}"] if used else []
+    if signs:
+        yield Finding(
+            "no-gpu",
+            Severity.NOTE,
+            "The program used a GPU, but no GPU activity was recorded: only the CPU can be judged",
+            f"{' and '.join(signs)} in the trace; {work.words}",
+            "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], and see whether something keeps "
+            "the profiler from the GPU: another profiler, or a missing permission.",
+            work.row,
+        )
+        return
+    yield Finding(
+        "no-gpu",
+        Severity.NOTE,
+        "There is no GPU activity in this trace" + (f"; {work.largest}" if work.largest else ""),
+        work.words,
+        "Only the CPU can be judged. For a program that uses a GPU record with "
+        "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on a machine with one.",
+        work.row,
+    )
+
+
+def other_accelerator(scope: Scope) -> Iterator[Finding]:
+    """The device lanes are those of an accelerator that is neither CUDA nor ROCm."""
+    trace = scope.trace
+    rows, name = _device_rows(trace), _accelerator(trace)
+    if len(links(trace).gpu) or not (len(rows) or name):
+        return
+    work = _cpu_work(scope)
+    if len(rows):
+        lanes = len(np.unique(trace.slices.lane[rows]))
+        category = trace.categories[int(np.bincount(trace.slices.category[rows]).argmax())]
+        kinds = f" of category {category!r}" if category else ""
+        unread = f"{counted(len(rows), 'slice')}{kinds} on {counted(lanes, 'device lane')} are not understood"
+    else:
+        calls = len(trace.slices.of_kind(Kind.RUNTIME))
+        unread = "nothing of what the device did was recorded"
+        unread += f", only {counted(calls, 'call')} of its runtime" if calls else ""
+    yield Finding(
+        "other-accelerator",
+        Severity.NOTE,
+        f"Recorded on {f'{name}, ' if name else ''}another accelerator than a CUDA or ROCm GPU: "
+        "only the CPU can be judged",
+        f"{unread}; {work.words}",
+        "Read the lanes of the device on the timeline: its busy, idle and kernel times cannot be counted.",
+        int(rows[0]) if len(rows) else work.row,
+    )
+
+
+def _device_rows(trace: Trace) -> Int64:
+    """Slices of unknown categories in processes that run no operators: the lanes of a device."""
+
+    def find() -> Int64:
+        slices = trace.slices
+        process = lane_numbers(trace).process[slices.lane]
+        rows = slices.of_kind(Kind.OTHER)
+        own = [number for number, text in enumerate(trace.categories) if text.casefold() == "trace"]
+        rows = rows[~np.isin(slices.category[rows], own)]
+        host = process[slices.of_kind(Kind.CPU_OP, Kind.PYTHON)]
+        return rows[~np.isin(process[rows], host)] if len(host) else rows[:0]
+
+    return trace.remember("rows of unknown devices", find)
+
+
+def _accelerator(trace: Trace) -> str:
+    """The accelerator that categories or events of the allocator name, such as `MTIA`; empty for none."""
+
+    def find() -> str:
+        used = np.unique(trace.slices.category).tolist()
+        names = (match[1] for number in used if (match := _ACCELERATOR.match(trace.categories[number])))
+        labels = [label for label in allocator(trace).devices if not label.startswith((CPU, "GPU"))]
+        memory = ["a custom device" if label.startswith("device") else label.split()[0] for label in labels]
+        return next(names, "").upper() or next(iter(memory), "")
+
+    return trace.remember("accelerator", find)
+
+
+@dataclass(frozen=True)
+class CpuWork:
+    """The operators in which a CPU spent most time."""
+
+    largest: str
+    """The largest with its time and share, as a clause; empty without operators."""
+    words: str
+    """The largest few with their times, as a clause."""
+    row: int
+    """The longest call of the largest."""
+
+
+def _cpu_work(scope: Scope) -> CpuWork:
+    trace, rows = scope.trace, scope.ops
+    if len(rows) == 0:
+        return CpuWork("", "it holds no operators either", longest(trace, np.arange(len(trace.slices))))
+    own = _own_times(trace, rows)
+    names = group(trace.slices.name[rows])
+    spent = names.sum(own)
+    order = np.argsort(-spent, kind="stable")[:MAX_NAMED_OPS].tolist()
+    total = max(float(spent.sum()), 1.0)
+    parts = [
+        f"{trace.names[int(names.key[index])]} {duration(spent[index])} ({rounded_percent(100 * spent[index] / total)})"
+        for index in order
+    ]
+    threads = counted(len(np.unique(trace.slices.lane[rows])), "thread")
+    first = rows[names.member == order[0]]
+    return CpuWork(
+        f"the CPU spent most time in {trace.names[int(names.key[order[0]])]}: {duration(spent[order[0]])}, "
+        f"{rounded_percent(100 * spent[order[0]] / total)} of the time in operators",
+        f"{counted(len(rows), 'operator')} on {threads} took {duration(total)}: {', '.join(parts)}",
+        int(first[np.argmax(own[names.member == order[0]])]),
+    )
+
+
+def _own_times(trace: Trace, rows: Int64) -> Int64:
+    """The time in ns of each operator without the operators that it called; calls of the runtime are its own."""
+    dur, parent = trace.slices.dur[rows], forest(trace, rows)
+    inner = np.flatnonzero(parent >= 0)
+    called = np.bincount(parent[inner], dur[inner], len(rows)).astype(np.int64)
+    own: Int64 = np.maximum(dur - called, 0)
+    return own
+
+
+def launches_missing(scope: Scope) -> Iterator[Finding]:
+    """GPU activities without a launch record that were launched during the capture."""
+    trace = scope.trace
+    every = links(trace).gpu if scope.step is None else scope.activities
+    rows = every[links(trace).launch[every] < 0]
+    rows = np.setdiff1d(rows, before_capture(trace), assume_unique=True)
+    if len(rows) == 0:
+        return
+    dur = trace.slices.dur
+    spent = int(dur[rows].sum())
+    share = max(len(rows) / len(every), spent / max(int(dur[every].sum()), 1))
+    if share < MIN_MISSING_SHARE:
+        return
+    calls = trace.slices.of_kind(Kind.RUNTIME)
+    reason, advice = _why_missing(trace, rows, calls)
+    yield Finding(
+        "launches-missing",
+        Severity.NOTE,
+        f"The launches of {len(rows):,} of {counted(len(every), 'GPU activity')} were not recorded: {reason}",
+        f"{duration(spent)}; most often {short_kernel(most_common(trace, rows))}; "
+        "why the GPU was idle before them cannot be told, and they belong to no operator",
+        advice,
+        longest(trace, rows),
+    )
+
+
+def _why_missing(trace: Trace, rows: Int64, calls: Int64) -> tuple[str, str]:
+    """Why launches are not in the trace, as the end of a sentence, and what to do."""
+    if len(calls) == 0:
+        return "the trace holds no calls of the CUDA runtime", (
+            "Record with torch.profiler; traces of torch.autograd.profiler hold no launches."
+            if len(op_rows(trace))
+            else "Record ProfilerActivity.CPU beside ProfilerActivity.CUDA."
+        )
+    has_driver = bool(is_named(trace, calls, _DRIVER_LAUNCH.search).any())
+    generated = is_named(trace, rows, _GENERATED.search)
+    if not has_driver and generated.all():
+        return (
+            "calls of the driver API such as cuLaunchKernel, which launch generated kernels, are not in the trace",
+            "A newer PyTorch records calls of the driver API too.",
+        )
+    return (
+        "the profiler lost the calls, or they were made in a way that it does not record",
+        "Record fewer steps at once, and compare the number of launches with the number of kernels.",
+    )
+
+
+def stack_recording(scope: Scope) -> Iterator[Finding]:
+    """Python frames slow the CPU down where the CPU is what the program waits for (R3.34)."""
+    doubt = stack_cost(scope.trace)
+    if doubt is None or doubt.count == 0:
+        return
+    has_gpu = len(links(scope.trace).gpu) > 0
+    idle = idleness(scope.trace)
+    unlaunched = _late_at_first(scope)
+    late = unlaunched + int(idle.cpu_late[scope.gaps].sum())
+    if has_gpu and late < MIN_CPU_BOUND_SHARE * scope.time:
+        return
+    before = f", {duration(unlaunched)} of it before the launch of its first activity" if unlaunched else ""
+    waited = f"; the GPU waited for the CPU {scope.amount(late)}{before}" if has_gpu else ""
+    yield Finding(
+        "stack-recording",
+        Severity.NOTE,
+        "CPU times are inflated: Python frames were recorded",
+        f"{counted(doubt.count, 'frame')}{waited}",
+        "with_stack=True can double the time of Python code and more: record once more without stacks before judging "
+        "how much the CPU holds the program up.",
+        doubt.row,
+    )
+
+
+def _late_at_first(scope: Scope) -> int:
+    """Time in ns before the first GPU activity in which the CPU had not launched it yet; 0 where no launch tells."""
+    launch = int(links(scope.trace).launch[scope.activities[0]]) if scope.lead_in else -1
+    if launch < 0:
+        return 0
+    return min(max(int(scope.trace.slices.start[launch]) - scope.lead_window[0], 0), scope.lead_in)
+
+
+def own_profiler(scope: Scope) -> Iterator[Finding]:
+    """The GPU was idle because the profiler was busy with itself."""
+    trace = scope.trace
+    parts = parts_of(scope, Cause.PROFILER)
+    cost = idle_cost(scope, parts) + lead_in(scope).of(Cause.PROFILER)
+    if cost == 0:
+        return
+    rows = _overhead_within(scope, parts)
+    took = covered(trace.slices.start[rows], trace.slices.end[rows])
+    yield from scope.priced(
+        "own-profiler",
+        cost,
+        "The GPU is idle while the profiler is busy with itself",
+        f"{counted(len(rows), 'slice')} of overhead, {duration(took)}; most often {most_common(trace, rows)}",
+        "It asks for buffers and loads modules while it records. Give the schedule a warm-up step or two, and leave "
+        "this time out when you add up.",
+        longest(trace, rows),
+    )
+
+
+def _overhead_within(scope: Scope, parts: IdleParts) -> Int64:
+    """Slices of the profiler's own cost that lie in some parts of gaps, or before the first activity."""
+    slices, (begin, end) = scope.trace.slices, scope.lead_window
+    rows = slices.of_kind(Kind.OVERHEAD)
+    starts, ends = union(np.append(parts.start, begin), np.append(parts.end, end))
+    return rows[covered_within(starts, ends, slices.start[rows], slices.end[rows]) > 0]

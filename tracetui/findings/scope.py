@@ -1,0 +1,430 @@
+"""The part of a trace that the rules look at: its time, its GPU activities, and the price of changing them.
+
+A time is weighed by what fixing it could save at most: time of the GPU counts where the GPU held the program up, and
+time of the CPU where the GPU waited for the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+
+from tracetui.findings.finding import Finding, Severity, severity_of
+from tracetui.findings.program import Program, program
+from tracetui.health.time_checks import impossible_activities
+from tracetui.idle.exposure import communicates
+from tracetui.idle.gpu_spans import step_spans
+from tracetui.idle.idleness import device_order, idleness
+from tracetui.idle.waits import flush, sync_calls
+from tracetui.linking.groups import distinct, group
+from tracetui.linking.lanes import is_named
+from tracetui.linking.links import links, op_rows
+from tracetui.linking.placement import chosen, step_index, within
+from tracetui.linking.step_kinds import unserving_steps
+from tracetui.linking.steps import steps
+from tracetui.linking.stretches import Axis, Stretches
+from tracetui.memory.copies import TO_HOST
+from tracetui.model.intervals import Int64, covered, union
+from tracetui.model.quantities import counted, duration, rounded_percent
+from tracetui.model.trace import GPU_WORK, Kind, Trace
+
+SAME_SHARE = 0.05
+"""Share of a step's time by which the duration that the screen shows beside it may differ and be taken for it."""
+
+
+class Scope:
+    """A trace, or one step of it, for the rules."""
+
+    def __init__(self, trace: Trace, step: int | None) -> None:
+        self.trace = trace
+        self.step = step
+
+    @property
+    def program(self) -> Program:
+        """What the program does already, so that no rule advises it."""
+        return program(self.trace)
+
+    @cached_property
+    def ops(self) -> Int64:
+        """Rows of the operators, ascending."""
+        return within(self.trace, op_rows(self.trace), self.step)
+
+    @cached_property
+    def activities(self) -> Int64:
+        """GPU activities that the steps launched, in order of start, without those whose durations are impossible.
+
+        All of them in a trace without steps, and where it is not known of any what launched it.
+        """
+        every = links(self.trace).gpu
+        every = every[~np.isin(every, impossible_activities(self.trace))]
+        if self.step is None and (step_index(self.trace, every) < 0).all():
+            return every
+        return self.inside(every)
+
+    @cached_property
+    def kernels(self) -> Int64:
+        """The kernels among the activities, in order of start."""
+        rows: Int64 = self.activities[self.trace.slices.kind[self.activities] == Kind.KERNEL]
+        return rows
+
+    @cached_property
+    def computing(self) -> Int64:
+        """The kernels that do not communicate, in order of start."""
+        return self.kernels[~communicates(self.trace, self.kernels)]
+
+    @cached_property
+    def copies(self) -> Int64:
+        """The copies among the activities, in order of start."""
+        rows: Int64 = self.activities[self.trace.slices.kind[self.activities] == Kind.MEMCPY]
+        return rows
+
+    @cached_property
+    def copies_to_host(self) -> Int64:
+        """The copies to the CPU, in order of start."""
+        return self.copies[is_named(self.trace, self.copies, TO_HOST.search)]
+
+    @cached_property
+    def devices(self) -> int:
+        """Number of devices that ran anything; 1 without any."""
+        return max(len(distinct(device_order(self.trace).device)), 1)
+
+    @cached_property
+    def busy(self) -> int:
+        """Time in ns in which at least one of the activities ran."""
+        return covered(self.trace.slices.start[self.activities], self.trace.slices.end[self.activities])
+
+    @cached_property
+    def gaps(self) -> Int64:
+        """Indices in `idleness(trace)` of the gaps before the activities."""
+        is_inside = np.zeros(len(self.trace.slices), bool)
+        is_inside[self.activities] = True
+        return np.flatnonzero(is_inside[idleness(self.trace).after])
+
+    @cached_property
+    def idle(self) -> int:
+        """Time in ns of the gaps before the activities."""
+        return int(idleness(self.trace).dur[self.gaps].sum())
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether the scope is all that was recorded: without steps, or over all steps of a server.
+
+        A server schedules and samples between its steps, and what the GPU waits for there is lost time too.
+        """
+        every = steps(self.trace)
+        return len(every) == 0 or (self.step is None and every.is_served)
+
+    @cached_property
+    def lead_window(self) -> tuple[int, int]:
+        """Start and end in ns of the time before the first activity of the trace; empty in a later step.
+
+        It starts with the first step, or with the first CPU slice where there are no steps.
+        """
+        every, picked = steps(self.trace), chosen(self.trace, self.step)
+        if len(self.activities) == 0 or (not self.is_whole and picked[0] != 0):
+            return 0, 0
+        first = int(self.trace.slices.start[self.activities[0]])
+        return min(self._extent[0] if self.is_whole else int(every.start[0]), first), first
+
+    @cached_property
+    def lead_in(self) -> int:
+        """Time in ns that passed before the first activity, which is in no gap, while nothing launched earlier ran."""
+        return self.lead_window[1] - self.lead_window[0] - self.during_lead_in(links(self.trace).gpu)
+
+    def during_lead_in(self, rows: Int64) -> int:
+        """Time in ns before the first activity in which at least one of the slices ran."""
+        slices, window = self.trace.slices, self.lead_window
+        return covered(slices.start[rows].clip(*window), slices.end[rows].clip(*window))
+
+    @cached_property
+    def time(self) -> int:
+        """Time in ns that the steps took.
+
+        That is for each step the longer of its time on the CPU and the time on the GPU from the end of the step before
+        to its own; the first step counts from its start. So the wait before its first GPU activity is part of each
+        step, as it is in the findings. Without steps it is the time from the first call or operator to the end of the
+        last one or of the last GPU activity. The wait that ends the capture is left out. Steps of several threads that
+        run side by side, as those of merged ranks do, count in the mean over the threads.
+        """
+        if self.is_whole:
+            return max(self._extent[1] - self._extent[0], 1)
+        picked = chosen(self.trace, self.step)
+        return max(int(self.step_times[picked].sum()) // self._loops, 1)
+
+    @cached_property
+    def rounds(self) -> int:
+        """Number of steps in scope, of each thread where they run side by side; 1 without steps.
+
+        Idle and dummy calls of a server count for none.
+        """
+        picked = chosen(self.trace, self.step)
+        return max(int(np.count_nonzero(~unserving_steps(self.trace)[picked])) // self._loops, 1)
+
+    @cached_property
+    def _loops(self) -> int:
+        """Number of threads whose steps in scope run side by side; 1 where they run one after another."""
+        every, picked = steps(self.trace), chosen(self.trace, self.step)
+        return len(distinct(every.lane[picked])) if len(picked) and every.overlap else 1
+
+    def inside(self, rows: Int64) -> Int64:
+        """Those of the slices that lie in a step in scope; all of them where the scope is all that was recorded."""
+        if self.is_whole:
+            return rows
+        index = step_index(self.trace, rows)
+        return rows[np.isin(index, chosen(self.trace, self.step))]
+
+    def gpu_cost(self, rows: Int64) -> int:
+        """Time in ns that the program would save at most if some GPU activities took none.
+
+        It counts while nothing else ran on any device, and while the GPU held the program up: the next activity of the
+        device had been launched already, or the CPU was waiting for the GPU.
+        """
+        slices, wanted = self.trace.slices, np.zeros(len(self.trace.slices), bool)
+        wanted[rows] = True
+        order = device_order(self.trace).row
+        mine = wanted[order]
+        begin, end = _limiting(self.trace, order)
+        keep = np.append(np.flatnonzero(mine), np.flatnonzero(mine) + len(order))
+        begin, end = union(begin[keep], end[keep])
+        if len(begin) == 0:
+            return 0
+        # What ran before all of these times or after them hides nothing.
+        others = order[~mine & (slices.end[order] > begin[0]) & (slices.start[order] < end[-1])]
+        beside = union(slices.start[others], slices.end[others])
+        hidden = np.concatenate([beside[0], begin]), np.concatenate([beside[1], end])
+        return covered(*hidden) - int((beside[1] - beside[0]).sum())
+
+    def cpu_cost(self, rows: Int64) -> int:
+        """Time in ns for which the GPU was idle while the thread of the next launch was in one of the slices.
+
+        That is the mean over the devices: what several devices wait for is waited for once.
+        """
+        idle, slices = idleness(self.trace), self.trace.slices
+        gaps = self.gaps[idle.known[self.gaps]]
+        if len(gaps) == 0 or len(rows) == 0:
+            return 0
+        axis = Axis.around(slices.start, slices.end)
+        held = Stretches.of(axis, slices.lane[rows], slices.start[rows], slices.end[rows])
+        low = idle.start[gaps]
+        high = low + idle.cpu_late[gaps] + idle.in_launch[gaps]
+        waited = int(held.covered(slices.lane[idle.launch[gaps]], low, high).sum())
+        return waited // self.devices
+
+    def weigh(self, cost: int) -> Severity | None:
+        """Severity of a saving in ns; None where it is not worth a sentence."""
+        return severity_of(cost / self.time)
+
+    def priced(
+        self,
+        id: str,
+        cost: int,
+        statement: str,
+        evidence: str,
+        advice: str,
+        row: int = -1,
+        *,
+        action: str = "",
+        at_most: Severity = Severity.MAJOR,
+        at_gap: bool = False,
+    ) -> Iterator[Finding]:
+        """A finding with the saving in ns that it is about, none where that is not worth a sentence.
+
+        `statement` says what is wrong without an end; the saving and its share follow it.
+        """
+        cost = min(cost, self.time)
+        severity = self.weigh(cost)
+        if severity is not None:
+            title = f"{statement}: {self.amount(cost)}"
+            yield Finding(id, min(severity, at_most), title, evidence, advice, row, cost, action, at_gap)
+
+    def amount(self, cost: int) -> str:
+        """A time in ns and its share in words: `287.6 ms, 27 % of the steps`."""
+        return f"{duration(cost)}, {self.share(cost)}"
+
+    def share(self, cost: int) -> str:
+        """A time in ns as a share of the steps' time, in words."""
+        return f"{_weighed_percent(100 * min(cost, self.time) / self.time)} of {self._whole}"
+
+    @property
+    def _whole(self) -> str:
+        """What shares are of, in words; its length too where another one stands beside the step on the screen."""
+        if self.step is None:
+            return self.title
+        every, picked = steps(self.trace), chosen(self.trace, self.step)
+        shown = int((every.end - every.start)[picked].sum())
+        is_shown = abs(self.time - shown) <= SAME_SHARE * self.time
+        return self.title if is_shown else f"the {duration(self.time)} of {self.title}"
+
+    @property
+    def title(self) -> str:
+        """The scope in words."""
+        if self.step is not None:
+            return f"step {self.step}"
+        return "the trace" if self.is_whole else "the steps"
+
+    def per_step(self, number: int, thing: str) -> str:
+        """A number of things, and how many per step where there are several steps."""
+        if self.rounds == 1:
+            return counted(number, thing)
+        each = number / self.rounds
+        return f"{counted(number, thing)} ({each:,.{0 if each >= 10 else 1}f} a step)"
+
+    @cached_property
+    def _extent(self) -> tuple[int, int]:
+        """Start of the first call, operator, annotation or GPU activity and end of the last, the flush left out."""
+        slices = self.trace.slices
+        rows = slices.of_kind(Kind.CPU_OP, Kind.RUNTIME, Kind.ANNOTATION, *GPU_WORK)
+        rows = np.setdiff1d(rows, flush(self.trace), assume_unique=True)
+        if len(rows) == 0:
+            return self.trace.window
+        return int(slices.start[rows].min()), int(slices.end[rows].max())
+
+    @cached_property
+    def step_times(self) -> Int64:
+        """What each step of the trace took, in ns, whichever is in scope; see `time`."""
+        return np.asarray(np.maximum(self._on_cpu, self._periods))
+
+    @cached_property
+    def _gpu_bounds(self) -> tuple[Int64, Int64]:
+        """Start of the first GPU activity of each step and end of its last, in ns, on any device.
+
+        The largest and the smallest number for a step without any.
+        """
+        spans, limits = step_spans(self.trace), np.iinfo(np.int64)
+        first = np.where(spans.active, spans.start, limits.max).min(axis=1, initial=limits.max)
+        last = np.where(spans.active, spans.end, limits.min).max(axis=1, initial=limits.min)
+        return first, last
+
+    @cached_property
+    def _periods(self) -> Int64:
+        """Time in ns from the end of the last GPU activity of the steps before each to that of its own, or from the
+        start of the first step of its thread; 0 for steps without GPU activity.
+        """
+        every, (_, last) = steps(self.trace), self._gpu_bounds
+        took = np.zeros(len(every), np.int64)
+        for lane in distinct(every.lane).tolist():
+            on_lane = np.flatnonzero(every.lane == lane)
+            mine = on_lane[last[on_lane] > np.iinfo(np.int64).min]
+            ends = np.maximum.accumulate(np.append(every.start[on_lane[0]], last[mine]))
+            took[mine] = np.diff(ends)
+        return took
+
+    @cached_property
+    def step_views(self) -> tuple[tuple[Int64, Int64], ...]:
+        """What tells steps apart, in ns: their times on the CPU, and those for which they may have held the GPU up,
+        each with the times that are usual.
+
+        With a deep queue the CPU takes long in a step that waits for the steps before it, while the GPU is as fast as
+        ever. What a step holds up shows between its first GPU activity and the next step's, or before its first one.
+        """
+        if not self._on_gpu.any():
+            return ((self._on_cpu, self._on_cpu),)
+        before = np.zeros_like(self._on_gpu)
+        for lane in distinct(steps(self.trace).lane).tolist():
+            mine = np.flatnonzero(steps(self.trace).lane == lane)
+            before[mine[1:]] = self._on_gpu[mine[:-1]]
+            before[mine[0]] = self._on_gpu[mine[0]] + self._leads[mine[0]]
+        return (self._on_cpu, self._on_cpu), (np.maximum(self._on_gpu, before), self._on_gpu)
+
+    @cached_property
+    def _leads(self) -> Int64:
+        """Time in ns from the start of the first step of each thread to its first GPU activity; 0 for other steps."""
+        every, (first, _) = steps(self.trace), self._gpu_bounds
+        leads = np.zeros(len(every), np.int64)
+        for lane in distinct(every.lane).tolist():
+            mine = np.flatnonzero((every.lane == lane) & (first < np.iinfo(np.int64).max))[:1]
+            leads[mine] = np.maximum(first[mine] - every.start[mine], 0)
+        return leads
+
+    @cached_property
+    def _on_cpu(self) -> Int64:
+        """Duration of each step in ns, without the wait with which the profiler ends the capture."""
+        every, slices, last = steps(self.trace), self.trace.slices, flush(self.trace)
+        lasted = every.end - every.start
+        for row in last.tolist():
+            inside = np.minimum(every.end, slices.end[row]) - np.maximum(every.start, slices.start[row])
+            lasted = lasted - np.maximum(inside, 0)
+        return lasted
+
+    @cached_property
+    def _on_gpu(self) -> Int64:
+        """Time in ns from the first GPU activity of each step to that of the next, or to the end of its own last."""
+        every, (first, last) = steps(self.trace), self._gpu_bounds
+        took = np.zeros(len(every), np.int64)
+        for lane in distinct(every.lane).tolist():
+            mine = np.flatnonzero((every.lane == lane) & (last > first))
+            if len(mine):
+                took[mine] = np.maximum(np.append(first[mine[1:]], last[mine[-1]]) - first[mine], 0)
+        return took
+
+
+MAX_QUEUED_PAUSE_NS = 5_000
+"""Maximum ns from one activity to the next that had been launched by then, where its launch was not recorded."""
+
+
+def _limiting(trace: Trace, order: Int64) -> tuple[Int64, Int64]:
+    """The two parts of each activity in which it held the program up, first all of one kind, then of the other.
+
+    While the next activity of its device had been launched, and while the CPU waited for the GPU; (0, 0) for none.
+    """
+
+    def find() -> tuple[Int64, Int64]:
+        slices, device = trace.slices, device_order(trace).device
+        launch = links(trace).launch[order].astype(np.int64)
+        start, end = slices.start[order], slices.end[order]
+        ready = np.where(launch >= 0, slices.start[launch], start)
+        follows = np.append(device[1:] == device[:-1], False) if len(order) else np.empty(0, bool)
+        # Where a launch was not recorded, what follows at once had been launched.
+        soon = (
+            np.append((launch[1:] < 0) & (start[1:] <= end[:-1] + MAX_QUEUED_PAUSE_NS), False)
+            if len(order)
+            else follows
+        )
+        ahead = np.where(soon, start, np.append(ready[1:], 0)) if len(order) else start
+        queued = np.where(follows, ahead, start)
+        begin = np.minimum(np.maximum(start, queued), end)
+        calls = np.concatenate([sync_calls(trace), blocking_copies(trace, order)])
+        low, high = union(slices.start[calls], slices.end[calls])
+        # Of several waits during one activity the last counts: it lasts to the activity's end or longer.
+        last = np.searchsorted(low, end) - 1
+        waited = (last >= 0) & (np.append(high, 0)[last] > start)
+        since = np.where(waited, np.clip(np.append(low, 0)[last], start, end), 0)
+        until = np.where(waited, np.clip(np.append(high, 0)[last], start, end), 0)
+        return np.concatenate([begin, since]), np.concatenate([end, until])
+
+    return trace.remember("limiting activities", find)
+
+
+def blocking_copies(trace: Trace, rows: Int64) -> Int64:
+    """Calls for copies that returned only when the copy had ended, as those for pageable memory do."""
+    slices = trace.slices
+    copies = rows[slices.kind[rows] == Kind.MEMCPY]
+    call = links(trace).launch[copies].astype(np.int64)
+    return distinct(call[(call >= 0) & (slices.end[call] >= slices.end[copies])])
+
+
+MAX_SHARE_DECIMALS = 4
+"""Maximum decimals of a share that is just below a limit."""
+
+
+def _weighed_percent(percents: float) -> str:
+    """A share in words that has its weight as well: 1.8 % is no `2 %`, from which on a finding is minor."""
+    words = rounded_percent(percents)
+    for decimals in range(1, MAX_SHARE_DECIMALS + 1):
+        if words.startswith("under") or severity_of(float(words.split()[0]) / 100) == severity_of(percents / 100):
+            break
+        words = f"{percents:.{decimals}f} %"
+    return words
+
+
+def longest(trace: Trace, rows: Int64) -> int:
+    """The longest slice, -1 for none."""
+    return int(rows[np.argmax(trace.slices.dur[rows])]) if len(rows) else -1
+
+
+def most_common(trace: Trace, rows: Int64) -> str:
+    """The most frequent name among the slices."""
+    names = group(trace.slices.name[rows])
+    return str(trace.names[int(names.key[np.argmax(names.calls)])])

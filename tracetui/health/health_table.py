@@ -1,0 +1,169 @@
+"""The health pane: every check of the trace itself, the worst first, and the columns of other panes that it affects.
+
+A check that found nothing is listed as fine, so that one sees what was checked; one that does not apply has no count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from tracetui.health.checks import Check, CheckSeverity, Doubt
+from tracetui.health.link_checks import LINK_CHECKS
+from tracetui.health.loss_checks import LOSS_CHECKS
+from tracetui.health.recording_checks import FILE_CHECKS, RECORDING_CHECKS
+from tracetui.health.time_checks import TIME_CHECKS
+from tracetui.model import columns as col
+from tracetui.model.guarding import attempted, failures_in_words, remembered
+from tracetui.model.table import NULL, Table, numbers, texts
+from tracetui.model.time_range import Part
+from tracetui.model.trace import Trace
+
+CHECKS = FILE_CHECKS + TIME_CHECKS + LINK_CHECKS + RECORDING_CHECKS
+"""The checks of every trace, in the order in which equally severe ones are listed."""
+PLAIN = "Every event could be read as it stands."
+
+
+def health(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
+    """One row per check of the whole trace, whatever the part; by offender the events that could not be read."""
+    if by == "offender":
+        return _offenders(trace)
+    every, failures = _answered(trace, checks_of(trace))
+    order = sorted(every, key=lambda check: -_rank(trace, check))
+    found = [doubt_of(trace, check) for check in order]
+    return Table(
+        (
+            texts(col.CHECK, [check.name for check in order]),
+            numbers(col.COUNT, [NULL if doubt is None else doubt.count for doubt in found]),
+            numbers(col.SHARE_PCT, [_share(doubt) for doubt in found]),
+            texts(col.EFFECT, [_effect(check, doubt) for check, doubt in zip(order, found, strict=True)]),
+            texts(col.EXAMPLE, [doubt.example or None if doubt else None for doubt in found]),
+            texts(
+                col.SEVERITY.but(help="wrong, doubt, note, or fine; null where the question makes no sense."),
+                [_word(check, doubt) for check, doubt in zip(order, found, strict=True)],
+            ),
+            texts(col.TOUCHES, [", ".join(check.touches) or None for check in order]),
+        ),
+        np.array([doubt.row if doubt else -1 for doubt in found], np.int64),
+        _note(trace, every),
+    ).lacking(failures)
+
+
+def checks_of(trace: Trace) -> tuple[Check, ...]:
+    """The checks that are asked of a trace: those of all, and those of losses where its format has some."""
+    return CHECKS + LOSS_CHECKS if trace.quality.format_losses else CHECKS
+
+
+def doubts(trace: Trace) -> dict[str, Doubt | None]:
+    """The result of every check, by its name."""
+    return {check.name: doubt_of(trace, check) for check in checks_of(trace)}
+
+
+def doubt_of(trace: Trace, check: Check) -> Doubt | None:
+    """The result of one check, found once.
+
+    Raises: AnalysisFailed where the check failed.
+    """
+    return remembered(trace, ("doubt", check.name), f"The check {check.name!r}", lambda: check.find(trace))
+
+
+def _answered(trace: Trace, checks: Iterable[Check]) -> tuple[list[Check], tuple[str, ...]]:
+    """Those of some checks that have a result, and a sentence about those that failed."""
+
+    def asked(check: Check) -> Check:
+        doubt_of(trace, check)
+        return check
+
+    answered, failures = attempted(partial(asked, check) for check in checks)
+    return answered, failures_in_words(failures, "checks")
+
+
+def doubtful(trace: Trace) -> list[Check]:
+    """The checks that found warnings or wrong numbers, the worst first.
+
+    Raises: AnalysisFailed where a check failed.
+    """
+
+    return trace.remember("doubtful checks", lambda: _worst(trace, checks_of(trace)))
+
+
+def _worst(trace: Trace, checks: Iterable[Check]) -> list[Check]:
+    """Those of some checks that found warnings or wrong numbers, the worst first."""
+    grave = [check for check in checks if check.severity >= CheckSeverity.DOUBT]
+    order = sorted(grave, key=lambda check: -_rank(trace, check))
+    return [check for check in order if _rank(trace, check) >= CheckSeverity.DOUBT]
+
+
+def marks(trace: Trace) -> dict[str, list[str]]:
+    """For every affected column (`pane.column`), or whole pane, the names of the checks."""
+    found: dict[str, list[str]] = {}
+    for check in doubtful(trace):
+        for index in check.touches:
+            found.setdefault(index, []).append(check.name)
+    return found
+
+
+def marked(trace: Trace, pane: str, table: Table) -> Table:
+    """The table of a pane with the warnings that affect it, and the affected columns."""
+    result: dict[str, tuple[str, ...]] = {}
+    # Checks that speak of other panes are not made for this one: some take as long as the table.
+    about = [check for check in checks_of(trace) if any(name.split(".")[0] == pane for name in check.touches)]
+    answered, failures = _answered(trace, [check for check in about if check.severity >= CheckSeverity.DOUBT])
+    for check in _worst(trace, answered):
+        doubt = doubt_of(trace, check)
+        touched = tuple(name for name in table.column_names if f"{pane}.{name}" in check.touches)
+        if doubt and (touched or pane in check.touches):
+            words = check.name if doubt.count == 1 else f"{check.name} ({doubt.count:,})"
+            result[words] = () if pane in check.touches else touched
+    return replace(table, doubts=result).lacking(failures)
+
+
+def _rank(trace: Trace, check: Check) -> int:
+    """Severity of the result, 0 for nothing found, -1 where the check does not apply."""
+    doubt = doubt_of(trace, check)
+    return -1 if doubt is None else int(check.severity) if doubt.count else 0
+
+
+def _word(check: Check, doubt: Doubt | None) -> str | None:
+    if doubt is None:
+        return None
+    return check.severity.name.lower() if doubt.count else "fine"
+
+
+def _effect(check: Check, doubt: Doubt | None) -> str:
+    return (doubt.effect if doubt else "") or check.effect
+
+
+def _share(doubt: Doubt | None) -> float:
+    return 100 * doubt.count / doubt.of if doubt and doubt.count and doubt.of else float("nan")
+
+
+def _note(trace: Trace, checks: list[Check]) -> str:
+    bad = _worst(trace, checks)
+    if not bad and len(checks) < len(checks_of(trace)):
+        return ""
+    if not bad:
+        return "No check found a problem with the numbers of this trace."
+    wrong = sum(check.severity == CheckSeverity.WRONG for check in bad)
+    words = [f"{wrong} found wrong numbers"] if wrong else []
+    words += [f"{len(bad) - wrong} raised warnings"] if len(bad) > wrong else []
+    return f"Of {len(checks_of(trace))} checks, {' and '.join(words)}; other panes mark the affected columns with ~."
+
+
+CUT = "Every complete event could be read as it stands; the file is cut off, or damaged, behind them."
+
+
+def _offenders(trace: Trace) -> Table:
+    """The first events that could not be read as they are, at most 20."""
+    examples = trace.quality.examples
+    return Table(
+        (
+            numbers(col.BYTE, np.array([byte for byte, _ in examples], np.int64)),
+            texts(col.OFFENDER, [text for _, text in examples]),
+        ),
+        None,
+        "" if examples else CUT if trace.quality.is_part else PLAIN,
+    )

@@ -1,0 +1,198 @@
+"""Checks of the ids that join launches, GPU activities and ops."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetui.health.checks import Check, CheckSeverity, Doubt
+from tracetui.linking.captures import in_capture
+from tracetui.linking.graph_captures import capture_counts, refusals, unknown_node
+from tracetui.linking.graph_nodes import graph_nodes
+from tracetui.linking.links import calls_named, links
+from tracetui.linking.placement import before_capture
+from tracetui.linking.replays import replays
+from tracetui.model.intervals import Int64
+from tracetui.model.trace import Kind, Trace
+from tracetui.tables.launches import LAUNCH_NAME
+
+NO_ACTIVITY_CHECK = "launches without work"
+"""Name of the check for launches of which no GPU activity was recorded."""
+
+
+def without_launch(trace: Trace) -> Doubt | None:
+    """GPU activities without the launch record that they should have."""
+    return _alone(trace, early=False)
+
+
+def launched_earlier(trace: Trace) -> Doubt | None:
+    """GPU activities without launch record that ran before any that has one: launched before the capture (R3.3)."""
+    return _alone(trace, early=True)
+
+
+def _alone(trace: Trace, early: bool) -> Doubt | None:
+    trace_links = links(trace)
+    if len(trace_links.gpu) == 0:
+        return None
+    rows = trace_links.gpu[trace_links.launch[trace_links.gpu] < 0]
+    rows = rows[np.isin(rows, before_capture(trace)) == early]
+    row = int(rows[0]) if len(rows) else -1
+    return Doubt(len(rows), len(trace_links.gpu), trace.name_of(row) if row >= 0 else "", row)
+
+
+def without_work(trace: Trace) -> Doubt | None:
+    """Launch calls without any recorded GPU activity."""
+    called = calls_named(trace, LAUNCH_NAME)
+    if len(called) == 0:
+        return None
+    barren = _barren(trace)
+    return Doubt(len(barren), len(called), trace.name_of(int(barren[0])), int(barren[0])) if len(barren) else Doubt(0)
+
+
+def lost_first(trace: Trace) -> Doubt | None:
+    """Those of them that precede every launch with a recorded activity."""
+    launches, start = links(trace).launches, trace.slices.start
+    if len(launches) == 0:
+        return None
+    barren = _barren(trace)
+    lost = barren[start[barren] < start[launches].min()]
+    return Doubt(len(lost), len(launches), trace.name_of(int(lost[0])), int(lost[0])) if len(lost) else Doubt(0)
+
+
+def unfinished(trace: Trace) -> int:
+    """Number of launch calls without GPU activity behind every launch with one: the recording ended before they ran."""
+    launches, start = links(trace).launches, trace.slices.start
+    return int((start[_barren(trace)] > start[launches].max()).sum()) if len(launches) else 0
+
+
+def repeated_ids(trace: Trace) -> Doubt | None:
+    """Runtime calls that share a correlation id with another."""
+    rows = trace.slices.of_kind(Kind.RUNTIME)
+    ids = trace.slices.correlation[rows]
+    rows, ids = rows[ids > 0], ids[ids > 0]
+    if len(rows) == 0:
+        return None
+    order = np.argsort(ids, kind="stable")
+    again = order[1:][ids[order[1:]] == ids[order[:-1]]]
+    if len(again) == 0:
+        return Doubt(0)
+    row = int(rows[again[0]])
+    return Doubt(len(again), len(rows), f"id {trace.slices.correlation[row]}: {trace.name_of(row)}", row)
+
+
+def untrusted_ids(trace: Trace) -> Doubt | None:
+    """GPU activities whose `External id` is the profiler's own and names no op (R3.7)."""
+    trace_links = links(trace)
+    if len(trace_links.gpu) == 0:
+        return None
+    given = trace_links.gpu[trace.slices.external[trace_links.gpu] > 0]
+    if trace_links.trusted or len(given) == 0:
+        return Doubt(0)
+    row = int(given[0])
+    return Doubt(len(given), len(trace_links.gpu), f"id {trace.slices.external[row]}: {trace.name_of(row)}", row)
+
+
+def _barren(trace: Trace) -> Int64:
+    """Launch calls without GPU activity, ascending; without those that a capture of a graph only records."""
+    rows = np.setdiff1d(calls_named(trace, LAUNCH_NAME), links(trace).launches, assume_unique=True)
+    return rows[~in_capture(trace, rows)]
+
+
+_UNLINKED = (
+    "kernels.step",
+    "kernels.op",
+    "kernels.line",
+    "kernels.function",
+    "kernels.module",
+    "modules.gpu_us",
+    "modules.own_gpu_us",
+    "modules.idle_us",
+    "modules.activities",
+    "kernels.annotation",
+    "kernels.launch_start_us",
+    "kernels.launch_delay_us",
+    "ops.device_total_us",
+    "ops.kernels",
+)
+_LOST = ("steps.kernels", "kernels", "views", "launches.kernels", "ops.device_total_us", "ops.kernels", "gaps.cause")
+
+
+def captured_operators(trace: Trace) -> Doubt | None:
+    """GPU activities in graphs whose operator is that of the capture, which is inferred from the order of names."""
+    if len(replays(trace)) == 0:
+        return None
+    counted, nodes = capture_counts(trace), graph_nodes(trace)
+    row = int(nodes.rows[0]) if len(nodes) else -1
+    return Doubt(counted.tied, counted.activities, counted.words or "", row)
+
+
+def unknown_operators(trace: Trace) -> Doubt | None:
+    """GPU activities in graphs whose capture is not known."""
+    if len(replays(trace)) == 0:
+        return None
+    counted = capture_counts(trace)
+    unknown = counted.activities - counted.tied
+    if unknown == 0:
+        return Doubt(0)
+    joined, starts = links(trace), replays(trace).launch
+    rows = joined.launched[np.isin(joined.launch[joined.launched], starts)]
+    row = int(rows[graph_nodes(trace).index_of(rows) < 0][0])
+    why = next(iter(refusals(trace)), unknown_node(trace, joined.launch_of(row)))
+    return Doubt(unknown, counted.activities, why, row)
+
+
+LINK_CHECKS = (
+    Check(
+        "work without launch",
+        CheckSeverity.DOUBT,
+        without_launch,
+        "It has no delay, its op is unknown or a guess, and it is in no step, or in steps chosen by name by its own "
+        "start; sums over the whole trace include it.",
+        (*_UNLINKED, "steps.kernels", "steps.gpu_busy_us", "steps.gpu_idle_us", "gaps.cause"),
+    ),
+    Check(
+        "work from before the capture",
+        CheckSeverity.NOTE,
+        launched_earlier,
+        "It was queued when the recording began: it is in no step and under no op, but in sums over the whole trace.",
+    ),
+    Check(
+        NO_ACTIVITY_CHECK,
+        CheckSeverity.WRONG,
+        without_work,
+        "The profiler lost their kernels or stopped before they ran: an op without GPU time may have had some.",
+        _LOST,
+    ),
+    Check(
+        "lost first kernels",
+        CheckSeverity.WRONG,
+        lost_first,
+        "The profiler was not ready when they ran: the first step looks shorter on the GPU than it was.",
+        _LOST,
+    ),
+    Check(
+        "repeated correlation ids",
+        CheckSeverity.DOUBT,
+        repeated_ids,
+        "Traces were merged: work is joined to the call of one process that fits in time.",
+        ("kernels.op", "kernels.launch_delay_us", "launches.kernel", "launches.delay_us"),
+    ),
+    Check(
+        "External ids not used",
+        CheckSeverity.NOTE,
+        untrusted_ids,
+        "They name no op in torch 1.12 to 2.3; the op is the one around the launch instead.",
+    ),
+    Check(
+        "operators of graphs inferred",
+        CheckSeverity.NOTE,
+        captured_operators,
+        "Their operator, line and module are those of the capture of the graph, found by the order of kernel names.",
+    ),
+    Check(
+        "operators of graphs unknown",
+        CheckSeverity.NOTE,
+        unknown_operators,
+        "Operator, line and shapes are recorded at capture alone: capture_traces/ beside the trace, or --capture FILE.",
+    ),
+)
+"""The checks, in the order in which they are listed."""

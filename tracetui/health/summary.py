@@ -1,0 +1,277 @@
+"""The summary pane: what the file is, what it holds, and how busy the GPU was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.devices.descriptions import ALL_DEVICES, device_names, has_assumed_name
+from tracetui.health.health_table import doubtful
+from tracetui.health.recording_checks import kinds_in_words
+from tracetui.idle.gpu_spans import step_spans
+from tracetui.idle.verdict import IDLE_PARTS, totals, verdict_on
+from tracetui.linking.between_steps import between_share
+from tracetui.linking.graph_captures import capture_counts
+from tracetui.linking.lanes import active_streams
+from tracetui.linking.links import links, no_gpu, op_rows
+from tracetui.linking.markers import markers
+from tracetui.linking.placement import chosen, within
+from tracetui.linking.regions import busy_stretches
+from tracetui.linking.step_kinds import step_kinds
+from tracetui.linking.step_sources import coverage, steps_sentence
+from tracetui.linking.steps import steps
+from tracetui.linking.unprofiled import unprofiled_time
+from tracetui.model import columns as col
+from tracetui.model.intervals import covered_within
+from tracetui.model.table import Cell, Table, numbers, texts
+from tracetui.model.time_range import Part, TimeRange
+from tracetui.model.trace import Kind, LaneKind, Trace
+from tracetui.operators.ops import has_allocations
+from tracetui.operators.signatures import has_shapes
+from tracetui.operators.views import idle_view_rows
+from tracetui.tables.occupancy import queries
+
+OPTIONS = ("record_shapes", "with_stack", "profile_memory", "with_flops")
+"""Profiler options that a trace records."""
+
+
+@dataclass(frozen=True)
+class SummaryFact:
+    """One line of the summary; a value of None is unknown."""
+
+    key: str
+    value: Cell
+    unit: str = ""
+
+
+def summary(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
+    """Key, value and unit; with a step or a range of time the counts and times are those of it."""
+    lines, judged = facts(trace, step), verdict_on(trace, step)
+    figures = [float(fact.value) if isinstance(fact.value, int | float) else float("nan") for fact in lines]
+    return Table(
+        (
+            texts(col.KEY, [fact.key for fact in lines]),
+            texts(col.VALUE.but(help="The value, as text."), [_text(fact.value) for fact in lines]),
+            texts(col.UNIT, [fact.unit for fact in lines]),
+            numbers(col.NUMBER, figures),
+        ),
+        None,
+        " ".join(filter(None, (no_gpu(trace) or " ".join(judged.remarks if judged else ()), not_shown(trace)))),
+    )
+
+
+def not_shown(trace: Trace) -> str:
+    """What else a protobuf file holds, as a sentence, the most frequent kind first; empty where everything is shown."""
+    counts = trace.quality.not_shown
+    if not counts:
+        return ""
+    total, named = sum(counts.values()), kinds_in_words(counts)
+    packets = "1 packet" if total == 1 else f"{total:,} packets"
+    return f"This file also holds {packets} that tracetui does not show: {named}. Perfetto (ui.perfetto.dev) does."
+
+
+def facts(trace: Trace, step: Part | None = None) -> list[SummaryFact]:
+    """The lines of the summary in order."""
+    return [
+        SummaryFact("file", trace.label),
+        SummaryFact("format", trace.format),
+        SummaryFact("size_bytes", trace.size_bytes, "bytes"),
+        SummaryFact("events", trace.event_count),
+        *(SummaryFact(name, number) for name, number in changes_of_file(trace).items() if number),
+        *_places(trace),
+        *_counts(trace, step),
+        *_in_graphs(trace),
+        *_gpu_time(trace, step),
+        *_verdict(trace, step),
+        SummaryFact("recorded_with", _options(trace)),
+        SummaryFact("workload", _workload(trace)),
+        *_unprofiled(trace),
+        SummaryFact("doubts", len(doubtful(trace))),
+        SummaryFact("without_launch", int((links(trace).launch[links(trace).gpu] < 0).sum())),
+    ]
+
+
+def changes_of_file(trace: Trace) -> dict[str, int]:
+    """What of the file was lost, or is shown otherwise than it stands there, under the names of the summary's lines."""
+    quality = trace.quality
+    return {
+        "events_lost": quality.dropped + sum(quality.skipped_phases.values()) + quality.unmatched_ends,
+        "metadata_lost": quality.damaged_keys,
+        "events_mended": quality.repaired,
+        "bytes_replaced": quality.replaced,
+        "keys_twice": quality.repeated,
+        "times_changed": quality.negative + quality.clipped + len(quality.overlong),
+    }
+
+
+def _places(trace: Trace) -> Iterable[SummaryFact]:
+    busy = [lane for lane in trace.lanes if lane.last > lane.first]
+    yield SummaryFact("processes", len({lane.pid for lane in busy if lane.kind == LaneKind.CPU}))
+    yield SummaryFact("threads", sum(lane.kind == LaneKind.CPU for lane in busy))
+    yield SummaryFact("streams", len(active_streams(trace)))
+    yield SummaryFact("devices", ", ".join(_devices(trace)) or None)
+
+
+def _devices(trace: Trace) -> Iterable[str]:
+    """Names of the devices that ran something; what does not stand in the file is marked."""
+    chosen = any(device.id == ALL_DEVICES for device in trace.devices)
+    for number, name in device_names(trace).items():
+        mark = " (--device)" if chosen else " (assumed)" if has_assumed_name(trace, number) else ""
+        yield f"{name}{mark}"
+
+
+def counts(trace: Trace, step: Part | None = None) -> dict[str, int]:
+    """Counts of the trace or of the step with a number, under the names of the summary's lines."""
+
+    def make() -> dict[str, int]:
+        return {
+            **activity_counts(trace, step),
+            "cpu_ops": len(within(trace, op_rows(trace), step)),
+            "launches": len(within(trace, links(trace).launches, step)),
+            "occupancy_queries": len(within(trace, queries(trace), step)),
+            "view_ops": len(within(trace, idle_view_rows(trace), step)),
+        }
+
+    return trace.remember(("counts", step), make)
+
+
+def activity_counts(trace: Trace, step: Part | None = None) -> dict[str, int]:
+    """The counts of kernels and of other GPU activities among `counts`, which come without those of the CPU."""
+
+    def make() -> dict[str, int]:
+        work = within(trace, links(trace).gpu, step)
+        kernel = trace.slices.kind[work] == Kind.KERNEL
+        return {"kernels": int(kernel.sum()), "copies": int((~kernel).sum())}
+
+    return trace.remember(("activity counts", step), make)
+
+
+def _counts(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
+    low, high = _window(trace, step)
+    yield SummaryFact("duration_us", (high - low) / 1000, "us")
+    yield SummaryFact("steps", len(chosen(trace, step)))
+    if markers(trace):
+        yield SummaryFact("step_markers", ", ".join(f"{each.name} ({len(each.rows)})" for each in markers(trace)[:3]))
+    yield from _found_steps(trace)
+    yield from (SummaryFact(key, number) for key, number in counts(trace, step).items())
+
+
+def _in_graphs(trace: Trace) -> Iterable[SummaryFact]:
+    """GPU activities of the whole trace that were replayed from graphs, and what is known of their capture."""
+    counted = capture_counts(trace)
+    if counted.activities:
+        yield SummaryFact("in_graphs", counted.activities)
+        yield SummaryFact("captured_by", counted.words)
+
+
+def _found_steps(trace: Trace) -> Iterable[SummaryFact]:
+    """What the steps are and how they were found, where they are not the profiler's; and their kinds."""
+    every = steps(trace)
+    if every.words:
+        yield SummaryFact("steps_found_by", f"{every.found_by}{' ~' if every.is_guess else ''}")
+        yield SummaryFact("steps_are", steps_sentence(trace))
+        yield SummaryFact("steps_cover_pct", coverage(trace), "%")
+    kinds = step_kinds(trace).counts
+    if kinds:
+        yield SummaryFact("step_kinds", ", ".join(f"{kind} {count:,}" for kind, count in kinds.items()))
+    if every.is_served and not every.is_guess:
+        yield SummaryFact("between_steps_pct", between_share(trace), "%")
+
+
+def _window(trace: Trace, step: Part | None) -> tuple[int, int]:
+    """The time range of the summary, in ns."""
+    if step is None:
+        return trace.window
+    if isinstance(step, TimeRange):
+        return step.start, step.end
+    every, picked = steps(trace), chosen(trace, step)
+    return int(every.start[picked].min()), int(every.end[picked].max())
+
+
+def _gpu_time(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
+    """Time within the window in which any device ran anything, whatever launched it."""
+    if len(links(trace).gpu) == 0:
+        yield SummaryFact("gpu_busy_us", None, "us")
+        yield SummaryFact("gpu_busy_pct", None, "%")
+        return
+    low, high = _window(trace, step)
+    starts, ends = busy_stretches(trace)
+    busy = int(covered_within(starts, ends, np.array([low]), np.array([high]))[0])
+    yield SummaryFact("gpu_busy_us", busy / 1000, "us")
+    yield SummaryFact("gpu_busy_pct", 100 * busy / (high - low) if high > low else None, "%")
+
+
+def _verdict(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
+    """The verdict, and the numbers behind it as shares of the GPU's time and of its idle time.
+
+    The idle share is that from the first GPU activity to the last, of the trace or of the step. The words of the trace
+    are those of its median step, whose idle share and wait are given beside it.
+    """
+    judged = verdict_on(trace, step)
+    yield SummaryFact("verdict", judged.words if judged else None)
+    yield SummaryFact("idle_pct", judged.idle_pct if judged else None, "%")
+    alone = judged.typical or (judged if len(steps(trace)) else None) if judged else None
+    yield SummaryFact("step_idle_pct", alone.idle_pct if alone else None, "%")
+    yield SummaryFact("step_wait_us", alone.wait / 1000 if alone and _knows_wait(trace, step) else None, "us")
+    yield SummaryFact("late_pct", judged.late_pct if judged else None, "%")
+    for name in IDLE_PARTS:
+        yield SummaryFact(f"idle_{name}_pct", judged.share_of_idle(name) if judged else None, "%")
+    yield SummaryFact("small_gaps_pct", judged.small_pct if judged else None, "%")
+    yield SummaryFact("exposed_comm_us", judged.exposed_comm / 1000 if judged else None, "us")
+    yield SummaryFact("exposed_copy_us", judged.exposed_copy / 1000 if judged else None, "us")
+    sums = totals(trace, step)
+    yield SummaryFact("self_cpu_total_us", sums.cpu / 1000, "us")
+    yield SummaryFact("self_device_total_us", sums.device / 1000 if judged else None, "us")
+    yield SummaryFact("totals_say", sums.reading)
+
+
+def _knows_wait(trace: Trace, step: Part | None) -> bool:
+    """Whether there is a step of which it is known when the GPU was done with what came before."""
+    return not isinstance(step, TimeRange) and bool(step_spans(trace).wait_known[chosen(trace, step)].any())
+
+
+def _options(trace: Trace) -> str | None:
+    """The profiler options that were on, as the file says or as its events show; None where neither tells."""
+    given = [option for option in OPTIONS if option in trace.metadata]
+    on = {option for option in given if trace.metadata[option] in (1, True, "1", "true")} | _evident_options(trace)
+    if not given and not on:
+        return None
+    return ", ".join(option for option in OPTIONS if option in on) or "none"
+
+
+def _evident_options(trace: Trace) -> set[str]:
+    """Options without which some events of this trace would not exist."""
+    evident = set()
+    if (trace.slices.kind == Kind.PYTHON).any():
+        evident.add("with_stack")
+    if has_allocations(trace):
+        evident.add("profile_memory")
+    if has_shapes(trace):
+        evident.add("record_shapes")
+    return evident
+
+
+def _workload(trace: Trace) -> str | None:
+    """The workload's name in the metadata of our own recorder."""
+    own = trace.metadata.get("tracetui")
+    name = own.get("workload") if isinstance(own, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _unprofiled(trace: Trace) -> Iterable[SummaryFact]:
+    """Times without the profiler, of recordings that have them."""
+    time = unprofiled_time(trace)
+    if time is None:
+        return
+    yield SummaryFact("unprofiled_us", time.median_us, "us")
+    yield SummaryFact("unprofiled_low_us", time.low_us, "us")
+    yield SummaryFact("unprofiled_high_us", time.high_us, "us")
+    yield SummaryFact("profiler_adds_pct", time.profiler_adds_pct, "%")
+
+
+def _text(value: Cell) -> str | None:
+    if isinstance(value, float):
+        return f"{value:.3f}".rstrip("0").rstrip(".")
+    return None if value is None else str(value)

@@ -1,0 +1,377 @@
+"""The gaps pane: every gap of a device, its cause, and what the CPU was doing; and the idle time of each stream.
+
+Idle time by stream is split as Holistic Trace Analysis does (R3.33), to compare with its figures; a stream that waits
+while another one runs counts there and is no gap of the device. What a thread was doing at a time is the deepest slice
+that was open, with the names of the slices around it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.idle.cause_words import WORDS, Cause
+from tracetui.idle.clock import clock_skew
+from tracetui.idle.gap_causes import gap_causes
+from tracetui.idle.idle_parts import IdleParts, idle_contents, idle_parts
+from tracetui.idle.idleness import MIN_GAP_NS, Idleness, idleness
+from tracetui.idle.thread_causes import indicating
+from tracetui.idle.verdict import verdict_on
+from tracetui.linking.call_sites import launch_site_columns, launch_site_of
+from tracetui.linking.groups import count_within, distinct, group
+from tracetui.linking.lanes import lane_numbers
+from tracetui.linking.links import links, names_of, no_gpu, op_rows
+from tracetui.linking.placement import step_column, step_index, within
+from tracetui.linking.steps import steps
+from tracetui.linking.stretches import Axis
+from tracetui.model import columns as col
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.strings import Strings
+from tracetui.model.table import Table, coded, micros, numbers
+from tracetui.model.time_range import Part, TimeRange
+from tracetui.model.trace import Kind, Trace
+
+MAX_NAMED_SLICES = 3
+"""Maximum names listed per chain, the deepest ones."""
+
+
+def open_at(trace: Trace, lane: NDArray[np.integer], moment: Int64) -> Int64:
+    """The deepest slice of each lane that is open at each time (ns), -1 for none."""
+    slices = trace.slices
+    row = np.full(len(moment), -1, np.int64)
+    for number in np.unique(lane).tolist():
+        first, last = trace.lanes[number].first, trace.lanes[number].last
+        mine = np.flatnonzero(lane == number)
+        index = np.searchsorted(slices.start[first:last], moment[mine], side="right") - 1
+        row[mine] = np.where(index >= 0, first + index, -1)
+    ended = np.flatnonzero((row >= 0) & (slices.end[row] <= moment)) if len(slices) else row
+    while len(ended):
+        row[ended] = slices.parent[row[ended]]
+        ended = ended[row[ended] >= 0]
+        ended = ended[slices.end[row[ended]] <= moment[ended]]
+    return row
+
+
+def longest(trace: Trace, rows: Int64, lane: NDArray[np.integer], low: Int64, high: Int64) -> tuple[Int64, Int64]:
+    """Start and end in ns of the slice among `rows` that covers most of each window [low, high) of a lane.
+
+    `rows` ascends, slices inside others do not count, one that overlaps an earlier one counts from where that ended. A
+    window that none of them covers, such as behind a capture without its end, stays as it is.
+    """
+    starts, ends, axis = _apart(trace, rows)
+    if len(low) == 0 or len(starts) == 0:
+        return low, high
+    order = np.argsort(axis.position(lane, low))
+    first = np.searchsorted(ends, axis.position(lane, low)[order], "right").clip(max=len(starts) - 1)
+    last = np.searchsorted(starts, axis.position(lane, high)[order]) - 1
+    # All but the two at the edges lie wholly within the window, so that the longest of them is the best.
+    by_width = np.argsort(ends - starts, kind="stable")
+    rank = np.zeros(len(starts) + 1, np.int64)
+    rank[by_width] = np.arange(len(starts))
+    edges = np.stack([first + 1, np.maximum(last, first + 1)], axis=1).ravel()
+    inner = by_width[np.maximum.reduceat(rank, edges)[::2]]
+    tries = np.stack([first, np.where(last > first + 1, inner, first), last])
+    begin = np.maximum(starts[tries], axis.position(lane, low)[order])
+    end = np.minimum(ends[tries], axis.position(lane, high)[order])
+    best = np.argmax(end - begin, axis=0), np.arange(len(order))
+    covers = end[best] > begin[best]
+    found = np.stack([low, high])
+    found[:, order[covers]] = [axis.moment(lane[order], edge[best])[covers] for edge in (begin, end)]
+    return found[0], found[1]
+
+
+def _apart(trace: Trace, rows: Int64) -> tuple[Int64, Int64, Axis]:
+    """Start and end of the time that each slice covers and no earlier one does, on an axis of all lanes."""
+    slices = trace.slices
+    axis = Axis.around(slices.start, slices.end)
+    starts = axis.position(slices.lane[rows], slices.start[rows])
+    ends = axis.position(slices.lane[rows], slices.end[rows])
+    starts[1:] = np.maximum(starts[1:], np.maximum.accumulate(ends)[:-1])
+    kept = ends > starts
+    return starts[kept], ends[kept], axis
+
+
+def chain_texts(trace: Trace, rows: Int64) -> tuple[NDArray[np.int32], Strings]:
+    """Ids and texts of the chain down to each slice, as `aten::linear > aten::addmm`; -1 where nothing was open.
+
+    Ops, annotations and runtime calls are listed, and Python frames where there are none of these. Steps are not.
+    """
+    kind = trace.slices.kind
+    listed = np.isin(kind, (Kind.CPU_OP, Kind.ANNOTATION, Kind.RUNTIME, Kind.OTHER))
+    listed[steps(trace).row] = False
+    levels = _levels(trace, rows, listed)
+    frames = np.flatnonzero(levels[0] < 0)
+    for level, names in zip(levels, _levels(trace, rows[frames], kind == Kind.PYTHON), strict=True):
+        level[frames] = names
+    return _joined(trace, levels)
+
+
+def _levels(trace: Trace, rows: Int64, listed: Bool) -> list[Int64]:
+    """Name ids of the innermost `told` slice at or above each row, of the next one, and so on; -1 for none."""
+    parent, names = trace.slices.parent, trace.slices.name
+    rows, levels = rows.copy(), []
+    for _ in range(MAX_NAMED_SLICES):
+        hidden = np.flatnonzero(rows >= 0)
+        hidden = hidden[~listed[rows[hidden]]]
+        while len(hidden):
+            rows[hidden] = parent[rows[hidden]]
+            hidden = hidden[rows[hidden] >= 0]
+            hidden = hidden[~listed[rows[hidden]]]
+        levels.append(np.where(rows >= 0, names[rows], -1).astype(np.int64) if len(names) else rows)
+        rows = np.where(rows >= 0, parent[rows], -1).astype(np.int64) if len(names) else rows
+    return levels
+
+
+def _joined(trace: Trace, levels: list[Int64]) -> tuple[NDArray[np.int32], Strings]:
+    """One text for each distinct chain, outermost name first."""
+    ids, chains = levels[0], [(name,) if name >= 0 else () for name in range(-1, len(trace.names))]
+    ids = ids + 1
+    for level in levels[1:]:
+        pairs, ids = np.unique(ids * (len(trace.names) + 1) + level + 1, return_inverse=True)
+        inner, outer = np.divmod(pairs, len(trace.names) + 1)
+        chains = [
+            chains[below] + ((above - 1,) if above else ())
+            for below, above in zip(inner.tolist(), outer.tolist(), strict=True)
+        ]
+    texts = Strings()
+    made = [
+        texts.intern(" > ".join(trace.names[name] for name in reversed(chain))) if chain else -1 for chain in chains
+    ]
+    return np.array(made, np.int32)[ids], texts
+
+
+def stream_idle(trace: Trace, step: Part | None = None) -> Table:
+    """One row per stream: idle time between its first and last activity, by what it waited for."""
+    rows = np.sort(within(trace, links(trace).gpu, step))
+    lanes = distinct(trace.slices.lane[rows])
+    bounds = np.searchsorted(trace.slices.lane[rows], np.append(lanes, lanes.max(initial=0) + 1))
+    spans = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
+    figures = np.array([_waits(trace, rows[first:last]) for first, last in spans], np.int64).reshape(-1, 3)
+    lane, idle = lane_numbers(trace), figures.sum(axis=1)
+    return Table(
+        (
+            numbers(col.DEVICE, lane.device[lanes]),
+            numbers(col.STREAM, lane.stream[lanes]),
+            numbers(col.ACTIVITIES, np.diff(bounds)),
+            micros(col.IDLE_US, idle),
+            micros(col.HOST_WAIT_US, figures[:, 0]),
+            micros(
+                col.KERNEL_WAIT_US.but(help=f"Of it: gaps of less than {MIN_GAP_NS} ns between launched work."),
+                figures[:, 1],
+            ),
+            micros(col.OTHER_US, figures[:, 2]),
+        ),
+        np.array([rows[first] for first, _ in spans], np.int64),
+        no_gpu(trace),
+    )
+
+
+def _waits(trace: Trace, rows: Int64) -> tuple[int, int, int]:
+    """Sums in ns of the gaps of one stream: for the host, between kernels, for anything else."""
+    slices = trace.slices
+    launch = links(trace).launch[rows[1:]]
+    dry = np.maximum.accumulate(slices.end[rows])[:-1]
+    gap = np.maximum(slices.start[rows[1:]] - dry, 0)
+    host = (launch >= 0) & (slices.start[launch] > dry)
+    change = ~host & (gap < MIN_GAP_NS)
+    return int(gap[host].sum()), int(gap[change].sum()), int(gap[~host & ~change].sum())
+
+
+@dataclass(frozen=True, eq=False)
+class IdleBlocks:
+    """Gaps, or parts of them, as blocks to draw; parallel arrays, those of one device in order of start."""
+
+    process: Int64
+    """Number in `lane_numbers(trace).process` of the device's lanes."""
+    start: Int64
+    end: Int64
+    cause: NDArray[np.int8]
+    """A `Cause`; `cause_words.WORDS` has the text."""
+    after: Int64
+    """The GPU activity that ends the gap."""
+
+
+def idle_part_blocks(trace: Trace) -> IdleBlocks:
+    """Every part of every gap as a block with its own cause, times in ns; of one device in order of start."""
+    idle, parts = idleness(trace), idle_parts(trace)
+    return IdleBlocks(idle.device[parts.gap], parts.start, parts.end, parts.cause, idle.after[parts.gap])
+
+
+def idle_blocks(trace: Trace) -> IdleBlocks:
+    """Every gap of every device as a block with its cause, times in ns."""
+    idle = idleness(trace)
+    return IdleBlocks(idle.device, idle.start, idle.end, gap_causes(trace).cause, idle.after)
+
+
+def gaps(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
+    """Every gap in order of time, or grouped by cause, or the idle time of each stream as HTA counts it.
+
+    A gap belongs to the step of the activity that ends it, and to a range of time in which it lies in part: groups add
+    up the time within the range (R3.58).
+    """
+    if by == "stream":
+        return stream_idle(trace, step)
+    idle = idleness(trace)
+    if isinstance(step, TimeRange):
+        kept = np.flatnonzero(step.touched(idle.start, idle.end))
+    else:
+        kept = np.flatnonzero(np.isin(idle.after, within(trace, idle.after, step)))
+    if by == "cause":
+        return _by_cause(trace, idle, kept, step)
+    if by is not None:
+        return _by_site(trace, idle, kept, step, by)
+    causes = gap_causes(trace)
+    after, slices = idle.after[kept], trace.slices
+    lane = lane_numbers(trace)
+    unknown = ~idle.known[kept]
+    doing_ids, chains = _cpu_doing(trace)
+    return Table(
+        (
+            numbers(col.INDEX, count_within(step_index(trace, idle.after))[kept]),
+            step_column(trace, after, "Number of the step that launched the work after the gap."),
+            numbers(col.DEVICE, lane.device[slices.lane[after]]),
+            micros(col.START_US, idle.start[kept]),
+            micros(col.DUR_US.but(help="For how long the device ran nothing."), idle.dur[kept]),
+            coded(col.CAUSE, causes.cause[kept], WORDS),
+            coded(col.CPU_DOING, doing_ids[kept], chains),
+            coded(col.BEFORE, names_of(trace, idle.before[kept]), trace.names),
+            coded(col.AFTER, names_of(trace, after), trace.names),
+            micros(col.CPU_LATE_US, idle.cpu_late[kept], null=unknown),
+            micros(col.IN_LAUNCH_US, idle.in_launch[kept], null=unknown),
+            micros(col.WAITING_US, idle.waiting[kept], null=unknown),
+            numbers(col.AFTER_SYNC, causes.after_sync[kept]),
+            coded(col.SHARES, causes.shares[kept], causes.texts),
+            *launch_site_columns(trace, after),
+        ),
+        after,
+        _note(trace, idle, step),
+    )
+
+
+def _by_cause(trace: Trace, idle: Idleness, kept: Int64, step: Part | None) -> Table:
+    """Times by the causes of the parts of gaps; gaps are counted by their main cause."""
+    every = idle_parts(trace)
+    parts = every.take(np.isin(every.gap, kept))
+    if isinstance(step, TimeRange):
+        parts = parts.take(step.touched(parts.start, parts.end))
+        parts = replace(parts, start=np.maximum(parts.start, step.start), end=np.minimum(parts.end, step.end))
+    causes, dur, gap = group(parts.cause), parts.dur, parts.gap
+    late = np.clip(np.minimum(parts.end, idle.start[gap] + idle.cpu_late[gap]) - parts.start, 0, None)
+    waiting = np.clip(parts.end - np.maximum(parts.start, idle.end[gap] - idle.waiting[gap]), 0, None)
+    known = idle.known[gap]
+    unknown = causes.sum(known) == 0
+    longest = causes.largest(dur)
+    main = np.bincount(gap_causes(trace).cause[kept], minlength=len(Cause))
+    table = Table(
+        (
+            coded(col.CAUSE.but(help="What this part of the idle time is put down to."), causes.key, WORDS),
+            numbers(col.GAPS.but(help="Gaps that are mostly put down to it."), main[causes.key]),
+            micros(col.TOTAL_US, causes.sum(dur)),
+            numbers(col.PCT, 100 * causes.sum(dur) / max(float(dur.sum()), 1.0)),
+            micros(col.CPU_LATE_US, causes.sum(late * known), null=unknown),
+            micros(col.IN_LAUNCH_US, causes.sum((dur - late - waiting) * known), null=unknown),
+            micros(col.WAITING_US, causes.sum(waiting * known), null=unknown),
+            micros(col.MEDIAN_US.but(help="Median part of a gap."), causes.median(dur)),
+            micros(col.MAX_US.but(help="Longest part; the row jumps to the work after it."), dur[longest]),
+        ),
+        idle.after[gap[longest]],
+        _note(trace, idle, step),
+    )
+    return table.take(table.order("total_us", descending=True))
+
+
+def _by_site(trace: Trace, idle: Idleness, kept: Int64, step: Part | None, by: str) -> Table:
+    """Times by the call site that launched the activity after the gap."""
+    after, dur = idle.after[kept], _time_within(idle.start, idle.end, step)[kept]
+    site, texts = launch_site_of(trace, after, by)
+    sites, known = group(site), idle.known[kept]
+    unknown, longest = sites.sum(known) == 0, sites.largest(dur)
+    called, returned = idle.start + idle.cpu_late, idle.end - idle.waiting
+    parts = (
+        (col.CPU_LATE_US, _time_within(idle.start, called, step)),
+        (col.IN_LAUNCH_US, _time_within(called, returned, step)),
+        (col.WAITING_US, _time_within(returned, idle.end, step)),
+    )
+    table = Table(
+        (
+            coded(col.COLUMNS[by], sites.key, texts),
+            numbers(col.GAPS.but(help="Gaps that end with a GPU activity launched there."), sites.calls),
+            micros(col.TOTAL_US, sites.sum(dur)),
+            numbers(col.PCT, 100 * sites.sum(dur) / max(float(dur.sum()), 1.0)),
+            *(micros(column, sites.sum(times[kept] * known), null=unknown) for column, times in parts),
+            micros(col.MEDIAN_US.but(help="Median length of a gap."), sites.median(dur)),
+            micros(col.MAX_US.but(help="Longest gap; the row jumps to the activity after it."), dur[longest]),
+        ),
+        after[longest],
+        _note(trace, idle, step),
+    )
+    return table.take(table.order("total_us", descending=True))
+
+
+def _time_within(start: Int64, end: Int64, part: Part | None) -> Int64:
+    """How long each interval is, of a range of time how much of it lies within."""
+    return part.covered(start, end) if isinstance(part, TimeRange) else end - start
+
+
+def doing(trace: Trace) -> Int64:
+    """For every gap the slice that the thread was in, in the middle of the gap's main cause; or -1."""
+
+    def make() -> Int64:
+        idle, cause, seen = idleness(trace), gap_causes(trace).cause, idle_contents(trace)
+        rows = np.full(len(idle), -1, np.int64)
+        best = _main_stretches(idle, cause, seen)
+        gap, lane = seen.gap[best], seen.lane[best]
+        best, gap, lane = best[lane >= 0], gap[lane >= 0], lane[lane >= 0]
+        low, high = seen.start[best] - clock_skew(trace), seen.end[best] - clock_skew(trace)
+        longest_runs = indicating(trace) | {Cause.OPERATORS: op_rows(trace)}
+        for each, candidates in longest_runs.items():
+            mine = np.flatnonzero(seen.cause[best] == each)
+            if each in SAMPLED and len(mine):
+                low[mine], high[mine] = longest(trace, candidates, lane[mine], low[mine], high[mine])
+        rows[gap] = open_at(trace, lane, (low + high) // 2)
+        return rows
+
+    return trace.remember("doing", make)
+
+
+SAMPLED = frozenset(Cause(number) for number in range(Cause.CALLS)) - {
+    Cause.PROFILER,
+    Cause.START_UP,
+    Cause.LONG_GAP,
+    Cause.PEERS,
+}
+"""Causes indicated by slices of the thread alone: `doing` looks inside the longest of these."""
+
+
+def _main_stretches(idle: Idleness, cause: NDArray[np.int8], seen: IdleParts) -> Int64:
+    """Index of the longest stretch of each gap with the gap's cause, or where there is none of any cause."""
+    width = seen.dur + np.where(seen.cause == cause[seen.gap], idle.dur[seen.gap], 0)
+    order = np.lexsort((-width, seen.gap))
+    head = np.ones(len(order), bool)
+    head[1:] = seen.gap[order[1:]] != seen.gap[order[:-1]]
+    return np.asarray(order[head])
+
+
+def _cpu_doing(trace: Trace) -> tuple[NDArray[np.int32], list[str]]:
+    """Ids and texts: the chain of slices that the launching thread was in during each gap; -1 for none."""
+
+    def make() -> tuple[NDArray[np.int32], list[str]]:
+        ids, texts = chain_texts(trace, doing(trace))
+        return ids, list(texts)
+
+    return trace.remember("cpu doing", make)
+
+
+def _note(trace: Trace, idle: Idleness, step: Part | None) -> str:
+    """The verdict on these rows, and what a reader must know about them."""
+    judged = verdict_on(trace, step)
+    if judged is None and not isinstance(step, TimeRange):
+        return no_gpu(trace)
+    said = [f"{judged.text}.", *judged.remarks] if judged else [no_gpu(trace)] if no_gpu(trace) else []
+    unknown = int((~idle.known).sum())
+    if unknown:
+        end = "gap ends" if unknown == 1 else "gaps end"
+        said.append(f"{unknown:,} {end} with work that has no launch record: when it was launched is not known.")
+    return " ".join(said)

@@ -1,0 +1,435 @@
+"""The partition of idle time: every part of every gap has exactly one cause (R3.27 to R3.29).
+
+What delayed the CPU is looked up on the thread that launched the activity after the gap, and where that thread has no
+slice on the thread that launched the activity before it, or on the main thread. Gaps of a millisecond and more are cut
+where the cause changes. A shorter gap is one part with the cause that covers most of it: then launch overhead is
+weighed as one cause, with the launch latency of a late launch, and belongs to the wait for the GPU where the gap began
+in one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.idle.cause_words import OVERHEAD, Cause, stream_waits
+from tracetui.idle.clock import clock_skew
+from tracetui.idle.idleness import Idleness, device_order, idleness
+from tracetui.idle.slow_calls import stalled_calls, start_up_calls
+from tracetui.idle.thread_causes import ThreadCauses, indicating, thread_causes
+from tracetui.idle.unrecorded import unrecorded_holes
+from tracetui.idle.waits import MIN_FULL_QUEUE, later_nodes, queue_depth, queueing
+from tracetui.linking.groups import distinct
+from tracetui.linking.lanes import is_named, lane_numbers
+from tracetui.linking.links import links
+from tracetui.linking.placement import before_capture
+from tracetui.linking.steps import steps
+from tracetui.linking.stretches import Axis, Stretches
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.native_nesting import insertion_index
+from tracetui.model.trace import Kind, Trace
+
+MIN_SPLIT_GAP_NS = 1_000_000
+"""Minimum length in ns of a gap that is split where causes change."""
+MIN_LONG_GAP_NS = 1_000_000
+"""Minimum ns without an operator or a call that are no way to the next launch."""
+MIN_PEER_WAIT_NS = 1_000_000
+"""Minimum ns in a communication call that are a wait for other processes."""
+MIN_LOOKED_UP_NS = 10_000
+"""Minimum ns without a slice on the launching thread for which another thread is looked up."""
+MIN_SLOW_LAUNCH_NS = 100_000
+"""Minimum ns of a gap inside a slow launch call: a module is loaded, a graph uploaded (R3.28)."""
+MAX_ORDINARY_LATENCY_RATIO = 3
+"""Maximum ordinary latency, relative to the usual one (R3.29)."""
+MAX_START_NS = 1_000_000
+"""Maximum ns from the first event of a trace to launches as the capture began."""
+DEFAULT_LATENCY_NS = 8_000
+"""Usual latency in ns where no launch of the trace found its stream idle: bare machines have 4 to 9 us (3(g))."""
+MAX_USUAL_LATENCY_NS = 100_000
+"""Maximum usual latency in ns: virtual machines have 26 us (3(g)); what takes longer waited for something."""
+_ELSEWHERE = (
+    Cause.DATA_LOADING,
+    Cause.START_UP,
+    Cause.MEMORY,
+    Cause.COMPILATION,
+    Cause.OPTIMIZER,
+    Cause.OPERATORS,
+    Cause.CALLS,
+    Cause.PYTHON,
+)
+"""Causes that count on another thread than the launching one; a wait there may be for the launching thread."""
+
+
+@dataclass(frozen=True, eq=False)
+class IdleParts:
+    """Parts of gaps: disjoint, covering the gaps exactly, in order of gap and time; parallel arrays, times in ns."""
+
+    gap: Int64
+    """Index in `idleness(trace)`."""
+    start: Int64
+    end: Int64
+    cause: NDArray[np.int8]
+    """A `Cause`."""
+    lane: Int64
+    """The thread on which the cause was seen, -1 for none."""
+
+    def __len__(self) -> int:
+        return len(self.gap)
+
+    @property
+    def dur(self) -> Int64:
+        """Length of each part."""
+        return self.end - self.start
+
+    def take(self, index: NDArray[np.integer] | Bool) -> IdleParts:
+        """Some of the parts."""
+        return IdleParts(self.gap[index], self.start[index], self.end[index], self.cause[index], self.lane[index])
+
+
+def idle_parts(trace: Trace) -> IdleParts:
+    """The partition of all gaps."""
+
+    def make() -> IdleParts:
+        idle, seen, main = idleness(trace), idle_contents(trace), main_causes(trace)
+        split = idle.dur >= MIN_SPLIT_GAP_NS
+        whole = np.flatnonzero(~split)
+        lane = trace.slices.lane[idle.launch[whole]] if len(idle) else whole
+        lane = np.where(idle.known[whole], lane, -1).astype(np.int64)
+        short = IdleParts(whole, idle.start[whole], idle.end[whole], main[whole], lane)
+        return _in_order([seen.take(split[seen.gap]), short])
+
+    return trace.remember("idle parts", make)
+
+
+def idle_contents(trace: Trace) -> IdleParts:
+    """All gaps cut wherever something else begins, however short they are: what there was in each."""
+    return trace.remember("idle contents", lambda: _contents(trace, idleness(trace)))
+
+
+def sums_by_cause(trace: Trace, parts: IdleParts) -> dict[Cause, Int64]:
+    """For each cause that occurs in the parts its time in ns in every gap."""
+    count = len(idleness(trace))
+    present = [Cause(number) for number in np.flatnonzero(np.bincount(parts.cause, minlength=1)).tolist()]
+    sums, dur = {}, parts.dur
+    for cause in present:
+        mine = np.flatnonzero(parts.cause == cause)
+        sums[cause] = np.zeros(count, np.int64)
+        np.add.at(sums[cause], parts.gap[mine], dur[mine])
+    return sums
+
+
+def main_causes(trace: Trace) -> NDArray[np.int8]:
+    """The cause of each gap: that which covers most of it, weighed as short gaps are where it is short."""
+    return trace.remember("main causes", lambda: _main_causes(trace))
+
+
+def after_sync(trace: Trace) -> Bool:
+    """Mask of the gaps that began while the launching thread waited for the GPU, so that nothing was queued."""
+    return trace.remember("after sync", lambda: _after_sync(trace, idleness(trace)))
+
+
+def late_gaps(trace: Trace) -> Bool:
+    """Mask of the gaps during which the activity after them was launched."""
+
+    def find() -> Bool:
+        seen, late = idle_contents(trace), np.zeros(len(idleness(trace)), bool)
+        late[seen.gap[seen.cause < Cause.LATENCY]] = True
+        return late
+
+    return trace.remember("late gaps", find)
+
+
+def usual_latency(trace: Trace) -> float:
+    """The median latency in ns of kernels launched one by one for an idle stream: the floor of this machine."""
+    queue, trace_links = queueing(trace), links(trace)
+    alone = (trace.slices.kind[trace_links.first] == Kind.KERNEL) & (trace_links.counts == 1)
+    latency = queue.latency[(queue.stream_wait == 0) & alone] - clock_skew(trace)
+    free = latency[latency > 0]
+    # Where most of them waited for something else, those that did not are what is usual.
+    if len(free) and np.median(free) > MAX_USUAL_LATENCY_NS:
+        free = free[free <= MAX_USUAL_LATENCY_NS]
+    return float(np.median(free)) if len(free) else float(DEFAULT_LATENCY_NS)
+
+
+def _main_causes(trace: Trace) -> NDArray[np.int8]:
+    idle, sums = idleness(trace), sums_by_cause(trace, idle_contents(trace))
+    short = idle.dur < MIN_SPLIT_GAP_NS
+    nothing = np.zeros(len(idle), np.int64)
+    late = sum((sums.get(cause, nothing) for cause in OVERHEAD), start=nothing)
+    lines = {cause: spent for cause, spent in sums.items() if cause not in OVERHEAD}
+    latency = sums.get(Cause.LATENCY, nothing)
+    late = late + np.where(late > 0, latency, 0)
+    synced = np.where(after_sync(trace) & short, late, 0)
+    finer = _largest({cause: sums[cause] for cause in (*OVERHEAD, Cause.LATENCY) if cause in sums}, len(idle))
+    short_lines = lines | {
+        Cause.HOST_SYNC: sums.get(Cause.HOST_SYNC, nothing) + synced,
+        Cause.UNSEEN: np.where(synced > 0, 0, late),
+        Cause.LATENCY: np.where(late > 0, 0, latency),
+    }
+    line = _largest(short_lines, len(idle))
+    line = np.where(line == Cause.UNSEEN, finer, line)
+    return np.where(short, line, _largest(sums, len(idle))).astype(np.int8)
+
+
+def _largest(sums: dict[Cause, Int64], count: int) -> NDArray[np.int8]:
+    """The cause with the longest time in each gap, the first of equal ones."""
+    best, most = np.full(count, Cause.UNKNOWN, np.int8), np.zeros(count, np.int64)
+    for cause in sorted(sums):
+        more = sums[cause] > most
+        best[more], most[more] = cause, sums[cause][more]
+    return best
+
+
+def _contents(trace: Trace, idle: Idleness) -> IdleParts:
+    skew = clock_skew(trace)
+    lane, called, returned = _launched(trace, idle, skew)
+    known = lane >= 0
+    called = np.clip(called, idle.start, idle.end)
+    returned = np.clip(returned, called, idle.end)
+    late = np.flatnonzero(known & (called > idle.start))
+    lanes = distinct(np.concatenate([lane[known], _threads(trace)]))
+    threads = thread_causes(trace, lanes, idle.start[late] - skew, called[late] - skew)
+    parts = _late(threads, late, lane[late], idle.start[late] - skew, called[late] - skew, skew)
+    parts = _looked_up(trace, idle, threads, parts, skew)
+    inside = np.flatnonzero(known & (returned > called))
+    after = np.flatnonzero(known & (idle.end > returned))
+    lost = np.flatnonzero(~known)
+    unknown = np.where(np.isin(idle.after[lost], before_capture(trace)), Cause.BEFORE_CAPTURE, Cause.UNKNOWN)
+    every = [
+        parts,
+        _whole(inside, called[inside], returned[inside], _in_launch(trace, idle, inside, returned - called), lane),
+        _whole(after, returned[after], idle.end[after], _waiting(trace, idle, after, idle.end - returned), lane),
+        _whole(lost, idle.start[lost], idle.end[lost], unknown.astype(np.int8), lane),
+    ]
+    return _long_stretches(idle, _in_order(_with_holes(trace, every)))
+
+
+def _whole(gap: Int64, start: Int64, end: Int64, cause: NDArray[np.int8], lane: Int64) -> IdleParts:
+    return IdleParts(gap, start, end, cause, lane[gap])
+
+
+def _in_order(parts: list[IdleParts]) -> IdleParts:
+    """All parts by gap, then time."""
+    columns = [
+        np.concatenate([getattr(each, name) for each in parts]) for name in ("gap", "start", "end", "cause", "lane")
+    ]
+    order = np.lexsort((columns[1], columns[0]))
+    return IdleParts(*columns).take(order)
+
+
+def _launched(trace: Trace, idle: Idleness, skew: int) -> tuple[Int64, Int64, Int64]:
+    """The thread that launched the activity after each gap, and when its call began and returned on the GPU's clock.
+
+    An activity without launch record whose successor was launched after the gap had begun was itself launched late:
+    when is not known, and taken to be the usual latency before it started. The thread is -1 where nothing is known.
+    """
+    slices, launch = trace.slices, idle.launch.copy()
+    if len(idle) == 0:
+        return launch, launch, launch
+    called, returned = slices.start[launch] + skew, slices.end[launch] + skew
+    lost = np.flatnonzero(~idle.known)
+    following = _next_launch(trace, idle.after[lost])
+    late = (following >= 0) & (slices.start[following] + skew > idle.start[lost])
+    late &= ~np.isin(idle.after[lost], before_capture(trace))
+    lost, following = lost[late], following[late]
+    launch[lost] = following
+    called[lost] = returned[lost] = idle.end[lost] - int(usual_latency(trace))
+    return np.where(launch >= 0, slices.lane[launch], -1).astype(np.int64), called, returned
+
+
+def _next_launch(trace: Trace, rows: Int64) -> Int64:
+    """The launch of the first later activity of the same device that has one, -1 for none."""
+    order, launch = device_order(trace), links(trace).launch
+    known = np.flatnonzero(launch[order.row] >= 0)
+    index = np.empty(len(trace.slices), np.int64)
+    index[order.row] = np.arange(len(order.row))
+    following = np.searchsorted(known, index[rows])
+    found = np.append(known, -1)[following]
+    same = (found >= 0) & (order.device[found] == order.device[index[rows]]) if len(order.row) else found >= 0
+    return np.where(same, launch[order.row[found]], -1).astype(np.int64)
+
+
+def _late(threads: ThreadCauses, gap: Int64, lane: Int64, low: Int64, high: Int64, skew: int) -> IdleParts:
+    """What the threads did in windows of CPU time, as parts of the gaps."""
+    window, start, end, cause = threads.within(lane, low, high)
+    return IdleParts(gap[window], start + skew, end + skew, cause, lane[window])
+
+
+def _looked_up(trace: Trace, idle: Idleness, threads: ThreadCauses, parts: IdleParts, skew: int) -> IdleParts:
+    """The parts in which the launching thread has no slice, divided by what the other thread did."""
+    dark = np.flatnonzero((parts.cause == Cause.UNSEEN) & (parts.dur >= MIN_LOOKED_UP_NS))
+    other = _other_thread(trace, idle, parts.gap[dark], parts.lane[dark])
+    dark, other = dark[other >= 0], other[other >= 0]
+    if len(dark) == 0:
+        return parts
+    seen = _late(threads, parts.gap[dark], other, parts.start[dark] - skew, parts.end[dark] - skew, skew)
+    counted = np.isin(seen.cause, _ELSEWHERE)
+    seen = replace(
+        seen,
+        cause=np.where(counted, seen.cause, Cause.UNSEEN).astype(np.int8),
+        lane=np.where(counted, seen.lane, trace.slices.lane[idle.launch[seen.gap]]).astype(np.int64),
+    )
+    kept = np.ones(len(parts), bool)
+    kept[dark] = False
+    return _in_order([parts.take(kept), seen])
+
+
+def _other_thread(trace: Trace, idle: Idleness, gap: Int64, lane: Int64) -> Int64:
+    """The thread that launched the activity before each gap, else the main thread of the process; -1 for none."""
+    slices, launch = trace.slices, links(trace).launch
+    asked = launch[idle.before[gap]]
+    before = np.where(asked >= 0, slices.lane[asked], -1)
+    process = lane_numbers(trace).process
+    main = _main_threads(trace)[process[lane]]
+    other = np.where((before >= 0) & (before != lane), before, main)
+    return np.where((other != lane) & (process[other] == process[lane]), other, -1).astype(np.int64)
+
+
+def _threads(trace: Trace) -> Int64:
+    """The threads that launch anything, and the main threads."""
+    main = _main_threads(trace)
+    return np.concatenate([trace.slices.lane[links(trace).launches].astype(np.int64), main[main >= 0]])
+
+
+def _main_threads(trace: Trace) -> Int64:
+    """For each process the thread with its steps, else that with most launches; -1 for none."""
+    process = lane_numbers(trace).process
+    lanes = steps(trace).lane if len(steps(trace)) else trace.slices.lane[links(trace).launches]
+    used = np.bincount(lanes, minlength=len(trace.lanes))
+    main = np.full(int(process.max(initial=-1)) + 1, -1, np.int64)
+    for lane in np.argsort(used, kind="stable").tolist():
+        if used[lane]:
+            main[process[lane]] = lane
+    return main
+
+
+def _in_launch(trace: Trace, idle: Idleness, gap: Int64, inside: Int64) -> NDArray[np.int8]:
+    """The cause of the time inside the launch call of some gaps (R3.28)."""
+    trace_links, launch = links(trace), idle.launch[gap]
+    index = insertion_index(trace_links.launches, launch)
+    full = queue_depth(trace)[index] >= MIN_FULL_QUEUE
+    slow = np.where(full, Cause.FULL_QUEUE, Cause.SLOW_LAUNCH)
+    cause = np.where(inside[gap] > MIN_SLOW_LAUNCH_NS, slow, Cause.LAUNCH)
+    special = indicating(trace)
+    for each in (Cause.PAGEABLE, Cause.START_UP):
+        cause = np.where(np.isin(launch, special[each]), each, cause)
+    stalled = np.isin(launch, stalled_calls(trace)) & ~np.isin(launch, start_up_calls(trace))
+    return np.where(stalled, Cause.STALLED, cause).astype(np.int8)
+
+
+def _waiting(trace: Trace, idle: Idleness, gap: Int64, waiting: Int64) -> NDArray[np.int8]:
+    """The cause of the time after the launch call of some gaps (R3.29)."""
+    ordinary = waiting[gap] <= MAX_ORDINARY_LATENCY_RATIO * usual_latency(trace)
+    inferred = ~idle.known[gap]
+    causes = [Cause.GRAPH, Cause.LATENCY, Cause.BEFORE_CAPTURE, Cause.STREAM]
+    after = idle.after[gap]
+    known = [later_nodes(trace, after), ordinary | inferred, _behind_the_start(trace, idle, gap)]
+    return np.select([*known, told_to_wait(trace)[gap]], causes, Cause.SCHEDULING).astype(np.int8)
+
+
+def _behind_the_start(trace: Trace, idle: Idleness, gap: Int64) -> Bool:
+    """Which gaps end with the first activity of a stream, launched as the capture began.
+
+    The stream may still have been busy with what was launched before, of which not all is recorded.
+    """
+    slices, gpu = trace.slices, np.sort(links(trace).gpu)
+    head = np.ones(len(gpu), bool)
+    head[1:] = slices.lane[gpu[1:]] != slices.lane[gpu[:-1]]
+    early = slices.start[idle.launch[gap]] < trace.window[0] + MAX_START_NS
+    return np.asarray(early & idle.known[gap] & np.isin(idle.after[gap], gpu[head]))
+
+
+def told_to_wait(trace: Trace) -> Bool:
+    """Mask of the gaps before whose launch the thread made some stream wait for an event, since the previous launch on
+    the same stream.
+
+    The call does not name the stream: that it was this one is a guess.
+    """
+    return trace.remember("told to wait", lambda: _told_to_wait(trace))
+
+
+def _told_to_wait(trace: Trace) -> Bool:
+    idle = idleness(trace)
+    trace_links, slices = links(trace), trace.slices
+    waits, work = stream_waits(trace), trace_links.launched
+    if len(waits) == 0 or len(idle) == 0:
+        return np.zeros(len(idle), bool)
+    launched = slices.start[trace_links.launch[work]]
+    order = np.lexsort((launched, slices.lane[work]))
+    same = slices.lane[work[order[1:]]] == slices.lane[work[order[:-1]]]
+    previous = np.full(len(slices), int(slices.start.min()), np.int64)
+    previous[work[order[1:][same]]] = launched[order[:-1][same]]
+    axis = Axis.around(slices.start, slices.end)
+    points = axis.position(slices.lane[waits], slices.start[waits])
+    lane = slices.lane[idle.launch]
+    first = insertion_index(points, axis.position(lane, previous[idle.after]))
+    last = insertion_index(points, axis.position(lane, slices.start[idle.launch]))
+    return np.asarray(last > first)
+
+
+def _with_holes(trace: Trace, parts: list[IdleParts]) -> list[IdleParts]:
+    """The parts, with the holes of graph replays as one part each."""
+    holes = unrecorded_holes(trace)
+    if len(holes.gap) == 0:
+        return parts
+    idle = idleness(trace)
+    begin = idle.end.copy()
+    begin[holes.gap] = holes.start
+    cut = []
+    for each in parts:
+        end = np.minimum(each.end, begin[each.gap])
+        cut.append(replace(each, end=end).take(end > each.start))
+    cause = np.full(len(holes.gap), Cause.NOT_RECORDED, np.int8)
+    end = idle.end[holes.gap]
+    return [*cut, IdleParts(holes.gap, holes.start, end, cause, np.full(len(end), -1, np.int64))]
+
+
+def _long_stretches(idle: Idleness, parts: IdleParts) -> IdleParts:
+    """The parts with long stretches without an operator or a call named so, and long waits for peers."""
+    quiet = np.isin(parts.cause, (Cause.UNSEEN, Cause.PYTHON)) & (idle.dur[parts.gap] >= MIN_LONG_GAP_NS)
+    head = np.ones(len(parts), bool)
+    head[1:] = (quiet[1:] != quiet[:-1]) | (parts.gap[1:] != parts.gap[:-1])
+    run = np.cumsum(head) - 1
+    length = np.bincount(run, parts.dur) if len(parts) else np.zeros(0)
+    long = quiet & (length[run] >= MIN_LONG_GAP_NS)
+    peers = (parts.cause == Cause.COMMUNICATION) & (parts.dur >= MIN_PEER_WAIT_NS)
+    cause = np.select([long, peers], [Cause.LONG_GAP, Cause.PEERS], parts.cause).astype(np.int8)
+    return _joined(replace(parts, cause=cause))
+
+
+def _joined(parts: IdleParts) -> IdleParts:
+    """The parts, with those joined that follow one another in a gap and have the same cause on the same thread."""
+    same = np.zeros(len(parts) + 1, bool)
+    same[1:-1] = (parts.gap[1:] == parts.gap[:-1]) & (parts.cause[1:] == parts.cause[:-1])
+    same[1:-1] &= parts.lane[1:] == parts.lane[:-1]
+    return replace(parts.take(~same[:-1]), end=parts.end[~same[1:]])
+
+
+def _after_sync(trace: Trace, idle: Idleness) -> Bool:
+    slices, trace_links = trace.slices, links(trace)
+    if len(idle) == 0:
+        return np.zeros(0, bool)
+    # A wait that ended as the device ran dry, in the time of the CPU.
+    moment = idle.start - clock_skew(trace)
+    syncs = indicating(trace)[Cause.HOST_SYNC]
+    axis = Axis.around(slices.start, slices.end)
+    open_waits = Stretches.of(axis, slices.lane[syncs], slices.start[syncs], slices.end[syncs])
+    lane = np.where(idle.known, slices.lane[idle.launch], 0).astype(np.int64)
+    waited = open_waits.covered(lane, moment, moment + 1) > 0
+    # A thread that had nothing to do yet was waiting for the one that waited for the GPU.
+    seen, every = idle_contents(trace), np.arange(len(idle))
+    head = np.flatnonzero(np.diff(seen.gap, prepend=-1))
+    absent = (seen.lane[head] != lane) | (seen.cause[head] == Cause.UNSEEN)
+    other = _other_thread(trace, idle, every, lane)
+    waited |= absent & (other >= 0) & (open_waits.covered(np.maximum(other, 0), moment, moment + 1) > 0)
+    asked = trace_links.launch[idle.before]
+    held = (asked >= 0) & (slices.lane[asked] == lane) & (slices.kind[idle.before] == Kind.MEMCPY)
+    held &= ~is_named(trace, idle.before, _to_the_gpu) & (slices.end[asked] > moment)
+    late = slices.start[idle.launch] > moment
+    return np.asarray((waited | held) & idle.known & late)
+
+
+def _to_the_gpu(name: str) -> bool:
+    return "HtoD" in name or "HostToDevice" in name

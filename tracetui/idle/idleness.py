@@ -1,0 +1,132 @@
+"""The gaps of devices, and what the activity after each gap was waiting for: the CPU, its launch call, or something
+else.
+
+Every gap is split exactly into three parts by the launch of the activity that ends it (3(g)): before the call was made
+(the CPU was late), inside the call, and after it returned. Without a launch record nothing is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.linking.groups import distinct
+from tracetui.linking.lanes import lane_numbers
+from tracetui.linking.links import links
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.trace import Trace
+
+MIN_GAP_NS = 30
+"""Minimum length of a gap in ns; shorter ones are the GPU changing from one kernel to the next."""
+
+
+@dataclass(frozen=True, eq=False)
+class Idleness:
+    """The gaps of all devices in order of start; parallel arrays, times in ns."""
+
+    start: Int64
+    end: Int64
+    device: Int64
+    """Number of the device's process in `lane_numbers`; not the number that the device has in the file."""
+    before: Int64
+    """The GPU activity whose end began the gap."""
+    after: Int64
+    """The activity that ended the gap; of several that started together the one launched last."""
+    launch: Int64
+    """The call that launched it, -1 for none."""
+    cpu_late: Int64
+    """Part A: until the call began. All three parts are 0 where the launch is unknown."""
+    in_launch: Int64
+    """Part B: inside the call."""
+    waiting: Int64
+    """Part C: after the call had returned."""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def dur(self) -> Int64:
+        """Length of each gap; the sum of its parts where the launch is known."""
+        return self.end - self.start
+
+    @property
+    def known(self) -> Bool:
+        """Mask of the gaps with a launch and therefore parts."""
+        return self.launch >= 0
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceOrder:
+    """All GPU activities by device, then start; parallel arrays, times in ns."""
+
+    row: Int64
+    device: Int64
+    """Number of the device's process in `lane_numbers`."""
+    gap: Int64
+    """Idle time of the device before it; 0 for the first of a device and for gaps that are too short."""
+    fresh: Int64
+    """Part of its duration in which no earlier activity ran."""
+    before: Int64
+    """The earlier activity of the device that ended last, -1 for the first."""
+
+
+def device_order(trace: Trace) -> DeviceOrder:
+    """Every GPU activity with the gap before it and the time that it adds to the device's busy time."""
+    return trace.remember("device order", lambda: _order(trace))
+
+
+def idleness(trace: Trace) -> Idleness:
+    """The gaps of every device, split into three parts."""
+
+    def make() -> Idleness:
+        order, slices = device_order(trace), trace.slices
+        index = np.flatnonzero(order.gap)
+        index = index[np.argsort(slices.start[order.row[index]] - order.gap[index], kind="stable")]
+        after, dur = order.row[index], order.gap[index]
+        end = slices.start[after]
+        start = end - dur
+        launch = links(trace).launch[after].astype(np.int64)
+        parts = _parts(start, end, slices.start[launch], slices.end[launch], launch >= 0)
+        return Idleness(start, end, order.device[index], order.before[index], after, launch, *parts)
+
+    return trace.remember("idleness", make)
+
+
+def _parts(start: Int64, end: Int64, called: Int64, returned: Int64, known: Bool) -> tuple[Int64, Int64, Int64]:
+    """The three parts of each gap: A, B and C of 3(g)."""
+    late = np.clip(np.minimum(called, end) - start, 0, None)
+    inside = np.clip(np.minimum(returned, end) - np.maximum(called, start), 0, None)
+    waiting = end - np.maximum(start, np.minimum(returned, end))
+    return late * known, inside * known, waiting * known
+
+
+def _order(trace: Trace) -> DeviceOrder:
+    trace_links, slices = links(trace), trace.slices
+    rows = trace_links.gpu
+    device = lane_numbers(trace).process[slices.lane[rows]]
+    launch = trace_links.launch[rows]
+    launched = np.where(launch >= 0, slices.start[launch], np.iinfo(np.int64).min + 1)
+    order = np.lexsort((-launched, slices.start[rows], device))
+    rows, device = rows[order], device[order]
+    gap, fresh, before = (np.zeros(len(rows), np.int64) for _ in range(3))
+    for number in distinct(device):
+        first, last = np.searchsorted(device, [number, number + 1])
+        mine = rows[first:last]
+        gap[first:last], fresh[first:last], before[first:last] = _along(slices.start[mine], slices.end[mine], mine)
+    return DeviceOrder(rows, device, gap, fresh, before)
+
+
+def _along(start: Int64, end: Int64, rows: Int64) -> tuple[Int64, Int64, Int64]:
+    """Gap, fresh time and previous activity of the activities of one device, in order."""
+    reach = np.maximum.accumulate(end)
+    furthest = np.ones(len(end), bool)
+    furthest[1:] = end[1:] > reach[:-1]
+    leader = np.maximum.accumulate(np.where(furthest, np.arange(len(end)), 0))
+    gap, fresh = np.zeros(len(end), np.int64), np.array(end - start)
+    gap[1:] = np.maximum(start[1:] - reach[:-1], 0)
+    gap[gap < MIN_GAP_NS] = 0
+    fresh[1:] = np.maximum(end[1:] - np.maximum(start[1:], reach[:-1]), 0)
+    before = np.full(len(end), -1, np.int64)
+    before[1:] = rows[leader[:-1]]
+    return gap, fresh, before

@@ -1,0 +1,115 @@
+"""Family and short name of slices, for lanes and tables; `names` decodes the whole name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.kernel_names import LAYOUT_CONVERSION, MAX_SHORT_NAME, OPERAND_CONVERSION, Family, Purpose, decode
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.strings import Strings
+from tracetui.model.trace import GPU_WORK, Kind, Trace
+
+__all__ = [
+    "MAX_SHORT_NAME",
+    "Family",
+    "Purpose",
+    "families",
+    "families_by_name",
+    "family",
+    "is_layout_conversion",
+    "is_operand_conversion",
+    "libraries",
+    "purposes",
+    "serves",
+    "short_kernel",
+]
+
+
+_OF_SERVERS = frozenset({Purpose.KV_CACHE, Purpose.ROUTING, Purpose.SCHEDULING, Purpose.QUANTISATION, Purpose.ROPE})
+"""Purposes of kernels that tell a server of a model."""
+_BACKWARD = "autograd::engine::evaluate_function"
+"""How the names of the nodes of a backward pass begin."""
+
+
+def family(name: str, kind: Kind) -> Family:
+    """The family of a slice, from its kind and, for kernels, its name."""
+    return decode(name, kind).family
+
+
+def families(trace: Trace, rows: Int64) -> Int64:
+    """The `Family` of each slice as a number."""
+    slices = trace.slices
+    return families_by_name(trace, rows)[slices.name[rows], slices.kind[rows]].astype(np.int64)
+
+
+def families_by_name(trace: Trace, rows: Int64) -> NDArray[np.uint8]:
+    """The `Family` of each name and kind among some slices; shape (names, kinds), every name decoded once.
+
+    What runs on no device has the family of its kind, whatever it is called.
+    """
+    occurs = np.zeros((len(trace.names), len(Kind)), bool)
+    occurs[trace.slices.name[rows], trace.slices.kind[rows]] = True
+    occurs &= np.isin(list(Kind), GPU_WORK)
+    found = np.tile(np.array([family("", kind) for kind in Kind], np.uint8), (len(occurs), 1))
+    for name, kind in zip(*(ids.tolist() for ids in np.nonzero(occurs)), strict=True):
+        found[name, kind] = family(trace.names[name], Kind(kind))
+    return found
+
+
+def purposes(trace: Trace, rows: Int64) -> tuple[Int64, Strings]:
+    """What each GPU activity does in a model, as a number, and the texts of the numbers.
+
+    Selections, sorts and softmaxes are sampling only in a trace without a backward pass.
+    """
+    trains = trace.remember("trains", lambda: any(name.startswith(_BACKWARD) for name in trace.names))
+
+    def purpose(name: str, kind: Kind) -> str:
+        decoded = decode(name, kind)
+        return str(Purpose[decoded.family.name] if trains and decoded.serving else decoded.purpose)
+
+    return _by_name(trace, rows, purpose)
+
+
+def libraries(trace: Trace, rows: Int64) -> tuple[Int64, Strings, Bool]:
+    """The library that each GPU activity is from as a number, -1 for none, their texts, and where it is only likely."""
+    ids, texts = _by_name(trace, rows, lambda name, kind: decode(name, kind).library or "")
+    likely, _ = _by_name(trace, rows, lambda name, kind: "likely" if "library" in decode(name, kind).inferred else "")
+    return ids, texts, (likely >= 0) & (ids >= 0)
+
+
+def serves(trace: Trace) -> bool:
+    """Whether kernels run that only a server of a model has: writes to a KV cache, sampling, routing, quantisation."""
+
+    def find() -> bool:
+        ids, texts = purposes(trace, trace.slices.of_kind(Kind.KERNEL))
+        return any(texts[number] in _OF_SERVERS for number in np.unique(ids).tolist())
+
+    return trace.remember("serves", find)
+
+
+def _by_name(trace: Trace, rows: Int64, say: Callable[[str, Kind], str]) -> tuple[Int64, Strings]:
+    """What is said about the name and kind of each slice, every pair asked once; -1 for nothing."""
+    texts = Strings()
+    keys = trace.slices.name[rows].astype(np.int64) * len(Kind) + trace.slices.kind[rows]
+    pairs, member = np.unique(keys, return_inverse=True)
+    said = [say(trace.names[key // len(Kind)], Kind(key % len(Kind))) for key in pairs.tolist()]
+    ids = np.array([texts.intern(text) if text else -1 for text in said], np.int64)
+    return ids[member] if len(ids) else np.empty(0, np.int64), texts
+
+
+def is_layout_conversion(name: str) -> bool:
+    """Whether a kernel only rearranges a tensor between NCHW and NHWC, as channels_last would save."""
+    return decode(name).operation == LAYOUT_CONVERSION
+
+
+def is_operand_conversion(name: str) -> bool:
+    """Whether a kernel converts the element type of an operand for a product or convolution, as cuDNN does for TF32."""
+    return decode(name).operation == OPERAND_CONVERSION
+
+
+def short_kernel(name: str) -> str:
+    """What a kernel does in at most 40 characters: `GEMM bf16 128x256x64 NN`, `add<bf16> vec4`."""
+    return decode(name).short

@@ -1,0 +1,202 @@
+"""The forward op of each backward op, by sequence number, else by the profiler's arrows.
+
+The autograd engine gives each node of the backward pass the sequence number of the op that created it, and a small
+number for the thread on which that op ran (R3.13-R3.17). Ops that created no node, `AccumulateGrad`, and traces
+recorded without either have no link.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.linking.groups import distinct
+from tracetui.linking.joining import latest, row_of
+from tracetui.linking.lanes import lane_numbers
+from tracetui.linking.links import links, op_rows
+from tracetui.linking.trees import forest, nearest
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.trace import Int32, LaneKind, Trace
+
+ENGINE = "autograd::engine::evaluate_function"
+"""Prefix of the engine's own slice around a node."""
+_LEAF = "AccumulateGrad"
+_MAX_SEQUENCE = 1 << 40
+"""Sequence numbers from this on are invalid."""
+
+
+@dataclass(frozen=True, eq=False)
+class Autograd:
+    """Links from the backward to the forward pass."""
+
+    nodes: Int64
+    """Rows of the nodes of the backward pass, the engine's slices and those inside; ascending."""
+    forward: Int32
+    """For every slice that is a node, or an op, call or GPU activity of one: the forward op; -1 elsewhere."""
+    node: Int32
+    """For the same slices the innermost node around them; for a node itself."""
+    home: Int64
+    """For every lane the lane of the forward ops of its nodes; itself where it has no nodes."""
+
+    def backward_of(self, row: int) -> int:
+        """The first and outermost node of a forward op, -1 for none."""
+        mine = self.nodes[self.forward[self.nodes] == row]
+        return int(mine[0]) if len(mine) else -1
+
+
+def autograd(trace: Trace) -> Autograd:
+    """The links of the backward pass, found once."""
+    return trace.remember("autograd", lambda: _find(trace))
+
+
+def forward_of(trace: Trace) -> Int32:
+    """For every slice of a backward pass (nodes, ops, calls, GPU activities) its forward op; -1 elsewhere."""
+    return autograd(trace).forward
+
+
+@dataclass(frozen=True, eq=False)
+class _Ops:
+    """The ops of a trace, all arrays parallel."""
+
+    row: Int64
+    sequence: Int64
+    thread: Int64
+    """`Fwd thread id`: 0 on forward ops, the number of the forward thread on nodes."""
+    parent: Int64
+    """Index of the enclosing op, -1 for none."""
+    node: Bool
+    leaf: Bool
+
+
+def _find(trace: Trace) -> Autograd:
+    slices = trace.slices
+    forward, node = np.full((2, len(slices)), -1, np.int32)
+    home = np.arange(len(trace.lanes))
+    ops = _ops(trace)
+    if not ops.node.any():
+        return Autograd(np.empty(0, np.int64), forward, node, home)
+    pairs = _arrows(trace, ops)
+    indices = np.flatnonzero(ops.node)
+    lane = _forward_lane(trace, ops, pairs)[indices]
+    made_by = np.full(len(ops.row), -1, np.int64)
+    made_by[indices] = _by_sequence(trace, ops, indices, lane)
+    _by_arrow(ops, pairs, made_by)
+    made_by[ops.leaf] = -1
+    above = nearest(ops.parent, ops.node)
+    source = np.where(ops.node, np.arange(len(ops.row)), above)
+    forward[ops.row] = np.where(source >= 0, made_by[source], -1)
+    node[ops.row] = row_of(ops.row, source)
+    owner = links(trace).owner
+    caused = np.flatnonzero(owner >= 0)
+    forward[caused], node[caused] = forward[owner[caused]], node[owner[caused]]
+    _adopt(trace, home, slices.lane[ops.row[indices]], lane)
+    return Autograd(ops.row[indices], forward, node, home)
+
+
+def _ops(trace: Trace) -> _Ops:
+    slices, rows = trace.slices, op_rows(trace)
+    name, event = slices.name[rows], slices.event[rows]
+    used = {number: trace.names[number] for number in distinct(name).tolist()}
+    thread = trace.op_args.number("Fwd thread id", event)
+    engine = np.isin(name, [number for number, text in used.items() if text.startswith(ENGINE)])
+    leaf = np.isin(name, [number for number, text in used.items() if _LEAF in text])
+    node = engine | leaf | (thread > 0)
+    parent = forest(trace, rows) if node.any() else np.full(len(rows), -1, np.int64)
+    return _Ops(rows, trace.op_args.number("Sequence number", event), thread, parent, node, leaf)
+
+
+def _by_sequence(trace: Trace, ops: _Ops, indices: Int64, lane: Int64) -> Int64:
+    """The last forward op with the node's number and thread that began before the node (R3.15)."""
+    slices = trace.slices
+    able = (ops.thread <= 0) & (ops.sequence >= 0) & (ops.sequence < _MAX_SEQUENCE)
+    rows, sequence = ops.row[able], ops.sequence[able]
+    wanted = np.where((lane >= 0) & (ops.sequence[indices] < _MAX_SEQUENCE), ops.sequence[indices], -1)
+    began = slices.start[ops.row[indices]]
+    keys = slices.lane[rows].astype(np.int64) * _MAX_SEQUENCE + sequence
+    found = row_of(rows, latest(keys, slices.start[rows], lane * _MAX_SEQUENCE + wanted, began - 1))
+    return np.where((found >= 0) & (wanted >= 0) & (slices.start[found] < began), found, -1)
+
+
+def _forward_lane(trace: Trace, ops: _Ops, pairs: tuple[Int64, Int64]) -> Int64:
+    """For each op the lane that its `Fwd thread id` stands for, -1 for none (R3.16).
+
+    The majority of the arrows decides. Without arrows the only thread number of a process stands for the thread with
+    most numbered forward ops; several numbers would be a guess and stay unresolved.
+    """
+    slices = trace.slices
+    lane = slices.lane[ops.row].astype(np.int64)
+    process = lane_numbers(trace).process[lane]
+    result = np.full(len(ops.row), -1, np.int64)
+    for number in distinct(process[ops.thread > 0]).tolist():
+        mine = process == number
+        threads = distinct(ops.thread[mine & (ops.thread > 0)])
+        busiest = lane[mine & (ops.thread <= 0) & (ops.sequence >= 0)]
+        for thread in threads.tolist():
+            nodes = mine & (ops.thread == thread)
+            voters = lane[pairs[0][nodes[pairs[1]]]]
+            voters = voters if len(voters) or len(threads) > 1 else busiest
+            if len(voters):
+                result[nodes] = np.bincount(voters).argmax()
+    return result
+
+
+def _arrows(trace: Trace, ops: _Ops) -> tuple[Int64, Int64]:
+    """Indices of the forward ops and the nodes that the profiler joined with an arrow (R3.17).
+
+    Arrows to a device are launches: their whole family is left out.
+    """
+    flows = trace.flows
+    on_thread = np.array([lane.kind == LaneKind.CPU for lane in trace.lanes], bool)
+    sources, targets = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for key in distinct(flows.key).tolist():
+        family = flows.key == key
+        if not on_thread[flows.lane[family]].all():
+            continue
+        starts = np.flatnonzero(family & (flows.phase == 0))
+        ends = np.flatnonzero(family & (flows.phase == 2))
+        ends = ends[np.isin(flows.id[ends], flows.id[starts])]
+        index = latest(flows.id[starts], flows.time[starts], flows.id[ends], flows.time[ends])
+        source = _innermost(trace, ops, flows.lane[starts[index]], flows.time[starts[index]])
+        target = _innermost(trace, ops, flows.lane[ends], flows.time[ends])
+        good = (source >= 0) & (target >= 0) & ops.node[target] & ~ops.node[source]
+        sources.append(source[good])
+        targets.append(target[good])
+    return np.concatenate(sources), np.concatenate(targets)
+
+
+def _innermost(trace: Trace, ops: _Ops, lane: Int32, moment: Int64) -> Int64:
+    """Index of the op with the latest start that is open at each time on a lane, -1 for none."""
+    start, end = trace.slices.start[ops.row], trace.slices.end[ops.row]
+    bounds = np.searchsorted(trace.slices.lane[ops.row], np.arange(len(trace.lanes) + 1))
+    innermost = np.full(len(moment), -1, np.int64)
+    for number in distinct(lane).tolist():
+        low, high = bounds[number], bounds[number + 1]
+        here = lane == number
+        index = low + np.searchsorted(start[low:high], moment[here], side="right") - 1
+        innermost[here] = np.where(index >= low, index, -1)
+    ended = innermost >= 0
+    while ended.any():
+        over = (end[innermost] <= moment) & (start[innermost] < moment)
+        ended = (innermost >= 0) & over
+        innermost[ended] = ops.parent[innermost[ended]]
+    return innermost
+
+
+def _by_arrow(ops: _Ops, pairs: tuple[Int64, Int64], made_by: Int64) -> None:
+    """Fill in nodes without sequence number: those that arrows lead to, and the engine's slices around them."""
+    source, target = pairs
+    bare = (made_by[target] < 0) & (ops.sequence[target] < 0)
+    source, target = source[bare], target[bare]
+    made_by[target] = ops.row[source]
+    around = ops.parent[target]
+    outer = (around >= 0) & ops.node[around] & (ops.sequence[around] < 0)
+    made_by[around[outer]] = ops.row[source[outer]]
+
+
+def _adopt(trace: Trace, home: Int64, lane: Int32, forward_lane: Int64) -> None:
+    """Set the home of each lane with nodes: the lane that most of them came from."""
+    known = forward_lane >= 0
+    for number in distinct(lane[known]).tolist():
+        if trace.lanes[number].kind == LaneKind.CPU:
+            home[number] = np.bincount(forward_lane[known & (lane == number)]).argmax()

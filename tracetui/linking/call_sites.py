@@ -1,0 +1,97 @@
+"""Where in the program a slice was caused: the line, the function and the module around it (R3.45, R3.46, R3.55).
+
+They are those of the frames: for a GPU activity of the frames around its launch, in the backward pass of the forward
+operator. A replayed activity has those of the capture of its graph, where these are known. Nothing is known where the
+recording has no Python frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tracetui.linking.frames import frames, function_of, module_paths
+from tracetui.linking.graph_nodes import graph_nodes, with_captured
+from tracetui.linking.links import names_of
+from tracetui.linking.replays import replays
+from tracetui.model import columns as col
+from tracetui.model.groupings import SITES
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.strings import Strings
+from tracetui.model.table import Column, coded
+from tracetui.model.trace import Kind, Trace
+
+_SPECS = {"line": col.LINE, "function": col.FUNCTION, "module": col.MODULE}
+
+
+def site_of(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequence[str]]:
+    """The call site of each slice as a number, -1 for none and for a row of -1, and the texts of the numbers."""
+    return _site(trace, rows, kind)[:2]
+
+
+def launch_site_of(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequence[str]]:
+    """The same where the launch counts: for the first activity of a replay that of the launch, not of the capture."""
+    if len(trace.slices) == 0:
+        return np.full(len(rows), -1, np.int64), ()
+    is_first = np.isin(rows, replays(trace).first)
+    ids, texts = site_of(trace, rows, kind)
+    # Texts of the capture stand behind those of the trace, under the same ids.
+    return np.where(is_first, _around(trace, rows, kind)[0], ids), texts
+
+
+def _site(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequence[str], Bool | None]:
+    """The same, and the mask of those that are inferred from the capture of a graph."""
+    if len(trace.slices) == 0:
+        return np.full(len(rows), -1, np.int64), (), None
+    ids, texts = _around(trace, rows, kind)
+    return with_captured(trace, rows, ids, texts, kind)
+
+
+def _around(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequence[str]]:
+    """The call site around each slice or its launch."""
+    known = rows >= 0
+    index = np.where(known, rows, 0)
+    if kind == "module":
+        paths = module_paths(trace)
+        return np.where(known, paths.id[index], -1).astype(np.int64), paths.texts
+    name = names_of(trace, np.where(known, frames(trace).user[index], -1))
+    if kind == "line":
+        return name, trace.names
+    ids, texts = trace.remember("functions", lambda: _functions(trace))
+    return np.where(name >= 0, ids[name], -1), texts
+
+
+def site_columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:
+    """Columns line, function and module of some slices."""
+    return tuple(site_column(trace, rows, kind) for kind in SITES)
+
+
+def launch_site_columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:
+    """Columns line, function and module of some activities, for the first of a replay those of its launch."""
+    inferred = (graph_nodes(trace).index_of(rows) >= 0) & ~np.isin(rows, replays(trace).first)
+    doubtful = inferred if inferred.any() else None
+    return tuple(coded(_SPECS[kind], *launch_site_of(trace, rows, kind), doubtful=doubtful) for kind in SITES)
+
+
+def site_column(trace: Trace, rows: Int64, kind: str) -> Column:
+    """The column of one kind of call site."""
+    ids, texts, inferred = _site(trace, rows, kind)
+    return coded(_SPECS[kind], ids, texts, doubtful=inferred)
+
+
+def known_sites(trace: Trace) -> tuple[str, ...]:
+    """The kinds of call sites that a trace holds."""
+    nodes = graph_nodes(trace)
+    if len(trace.slices.of_kind(Kind.PYTHON)) == 0 and not (nodes.line >= 0).any():
+        return ()
+    return SITES if len(module_paths(trace).texts) or (nodes.module >= 0).any() else SITES[:2]
+
+
+def _functions(trace: Trace) -> tuple[Int64, Strings]:
+    """The function of every name of the trace."""
+    texts = Strings()
+    used = np.unique(trace.slices.name[trace.slices.of_kind(Kind.PYTHON)]).tolist()
+    ids = np.full(len(trace.names) + 1, -1, np.int64)
+    ids[used] = [texts.intern(function_of(trace.names[number])) for number in used]
+    return ids, texts

@@ -1,0 +1,122 @@
+"""The dispatch chain of a slice, what caused it and what it caused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.linking.autograd import autograd
+from tracetui.linking.graph_dependencies import launch_of_node
+from tracetui.linking.links import links
+from tracetui.linking.steps import steps
+from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchCost:
+    """CPU cost of a launch in ns (3(b))."""
+
+    op: int
+    """Row of the outermost op around the call, -1 for none."""
+    before: int
+    """From the start of that op to the call; 0 without an op."""
+    call: int
+    """The duration of the call."""
+
+
+def chain(trace: Trace, row: int) -> list[int]:
+    """The slices that led to a slice, outermost first and itself last; a launch is followed by its first activity."""
+    trace_links = links(trace)
+    tail = [row]
+    if row >= 0 and trace.slices.kind[row] in GPU_WORK:
+        above = trace_links.launch_of(row)
+        above = above if above >= 0 else trace_links.owner_of(row)
+        tail = [above, row] if above >= 0 else [row]
+    elif row >= 0 and trace.slices.kind[row] in GRAPH_NODES:
+        tail = [above, row] if (above := launch_of_node(trace, row)) >= 0 else [row]
+    else:
+        tail += trace_links.kernels_of(row)[:1].tolist()
+    top = int(trace.slices.parent[tail[0]])
+    while top >= 0:
+        tail.insert(0, top)
+        top = int(trace.slices.parent[top])
+    return tail
+
+
+def outermost_op(trace: Trace, chain: Sequence[int]) -> int:
+    """The first op of a dispatch chain, -1 for none; steps of old traces look like ops and do not count."""
+    ops = (row for row in chain if trace.slices.kind[row] == Kind.CPU_OP)
+    return next((row for row in ops if row not in steps(trace).row), -1)
+
+
+def dispatch_cost(trace: Trace, row: int) -> DispatchCost | None:
+    """The cost of launching a GPU activity, or of a call that launched some; None for anything else."""
+    trace_links, slices = links(trace), trace.slices
+    launch = trace_links.launch_of(row)
+    launch = launch if launch >= 0 else row if len(trace_links.kernels_of(row)) else -1
+    if launch < 0:
+        return None
+    op = outermost_op(trace, chain(trace, launch))
+    before = int(slices.start[launch] - slices.start[op]) if op >= 0 else 0
+    return DispatchCost(op, before, int(slices.dur[launch]))
+
+
+def follow(trace: Trace, row: int) -> int:
+    """The next slice on the way from kernel to launch to op; -1 at the end.
+
+    An op of the backward pass leads to its forward op. Any other op, an annotation or a Python frame leads back to the
+    first GPU activity launched inside it.
+    """
+    trace_links = links(trace)
+    kind = trace.slices.kind[row]
+    if kind in GPU_WORK:
+        launch = trace_links.launch_of(row)
+        return launch if launch >= 0 else trace_links.owner_of(row)
+    if kind in GRAPH_NODES:
+        return launch_of_node(trace, row)
+    work = trace_links.kernels_of(row)
+    if kind == Kind.RUNTIME:
+        owner = trace_links.owner_of(row)
+        return owner if owner >= 0 or len(work) == 0 else int(work[0])
+    forward = int(autograd(trace).forward[row])
+    return forward if forward >= 0 else first_activity(trace, row)
+
+
+def follow_back(trace: Trace, row: int) -> int:
+    """The next slice in the opposite direction: launch to kernel, forward op to backward, any other op to kernel.
+
+    A GPU activity leads to the backward pass of the op that caused it; -1 at the end.
+    """
+    trace_links = links(trace)
+    if trace.slices.kind[row] in GPU_WORK:
+        return _backward_of(trace, trace_links.owner_of(row))
+    work = trace_links.kernels_of(row)
+    if len(work):
+        return int(work[0])
+    backward = _backward_of(trace, row) if trace.slices.kind[row] == Kind.CPU_OP else -1
+    return backward if backward >= 0 else first_activity(trace, row)
+
+
+def first_activity(trace: Trace, row: int) -> int:
+    """The first GPU activity launched inside a slice on its thread, else the first that it owns; or -1."""
+    trace_links, slices = links(trace), trace.slices
+    last = row + int(np.searchsorted(slices.start[row : trace.lanes[slices.lane[row]].last], slices.end[row]))
+    low, high = np.searchsorted(trace_links.launches, [row, max(last, row + 1)])
+    work = trace_links.launched[trace_links.bounds[low] : trace_links.bounds[high]]
+    if len(work) == 0:
+        work = trace_links.gpu[trace_links.owner[trace_links.gpu] == row]
+    return int(work[np.argmin(slices.start[work])]) if len(work) else -1
+
+
+def _backward_of(trace: Trace, op: int) -> int:
+    """The backward node of an op, or of the innermost enclosing op that has one; -1 for none."""
+    if not len(autograd(trace).nodes):
+        return -1
+    while op >= 0:
+        node = autograd(trace).backward_of(op)
+        if node >= 0:
+            return node
+        op = int(trace.slices.parent[op])
+    return -1

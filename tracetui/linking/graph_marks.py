@@ -1,0 +1,119 @@
+"""What a program called kernels when it captured them into a graph: torch's `cuda_graph_annotations` (R2.24).
+
+Their keys stand among the args of replayed kernels, or together under `annotation`. `annotated_stream` is the stream
+that was named and is not the lane; `original_stream` is the one on which a kernel ran whose lane is another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from tracetui.linking.lanes import lane_numbers
+from tracetui.linking.links import links
+from tracetui.model import columns as col
+from tracetui.model.intervals import Int64
+from tracetui.model.table import NULL, Column, numbers, texts
+from tracetui.model.trace import Trace
+from tracetui.model.whole_numbers import whole_number
+
+STREAMS = ("annotated_stream", "original_stream")
+KEYS = ("annotation", *STREAMS, "graph id", "graph node id", "name")
+MARKED = "cudaGraphInlineAnnotated"
+"""Key of the header of a trace whose kernels carry annotations."""
+SAMPLED_STRETCHES, SAMPLED_NEIGHBOURS = 16, 8
+"""Places in the trace, and kernels in a row at each, that are searched for annotations without a word in the header.
+
+Neighbours stand in the same block of the file, which is read once for all of them.
+"""
+
+
+def mark_columns(trace: Trace, rows: Int64) -> Iterable[Column]:
+    """Columns of the marks and streams of GPU activities; none in a trace without any."""
+    if not has_marks(trace):
+        return
+    annotation, annotated, original, graph, node, name = trace.args_of(rows, KEYS)
+    (recorded,) = trace.args_of(rows, ["stream"])
+    lane = lane_numbers(trace).stream[trace.slices.lane[rows]].tolist()
+    # A .pftrace keeps the stream of the capture under its usual key.
+    original = [
+        moved if moved is not None or stream == number else stream
+        for moved, stream, number in zip(original, recorded, lane, strict=True)
+    ]
+    marks = [
+        mark_of(kept, title if is_node(each, number) else None)
+        for kept, each, number, title in zip(annotation, graph, node, name, strict=True)
+    ]
+    yield from _given(texts(col.GRAPH_MARK, marks), any(mark is not None for mark in marks))
+    for column, values in ((col.MARKED_STREAM, annotated), (col.RAN_ON_STREAM, original)):
+        streams = [whole_number(value) for value in values]
+        known = np.array([NULL if stream is None else stream for stream in streams], np.int64)
+        yield from _given(numbers(column, known), bool((known != NULL).any()))
+
+
+def _given(column: Column, has_values: bool) -> Iterable[Column]:
+    return (column,) if has_values else ()
+
+
+def has_marks(trace: Trace) -> bool:
+    """Whether kernels carry annotations: the header says so, or some of the kernels do."""
+
+    def look() -> bool:
+        if trace.metadata.get(MARKED) in (True, "true", 1):
+            return True
+        annotation, *streams, graph, node, name = trace.args_of(_sample(trace), KEYS)
+        named = zip(graph, node, name, strict=True)
+        return any(value is not None for values in (annotation, *streams) for value in values) or any(
+            isinstance(title, str) and is_node(each, number) for each, number, title in named
+        )
+
+    return trace.remember("has graph marks", look)
+
+
+def _sample(trace: Trace) -> Int64:
+    """GPU activities all over the trace, and among those that may come from a graph: no call launched them alone."""
+    trace_links = links(trace)
+    launch = trace_links.launch[trace_links.gpu]
+    alone = np.isin(launch, trace_links.launches[trace_links.counts == 1])
+    return np.union1d(_spread(trace_links.gpu), _spread(trace_links.gpu[~alone]))
+
+
+def _spread(rows: Int64) -> Int64:
+    """Some rows of all parts of an array."""
+    if len(rows) <= SAMPLED_STRETCHES * SAMPLED_NEIGHBOURS:
+        return rows
+    first = np.linspace(0, len(rows) - SAMPLED_NEIGHBOURS, SAMPLED_STRETCHES).astype(np.int64)
+    return np.asarray(rows[(first[:, None] + np.arange(SAMPLED_NEIGHBOURS)).ravel()])
+
+
+def is_node(graph: Any, node: Any) -> bool:
+    """Whether ids of a graph and of a node are those of a node of a graph: one of them is not 0."""
+    return _is_positive(graph) or _is_positive(node)
+
+
+def _is_positive(value: Any) -> bool:
+    text = str(value)
+    return text.isascii() and text.isdecimal() and text.strip("0") != ""
+
+
+def mark_of(annotation: Any, name: Any) -> str | None:
+    """The `name` among the args of a node of a graph, else the names in its `annotation`; None without any."""
+    if isinstance(name, str) and name:
+        return name
+    entries = _entries(annotation)
+    names = [str(entry["name"]) for entry in entries if isinstance(entry, dict) and entry.get("name")]
+    return " / ".join(names) or None
+
+
+def _entries(annotation: Any) -> list[Any]:
+    if isinstance(annotation, str):
+        try:
+            parsed = json.loads(annotation)
+        except (ValueError, RecursionError):
+            parsed = None
+        # A text that is no list and no object is the name.
+        annotation = parsed if isinstance(parsed, list | dict) else {"name": annotation}
+    return annotation if isinstance(annotation, list) else [annotation]

@@ -1,0 +1,396 @@
+"""The operator, line and module behind each replayed kernel, from recordings of the capture of its graph (R3.40).
+
+A replay is of the captured graph whose launches have the names of its kernels in order. Everything here is inferred,
+but for names that the program gave to nodes itself (`graph_scopes`), which stand for the module where none is known.
+Where several captured graphs have the same names, the batch size decides, then the order in which graphs follow each
+other; what still differs among them stays unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tracetui.kernel_names import Family, decode
+from tracetui.kernel_names.text import plain
+from tracetui.linking.captures import captures
+from tracetui.linking.frames import function_of
+from tracetui.linking.graph_alignment import ANY_KERNEL, COPY, FILL, MIN_EQUAL_SHARE, Alignment, align
+from tracetui.linking.graph_choice import Captured, Choice, choose
+from tracetui.linking.graph_recordings import recorded_graphs
+from tracetui.linking.graph_scopes import NODE_BITS, node_id, scopes_of
+from tracetui.linking.links import links, names_of
+from tracetui.linking.replays import replays
+from tracetui.model.graph_recording import GraphRecording
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.strings import Strings
+from tracetui.model.trace import Int32, Kind, Trace
+
+GRAPH_NODES = "graph nodes"
+"""Key of the result among those that a trace remembers."""
+_PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear", "aten::matmul"})
+_NO_PRODUCTS = frozenset(
+    {"aten::add", "aten::add_", "aten::mul", "aten::mul_", "aten::relu", "aten::gelu", "aten::silu"}
+)
+"""Operators of which the family of their kernels is certain; a match by position must not contradict them."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphMatch:
+    """What is known about the replays of one graph."""
+
+    graph: int
+    """Number of the graph in `replays`."""
+    nodes: int
+    """GPU activities of one replay."""
+    equal: int
+    """Those of them with an equal captured launch, 0 where no captured graph fits."""
+    label: str
+    """The recording with the captured graph that fits best, empty for the trace itself; None where none fits at all."""
+    shared: float
+    """Names in both as a share of the longer list, wherever they stand."""
+    by_position: int
+    """Nodes whose launch has no recorded name."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphNodes:
+    """The replayed GPU activities of which the capture is known; ids are those in `texts`, -1 for none."""
+
+    rows: Int64
+    """Slices, ascending."""
+    op: Int32
+    line: Int32
+    function: Int32
+    module: Int32
+    shapes: Int32
+    types: Int32
+    values: Int32
+    """Types and values of the operator's inputs, as recorded."""
+    op_call: Int32
+    """Number of the call of the operator within its graph; no id of a text."""
+    by_position: Bool
+    """Mask of those that were matched without a name."""
+    recording: Int32
+    """Index in `recordings`, -1 where only a name is known that the program gave."""
+    launch: Int64
+    """Index of the captured launch in its recording, -1 where several are possible."""
+    named_by: Int32
+    """Index in `naming` of what gave the node its name, -1 for none."""
+    texts: Strings
+    recordings: tuple[GraphRecording, ...]
+    matches: tuple[GraphMatch, ...]
+    """One entry per graph."""
+    naming: tuple[str, ...] = ()
+    """Files with names of nodes; an empty one is the trace itself."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def index_of(self, rows: Int64) -> Int64:
+        """The entry of each GPU activity, -1 for those without a known capture."""
+        if len(self.rows) == 0:
+            return np.full(len(rows), -1, np.int64)
+        index = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        return np.where(self.rows[index] == rows, index, -1)
+
+
+def graph_nodes(trace: Trace) -> GraphNodes:
+    """What is known about replayed GPU activities, found once."""
+    return trace.remember(GRAPH_NODES, lambda: _with_scopes(trace, _find(trace, _recordings(trace))))
+
+
+def with_captured(
+    trace: Trace, rows: Int64, ids: Int64, texts: Sequence[str], field: str
+) -> tuple[Int64, Sequence[str], Bool | None]:
+    """Texts of some slices with those of the capture for replayed GPU activities, and the mask of the latter.
+
+    `ids` are those in `texts` of each row, `field` is one of `GraphNodes`; no mask where no capture is known.
+    """
+    nodes = graph_nodes(trace)
+    if len(nodes) == 0:
+        return ids, texts, None
+    joined, own = trace.remember(f"captured {field}", lambda: _joined(texts, nodes.texts))
+    entry = nodes.index_of(rows)
+    captured = np.where(entry >= 0, getattr(nodes, field)[entry], -1)
+    known = captured >= 0
+    return np.where(known, own[captured], ids), joined, known
+
+
+def op_names(trace: Trace, rows: Int64) -> tuple[Int64, Sequence[str], Bool | None]:
+    """The operator behind each GPU activity as an id, -1 for none, the texts of the ids, and where it is inferred.
+
+    That of a replayed activity is the operator that captured it, where that is known, else the one around the launch.
+    """
+    return with_captured(trace, rows, names_of(trace, links(trace).owner[rows]), trace.names, "op")
+
+
+def _joined(texts: Sequence[str], more: Strings) -> tuple[Strings, Int64]:
+    """All texts, the first ones under their ids, and the ids of the others."""
+    joined = Strings(texts)
+    return joined, np.array([joined.intern(text) for text in more], np.int64)
+
+
+def _recordings(trace: Trace) -> tuple[GraphRecording, ...]:
+    own = (recorded_graphs(trace),) if len(captures(trace)) else ()
+    return tuple(each for each in (*own, *trace.graph_recordings) if len(each))
+
+
+def _find(trace: Trace, recordings: tuple[GraphRecording, ...]) -> GraphNodes:
+    graph_replays = replays(trace)
+    if not recordings or len(graph_replays) == 0:
+        return _nothing(recordings)
+    known = _KnownGraphs(trace, recordings)
+    aligned = {graph: known.best(trace, graph) for graph in np.unique(graph_replays.graph).tolist()}
+    fitting = {graph: each for graph, each in aligned.items() if each.fits}
+    chosen = choose(trace, {graph: each.captured for graph, each in fitting.items()})
+    parts: list[_Nodes] = []
+    templates: dict[tuple[int, Choice], _Nodes] = {}
+    joined = links(trace)
+    for replay, choice in chosen.items():
+        key = int(graph_replays.graph[replay]), choice
+        template = templates.get(key) or templates.setdefault(key, known.nodes(fitting[key[0]], choice))
+        parts.append(template.at(joined.kernels_of(int(graph_replays.launch[replay]))))
+    matches = tuple(each.match(graph, graph in fitting) for graph, each in aligned.items())
+    return known.collected(parts, matches)
+
+
+_SHAPES = 4
+"""Index of the shapes among the fields."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Nodes:
+    """Nodes of one replay with an equal captured launch."""
+
+    ordinal: Int64
+    """Which node of the replay by start."""
+    fields: Int64
+    """A row per field: op, line, function, module, shapes, types, values, call of the op, recording, launch."""
+    by_position: Bool
+    rows: Int64
+
+    def at(self, rows: Int64) -> _Nodes:
+        """The same for the activities of one replay; a replay of the same graph has as many."""
+        return replace(self, rows=rows[self.ordinal])
+
+
+@dataclass(frozen=True, eq=False)
+class _Aligned:
+    """The captured graphs that fit the replays of a graph best; all of them have the same names in order."""
+
+    alignment: Alignment
+    captured: tuple[Captured, ...]
+    label: str
+    nodes: int
+    contradicted: bool
+
+    @property
+    def fits(self) -> bool:
+        return self.alignment.share >= MIN_EQUAL_SHARE and not self.contradicted
+
+    def match(self, graph: int, fits: bool) -> GraphMatch:
+        equal = int((self.alignment.launch >= 0).sum())
+        unnamed = int(self.alignment.by_position.sum())
+        shared = 0.0 if self.contradicted else self.alignment.shared
+        return GraphMatch(graph, self.nodes, equal if fits else 0, self.label, shared, unnamed if fits else 0)
+
+
+class _KnownGraphs:
+    """The captured graphs of all recordings with common texts; graphs with the same names in order are one class."""
+
+    def __init__(self, trace: Trace, recordings: tuple[GraphRecording, ...]) -> None:
+        self.recordings = recordings
+        self.texts = Strings()
+        self._vocabulary: dict[str, int] = {}
+        self._classes: dict[bytes, list[Captured]] = {}
+        fields, first = [], 0
+        for number, each in enumerate(recordings):
+            keys = self._keys(each)
+            for graph in range(len(each)):
+                low, high = int(each.bounds[graph]), int(each.bounds[graph + 1])
+                captured = Captured(number, graph, first + low, int(each.batch[graph]))
+                self._classes.setdefault(keys[low:high].tobytes(), []).append(captured)
+            fields.append(self._fields(number, each))
+            first += len(each.kind)
+        self.fields = np.concatenate(fields, axis=1)
+
+    def _keys(self, recording: GraphRecording) -> Int64:
+        """The name of each launch as a number."""
+        number = {each: self._key(recording.text(each)) for each in np.unique(recording.kernel).tolist() if each >= 0}
+        named = np.array([number.get(each, ANY_KERNEL) for each in recording.kernel.tolist()], np.int64)
+        return np.select([recording.kind == Kind.MEMCPY, recording.kind == Kind.MEMSET], [COPY, FILL], named)
+
+    def _key(self, name: str) -> int:
+        return self._vocabulary.setdefault(plain(name), len(self._vocabulary))
+
+    def _fields(self, number: int, recording: GraphRecording) -> Int64:
+        """A row per field with the texts of all recordings."""
+        to = np.array([*(self.texts.intern(text) for text in recording.texts), -1], np.int64)
+        functions = [
+            self.texts.intern(function_of(recording.text(each))) if each >= 0 else -1 for each in recording.line
+        ]
+        count = len(recording.kind)
+        return np.stack(
+            [
+                to[recording.op],
+                to[recording.line],
+                np.array(functions, np.int64),
+                to[recording.module],
+                to[recording.shapes],
+                to[recording.types],
+                to[recording.values],
+                recording.op_call.astype(np.int64),
+                np.full(count, number),
+                np.arange(count),
+            ]
+        )
+
+    def best(self, trace: Trace, graph: int) -> _Aligned:
+        """The captured graphs that fit a graph best, the first recording before others."""
+        graph_replays = replays(trace)
+        example = int(graph_replays.launch[np.flatnonzero(graph_replays.graph == graph)[0]])
+        rows = links(trace).kernels_of(example)
+        nodes, found = self._names(trace, rows), None
+        orders = [np.arange(len(rows)), *_by_node_id(trace, rows)]
+        for key, captured in self._classes.items():
+            if found is not None and found.alignment.share == 1:
+                break
+            launches = np.frombuffer(key, np.int64)
+            for order in reversed(orders):
+                streams = trace.slices.lane[rows[order]].astype(np.int64)
+                alignment = _reordered(align(nodes[order], streams, launches), order)
+                if found is None or _rank(alignment) > _rank(found.alignment):
+                    label = self.recordings[captured[0].recording].label
+                    found = _Aligned(alignment, tuple(captured), label, len(rows), False)
+        if found is None:
+            raise ValueError("a recording without graphs")
+        return replace(found, contradicted=self._contradicts(trace, rows, found))
+
+    def _names(self, trace: Trace, rows: Int64) -> Int64:
+        """The names of GPU activities as numbers; a copy that ROCm runs as a kernel is a copy."""
+        numbers: dict[tuple[int, int], int] = {}
+        pairs = list(zip(trace.slices.name[rows].tolist(), trace.slices.kind[rows].tolist(), strict=True))
+        for name, kind in set(pairs):
+            operation = decode(trace.names[name], Kind(kind)).operation
+            numbers[name, kind] = {"memcpy": COPY, "memset": FILL}.get(operation, -1)
+            if numbers[name, kind] == -1:
+                numbers[name, kind] = self._key(trace.names[name])
+        return np.array([numbers[pair] for pair in pairs], np.int64)
+
+    def _contradicts(self, trace: Trace, rows: Int64, found: _Aligned) -> bool:
+        """Whether a match by position gives more than a tenth of the telling operators a kernel of another family."""
+        alignment, told, wrong = found.alignment, 0, 0
+        head = found.captured[0].first
+        for node in np.flatnonzero(alignment.by_position).tolist():
+            number = int(self.fields[0, head + int(alignment.launch[node])])
+            op = self.texts[number] if number >= 0 else ""
+            if op in _PRODUCTS or op in _NO_PRODUCTS:
+                is_product = decode(trace.name_of(int(rows[node]))).family == Family.GEMM
+                told += 1
+                wrong += is_product != (op in _PRODUCTS)
+        return wrong > (1 - MIN_EQUAL_SHARE) * told
+
+    def nodes(self, found: _Aligned, choice: Choice) -> _Nodes:
+        """The nodes with what all captured graphs of a choice agree on."""
+        ordinal = np.flatnonzero(found.alignment.launch >= 0)
+        launch = found.alignment.launch[ordinal]
+        each = np.stack([self.fields[:, head + launch] for head in choice.first])
+        fields = np.where((each == each[0]).all(axis=0), each[0], -1)
+        if not choice.is_sized:
+            fields[_SHAPES] = -1
+        return _Nodes(ordinal, fields, found.alignment.by_position[ordinal], ordinal)
+
+    def collected(self, parts: Sequence[_Nodes], matches: tuple[GraphMatch, ...]) -> GraphNodes:
+        """All nodes by row."""
+        if not parts:
+            return replace(_nothing(self.recordings), matches=matches)
+        rows = np.concatenate([part.rows for part in parts])
+        order = np.argsort(rows)
+        fields = np.concatenate([part.fields for part in parts], axis=1)[:, order]
+        op, line, function, module, shapes, types, values, op_call, recording = fields[:9].astype(np.int32)
+        unnamed = np.concatenate([part.by_position for part in parts])[order]
+        return GraphNodes(
+            rows[order],
+            op,
+            line,
+            function,
+            module,
+            shapes,
+            types,
+            values,
+            op_call,
+            unnamed,
+            recording,
+            fields[9],
+            np.full(len(rows), -1, np.int32),
+            self.texts,
+            self.recordings,
+            matches,
+        )
+
+
+def _rank(alignment: Alignment) -> tuple[float, float]:
+    return alignment.share, alignment.shared
+
+
+def _by_node_id(trace: Trace, rows: Int64) -> Iterable[Int64]:
+    """The order of the activities of a replay by the lower half of their graph node ids, where each has its own."""
+    (given,) = trace.args_of(rows, ["graph node id"])
+    ids = [node_id(each) & NODE_BITS for each in given]
+    if len(set(ids)) == len(ids) and all(ids):
+        yield np.argsort(np.array(ids), kind="stable")
+
+
+def _reordered(alignment: Alignment, order: Int64) -> Alignment:
+    """The same for nodes by start, where it was found for nodes in another order."""
+    launch, unnamed = np.empty_like(alignment.launch), np.empty_like(alignment.by_position)
+    launch[order], unnamed[order] = alignment.launch, alignment.by_position
+    return replace(alignment, launch=launch, by_position=unnamed)
+
+
+def _with_scopes(trace: Trace, nodes: GraphNodes) -> GraphNodes:
+    """The same with the names that the program gave to nodes: the module, where none is known."""
+    every = np.sort(links(trace).launched[np.isin(links(trace).launch[links(trace).launched], replays(trace).launch)])
+    names = scopes_of(trace, every)
+    if not names.names:
+        return nodes
+    entry = nodes.index_of(every)
+    kept = np.flatnonzero((entry >= 0) | (names.index >= 0))
+    entry, index = entry[kept], names.index[kept]
+    texts = Strings(nodes.texts)
+    number = np.array([*(texts.intern(name) for name in names.names), -1], np.int32)[index]
+
+    def spread(values: Int32) -> Int32:
+        return np.append(values, -1)[entry].astype(np.int32)
+
+    module = spread(nodes.module)
+    return GraphNodes(
+        every[kept],
+        spread(nodes.op),
+        spread(nodes.line),
+        spread(nodes.function),
+        np.where(module >= 0, module, number).astype(np.int32),
+        spread(nodes.shapes),
+        spread(nodes.types),
+        spread(nodes.values),
+        spread(nodes.op_call),
+        np.append(nodes.by_position, False)[entry],
+        spread(nodes.recording),
+        np.append(nodes.launch, -1)[entry],
+        np.append(names.named_by, -1)[index].astype(np.int32),
+        texts,
+        nodes.recordings,
+        nodes.matches,
+        names.labels,
+    )
+
+
+def _nothing(recordings: tuple[GraphRecording, ...]) -> GraphNodes:
+    none, rows = np.empty(0, np.int32), np.empty(0, np.int64)
+    unnamed = np.empty(0, bool)
+    return GraphNodes(
+        rows, none, none, none, none, none, none, none, none, unnamed, none, rows, none, Strings(), recordings, ()
+    )

@@ -1,0 +1,169 @@
+"""Recordings of captured graphs: the launches between the begin and the end of each capture, in order (R3.40).
+
+Launches before and behind a capture warm up and do not count. ROCm records the name of each captured kernel, CUDA does
+not; a launch inside an operator of a Triton kernel has the operator's name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+
+import numpy as np
+
+from tracetui.linking.captures import Captures, captures
+from tracetui.linking.frames import frames, module_paths
+from tracetui.linking.lanes import lane_numbers
+from tracetui.linking.links import calls_named, links
+from tracetui.model.graph_recording import GraphRecording
+from tracetui.model.intervals import Int64
+from tracetui.model.strings import Strings
+from tracetui.model.trace import Kind, Trace
+
+_LAUNCH = re.compile(r"Launch\w*Kernel|Memcpy|Memset")
+"""Calls that put a node on the GPU; `cudaLaunchHostFunc` puts one on the CPU."""
+_COPY, _FILL = re.compile(r"Memcpy"), re.compile(r"Memset")
+_BATCH = re.compile(r"capture_(?:graph_bs_)?(\d{1,9})(?:_\w+)?$|\bbs[_=](\d{1,9})")
+"""Batch size in the annotation of a capture: `capture_32_FULL` of vLLM, `capture_graph_bs_32` of SGLang."""
+_GENERATED = "triton_"
+"""How the names of operators begin that are those of their kernel."""
+
+
+def recorded_graphs(trace: Trace, label: str = "") -> GraphRecording:
+    """The graphs that were captured while a trace was recorded; a capture without launches is none.
+
+    Where other threads of the process launched during a capture, as a backward pass does, the graph stands there once
+    with the launches of its own thread and once with all.
+    """
+    every, calls = captures(trace), calls_named(trace, _LAUNCH)
+    graphs, batches = [], []
+    for index in np.argsort(every.start, kind="stable").tolist():
+        for rows in _launches(trace, every, calls, index):
+            graphs.append(rows)
+            batches.append(_batch(trace, int(every.row[index])))
+    rows = np.concatenate([np.empty(0, np.int64), *graphs])
+    bounds = np.cumsum([0, *map(len, graphs)]).astype(np.int64)
+    return _recording(trace, label, rows, bounds, np.array(batches, np.int64))
+
+
+def _launches(trace: Trace, every: Captures, calls: Int64, index: int) -> list[Int64]:
+    """The launches of a capture in order of start: those of its thread, and those of its process if these are more."""
+    start, lane = trace.slices.start[calls], trace.slices.lane[calls].astype(np.int64)
+    process = lane_numbers(trace).process
+    within = (start >= every.start[index]) & (start < every.end[index])
+    own = calls[within & (lane == every.lane[index])]
+    whole = calls[within & (process[lane] == process[every.lane[index]])]
+    found = [own] if len(whole) == len(own) else [own, whole]
+    return [rows[np.argsort(trace.slices.start[rows], kind="stable")] for rows in found if len(rows)]
+
+
+def _batch(trace: Trace, row: int) -> int:
+    """The batch size in the name of the innermost annotation around a capture that has one, -1 for none."""
+    row = int(trace.slices.parent[row])
+    while row >= 0:
+        if trace.slices.kind[row] == Kind.ANNOTATION and (match := _BATCH.search(trace.name_of(row))):
+            return int(match[1] or match[2])
+        row = int(trace.slices.parent[row])
+    return -1
+
+
+def batch_in_name(name: str) -> int:
+    """The batch size in a file's name, `bs_32_rank0.json.gz`; -1 for none."""
+    match = re.search(r"(?:^|[_\-.])bs[_=]?(\d{1,9})(?=[_\-.])", name)
+    return int(match[1]) if match else -1
+
+
+def _recording(trace: Trace, label: str, rows: Int64, bounds: Int64, batch: Int64) -> GraphRecording:
+    texts = Strings()
+    ops = links(trace).owner[rows].astype(np.int64)
+    op = _names(trace, texts, ops)
+    paths = module_paths(trace) if len(rows) else None
+    module = np.array([texts.intern(path) if (path := paths.of(row)) else -1 for row in rows.tolist()] if paths else [])
+    stack, stacks = _stacks(trace, texts, rows)
+    kind = np.array([_kind(trace.name_of(row)) for row in rows.tolist()], np.uint8)
+    return GraphRecording(
+        label,
+        texts,
+        bounds,
+        kind,
+        _kernels(trace, texts, rows, ops, kind),
+        op,
+        _names(trace, texts, frames(trace).user[rows].astype(np.int64)),
+        module.astype(np.int32),
+        _texts_of(trace, texts, ops, "Input Dims"),
+        _texts_of(trace, texts, ops, "Input type"),
+        _values(trace, texts, ops),
+        _op_calls(ops, bounds),
+        stack,
+        stacks,
+        rows,
+        batch,
+    )
+
+
+def _kind(call: str) -> Kind:
+    return Kind.MEMCPY if _COPY.search(call) else Kind.MEMSET if _FILL.search(call) else Kind.KERNEL
+
+
+def _names(trace: Trace, texts: Strings, rows: Int64) -> np.ndarray:
+    """The names of some slices as ids of the recording's texts, -1 for a row of -1."""
+    return np.array([texts.intern(trace.name_of(row)) if row >= 0 else -1 for row in rows.tolist()], np.int32)
+
+
+def _kernels(trace: Trace, texts: Strings, rows: Int64, ops: Int64, kind: np.ndarray) -> np.ndarray:
+    """The kernel of each launch: what the call says, else the operator where it is named after its kernel."""
+    (given,) = trace.args_of(rows, ["kernel"])
+    found = np.full(len(rows), -1, np.int32)
+    for index, (name, op) in enumerate(zip(given, ops.tolist(), strict=True)):
+        if kind[index] != Kind.KERNEL:
+            continue
+        if isinstance(name, str) and name:
+            found[index] = texts.intern(name)
+        elif op >= 0 and trace.name_of(op).startswith(_GENERATED):
+            found[index] = texts.intern(trace.name_of(op))
+    return found
+
+
+def _texts_of(trace: Trace, texts: Strings, ops: Int64, key: str) -> np.ndarray:
+    """What was recorded of the inputs of each operator, as ids of the recording's texts."""
+    known = trace.op_args.text(key, trace.slices.event[np.maximum(ops, 0)]) if len(trace.slices) else ops
+    return np.array(
+        [
+            texts.intern(str(trace.op_args.strings[number])) if op >= 0 and number >= 0 else -1
+            for op, number in zip(ops.tolist(), known.tolist(), strict=True)
+        ],
+        np.int32,
+    )
+
+
+def _values(trace: Trace, texts: Strings, ops: Int64) -> np.ndarray:
+    """The values of the arguments of each operator, likewise; they are not kept as columns and read again."""
+    found = np.full(len(ops), -1, np.int32)
+    known = np.flatnonzero(ops >= 0)
+    used, index = np.unique(ops[known], return_inverse=True)
+    (given,) = trace.args_of(used, ["Concrete Inputs"]) if len(used) else ([],)
+    ids = [texts.intern(json.dumps(each)) if isinstance(each, list) else -1 for each in given]
+    found[known] = np.array(ids, np.int32)[index] if ids else found[known]
+    return found
+
+
+def _op_calls(ops: Int64, bounds: Int64) -> np.ndarray:
+    """The number of each operator's call within its graph, so that equal graphs have equal numbers."""
+    found = np.full(len(ops), -1, np.int32)
+    for low, high in pairwise(bounds.tolist()):
+        _, first, member = np.unique(ops[low:high], return_index=True, return_inverse=True)
+        found[low:high] = np.where(ops[low:high] >= 0, first[member], -1)
+    return found
+
+
+def _stacks(trace: Trace, texts: Strings, rows: Int64) -> tuple[Int64, tuple[tuple[int, ...], ...]]:
+    """What is around each launch, as an index into the different stacks."""
+    parent, known, found = trace.slices.parent, dict[tuple[int, ...], int](), []
+    for row in rows.tolist():
+        names, above = [texts.intern(trace.name_of(row))], int(parent[row])
+        while above >= 0:
+            names.append(texts.intern(trace.name_of(above)))
+            above = int(parent[above])
+        found.append(known.setdefault(tuple(reversed(names)), len(known)))
+    return np.array(found, np.int64), tuple(known)

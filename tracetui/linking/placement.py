@@ -1,0 +1,183 @@
+"""The step of every slice: CPU slices by time, GPU activities by their launch, never by their own time (R3.3).
+
+A range of time holds what ran in it, slices and GPU activities alike by their own time (R3.58).
+
+Where steps of several threads overlap, a thread of the autograd engine belongs to the thread whose ops it
+differentiates (R3.6).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetui.errors import UsageError
+from tracetui.linking.autograd import autograd
+from tracetui.linking.groups import count_within
+from tracetui.linking.lanes import lane_numbers
+from tracetui.linking.links import links
+from tracetui.linking.step_sources import no_steps
+from tracetui.linking.steps import steps
+from tracetui.model import columns as col
+from tracetui.model.intervals import Int64
+from tracetui.model.table import NULL, Column, numbers
+from tracetui.model.time_range import Part, TimeRange
+from tracetui.model.trace import GPU_WORK, Kind, Trace
+
+
+def step_index(trace: Trace, rows: Int64) -> Int64:
+    """Index in `steps(trace)` of each CPU slice or GPU activity, -1 outside of all steps.
+
+    A GPU activity without a launch has none either, unless the steps are runs of a name: see `placed_by_start`.
+    """
+    launch = links(trace).launch[rows].astype(np.int64)
+    source = np.where(launch >= 0, launch, rows)
+    index = step_at(trace, trace.slices.start[source], trace.slices.lane[source].astype(np.int64))
+    unlaunched = np.isin(trace.slices.kind[rows], GPU_WORK) & (launch < 0)
+    if has_named_steps(trace) and unlaunched.any():
+        unlaunched[unlaunched] = np.isin(rows[unlaunched], before_capture(trace))
+    return np.where(unlaunched, -1, index)
+
+
+def has_named_steps(trace: Trace) -> bool:
+    """Whether the steps are runs of an annotation, a function, a module or an operator that the user chose by name.
+
+    As in every region, GPU activities without a launch record then belong to the step in which they start, which is a
+    guess (R3.3). Servers launch so far ahead that it would be a bad one.
+    """
+    chosen_steps = trace.chosen_steps
+    if chosen_steps is None or chosen_steps.is_served:
+        return False
+    named = (Kind.ANNOTATION, Kind.PYTHON, Kind.CPU_OP)
+    return bool(np.isin(trace.slices.kind[chosen_steps.rows], named).all())
+
+
+def placed_by_start(trace: Trace) -> Int64:
+    """The GPU activities without launch record that belong to a step because they start in it, in order of start."""
+    gpu = links(trace).gpu
+    alone = gpu[links(trace).launch[gpu] < 0]
+    return np.compress(step_index(trace, alone) >= 0, alone)
+
+
+def step_at(trace: Trace, moment: Int64, lane: Int64) -> Int64:
+    """Index in `steps(trace)` of times (ns) on lanes, -1 outside of all steps."""
+    trace_steps = steps(trace)
+    return trace_steps.of_moment(moment, autograd(trace).home[lane] if trace_steps.overlap else lane)
+
+
+def within(trace: Trace, rows: Int64, part: Part | None) -> Int64:
+    """The rows that belong to the step with a number, or run within a range of time; all of them for None.
+
+    Raises: UsageError when no step has the number.
+    """
+    if part is None:
+        return rows
+    if isinstance(part, TimeRange):
+        return rows[part.touched(trace.slices.start[rows], trace.slices.end[rows])]
+    wanted = chosen(trace, part)
+    if rows is links(trace).gpu and len(wanted) == 1:
+        # Asked for at every change of the step.
+        return activities_of_step(trace, int(wanted[0]))
+    rows = _around(trace, rows, wanted)
+    return rows[np.isin(step_index(trace, rows), wanted)]
+
+
+def _around(trace: Trace, rows: Int64, wanted: Int64) -> Int64:
+    """The rows that may belong to some steps: what decides about them lies between the first start and the last end.
+
+    Working the step out takes several times as long, and most rows belong to other steps.
+    """
+    every = steps(trace)
+    launch = links(trace).launch[rows]
+    moment = trace.slices.start[np.where(launch >= 0, launch, rows)]
+    return np.compress((moment >= every.start[wanted].min()) & (moment < every.end[wanted].max()), rows)
+
+
+def time_within(trace: Trace, rows: Int64, part: Part | None) -> Int64:
+    """For how long (ns) each slice ran, of a range of time within it."""
+    if isinstance(part, TimeRange):
+        return part.covered(trace.slices.start[rows], trace.slices.end[rows])
+    return trace.slices.dur[rows]
+
+
+def index_in_step(trace: Trace, every: Int64, rows: Int64, part: Part | None) -> Int64:
+    """Index of each row, from 1, among those of `every` in its step; the rows are in the order of `every`."""
+    if not isinstance(part, TimeRange):
+        return count_within(step_index(trace, rows))
+    return count_within(step_index(trace, every))[np.isin(every, rows)]
+
+
+def activities_of_step(trace: Trace, index: int) -> Int64:
+    """The GPU activities launched in one of `steps(trace)`, in order of start."""
+
+    def make() -> tuple[Int64, Int64]:
+        gpu = links(trace).gpu
+        belongs = step_index(trace, gpu)
+        order = np.argsort(belongs, kind="stable")
+        return gpu[order], np.searchsorted(belongs[order], np.arange(len(steps(trace)) + 1))
+
+    by_step, bounds = trace.remember("GPU activities by step", make)
+    return np.asarray(by_step[bounds[index] : bounds[index + 1]])
+
+
+def before_capture(trace: Trace) -> Int64:
+    """GPU activities launched before the capture began, in order of start (R3.3).
+
+    They have no launch record, and a correlation id below that of every recorded call, or they start before every
+    activity of their device that has a launch; without an id, before every one of their stream. With a deep queue that
+    is long after the first recorded launch.
+    """
+    trace_links, slices = links(trace), trace.slices
+    gpu = trace_links.gpu
+    alone = np.flatnonzero(trace_links.launch[gpu] < 0)
+    if len(alone) == 0:
+        return gpu[:0]
+    recorded = slices.correlation[slices.of_kind(Kind.RUNTIME)]
+    first = int(recorded[recorded > 0].min()) if (recorded > 0).any() else 0
+    ids = slices.correlation[gpu[alone]]
+    process = lane_numbers(trace).process
+    start = slices.start[gpu[alone]]
+    early = (ids > 0) & (ids < first)
+    early |= start < _first_launched(trace, process[slices.lane])[alone]
+    early |= (ids <= 0) & (start < _first_launched(trace, slices.lane.astype(np.int64))[alone])
+    return np.compress(early, gpu[alone])
+
+
+def _first_launched(trace: Trace, place: Int64) -> Int64:
+    """For each GPU activity the start of the first one in its place (a number for every slice) that has a launch.
+
+    The least possible time where there is none.
+    """
+    trace_links, start = links(trace), trace.slices.start
+    gpu = trace_links.gpu
+    known = gpu[trace_links.launch[gpu] >= 0]
+    first = np.full(int(place.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, place[known], start[known])
+    first[first == np.iinfo(np.int64).max] = np.iinfo(np.int64).min
+    return np.asarray(first[place[gpu]])
+
+
+def chosen(trace: Trace, step: Part | None) -> Int64:
+    """Indices of the steps with a number, of those that are open within a range of time, of all steps for None.
+
+    Raises: UsageError when no step has the number.
+    """
+    every = steps(trace)
+    if step is None:
+        return np.arange(len(every))
+    if isinstance(step, TimeRange):
+        return np.flatnonzero(step.touched(every.start, every.end))
+    matching = every.labelled(step)
+    if len(matching):
+        return matching
+    if len(every) == 0:
+        raise UsageError(no_steps(trace))
+    known = ", ".join(map(str, np.unique(every.number)[:8])) + (" ..." if len(every) > 8 else "")
+    numbered = "the only one is" if len(every) == 1 else "the steps of this trace are numbered"
+    raise UsageError(f"There is no step {step}; {numbered} {known}.")
+
+
+def step_column(trace: Trace, rows: Int64, help: str) -> Column:
+    """The number of the step of each row, null outside of all steps."""
+    index = step_index(trace, rows)
+    labels = np.append(steps(trace).number, NULL)
+    return numbers(col.STEP.but(help=help), labels[index])

@@ -1,0 +1,267 @@
+"""The kind of each step of an inference server: prefill, decode, and the like, with its requests and tokens (R3.77).
+
+In order of preference: what the step's name says, the one annotation inside it or around it that says more, a step that
+launched nothing, the shape of its first embedding look-up, the file's name, and kernels that serve one kind only. Where
+nothing tells, a kind is `unknown`, and requests and tokens are null: a wrong kind is worse than none. A graph replay
+proves no decode, since prefills are replayed too.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.linking.frames import function_of
+from tracetui.linking.groups import distinct
+from tracetui.linking.lanes import is_named
+from tracetui.linking.links import links, op_rows
+from tracetui.linking.placement import step_index
+from tracetui.linking.recorded_steps import named_steps
+from tracetui.linking.step_names import NOT_AVERAGED, StepName
+from tracetui.linking.step_series import annotated_series, is_training, lookups, partners
+from tracetui.linking.steps import Steps, steps
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.table import NULL
+from tracetui.model.trace import Kind, Trace
+
+UNKNOWN = "unknown"
+KIND_HELP = (
+    "What a server's step did: prefill, decode, mixed, verify, draft, diffusion, idle or dummy; unknown where nothing "
+    "tells, null for steps of another kind."
+)
+
+_STAGE = re.compile(r"-(DECODE|EXTEND|PREFILL)(\.|$)", re.IGNORECASE)
+"""The stage in the name of a file that SGLang recorded by stage."""
+_STAGE_KINDS = {"DECODE": "decode", "EXTEND": "prefill", "PREFILL": "prefill"}
+_FUNCTION_KINDS = {"decode_one_token": "decode", "prefill": "prefill"}
+_DECODE_KERNEL = re.compile(r"BatchDecodeWithPagedKVCache|fmhaSm\d+\w*ForGen")
+_PREFILL_KERNEL = re.compile(r"BatchPrefillWithRagged|FmhaBatchPrefill|fmhaSm\d+\w*Context")
+
+
+@dataclass(frozen=True, eq=False)
+class StepKinds:
+    """Parallel to `steps(trace)`."""
+
+    kind: tuple[str | None, ...]
+    """One of `KINDS`; None for a step of which nobody expects a kind."""
+    requests: Int64
+    """Requests served in the step, NULL where that is not known."""
+    tokens: Int64
+    """Tokens that went into the model, NULL likewise."""
+    made: Int64
+    """Tokens that came out of it for requests in generation, NULL likewise and where a request may have got several."""
+    evidence: tuple[str | None, ...]
+    """What the kind rests on: `name`, `annotation`, `no GPU activity`, `shapes`, `file name`, `kernels`."""
+
+    def of_kind(self, *kinds: str) -> Bool:
+        """Mask of the steps of some kinds."""
+        return np.array([each in kinds for each in self.kind], bool)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of steps of each kind, the most frequent first."""
+        known = [each for each in self.kind if each is not None]
+        return dict(sorted(((each, known.count(each)) for each in set(known)), key=lambda item: (-item[1], item[0])))
+
+
+def step_kinds(trace: Trace) -> StepKinds:
+    """Kind, requests and tokens of each of `steps(trace)`."""
+    return trace.remember("step kinds", lambda: _find(trace))
+
+
+def unserving_steps(trace: Trace) -> Bool:
+    """Mask of `steps(trace)` that averages leave out because they serve no request: idle and dummy ones."""
+    return step_kinds(trace).of_kind(*NOT_AVERAGED)
+
+
+def kind_words(trace: Trace, index: int) -> str:
+    """What a step did, in words: `decode, 32 requests, 64 tokens`; empty where nobody expects a kind."""
+    kinds = step_kinds(trace)
+    said = kinds.kind[index]
+    if said is None:
+        return ""
+    parts = [f"kind {said}" if said == UNKNOWN else said]
+    for count, noun in ((int(kinds.requests[index]), "request"), (int(kinds.tokens[index]), "token")):
+        if count != NULL:
+            parts.append(f"{count:,} {noun}{'' if count == 1 else 's'}")
+    return ", ".join(parts)
+
+
+class _Facts:
+    """What is known so far of each step."""
+
+    def __init__(self, count: int) -> None:
+        self.kind: list[str | None] = [None] * count
+        self.evidence: list[str | None] = [None] * count
+        self.requests = np.full(count, NULL, np.int64)
+        self.tokens = np.full(count, NULL, np.int64)
+        self.made = np.full(count, NULL, np.int64)
+
+    def unknown(self) -> list[int]:
+        """Indices of the steps without a kind."""
+        return [index for index, kind in enumerate(self.kind) if kind is None]
+
+    def set_kind(self, index: int, kind: str | None, evidence: str) -> None:
+        """Give a step its kind, unless it has one."""
+        if self.kind[index] is None and kind is not None:
+            self.kind[index], self.evidence[index] = kind, evidence
+
+    def add(self, index: int, said: StepName, evidence: str) -> None:
+        """Add what a name says and is not known yet."""
+        self.set_kind(index, said.kind, evidence)
+        if said.requests is not None and self.requests[index] == NULL:
+            self.requests[index] = said.requests
+        if said.tokens is not None and self.tokens[index] == NULL:
+            self.tokens[index] = said.tokens
+        if said.made is not None and self.made[index] == NULL:
+            self.made[index] = said.made
+
+
+def _find(trace: Trace) -> StepKinds:
+    every = steps(trace)
+    facts = _Facts(len(every))
+    _from_names(trace, every, facts)
+    if every.is_served:
+        _from_functions(trace, every, facts)
+        _from_emptiness(trace, facts)
+        if not is_training(trace):
+            _from_lookups(trace, every, facts)
+            _from_file_name(trace, every, facts)
+            _from_kernels(trace, facts)
+        facts.kind = [UNKNOWN if kind is None else kind for kind in facts.kind]
+    return StepKinds(tuple(facts.kind), facts.requests, facts.tokens, facts.made, tuple(facts.evidence))
+
+
+def _from_names(trace: Trace, every: Steps, facts: _Facts) -> None:
+    """What the steps' own names say, and the annotations inside or around them, whichever says more first."""
+    if len(named_steps(trace).row) == 0:
+        return
+    said = named_steps(trace).said
+    heard: list[list[tuple[StepName, str]]] = [[] for _ in range(len(every))]
+    for index, name in enumerate(trace.slices.name[every.row].tolist()):
+        if name in said:
+            heard[index].append((said[name], "name"))
+    for series in annotated_series(trace):
+        beside = _beside(trace, every, series.rows)
+        if not every.is_guess:
+            _speak_for_several(trace, every, series.rows, beside)
+        for index, row in enumerate(beside.tolist()):
+            if row >= 0 and series.rows[row] != every.row[index]:
+                heard[index].append((said[int(trace.slices.name[series.rows[row]])], "annotation"))
+    for index, voices in enumerate(heard):
+        for name, evidence in sorted(voices, key=lambda voice: -voice[0].facts):
+            facts.add(index, name, evidence)
+
+
+def _beside(trace: Trace, every: Steps, rows: Int64) -> Int64:
+    """For each step the position in `rows` of the one annotation inside or around it, -1 for none.
+
+    A step that begins where something repeats has the annotation in which it begins: it may end in that of the next.
+    """
+    if every.is_guess:
+        return _open_at(trace, every, rows)
+    inner, around = partners(trace, every.row, rows), partners(trace, rows, every.row)
+    outer = np.full(len(every), -1, np.int64)
+    outer[around[around >= 0]] = np.flatnonzero(around >= 0)
+    return np.where(inner >= 0, inner, outer)
+
+
+def _speak_for_several(trace: Trace, every: Steps, rows: Int64, beside: Int64) -> None:
+    """Fill in, for each step around several annotations, the one that says what it is: of drafts and the check of them
+    the check. None of others, which may be several steps of the server.
+    """
+    slices, said = trace.slices, named_steps(trace).said
+    for lane in distinct(every.lane).tolist():
+        theirs = np.flatnonzero(slices.lane[rows] == lane)
+        mine = np.flatnonzero((every.lane == lane) & (beside < 0))
+        first = np.searchsorted(slices.start[rows[theirs]], every.start[mine], side="left")
+        last = np.searchsorted(slices.end[rows[theirs]], every.end[mine], side="right")
+        for step, low, high in zip(mine.tolist(), first.tolist(), last.tolist(), strict=True):
+            inside = theirs[low:high]
+            names = [said[number] for number in slices.name[rows[inside]].tolist()]
+            checks = [index for index, name in enumerate(names) if name.kind == "verify"]
+            if len(checks) == 1 and all(name.kind in ("draft", "verify") for name in names):
+                beside[step] = inside[checks[0]]
+
+
+def _open_at(trace: Trace, every: Steps, rows: Int64) -> Int64:
+    slices = trace.slices
+    index = np.full(len(every), -1, np.int64)
+    for lane in distinct(every.lane).tolist():
+        theirs = np.flatnonzero(slices.lane[rows] == lane)
+        if len(theirs):
+            mine = np.flatnonzero(every.lane == lane)
+            last = np.searchsorted(slices.start[rows[theirs]], every.start[mine], side="right") - 1
+            found = theirs[np.maximum(last, 0)]
+            index[mine] = np.where((last >= 0) & (every.start[mine] < slices.end[rows[found]]), found, -1)
+    return index
+
+
+def _from_functions(trace: Trace, every: Steps, facts: _Facts) -> None:
+    for index in facts.unknown():
+        facts.set_kind(index, _FUNCTION_KINDS.get(function_of(trace.name_of(int(every.row[index])))), "name")
+
+
+def _from_emptiness(trace: Trace, facts: _Facts) -> None:
+    """A call that launched nothing, in a trace with a GPU, had nothing to serve."""
+    gpu = links(trace).gpu
+    if len(gpu) == 0:
+        return
+    index = step_index(trace, gpu)
+    held = np.bincount(index[index >= 0], minlength=len(facts.kind))
+    for empty in facts.unknown():
+        if held[empty] == 0:
+            facts.set_kind(empty, "idle", "no GPU activity")
+
+
+def _from_lookups(trace: Trace, every: Steps, facts: _Facts) -> None:
+    """The index of a step's first embedding: one token per request is a decode, more are a prefill.
+
+    A prefill is told only where something else in the trace is a decode, or the steps are those of a generation loop:
+    a model that generates nothing looks up many tokens in every call.
+    """
+    rows = op_rows(trace)
+    rows = rows[is_named(trace, rows, lambda name: name == "aten::embedding")]
+    rows = rows[np.argsort(trace.slices.start[rows], kind="stable")]
+    index = step_index(trace, rows)
+    own = (index >= 0) & (trace.slices.lane[rows] == every.lane[np.maximum(index, 0)]) if len(every) else index >= 0
+    first = np.unique(index[own], return_index=True)
+    shapes: dict[int, tuple[int, ...]] = {}
+    for step, (_, shape) in zip(first[0].tolist(), lookups(trace, rows[own][first[1]]), strict=True):
+        if shape is not None and len(shape) == 2:
+            shapes[step] = shape
+    generates = every.found_by.startswith("module ") or any(shape[1] == 1 for shape in shapes.values())
+    for step, (requests, length) in shapes.items():
+        if length == 1 or generates:
+            kind = "decode" if length == 1 else "prefill"
+            facts.add(step, StepName("", kind, requests, requests * length, requests if length == 1 else 0), "shapes")
+
+
+def _from_file_name(trace: Trace, every: Steps, facts: _Facts) -> None:
+    """SGLang records a file per stage and writes the stage in its name."""
+    stage = _STAGE.search(trace.label)
+    if stage and "sglang" in every.found_by:
+        for index in facts.unknown():
+            facts.set_kind(index, _STAGE_KINDS[stage[1].upper()], "file name")
+
+
+def _from_kernels(trace: Trace, facts: _Facts) -> None:
+    """Attention kernels that serve one kind only."""
+    if not facts.unknown() or len(links(trace).gpu) == 0:
+        return
+    gpu = links(trace).gpu
+    gpu = gpu[trace.slices.kind[gpu] == Kind.KERNEL]
+    index = step_index(trace, gpu)
+    counts = [
+        np.bincount(
+            index[(index >= 0) & is_named(trace, gpu, pattern.search)],
+            minlength=len(facts.kind),
+        )
+        for pattern in (_PREFILL_KERNEL, _DECODE_KERNEL)
+    ]
+    for step in facts.unknown():
+        prefill, decode = bool(counts[0][step]), bool(counts[1][step])
+        kind = "mixed" if prefill and decode else "prefill" if prefill else "decode" if decode else None
+        facts.set_kind(step, kind, "kernels")

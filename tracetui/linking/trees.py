@@ -1,0 +1,119 @@
+"""Trees of some of the slices of a lane, and sums over subtrees.
+
+`Slices.parent` nests everything on a lane. An analysis often needs some kinds only (ops without the Python frames
+between them), and on a lane where slices overlap the tree depends on which ones take part.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.linking.stretches import Axis
+from tracetui.model import native_nesting
+from tracetui.model.intervals import TOLERANCE, Bool, Int64, nest, tree_depth
+from tracetui.model.native_nesting import insertion_index
+from tracetui.model.trace import Int32, LaneKind, Trace
+
+
+def nearest(parent: NDArray[np.integer], wanted: Bool) -> Int64:
+    """For every node of a forest its closest proper ancestor that is `wanted`, -1 for none."""
+    ancestor = native_nesting.nearest(parent, wanted)
+    return _climbed(parent, wanted) if ancestor is None else ancestor
+
+
+def nearest_slice(trace: Trace, wanted: Bool) -> Int32:
+    """For every slice the closest slice around it that is `wanted`, -1 for none."""
+    around = native_nesting.nearest_row(trace.slices.parent, wanted)
+    return _climbed(trace.slices.parent, wanted).astype(np.int32) if around is None else around
+
+
+def _climbed(parent: NDArray[np.integer], wanted: Bool) -> Int64:
+    """The same in Python."""
+    ancestor = parent.astype(np.int64)
+    rows = np.flatnonzero(ancestor >= 0)
+    rows = rows[~wanted[ancestor[rows]]]
+    while len(rows):
+        ancestor[rows] = ancestor[ancestor[rows]]
+        rows = rows[ancestor[rows] >= 0]
+        rows = rows[~wanted[ancestor[rows]]]
+    return ancestor
+
+
+def forest(trace: Trace, rows: Int64, tolerance: int = TOLERANCE) -> Int64:
+    """The tree that the given slices of CPU lanes form among themselves: positions in `rows`, -1 for roots.
+
+    `rows` ascends. Lanes with overlaps are nested again without the slices that do not take part; `tolerance`
+    is the overhang in ns that a child may have there.
+    """
+    slices = trace.slices
+    wanted = np.zeros(len(slices), bool)
+    wanted[rows] = True
+    parent = native_nesting.forest(slices.parent, wanted, len(rows))
+    if parent is None:
+        parent = _among_themselves(slices.parent, wanted)
+    again = np.flatnonzero(disorderly_lanes(trace)[slices.lane[rows]])
+    if len(again):
+        part = rows[again]
+        inner = nest(slices.lane[part], slices.start[part], slices.end[part], tolerance).parent
+        parent[again] = np.where(inner >= 0, again[inner], -1)
+    return parent
+
+
+def _among_themselves(parent: NDArray[np.integer], wanted: Bool) -> Int64:
+    """For each wanted row the number of the closest wanted ancestor among the wanted ones, -1 for none; in Python."""
+    above = _climbed(parent, wanted)[wanted]
+    index = np.cumsum(wanted) - 1
+    return np.where(above >= 0, index[above], -1)
+
+
+def subtree_sums(parent: Int64, *values: NDArray[np.number]) -> list[NDArray[np.float64]]:
+    """For each of the columns the value of every node plus those of everything below it."""
+    sums = [native_nesting.subtree_sums(parent, column) for column in values]
+    known = [column for column in sums if column is not None]
+    return known if len(known) == len(sums) else _summed_up(parent, *values)
+
+
+def _summed_up(parent: Int64, *values: NDArray[np.number]) -> list[NDArray[np.float64]]:
+    """The same in Python."""
+    totals = [np.array(column, np.float64) for column in values]
+    depth = tree_depth(parent).astype(np.int16)  # numpy sorts 16 bits by radix
+    order = np.argsort(depth, kind="stable")
+    bounds = np.searchsorted(depth[order], np.arange(1, int(depth.max(initial=0)) + 2))
+    for first, last in zip(bounds[-2::-1], bounds[:0:-1], strict=True):
+        rows = order[first:last]
+        # Sums into a few parents only: a column as long as all nodes, for every depth, would be mostly zeros.
+        low = int(parent[rows].min())
+        above = parent[rows] - low
+        for total in totals:
+            sums = np.bincount(above, total[rows])
+            total[low : low + len(sums)] += sums
+    return totals
+
+
+def inside(trace: Trace, rows: Int64, marked: Int64) -> Int64:
+    """How many of the `marked` slices start within each of `rows`, on the same lane; both ascend."""
+    slices = trace.slices
+    lane, axis = slices.lane, Axis.around(slices.start, slices.end)
+    points = axis.position(lane[marked], slices.start[marked])
+    first = insertion_index(points, axis.position(lane[rows], slices.start[rows]))
+    last = insertion_index(points, axis.position(lane[rows], slices.end[rows]))
+    return last - first
+
+
+def disorderly_lanes(trace: Trace) -> Bool:
+    """Mask of the nesting lanes on which some slice ends after its parent."""
+
+    def find() -> Bool:
+        slices = trace.slices
+        mask = np.zeros(len(trace.lanes), bool)
+        for number, lane in enumerate(trace.lanes):
+            if lane.kind == LaneKind.CPU:
+                rows = slice(lane.first, lane.last)
+                parent = slices.parent[rows]
+                outlasts = slices.end[rows] > slices.end[parent]
+                outlasts &= parent >= 0
+                mask[number] = outlasts.any() or (slices.row[rows] != slices.depth[rows]).any()
+        return mask
+
+    return trace.remember("disorderly lanes", find)

@@ -1,0 +1,240 @@
+"""Allocator events: every allocation and free with its device, size, running total and the op around it.
+
+These are the instants `[memory]` and `[OutOfMemory]` of `profile_memory=True`. Allocation and free are paired by device
+and address, which torch 1.9 and older do not record; running totals are missing there too. `memory_curves` has the
+allocated bytes of each device over time, to draw under its lanes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.linking.groups import distinct
+from tracetui.linking.lanes import lane_numbers
+from tracetui.linking.links import op_rows
+from tracetui.linking.stretches import Axis
+from tracetui.linking.trees import forest, nearest
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.table import NULL
+from tracetui.model.trace import Counter, Trace
+
+
+def memory_curves(trace: Trace) -> tuple[Counter, ...]:
+    """Counters per device: bytes allocated, and bytes reserved where they change; the host only where it is alone.
+
+    Names are short, for the column of lane names: `mem`, `Δmem` where only the change is known, `res`.
+    """
+    return trace.remember("memory curves", lambda: _curves(allocator(trace)))
+
+
+def _curves(allocations: Allocator) -> tuple[Counter, ...]:
+    every = range(len(allocations.devices))
+    devices = [number for number in every if not allocations.devices[number].startswith(CPU)] or list(every)
+    curves = []
+    for device in devices:
+        label = allocations.devices[device]
+        prefix = f"{label} " if len(devices) > 1 else ""
+        mine = (allocations.device == device) & ~allocations.failed
+        time, reserved = allocations.time[mine], allocations.reserved[mine]
+        has_totals = bool((allocations.total[mine] != NULL).all())
+        level = allocations.level[mine].astype(np.float64)
+        curves.append(Counter(label, f"{prefix}{'mem' if has_totals else 'Δmem'}", "", time, level, "bytes"))
+        if len(distinct(reserved)) > 1 and (reserved != NULL).all():
+            curves.append(Counter(label, f"{prefix}res", "", time, reserved.astype(np.float64), "bytes"))
+    return tuple(curves)
+
+
+CPU = "CPU"
+"""Label of the host's allocator."""
+_DEVICE_TYPES = {0: CPU, 1: "GPU", 6: "GPU", 9: "XLA", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA", 20: "device"}
+"""Names by the number of c10's DeviceType; 1 is CUDA, 6 HIP."""
+_MAKES_ROOM = re.compile(r"aten::(new_)?empty\w*|aten::resize\w*")
+"""Ops that only allocate for the op above them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Allocator:
+    """Parallel arrays, one entry per event of an allocator, in the order of time."""
+
+    time: Int64
+    lane: Int64
+    event: Int64
+    """Number of the event in the file."""
+    device: Int64
+    """Index in `devices`, -1 where the event does not say."""
+    devices: tuple[str, ...]
+    """`CPU`, `GPU 0` and so on, with the process where the file holds several; the CPU's first."""
+    bytes: Int64
+    """Positive for an allocation, negative for a free; the requested bytes where an allocation failed."""
+    failed: Bool
+    """Mask of allocations that failed for lack of memory."""
+    total: Int64
+    """Bytes allocated on the device after the event, NULL where the trace does not say."""
+    reserved: Int64
+    """Bytes that the allocator held on the device, likewise."""
+    since_start: Int64
+    """Bytes allocated less bytes freed on the device since the recording began."""
+    partner: Int64
+    """The free of an allocation and vice versa, -1 for none in the trace."""
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def allocations(self) -> Bool:
+        """Mask of successful allocations."""
+        return (self.bytes > 0) & ~self.failed
+
+    @property
+    def frees(self) -> Bool:
+        """Mask of frees."""
+        return (self.bytes < 0) & ~self.failed
+
+    @property
+    def level(self) -> Int64:
+        """Bytes in use after each event: the total where all events of the device have it, else since the start."""
+        given = np.ones(len(self.devices) + 1, bool)
+        given[self.device[self.total == NULL]] = False
+        return np.where(given[self.device], self.total, self.since_start)
+
+    def lifetime(self) -> Int64:
+        """From allocation to free in ns, NULL for everything but allocations whose free is in the trace."""
+        known = self.allocations & (self.partner >= 0)
+        return np.where(known, self.time[self.partner] - self.time, NULL)
+
+    def alive_at(self, event: int) -> Int64:
+        """The allocations of an event's device that were not yet freed; empty without addresses."""
+        made = np.flatnonzero(self.allocations[: event + 1] & (self.device[: event + 1] == self.device[event]))
+        return made[(self.partner[made] < 0) | (self.partner[made] > event)]
+
+    def peak(self, events: Int64) -> dict[int, int]:
+        """For each device of the events, which are in order, the first event with the highest level."""
+        level, device = self.level[events], self.device[events]
+        peaks = {}
+        for number in range(len(self.devices)):
+            mine = np.flatnonzero((device == number) & ~self.failed[events])
+            if len(mine):
+                peaks[number] = int(events[mine[np.argmax(level[mine])]])
+        return peaks
+
+
+def allocator(trace: Trace) -> Allocator:
+    """The events of all allocators; none where memory was not recorded."""
+    return trace.remember("allocator", lambda: _make(trace))
+
+
+@dataclass(frozen=True, eq=False)
+class Causes:
+    """The ops behind the allocator events, one entry per event, as rows of slices; -1 for none."""
+
+    made_by: Int64
+    """The innermost op around the event on its thread; torch counts the bytes there."""
+    op: Int64
+    """The innermost op that does more than allocate; `made_by` where there is none."""
+
+
+def causes(trace: Trace) -> Causes:
+    """The ops behind all events of `allocator(trace)`."""
+
+    def make() -> Causes:
+        allocations, ops = allocator(trace), op_rows(trace)
+        innermost = enclosing(trace, ops, allocations.lane, allocations.time)
+        if len(ops) == 0:
+            return Causes(innermost, innermost)
+        names = trace.slices.name[ops]
+        room = [number for number in distinct(names).tolist() if _MAKES_ROOM.fullmatch(trace.names[number])]
+        works = ~np.isin(names, room)
+        above = nearest(forest(trace, ops), works)
+        user = np.where(works | (above < 0), np.arange(len(ops)), above)[innermost]
+        return Causes(np.where(innermost >= 0, ops[innermost], -1), np.where(innermost >= 0, ops[user], -1))
+
+    return trace.remember("causes of allocations", make)
+
+
+def enclosing(trace: Trace, rows: Int64, lane: NDArray[np.integer], moment: Int64) -> Int64:
+    """For times on lanes the index in `rows` of the innermost slice around each, -1 for none.
+
+    `rows` ascends.
+    """
+    if len(rows) == 0:
+        return np.full(len(moment), -1, np.int64)
+    slices = trace.slices
+    start, end = slices.start[rows], slices.end[rows]
+    axis = Axis.around(np.append(start, moment), np.append(end, moment))
+    parent = forest(trace, rows)
+    innermost = np.searchsorted(axis.position(slices.lane[rows], start), axis.position(lane, moment), side="right") - 1
+    innermost[slices.lane[rows[innermost]] != lane] = -1
+    over = np.flatnonzero((innermost >= 0) & (end[innermost] <= moment))
+    while len(over):
+        innermost[over] = parent[innermost[over]]
+        over = over[(innermost[over] >= 0) & (end[innermost[over]] <= moment[over])]
+    return innermost
+
+
+def _make(trace: Trace) -> Allocator:
+    instants = trace.instants
+    indices = np.flatnonzero(np.isin(instants.event, trace.memory_args.event))
+    indices = indices[np.lexsort((instants.event[indices], instants.time[indices]))]
+    time, lane = instants.time[indices], instants.lane[indices].astype(np.int64)
+    event = instants.event[indices].astype(np.int64)
+    given = {name: trace.memory_args.number(name, event) for name in trace.memory_args.numbers}
+    absent = np.full(len(event), NULL)
+    failed = instants.name[indices] == trace.names.find("[OutOfMemory]")
+    amount = given.get("Bytes", absent)
+    amount = np.where(amount == NULL, 0, amount)
+    device, devices = _devices(trace, lane, given.get("Device Type", absent), given.get("Device Id", absent))
+    return Allocator(
+        time=time,
+        lane=lane,
+        event=event,
+        device=device,
+        devices=devices,
+        bytes=amount,
+        failed=failed,
+        total=given.get("Total Allocated", absent),
+        reserved=given.get("Total Reserved", absent),
+        since_start=_running(device, np.where(failed, 0, amount)),
+        partner=_partners(device, given.get("Addr", absent), np.where(failed, 0, amount)),
+    )
+
+
+def _devices(trace: Trace, lane: Int64, kind: Int64, number: Int64) -> tuple[Int64, tuple[str, ...]]:
+    """Index and label of the device of each event; processes have their own allocators."""
+    process = lane_numbers(trace).process[lane]
+    kinds, numbers = distinct(kind), distinct(number)
+    several = len(distinct(process)) > 1
+    named = dict(zip(process.tolist(), lane.tolist(), strict=True)) if several else {}
+    # There are few of each: one number stands for all three.
+    packed = (np.searchsorted(kinds, kind) << 32) + (np.searchsorted(numbers, number) << 16) + process
+    keys = distinct(packed[kind != NULL])
+    labels = []
+    for key in keys.tolist():
+        kind_number, index = int(kinds[key >> 32]), int(numbers[key >> 16 & 0xFFFF])
+        label = _DEVICE_TYPES.get(kind_number, f"device type {kind_number}")
+        label = label if label == CPU or index < 0 else f"{label} {index}"
+        labels.append(f"{label} of {trace.lanes[named[key & 0xFFFF]].process}" if several else label)
+    return np.where(kind == NULL, -1, np.searchsorted(keys, packed)), tuple(labels)
+
+
+def _running(device: Int64, amount: Int64) -> Int64:
+    """Sum of the amounts up to each event on its device."""
+    total = np.zeros(len(device), np.int64)
+    for number in distinct(device).tolist():
+        mine = device == number
+        total[mine] = np.cumsum(amount[mine])
+    return total
+
+
+def _partners(device: Int64, address: Int64, amount: Int64) -> Int64:
+    """The allocation and the free of the same bytes that follow each other at an address of a device."""
+    partner = np.full(len(device), -1, np.int64)
+    order = np.lexsort((address, device))
+    first, second = order[:-1], order[1:]
+    pair = (device[first] == device[second]) & (address[first] == address[second]) & (address[first] != NULL)
+    pair &= (amount[first] > 0) & (amount[second] == -amount[first])
+    partner[first[pair]], partner[second[pair]] = second[pair], first[pair]
+    return partner

@@ -1,0 +1,227 @@
+"""One file of the cache: arrays one after the other, then a header that says what they are.
+
+    prologue   64 bytes: magic, place and length of the header, its digest, the boot in which the data were checked
+    arrays     each on a multiple of 64 bytes, the rest filled with zeros
+    header     JSON: the type, shape, place and digest of every array, and whatever else the caller says
+
+The file is mapped when it is read, and a page is read from disk when it is used. What can be wrong with it is found
+before: the header has a digest and says how long the file is, and of a file that may have lost pages when the machine
+went down every array is compared with its digest, once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tracetui.opening.encoding import Array
+
+_MAGIC = b"ttcache1"
+_PROLOGUE = struct.Struct("<8sQQ16s16s")
+_ALIGNMENT = 64
+_CHUNK = 1 << 20
+"""Bytes that are digested, and written, at a time; they stay in the processor's cache in between."""
+_BOOT_AT = 40
+"""Where the prologue has the boot."""
+_NO_BOOT = bytes(16)
+MAX_HEADER_BYTES = 1 << 28
+"""Maximum size of a header that is read."""
+MAX_CHECKED_BYTES = 32 << 20
+"""Maximum size of a file whose arrays are compared with their digests whenever it is opened."""
+
+
+class CacheDamaged(Exception):
+    """A cache file is not what was written, or of another release."""
+
+
+class WritingStopped(Exception):
+    """The writing of a cache file was given up."""
+
+
+class CacheContent(NamedTuple):
+    """What a cache file holds."""
+
+    header: dict[str, Any]
+    """What the writer said."""
+    arrays: list[Array]
+    """The arrays; changing one changes memory alone."""
+    bytes: int
+    """Size of the file."""
+
+
+def write_cache_file(file: int, header: dict[str, Any], arrays: Sequence[Array], stopped: Callable[[], bool]) -> None:
+    """Write arrays and a header to an open, empty file; `stopped` is asked after every megabyte.
+
+    Raises: OSError when the file cannot be written; WritingStopped; ValueError for a header that is no JSON.
+    """
+    place = _ALIGNMENT
+    os.lseek(file, place, os.SEEK_SET)
+    table = []
+    for array in arrays:
+        data = _bytes_of(array)
+        digest = hashlib.blake2b(digest_size=8)
+        for start in range(0, len(data), _CHUNK):
+            chunk = data[start : start + _CHUNK]
+            digest.update(_parity(chunk))
+            _write(file, chunk)
+            if stopped():
+                raise WritingStopped
+        table.append([array.dtype.str, list(array.shape), place, digest.hexdigest()])
+        rest = -len(data) % _ALIGNMENT
+        _write(file, memoryview(bytes(rest)))
+        place += len(data) + rest
+    text = json.dumps({**header, "arrays": table}, separators=(",", ":")).encode("ascii")
+    _write(file, memoryview(text))
+    os.lseek(file, 0, os.SEEK_SET)
+    _write(file, memoryview(_PROLOGUE.pack(_MAGIC, place, len(text), _digest(text), boot())))
+
+
+def read_cache_header(file: int) -> dict[str, Any]:
+    """What the writer of an open cache file said in its header.
+
+    Raises: CacheDamaged; OSError when the file cannot be read.
+    """
+    place, length, digest, _ = _read_prologue(file)
+    return _header(_read_all(file, place, length), digest)
+
+
+def map_cache_file(file: int) -> CacheContent:
+    """What an open cache file holds; the arrays are mapped, and stay when the file is removed.
+
+    Raises: CacheDamaged; OSError when the file cannot be read.
+    """
+    place, length, digest, checked_in = _read_prologue(file)
+    header = _header(_read_all(file, place, length), digest)
+    data = mmap.mmap(file, place + length, access=mmap.ACCESS_COPY)
+    try:
+        table = header.pop("arrays")
+        arrays = [_array(data, place, entry) for entry in table]
+        is_known = checked_in == boot() != _NO_BOOT
+        if not is_known or place <= MAX_CHECKED_BYTES:
+            _compare(arrays, (entry[3] for entry in table))
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise CacheDamaged(f"the table of arrays is damaged: {error}") from error
+    if not is_known:
+        _note_boot(file)
+    return CacheContent(header, arrays, place + length)
+
+
+def boot() -> bytes:
+    """A number of the time since the machine was started, in which no file loses what was written; zeros if unknown."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            return bytes.fromhex(file.read(64).decode("ascii").strip().replace("-", ""))[:16].ljust(16, b"\0")
+    except (OSError, ValueError):
+        return _NO_BOOT
+
+
+def _note_boot(file: int) -> None:
+    """Note in a file that it has been checked since the machine was started."""
+    with suppress(OSError):
+        # The descriptor that the file is read by cannot write.
+        again = os.open(f"/proc/self/fd/{file}", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.pwrite(again, boot(), _BOOT_AT)
+        finally:
+            os.close(again)
+
+
+def _read_prologue(file: int) -> tuple[int, int, bytes, bytes]:
+    """Place, length and digest of the header, and the boot; the place and length are those of the file's end.
+
+    Raises: CacheDamaged.
+    """
+    start = _read_all(file, 0, _PROLOGUE.size)
+    magic, place, length, digest, checked_in = _PROLOGUE.unpack(start)
+    if magic != _MAGIC or length > MAX_HEADER_BYTES or place % _ALIGNMENT or place < _ALIGNMENT:
+        raise CacheDamaged("it does not begin as a cache file")
+    if place + length != os.fstat(file).st_size:
+        raise CacheDamaged("it is not as long as it should be")
+    return place, length, digest, checked_in
+
+
+def _read_all(file: int, place: int, length: int) -> bytes:
+    parts, missing = [], length
+    while missing:
+        part = os.pread(file, missing, place + length - missing)
+        if not part:
+            raise CacheDamaged("it is too short")
+        parts.append(part)
+        missing -= len(part)
+    return b"".join(parts)
+
+
+def _header(text: bytes, digest: bytes) -> dict[str, Any]:
+    if _digest(text) != digest:
+        raise CacheDamaged("its header has changed")
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CacheDamaged(f"its header cannot be read: {error}") from error
+    if not isinstance(header, dict):
+        raise CacheDamaged("its header is no object")
+    return header
+
+
+def _array(data: mmap.mmap, end: int, entry: Sequence[Any]) -> Array:
+    """An array of the table.
+
+    Raises: ValueError, TypeError, IndexError for an entry that leads out of the data.
+    """
+    dtype, shape, place = np.dtype(entry[0]), tuple(entry[1]), entry[2]
+    if dtype.kind not in "biuf" or any(not isinstance(each, int) or each < 0 for each in (*shape, place)):
+        raise ValueError("an array of another type")
+    count = int(np.prod(shape, dtype=object))
+    if place < _ALIGNMENT or place % _ALIGNMENT or place + count * dtype.itemsize > end:
+        raise ValueError("an array outside the file")
+    if count == 0:
+        return np.empty(shape, dtype)
+    return np.frombuffer(data, dtype, count, place).reshape(shape)
+
+
+def _compare(arrays: Iterable[Array], digests: Iterable[str]) -> None:
+    """Compare arrays with their digests.
+
+    Raises: CacheDamaged.
+    """
+    for array, known in zip(arrays, digests, strict=True):
+        data = _bytes_of(array)
+        digest = hashlib.blake2b(digest_size=8)
+        for start in range(0, len(data), _CHUNK):
+            digest.update(_parity(data[start : start + _CHUNK]))
+        if digest.hexdigest() != known:
+            raise CacheDamaged("its data have changed")
+
+
+def _bytes_of(array: Array) -> memoryview:
+    """The bytes of an array whose rows follow each other, without a copy."""
+    return array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
+
+
+def _parity(chunk: memoryview) -> bytes:
+    """Parity and sum of the words of a chunk: they find accidents, at ten times the speed of a cryptographic digest."""
+    whole = len(chunk) & ~7
+    words = np.frombuffer(chunk[:whole], np.uint64)
+    sums = (np.bitwise_xor.reduce(words), np.add.reduce(words, dtype=np.uint64)) if whole else (0, 0)
+    return struct.pack("<QQ", *map(int, sums)) + bytes(chunk[whole:])
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.blake2b(text, digest_size=16).digest()
+
+
+def _write(file: int, data: memoryview) -> None:
+    """Write all of the data.
+
+    Raises: OSError, also for a disk that takes no more.
+    """
+    while len(data):
+        data = data[os.write(file, data) :]

@@ -1,0 +1,282 @@
+"""Reading a trace from the cache where it has been read before, and keeping what was read for the next time.
+
+A trace is kept if it is a whole file on disk of JSON events, large enough that reading it takes a moment. Beside its
+columns go the results of analyses that every view asks for, as far as somebody has asked. Nothing here fails: what
+cannot be kept is read again, and what was kept and is not right is removed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from threading import Lock
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from tracetui.model.arguments import Arguments
+from tracetui.model.losses import Loss
+from tracetui.model.trace import (
+    Counter,
+    Device,
+    EventStore,
+    Flows,
+    Instants,
+    Lane,
+    LaneKind,
+    Quality,
+    Slices,
+    Trace,
+)
+from tracetui.opening.cache_file import (
+    CacheDamaged,
+    WritingStopped,
+    map_cache_file,
+    read_cache_header,
+    write_cache_file,
+)
+from tracetui.opening.cache_folder import cache_folder, entry_name, is_wanted
+from tracetui.opening.encoding import Array, Encoder, NotStorable, Tree, by_name, decode
+from tracetui.opening.identity import TraceIdentity, identity_of, reading_version
+from tracetui.opening.kept_results import RESULT_CLASSES, is_as_recorded, kept_results, of_the_file
+from tracetui.reading.garbage import collector_off
+from tracetui.reading.load_progress import LoadProgress
+from tracetui.reading.oddities import Found, Oddity
+from tracetui.reading.store import Container, Store, StoreParts
+from tracetui.urls import is_url
+
+MIN_TRACE_BYTES = 20 * 10**6
+"""Minimum size of a trace that is kept, unpacked; a smaller one is read in the blink of an eye."""
+_CLASSES = (
+    *(Arguments, Container, Counter, Device, Flows, Found, Instants, Lane, LaneKind, Loss, Oddity, Quality, Slices),
+    *(StoreParts, *RESULT_CLASSES),
+)
+_OWN = {"store", "cache"}
+"""Fields of a trace that are not stored as they are."""
+
+
+class KeptTrace(NamedTuple):
+    """A trace in the cache."""
+
+    path: str | None
+    """Where the trace lies, None for a damaged entry."""
+    bytes: int
+    """Size of its entry in the cache."""
+    used: float
+    """When it was opened last, in seconds since the epoch."""
+    is_current: bool
+    """Whether it is shown again: not where the file has changed or gone, or another release has read it.
+
+    Of a URL only the release is compared.
+    """
+
+
+@dataclass(eq=False)
+class _Reading:
+    """A trace as it was read, ready to be written."""
+
+    identity: TraceIdentity
+    tree: Tree
+    arrays: list[Array]
+    kept: set[Any]
+    """Keys of the results that the cache has already, and of those that cannot be stored."""
+    results: dict[Any, Any]
+    """The results that came from the cache."""
+    is_kept: bool
+    """Whether the cache has the trace already."""
+
+
+_BY_NAME = by_name(_CLASSES)
+_readings: WeakKeyDictionary[EventStore, _Reading] = WeakKeyDictionary()
+"""What can be written, by the store of events, which a trace has in common with those that are made from it."""
+_lock = Lock()
+
+
+def read_trace(
+    path: str,
+    progress: Callable[[LoadProgress], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Trace:
+    """Read a trace as `load` does, or take it from the cache; `keep_trace` puts it there.
+
+    Raises: NotFound, NotATrace, NoEvents.
+    """
+    identity = identity_of(path) if is_wanted() and reading_version() else None
+    if identity is None:
+        return read_file(path, progress, cancelled)
+    with collector_off():
+        trace = _kept_trace(path, identity)
+    if trace is not None:
+        if progress is not None:
+            progress(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "opening"))
+        return trace
+    trace = read_file(path, progress, cancelled)
+    if not trace.quality.partial and _unpacked_bytes(trace) >= MIN_TRACE_BYTES and identity_of(path) == identity:
+        _note(trace, identity)
+    return trace
+
+
+def read_file(
+    path: str, progress: Callable[[LoadProgress], None] | None, cancelled: Callable[[], bool] | None
+) -> Trace:
+    """Read a trace from its file, as `load` does."""
+    # A trace from the cache does not wait for the import of what reads files.
+    from tracetui.reading.load import load
+
+    return load(path, progress, cancelled)
+
+
+def can_be_kept(trace: Trace) -> bool:
+    """Whether `keep_trace` has something to write."""
+    reading = _readings.get(trace.store)
+    return reading is not None and (not reading.is_kept or not reading.kept.issuperset(kept_results(trace)))
+
+
+def keep_trace(trace: Trace, stopped: Callable[[], bool] = lambda: False) -> bool:
+    """Write a trace that was read to the cache, with the results that are known by now; whether that was done.
+
+    `stopped` is asked after every megabyte whether to give up.
+    """
+    reading = _readings.get(trace.store)
+    if reading is None or not can_be_kept(trace):
+        return False
+    try:
+        results = kept_results(trace)
+        encoder = Encoder(_BY_NAME, reading.arrays)
+        header = {
+            "reading": reading_version(),
+            "identity": list(reading.identity),
+            "trace": reading.tree,
+            "known": encoder.tree(list(results)),
+            "results": encoder.tree(_storable(results)),
+        }
+        size = sum(array.nbytes for array in encoder.arrays)
+        name = entry_name(reading.identity.path)
+        with cache_folder(create=True) as folder:
+            if folder is None or identity_of(reading.identity.path) != reading.identity:
+                return False
+            done = folder.write(name, size, lambda file: write_cache_file(file, header, encoder.arrays, stopped))
+    except (NotStorable, OSError, ValueError, RecursionError, WritingStopped):
+        # A full disk, a folder that nobody may write to, a value that JSON cannot hold: the trace is read again.
+        return False
+    if done:
+        reading.is_kept, reading.kept = True, set(results)
+    return done
+
+
+def add_results(trace: Trace) -> None:
+    """Add to an opened trace the results that came with it from the cache, if it is shown as it was recorded."""
+    reading = _readings.get(trace.store)
+    if reading is not None and is_as_recorded(trace):
+        for key, result in reading.results.items():
+            trace.cache.setdefault(key, result)
+
+
+def kept_entries() -> list[KeptTrace]:
+    """What the cache holds, the last used first."""
+    found = []
+    with cache_folder() as folder:
+        for entry in folder.entries() if folder is not None else ():
+            file = folder.open(entry.name) if folder is not None else None
+            if file is None:
+                continue
+            try:
+                header = read_cache_header(file)
+                path = str(header["identity"][0])
+                # A list does not wait for servers: what a URL leads to is asked when it is opened.
+                is_current = header["reading"] == reading_version() and (
+                    is_url(path) or header["identity"] == list(identity_of(path) or ())
+                )
+            except (CacheDamaged, OSError, TypeError, KeyError, IndexError):
+                path, is_current = None, False
+            finally:
+                os.close(file)
+            found.append(KeptTrace(path, entry.bytes, entry.used, is_current))
+    return found[::-1]
+
+
+def clear_cache(paths: Sequence[str] = ()) -> tuple[int, int]:
+    """Remove what the cache has of some traces, or all of it; returns how many files that were, and their bytes."""
+    names = {entry_name(path) for path in paths}
+    with cache_folder() as folder:
+        if folder is None:
+            return 0, 0
+        gone = [entry for entry in folder.entries() if not names or entry.name in names]
+        for entry in gone:
+            folder.remove(entry.name)
+        folder.remove_left_over()
+    return len(gone), sum(entry.bytes for entry in gone)
+
+
+def _note(trace: Trace, identity: TraceIdentity) -> None:
+    """Take note of a trace as it was read: what is added to it later is not of the file."""
+    if not isinstance(trace.store, Store):
+        return
+    encoder = Encoder(_BY_NAME)
+    parts = {field.name: getattr(trace, field.name) for field in fields(Trace) if field.name not in _OWN}
+    try:
+        tree = encoder.tree({**parts, "store": trace.store.parts()})
+    except (NotStorable, ValueError, RecursionError):
+        return
+    with _lock:
+        _readings[trace.store] = _Reading(identity, tree, encoder.arrays, set(), {}, False)
+
+
+def _storable(results: dict[Any, Any]) -> dict[Any, Any]:
+    """The results that can be stored."""
+    stored = {}
+    for key, result in results.items():
+        with suppress(NotStorable):
+            Encoder(_BY_NAME).tree(result)
+            stored[key] = result
+    return stored
+
+
+def _unpacked_bytes(trace: Trace) -> int:
+    return trace.store.size if isinstance(trace.store, Store) else 0
+
+
+def _kept_trace(path: str, identity: TraceIdentity) -> Trace | None:
+    """The trace as the cache has it; None where it has none of the file as it is now."""
+    name = entry_name(path)
+    with cache_folder() as folder:
+        file = None if folder is None else folder.open(name)
+        if folder is None or file is None:
+            return None
+        try:
+            trace = _mapped(file, path, identity)
+        except OSError:
+            # There is no memory to map it, or the disk gives nothing: that says nothing about the file.
+            return None
+        finally:
+            os.close(file)
+        if trace is None:
+            folder.remove(name)
+        else:
+            folder.touch(name)
+    return trace
+
+
+def _mapped(file: int, path: str, identity: TraceIdentity) -> Trace | None:
+    """The trace in a cache file; None where it is of another reading, or damaged.
+
+    Raises: OSError.
+    """
+    try:
+        content = map_cache_file(file)
+        header, arrays = content.header, content.arrays
+        if header["reading"] != reading_version() or header["identity"] != list(identity):
+            return None
+        parts: dict[str, Any] = decode(header["trace"], arrays, _BY_NAME)
+        store = Store.of_parts(parts.pop("store"), identity.path)
+        results: dict[Any, Any] = decode(header["results"], arrays, _BY_NAME)
+        known = set(decode(header["known"], arrays, _BY_NAME))
+        trace = Trace(**parts, store=store, cache=of_the_file(results))
+    except (CacheDamaged, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+        return None
+    if identity_of(path) != identity:
+        return None
+    with _lock:
+        _readings[store] = _Reading(identity, header["trace"], arrays, known, results, True)
+    return trace

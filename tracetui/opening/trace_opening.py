@@ -1,0 +1,80 @@
+"""Opening a trace with what the user says about it: one way in for the commands and the app.
+
+A file may not say where its steps begin, which GPU it ran on, or what was captured into its graphs. What the user or
+another file says stands in the trace that is returned; the file is not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from tracetui.model.trace import Trace
+    from tracetui.reading.load_progress import LoadProgress
+
+
+class OpenOptions(NamedTuple):
+    """What the user says about a trace, beside its path."""
+
+    steps_by: str | None = None
+    """Name of what counts as a step: an annotation, a function, a module or a graph."""
+    device: str | None = None
+    """Name of the GPU, whatever the trace says about it."""
+    captures: tuple[str, ...] = ()
+    """Files with the capture of the graphs that are replayed, folders with such files, or `none`."""
+    uses_cache: bool = True
+    """Whether a trace that was read before may come from the cache, and one that is read goes there."""
+
+
+AS_RECORDED = OpenOptions()
+"""Nothing is said: steps and devices are those of the file."""
+
+
+class SideName(NamedTuple):
+    """A trace, or a part of one, by its names: `PATH#SCOPE`."""
+
+    path: str
+    scope: str = ""
+
+
+def open_trace(
+    path: str,
+    options: OpenOptions = AS_RECORDED,
+    progress: Callable[[LoadProgress], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Trace:
+    """Read a trace as `load` does, with the steps, the device and the captures of graphs that the user chose.
+
+    One that was read before comes from the cache; `keep_opened` puts it there, once there is time for it.
+    Raises: TraceError for the file; UsageError for steps that the trace does not have, or an unknown device.
+    """
+    # These load numpy, which the names above can do without.
+    from tracetui.devices.descriptions import with_device
+    from tracetui.linking.step_sources import with_steps
+    from tracetui.opening.capture_files import with_captures
+
+    if options.uses_cache:
+        from tracetui.opening.kept_traces import add_results, read_trace
+
+        trace = read_trace(path, progress, cancelled)
+    else:
+        from tracetui.reading.load import load
+
+        trace = load(path, progress, cancelled)
+    if options.device is not None:
+        trace = with_device(trace, options.device)
+    trace = with_captures(trace, options.captures, cancelled)
+    if options.uses_cache:
+        add_results(trace)
+    return trace if options.steps_by is None else with_steps(trace, options.steps_by)
+
+
+def keep_opened(trace: Trace, stopped: Callable[[], bool] | None = None) -> bool:
+    """Write a trace that was opened to the cache, with what is known about it by now; whether there was need to.
+
+    `stopped` is asked after every megabyte whether to give up. A trace that cannot be written is read again next time.
+    """
+    from tracetui.opening.kept_traces import keep_trace
+
+    return keep_trace(trace, stopped or (lambda: False))

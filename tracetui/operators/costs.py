@@ -1,0 +1,521 @@
+"""The cost of each slice of a thread, by the tree that torch builds for its tables (3(d).1 to 3(d).9).
+
+The tree holds ops, annotations, runtime calls and the profiler's overhead, and Python frames on request. A child that
+outlasts its parent is no child, and an op whose only child has the same name is counted once. The rules are those of
+torch 2.13, whatever torch recorded the trace.
+
+Runtime calls that belong to an op count on the op's thread (3(d).6). All other calls and the profiler's overhead get
+the thread that stops the profiler, which the trace does not name. It is taken to be the one with the steps, else the
+main thread, else the one with most ops: a guess.
+
+Asynchronous slices have a duration and no position in the tree (3(d).5). The file does not mark them. Known are the
+annotations of collectives, which may end on another thread, and slices still open when the profiler stopped: the file
+writes these with `finished: false` and the time it took to write the file, and torch ends them with what encloses them,
+or with the recording.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from tracetui.linking.joining import latest, row_of
+from tracetui.linking.lanes import is_named, lane_numbers
+from tracetui.linking.links import links
+from tracetui.linking.placement import time_within, within
+from tracetui.linking.steps import steps
+from tracetui.linking.trees import forest, nearest, subtree_sums
+from tracetui.model import native_nesting
+from tracetui.model.intervals import TOLERANCE, Bool, Int64, nest, sorted_order
+from tracetui.model.membership import is_among, without
+from tracetui.model.native_nesting import insertion_index
+from tracetui.model.strings import Strings
+from tracetui.model.time_range import Part, TimeRange
+from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
+
+COLLECTIVE = re.compile(r"(nccl|gloo|mpi|ucc|xccl):")
+"""Prefix of annotations by a process group; other libraries may use such names, too."""
+
+
+def asynchronous(trace: Trace) -> tuple[Int64, Int64]:
+    """Rows of the asynchronous slices, ascending, and the times in ns at which torch ends them."""
+    return trace.remember("asynchronous", lambda: _find(trace))
+
+
+def _find(trace: Trace) -> tuple[Int64, Int64]:
+    slices = trace.slices
+    notes = slices.of_kind(Kind.ANNOTATION)
+    collectives = notes[is_named(trace, notes, COLLECTIVE.match)]
+    open_rows, ends = _unfinished(trace)
+    rows = np.union1d(collectives, open_rows)
+    moments = slices.end[rows]
+    moments[np.searchsorted(rows, open_rows)] = ends
+    return rows, moments
+
+
+def _unfinished(trace: Trace) -> tuple[Int64, Int64]:
+    """Slices that never ended; only those that outlast the recording are candidates, so few events are read."""
+    slices = trace.slices
+    stops = slices.end[slices.of_kind(Kind.BOOKKEEPING)]
+    if len(stops) == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    stop = int(stops.max())
+    late = slices.of_kind(Kind.CPU_OP, Kind.ANNOTATION)
+    late = late[slices.end[late] > stop]
+    (finished,) = trace.args_of(late, ["finished"])
+    rows = late[np.array([value is False for value in finished], bool)]
+    return rows, np.array([_end(trace, row, rows, stop) for row in rows.tolist()], np.int64)
+
+
+def _end(trace: Trace, row: int, open_rows: Int64, stop: int) -> int:
+    """The first end after a slice's start among the finished slices of its thread, else that of the recording."""
+    slices = trace.slices
+    lane = trace.lanes[slices.lane[row]]
+    before = np.setdiff1d(np.arange(lane.first, row), open_rows, assume_unique=True)
+    ends = slices.end[before]
+    return max(int(ends[ends > slices.start[row]].min(initial=stop)), int(slices.start[row]))
+
+
+def threads(trace: Trace, rows: Int64, named: Int64) -> Int64:
+    """The lane on which torch counts each of the rows; `named` holds the op of every slice of the trace, or -1."""
+    slices = trace.slices
+    lane = slices.lane[rows].astype(np.int64)
+    kind = slices.kind[rows]
+    homes = _stopping_lanes(trace)
+    calls = np.flatnonzero(kind == Kind.RUNTIME)
+    op = named[rows[calls]]
+    strays = np.concatenate([calls[op < 0], np.flatnonzero(kind == Kind.OVERHEAD)])
+    home = homes[lane[strays]]
+    lane[strays[home >= 0]] = home[home >= 0]
+    lane[calls[op >= 0]] = slices.lane[op[op >= 0]]
+    return lane
+
+
+def _stopping_lanes(trace: Trace) -> Int64:
+    """For every lane the lane of the thread that stopped the profiler of its process, -1 where unknown.
+
+    Lanes of processes without ops, such as that of the overhead, belong to the process with most ops.
+    """
+    slices, process = trace.slices, lane_numbers(trace).process
+    ops = np.bincount(slices.lane[slices.of_kind(Kind.CPU_OP, Kind.ANNOTATION)], minlength=len(trace.lanes))
+    stepped = np.bincount(steps(trace).lane, minlength=len(trace.lanes))
+    is_main = np.array([lane.kind == LaneKind.CPU and lane.pid == lane.tid for lane in trace.lanes], bool)
+    rank = np.lexsort((ops, is_main & (ops > 0), stepped))
+    rank = rank[ops[rank] > 0]
+    homes = np.full(len(trace.lanes), -1, np.int64)
+    if len(rank) == 0 or not trace.is_torch:
+        return homes
+    totals = np.bincount(process, ops)
+    busiest = int(totals.argmax())
+    for number in np.unique(process).tolist():
+        candidates = rank[process[rank] == (number if totals[number] else busiest)]
+        homes[process == number] = candidates[-1]
+    return homes
+
+
+DROPPED = (
+    "[memory]",
+    "[OutOfMemory]",
+    "profiler::_record_function_enter",
+    "profiler::_record_function_enter_new",
+    "profiler::_record_function_exit",
+    "aten::is_leaf",
+    "aten::output_nr",
+    "aten::_version",
+)
+"""Names that torch leaves out of the tree; their time stays with the parent (3(d).2)."""
+
+STEPS = "ProfilerStep*"
+"""The common name of all steps (3(d).3)."""
+
+_KINDS = (Kind.CPU_OP, Kind.ANNOTATION, Kind.RUNTIME, Kind.OVERHEAD)
+_ON_DEVICE = (*GPU_WORK, Kind.GPU_ANNOTATION, Kind.SYNC)
+_NAMED = (Kind.CPU_OP, Kind.ANNOTATION)
+"""Kinds that an `External id` may name."""
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """Costs of slices; parallel arrays, one entry per slice that counts, `row` ascending."""
+
+    row: Int64
+    name: Int64
+    """Id in `texts`."""
+    texts: Strings
+    """The trace's names with all steps under one name."""
+    cpu: Int64
+    """Duration in ns; 0 on a device."""
+    self_cpu: Int64
+    """Duration minus that of the direct children, in ns; negative where children overlap (`is_overlapped`)."""
+    device: Int64
+    """Sum in ns of the durations of GPU activities that it and its descendants own."""
+    self_device: Int64
+    """Sum in ns of the durations of GPU activities that it owns."""
+    kernels: Int64
+    """GPU activities that it and its descendants own; those that it launched for a runtime call."""
+
+    def take(self, indices: Int64) -> Costs:
+        """The costs of some of the slices."""
+        columns = (column[indices] for column in self._times)
+        return Costs(self.row[indices], self.name[indices], self.texts, *columns)
+
+    def joined(self, other: Costs) -> Costs:
+        """The slices of both; they share their texts."""
+        row, name = np.concatenate([self.row, other.row]), np.concatenate([self.name, other.name])
+        columns = (np.concatenate(pair) for pair in zip(self._times, other._times, strict=True))
+        return Costs(row, name, self.texts, *columns)
+
+    @property
+    def _times(self) -> tuple[Int64, ...]:
+        return self.cpu, self.self_cpu, self.device, self.self_device, self.kernels
+
+
+def is_overlapped(self_time: Int64) -> Bool:
+    """Mask of the self times in ns that measure nothing: children that overlap took more time than their parent.
+
+    What is within the rounding of traces in whole microseconds is no such case (R1.10a).
+    """
+    return np.asarray(self_time < -TOLERANCE)
+
+
+def costs(trace: Trace, frames: bool = False) -> Costs:
+    """Costs of every CPU slice as torch counts them; with Python frames as torch counts since 2.12."""
+    return trace.remember(("costs", frames), lambda: _count(trace, frames))
+
+
+def costs_within(trace: Trace, time_range: TimeRange, frames: bool = False) -> Costs:
+    """The costs of every CPU slice in a range of time: what of its CPU time, and of the activities that it launched,
+    lies within (R3.58). Slices without either are left out.
+    """
+
+    def make() -> Costs:
+        cost = _count(trace, frames, time_range)
+        touched = time_range.touched(trace.slices.start[cost.row], trace.slices.end[cost.row])
+        return cost.take(np.flatnonzero(touched | (cost.kernels > 0) | (cost.device > 0)))
+
+    return trace.remember(("costs", frames, time_range), make)
+
+
+def device_costs_within(trace: Trace, time_range: TimeRange) -> Costs:
+    """Costs of the slices on a device that run within a range of time, as far as they do."""
+    cost = device_costs(trace)
+    # An annotation is recorded 1 ns too long at either end (3(d).4).
+    start = trace.slices.start[cost.row] + (trace.slices.dur[cost.row] - cost.device) // 2
+    inside = np.flatnonzero(time_range.touched(start, start + cost.device))
+    spent = time_range.covered(start, start + cost.device)[inside]
+    return replace(cost.take(inside), device=spent, self_device=spent)
+
+
+def device_costs(trace: Trace) -> Costs:
+    """Costs of slices on a device: activities, annotations and waits; each owns itself."""
+
+    def make() -> Costs:
+        rows = trace.slices.of_kind(*_ON_DEVICE)
+        texts, name = _merged_steps(trace, rows)
+        none = np.zeros(len(rows), np.int64)
+        dur = device_durations(trace, rows)
+        work = np.isin(trace.slices.kind[rows], GPU_WORK).astype(np.int64)
+        return Costs(rows, name, texts, none, none, dur, dur, work)
+
+    return trace.remember("device costs", make)
+
+
+def device_durations(trace: Trace, rows: Int64) -> Int64:
+    """Durations in ns of slices on a device; annotations without the 2 ns that the profiler adds (3(d).4)."""
+    extra = np.where(trace.slices.kind[rows] == Kind.GPU_ANNOTATION, 2, 0)
+    return np.maximum(trace.slices.dur[rows] - extra, 0)
+
+
+def counted_rows(trace: Trace, frames: bool = False) -> Int64:
+    """The slices in torch's tree, ascending; all slices of a trace that torch did not write."""
+    return trace.remember(f"counted rows, frames {frames}", lambda: _counted(trace, frames))
+
+
+def _counted(trace: Trace, frames: bool) -> Int64:
+    slices = trace.slices
+    extra = ((Kind.PYTHON,) if frames else ()) + (() if trace.is_torch else (Kind.OTHER,))
+    rows = slices.of_kind(*_KINDS, *extra)
+    on_thread = np.array([lane.kind in (LaneKind.CPU, LaneKind.OVERHEAD) for lane in trace.lanes], bool)
+    rows = rows[on_thread[slices.lane[rows]]]
+    dropped = [name for name in _dropped(trace) if name >= 0]
+    kept: Int64 = rows[~is_among(slices.name[rows], dropped)] if dropped else rows
+    return kept
+
+
+def self_times(trace: Trace, part: Part | None = None) -> Int64:
+    """Self CPU time in ns of every slice of the trace by the same tree, before names that repeat are merged.
+
+    Slices stay on the thread on which they were recorded. Of a range of time only what lies within counts.
+    """
+
+    def make() -> Int64:
+        rows = _synchronous(trace, counted_rows(trace))
+        if isinstance(part, TimeRange):
+            # What holds a slice of the range runs within it as well: the tree of these is that of all.
+            rows = within(trace, rows, part)
+        self_time = np.zeros(len(trace.slices), np.int64)
+        parent = _tree(trace, rows, trace.slices.lane[rows].astype(np.int64))
+        self_time[rows] = _self_cpu(parent, time_within(trace, rows, part))
+        return self_time
+
+    return make() if isinstance(part, TimeRange) else trace.remember("self times", make)
+
+
+class SelfCpuSum(NamedTuple):
+    """The self CPU times of all slices together."""
+
+    total: int
+    """In ns."""
+    is_overlapped: bool
+    """Whether some of them are below 0 and measure nothing."""
+
+
+def self_cpu_sum(trace: Trace) -> SelfCpuSum:
+    """Sum of the self CPU times of all slices, which takes a quarter of the time that `costs` does.
+
+    Names that repeat do not change the sum: what one loses, the other gains.
+    """
+
+    def make() -> SelfCpuSum:
+        if ("costs", False) in trace.cache:
+            known = costs(trace).self_cpu
+            return SelfCpuSum(int(known.sum()), bool(is_overlapped(known).any()))
+        rows = _synchronous(trace, counted_rows(trace))
+        parent = _tree(trace, rows, threads(trace, rows, named_ops(trace)))
+        own = _self_cpu(parent, trace.slices.dur[rows])
+        # Merged with the name that it repeats, a slice may be overlapped no more.
+        overlapped = bool(is_overlapped(own).any()) and bool(is_overlapped(costs(trace).self_cpu).any())
+        return SelfCpuSum(int(own.sum()), overlapped)
+
+    return trace.remember("sum of self times", make)
+
+
+def _count(trace: Trace, frames: bool, time_range: TimeRange | None = None) -> Costs:
+    """The costs of all slices, or what of them lies within a range of time."""
+    slices, trace_links = trace.slices, links(trace)
+    rows = counted_rows(trace, frames)
+    texts, name = _merged_steps(trace, rows)
+    named = named_ops(trace)
+    alone, ends = _asynchronous_among(trace, rows)
+    parent = _tree_without(trace, rows, alone, named)
+    own_time, own_count = _own_work(trace, rows, named, time_range)
+    own_time[alone] = own_count[alone] = 0
+    keep, parent, source = _without_repeats(trace, rows, parent, name)
+    own_time, own_count = own_time[source], own_count[source]
+    alone = np.searchsorted(keep, alone)
+    device, kernels = subtree_sums(parent, own_time, own_count)
+    rows = rows[keep]
+    launched = insertion_index(rows, trace_links.launches)
+    # Launches outside of threads are in no tree.
+    there = np.append(rows, -1)[launched] == trace_links.launches
+    kernels[launched[there]] = _launch_counts(trace, time_range)[there]
+    dur = slices.dur[rows] if time_range is None else time_range.covered(slices.start[rows], slices.end[rows])
+    own = _self_cpu(parent, dur)
+    start = slices.start[rows[alone]]
+    own[alone] = 0
+    dur[alone] = ends - start if time_range is None else time_range.covered(start, ends)
+    return Costs(rows, name[keep], texts, dur, own, device.astype(np.int64), own_time, kernels.astype(np.int64))
+
+
+def _launch_counts(trace: Trace, time_range: TimeRange | None) -> Int64:
+    """Number of GPU activities of each launch, of those that ran in a range of time."""
+    trace_links, slices = links(trace), trace.slices
+    if time_range is None:
+        return trace_links.counts
+    ran = time_range.touched(slices.start[trace_links.launched], slices.end[trace_links.launched])
+    return np.diff(np.concatenate([np.zeros(1, np.int64), np.cumsum(ran)])[trace_links.bounds])
+
+
+def _asynchronous_among(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
+    """Positions of the asynchronous slices in ascending rows, and their ends; they only have a duration (3(d).5)."""
+    found, ends = asynchronous(trace)
+    if len(found) == 0 or len(rows) == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    index = np.minimum(np.searchsorted(rows, found), len(rows) - 1)
+    held = rows[index] == found
+    return index[held], ends[held]
+
+
+def _tree_without(trace: Trace, rows: Int64, alone: Int64, named: Int64) -> Int64:
+    """The parent of each row where some of them, given by position, are in no tree."""
+    if len(alone) == 0:
+        return _tree(trace, rows, threads(trace, rows, named))
+    inside = without(np.arange(len(rows)), alone)
+    inner = _tree(trace, rows[inside], threads(trace, rows[inside], named))
+    parent = np.full(len(rows), -1, np.int64)
+    parent[inside] = np.where(inner >= 0, inside[inner], -1)
+    return parent
+
+
+def _synchronous(trace: Trace, rows: Int64) -> Int64:
+    """The rows that are in the tree (3(d).5)."""
+    return without(rows, asynchronous(trace)[0])
+
+
+def _dropped(trace: Trace) -> list[int]:
+    """Ids of the names that torch leaves out."""
+    return [trace.names.find(name) for name in DROPPED]
+
+
+def named_ops(trace: Trace) -> Int64:
+    """For every slice the op or annotation that its `External id` names; its owner where ids cannot be trusted."""
+    slices, trace_links = trace.slices, links(trace)
+    if not trace_links.trusted:
+        return trace_links.owner.astype(np.int64)
+    named = np.full(len(slices), -1, np.int64)
+    rows = slices.of_kind(Kind.RUNTIME, Kind.SYNC, *GPU_WORK)
+    rows = rows[slices.external[rows] > 0]
+    launch = trace_links.launch[rows]
+    moment = slices.start[np.where(launch >= 0, launch, rows)]
+    named[rows] = _with_id(trace, slices.external[rows], moment)
+    return named
+
+
+def _with_id(trace: Trace, wanted: Int64, moment: Int64) -> Int64:
+    """The op or annotation with each id, -1 for none; of several the last that began by the time."""
+    slices = trace.slices
+    rows = slices.of_kind(*_NAMED)
+    rows = rows[slices.external[rows] > 0]
+    return row_of(rows, latest(slices.external[rows], slices.start[rows], wanted, moment))
+
+
+def _own_work(trace: Trace, rows: Int64, named: Int64, time_range: TimeRange | None) -> tuple[Int64, Int64]:
+    """Time in ns and number of the device's slices that each row owns (3(d).6), or what of them is in a range."""
+    slices, trace_links = trace.slices, links(trace)
+    work = within(trace, slices.of_kind(Kind.SYNC, *GPU_WORK), time_range)
+    owner = named[work]
+    work, owner = work[owner >= 0], owner[owner >= 0]
+    is_work = np.isin(slices.kind[work], GPU_WORK).astype(np.float64)
+    spent = time_within(trace, work, time_range).astype(np.float64)
+    time = np.bincount(owner, spent, len(slices)).astype(np.int64)
+    count = np.bincount(owner, is_work, len(slices)).astype(np.int64)
+    if trace_links.trusted:
+        lone, twin = twins(trace, named)
+        time[lone], count[lone] = time[twin], count[twin]
+    return time[rows], count[rows]
+
+
+def twins(trace: Trace, named: Int64) -> tuple[Int64, Int64]:
+    """Runtime calls without an op, and for each the op that torch takes for it.
+
+    It is the op with the call's own id, whose activities torch adds to the call. `named` is `named_ops(trace)`.
+    """
+    slices = trace.slices
+    lone = slices.of_kind(Kind.RUNTIME)
+    lone = lone[(named[lone] < 0) & (slices.correlation[lone] > 0)]
+    twin = _with_id(trace, slices.correlation[lone], slices.start[lone])
+    return lone[twin >= 0], twin[twin >= 0]
+
+
+def _tree(trace: Trace, rows: Int64, thread: Int64) -> Int64:
+    """The parent of each row in torch's tree: nothing outlasts its parent, and parents have a duration (3(d).7).
+
+    `thread` is the lane on which each row counts.
+    """
+    slices = trace.slices
+    lane = slices.lane[rows]
+    parent = forest(trace, rows, 0)
+    moved = np.flatnonzero(thread != lane)
+    # `forest` looks for overlaps on threads only: what stays on the profiler's own lane is nested again as well.
+    touched = np.array([lane.kind == LaneKind.OVERHEAD for lane in trace.lanes], bool)
+    touched[thread[moved]] = touched[lane[moved]] = True
+    again = np.flatnonzero(touched[thread])
+    if len(again):
+        again = again[np.argsort(slices.event[rows[again]])]  # which decides between slices of one start and length
+        part = rows[again]
+        order = sorted_order(thread[again], slices.start[part], slices.dur[part])
+        again, part = again[order], part[order]
+        inner = nest(thread[again], slices.start[part], slices.end[part], 0).parent
+        parent[again] = np.where(inner >= 0, again[inner], -1)
+    return nearest(parent, slices.dur[rows] > 0)
+
+
+def _self_cpu(parent: Int64, dur: Int64) -> Int64:
+    """Duration of every node minus that of its direct children."""
+    own = native_nesting.self_times(parent, dur)
+    return _without_children(parent, dur) if own is None else own
+
+
+def _without_children(parent: Int64, dur: Int64) -> Int64:
+    """The same in Python."""
+    child = np.flatnonzero(parent >= 0)
+    own = dur.copy()
+    np.subtract.at(own, parent[child], dur[child])
+    return own
+
+
+def _merged_steps(trace: Trace, rows: Int64) -> tuple[Strings, Int64]:
+    """Names with all steps under one, and the id of each row."""
+    texts = trace.remember("names with one step", lambda: _one_step(trace))
+    name = trace.slices.name[rows].astype(np.int64)
+    name[_is_step(trace)[name]] = texts.find(STEPS)
+    return texts, name
+
+
+def _one_step(trace: Trace) -> Strings:
+    texts = Strings(trace.names)
+    texts.intern(STEPS)
+    return texts
+
+
+def _is_step(trace: Trace) -> Bool:
+    """Mask of the names that torch shortens to the common name of steps."""
+
+    def make() -> Bool:
+        return np.array([name.startswith("ProfilerStep#") for name in trace.names], bool)
+
+    return trace.remember("names of steps", make)
+
+
+def slices_listed_as(trace: Trace, name: str) -> Int64:
+    """Slices, in order of their start, that torch's table lists under a name: for that of all steps every step."""
+    is_meant = np.zeros(len(trace.names), bool)
+    if name == STEPS:
+        is_meant |= _is_step(trace)
+    if (known := trace.names.find(name)) >= 0:
+        is_meant[known] = True
+    rows = np.flatnonzero(is_meant[trace.slices.name] & (trace.slices.kind != Kind.BOOKKEEPING))
+    return rows[np.argsort(trace.slices.start[rows], kind="stable")]
+
+
+def _without_repeats(trace: Trace, rows: Int64, parent: Int64, name: Int64) -> tuple[Int64, Int64, Int64]:
+    """Leave out every node that is the only child of a node of the same name (3(d).8).
+
+    Returns the nodes that stay, their parents, and the node from which each takes its kernels: the last of the chain,
+    for torch replaces the list of the parent instead of adding to it.
+    """
+    every = np.arange(len(parent))
+    repeat = native_nesting.repeats(parent, name)
+    repeat = _repeating(parent, name) if repeat is None else repeat
+    inner = np.flatnonzero(repeat)
+    if len(inner) == 0:
+        return every, parent, every
+    top = every.copy()
+    top[inner] = parent[inner]
+    deep = inner[repeat[top[inner]]]
+    while len(deep):
+        top[deep] = top[top[deep]]
+        deep = deep[repeat[top[deep]]]
+    dur, start = trace.slices.dur[rows[inner]], trace.slices.start[rows[inner]]
+    inner = inner[np.lexsort((inner, -dur, start))]
+    source = every
+    source[top[inner]] = inner  # children follow their parents, so the last of a chain remains
+    keep = np.flatnonzero(~repeat)
+    index = np.cumsum(~repeat, dtype=np.int32)
+    above = parent[keep]
+    moved = np.flatnonzero(repeat[above] & (above >= 0))
+    above[moved] = top[above[moved]]
+    around = index[above].astype(np.int64)
+    around -= 1
+    around[above < 0] = -1
+    return keep, around, source[keep]
+
+
+def _repeating(parent: Int64, name: Int64) -> Bool:
+    """Mask of the nodes that are the only child of a node of the same name, in Python."""
+    children = np.bincount(parent + 1, minlength=len(parent) + 1)[1:]
+    mask: Bool = (parent >= 0) & (name == name[parent]) & (children[parent] == 1)
+    return mask

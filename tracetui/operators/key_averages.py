@@ -1,0 +1,156 @@
+"""Slices grouped and summed as torch's `key_averages()` does (3(d).10, 3(d).12)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from tracetui.linking.groups import Groups, group
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.membership import is_among
+from tracetui.model.strings import Strings
+from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.operators.costs import Costs, is_overlapped
+
+KIND_WORDS = Strings(
+    (
+        "op",
+        "annotation",
+        "runtime",
+        "overhead",
+        "slice",
+        "frame",
+        "kernel",
+        "memcpy",
+        "memset",
+        "GPU annotation",
+        "wait",
+        "allocation",
+    )
+)
+"""Kinds of rows; slices of unknown category count in traces that torch did not write.
+
+Torch's key does not distinguish most of these: of several kinds under one name the first of these words counts.
+"""
+
+_WORDS = {
+    Kind.CPU_OP: "op",
+    Kind.ANNOTATION: "annotation",
+    Kind.RUNTIME: "runtime",
+    Kind.OVERHEAD: "overhead",
+    Kind.OTHER: "slice",
+    Kind.PYTHON: "frame",
+    Kind.KERNEL: "kernel",
+    Kind.MEMCPY: "memcpy",
+    Kind.MEMSET: "memset",
+    Kind.GPU_ANNOTATION: "GPU annotation",
+    Kind.SYNC: "wait",
+    Kind.BOOKKEEPING: "slice",
+}
+_ANNOTATIONS = (Kind.ANNOTATION, Kind.GPU_ANNOTATION)
+_ON_DEVICE = (*GPU_WORK, Kind.GPU_ANNOTATION, Kind.SYNC)
+
+
+@dataclass(frozen=True, eq=False)
+class Averages:
+    """Sums by key; parallel arrays, times in ns."""
+
+    name: Int64
+    """Id among the texts of the costs."""
+    kind: Int64
+    """Id in `KIND_WORDS`, the first of those of the slices."""
+    calls: Int64
+    self_cpu: Int64
+    cpu: Int64
+    self_device: Int64
+    device: Int64
+    kernels: Int64
+    first: Int64
+    """Start of the first slice in ns."""
+    length: Int64
+    """Duration of that slice in ns; the longest where several began together."""
+    longest: Int64
+    """Row of the longest slice, -1 where there are none."""
+    overlapped: Int64
+    """Number of slices with a self time below 0, which the sums contain: their children overlap."""
+
+    @property
+    def is_doubtful(self) -> Bool:
+        """Mask of the sums of self time that contain such a slice, or are below 0."""
+        return np.asarray((self.overlapped > 0) | (self.self_cpu < 0))
+
+    def in_order(self) -> Int64:
+        """Indices in the order of torch's table: by first slice, the longer first."""
+        return np.lexsort((-self.length, self.first))
+
+    def with_instants(self, trace: Trace, moments: Mapping[str, Int64]) -> Averages:
+        """With a row for each name of an allocator event, which takes no time."""
+        result = self
+        for name, moment in moments.items():
+            values = {
+                "name": trace.names.find(name),
+                "kind": KIND_WORDS.find("allocation"),
+                "calls": len(moment),
+                "first": int(moment[0]),
+                "longest": -1,
+            }
+            columns = {c.name: np.append(getattr(result, c.name), values.get(c.name, 0)) for c in fields(result)}
+            result = replace(result, **columns)
+        return result
+
+
+def grouped(trace: Trace, cost: Costs, shape: Int64 | None = None) -> Groups:
+    """The slices by torch's key: name, device or not, annotation or not, and the id of their shapes if given."""
+    kind = trace.slices.kind[cost.row]
+    key = cost.name * 4
+    key += is_among(kind, _ON_DEVICE) * np.int64(2)
+    key += is_among(kind, _ANNOTATIONS)
+    if shape is not None:
+        key = key * (int(shape.max(initial=0)) + 2) + shape
+    return group(key)
+
+
+def averages(trace: Trace, cost: Costs, names: Groups) -> Averages:
+    """Sums over the slices of each group."""
+    slices = trace.slices
+    start, dur = slices.start[cost.row], cost.cpu + cost.device
+    word = np.full(len(names), len(KIND_WORDS))
+    np.minimum.at(word, names.member, _kind_words()[slices.kind[cost.row]])
+    first = start[names.smallest(start)]
+    at_first = np.flatnonzero(start == first[names.member])
+    length = np.zeros(len(names), np.int64)
+    np.maximum.at(length, names.member[at_first], dur[at_first])
+    return Averages(
+        cost.name[some_member(names)],
+        word,
+        names.calls,
+        _sum(names, cost.self_cpu),
+        _sum(names, cost.cpu),
+        _sum(names, cost.self_device),
+        _sum(names, cost.device),
+        _sum(names, cost.kernels),
+        first,
+        length,
+        cost.row[names.largest(dur)],
+        _sum(names, is_overlapped(cost.self_cpu).astype(np.int64)),
+    )
+
+
+def some_member(names: Groups) -> Int64:
+    """One row of each group."""
+    member = np.zeros(len(names), np.int64)
+    member[names.member] = np.arange(len(names.member))
+    return member
+
+
+def _sum(names: Groups, values: Int64) -> Int64:
+    return names.sum(values).astype(np.int64)
+
+
+def _kind_words() -> Int64:
+    numbers = np.zeros(max(Kind) + 1, np.int64)
+    for kind, word in _WORDS.items():
+        numbers[kind] = KIND_WORDS.find(word)
+    return numbers

@@ -1,0 +1,334 @@
+"""The ops pane: calls and times by name, as torch's `key_averages()` sums them (3(d)).
+
+Rows are the slices of threads; `by="event"` lists what ran on a device as well and so is torch's table row by row.
+Besides torch's sums, which add concurrent activities, there is the wall time on the GPU: the union of the activities
+launched inside a call on its thread. Activities without launch record belong to no call; those of the backward pass
+belong to the forward op as well. Allocator events outside of every op and call are rows of torch's table though they
+take no time (3(d).2).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from tracetui.linking.autograd import forward_of
+from tracetui.linking.call_sites import site_column
+from tracetui.linking.graph_nodes import graph_nodes
+from tracetui.linking.groups import Groups, distinct, group
+from tracetui.linking.links import links, no_gpu
+from tracetui.linking.placement import chosen, step_index, time_within, within
+from tracetui.linking.replays import replays
+from tracetui.linking.trees import forest
+from tracetui.model import columns as col
+from tracetui.model.groupings import SITES
+from tracetui.model.intervals import Int64, tree_depth, union
+from tracetui.model.native_nesting import insertion_index
+from tracetui.model.quantities import duration
+from tracetui.model.strings import Strings
+from tracetui.model.table import NULL, Column, Table, coded, micros, numbers
+from tracetui.model.time_range import Part, TimeRange
+from tracetui.model.trace import Kind, Trace
+from tracetui.operators.captured_ops import with_captured_ops
+from tracetui.operators.costs import (
+    Costs,
+    costs,
+    costs_within,
+    counted_rows,
+    device_costs,
+    device_costs_within,
+    named_ops,
+    self_times,
+)
+from tracetui.operators.key_averages import KIND_WORDS, Averages, averages, grouped, some_member
+from tracetui.operators.signatures import Signature, has_shapes, signatures
+
+
+def gpu_walls(trace: Trace, time_range: TimeRange | None = None) -> Int64:
+    """For every slice of a thread the time in ns in which activities launched inside it ran; 0 for all others."""
+    trace_links = links(trace)
+
+    def make() -> Int64:
+        return _walls(trace, trace_links.launched, np.repeat(trace_links.launches, trace_links.counts), time_range)
+
+    return trace.remember("gpu walls", make) if time_range is None else make()
+
+
+def backward_walls(trace: Trace, time_range: TimeRange | None = None) -> Int64 | None:
+    """The same for the backward pass of an op and its callees; None where nothing links the two passes."""
+
+    def make() -> Int64 | None:
+        gpu = links(trace).gpu
+        forward = forward_of(trace)[gpu]
+        known = forward >= 0
+        return _walls(trace, gpu[known], forward[known].astype(np.int64), time_range) if known.any() else None
+
+    return trace.remember("backward walls", make) if time_range is None else make()
+
+
+def _walls(trace: Trace, work: Int64, holder: Int64, time_range: TimeRange | None = None) -> Int64:
+    """For every slice the union in ns of the activities that it or a descendant holds; one `holder` per activity.
+
+    Goes up level by level, the activities of all slices of one depth at once.
+    """
+    slices, rows = trace.slices, counted_rows(trace)
+    walls = np.zeros(len(slices), np.int64)
+    if len(rows) == 0:
+        return walls
+    node = np.minimum(insertion_index(rows, holder.astype(np.int64)), len(rows) - 1)
+    node[rows[node] != holder] = -1
+    start, end, node = slices.start[work][node >= 0], slices.end[work][node >= 0], node[node >= 0]
+    if time_range is not None:
+        ran = time_range.touched(start, end)
+        start, end, node = start[ran].clip(time_range.start), end[ran].clip(max=time_range.end), node[ran]
+    if len(node) == 0:
+        return walls
+    moments = distinct(np.concatenate([start, end]))
+    opens, closes = insertion_index(moments, start), insertion_index(moments, end)
+    parent, level = trace.remember("tree of walls", lambda: _tree_of(trace, rows))
+    level = level[node]
+    for depth in range(int(level.max()), -1, -1):
+        here = np.flatnonzero(level == depth)
+        known, total = _unions(node[here], opens[here], closes[here], moments)
+        walls[rows[known]] = total
+        node[here] = parent[node[here]]
+        level[here] -= 1
+    return walls
+
+
+def _tree_of(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
+    """The parent and the depth of each row."""
+    parent = forest(trace, rows)
+    return parent, tree_depth(parent)
+
+
+def _unions(holder: Int64, opens: Int64, closes: Int64, moments: Int64) -> tuple[Int64, Int64]:
+    """The distinct holders, and the length of the union of the intervals of each.
+
+    Intervals are indices in `moments`; holders mostly ascend, and starts within them, which sorts fast.
+    """
+    order = np.argsort(holder * len(moments) + opens, kind="stable")
+    holder, opens, closes = holder[order], opens[order], closes[order]
+    fresh = np.ones(len(holder), bool)
+    fresh[1:] = holder[1:] != holder[:-1]
+    group = np.cumsum(fresh) - 1
+    reach = np.maximum.accumulate(group * len(moments) + closes) - group * len(moments)
+    seen = np.zeros(len(holder), np.int64)
+    seen[1:] = np.where(fresh[1:], 0, reach[:-1])
+    new = np.maximum(moments[closes] - moments[np.maximum(opens, seen)], 0)
+    return holder[fresh], np.bincount(group, new).astype(np.int64)
+
+
+ALLOCATION = "[memory]"
+"""Name of what the allocator gave and took back, recorded with `profile_memory=True`."""
+FAILURE = "[OutOfMemory]"
+"""Name of failed allocations, which count inside of ops as well."""
+
+
+def has_allocations(trace: Trace) -> bool:
+    """Whether events of the allocator were recorded."""
+    return bool((trace.instants.name == trace.names.find(ALLOCATION)).any())
+
+
+def memory_outside_ops(trace: Trace, cost: Costs) -> dict[str, Int64]:
+    """Times in ns of the allocator events that torch counts outside the slices of `cost`, ascending, by name."""
+    instants = trace.instants
+    moments = {}
+    for name in (ALLOCATION, FAILURE):
+        moment = np.sort(instants.time[instants.name == trace.names.find(name)])
+        if name == ALLOCATION and len(moment):
+            start = trace.slices.start[cost.row]
+            starts, ends = union(start, start + cost.cpu + 1)  # the end belongs to the slice
+            index = insertion_index(starts, moment, side="right") - 1
+            held = (index >= 0) & (moment < np.append(ends, 0)[index])
+            moment = moment[~held]
+        if len(moment):
+            moments[name] = moment
+    return moments
+
+
+__all__ = ["Costs", "costs", "ops", "self_times", "torch_time"]
+
+"""Groupings: by name and input shapes; by name with the rows of the device; the same with Python frames; by name and
+call site.
+"""
+
+
+FRAMES_SINCE = (2, 12)
+"""First torch version whose `key_averages()` has Python frames in its tree, so that they take from self times."""
+FRAMES_LISTED_UNTIL = (2, 13)
+"""Last torch version that lists these as rows unless asked."""
+
+
+def ops(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
+    """Calls and times by name; an op and an annotation of the same name are two rows.
+
+    `by` is one of `groupings.OPS`. A step holds the slices that began in it and the activities launched in it. A range
+    of time holds calls that were open in it, with what of their CPU time and of the activities they launched is in it
+    (R3.58).
+    """
+    version = _torch_version(trace) if by == "event" else (0, 0)
+    frames = by == "frame" or version >= FRAMES_SINCE
+    if isinstance(step, TimeRange):
+        cost, device = costs_within(trace, step, frames), device_costs_within(trace, step)
+    else:
+        cost, device = (_of_step(trace, every, step) for every in (costs(trace, frames), device_costs(trace)))
+    if version > FRAMES_LISTED_UNTIL:
+        cost = cost.take(np.flatnonzero(trace.slices.kind[cost.row] != Kind.PYTHON))
+    note = " ".join((*_totals(trace, cost, device), *_remarks(trace, step, by, frames)))
+    if by in ("event", "frame"):
+        return _as_torch(trace, cost, device, note, step)
+    part = _shapes(trace, cost.row) if by == "shape" else site_column(trace, cost.row, by) if by in SITES else None
+    names = grouped(trace, cost, None if part is None else part.values.astype(np.int64))
+    sums = _open_calls(trace, averages(trace, cost, names), cost, names, step)
+    columns = _torch_columns(trace, cost.texts, sums)
+    if part is not None:
+        columns = (columns[0], part.take(some_member(names)), *columns[1:])
+    table = Table(
+        (*columns, *_wall_columns(trace, cost, names, step)), sums.longest, note if len(cost.row) else no_gpu(trace)
+    )
+    table = with_captured_ops(trace, table, step)
+    table = table.take(table.order("cpu_total_us", descending=True))
+    return table.take(table.order("device_total_us", descending=True))
+
+
+def _open_calls(trace: Trace, sums: Averages, cost: Costs, names: Groups, part: Part | None) -> Averages:
+    """The sums with the calls that are open in a range of time: of others only what they launched lies within."""
+    if not isinstance(part, TimeRange):
+        return sums
+    is_open = part.touched(trace.slices.start[cost.row], trace.slices.end[cost.row])
+    return replace(sums, calls=names.sum(is_open).astype(np.int64))
+
+
+def _as_torch(trace: Trace, cost: Costs, device: Costs, note: str, step: Part | None) -> Table:
+    """The rows of torch's table and no others, in its order; allocator rows only for the whole trace."""
+    every = cost.joined(device)
+    names = grouped(trace, every)
+    sums = _open_calls(trace, averages(trace, every, names), every, names, step)
+    if step is None:
+        sums = sums.with_instants(trace, memory_outside_ops(trace, cost))
+    table = Table(_torch_columns(trace, cost.texts, sums), sums.longest, note if len(sums.name) else no_gpu(trace))
+    return table.take(sums.in_order())
+
+
+def _torch_columns(trace: Trace, texts: Strings, sums: Averages) -> tuple[Column, ...]:
+    absent = np.full(len(sums.name), len(links(trace).gpu) == 0)
+    return (
+        coded(col.OP_NAME, sums.name, texts),
+        numbers(col.CALLS, sums.calls),
+        micros(col.SELF_CPU_US, sums.self_cpu, doubtful=sums.is_doubtful),
+        micros(col.CPU_TOTAL_US, sums.cpu),
+        micros(col.SELF_DEVICE_US, sums.self_device, null=absent),
+        micros(col.DEVICE_TOTAL_US, sums.device, null=absent),
+        numbers(
+            col.KERNELS.but(help="GPU activities that it and what it called launched."),
+            np.where(absent, NULL, sums.kernels),
+        ),
+        coded(
+            col.KIND.but(
+                help="Op, annotation, runtime call, overhead or what ran on a GPU; slice in traces of other programs."
+            ),
+            sums.kind,
+            KIND_WORDS,
+        ),
+    )
+
+
+def _wall_columns(trace: Trace, cost: Costs, names: Groups, part: Part | None) -> tuple[Column, Column]:
+    """Wall time on the GPU, which torch's tables do not have."""
+    time_range = part if isinstance(part, TimeRange) else None
+    backward = backward_walls(trace, time_range)
+    later = np.zeros(len(names)) if backward is None else names.sum(backward[cost.row])
+    return (
+        micros(
+            col.GPU_WALL_US,
+            names.sum(gpu_walls(trace, time_range)[cost.row]),
+            null=np.full(len(names), len(links(trace).launches) == 0),
+        ),
+        micros(col.BACKWARD_GPU_US, later, null=np.full(len(names), backward is None)),
+    )
+
+
+def _of_step(trace: Trace, cost: Costs, step: Part | None) -> Costs:
+    if step is None:
+        return cost
+    return cost.take(np.flatnonzero(np.isin(step_index(trace, cost.row), chosen(trace, step))))
+
+
+def _shapes(trace: Trace, rows: Int64) -> Column:
+    """The input shapes of each row as in torch's key: lists of tensors as `[]` (3(d).10)."""
+    recorded = trace.op_args.text("Input Dims", trace.slices.event[rows])
+    dims = group(recorded)
+    examples = signatures(trace, rows[some_member(dims)])
+    known = Strings()
+    ids = [known.intern(_shape_text(signature)) for signature in examples.known]
+    ids.append(known.intern("[]") if _records_shapes(trace) else -1)
+    values = np.array(ids, np.int32)[examples.id][dims.member]
+    return coded(col.INPUT_SHAPES, values, known)
+
+
+def _records_shapes(trace: Trace) -> bool:
+    """Whether shapes were recorded: the file says so, or has some."""
+    return trace.metadata.get("record_shapes") == 1 or has_shapes(trace)
+
+
+def _shape_text(signature: Signature) -> str:
+    return json.dumps([() if any(isinstance(size, tuple) for size in dims) else dims for dims in signature.dims])
+
+
+def _totals(trace: Trace, cost: Costs, device: Costs) -> tuple[str, ...]:
+    """The lines below torch's table (3(d).11)."""
+    if not trace.is_torch:
+        return ()
+    lines = (f"Self CPU time total: {torch_time(cost.self_cpu.sum())}.",)
+    counts = trace.slices.kind[device.row] != Kind.GPU_ANNOTATION
+    total = int(device.self_device[counts].sum())
+    if total == 0 and not cost.self_device.any():
+        return lines
+    name = "XPU" if any(category.startswith("xpu") for category in trace.categories) else "CUDA"
+    return (*lines, f"Self {name} time total: {torch_time(total)}.")
+
+
+def torch_time(nanoseconds: int) -> str:
+    """A duration as torch's tables print it (3(d).14): `12.340us`, `1.234ms`, `1.000s`."""
+    time = int(nanoseconds) / 1000
+    for least, unit in ((1e6, "s"), (1e3, "ms")):
+        if time >= least:
+            return f"{time / least:.3f}{unit}"
+    return f"{time:.3f}us"
+
+
+def _remarks(trace: Trace, part: Part | None, by: str | None, frames: bool) -> tuple[str, ...]:
+    """What a reader of this table must know."""
+    missing = (no_gpu(trace),) if no_gpu(trace) else ()
+    replayed = _replayed_apart(trace, part) if by not in ("event", "frame") else 0
+    if replayed:
+        words = f"{duration(replayed)} of kernels of replayed graphs are in GPU wall alone: total GPU leaves them out"
+        missing = (*missing, f"{words}, as torch does.")
+    if by == "shape" and not _records_shapes(trace):
+        return (*missing, "The trace holds no input shapes: record with record_shapes=True.")
+    if by == "event" and not frames and len(trace.slices.of_kind(Kind.PYTHON)):
+        return (*missing, "Without Python frames, which torch 2.12 and 2.13 list: --by frame.")
+    return missing
+
+
+def _replayed_apart(trace: Trace, part: Part | None) -> int:
+    """Time in ns of replayed kernels that count for no operator: their ids name none, and no capture is known."""
+    if len(replays(trace)) == 0:
+        return 0
+    gpu, nodes = links(trace).gpu, graph_nodes(trace)
+    rows = gpu[np.isin(links(trace).launch[gpu], replays(trace).launch)]
+    rows = rows[(named_ops(trace)[rows] < 0) & ~np.isin(rows, nodes.rows[nodes.op >= 0])]
+    return int(time_within(trace, within(trace, rows, part), part).sum())
+
+
+def _torch_version(trace: Trace) -> tuple[int, int]:
+    """The version of torch that recorded this, (0, 0) where it is not known: only our own recordings name it."""
+    about = trace.metadata.get("tracetui")
+    version = about.get("torch") if isinstance(about, Mapping) else None
+    match = re.match(r"(\d{1,4})\.(\d{1,4})", version) if isinstance(version, str) else None
+    return (int(match[1]), int(match[2])) if match else (0, 0)

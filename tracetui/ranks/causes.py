@@ -1,0 +1,246 @@
+"""Why a rank comes late: its stretch before each collective against that of the median rank (R5.5, R5.9).
+
+A stretch is compared on each rank's own clock, so no shift is needed. Nobody is named whom the clocks could have made
+late, or who is no later than the others are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.linking.groups import Groups
+from tracetui.model.intervals import Bool, Int64
+from tracetui.ranks.clocks import Clocks
+from tracetui.ranks.matching import Matches
+from tracetui.ranks.name_excess import NameExcess, name_excess
+from tracetui.ranks.rank_summary import PHASES, RankSummary
+from tracetui.ranks.waiting import Charges, Waiting, find_waiting
+
+Float64 = NDArray[np.float64]
+
+CAUSES = ("input", "host", "kernels", "extra")
+"""What a rank can be late by; scripts read these words."""
+MIN_RUN_SHARE = 0.02
+"""Minimum wait caused, as a share of the run for every other rank."""
+MIN_TIMES_MEDIAN = 3
+"""Minimum wait caused, as a multiple of the median of the other ranks."""
+MIN_HIDDEN_SHARE = 1 / 3
+"""Minimum wait that a rank would cause without those that are later, as a share of what the worst of these causes."""
+SECOND_WITHIN = 2
+"""Ratio of the largest cause to another within which both are named."""
+MIN_LATE_STEP_SHARE = 0.1
+"""Minimum wait caused in a step, as a share of that in the worst step, to be late in it; of the step as of the run."""
+
+
+@dataclass(frozen=True)
+class LateRank:
+    """Why one rank is late."""
+
+    index: int
+    """Index of the rank among those that are there."""
+    causes: tuple[tuple[str, float], ...]
+    """What it is late by with the excess in ns, the largest first; empty where nothing in the trace tells."""
+    note: str
+    """What else is known of the cause, in words."""
+    steps: tuple[int, ...]
+    """Numbers of the steps in which others waited for it."""
+    of_steps: int
+    """Number of steps that were recorded."""
+    phase: str
+    """Part of the step in which most of it was."""
+    last: int
+    """Collectives that it came last to, of ..."""
+    of: int
+    """... those that it took part in."""
+    caused_ns: float
+    """What others wait for it; behind other late ranks, what they would wait without these."""
+    behind: tuple[int, ...] = ()
+    """Indices of the ranks that are late where it is, so that others hardly wait for it."""
+
+    @property
+    def cause(self) -> str | None:
+        """What it is late by most."""
+        return self.causes[0][0] if self.causes else None
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The causes to be named: the largest, and those that are nearly as large."""
+        least = self.causes[0][1] / SECOND_WITHIN if self.causes else 0.0
+        return tuple(cause for cause, excess in self.causes if excess >= least)
+
+
+def late_ranks(
+    summaries: Sequence[RankSummary], matches: Matches, waiting: Waiting, clocks: Clocks, run_ns: int
+) -> list[LateRank]:
+    """The ranks that stand out by what others waited for them, the latest first; often there is none.
+
+    Behind them stand ranks that are late in the same operations, and would stand out without them. Those that only
+    passed on what they had waited for are no longer late by themselves, and are not named.
+    """
+    suspects = standing_out(waiting.root, np.arange(len(summaries)), run_ns)
+    if not suspects:
+        return []
+    found = _described(suspects, summaries, matches, waiting)
+    rest = np.setdiff1d(np.arange(len(summaries)), suspects)
+    fewer, _ = matches.without(suspects)
+    without = find_waiting(fewer, clocks)
+    hidden = standing_out(without.root, rest, run_ns)
+    behind = [
+        replace(each, behind=tuple(suspects))
+        for each in _described(hidden, summaries, fewer, without)
+        if each.caused_ns >= MIN_HIDDEN_SHARE * found[0].caused_ns
+        and sum(excess for _, excess in each.causes) * (len(rest) - 1) >= MIN_HIDDEN_SHARE * each.caused_ns
+    ]
+    return [*found, *behind]
+
+
+def standing_out(charged: Charges, ranks: Int64, run_ns: int) -> list[int]:
+    """Those of some ranks for which others waited long, longer than for most, and longer than clocks could make up.
+
+    Of a chain of waits the rank at its beginning is asked, not those that only passed the delay on.
+    """
+    size = int(ranks.max(initial=-1)) + 1
+    caused, error = charged.caused(size), charged.caused_error(size)
+    least = MIN_RUN_SHARE * run_ns * (len(ranks) - 1)
+    named = []
+    for index in ranks[np.argsort(-caused[ranks], kind="stable")].tolist():
+        if len(ranks) < 2 or caused[index] < max(least, 1):
+            break
+        others = caused[ranks[ranks != index]]
+        if caused[index] >= MIN_TIMES_MEDIAN * float(np.median(others)) and caused[index] > error[index]:
+            named.append(int(index))
+    return named
+
+
+@dataclass(frozen=True, eq=False)
+class StretchExcess:
+    """How much longer the stretch of each entry was than that of the median rank, in ns and by part."""
+
+    input: Float64
+    host: Float64
+    busy: Float64
+    median: Int64
+    """The entry whose stretch is the median of the ranks that were not last; -1 where all were."""
+
+    @classmethod
+    def of(
+        cls, summaries: Sequence[RankSummary], matches: Matches, waiting: Waiting, late: Bool | None = None
+    ) -> StretchExcess:
+        """Compare with the ranks that were not last, or with those that are not among `late` entries."""
+        entries = matches.entries
+        parts = {name: column_of(summaries, matches, name) for name in ("stretch", "input", "host", "busy")}
+        others = np.flatnonzero(~(waiting.is_last if late is None else late))
+        number = entries.instance[others]
+        order = np.lexsort((parts["stretch"][others], number))
+        first = np.searchsorted(number[order], np.arange(len(matches.instances)))
+        count = np.bincount(number, minlength=len(matches.instances))
+        median = np.full(len(matches.instances), -1, np.int64)
+        held = count > 0
+        median[held] = others[order[(first + (count - 1) // 2)[held]]]
+        groups = Groups(np.arange(len(matches.instances)), number)
+        excess = {name: column - _medians(groups, column[others])[entries.instance] for name, column in parts.items()}
+        return cls(excess["input"], excess["host"], excess["busy"], median[entries.instance])
+
+
+def _medians(groups: Groups, values: Int64) -> Float64:
+    """The median of each group, 0 for an empty one."""
+    held = groups.calls > 0
+    result = np.zeros(len(groups))
+    if held.any():
+        number = np.cumsum(held) - 1
+        result[held] = Groups(groups.key[held], number[groups.member]).median(values)
+    return result
+
+
+def column_of(summaries: Sequence[RankSummary], matches: Matches, name: str) -> Int64:
+    """A column of the ranks' collectives in the order of the entries."""
+    entries = matches.entries
+    sizes = np.array([len(each.collectives) for each in summaries], np.int64)
+    first = np.cumsum(sizes) - sizes
+    every = np.concatenate([getattr(each.collectives, name) for each in summaries])
+    column: Int64 = every[first[entries.rank] + entries.row].astype(np.int64)
+    return column
+
+
+def _described(
+    suspects: Sequence[int], summaries: Sequence[RankSummary], matches: Matches, waiting: Waiting
+) -> list[LateRank]:
+    if not suspects:
+        return []
+    excess = StretchExcess.of(summaries, matches, waiting)
+    return [_late_rank(index, summaries, matches, waiting, excess) for index in suspects]
+
+
+def _late_rank(
+    index: int, summaries: Sequence[RankSummary], matches: Matches, waiting: Waiting, excess: StretchExcess
+) -> LateRank:
+    entries = matches.entries
+    charged = waiting.charged
+    blamed = np.bincount(charged.instance[charged.late == index], minlength=len(matches.instances)) > 0
+    rows = np.flatnonzero((entries.rank == index) & waiting.is_last & blamed[entries.instance])
+    names = name_excess(summaries, matches, rows, excess.median[rows])
+    causes = causes_of(excess, rows, names)
+    own = summaries[index]
+    steps, phase = _when(own, matches, charged, index, len(summaries) - 1)
+    if causes and causes[0][0] == "input":
+        phase = "input"
+    return LateRank(
+        index=index,
+        causes=causes,
+        note=cause_note(causes, names),
+        steps=steps,
+        of_steps=len(own.steps),
+        phase=phase,
+        last=len(rows),
+        caused_ns=float(charged.time[charged.late == index].sum()),
+        of=int(np.count_nonzero((entries.rank == index) & matches.instances.is_symmetric[entries.instance])),
+    )
+
+
+def causes_of(excess: StretchExcess, rows: Int64, names: NameExcess) -> tuple[tuple[str, float], ...]:
+    """What the rank is late by, summed over the collectives it came last to; what is no excess is left out."""
+    busy = max(float(excess.busy[rows].sum()), 0.0)
+    extra = busy * names.extra_share
+    sums = {
+        "input": float(excess.input[rows].sum()),
+        "host": float(excess.host[rows].sum()),
+        "kernels": busy - extra,
+        "extra": extra,
+    }
+    largest = max(sums.values())
+    kept = [(cause, value) for cause, value in sums.items() if value > 0 and value >= 0.01 * largest]
+    return tuple(sorted(kept, key=lambda each: -each[1]))
+
+
+def _when(own: RankSummary, matches: Matches, charged: Charges, index: int, others: int) -> tuple[tuple[int, ...], str]:
+    """The steps in which others waited for a rank, and the part of the step in which most of it was."""
+    entries, mine = matches.entries, charged.late == index
+    caused = np.bincount(charged.instance[mine], charged.time[mine], len(matches.instances))
+    rows = np.flatnonzero(entries.rank == index)
+    time = caused[entries.instance[rows]]
+    step, phase = own.collectives.step[entries.row[rows]], own.collectives.phase[entries.row[rows]]
+    by_step = np.bincount(step[step >= 0], time[step >= 0], len(own.steps))
+    length = np.median(own.steps.end - own.steps.start) if len(own.steps) else 0.0
+    least = max(MIN_LATE_STEP_SHARE * by_step.max(initial=0), MIN_RUN_SHARE * float(length) * others, 1)
+    late = np.flatnonzero(by_step >= least)
+    by_phase = np.bincount(phase, time, len(PHASES))
+    return tuple(own.steps.number[late].tolist()), PHASES[int(by_phase.argmax())]
+
+
+def cause_note(causes: Sequence[tuple[str, float]], names: NameExcess) -> str:
+    """What refines the cause: a factor that all kernels share, copies, or the names with most excess."""
+    if not causes:
+        return "its stretches before the collectives are no longer than those of the others"
+    kinds = {cause for cause, value in causes if value >= causes[0][1] / SECOND_WITHIN}
+    words = []
+    if "kernels" in kinds:
+        words.append(names.kernel_words)
+    if "extra" in kinds:
+        words.append(names.extra_words)
+    if len(kinds) > 1:
+        words.append("also " + " and ".join(cause for cause, _ in causes if cause in kinds and cause != causes[0][0]))
+    return "; ".join(filter(None, words))

@@ -1,0 +1,278 @@
+"""Whose clock is how far ahead, with bounds that hold (R5.4).
+
+A symmetric collective ends on no rank before it has begun on every rank. So each one bounds the difference of two
+hosts' clocks from both sides, and the intersection over all of them is where the difference lies. A broadcast, a reduce
+and a transfer between two ranks bound it from one side. Ranks of one host share a clock and are not shifted: what their
+collectives end apart is no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.linking.groups import combinations
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.quantities import counted, duration
+from tracetui.ranks.corridor import Corridor, corridor
+from tracetui.ranks.matching import Matches
+from tracetui.ranks.rank_summary import FROM_ROOT, OPERATIONS, TO_ROOT, is_one_of
+
+Float64 = NDArray[np.float64]
+
+MAX_END_SPREAD_NS = 100_000
+"""Median ns between the ends of one collective on ranks of a host up to which they end together."""
+CLOCK_NOISE_NS = 20_000
+"""Ns by which times of one clock may contradict each other."""
+MAX_CONTRADICTED_SHARE = 0.05
+"""Share of the collectives of a host that may contradict a common clock: some may be matched wrongly."""
+MAX_PAIRED_HOSTS = 64
+"""Hosts up to which all pairs are compared; of more each is compared with the reference and its neighbour."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clocks:
+    """One clock for all ranks: that of the reference, the host of the lowest rank."""
+
+    host: Int64
+    """Index of the host of each rank."""
+    names: tuple[str | None, ...]
+    """Name of each host, None for a rank whose host nobody names."""
+    origin: Int64
+    """A moment in the middle of the run on each host's own clock, in ns."""
+    shift: Int64
+    """What each host's clock is ahead of the reference at that moment, in ns."""
+    error: Float64
+    """Ns by which the shift may be wrong at most; NaN where nothing bounds it."""
+    drift: Float64
+    """What each host's clock gains, as a share; 0 where none is proven."""
+    is_guess: Bool
+    """Hosts whose collectives contradict each other, so that the shift is an estimate."""
+    pair_error: Float64
+    """The same of every pair of hosts, infinite where nothing bounds it."""
+    notes: tuple[str, ...]
+
+    @property
+    def is_known(self) -> Bool:
+        """Mask of the hosts whose shift is known."""
+        return ~np.isnan(self.error)
+
+    def common(self, rank: Int64, moment: Int64) -> Int64:
+        """Times of ranks on the one clock; of a host without a known shift as they are."""
+        host = self.host[rank]
+        gained = self.drift[host] * (moment - self.origin[host]).astype(np.float64)
+        return moment - self.shift[host] - np.round(gained).astype(np.int64)
+
+    def own(self, rank: Int64, moment: Int64) -> Int64:
+        """Moments of the one clock as the clocks of ranks show them."""
+        host = self.host[rank]
+        shown = moment + self.shift[host]
+        gained = self.drift[host] * (shown - self.origin[host]).astype(np.float64)
+        return shown + np.round(gained).astype(np.int64)
+
+    def between(self, rank: Int64, other: Int64) -> Float64:
+        """Ns by which the times of two ranks may be wrong against each other."""
+        return self.pair_error[self.host[rank], self.host[other]]
+
+
+@dataclass(frozen=True, eq=False)
+class _HostTimes:
+    """Last start and first end of every collective on every host, in ns from the hosts' origins; NaN for none."""
+
+    start: Float64
+    end: Float64
+    moment: Float64
+    """When each collective was, in ns from the origin, one entry per collective."""
+    origin: Int64
+    longest: float
+    end_spread: float
+    """Median ns between the ends of one collective on one host, infinite where no host has two ranks."""
+
+
+def find_clocks(matches: Matches, hosts: Sequence[str | None], has_base: Sequence[bool]) -> Clocks:
+    """The clocks of ranks, given the names of their hosts and whether their files have a base."""
+    host, names, notes = _hosts(matches, hosts, has_base)
+    if len(names) == 1:
+        return _one_clock(host, names, matches, notes)
+    times = _host_times(matches, host, len(names))
+    pairs = _pairs(times, len(names))
+    return _solved(times, pairs, host, names, notes)
+
+
+def _hosts(
+    matches: Matches, hosts: Sequence[str | None], has_base: Sequence[bool]
+) -> tuple[Int64, tuple[str | None, ...], list[str]]:
+    """The clock of each rank: that of its host, where nothing contradicts this, or its own."""
+    notes: list[str] = []
+    keys: list[object] = [
+        (name, base) if name else index for index, (name, base) in enumerate(zip(hosts, has_base, strict=True))
+    ]
+    if len(hosts) > 1 and not any(hosts) and len(set(has_base)) == 1:
+        agreeing, every = _agreeing(matches, np.arange(len(hosts)))
+        if every and agreeing == every:
+            notes.append(f"No file names its host; clocks agree on {agreeing:,} of {counted(every, 'collective')}.")
+            return np.zeros(len(hosts), np.int64), (None,), notes
+    for key in {key for key in keys if isinstance(key, tuple)}:
+        members = np.array([index for index, each in enumerate(keys) if each == key], np.int64)
+        agreeing, every = _agreeing(matches, members)
+        if every - agreeing > MAX_CONTRADICTED_SHARE * every:
+            notes.append(
+                f"Ranks of {key[0]} have clocks of their own: {every - agreeing:,} of {counted(every, 'collective')} "
+                "would have ended before they began."
+            )
+            for index in members.tolist():
+                keys[index] = index
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    names = tuple(key[0] if isinstance(key, tuple) else hosts[int(str(key))] for key in numbers)
+    return np.array([numbers[key] for key in keys], np.int64), names, notes
+
+
+def _agreeing(matches: Matches, members: Int64) -> tuple[int, int]:
+    """Collectives of some ranks that overlap on all of them at shift 0, and how many they have in common."""
+    entries, instances = matches.entries, matches.instances
+    rows = np.flatnonzero(np.isin(entries.rank, members) & instances.is_symmetric[entries.instance])
+    heads = np.flatnonzero(np.diff(entries.instance[rows], prepend=-1))
+    if len(heads) == 0:
+        return 0, 0
+    several = np.diff(np.append(heads, len(rows))) > 1
+    last = np.maximum.reduceat(entries.start[rows], heads)
+    first = np.minimum.reduceat(entries.end[rows], heads)
+    good = last <= first + CLOCK_NOISE_NS
+    return int((good & several).sum()), int(several.sum())
+
+
+def _one_clock(host: Int64, names: tuple[str | None, ...], matches: Matches, notes: list[str]) -> Clocks:
+    start = matches.entries.start
+    return Clocks(
+        host=host,
+        names=names,
+        origin=np.array([int(start[len(start) // 2]) if len(start) else 0]),
+        shift=np.zeros(1, np.int64),
+        error=np.zeros(1),
+        drift=np.zeros(1),
+        is_guess=np.zeros(1, bool),
+        pair_error=np.zeros((1, 1)),
+        notes=tuple(notes),
+    )
+
+
+def _host_times(matches: Matches, host: Int64, count: int) -> _HostTimes:
+    entries, instances = matches.entries, matches.instances
+    plain = np.array([not text for text in matches.instances.mismatch], bool)
+    transfer = entries.source >= 0
+    symmetric, rooted = instances.is_symmetric[entries.instance], instances.root[entries.instance] >= 0
+    rows = np.flatnonzero(plain[entries.instance] & (symmetric | transfer | rooted))
+    starts, ends = _tell_of_starts(matches)[rows], _tell_of_ends(matches)[rows]
+    home = host[entries.rank[rows]]
+    origin = np.array([_middle(entries.start[rows[home == each]]) for each in range(count)], np.int64)
+    used, number = np.unique(entries.instance[rows], return_inverse=True)
+    start = (entries.start[rows] - origin[home]).astype(np.float64)
+    end = (entries.end[rows] - origin[home]).astype(np.float64)
+    last = np.full((count, len(used)), -np.inf)
+    first = np.full((count, len(used)), np.inf)
+    np.maximum.at(last, (home[starts], number[starts]), start[starts])
+    np.minimum.at(first, (home[ends], number[ends]), end[ends])
+    last[np.isinf(last)], first[np.isinf(first)] = np.nan, np.nan
+    moment = np.zeros(len(used))
+    moment[number] = start
+    both = symmetric[rows]
+    spread = _end_spread(home[both], number[both], end[both])
+    return _HostTimes(last, first, moment, origin, float((end - start).max(initial=0)), spread)
+
+
+def _tell_of_starts(matches: Matches) -> Bool:
+    """Entries before whose start nothing that waits for them ends: not those that only receive."""
+    entries, instances = matches.entries, matches.instances
+    is_root = entries.rank == instances.root[entries.instance]
+    receives = entries.operation == OPERATIONS.index("recv")
+    told: Bool = ~receives & (is_root | ~is_one_of(entries.operation, FROM_ROOT))
+    return told
+
+
+def _tell_of_ends(matches: Matches) -> Bool:
+    """Entries that end after others have begun: not those that only give."""
+    entries, instances = matches.entries, matches.instances
+    is_root = entries.rank == instances.root[entries.instance]
+    sends = entries.operation == OPERATIONS.index("send")
+    gives = np.where(is_root, is_one_of(entries.operation, FROM_ROOT), is_one_of(entries.operation, TO_ROOT))
+    told: Bool = ~sends & ~gives
+    return told
+
+
+def _middle(moments: Int64) -> int:
+    return (int(moments.min()) + int(moments.max())) // 2 if len(moments) else 0
+
+
+def _end_spread(home: Int64, number: NDArray[np.integer], end: Float64) -> float:
+    parts = combinations(home, number.astype(np.int64))
+    low, high = np.full(len(parts), np.inf), np.full(len(parts), -np.inf)
+    np.minimum.at(low, parts.member, end)
+    np.maximum.at(high, parts.member, end)
+    several = np.bincount(parts.member, minlength=len(parts)) > 1
+    return float(np.median((high - low)[several])) if several.any() else np.inf
+
+
+def _pairs(times: _HostTimes, count: int) -> dict[tuple[int, int], Corridor]:
+    """What each pair of hosts allows for the difference of their clocks, for pairs with a collective in common."""
+    wanted = [(one, other) for one in range(count) for other in range(one + 1, count)]
+    if count > MAX_PAIRED_HOSTS:
+        wanted = [pair for pair in wanted if pair[0] == 0 or pair[1] == pair[0] + 1]
+    found = {}
+    for one, other in wanted:
+        low = np.nan_to_num(times.start[other] - times.end[one], nan=-np.inf)
+        high = np.nan_to_num(times.end[other] - times.start[one], nan=np.inf)
+        held = np.isfinite(low) | np.isfinite(high)
+        if held.any():
+            ends = (times.end[other] - times.end[one])[np.isfinite(low) & np.isfinite(high)]
+            found[one, other] = corridor(times.moment[held], low[held], high[held], ends, times.longest)
+    return found
+
+
+def _solved(
+    times: _HostTimes,
+    pairs: dict[tuple[int, int], Corridor],
+    host: Int64,
+    names: tuple[str | None, ...],
+    notes: list[str],
+) -> Clocks:
+    count = len(names)
+    most = np.full((count, count), np.inf)
+    np.fill_diagonal(most, 0.0)
+    guess, drift = np.zeros(count, bool), np.zeros(count)
+    for (one, other), found in pairs.items():
+        most[one, other], most[other, one] = found.high, -found.low
+        if one == 0:
+            guess[other], drift[other] = found.is_contradicted, found.drift
+            if found.is_contradicted:
+                notes.append(
+                    f"The collectives of {names[other] or 'a rank'} contradict each other by "
+                    f"{duration(found.contradiction)}: its clock was set, or some are matched wrongly."
+                )
+    most = _shortest(most)
+    low, high = -most[:, 0], most[0]
+    known = np.isfinite(low) & np.isfinite(high)
+    point = np.where(known, (np.where(known, low, 0) + np.where(known, high, 0)) / 2, 0.0)
+    if times.end_spread <= MAX_END_SPREAD_NS:
+        for other in range(1, count):
+            ends = pairs[0, other].end_difference if known[other] and (0, other) in pairs else None
+            if ends is not None:
+                point[other] = np.clip(ends, low[other], high[other])
+    error = np.where(known, np.maximum(point - low, high - point), np.nan)
+    pair_error = (most + most.T) / 2
+    shift = times.origin - times.origin[0] + np.round(point).astype(np.int64)
+    shift[~known] = 0
+    return Clocks(host, names, times.origin, shift, error, drift, guess, pair_error, tuple(notes))
+
+
+def _shortest(most: Float64) -> Float64:
+    """The same with differences added up through third hosts, which can only narrow them."""
+    through = range(len(most)) if len(most) <= MAX_PAIRED_HOSTS else [0]
+    for _ in range(1 if len(most) <= MAX_PAIRED_HOSTS else 3):
+        for middle in through:
+            shorter = most[:, middle, None] + most[None, middle, :]
+            # A circle below zero is a contradiction, which must not make other bounds narrower than they are.
+            most = np.where((shorter < most) & (shorter + most.T >= 0), shorter, most)
+    return most

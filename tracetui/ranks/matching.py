@@ -1,0 +1,338 @@
+"""Which collective of one rank is which of another (R5.3).
+
+By the id that all ranks of an operation write, else by group and sequence number, else by order with holes handled. A
+group is its name and its members, for names are numbers that repeat between disjoint groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tracetui.linking.groups import combinations
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.strings import Strings
+from tracetui.model.table import NULL
+from tracetui.ranks.alignment import Track, aligned
+from tracetui.ranks.rank_summary import (
+    OPERATIONS,
+    POINT_TO_POINT,
+    SYMMETRIC,
+    UNEVEN,
+    CommGroup,
+    Flag,
+    RankSummary,
+    is_one_of,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """The collectives of all ranks in one place: parallel columns, one entry per rank and collective."""
+
+    rank: Int64
+    """Index of the rank among those that are there."""
+    row: Int64
+    """Index in the collectives of the rank."""
+    start: Int64
+    """On the rank's own clock, as are all times here."""
+    end: Int64
+    operation: Int64
+    token: Int64
+    group: Int64
+    """Index in `Matches.groups`."""
+    seq: Int64
+    comms_id: Int64
+    flags: Int64
+    source: Int64
+    """Global rank that sends, -1 for what is no transfer between two ranks."""
+    target: Int64
+    root: Int64
+    """Rank within the group that is recorded as the root, -1 for none."""
+    instance: Int64
+    """Number of the operation that ranks have in common, -1 for what has no partner and can have none."""
+
+    def __len__(self) -> int:
+        return len(self.rank)
+
+
+@dataclass(frozen=True, eq=False)
+class Instances:
+    """The operations that ranks have in common: parallel columns, one entry per operation."""
+
+    operation: Int64
+    token: Int64
+    group: Int64
+    seq: Int64
+    ranks: Int64
+    """Ranks that are there and took part."""
+    of: Int64
+    """Members of the group, NULL where they are not known."""
+    is_partial: Bool
+    """Whether a member that is there has no part in it."""
+    mismatch: tuple[str, ...]
+    """What ranks disagree about, in words; empty where they agree."""
+    is_guess: Bool
+    """Whether it was matched by order alone, or without a group."""
+    root: Int64
+    """Index of the rank that is the root among those that are there, -1 where that is not known."""
+
+    def __len__(self) -> int:
+        return len(self.operation)
+
+    @property
+    def is_symmetric(self) -> Bool:
+        """Mask of the operations in which all wait for all."""
+        return is_one_of(self.operation, SYMMETRIC)
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """The collectives of a set of ranks, matched."""
+
+    entries: Entries
+    """Sorted by instance, then by rank."""
+    instances: Instances
+    groups: tuple[CommGroup, ...]
+    words: Sequence[str]
+    """The tokens."""
+    unmatched: int
+    """Transfers whose peer is not known, or not there."""
+
+    def without(self, ranks: Sequence[int]) -> tuple[Matches, Int64]:
+        """The same without some ranks, given by index, and the numbers here of what others took part in."""
+        keep = np.flatnonzero(~np.isin(self.entries.rank, np.array(ranks, np.int64)))
+        used, number = np.unique(self.entries.instance[keep], return_inverse=True)
+        columns = {name: getattr(self.entries, name)[keep] for name in Entries.__dataclass_fields__}
+        entries = Entries(**columns | {"instance": number.astype(np.int64)})
+        columns = {name: getattr(self.instances, name) for name in Instances.__dataclass_fields__}
+        columns |= {name: column[used] for name, column in columns.items() if name != "mismatch"}
+        columns["ranks"] = np.bincount(number, minlength=len(used)).astype(np.int64)
+        mismatch = tuple(self.instances.mismatch[each] for each in used.tolist())
+        return replace(self, entries=entries, instances=Instances(**columns | {"mismatch": mismatch})), used
+
+    @property
+    def first(self) -> Int64:
+        """Index of the first entry of each instance; one more for the end."""
+        return np.searchsorted(self.entries.instance, np.arange(len(self.instances) + 1))
+
+
+def match(summaries: Sequence[RankSummary], ranks: Sequence[int], hosts: Sequence[str | None]) -> Matches:
+    """Match the collectives of ranks; `ranks` are their numbers, and `hosts` tell whose clocks are one."""
+    groups: dict[CommGroup, int] = {}
+    words = Strings()
+    entries = _entries(summaries, ranks, groups, words)
+    instance, by_order = _instances(entries, hosts)
+    order = np.lexsort((entries.rank, instance))
+    order = order[np.searchsorted(instance[order], 0) :]
+    unmatched = len(entries) - len(order)
+    _, number = np.unique(instance[order], return_inverse=True)
+    columns = {name: getattr(entries, name)[order] for name in Entries.__dataclass_fields__ if name != "instance"}
+    kept = Entries(**columns, instance=number.astype(np.int64))
+    known = tuple(groups)
+    return Matches(kept, _described(kept, known, by_order[order], ranks, words), known, words, unmatched)
+
+
+def _entries(
+    summaries: Sequence[RankSummary], ranks: Sequence[int], groups: dict[CommGroup, int], words: Strings
+) -> Entries:
+    parts: dict[str, list[Int64]] = {name: [] for name in Entries.__dataclass_fields__}
+    for index, (summary, rank) in enumerate(zip(summaries, ranks, strict=True)):
+        own = summary.collectives
+        group_ids = np.array([groups.setdefault(_common(each), len(groups)) for each in summary.groups], np.int64)
+        word_ids = np.fromiter(map(words.intern, summary.names), np.int64, len(summary.names))
+        sends = own.operation == OPERATIONS.index("send")
+        is_transfer = (sends | (own.operation == OPERATIONS.index("recv"))) & (own.peer >= 0)
+        columns = {
+            "rank": np.full(len(own), index),
+            "row": np.arange(len(own)),
+            "start": own.start,
+            "end": own.end,
+            "operation": own.operation,
+            "token": word_ids[own.token],
+            "group": group_ids[own.group],
+            "seq": own.seq,
+            "comms_id": own.comms_id,
+            "flags": own.flags,
+            "source": np.where(is_transfer, np.where(sends, rank, own.peer), -1),
+            "target": np.where(is_transfer, np.where(sends, own.peer, rank), -1),
+            "root": own.root,
+            "instance": np.full(len(own), -1),
+        }
+        for name, column in columns.items():
+            parts[name].append(column.astype(np.int64))
+    none = np.empty(0, np.int64)
+    return Entries(**{name: np.concatenate([none, *each]) for name, each in parts.items()})
+
+
+def _common(group: CommGroup) -> CommGroup:
+    """A group without the order of its members, which ranks may list differently."""
+    return replace(group, members=tuple(sorted(group.members)))
+
+
+def _instances(entries: Entries, hosts: Sequence[str | None]) -> tuple[Int64, Bool]:
+    """The number of each entry's operation, -1 for none, and which were matched by order."""
+    instance = np.full(len(entries), -1, np.int64)
+    by_order = np.zeros(len(entries), bool)
+    used = 0
+    for rows in _comparable(entries):
+        key = _key(entries, rows)
+        if key is None:
+            found = _by_order(entries, rows, hosts)
+            by_order[rows] = True
+        else:
+            found = combinations(key, _occurrence(entries, rows, key)).member
+        instance[rows] = np.where(found >= 0, found + used, -1)
+        used += int(found.max(initial=-1)) + 1
+    return instance, by_order
+
+
+def _comparable(entries: Entries) -> Iterator[Int64]:
+    """Entries that may belong together: of one group, or of one sender and receiver, in a graph or not."""
+    is_transfer = is_one_of(entries.operation, POINT_TO_POINT)
+    alone = (is_transfer & (entries.source < 0)) | (entries.operation == OPERATIONS.index("send_recv"))
+    rows = np.flatnonzero(~alone)
+    in_graph = entries.flags[rows] & int(Flag.IN_GRAPH)
+    group = np.where(is_transfer[rows], -1, entries.group[rows])
+    part = combinations(group, entries.source[rows], entries.target[rows], in_graph).member
+    order = np.lexsort((entries.start[rows], entries.rank[rows], part))
+    rows, part = rows[order], part[order]
+    yield from np.split(rows, np.flatnonzero(np.diff(part)) + 1) if len(rows) else ()
+
+
+def _key(entries: Entries, rows: Int64) -> Int64 | None:
+    """What identifies an operation in its group on all ranks; None where order is all there is."""
+    for key in (entries.comms_id[rows], entries.seq[rows]):
+        if (key != NULL).all() and not _starts_again(entries.rank[rows], key):
+            return np.unique(key, return_inverse=True)[1].astype(np.int64)
+    return None
+
+
+def _starts_again(rank: Int64, key: Int64) -> bool:
+    """Whether a key comes back on a rank after others; those of one coalesced operation stand together."""
+    changed = np.ones(len(key), bool)
+    changed[1:] = (key[1:] != key[:-1]) | (rank[1:] != rank[:-1])
+    heads = np.flatnonzero(changed)
+    return len(combinations(rank[heads], np.unique(key[heads], return_inverse=True)[1])) < len(heads)
+
+
+def _occurrence(entries: Entries, rows: Int64, key: Int64) -> Int64:
+    """Which of the entries with its key each is on its rank, from 0."""
+    changed = np.ones(len(rows), bool)
+    rank = entries.rank[rows]
+    changed[1:] = (key[1:] != key[:-1]) | (rank[1:] != rank[:-1])
+    heads = np.flatnonzero(changed)
+    return np.arange(len(rows)) - np.repeat(heads, np.diff(np.append(heads, len(rows))))
+
+
+def _by_order(entries: Entries, rows: Int64, hosts: Sequence[str | None]) -> Int64:
+    """Match by order: every rank against that with most entries; what has no partner is an operation of its own."""
+    rank = entries.rank[rows]
+    tracks = np.split(np.arange(len(rows)), np.flatnonzero(np.diff(rank)) + 1)
+    # Sequence numbers that start again still tell neighbours apart.
+    token = combinations(entries.token[rows], np.maximum(entries.seq[rows], -1)).member
+    if len({OPERATIONS[each] for each in np.unique(entries.operation[rows]).tolist()} & POINT_TO_POINT):
+        # A sender and a receiver call one transfer by two names.
+        token = np.zeros(len(rows), np.int64)
+    longest = max(tracks, key=len)
+    first = Track(token[longest], entries.end[rows[longest]])
+    home = hosts[int(rank[longest[0]])]
+    found = np.full(len(rows), -1, np.int64)
+    found[longest] = np.arange(len(longest))
+    used = len(longest)
+    for track in tracks:
+        if track is longest:
+            continue
+        same_clock = home is not None and hosts[int(rank[track[0]])] == home
+        index = aligned(first, Track(token[track], entries.end[rows[track]]), same_clock)
+        alone = index < 0
+        index[alone] = used + np.arange(int(alone.sum()))
+        used += int(alone.sum())
+        found[track] = index
+    return found
+
+
+def _described(
+    entries: Entries, groups: Sequence[CommGroup], by_order: Bool, ranks: Sequence[int], words: Sequence[str]
+) -> Instances:
+    first = np.flatnonzero(np.diff(entries.instance, prepend=-1))
+    count = np.diff(np.append(first, len(entries)))
+    group = entries.group[first]
+    transfer = entries.source[first] >= 0
+    here, size = _members_here(entries, groups, ranks)
+    of = np.where(transfer, 2, size[group])
+    partial = np.where(transfer, count < _ends_here(entries, first, ranks), count < here[group])
+    guess = np.bitwise_or.reduceat(entries.flags & int(Flag.GUESS), first) > 0 if len(first) else np.zeros(0, bool)
+    guess |= by_order[first] if len(first) else guess
+    guess &= ~transfer | by_order[first] if len(first) else guess
+    return Instances(
+        operation=entries.operation[first],
+        token=entries.token[first],
+        group=group,
+        seq=entries.seq[first],
+        ranks=count.astype(np.int64),
+        of=of.astype(np.int64),
+        is_partial=partial,
+        mismatch=_mismatches(entries, first, words),
+        is_guess=guess,
+        root=_roots(entries, first, groups, ranks),
+    )
+
+
+def _roots(entries: Entries, first: Int64, groups: Sequence[CommGroup], ranks: Sequence[int]) -> Int64:
+    """The root of each operation that has one and of which two ranks or more are there, else -1.
+
+    Ranks that record the same rank do not record their own.
+    """
+    root = np.full(len(first), -1, np.int64)
+    if len(first) == 0:
+        return root
+    least, most = np.minimum.reduceat(entries.root, first), np.maximum.reduceat(entries.root, first)
+    several = np.diff(np.append(first, len(entries))) > 1
+    index_of = {rank: index for index, rank in enumerate(ranks)}
+    for each in np.flatnonzero(several & (least >= 0) & (least == most)).tolist():
+        members = groups[int(entries.group[first[each]])].members
+        if least[each] < len(members):
+            root[each] = index_of.get(members[least[each]], -1)
+    return root
+
+
+def _members_here(entries: Entries, groups: Sequence[CommGroup], ranks: Sequence[int]) -> tuple[Int64, Int64]:
+    """How many members of each group are there, and how many it has (NULL where that is not known)."""
+    present = set(ranks)
+    used = combinations(entries.group, entries.rank)
+    seen = np.bincount(entries.group[used.first], minlength=len(groups))
+    here = [
+        len(present & set(group.members)) if group.members else int(seen[index]) for index, group in enumerate(groups)
+    ]
+    return np.array(here, np.int64), np.array([group.size or NULL for group in groups], np.int64)
+
+
+def _ends_here(entries: Entries, first: Int64, ranks: Sequence[int]) -> Int64:
+    """How many ends of each transfer are ranks that are there."""
+    present = np.array(sorted(ranks), np.int64)
+    return np.isin(entries.source[first], present).astype(np.int64) + np.isin(entries.target[first], present)
+
+
+def _mismatches(entries: Entries, first: Int64, words: Sequence[str]) -> tuple[str, ...]:
+    """What the ranks of each operation disagree about; sizes may differ where ranks give different amounts."""
+    texts = [""] * len(first)
+    if len(first) == 0:
+        return ()
+    differs = np.minimum.reduceat(entries.token, first) != np.maximum.reduceat(entries.token, first)
+    bounds = np.append(first, len(entries))
+    for index in np.flatnonzero(differs).tolist():
+        span = slice(bounds[index], bounds[index + 1])
+        operations = {OPERATIONS[each] for each in entries.operation[span].tolist()}
+        tokens = sorted({words[each] for each in entries.token[span].tolist()})
+        if operations == {"send", "recv"}:
+            tokens = sorted({token.partition(" ")[2] for token in tokens})
+        if len(tokens) > 1 and not (len(operations) == 1 and operations <= UNEVEN and _same_type(tokens)):
+            texts[index] = " / ".join(tokens)
+    return tuple(texts)
+
+
+def _same_type(tokens: Sequence[str]) -> bool:
+    return len({token.rpartition(" ")[2] for token in tokens}) == 1

@@ -1,0 +1,210 @@
+"""The moment in which a rank came late to a collective, beside a rank that came in time (R5.12)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracetui.model.intervals import Int64
+from tracetui.model.quantities import duration, size
+from tracetui.model.table import NULL
+from tracetui.model.time_range import TimeRange
+from tracetui.ranks.group_words import group_words
+from tracetui.ranks.name_excess import name_excess
+from tracetui.ranks.rank_summary import PHASES
+
+if TYPE_CHECKING:
+    from tracetui.ranks.rank_set import RankSet
+
+SPLIT_WORDS = ("kernels", "extra", "input", "host", "communication")
+"""What the parts of a stretch are called, in the order of `StretchSplit.parts`."""
+
+
+@dataclass(frozen=True)
+class StretchSplit:
+    """What a rank did before a collective, since the end of the symmetric one before; in ns."""
+
+    length: float
+    parts: tuple[float, float, float, float, float]
+    """Kernels, extra calls beyond those of the other rank, input, host, communication; they sum to the length."""
+
+    @property
+    def words(self) -> str:
+        """For example `12.10 ms: kernels 12.00 ms, host 0.10 ms`."""
+        held = [f"{name} {duration(part)}" for name, part in zip(SPLIT_WORDS, self.parts, strict=True) if part >= 500]
+        return duration(self.length) + (f": {', '.join(held)}" if held else "")
+
+
+@dataclass(frozen=True)
+class LateMoment:
+    """A collective that one rank came late to, and another one in time."""
+
+    instance: int
+    late: int
+    """Index of the rank that came late."""
+    beside: int
+    """Index of the rank that it is compared with: the median one of those that waited, where one is."""
+    arrivals: tuple[int, int]
+    """When the two arrived, that of the late rank last, in ns on the one clock."""
+    error: float
+    """Ns by which their clocks may be wrong against each other."""
+    splits: tuple[StretchSplit, StretchSplit]
+    """What each did before; the late rank's last."""
+    window: tuple[int, int]
+    """From the start of the longer stretch to the last end, in ns on the one clock."""
+    what: str
+    """The collective in words."""
+
+    @property
+    def delay(self) -> int:
+        """How much later the late rank arrived, in ns."""
+        return self.arrivals[1] - self.arrivals[0]
+
+
+def entry_of(ranks: RankSet, instance: int, index: int) -> int:
+    """The entry of a rank in an operation, -1 where it has no part in it."""
+    entries, first = ranks.matches.entries, ranks.matches.first
+    low, high = int(first[instance]), int(first[instance + 1])
+    found = np.flatnonzero(entries.rank[low:high] == index)
+    return low + int(found[0]) if len(found) else -1
+
+
+def late_instances(ranks: RankSet, index: int) -> Int64:
+    """The operations in which others waited for a rank, in order of time."""
+    charged = ranks.charged_to(index)
+    instance = np.unique(charged.instance[charged.late == index])
+    start = ranks.waiting.start[ranks.matches.first[:-1][instance]]
+    found: Int64 = instance[np.argsort(start, kind="stable")]
+    return found
+
+
+def worst_instance(ranks: RankSet, index: int, waiting: int | None = None) -> int:
+    """The operation in which others, or one of them, waited longest for a rank; -1 for none."""
+    charged = ranks.charged_to(index) if waiting is None else ranks.waiting.charged
+    mine = charged.late == index
+    if waiting is not None:
+        mine &= charged.waiting == waiting
+    if not mine.any():
+        return -1
+    return int(np.bincount(charged.instance[mine], charged.time[mine]).argmax())
+
+
+def usual_rank(ranks: RankSet, index: int) -> int:
+    """The rank that is most often the median one where a rank came last, -1 for none."""
+    entries = ranks.matches.entries
+    rows = np.flatnonzero((entries.rank == index) & ranks.waiting.is_last)
+    median = ranks.usual.median[rows]
+    found = entries.rank[median[median >= 0]]
+    return int(np.bincount(found).argmax()) if len(found) else -1
+
+
+def late_moment(ranks: RankSet, instance: int, late: int, beside: int | None = None) -> LateMoment | None:
+    """The moment of a rank in an operation beside another rank; without one beside the usual, or the median one.
+
+    None where no other rank took part.
+    """
+    entries, first = ranks.matches.entries, ranks.matches.first
+    row = entry_of(ranks, instance, late)
+    other = -1 if beside is None else entry_of(ranks, instance, beside)
+    if beside is None:
+        usual = usual_rank(ranks, late)
+        other = entry_of(ranks, instance, usual) if usual >= 0 else -1
+        if other < 0 or ranks.waiting.is_last[other]:
+            other = int(ranks.usual.median[row])
+    if other < 0 or other == row:
+        others = np.arange(int(first[instance]), int(first[instance + 1]))
+        others = others[others != row]
+        other = int(others[np.argmin(ranks.waiting.start[others])]) if len(others) else -1
+    if row < 0 or other < 0:
+        return None
+    pair = np.array([other, row], np.int64)
+    clocks, start, end = ranks.clocks, ranks.waiting.start[pair], ranks.waiting.end[pair]
+    stretch = ranks.of_entries("stretch")[pair]
+    known = [ranks.summaries[each].window for each in entries.rank[pair].tolist()]
+    lows = clocks.common(entries.rank[pair], np.array([window[0] for window in known], np.int64))
+    low = max(int((start - stretch).min()), int(lows.max()))
+    return LateMoment(
+        instance=instance,
+        late=late,
+        beside=int(entries.rank[other]),
+        arrivals=(int(start[0]), int(start[1])),
+        error=float(clocks.between(entries.rank[pair[:1]], entries.rank[pair[1:]])[0]),
+        splits=_splits(ranks, pair),
+        window=(min(low, int(start.min())), int(end.max())),
+        what=operation_words(ranks, instance),
+    )
+
+
+def _splits(ranks: RankSet, pair: Int64) -> tuple[StretchSplit, StretchSplit]:
+    """What the rank in time and the late one did; what the late one ran more often is extra."""
+    columns = {
+        name: ranks.of_entries(name)[pair].astype(float) for name in ("stretch", "input", "host", "busy", "comm")
+    }
+    names = name_excess(ranks.summaries, ranks.matches, pair[1:], pair[:1])
+    beyond = max(float(columns["busy"][1] - columns["busy"][0]), 0.0) * names.extra_share
+    first, second = (
+        StretchSplit(
+            float(columns["stretch"][side]),
+            (
+                float(columns["busy"][side]) - extra,
+                extra,
+                float(columns["input"][side]),
+                float(columns["host"][side]),
+                float(columns["comm"][side]),
+            ),
+        )
+        for side, extra in ((0, 0.0), (1, beyond))
+    )
+    return first, second
+
+
+def operation_words(ranks: RankSet, instance: int) -> str:
+    """An operation in words: `all_reduce of 64.0 MiB in TP 0-7, step 4, backward`."""
+    matches = ranks.matches
+    entry = int(matches.first[instance])
+    rank, row = int(matches.entries.rank[entry]), int(matches.entries.row[entry])
+    own = ranks.summaries[rank]
+    words = [own.names[int(own.collectives.name[row])]]
+    bytes_ = int(ranks.bytes_of_instances[instance])
+    if bytes_ != NULL:
+        words[0] += f" of {size(bytes_)}"
+    words[0] += f" in {group_words(matches.groups[int(matches.instances.group[instance])])}"
+    step = int(ranks.step_of_instances[instance])
+    if step != NULL:
+        words.append(f"step {step}")
+    if phase := PHASES[int(own.collectives.phase[row])]:
+        words.append(phase)
+    return ", ".join(words)
+
+
+def moment_sentences(ranks: RankSet, moment: LateMoment) -> tuple[str, str]:
+    """Who arrived how much later at what, and what both did before."""
+    late, beside = ranks.ranks[moment.late], ranks.ranks[moment.beside]
+    error = f" (± {duration(moment.error)} by their clocks)" if moment.error else ""
+    if moment.delay >= 0:
+        said = f"Rank {late} arrives {duration(moment.delay)} later{error} than rank {beside} at {moment.what}."
+    else:
+        said = f"Rank {late} arrives {duration(-moment.delay)} before{error} rank {beside} at {moment.what}."
+    first, second = moment.splits
+    return said, f"Before it rank {beside} took {first.words}; rank {late} took {second.words}."
+
+
+def range_of(ranks: RankSet, index: int, window: tuple[int, int]) -> TimeRange:
+    """A stretch of the one clock in the trace of a rank, from the start of its recording."""
+    begin = ranks.summaries[index].header.begin_ns or 0
+    low, high = (int(each) for each in ranks.clocks.own(np.array([index, index]), np.array(window, np.int64)))
+    return TimeRange(low - begin, max(high - begin, low - begin + 1))
+
+
+def top_waits(ranks: RankSet, index: int, caused: bool, limit: int) -> Sequence[tuple[int, float, int]]:
+    """The ranks that waited for a rank, or that it waited for, with the time in ns and the number of operations."""
+    charged = ranks.waiting.charged
+    mine, others = (charged.late, charged.waiting) if caused else (charged.waiting, charged.late)
+    held = mine == index
+    time = np.bincount(others[held], charged.time[held], len(ranks))
+    count = np.bincount(others[held], minlength=len(ranks))
+    order = np.argsort(-time, kind="stable")[:limit].tolist()
+    return [(each, float(time[each]), int(count[each])) for each in order if time[each] > 0]

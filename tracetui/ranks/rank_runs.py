@@ -1,0 +1,335 @@
+"""Which files are the ranks of one run, and why the others are not (R5.1).
+
+Pure functions over headers: nothing is read here but what `same_content` and `is_whole` look up of files that claim one
+rank. No file is dropped without a reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
+from tracetui.model.quantities import counted, duration
+from tracetui.model.rank_header import RankHeader
+from tracetui.ranks.rank_names import RankName, rank_name
+
+MAX_BEGIN_GAP_NS = 600 * 10**9
+"""Maximum ns between the beginnings of two ranks of one run, whose hosts may have clocks of their own."""
+SAME_SIZE = 0.005
+"""Share of its size by which a compressed copy may differ: a file holds its own name."""
+NO_RANK = "no rank: neither distributedInfo nor the name tells it"
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A file with the reason why it is no row, or no whole one."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True)
+class RankFile:
+    """A file and the rank that recorded it."""
+
+    header: RankHeader
+    name: RankName
+    rank: int
+    offset: int = 0
+    """What was added to the ranks of the file: those of the replicas before its own."""
+
+    @property
+    def path(self) -> str:
+        """Where the file lies."""
+        return self.header.path
+
+    @property
+    def host(self) -> str | None:
+        """Name of the host, in the file or else in its name."""
+        return self.header.host or self.name.host or _host_in(self.header.trace_name)
+
+
+@dataclass(frozen=True)
+class RankRun:
+    """The ranks of one run, in order of rank."""
+
+    files: tuple[RankFile, ...]
+    world_size: int
+    left_out: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What is odd about its files, in sentences."""
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks that are there."""
+        return tuple(file.rank for file in self.files)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The ranks that are not there."""
+        return tuple(sorted(set(range(self.world_size)) - set(self.ranks)))
+
+    @property
+    def begin_ns(self) -> int:
+        """Median beginning of its files, 0 where none is known."""
+        known = sorted(file.header.begin_ns for file in self.files if file.header.begin_ns is not None)
+        return known[len(known) // 2] if known else 0
+
+    @property
+    def title(self) -> str:
+        """What tells it from other runs of the folder: its ranks and its folder or first part of the name."""
+        first = self.files[0]
+        where = first.name.run or PurePath(first.name.folder).name
+        return f"{where}: {counted(len(self.files), 'rank')} of {self.world_size}"
+
+
+@dataclass(frozen=True)
+class RankRuns:
+    """All runs of a folder, the one with most ranks first, then the newest; files without a rank belong to none."""
+
+    runs: tuple[RankRun, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+    def picked(self, number: int = 1) -> RankRun:
+        """The run with a number, counted from 1, with everything that is left out for it.
+
+        Raises: IndexError for a number without a run.
+        """
+        if not 0 < number <= len(self.runs):
+            raise IndexError(number)
+        run = self.runs[number - 1]
+        others = [
+            LeftOut(file.path, _another(other, index, run))
+            for index, other in enumerate(self.runs, 1)
+            if other is not run
+            for file in other.files
+        ]
+        return replace(run, left_out=(*run.left_out, *others, *self.left_out))
+
+
+@dataclass(frozen=True)
+class Copies:
+    """How files that claim one rank are told apart, which needs their content."""
+
+    same_content: Callable[[str, str], bool]
+    is_whole: Callable[[str], bool]
+
+
+def rank_runs(headers: Sequence[RankHeader], copies: Copies, pattern: re.Pattern[str] | None = None) -> RankRuns:
+    """Sort the files of a folder into runs; `pattern` finds the rank in names before the conventions do."""
+    named = [(header, rank_name(header.path, pattern)) for header in headers]
+    files, without = _with_ranks(named)
+    files = _with_replicas(files)
+    runs = [_run(members, copies) for members in _parts(files)]
+    runs.sort(key=lambda run: (-len(run.files), -run.begin_ns))
+    return RankRuns(tuple(runs), tuple(LeftOut(header.path, NO_RANK) for header in without))
+
+
+def _with_ranks(named: Iterable[tuple[RankHeader, RankName]]) -> tuple[list[RankFile], list[RankHeader]]:
+    """The files with a rank, and those without."""
+    files, undecided = [], []
+    width: dict[tuple[str, str], int] = defaultdict(int)
+    named = list(named)
+    for _, name in named:
+        if name.pipeline_rank is not None:
+            width[name.folder, name.run] = max(width[name.folder, name.run], name.pipeline_rank[1] + 1)
+    for header, name in named:
+        rank = header.rank if header.rank is not None else name.rank
+        if rank is None and name.pipeline_rank is not None:
+            rank = name.pipeline_rank[0] * width[name.folder, name.run] + name.pipeline_rank[1]
+        if rank is None:
+            undecided.append((header, name))
+        else:
+            files.append(RankFile(header, name, rank))
+    more, without = _numbered(undecided)
+    return files + more, without
+
+
+def _numbered(undecided: Sequence[tuple[RankHeader, RankName]]) -> tuple[list[RankFile], list[RankHeader]]:
+    """Files whose last numbers are 0 to n - 1 in their folder, each once, and all others."""
+    folders: dict[str, list[tuple[RankHeader, RankName]]] = defaultdict(list)
+    for header, name in undecided:
+        folders[name.folder].append((header, name))
+    files, without = [], []
+    for members in folders.values():
+        numbers = [name.last_number for _, name in members]
+        if len(members) > 1 and set(numbers) == set(range(len(members))):
+            files += [RankFile(header, name, name.last_number or 0) for header, name in members]
+        else:
+            without += [header for header, _ in members]
+    return files, without
+
+
+def _with_replicas(files: Sequence[RankFile]) -> list[RankFile]:
+    """Ranks counted over data-parallel replicas where each replica numbers its own from 0."""
+    by_run: dict[tuple[str, str], list[RankFile]] = defaultdict(list)
+    for file in files:
+        by_run[file.name.folder, file.name.run].append(file)
+    result = []
+    for members in by_run.values():
+        replicas = sorted({file.name.replica for file in members if file.name.replica is not None})
+        claims = Counter(file.rank for file in members if file.name.replica is not None)
+        repeated = len(replicas) > 1 and len({(file.rank, file.name.replica) for file in members}) > len(claims)
+        if not repeated:
+            result += members
+            continue
+        size = max(max(file.header.world_size or 0, file.rank + 1) for file in members)
+        for file in members:
+            offset = (file.name.replica or 0) * size
+            header = replace(file.header, world_size=size * (replicas[-1] + 1))
+            result.append(replace(file, header=header, rank=file.rank + offset, offset=offset))
+    return result
+
+
+def _parts(files: Sequence[RankFile]) -> list[list[RankFile]]:
+    """The files of each run: of one size and name, recorded at one time, in folders that hold different ranks."""
+    by_name: dict[tuple[int | None, str], list[RankFile]] = defaultdict(list)
+    for file in files:
+        by_name[_world(file, files), file.name.run].append(file)
+    parts = []
+    for members in by_name.values():
+        for cluster in _clusters(members):
+            parts += [part for folder in _folders(cluster) for part in _recordings(folder)]
+    return parts
+
+
+def _world(file: RankFile, files: Sequence[RankFile]) -> int | None:
+    """The size of the run; that of the only other size in the folder where a file does not say."""
+    if file.header.world_size is not None:
+        return file.header.world_size
+    others = {each.header.world_size for each in files if each.name.folder == file.name.folder} - {None}
+    return others.pop() if len(others) == 1 else None
+
+
+def _clusters(files: Sequence[RankFile]) -> list[list[RankFile]]:
+    """Files that began within ten minutes of one another; clocks of another kind cannot be compared and join."""
+    kinds: dict[bool, list[RankFile]] = defaultdict(list)
+    unknown = [file for file in files if file.header.begin_ns is None]
+    for file in files:
+        if file.header.begin_ns is not None:
+            kinds[file.header.base_ns is not None].append(file)
+    clusters: list[list[RankFile]] = []
+    for members in kinds.values():
+        members.sort(key=lambda file: file.header.begin_ns or 0)
+        latest: int | None = None
+        for file in members:
+            begin = file.header.begin_ns or 0
+            if latest is None or begin - latest > MAX_BEGIN_GAP_NS:
+                clusters.append([])
+            clusters[-1].append(file)
+            latest = begin
+    clusters.sort(key=len, reverse=True)
+    if len(kinds) > 1:
+        clusters = _joined(clusters)
+    if unknown:
+        clusters = [[*clusters[0], *unknown], *clusters[1:]] if clusters else [unknown]
+    return clusters
+
+
+def _joined(clusters: Sequence[list[RankFile]]) -> list[list[RankFile]]:
+    """Clusters of different kinds of clocks with different ranks as one."""
+    joined: list[list[RankFile]] = []
+    for cluster in clusters:
+        mine = {file.rank for file in cluster}
+        kind = cluster[0].header.base_ns is not None
+        for other in joined:
+            if all((file.header.base_ns is not None) != kind and file.rank not in mine for file in other):
+                other.extend(cluster)
+                break
+        else:
+            joined.append(list(cluster))
+    return joined
+
+
+def _folders(files: Sequence[RankFile]) -> list[list[RankFile]]:
+    """The files by folder; folders with different ranks are one run unless they are named for iterations."""
+    folders: dict[str, list[RankFile]] = defaultdict(list)
+    for file in files:
+        folders[file.name.folder].append(file)
+    parts: list[list[RankFile]] = []
+    for _, members in sorted(folders.items()):
+        mine = {file.rank for file in members}
+        for part in parts:
+            apart = {part[0].name.iteration, members[0].name.iteration} != {None} and (
+                part[0].name.iteration != members[0].name.iteration
+            )
+            if not apart and mine.isdisjoint(file.rank for file in part):
+                part.extend(members)
+                break
+        else:
+            parts.append(list(members))
+    return parts
+
+
+def _recordings(files: Sequence[RankFile]) -> list[list[RankFile]]:
+    """Recordings of one folder one after another: a rank that begins again begins another; copies begin at once."""
+    begins: dict[int, set[int]] = defaultdict(set)
+    for file in files:
+        begins[file.rank].add(file.header.begin_ns or 0)
+    counts = {len(each) for each in begins.values()}
+    parts: dict[int, list[RankFile]] = defaultdict(list)
+    if len(counts) == 1:
+        for file in files:
+            parts[sorted(begins[file.rank]).index(file.header.begin_ns or 0)].append(file)
+        return list(parts.values())
+    number = 0
+    begun: dict[int, int] = {}
+    for file in sorted(files, key=lambda file: file.header.begin_ns or 0):
+        begin = file.header.begin_ns or 0
+        if begun.get(file.rank, begin) != begin:
+            number, begun = number + 1, {}
+        begun[file.rank] = begin
+        parts[number].append(file)
+    return list(parts.values())
+
+
+def _run(files: Sequence[RankFile], copies: Copies) -> RankRun:
+    by_rank: dict[int, list[RankFile]] = defaultdict(list)
+    for file in files:
+        by_rank[file.rank].append(file)
+    kept, left_out, notes = [], [], []
+    for _, claims in sorted(by_rank.items()):
+        best = _best(claims, copies) if len(claims) > 1 else claims[0]
+        kept.append(best)
+        left_out += [_twice(file, best, copies) for file in claims if file is not best]
+        said = best.name.rank
+        if best.header.rank is not None and said is not None and said != best.header.rank:
+            notes.append(
+                f"{PurePath(best.path).name}: the name says rank {said}, distributedInfo says {best.header.rank}, "
+                "which counts."
+            )
+    world = max(max(file.header.world_size or 0, file.rank + 1) for file in kept)
+    return RankRun(tuple(kept), world, tuple(left_out), tuple(notes))
+
+
+def _best(claims: Sequence[RankFile], copies: Copies) -> RankFile:
+    """Of files that claim one rank the largest whole one; of equal ones that with the shortest name."""
+    whole = [file for file in claims if copies.is_whole(file.path)] or list(claims)
+    largest = max(file.header.size_bytes for file in whole)
+    equal = [file for file in whole if file.header.size_bytes >= (1 - SAME_SIZE) * largest]
+    return min(equal, key=lambda file: (len(PurePath(file.path).name), file.path))
+
+
+def _twice(file: RankFile, best: RankFile, copies: Copies) -> LeftOut:
+    name = PurePath(best.path).name
+    if copies.same_content(file.path, best.path):
+        why = f"the same content as {name}"
+    elif not copies.is_whole(file.path):
+        why = f"cut off, {name} is used"
+    else:
+        why = f"{name} is used"
+    return LeftOut(file.path, f"rank {file.rank} is there twice: {why}")
+
+
+def _another(other: RankRun, number: int, run: RankRun) -> str:
+    """Why the files of another run are left out: `another run (2): 1 rank of 2, begun 24.0 h earlier`."""
+    apart = other.begin_ns - run.begin_ns if other.begin_ns and run.begin_ns else 0
+    when = f", begun {duration(abs(apart))} {'later' if apart > 0 else 'earlier'}" if apart else ""
+    return f"another run (--run {number}): {counted(len(other.files), 'rank')} of {other.world_size}{when}"
+
+
+def _host_in(trace_name: str) -> str | None:
+    return rank_name(trace_name).host if trace_name else None

@@ -1,0 +1,303 @@
+"""The tables of a set of ranks: ranks, collectives, who waited for whom, groups, steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.linking.groups import combinations, group
+from tracetui.model import columns as col
+from tracetui.model.intervals import Int64
+from tracetui.model.quantities import duration
+from tracetui.model.table import NULL, Table, TextKind, coded, micros, numbers, texts
+from tracetui.ranks.bandwidth import bus_bandwidth
+from tracetui.ranks.causes import LateRank
+from tracetui.ranks.group_words import group_words
+from tracetui.ranks.pipeline import bubbles, pipelines
+from tracetui.ranks.rank_set import RankSet
+from tracetui.ranks.rank_times import rank_times
+from tracetui.ranks.sentences import headline, remarks
+from tracetui.ranks.turns import caused_by_step
+
+NO_SHIFT = "Times of ranks on hosts without a collective in common are not compared."
+
+
+def ranks_table(ranks: RankSet) -> Table:
+    """One row per rank, the one that others waited for most first."""
+    clocks, count = ranks.clocks, len(ranks)
+    host = clocks.host
+    unknown = ~clocks.is_known[host]
+    alone = np.full(count, count < 2)
+    charged = ranks.waiting.charged
+    caused, suffered = charged.caused(count), charged.suffered(count)
+    late = {each.index: each for each in ranks.late}
+    times = rank_times(ranks)
+    number = np.array(ranks.ranks, np.int64)
+    drift = np.where(clocks.drift == 0, np.nan, clocks.drift * 1e6)
+    guess = clocks.is_guess[host]
+    columns = (
+        numbers(col.RANK, number),
+        texts(col.FILE, [ranks.shown_path(each.header.path) for each in ranks.summaries]),
+        texts(col.HOST, ranks.hosts),
+        micros(col.CLOCK_SHIFT_US, clocks.shift[host], null=unknown, doubtful=guess),
+        micros(col.CLOCK_ERROR_US, np.nan_to_num(clocks.error[host]), null=unknown, doubtful=guess),
+        numbers(col.CLOCK_DRIFT_PPM, drift[host]),
+        numbers(col.STEPS, [len(each.steps) for each in ranks.summaries]),
+        micros(col.STEP_US.but(heading="median step"), times.step, null=times.step == NULL),
+        micros(col.BUSY_US.but(heading="busy in run"), times.busy),
+        micros(
+            col.EXPOSED_COMM_US.but(
+                heading="exposed in run", help="Time in the run in which the rank only communicated, waiting included."
+            ),
+            times.exposed,
+        ),
+        micros(col.EXPOSED_WAIT_US.but(heading="of it waiting"), times.exposed_wait, null=unknown | alone),
+        micros(
+            col.IDLE_US.but(heading="idle in run", help="Rest of the run, in which the device did nothing."), times.idle
+        ),
+        numbers(col.BUBBLE_PCT, 100 * bubbles(ranks)),
+        micros(col.WAIT_SUFFERED_US, suffered, null=unknown | alone),
+        micros(col.WAIT_CAUSED_US, caused, null=unknown | alone),
+        texts(col.RANK_CAUSE, [_of(late, index, lambda each: each.cause) for index in range(count)]),
+        texts(col.CAUSE_NOTE, [_of(late, index, lambda each: each.note or None) for index in range(count)]),
+        texts(col.CAUSES, [_of(late, index, _causes) for index in range(count)]),
+        texts(col.LATE_STEPS, [_of(late, index, step_words) for index in range(count)]),
+        texts(col.PHASE, [_of(late, index, lambda each: each.phase or None) for index in range(count)]),
+        numbers(col.CAME_LAST, _came_last(ranks)),
+        numbers(col.COLLECTIVES.but(help="Collectives that it has in common with others."), _in_common(ranks)),
+        numbers(col.STAGE, _stages(ranks)),
+    )
+    order = np.argsort(-caused, kind="stable")
+    table = Table(columns, note=" ".join(remarks(ranks)), headline=headline(ranks))
+    return table.take(order)
+
+
+def _came_last(ranks: RankSet) -> Int64:
+    """Number of collectives that each rank came last to."""
+    return np.bincount(ranks.matches.entries.rank[ranks.waiting.is_last], minlength=len(ranks)).astype(np.int64)
+
+
+def _in_common(ranks: RankSet) -> Int64:
+    """Number of symmetric collectives of each rank that another one took part in."""
+    entries, instances = ranks.matches.entries, ranks.matches.instances
+    shared = (instances.is_symmetric & (instances.ranks > 1))[entries.instance] if len(instances) else entries.rank < 0
+    return np.bincount(entries.rank[shared], minlength=len(ranks)).astype(np.int64)
+
+
+def _stages(ranks: RankSet) -> Int64:
+    """The stage of each rank in its pipeline, NULL without one."""
+    stage = {rank: index for chain in pipelines(ranks) for index, rank in enumerate(chain.ranks)}
+    return np.array([stage.get(rank, NULL) for rank in ranks.ranks], np.int64)
+
+
+def _of(late: dict[int, LateRank], index: int, say: Callable[[LateRank], str | None]) -> str | None:
+    return say(late[index]) if index in late else None
+
+
+def _causes(late: LateRank) -> str | None:
+    return ", ".join(f"{cause} {duration(excess)}" for cause, excess in late.causes) or None
+
+
+def step_words(late: LateRank) -> str | None:
+    """The steps in which a rank was late, in words: `all 6 steps`, `step 5`, `2 of 6 steps`."""
+    if not late.steps:
+        return None
+    if len(late.steps) == late.of_steps:
+        return "the only step" if late.of_steps == 1 else f"all {late.of_steps} steps"
+    if len(late.steps) == 1:
+        return f"step {late.steps[0]}"
+    return f"{len(late.steps)} of {late.of_steps} steps"
+
+
+def collectives_table(ranks: RankSet) -> Table:
+    """One row per operation that ranks have in common, by its first start."""
+    matches, waiting = ranks.matches, ranks.waiting
+    instances, first = matches.instances, matches.first[:-1]
+    transfer = ranks.transfer[0]
+    start = np.minimum.reduceat(waiting.start, first) if len(first) else first
+    words = [group_words(each) for each in matches.groups]
+    partner = [group_words(each) if each.members or each.size else None for each in matches.groups]
+    names = [
+        ranks.summaries[rank].names[int(ranks.summaries[rank].collectives.name[row])]
+        for rank, row in zip(matches.entries.rank[first].tolist(), matches.entries.row[first].tolist(), strict=True)
+    ]
+    doubtful = instances.is_guess
+    member = np.array(ranks.ranks, np.int64)
+    table = Table(
+        (
+            numbers(col.STEP, ranks.step_of_instances),
+            texts(col.COLLECTIVE_NAME, names),
+            coded(col.GROUP, _known(instances.group, partner), words, doubtful=doubtful),
+            numbers(col.SEQ, instances.seq),
+            numbers(col.RANKS, instances.ranks),
+            numbers(col.GROUP_SIZE, instances.of),
+            numbers(
+                col.PARTIAL.but(heading="partial", help="Whether a rank that is here has no part in it."),
+                instances.is_partial,
+            ),
+            micros(
+                col.START_US.but(help="First start on the one clock, from the start of the earliest rank."),
+                start - ranks.origin_ns,
+            ),
+            micros(col.SKEW_US, waiting.skew, null=(waiting.skew == NULL) | (instances.ranks < 2)),
+            micros(col.TRANSFER_US, transfer, null=(transfer == NULL) | (instances.ranks < 2)),
+            numbers(col.BYTES.but(help="Size of the operation."), ranks.bytes_of_instances),
+            numbers(col.BUSBW_GBPS, bus_bandwidth(matches, ranks.bytes_of_instances, transfer)),
+            numbers(col.LAST_RANK, np.where(waiting.last >= 0, member[waiting.last], NULL)),
+            texts(col.MISMATCH, [text or None for text in instances.mismatch]),
+        ),
+        note=" ".join(remarks(ranks)),
+    )
+    return table.take(collectives_order(ranks))
+
+
+def collectives_order(ranks: RankSet) -> Int64:
+    """The operation of each row of `collectives_table`."""
+    first = ranks.matches.first[:-1]
+    start = np.minimum.reduceat(ranks.waiting.start, first) if len(first) else first
+    return np.argsort(start, kind="stable")
+
+
+def _known(group_of: Int64, words: list[str | None]) -> Int64:
+    known = np.array([index if word is not None else -1 for index, word in enumerate(words)], np.int64)
+    return known[group_of] if len(known) else group_of
+
+
+def matrix_table(ranks: RankSet) -> Table:
+    """One row per pair of ranks of which one waited for the other, the longest wait first."""
+    charged = ranks.waiting.charged
+    pairs = combinations(charged.waiting, charged.late)
+    size = len(pairs)
+    member = np.array(ranks.ranks, np.int64)
+    time = np.bincount(pairs.member, charged.time, size)
+    error = np.bincount(pairs.member, np.minimum(charged.error, charged.time), size)
+    table = Table(
+        (
+            numbers(col.RANK.but(help="Rank that waited."), member[charged.waiting[pairs.first]]),
+            numbers(col.LATE_RANK, member[charged.late[pairs.first]]),
+            micros(col.WAIT_US.but(help="Time that it waited, summed over the collectives."), time),
+            micros(col.WAIT_ERROR_US, error),
+            numbers(
+                col.COLLECTIVES.but(help="Collectives in which it waited."), np.bincount(pairs.member, minlength=size)
+            ),
+        ),
+        note=" ".join(remarks(ranks)),
+    )
+    return table.take(np.argsort(-time, kind="stable"))
+
+
+def groups_table(ranks: RankSet) -> Table:
+    """One row per process group, the one in which ranks waited longest first."""
+    matches, waiting = ranks.matches, ranks.waiting
+    instances = matches.instances
+    used = group(instances.group)
+    of_entry = used.member[matches.entries.instance] if len(instances) else matches.entries.instance
+    wait = np.bincount(of_entry, waiting.wait, len(used))
+    transfer = ranks.transfer[0]
+    bandwidth = bus_bandwidth(matches, ranks.bytes_of_instances, transfer)
+    known = np.where(transfer == NULL, 0, transfer)
+    imbalance = imbalances(ranks)
+    groups = [matches.groups[index] for index in used.key.tolist()]
+    largest = np.zeros(len(used), np.int64)
+    np.maximum.at(largest, used.member, instances.ranks)
+    medians = [_median(bandwidth[used.member == index]) for index in range(len(used))]
+    table = Table(
+        (
+            texts(col.GROUP, [group_words(each) for each in groups]),
+            numbers(col.RANKS.but(help="Ranks of it that are here."), largest),
+            numbers(col.GROUP_SIZE, [each.size or NULL for each in groups]),
+            numbers(col.COLLECTIVES, used.calls),
+            micros(col.WAIT_US, wait),
+            micros(col.TRANSFER_US.but(help="Sum of the transfers that are known."), used.sum(known)),
+            numbers(col.BUSBW_GBPS.but(help="Median bus bandwidth of the large ones."), medians),
+            numbers(col.IMBALANCE_PCT, [_median(imbalance[used.member == index]) for index in range(len(used))]),
+        ),
+        note=" ".join(remarks(ranks)),
+    )
+    return table.take(np.argsort(-wait, kind="stable"))
+
+
+def imbalances(ranks: RankSet) -> NDArray[np.float64]:
+    """How much less busy the mean rank was before each operation, in percent of the busiest; NaN for none."""
+    first = ranks.matches.first[:-1]
+    if len(first) == 0:
+        return np.empty(0)
+    busy = ranks.of_entries("busy")
+    most, total = np.maximum.reduceat(busy, first), np.add.reduceat(busy, first)
+    count = ranks.matches.instances.ranks
+    known = (most > 0) & (count > 1) & ranks.matches.instances.is_symmetric
+    return np.where(known, 100 * (1 - total / np.maximum(most * count, 1)), np.nan)
+
+
+def _median(values: NDArray[np.float64]) -> float:
+    """The median of the values that are known, NaN where none is."""
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else np.nan
+
+
+def steps_table(ranks: RankSet) -> Table:
+    """One row per step: how long, how much of it ranks waited, and for whom most."""
+    count = len(ranks)
+    steps, by_rank = caused_by_step(ranks)
+    index = {number: position for position, number in enumerate(steps)}
+    durations: list[list[int]] = [[] for _ in steps]
+    for each in ranks.summaries:
+        for number, dur in zip(each.steps.number.tolist(), (each.steps.end - each.steps.start).tolist(), strict=True):
+            durations[index[number]].append(dur)
+    worst = by_rank.argmax(axis=1) if len(steps) and count else np.zeros(len(steps), np.int64)
+    most = by_rank[np.arange(len(steps)), worst] if len(steps) else np.zeros(0)
+    member = np.array(ranks.ranks, np.int64)
+    return Table(
+        (
+            numbers(col.STEP, steps or np.empty(0, np.int64)),
+            numbers(col.RANKS.but(help="Ranks that recorded the step."), [len(each) for each in durations]),
+            micros(
+                col.STEP_US.but(help="Median duration over the ranks."),
+                np.array([float(np.median(each)) for each in durations]),
+            ),
+            micros(col.SLOWEST_US, np.array([max(each) for each in durations], np.float64)),
+            micros(col.WAIT_US, by_rank.sum(axis=1)),
+            numbers(
+                col.LATE_RANK.but(heading="most for rank", help="Rank that most of it was for."),
+                np.where(most > 0, member[worst], NULL),
+            ),
+            micros(col.WAIT_CAUSED_US.but(help="The part of it that was for this rank."), most),
+        ),
+        note=" ".join(remarks(ranks)),
+    )
+
+
+def files_table(ranks: RankSet) -> Table:
+    """One row per rank that is not here and per file that is no row of the ranks, or only a part, with the reason."""
+    missing, left_out = ranks.run.missing, ranks.left_out
+    why = replace(col.WHY, width=30, grow=1, text=TextKind.PROSE)
+    return Table(
+        (
+            numbers(col.RANK.but(help="Rank that is not here."), [*missing, *(NULL for _ in left_out)]),
+            texts(col.FILE, [*(None for _ in missing), *(ranks.shown_path(each.path) for each in left_out)]),
+            texts(why, [*("no file of it was found" for _ in missing), *(each.why for each in left_out)]),
+        ),
+        note=" ".join(remarks(ranks)) if missing or left_out else "Every rank is here, and no file was left out.",
+    )
+
+
+def _guarded(name: str, make: Callable[[RankSet], Table]) -> Callable[[RankSet], Table]:
+    """A table that costs the others nothing where it fails: it raises AnalysisFailed then."""
+    return lambda ranks: ranks.failures.made(f"The table {name}", lambda: make(ranks))
+
+
+TABLES: dict[str, Callable[[RankSet], Table]] = {
+    name: _guarded(name, make)
+    for name, make in {
+        "ranks": ranks_table,
+        "collectives": collectives_table,
+        "matrix": matrix_table,
+        "groups": groups_table,
+        "steps": steps_table,
+        "files": files_table,
+    }.items()
+}
+"""The tables by the names under which they are asked for."""

@@ -1,0 +1,253 @@
+"""What is said of a set of ranks in sentences: what it is, who is late and why, and what cannot be told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracetui.model.quantities import count, counted, duration, rounded_percent
+from tracetui.ranks.bandwidth import estimated_waiting
+from tracetui.ranks.expert_load import MIN_COST_SHARE, MIN_UNEVEN
+from tracetui.ranks.group_words import layout_words, member_words
+from tracetui.ranks.pipeline import Pipeline, bubbles, pipelines
+from tracetui.ranks.turns import in_turn
+
+if TYPE_CHECKING:
+    from tracetui.ranks.causes import LateRank
+    from tracetui.ranks.expert_load import ExpertLoad
+    from tracetui.ranks.late_host import LateHost
+    from tracetui.ranks.rank_set import RankSet
+    from tracetui.ranks.slow_links import SlowLink
+
+MAX_NAMED_RANKS = 3
+"""Maximum late ranks named in the headline."""
+MAX_NAMED_PIPELINES = 2
+"""Maximum pipelines of which something is said."""
+MAX_NAMED_LINKS = 2
+"""Maximum slow links that are named."""
+MAX_NAMED_REASONS = 5
+"""Maximum reasons for leaving files out that are named."""
+NOBODY = "No rank stands out"
+_REASONS = {
+    "input": "its input comes late",
+    "host": "its device waits for its host",
+    "kernels": "its kernels take longer",
+    "extra": "it runs more than the others do",
+}
+_REASONS_OF_SEVERAL = {
+    "input": "their input comes late",
+    "host": "their devices wait for their host",
+    "kernels": "their kernels take longer",
+    "extra": "they run more than the others do",
+}
+
+
+def title(ranks: RankSet) -> str:
+    """What the set is: `run: 64 ranks of 64 · 8 hosts · TP 8 × DP 8 · 6 steps · clocks ±0.3 ms`.
+
+    Where this fails, as what follows, the sentence that says so stands in its place.
+    """
+    return ranks.failures.made_or("The title", lambda: _title(ranks), str)
+
+
+def headline(ranks: RankSet) -> str:
+    """Who is late, where, and why; that nobody stands out; or why nothing can be said."""
+    return ranks.failures.made_or("The headline", lambda: _headline(ranks), str)
+
+
+def remarks(ranks: RankSet) -> list[str]:
+    """What is missing, left out, doubtful or odd, in sentences."""
+    return ranks.failures.made_or("The list of remarks", lambda: _said(ranks), lambda sentence: [sentence])
+
+
+def _title(ranks: RankSet) -> str:
+    clocks, run = ranks.clocks, ranks.run
+    steps = max((len(each.steps) for each in ranks.summaries), default=0)
+    hosts = len({name for name in ranks.hosts if name})
+    errors = clocks.error[clocks.is_known]
+    worst = float(errors.max(initial=0))
+    parts = [
+        f"{counted(len(ranks), 'rank')} of {count(run.world_size)}",
+        counted(hosts, "host") if hosts else "",
+        layout_words(ranks.matches.groups),
+        counted(steps, "step") if steps else "",
+        f"clocks ±{duration(worst)}" if worst else "one clock" if len(clocks.names) == 1 and len(ranks) > 1 else "",
+        counted(len(ranks.matches.instances), "collective"),
+        f"{duration(ranks.run_ns)} in common" if ranks.run_ns and len(ranks) > 1 else "",
+    ]
+    return " · ".join(filter(None, parts))
+
+
+def _headline(ranks: RankSet) -> str:
+    if len(ranks) < 2:
+        return _alone(ranks)
+    if len(ranks.matches.instances) == 0:
+        return _nothing_in_common(ranks)
+    named = ranks.late[:MAX_NAMED_RANKS]
+    if ranks.late_host is not None:
+        return _host(ranks, ranks.late_host)
+    if not named:
+        charged = ranks.waiting.charged
+        total = float(charged.time.sum())
+        return f"{NOBODY}: ranks wait {duration(total)} for each other in all, {_share(ranks, total)}."
+    return " ".join(late_words(ranks, each) for each in named)
+
+
+def _alone(ranks: RankSet) -> str:
+    """What a single rank tells of its waiting: how much longer collectives take than the shortest equal one."""
+    (summary,) = ranks.summaries
+    waiting, known = estimated_waiting(summary)
+    if len(summary.collectives) == 0:
+        return "One rank alone does not tell who waits for whom, and it recorded no collective."
+    if not known:
+        return "One rank alone does not tell who waits for whom, and no two of its collectives are equal."
+    return (
+        f"One rank alone does not tell who waits for whom: ~{duration(waiting)} of {duration(known)} in collectives "
+        "may be waiting or contention, by the shortest of those that are equal."
+    )
+
+
+def _nothing_in_common(ranks: RankSet) -> str:
+    """Why nothing tells who waits for whom."""
+    counts = [len(each.collectives) for each in ranks.summaries]
+    if not any(counts):
+        return "No rank recorded a collective, so that nothing tells who waits for whom."
+    return "The ranks have no collective in common, so that nothing tells who waits for whom."
+
+
+def _host(ranks: RankSet, late: LateHost) -> str:
+    why = " and ".join(_REASONS_OF_SEVERAL[cause] for cause in late.named) or "nothing in their traces tells why"
+    note = f" ({late.note})" if late.note and late.causes else ""
+    name = ranks.clocks.names[late.host] or "a host"
+    return f"All ranks of {name} are late: {why}{note}. Ranks of other hosts wait {duration(late.caused)} for them."
+
+
+def _share(ranks: RankSet, total: float) -> str:
+    whole = max(ranks.run_ns * len(ranks), 1)
+    return f"{rounded_percent(100 * total / whole)} of their time"
+
+
+def late_words(ranks: RankSet, late: LateRank) -> str:
+    """Who is late, where, when and why, and how long others wait for it."""
+    host = ranks.hosts[late.index]
+    where = f" ({host})" if host and len({*ranks.hosts}) > 1 else ""
+    when = ""
+    if late.steps and late.of_steps > 1:
+        if len(late.steps) == late.of_steps:
+            when = " in every step"
+        elif len(late.steps) == 1:
+            when = f" in step {late.steps[0]} alone"
+        else:
+            when = f" in {len(late.steps)} of {late.of_steps} steps"
+    phase = f", in {late.phase}" if late.phase and late.phase != "input" else ""
+    why = " and ".join(_REASONS[cause] for cause in late.named) or "nothing in its trace tells why"
+    note = f" ({late.note})" if late.note and late.causes else ""
+    rank = ranks.ranks[late.index]
+    waits = f"Others wait {duration(late.caused_ns)} for it."
+    if late.behind:
+        others = _named([ranks.ranks[each] for each in late.behind])
+        waits = f"Without {others}, late in the same collectives, others would wait {duration(late.caused_ns)} for it."
+    return f"Rank {rank}{where} is late{when}{phase}: {why}{note}. {waits}"
+
+
+def _said(ranks: RankSet) -> list[str]:
+    run = ranks.run
+    said = []
+    if run.missing:
+        numbers = _numbers(run.missing)
+        said.append(f"{'Rank' if len(run.missing) == 1 else 'Ranks'} {numbers} of {run.world_size} not here.")
+    if (waits := ranks.transfer[1]) > 0:
+        said.append(f"Up to {duration(waits)} of the collectives is waiting for ranks that are not here.")
+    if ranks.left_out:
+        by_why: dict[str, list[str]] = {}
+        for each in ranks.left_out:
+            by_why.setdefault(each.why, []).append(ranks.shown_path(each.path))
+        listed = [f"{_files(paths)} ({why})" for why, paths in list(by_why.items())[:MAX_NAMED_REASONS]]
+        more = len(by_why) - len(listed)
+        said.append(f"Left out or cut: {'; '.join(listed)}{f'; and more for {more} other reasons' if more else ''}.")
+    said += [*run.notes, *ranks.clocks.notes]
+    said += _uncertain(ranks)
+    said += [_pipeline(ranks, each) for each in pipelines(ranks)[:MAX_NAMED_PIPELINES]]
+    if ranks.expert_load is not None:
+        said += _experts(ranks, ranks.expert_load)
+    said += _links(ranks.slow_links)
+    if turns := in_turn(ranks):
+        said.append(f"Ranks {', '.join(map(str, turns))} are late in turn, one in each step.")
+    instances = ranks.matches.instances
+    if instances.is_partial.any():
+        said.append(f"A rank that is here is missing in {counted(int(instances.is_partial.sum()), 'collective')}.")
+    mismatched = sum(bool(text) for text in instances.mismatch)
+    if mismatched:
+        said.append(
+            f"In {counted(mismatched, 'collective')} ranks disagree about operation, size or type: so hangs begin."
+        )
+    if ranks.matches.unmatched:
+        said.append(f"No other side is recorded of {counted(ranks.matches.unmatched, 'transfer')} between two ranks.")
+    return said
+
+
+def _files(paths: list[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"{paths[0]} and {counted(len(paths) - 1, 'other file')}"
+
+
+def _pipeline(ranks: RankSet, pipeline: Pipeline) -> str:
+    shares = [share for rank, share in zip(ranks.ranks, bubbles(ranks).tolist(), strict=True) if rank in pipeline.ranks]
+    idle = f"{rounded_percent(100 * min(shares))} to {rounded_percent(100 * max(shares))}"
+    best = pipeline.least_idle
+    least = "" if best is None else f", {rounded_percent(100 * best)} at best with {pipeline.microbatches} microbatches"
+    return f"The stages {member_words(pipeline.ranks)} of a pipeline are idle for {idle} of the run{least}."
+
+
+def _links(links: list[SlowLink]) -> list[str]:
+    said = []
+    for link in links[:MAX_NAMED_LINKS]:
+        hosts = f" ({', '.join(link.hosts)})" if len(link.hosts) > 1 else ""
+        said.append(
+            f"Transfers among ranks {member_words(link.ranks)}{hosts} run at {link.gbps:.3g} GB/s, others of their "
+            f"kind at {link.usual_gbps:.3g}: that rate would save {duration(link.cost_ns)} of them."
+        )
+    more = len(links) - len(said)
+    return [*said, f"So it is with {counted(more, 'other link')}."] if more else said
+
+
+def _experts(ranks: RankSet, load: ExpertLoad) -> list[str]:
+    """How uneven the load of the experts is, where an even one would save time, or where no times are known."""
+    tokens, time = load.received, load.time
+    if time is not None and (time < MIN_UNEVEN or load.cost_ns < MIN_COST_SHARE * ranks.run_ns):
+        return []
+    if time is None and (tokens is None or tokens < MIN_UNEVEN):
+        return []
+    parts = []
+    if tokens is not None:
+        parts.append(f"the fullest rank receives {tokens:.3g} times the mean")
+    if time is not None:
+        busiest = f"on the busiest rank kernels before the combine take {time:.3g} times the mean"
+        parts.append(f"{busiest}, {duration(load.cost_ns)} more in all")
+    where = counted(load.dispatches, "dispatch")
+    return [f"In {where} to experts {', and '.join(parts)}; most often it is rank {load.fullest}."]
+
+
+def _uncertain(ranks: RankSet) -> list[str]:
+    clocks = ranks.clocks
+    said = []
+    unknown = [rank for rank, host in zip(ranks.ranks, clocks.host.tolist(), strict=True) if not clocks.is_known[host]]
+    if unknown:
+        said.append(f"No collective ties the clock of {_named(unknown)} to that of rank {ranks.ranks[0]}.")
+    charged = ranks.waiting.charged
+    error = float(np.minimum(charged.error, charged.time).sum())
+    total = float(charged.time.sum())
+    if error > 0.1 * total > 0:
+        said.append(f"Of {duration(total)} of waiting the clocks may have made up {duration(error)}.")
+    return said
+
+
+def _named(ranks: list[int]) -> str:
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {_numbers(ranks)}"
+
+
+def _numbers(ranks: list[int] | tuple[int, ...]) -> str:
+    """Numbers in words: `5`, `2-7`, `1, 3, 5`; of many the first."""
+    if len(ranks) > 2 and ranks[-1] - ranks[0] == len(ranks) - 1:
+        return f"{ranks[0]}-{ranks[-1]}"
+    return ", ".join(map(str, ranks[:10])) + (f" and {len(ranks) - 10} more" if len(ranks) > 10 else "")

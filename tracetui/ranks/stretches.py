@@ -1,0 +1,241 @@
+"""What a rank did before each of its collectives: the time by kind, and the names that ran (R5.5).
+
+A stretch lasts from the end of the symmetric collective before to the arrival at this one. Time is split by what the
+device did; names are counted from arrival to arrival, so that ranks which compute beside their communication have the
+same names in the same stretch.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.linking.lanes import is_named
+from tracetui.linking.links import links, op_rows
+from tracetui.model.intervals import Bool, Int64, covered_within, union
+from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.ranks.communication import Communication
+from tracetui.ranks.rank_summary import OPERATIONS, PHASES, SYMMETRIC, BusyCurve
+
+MAX_NAMES = 16
+"""Names kept per stretch, the heaviest; the others are summed."""
+MAX_ENTRIES = 24_000
+"""Entries kept of all stretches together; beyond it fewer names are kept of each."""
+MAX_KNOTS = 1_000
+"""Moments at which the busy time so far is kept."""
+CONTENDED_SHARE = 0.2
+"""Share of a collective beyond which other communication beside it is told."""
+_C10D = re.compile(r"^(?:_?c10d\w*|dist|gloo|mpi|ucc|nccl|rccl|symm_mem)::?|^record_param_comms$")
+"""Operators that communicate or wait for it."""
+_INPUT = re.compile(r"^enumerate\(DataLoader\)#|dataloader\.py\(\d+\): __next__$|^##.*\bdata\b.*##$", re.IGNORECASE)
+_PHASES = (
+    (re.compile(r"^(?:## ?)?forward(?: ?##)?$|^forward[ _(]", re.IGNORECASE), "forward"),
+    (re.compile(r"^(?:## ?)?backward(?: ?##)?$|^backward[ _(]|^autograd::engine::evaluate_function", re.I), "backward"),
+    (_INPUT, "input"),
+    (re.compile(r"^(?:## ?)?optimi[sz]er(?: ?##)?$|^Optimizer\.(?:step|zero_grad)#"), "optimizer"),
+)
+"""Annotations of the parts of a step; where several hold, the last counts."""
+
+Span = tuple[Int64, Int64]
+"""Starts and ends of disjoint intervals, ascending."""
+
+
+@dataclass(frozen=True, eq=False)
+class StretchParts:
+    """Time in ns before each collective; the four parts sum to `stretch`."""
+
+    stretch: Int64
+    input: Int64
+    host: Int64
+    busy: Int64
+    comm: Int64
+
+
+@dataclass(frozen=True, eq=False)
+class RankActivity:
+    """What the device of a rank did, or where it has none its CPU."""
+
+    rows: Int64
+    """Slices that are no communication."""
+    time: Int64
+    """Time in ns of each that no slice within it has."""
+    busy: Span
+    input: Span
+    comm: Span
+
+
+def rank_activity(trace: Trace, comm: Communication) -> RankActivity:
+    """GPU activities that do not communicate, or operators that are not those of c10d."""
+    slices = trace.slices
+    rows, time = _gpu(trace, comm) if comm.is_gpu or len(links(trace).gpu) else _cpu(trace, comm)
+    return RankActivity(
+        rows,
+        time,
+        union(slices.start[rows], slices.end[rows]),
+        _named_span(trace, _INPUT),
+        union(slices.start[comm.rows], slices.end[comm.rows]),
+    )
+
+
+def _gpu(trace: Trace, comm: Communication) -> tuple[Int64, Int64]:
+    rows = trace.slices.of_kind(*GPU_WORK)
+    rows = rows[~np.isin(rows, comm.rows)]
+    return rows, trace.slices.dur[rows]
+
+
+def _cpu(trace: Trace, comm: Communication) -> tuple[Int64, Int64]:
+    slices, rows = trace.slices, op_rows(trace)
+    above = _enclosing_op(trace)
+    communicates = np.zeros(len(slices), bool)
+    communicates[rows] = is_named(trace, rows, _C10D.search)
+    # What runs on the thread of a collective while it lasts belongs to it.
+    communicates[comm.rows] = True
+    parent = slices.parent.astype(np.int64)
+    for depth in range(1, int(slices.depth.max(initial=0)) + 1):
+        level = np.flatnonzero(slices.depth == depth)
+        communicates[level] |= communicates[parent[level]]
+    rows = rows[~communicates[rows]]
+    inner = rows[above[rows] >= 0]
+    inside = np.bincount(above[inner], slices.dur[inner], len(slices)).astype(np.int64)
+    return rows, np.maximum(slices.dur[rows] - inside[rows], 0)
+
+
+def _enclosing_op(trace: Trace) -> Int64:
+    """The innermost operator around each slice, -1 for none."""
+    slices = trace.slices
+    parent = slices.parent.astype(np.int64)
+    is_op = slices.kind == Kind.CPU_OP
+    above = np.full(len(slices), -1, np.int64)
+    for depth in range(1, int(slices.depth.max(initial=0)) + 1):
+        level = np.flatnonzero(slices.depth == depth)
+        outer = parent[level]
+        above[level] = np.where(is_op[outer], outer, above[outer])
+    return above
+
+
+def _named_span(trace: Trace, pattern: re.Pattern[str]) -> Span:
+    slices = trace.slices
+    rows = slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP, Kind.PYTHON)
+    rows = rows[is_named(trace, rows, pattern.search)]
+    return union(slices.start[rows], slices.end[rows])
+
+
+def symmetric(comm: Communication) -> Bool:
+    """Mask of the collectives that all members wait for."""
+    return np.array([each in SYMMETRIC for each in OPERATIONS], bool)[comm.operation]
+
+
+def stretch_parts(trace: Trace, comm: Communication, activity: RankActivity) -> StretchParts:
+    """The time before each collective, since the end of the symmetric one before or the start of the recording."""
+    slices = trace.slices
+    arrival = slices.start[comm.rows]
+    ends = np.where(symmetric(comm), slices.end[comm.rows], trace.window[0])
+    before = np.concatenate([[trace.window[0]], np.maximum.accumulate(ends)[:-1]]) if len(ends) else ends
+    low = np.minimum(before, arrival)
+    busy = covered_within(*activity.busy, low, arrival)
+    with_input = _joined(activity.busy, activity.input)
+    fed = covered_within(*with_input, low, arrival) - busy
+    every = covered_within(*_joined(with_input, activity.comm), low, arrival)
+    return StretchParts(
+        stretch=arrival - low, input=fed, host=arrival - low - every, busy=busy, comm=every - busy - fed
+    )
+
+
+def _joined(one: Span, other: Span) -> Span:
+    return union(np.concatenate([one[0], other[0]]), np.concatenate([one[1], other[1]]))
+
+
+@dataclass(frozen=True, eq=False)
+class NameEntries:
+    """Parallel arrays, one entry per collective and name, by collective and time."""
+
+    collective: Int64
+    name: Int64
+    """Id in `Trace.names`, -1 for all names beyond the heaviest."""
+    calls: Int64
+    time: Int64
+
+
+def name_entries(trace: Trace, comm: Communication, activity: RankActivity) -> NameEntries:
+    """What began between the arrivals at two symmetric collectives, by name, each belonging to the later one."""
+    slices = trace.slices
+    targets = np.flatnonzero(symmetric(comm))
+    arrival = slices.start[comm.rows[targets]]
+    position = np.searchsorted(arrival, slices.start[activity.rows], side="right")
+    held = position < len(targets)
+    where, name, time = targets[position[held]], slices.name[activity.rows[held]], activity.time[held]
+    count = len(trace.names)
+    key, member = np.unique(where * count + name, return_inverse=True)
+    calls = np.bincount(member, minlength=len(key)).astype(np.int64)
+    total = np.bincount(member, time, len(key)).astype(np.int64)
+    return _heaviest(NameEntries(key // max(count, 1), key % max(count, 1), calls, total))
+
+
+def _heaviest(entries: NameEntries) -> NameEntries:
+    """The heaviest names of each collective, as many as there is room for, and the others as one."""
+    order = np.lexsort((-entries.time, entries.collective))
+    where = entries.collective[order]
+    fresh = np.ones(len(where), bool)
+    fresh[1:] = where[1:] != where[:-1]
+    heads = np.flatnonzero(fresh)
+    rank = np.arange(len(where)) - np.repeat(heads, np.diff(np.append(heads, len(where))))
+    kept = MAX_NAMES
+    while kept > 1 and int((rank <= kept).sum()) > MAX_ENTRIES:
+        kept //= 2
+    name = np.where(rank < kept, entries.name[order], -1)
+    # Those beyond share one entry per collective.
+    key = np.minimum(rank, kept) + where * (kept + 1)
+    _, first, member = np.unique(key, return_index=True, return_inverse=True)
+    return NameEntries(
+        where[first],
+        name[first],
+        np.bincount(member, entries.calls[order], len(first)).astype(np.int64),
+        np.bincount(member, entries.time[order], len(first)).astype(np.int64),
+    )
+
+
+def phases(trace: Trace, comm: Communication) -> Int64:
+    """The part of the step in which each collective was launched, as an index in PHASES."""
+    slices = trace.slices
+    moment = slices.start[comm.rows]
+    if comm.is_gpu:
+        launch = links(trace).launch[comm.rows].astype(np.int64)
+        moment = np.where(launch >= 0, slices.start[launch], np.iinfo(np.int64).min + 1)
+    found = np.zeros(len(comm.rows), np.int64)
+    for pattern, phase in _PHASES:
+        span = _named_span(trace, pattern)
+        found[covered_within(*span, moment, moment + 1) > 0] = PHASES.index(phase)
+    return found
+
+
+def contended(trace: Trace, comm: Communication) -> Bool:
+    """Mask of the collectives beside which other communication of the rank ran for more than a fifth of them."""
+    slices, rows = trace.slices, comm.rows
+    lanes = slices.lane[rows]
+    beside = np.zeros(len(rows), np.int64)
+    for lane in np.unique(lanes).tolist():
+        mine, others = lanes == lane, rows[lanes != lane]
+        span = union(slices.start[others], slices.end[others])
+        beside[mine] = covered_within(*span, slices.start[rows[mine]], slices.end[rows[mine]])
+    return beside > CONTENDED_SHARE * slices.dur[rows]
+
+
+def exposed_within(activity: RankActivity, low: Int64, high: Int64) -> Int64:
+    """Time in ns of each window in which the rank only communicated."""
+    both = _joined(activity.busy, activity.comm)
+    return covered_within(*both, low, high) - covered_within(*activity.busy, low, high)
+
+
+def busy_curve(activity: RankActivity, edges: Int64, inner: Int64, origin: int) -> BusyCurve:
+    """Busy time and exposed communication up to each of some moments; `origin` is their time 0.
+
+    All `edges` are kept, and of the moments between them at most MAX_KNOTS.
+    """
+    inner = np.unique(inner)
+    if len(inner) > MAX_KNOTS:
+        inner = inner[np.unique(np.linspace(0, len(inner) - 1, MAX_KNOTS).astype(np.int64))]
+    knots = np.unique(np.concatenate([edges, inner]))
+    low = np.full(len(knots), knots[0])
+    return BusyCurve(knots + origin, covered_within(*activity.busy, low, knots), exposed_within(activity, low, knots))

@@ -1,0 +1,274 @@
+"""Who waited for whom, and what was left for the transfer once all had arrived (R5.6, R5.7).
+
+Only operations with two ranks or more that share a known clock count. In a symmetric collective all wait for the last;
+in a broadcast they wait for its root, in a reduce the root waits for the last of the others, and each side of a
+transfer between two ranks for its other one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.linking.groups import Groups
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.table import NULL
+from tracetui.ranks.clocks import CLOCK_NOISE_NS, Clocks
+from tracetui.ranks.matching import Matches
+from tracetui.ranks.rank_summary import FROM_ROOT, is_one_of
+
+Float64 = NDArray[np.float64]
+
+MAX_SHARED = 4
+"""Maximum ranks that came last together among which each wait is shared."""
+MAX_CHAIN = 64
+"""Maximum operations that are looked back from a wait for what delayed the rank that came last."""
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting:
+    """What ranks waited for in the operations they have in common."""
+
+    start: Int64
+    """Start of each entry on the one clock, in ns."""
+    end: Int64
+    wait: Int64
+    """Time in ns that each entry waited for the last rank, 0 where that is not known."""
+    tail: Int64
+    """Time in ns of each entry after the first had ended."""
+    last: Int64
+    """Index of the rank that came last to each operation, -1 where none did or nobody can tell."""
+    skew: Int64
+    """Last arrival less the first of each operation in ns, NULL where clocks are not known."""
+    transfer: Int64
+    """Time in ns of each operation from the last arrival to the first end, NULL likewise and where nobody waits."""
+    is_last: Bool
+    """Entries of ranks that came last, or so near to it that they may have; none where ranks are in step."""
+    charged: Charges
+    """Who waited for whom."""
+    root: Charges
+    """The same with the waits of the one that came last charged on to whom it had waited for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Charges:
+    """Parallel columns, one entry per wait and rank it is charged to."""
+
+    waiting: Int64
+    """Index of the rank that waited."""
+    late: Int64
+    """Index of the rank that it waited for."""
+    instance: Int64
+    """The operation that it waited in."""
+    time: Float64
+    """In ns; a wait for several that came last together is shared among them."""
+    error: Float64
+    """Ns by which the clocks of the two may make it wrong."""
+
+    def caused(self, ranks: int) -> Float64:
+        """Time in ns that others waited for each rank."""
+        return np.bincount(self.late, self.time, ranks).astype(np.float64)
+
+    def suffered(self, ranks: int) -> Float64:
+        """Time in ns that each rank waited for others."""
+        return np.bincount(self.waiting, self.time, ranks).astype(np.float64)
+
+    def caused_error(self, ranks: int) -> Float64:
+        """Time in ns of what each rank caused that the clocks may have made up."""
+        return np.bincount(self.late, np.minimum(self.error, self.time), ranks).astype(np.float64)
+
+    def matrix(self, ranks: int) -> Float64:
+        """Time in ns that each rank (row) waited for each other (column)."""
+        pairs = np.bincount(self.waiting * ranks + self.late, self.time, ranks * ranks)
+        return pairs.reshape(ranks, ranks).astype(np.float64)
+
+
+def find_waiting(matches: Matches, clocks: Clocks) -> Waiting:
+    """The waits of all entries on the one clock."""
+    entries, instances = matches.entries, matches.instances
+    start, end = clocks.common(entries.rank, entries.start), clocks.common(entries.rank, entries.end)
+    number = entries.instance
+    groups = Groups(np.arange(len(instances)), number)
+    known = clocks.is_known[clocks.host[entries.rank]]
+    counted = _all_true(known, number, len(instances)) & (instances.ranks > 1)
+    symmetric = instances.is_symmetric & counted
+    last_entry = groups.largest(start) if len(instances) else np.empty(0, np.int64)
+    first_start, first_end = _least(start, number, len(instances)), _least(end, number, len(instances))
+    arrival = start[last_entry]
+    wait = np.clip(arrival[number] - start, 0, end - start)
+    wait[~symmetric[number]] = 0
+    tolerance = np.maximum(clocks.between(entries.rank, entries.rank[last_entry][number]), CLOCK_NOISE_NS)
+    tied = symmetric[number] & (arrival[number] - start <= tolerance)
+    late = np.bincount(number[tied], minlength=len(instances))
+    in_step = late == instances.ranks
+    is_last = tied & ~in_step[number]
+    last = np.where(symmetric & ~in_step, entries.rank[last_entry], -1)
+    transfers = counted & (entries.source[matches.first[:-1]] >= 0)
+    wait, is_last, last = _with_transfers(matches, transfers, start, end, (wait, is_last, last))
+    rooted = counted & (instances.root >= 0)
+    transfer = np.where(symmetric | transfers, np.maximum(first_end - arrival, 0), NULL)
+    wait, is_last, last, transfer = _with_roots(matches, rooted, clocks, start, end, (wait, is_last, last, transfer))
+    charged = _charges(matches, clocks, wait, is_last)
+    return Waiting(
+        start=start,
+        end=end,
+        wait=np.where(is_last, 0, wait) * (last[number] >= 0),
+        tail=np.where(symmetric[number], end - first_end[number], 0),
+        last=last,
+        skew=np.where(counted, arrival - first_start, NULL),
+        transfer=transfer,
+        is_last=is_last,
+        charged=charged,
+        root=_followed(matches, start, wait, charged),
+    )
+
+
+def _least(values: Int64, number: Int64, count: int) -> Int64:
+    least = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(least, number, values)
+    return least
+
+
+def _all_true(mask: Bool, number: Int64, count: int) -> Bool:
+    mask_of: Bool = np.bincount(number[~mask], minlength=count) == 0
+    return mask_of
+
+
+def _with_transfers(
+    matches: Matches, transfers: Bool, start: Int64, end: Int64, found: tuple[Int64, Bool, Int64]
+) -> tuple[Int64, Bool, Int64]:
+    """The same with the waits of transfers between two ranks: each side waits for the other to begin."""
+    wait, is_last, last = found
+    entries = matches.entries
+    first = matches.first[:-1][transfers & (matches.instances.ranks == 2)]
+    other = np.concatenate([first + 1, first])
+    mine = np.concatenate([first, first + 1])
+    late = start[other] - start[mine]
+    behind = late > CLOCK_NOISE_NS
+    mine, other, late = mine[behind], other[behind], late[behind]
+    wait, is_last, last = wait.copy(), is_last.copy(), last.copy()
+    wait[mine] = np.minimum(late, end[mine] - start[mine])
+    is_last[other] = True
+    last[entries.instance[other]] = entries.rank[other]
+    return wait, is_last, last
+
+
+def _with_roots(
+    matches: Matches,
+    rooted: Bool,
+    clocks: Clocks,
+    start: Int64,
+    end: Int64,
+    found: tuple[Int64, Bool, Int64, Int64],
+) -> tuple[Int64, Bool, Int64, Int64]:
+    """The same with the waits for a root or of it, and what remains for the transfer.
+
+    From a root each other entry waits for the root alone; to a root it waits for the last of the others.
+    """
+    wait, last, transfer = found[0].copy(), found[2].copy(), found[3].copy()
+    is_last = found[1].copy()
+    entries, instances = matches.entries, matches.instances
+    number, count = entries.instance, len(instances)
+    is_root = entries.rank == instances.root[number]
+    awaited = rooted[number] & (is_root == is_one_of(entries.operation, FROM_ROOT))
+    waits = rooted[number] & ~awaited
+    both = _any_true(awaited, number, count) & _any_true(waits, number, count)
+    awaited, waits = awaited & both[number], waits & both[number]
+    latest = np.full(count, -1, np.int64)
+    order = np.flatnonzero(awaited)[np.argsort(start[awaited], kind="stable")]
+    latest[number[order]] = order
+    behind = start[latest[number]] - start
+    tolerance = np.maximum(clocks.between(entries.rank, entries.rank[latest[number]]), CLOCK_NOISE_NS)
+    waited = waits & (behind > tolerance)
+    wait[waited] = np.minimum(behind, end - start)[waited]
+    someone = _any_true(waited, number, count)
+    is_last |= awaited & someone[number] & (behind <= tolerance)
+    last[someone] = entries.rank[latest[someone]]
+    least = _least((end - np.maximum(start, start[latest[number]]))[waits], number[waits], count)
+    transfer[both] = np.maximum(least[both], 0)
+    return wait, is_last, last, transfer
+
+
+def _any_true(mask: Bool, number: Int64, count: int) -> Bool:
+    mask_of: Bool = np.bincount(number[mask], minlength=count) > 0
+    return mask_of
+
+
+def _charges(matches: Matches, clocks: Clocks, wait: Int64, is_last: Bool) -> Charges:
+    """Each wait, shared equally among the ranks that came last to its operation.
+
+    Where these are many, each rank that waited is given one of them in turn: the sums are the same, and of a thousand
+    ranks there is one charge for each and not hundreds.
+    """
+    entries = matches.entries
+    late = np.flatnonzero(is_last)
+    count = np.bincount(entries.instance[late], minlength=len(matches.instances))
+    first = np.cumsum(count) - count
+    waiting = np.flatnonzero((wait > 0) & ~is_last & (count[entries.instance] > 0))
+    sharing = count[entries.instance[waiting]]
+    shares = np.where(sharing <= MAX_SHARED, sharing, 1)
+    row = np.repeat(waiting, shares)
+    index = np.arange(len(row)) - np.repeat(np.cumsum(shares) - shares, shares)
+    in_turn = np.repeat(
+        np.where(
+            sharing <= MAX_SHARED, 0, (entries.rank[waiting] + entries.instance[waiting]) % np.maximum(sharing, 1)
+        ),
+        shares,
+    )
+    blamed = late[first[entries.instance[row]] + index + in_turn] if len(row) else row
+    share = np.repeat(shares, shares).astype(np.float64)
+    return Charges(
+        waiting=entries.rank[row],
+        late=entries.rank[blamed],
+        instance=entries.instance[row],
+        time=wait[row] / share,
+        error=clocks.between(entries.rank[row], entries.rank[blamed]) / share,
+    )
+
+
+def _followed(matches: Matches, start: Int64, wait: Int64, charged: Charges) -> Charges:
+    """Charges to a rank that had itself waited, charged on to whom it waited for, along the chain.
+
+    Looks back from each operation to the last one that both ranks were in: what delayed both makes neither late for
+    the other, and what the late one waited for since then is not its own doing.
+    """
+    entries = matches.entries
+    ranks = int(entries.rank.max(initial=-1)) + 1
+    order = np.lexsort((start, entries.rank))
+    before = np.full(len(entries), -1, np.int64)
+    before[order[1:]] = np.where(entries.rank[order[1:]] == entries.rank[order[:-1]], order[:-1], -1)
+    key = entries.instance * ranks + entries.rank
+    blamed = _blamed(matches, charged)
+    live, at = charged, np.searchsorted(key, charged.instance * ranks + charged.late)
+    done = [_taken(charged, charged.late, charged.time, np.zeros(len(charged.time), bool))]
+    for _ in range(MAX_CHAIN):
+        previous = before[at]
+        instance = np.where(previous >= 0, entries.instance[previous], -1)
+        target = np.where(previous >= 0, blamed[instance], -1)
+        stop = (previous < 0) | np.isin(instance * ranks + live.waiting, key)
+        done.append(_taken(live, live.late, live.time, stop))
+        passes = ~stop & (target >= 0) & (target != live.waiting) & (wait[previous] > CLOCK_NOISE_NS)
+        moved = np.where(passes, np.minimum(live.time, wait[previous]), 0.0)
+        rest, onward = ~stop & (live.time > moved), moved > 0
+        at = np.concatenate([previous[rest], np.searchsorted(key, (instance * ranks + target)[onward])])
+        live = _joined(_taken(live, live.late, live.time - moved, rest), _taken(live, target, moved, onward))
+        if len(at) == 0:
+            break
+    return _joined(*done, live)
+
+
+def _joined(*parts: Charges) -> Charges:
+    return Charges(*(np.concatenate([getattr(each, name) for each in parts]) for name in Charges.__dataclass_fields__))
+
+
+def _taken(charges: Charges, late: Int64, time: Float64, kept: Bool) -> Charges:
+    return Charges(charges.waiting[kept], late[kept], charges.instance[kept], time[kept], charges.error[kept])
+
+
+def _blamed(matches: Matches, charged: Charges) -> Int64:
+    """A rank that each operation waited for, -1 for none."""
+    found = np.full(len(matches.instances) + 1, -1, np.int64)
+    found[charged.instance] = charged.late
+    return found

@@ -1,0 +1,408 @@
+"""One block of events, `[{...},{...}]`, to typed objects that live until their columns are made.
+
+The strict decoder is tried first. A block whose fields have odd types is read generically and put straight; one
+that is not valid JSON goes through `tolerant`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tracetui.errors import TraceError
+from tracetui.model.table import NULL
+from tracetui.model.trace import BEGINNING, NO_ID
+from tracetui.model.whole_numbers import number_name
+from tracetui.reading import tolerant
+from tracetui.reading.event_columns import MAX_TIME_US
+
+Number = int | float | str | None
+
+MAX_GENERIC = 1 << 22
+"""Bytes of a block that is read generically: of numbers and texts alone, its objects take thirty times as much."""
+MAX_VALUES = 1000
+"""Values that are no objects in a block that is read generically."""
+
+NAN = math.nan
+NO_NAME = "[No name]"
+
+
+NO_TEXT = msgspec.Raw()
+"""Stands for a text that an event has not."""
+
+
+class Args(Struct, gc=False, frozen=True):
+    """The ids that join events, and what `arguments` keeps; every other argument stays in the file."""
+
+    external: Number = msgspec.field(name="External id", default=NO_ID)
+    correlation: Number = NO_ID
+    sequence: Number = msgspec.field(name="Sequence number", default=NULL)
+    forward_thread: Number = msgspec.field(name="Fwd thread id", default=NULL)
+    dims: msgspec.Raw = msgspec.field(name="Input Dims", default=NO_TEXT)
+    old_dims: msgspec.Raw = msgspec.field(name="Input dims", default=NO_TEXT)
+    types: msgspec.Raw = msgspec.field(name="Input type", default=NO_TEXT)
+    registers: Number = msgspec.field(name="registers per thread", default=NULL)
+    shared: Number = msgspec.field(name="shared memory", default=NULL)
+    occupancy: Number = msgspec.field(name="est. achieved occupancy %", default=NULL)
+    bytes: Number = NULL
+    grid: msgspec.Raw = NO_TEXT
+    block: msgspec.Raw = NO_TEXT
+    address: Number = msgspec.field(name="Addr", default=NULL)
+    allocated: Number = msgspec.field(name="Bytes", default=NULL)
+    total_allocated: Number = msgspec.field(name="Total Allocated", default=NULL)
+    total_reserved: Number = msgspec.field(name="Total Reserved", default=NULL)
+    device_type: Number = msgspec.field(name="Device Type", default=NULL)
+    device: Number = msgspec.field(name="Device Id", default=NULL)
+
+
+NO_ARGS = Args()
+_NAMES = tuple((field.name, field.encode_name, field.type is msgspec.Raw) for field in msgspec.structs.fields(Args))
+"""Attribute of `Args`, its name in the file, and whether it is kept as JSON."""
+
+
+class Event(Struct, gc=False):
+    """What every event is asked for; a field that is not there keeps its default."""
+
+    name: str | None = NO_NAME
+    ph: str = ""
+    cat: str | None = ""
+    pid: Number = None
+    tid: Number = None
+    ts: Number = NAN
+    dur: Number = NAN
+    id: Number = None
+    s: str | None = None
+    args: Args | str | int | float | bool | list[Any] | None = NO_ARGS
+
+
+def is_empty(event: Event) -> bool:
+    """Whether nothing of what an event is asked for is in it, as in `{}` and null."""
+    return (
+        event.ph == ""
+        and event.name == NO_NAME
+        and event.pid is None
+        and event.tid is None
+        and not isinstance(event.ts, str)
+        and event.ts != event.ts
+        and event.args is NO_ARGS
+    )
+
+
+_strict = msgspec.json.Decoder(list[Event])
+_generic = msgspec.json.Decoder()
+_raw = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class _Time(Struct, gc=False):
+    ts: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_times = msgspec.json.Decoder(list[_Time])
+
+
+class _ArgsOnly(Struct, gc=False):
+    args: msgspec.Raw = NO_TEXT
+
+
+class _Sample(Struct, gc=False, forbid_unknown_fields=True):
+    """The args of a sample of a GPU's counter: one value under an empty key."""
+
+    value: float = msgspec.field(name="")
+
+
+_args_only = msgspec.json.Decoder(list[_ArgsOnly])
+_samples = msgspec.json.Decoder(list[_Sample])
+
+
+def args_json(block: bytes | bytearray | memoryview) -> list[bytes] | None:
+    """The args of every event of a block as they stand in it; None where it is not valid JSON."""
+    try:
+        return [bytes(event.args) for event in _args_only.decode(block)]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def sample_values(args: list[bytes]) -> list[float] | None:
+    """The values under the empty key of the args of some events; None where one of them has other args."""
+    try:
+        samples = _samples.decode(b"[" + b",".join(args) + b"]")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return [sample.value for sample in samples] if len(samples) == len(args) else None
+
+
+class Malformed(Exception):
+    """A block is not a JSON array."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.end = end_of_value(message)
+        """Where the array ended, when other bytes follow it."""
+        self.unclosed = "truncated" in message
+        """Whether something that was opened is not closed, as in the middle of an event."""
+
+
+def decode_strict(block: bytes | bytearray | memoryview) -> list[Event]:
+    """Decode a block that is valid JSON.
+
+    Raises: Malformed, with `end` when a complete array is followed by other bytes.
+    """
+    try:
+        try:
+            return _strict.decode(block)
+        except msgspec.ValidationError:
+            if len(block) > MAX_GENERIC:
+                raise Malformed("odd types") from None
+            items = _generic.decode(block)
+            if not isinstance(items, list) or _are_values(items):
+                raise Malformed("no array of events") from None
+            return [straighten(item) for item in items]
+    except msgspec.DecodeError as error:
+        raise Malformed(str(error)) from None
+    except UnicodeDecodeError:
+        return decode_strict(_as_utf8(bytes(block)))
+    except RecursionError:
+        raise Malformed("nested too deeply") from None
+
+
+def _are_values(items: list[Any]) -> bool:
+    """Whether arrays, or many values that are no objects, stand among the events: the tolerant path reads those."""
+    others = [item for item in items if not isinstance(item, dict)]
+    return len(others) > MAX_VALUES or any(isinstance(item, list) for item in others)
+
+
+def decode_objects(block: bytes, is_tolerant: bool) -> list[dict[str, Any]]:
+    """Every event of a block in full, in the order and number in which loading counted them.
+
+    Raises: TraceError when the bytes are not those that were loaded.
+    """
+    if is_tolerant:
+        return tolerant.parse(block).events
+    try:
+        items = decoded(block)
+    except msgspec.DecodeError as error:
+        raise TraceError(f"The file's events cannot be read again ({error}): open it anew.") from error
+    return [item if isinstance(item, dict) else {} for item in items]
+
+
+def decode_raw(block: bytes, is_tolerant: bool) -> list[bytes]:
+    """The bytes of every event of a block, in the order and number in which loading counted them.
+
+    They are valid JSON and those of the file, but for what was read leniently (a block that is not valid JSON is
+    written anew) and for bytes that are not UTF-8.
+    Raises: TraceError when the bytes are not those that were loaded.
+    """
+    if is_tolerant:
+        return [encoded(item) for item in tolerant.parse(block).events]
+    try:
+        try:
+            block.decode()
+        except UnicodeDecodeError:
+            block = _as_utf8(block)
+        return [bytes(item) for item in _raw.decode(block)]
+    except msgspec.DecodeError as error:
+        raise TraceError(f"The file's events cannot be read again ({error}): open it anew.") from error
+
+
+def encoded(value: Any) -> bytes:
+    """The JSON of what was read leniently; numbers that JSON has not become their names (`"NaN"`)."""
+    return msgspec.json.encode(_with_named_numbers(value))
+
+
+def _with_named_numbers(value: Any) -> Any:
+    # As deep as the decoder went, which is bounded.
+    if isinstance(value, dict):
+        return {key: _with_named_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_named_numbers(item) for item in value]
+    return number_name(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def decoded(data: bytes) -> Any:
+    """The value of JSON text, whose bytes need not be UTF-8 and whose numbers need not fit.
+
+    Raises: msgspec.DecodeError when it is not JSON.
+    """
+    try:
+        return _generic.decode(data)
+    except UnicodeDecodeError:
+        return decoded(_as_utf8(data))
+    except msgspec.ValidationError:
+        # A number out of range, as 1e999: infinite here, as it is to the standard library.
+        return json.loads(data, parse_int=_integer)
+
+
+def _integer(digits: str) -> int | float:
+    """A number of any length; one of more digits than Python turns into an integer is infinite."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
+
+
+def decode_some(block: bytes, rows: Sequence[int], is_tolerant: bool) -> list[dict[str, Any]]:
+    """The given events of a block in full."""
+    reader = EventReader(block, is_tolerant)
+    return [reader.event(row) for row in rows]
+
+
+class EventReader:
+    """The events of one block, each of which is only decoded when it is asked for.
+
+    Raises: TraceError when the bytes are not those that were loaded.
+    """
+
+    def __init__(self, block: bytes, is_tolerant: bool) -> None:
+        self._raw = _raw_events(block, is_tolerant)
+        self._objects = [] if self._raw else decode_objects(block, is_tolerant)
+
+    def event(self, row: int) -> dict[str, Any]:
+        """An event in full; empty where the block has no such row or it is no object."""
+        if row >= len(self._raw):
+            return self._objects[row] if row < len(self._objects) else {}
+        item = decoded(bytes(self._raw[row]))
+        return item if isinstance(item, dict) else {}
+
+
+def _raw_events(block: bytes, is_tolerant: bool) -> list[msgspec.Raw]:
+    """The events of a block as they stand in it, none of one that was read leniently."""
+    try:
+        return [] if is_tolerant else _raw.decode(block)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return []
+
+
+def located(block: bytes, rows: Sequence[int], is_tolerant: bool) -> list[tuple[int, str]]:
+    """Offset in the block, and the beginning, of the given events; none of a block that was read leniently."""
+    raw = _raw_events(block, is_tolerant)
+    found: list[tuple[int, str]] = []
+    least, counted = 0, 0
+    for row in sorted(rows) if raw else []:
+        least += sum(len(memoryview(item)) for item in raw[counted:row])
+        counted = row
+        text = bytes(raw[row])
+        found.append((block.find(text, least), text[:BEGINNING].decode(errors="replace")))
+    return found
+
+
+def exact_times(block: bytes, is_tolerant: bool) -> list[int | None]:
+    """The `ts` of every event in whole nanoseconds, from its decimal digits (R0.2); None where there is none."""
+    texts: list[Any]
+    try:
+        texts = [] if is_tolerant else [bytes(event.ts).decode() for event in _times.decode(block)]
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        texts = []
+    texts = texts or [event.get("ts") for event in decode_objects(block, is_tolerant)]
+    return [_nanoseconds(text) for text in texts]
+
+
+def _nanoseconds(text: Any) -> int | None:
+    try:
+        time = Decimal(str(text).strip('"'))
+        # Comparing first: a million digits would be written out.
+        return int((time * 1000).to_integral_value()) if abs(time) < MAX_TIME_US else None
+    except (InvalidOperation, ValueError, OverflowError):
+        return None
+
+
+def straighten(item: Any) -> Event:
+    """An event of any shape as a plain one: numbers where numbers belong, defaults where nothing is usable."""
+    if not isinstance(item, dict):
+        return Event()
+    args = item.get("args")
+    name, category, scope = item.get("name"), item.get("cat"), item.get("s")
+    return Event(
+        name=NO_NAME if name is None else text_of(name),
+        ph=text_of(item.get("ph") or ""),
+        cat="" if category is None else text_of(category),
+        pid=_lane_id(item.get("pid")),
+        tid=_lane_id(item.get("tid")),
+        ts=number_of(item.get("ts")),
+        dur=number_of(item.get("dur")),
+        id=_lane_id(item.get("id")),
+        s=scope if isinstance(scope, str) else None,
+        args=_straight_args(args) if isinstance(args, dict) else NO_ARGS,
+    )
+
+
+def settle(event: Event) -> Event:
+    """The same event with every field of the type that the columns need."""
+    args = event.args
+    return Event(
+        name=NO_NAME if event.name is None else event.name,
+        ph=event.ph[:1],
+        cat=event.cat or "",
+        pid=event.pid,
+        tid=event.tid,
+        ts=number_of(event.ts),
+        dur=number_of(event.dur),
+        id=event.id,
+        s=event.s,
+        args=_settled_args(args) if isinstance(args, Args) else NO_ARGS,
+    )
+
+
+def _straight_args(args: dict[str, Any]) -> Args:
+    given = ((attribute, args[name], is_text) for attribute, name, is_text in _NAMES if name in args)
+    straight: dict[str, Any] = {
+        attribute: msgspec.Raw(msgspec.json.encode(value)) if is_text else integer_of(value)
+        for attribute, value, is_text in given
+    }
+    return Args(**straight)
+
+
+def _settled_args(args: Args) -> Args:
+    given = ((attribute, getattr(args, attribute), is_text) for attribute, _, is_text in _NAMES)
+    settled: dict[str, Any] = {
+        attribute: value if is_text else integer_of(value) for attribute, value, is_text in given
+    }
+    return Args(**settled)
+
+
+def number_of(value: Any) -> float:
+    """A finite number, also one written as text (R1.2); NaN when there is none."""
+    if isinstance(value, bool) or value is None:
+        return NAN
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return NAN
+    return number if math.isfinite(number) else NAN
+
+
+def integer_of(value: Any) -> int:
+    """An id that fits 64 bits, NO_ID otherwise."""
+    if isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) < value < 1 << 63:
+        return value
+    number = number_of(value)
+    return int(number) if abs(number) < 1 << 63 else NO_ID
+
+
+def text_of(value: Any) -> str:
+    """Text as it is, anything else as JSON would write it."""
+    return value if isinstance(value, str) else encoded(value).decode()
+
+
+def _lane_id(value: Any) -> Number:
+    if isinstance(value, float) and not math.isfinite(value):
+        return number_name(value)
+    return value if isinstance(value, (int, float, str)) or value is None else text_of(value)
+
+
+def _as_utf8(block: bytes) -> bytes:
+    """The same bytes with `?` for each that is not UTF-8, so that offsets stay true."""
+    return block.decode("utf-8", "surrogateescape").encode("utf-8", "replace")
+
+
+def end_of_value(message: str) -> int | None:
+    """Index behind a value and blanks that other bytes follow, out of the decoder's complaint about these."""
+    marker = "trailing characters (byte "
+    start = message.find(marker)
+    # The decoder counts the first byte that does not belong.
+    return None if start < 0 else int(message[start + len(marker) :].rstrip(")")) - 1

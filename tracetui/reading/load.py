@@ -1,0 +1,151 @@
+"""Opens a trace: `load(path)` is the way in, for the app, the commands and for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from operator import attrgetter
+from typing import Any
+
+from tracetui.errors import NoEvents, NotEnoughMemory
+from tracetui.model.trace import Quality, Trace
+from tracetui.model.whole_numbers import MAX_TIME_NS, whole_number
+from tracetui.reading import torch
+from tracetui.reading.blocks import AnyBlock, BlockReader
+from tracetui.reading.chrome import TraceParts, assemble, trace_of
+from tracetui.reading.columns import Collector
+from tracetui.reading.copy_names import with_directions
+from tracetui.reading.garbage import collector_off
+from tracetui.reading.layout import FileLayout
+from tracetui.reading.load_progress import LoadProgress
+from tracetui.reading.memory_budget import PER_EVENT, PER_WINDOW_BYTE, not_enough_memory
+from tracetui.reading.notes import no_events, note_events, note_layout, note_times
+from tracetui.reading.perfetto.recognition import PROBED_BYTES, is_perfetto
+from tracetui.reading.scanner.block_scanner import block_scanner
+from tracetui.reading.scanner.scanned_events import ScannedBlocks
+from tracetui.reading.source import Source, open_source
+from tracetui.reading.store import BlockLocation, Container, FileBlocks, MemoryBlocks, Store
+from tracetui.reading.top_keys import top_keys
+
+
+def load(
+    path: str,
+    progress: Callable[[LoadProgress], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Trace:
+    """Read a trace from a file, or from standard input for `-`.
+
+    `progress` is called after every block and stage, in the calling thread. Once `cancelled` answers true, which
+    another thread may ask for a pipe, reading stops and what has been read becomes a trace with `quality.partial` set.
+    Raises: NotFound, NotATrace, NoEvents, NotEnoughMemory.
+    """
+    stop = cancelled or (lambda: False)
+    source = open_source(path, stop)
+    try:
+        with collector_off():
+            start = source.peek(PROBED_BYTES)
+            source.read_ahead()
+            if is_perfetto(start, is_whole=len(start) < PROBED_BYTES):
+                # 10 ms of import that JSON does not pay.
+                from tracetui.reading.perfetto.load import load_perfetto
+
+                return load_perfetto(source, _teller(source, progress), stop)
+            return with_directions(_load(source, progress or (lambda _: None), stop))
+    except MemoryError as error:
+        raise error if isinstance(error, NotEnoughMemory) else not_enough_memory(source.label) from error
+    except RuntimeError as error:
+        # A thread needs addresses for its stack.
+        if "start new thread" not in str(error):
+            raise
+        raise not_enough_memory(source.label) from error
+    finally:
+        source.close()
+
+
+def _teller(source: Source, progress: Callable[[LoadProgress], None] | None) -> Callable[[str, int], None]:
+    """What hears of the stages and of the number of events that were read so far."""
+
+    def tell(stage: str, events: int) -> None:
+        if progress is not None:
+            progress(LoadProgress(source.consumed, source.size, events, stage))
+
+    return tell
+
+
+def _load(source: Source, progress: Callable[[LoadProgress], None], cancelled: Callable[[], bool]) -> Trace:
+    quality = Quality()
+    collector = Collector(quality, source.label)
+    store = Store(FileBlocks(source.path) if source.rereadable and source.path else MemoryBlocks())
+    reader = BlockReader(source, cancelled=cancelled, scanner=block_scanner())
+
+    def tell(stage: str) -> None:
+        progress(LoadProgress(source.consumed, source.size, collector.events, stage))
+
+    try:
+        # Threads of the reader end with it.
+        with closing(iter(reader)) as blocks:
+            for block in blocks:
+                for location, data, first in _locations(block):
+                    store.add(location, data, collector.events + first)
+                collector.add(block)
+                tell("reading")
+                if cancelled():
+                    break
+    finally:
+        store.finish()
+    quality.partial = cancelled()
+    layout = reader.layout
+    source.budget.check(PER_WINDOW_BYTE * sum(map(len, (layout.header, layout.trailer, *layout.between))))
+    metadata = top_keys(layout, quality)
+    note_layout(quality, layout, source)
+    source.budget.check(PER_EVENT * collector.events)
+    note_events(quality, collector)
+    parts = assemble(collector, quality, metadata, tell)
+    if len(parts.slices) + len(parts.instants) + len(parts.counters) == 0:
+        raise NoEvents(no_events(source, collector, layout))
+    note_times(quality)
+    store.join_ends(*parts.ends)
+    store.container = Container(
+        layout.container,
+        # Where keys stand between arrays too, the header alone does not hold them.
+        b"" if any(map(bytes.strip, layout.between)) else layout.header,
+        layout.trailer,
+        metadata,
+        layout.is_closed and not source.damage,
+        tuple(sorted(layout.oddities, key=attrgetter("offset"))),
+        layout.odd_counts,
+    )
+    return _trace(source, layout, metadata, collector, store, parts)
+
+
+def _locations(block: AnyBlock) -> Iterator[tuple[BlockLocation, Callable[[], bytes], int]]:
+    """Where each of some blocks stands, how to get at its bytes, and which of their events is its first."""
+    if isinstance(block, ScannedBlocks):
+        firsts = [0, *block.columns.ends("events")]
+        for index, (begin, end) in enumerate(pairwise(block.bounds)):
+            location = BlockLocation(block.offset + begin, end + 1 - begin, is_tolerant=False)
+            yield location, partial(block.block, index), firsts[index]
+        return
+    has_bracket = block.data.startswith(b"[")
+    yield BlockLocation(block.offset, len(block.data), block.is_tolerant, has_bracket), lambda: block.data, 0
+
+
+def _trace(
+    source: Source,
+    layout: FileLayout,
+    metadata: dict[str, Any],
+    collector: Collector,
+    store: Store,
+    parts: TraceParts,
+) -> Trace:
+    producer = "PyTorch profiler" if parts.is_torch else "Chrome trace events"
+    trace = trace_of(source, collector, parts, store, f"{producer}, {layout.container}")
+    return replace(
+        trace,
+        devices=torch.devices_of(metadata),
+        metadata={key: value for key, value in metadata.items() if key != "deviceProperties"},
+        origin_ns=parts.origin + (whole_number(metadata.get("baseTimeNanoseconds"), MAX_TIME_NS) or 0),
+    )

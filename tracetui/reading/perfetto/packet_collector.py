@@ -1,0 +1,225 @@
+"""Collects the columns of a Perfetto trace while its blocks go by: each packet goes to what reads its kind."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetui.errors import NotATrace
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.trace import BEGINNING, EXAMPLES, UNREADABLE, UNTIMED, Int32
+from tracetui.model.whole_numbers import MAX_TIME_NS
+from tracetui.reading.columns import MAX_KEYS, Collector
+from tracetui.reading.perfetto.clocks import BOOTTIME
+from tracetui.reading.perfetto.gpu_counters import GpuCounters
+from tracetui.reading.perfetto.interned import Interned, RunningStates
+from tracetui.reading.perfetto.not_shown import NotShown
+from tracetui.reading.perfetto.packet_times import PacketTimes
+from tracetui.reading.perfetto.packets import PacketBlock
+from tracetui.reading.perfetto.render_stages import RenderStages
+from tracetui.reading.perfetto.schemas import PACKET
+from tracetui.reading.perfetto.schemas import PacketField as Packet
+from tracetui.reading.perfetto.sequence_defaults import NO_DEFAULT, Default, SequenceDefaults, read_default
+from tracetui.reading.perfetto.track_events import PacketRows, TrackEvents
+from tracetui.reading.perfetto.tracks import Tracks
+from tracetui.reading.perfetto.wire import DamagedMessage, Fields, MessageBytes, read_fields
+
+CLEARED, NEEDS_STATE = 1, 2
+"""Flags of a packet: it clears the state of its sequence, and it rests on what was interned in that state."""
+MAX_PACKETS = 1 << 14
+"""Packets whose columns are in memory at a time; tiny ones stand by the hundred thousand in a block."""
+_READ_KINDS = (
+    Packet.CLOCK_SNAPSHOT,
+    Packet.TRACK_EVENT,
+    Packet.PROCESS_DESCRIPTOR,
+    Packet.THREAD_DESCRIPTOR,
+    Packet.GPU_COUNTER_EVENT,
+    Packet.GPU_RENDER_STAGE,
+    Packet.TRACK_DESCRIPTOR,
+)
+"""Fields of packets whose content is read."""
+_NEEDED_KINDS = (
+    Packet.INTERNED_DATA,
+    Packet.CLOCK_SNAPSHOT,
+    Packet.DEFAULTS,
+    Packet.TRACK_DESCRIPTOR,
+    Packet.PROCESS_DESCRIPTOR,
+    Packet.THREAD_DESCRIPTOR,
+)
+"""Fields on which other packets rest."""
+
+
+class PacketCollector:
+    """Everything that is kept of the packets of a file."""
+
+    def __init__(self, collector: Collector) -> None:
+        self.collector = collector
+        self.tracks = Tracks()
+        self.states = RunningStates()
+        self.interned = Interned()
+        self.track_events = TrackEvents(collector, self.tracks)
+        self.stages = RenderStages(collector)
+        self.gpu_counters = GpuCounters()
+        self.times = PacketTimes()
+        self.not_shown = NotShown()
+        self.damaged = 0
+        """Packets that could not be read."""
+        self.offenders: list[tuple[int, str]] = []
+        """The first of them: where they stand, and how they begin."""
+        self._damaged: list[Int32] = []
+        self._needed: list[Int32] = []
+        self._defaults = SequenceDefaults()
+
+    def add(self, block: PacketBlock) -> Int64:
+        """Take in the packets of one block, and return the states that they use.
+
+        Raises: NotATrace for more tracks than any trace has.
+        """
+        frames = block.frames
+        parts = range(0, len(frames.start), MAX_PACKETS)
+        return np.concatenate(
+            [
+                self._add(block, frames.start[row : row + MAX_PACKETS], frames.end[row : row + MAX_PACKETS])
+                for row in parts
+            ]
+        )
+
+    def _add(self, block: PacketBlock, start: Int64, end: Int64) -> Int64:
+        """Take in some of the packets of a block."""
+        data = block.data
+        fields = read_fields(data, start, end, PACKET)
+        event = np.arange(len(start)) + self.collector.events
+        sequence = fields.number(Packet.SEQUENCE)
+        flags = fields.number(Packet.SEQUENCE_FLAGS)
+        clears = (flags & CLEARED) | fields.number(Packet.STATE_CLEARED)
+        loses = fields.number(Packet.PACKET_DROPPED) != 0
+        self.collector.quality.losses += int(np.count_nonzero(loses))
+        states = self.states.of(sequence, clears != 0, loses)
+        time = fields.number(Packet.TIMESTAMP)
+        untimed = ~fields.has(Packet.TIMESTAMP) | (time < 0) | (time > MAX_TIME_NS // 2)
+        columns = {"time": time, "event": event, "sequence": sequence, "state": states.number}
+        needs_state = (flags & NEEDS_STATE) != 0
+        # Packed packets within packed ones are none that a writer makes.
+        damaged = fields.damaged | fields.has(Packet.ZLIB_PACKETS) | fields.has(Packet.ZSTD_PACKETS)
+        self._add_descriptions(data, fields, columns, damaged)
+        track = self._add_defaults(data, fields, columns, damaged)
+        self._count_others(data, fields, start, end, damaged)
+        lost = np.zeros(len(start), bool)
+        for kind, reader in (
+            (Packet.TRACK_EVENT, self.track_events),
+            (Packet.GPU_RENDER_STAGE, self.stages),
+            (Packet.GPU_COUNTER_EVENT, self.gpu_counters),
+        ):
+            first, last = fields.span(kind)
+            own = (first >= 0) & ~damaged
+            lost |= own & untimed
+            rows = np.flatnonzero(own & ~untimed)
+            if len(rows):
+                chosen = {name: each[rows] for name, each in columns.items()}
+                part = PacketRows(data, first[rows], last[rows], chosen, needs_state[rows], track[rows])
+                damaged[rows] |= reader.add(part)
+        needed = (clears != 0) | loses
+        for kind in _NEEDED_KINDS:
+            needed |= fields.has(kind)
+        self._needed.append(event[needed].astype(np.int32))
+        self._note(block, start, end, lost, damaged)
+        self.collector.events += len(start)
+        if len(self.tracks.uuids) > MAX_KEYS:
+            label = self.collector.label
+            raise NotATrace(f"{label} has more than {MAX_KEYS:,} threads, as no trace does: it is not opened.")
+        return states.number
+
+    def _add_descriptions(self, data: MessageBytes, fields: Fields, columns: dict[str, Int64], damaged: Bool) -> None:
+        """Take in what is no event: interned data, tracks and clocks."""
+        start, end = fields.span(Packet.INTERNED_DATA)
+        rows = np.flatnonzero((start >= 0) & ~damaged)
+        if len(rows):
+            event, state = columns["event"][rows], columns["state"][rows]
+            damaged[rows] |= self.interned.add(data, start[rows], end[rows], event, state)
+        for kind, add in ((Packet.TRACK_DESCRIPTOR, self._add_track), (Packet.CLOCK_SNAPSHOT, self._add_snapshot)):
+            start, end = fields.span(kind)
+            for row in np.flatnonzero((start >= 0) & ~damaged).tolist():
+                try:
+                    place = int(columns["event"][row]), int(columns["sequence"][row])
+                    add(data, int(start[row]), int(end[row]), *place)
+                except DamagedMessage:
+                    damaged[row] = True
+
+    def _add_track(self, data: MessageBytes, start: int, end: int, event: int, sequence: int) -> None:
+        self.tracks.add(data, start, end)
+
+    def _add_defaults(self, data: MessageBytes, fields: Fields, columns: dict[str, Int64], damaged: Bool) -> Int64:
+        """Take in what holds for later packets, and the times of those that name a clock; returns default tracks."""
+        found: dict[int, Default] = {}
+        for kind in (Packet.PROCESS_DESCRIPTOR, Packet.THREAD_DESCRIPTOR, Packet.DEFAULTS):
+            start, end = fields.span(kind)
+            for row in np.flatnonzero((start >= 0) & ~damaged).tolist():
+                try:
+                    default = self._default(data, kind, int(start[row]), int(end[row]))
+                except DamagedMessage:
+                    damaged[row] = True
+                    continue
+                if default is not None:
+                    found[row] = default
+        found = dict(sorted(found.items()))
+        clock, track = self._defaults.of(columns["state"], found)
+        clock = np.where(fields.has(Packet.CLOCK_ID), fields.number(Packet.CLOCK_ID) & 0xFFFFFFFF, clock)
+        named = np.flatnonzero((clock != 0) & (clock != BOOTTIME) & fields.has(Packet.TIMESTAMP) & ~damaged)
+        if len(named):
+            self.times.add(columns["event"][named], columns["time"][named], clock[named], columns["sequence"][named])
+        return np.where(track == NO_DEFAULT, 0, track)
+
+    def _default(self, data: MessageBytes, kind: int, start: int, end: int) -> Default | None:
+        """What a packet says for those behind it; the thread of a sequence is the track of its events.
+
+        Raises: DamagedMessage.
+        """
+        if kind == Packet.DEFAULTS:
+            return read_default(data, start, end)
+        uuid = self.tracks.add_owner(data, 3 if kind == Packet.PROCESS_DESCRIPTOR else 4, start, end)
+        return None if uuid is None else Default(track=uuid - (1 << 64))
+
+    def _count_others(self, data: MessageBytes, fields: Fields, start: Int64, end: Int64, damaged: Bool) -> None:
+        """Count packets of kinds that are not read."""
+        known = damaged.copy()
+        for kind in _READ_KINDS:
+            known |= fields.has(kind)
+        rows = np.flatnonzero(~known)
+        if len(rows):
+            self.not_shown.add(data, start[rows], end[rows])
+
+    def _add_snapshot(self, data: MessageBytes, start: int, end: int, event: int, sequence: int) -> None:
+        self.times.add_snapshot(data, start, end, event, sequence)
+
+    def _note(self, block: PacketBlock, start: Int64, end: Int64, untimed: Bool, damaged: Bool) -> None:
+        """Count packets that could not be read or placed in time, and keep the first."""
+        quality = self.collector.quality
+        untimed &= ~damaged
+        self.collector.untimed += int(np.count_nonzero(untimed))
+        self.damaged += int(np.count_nonzero(damaged))
+        self._damaged.append((np.flatnonzero(damaged) + self.collector.events).astype(np.int32))
+        for reason, mask, examples in ((UNREADABLE, damaged, self.offenders), (UNTIMED, untimed, quality.examples)):
+            for row in np.flatnonzero(mask)[: EXAMPLES - len(examples)].tolist():
+                first = int(start[row])
+                beginning = block.data.text(first, min(int(end[row]), first + BEGINNING // 3)).hex(" ")
+                examples.append((block.offset + first, f"{reason}: {beginning}"))
+
+    def needed_packets(self) -> Int32:
+        """The numbers of the packets that others rest on."""
+        return np.concatenate([np.empty(0, np.int32), *self._needed])
+
+    def damaged_packets(self) -> Int32:
+        """The numbers of the packets that could not be read."""
+        return np.concatenate([np.empty(0, np.int32), *self._damaged])
+
+    def note_contents(self, bomb: str) -> None:
+        """Say what the file holds beside what is shown, what its writer lost, and why packed packets were left out."""
+        quality = self.collector.quality
+        quality.packets, quality.not_shown = self.collector.events, self.not_shown.counts
+        quality.skipped_phases |= self.track_events.skipped
+        if quality.losses:
+            places = "place" if quality.losses == 1 else "places"
+            quality.notes.append(
+                f"The program that wrote the file lost packets in {quality.losses:,} {places}: slices may be missing."
+            )
+        if bomb:
+            quality.notes.append(f"Packed packets were left out: {bomb}.")

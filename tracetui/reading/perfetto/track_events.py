@@ -1,0 +1,310 @@
+"""Begins and ends of slices, as columns that grow block by block; they are paired when the file has been read."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.table import NULL
+from tracetui.model.trace import NO_ID
+from tracetui.reading.columns import Collector
+from tracetui.reading.gathered import Gathered
+from tracetui.reading.perfetto.annotations import annotation_json
+from tracetui.reading.perfetto.correlations import CorrelatedEvents
+from tracetui.reading.perfetto.legacy_events import (
+    COMPLETE,
+    SKIPPED,
+    LegacyEvents,
+    event_types,
+    own_threads,
+    read_legacy,
+)
+from tracetui.reading.perfetto.schemas import ANNOTATION, BEGIN, COUNTER, END, GPU_CORRELATION, STATE, TRACK_EVENT
+from tracetui.reading.perfetto.schemas import AnnotationField as Annotation
+from tracetui.reading.perfetto.schemas import EventField as Event
+from tracetui.reading.perfetto.texts import TextNumbers
+from tracetui.reading.perfetto.tracks import Tracks
+from tracetui.reading.perfetto.wire import Fields, MessageBytes, Occurrences, read_fields
+
+CORRELATION, EXTERNAL, SEQUENCE, FORWARD, DIMS, TYPES, SYNC_KIND, DEVICE, STREAM = range(9)
+_WANTED = {
+    b"correlation": CORRELATION,
+    b"External id": EXTERNAL,
+    b"Sequence number": SEQUENCE,
+    b"Fwd thread id": FORWARD,
+    b"Input Dims": DIMS,
+    b"Input dims": DIMS,
+    b"Input type": TYPES,
+    b"cuda_sync_kind": SYNC_KIND,
+    b"device": DEVICE,
+    b"stream": STREAM,
+}
+"""Arguments that become columns."""
+_UNWANTED = len(_WANTED)
+_FLOW_FIELDS = ((Event.FLOWS, False), (Event.OLD_FLOWS, False), (Event.LAST_FLOWS, True), (Event.OLD_LAST_FLOWS, True))
+"""Fields with ids of arrows, and whether an arrow ends there."""
+MAX_ANNOTATIONS = 1 << 18
+"""Maximum arguments of the events of a block that become columns; all are shown with their event."""
+NO_NUMBER = -1
+"""Stands for a text that an event has not."""
+
+
+class PacketRows:
+    """Some packets of a block, as columns: those with an event of the same kind."""
+
+    def __init__(
+        self,
+        data: MessageBytes,
+        start: Int64,
+        end: Int64,
+        columns: dict[str, Int64],
+        needs_state: Bool,
+        track: Int64,
+    ) -> None:
+        self.data, self.start, self.end = data, start, end
+        self.needs_state = needs_state
+        """Which packets rest on interned data, as their flags say."""
+        self.track = track
+        """The uuid of the track of an event that names none."""
+        self.columns = columns
+        """By `time`, `event` (the number of the packet), `sequence` and `state`."""
+
+    def take(self, rows: Int64) -> dict[str, Int64]:
+        """The columns of some of them."""
+        return {name: values[rows] for name, values in self.columns.items()}
+
+
+class TrackEvents:
+    """All begins and ends of a file."""
+
+    def __init__(self, collector: Collector, tracks: Tracks) -> None:
+        names = collector.names
+        self._tracks = tracks
+        self._names = TextNumbers(lambda raw: names[raw.decode("utf-8", "replace")])
+        self.categories: dict[str, int] = {}
+        """Categories that stand in events as text, with their numbers."""
+        self._categories = TextNumbers(self._category)
+        self._keys = TextNumbers(lambda raw: _WANTED.get(raw, _UNWANTED))
+        self.texts: dict[bytes, int] = {}
+        """Shapes and types as JSON, with their numbers."""
+        self._texts = TextNumbers(self._text)
+        self.sides = Gathered("time", "event", "sequence", "state", "track", "begins", "has_args", "needs_state")
+        """Begins and ends in the order of the file."""
+        self.begins = Gathered("name", "name_iid", "category", "category_iid", "correlation", "external")
+        """More about the begins."""
+        self.ops = Gathered("event", "sequence", "forward", "dims", "types")
+        """Begins with shapes, types or numbers of the autograd engine."""
+        self.syncs = Gathered("event", "device", "stream")
+        """Begins of waits on a stream."""
+        self.submissions = Gathered("event", "state", "id")
+        """Ids of the GPU activities that a call submitted, with the event of the call."""
+        self.others = Gathered(
+            "time", "event", "state", "track", "type", "name", "name_iid", "category", "category_iid",
+            "phase", "duration", "identity", "id_kind", "scope",
+        )  # fmt: skip
+        """Events that neither begin nor end a slice, but for counters."""
+        self.counters = Gathered("time", "event", "track", "value")
+        """Values of counters."""
+        self.flows = Gathered("time", "event", "track", "id", "is_last")
+        """Ids of arrows, with the events that they lead from and to."""
+        self.correlated = CorrelatedEvents()
+        """Events that belong together."""
+        self.skipped: dict[str, int] = {}
+        """Events of phases that are not shown, by letter."""
+
+    def _category(self, raw: bytes) -> int:
+        return self.categories.setdefault(raw.decode("utf-8", "replace"), len(self.categories))
+
+    def _text(self, raw: bytes) -> int:
+        text = annotation_json(raw)
+        return self.texts.setdefault(text, len(self.texts)) if text else NO_NUMBER
+
+    def add(self, rows: PacketRows) -> Bool:
+        """Take in the track events of a block, and return which of them are damaged."""
+        fields = read_fields(rows.data, rows.start, rows.end, TRACK_EVENT)
+        uuid = np.where(fields.has(Event.TRACK_UUID), fields.number(Event.TRACK_UUID), rows.track)
+        track, kind = self._tracks.number(uuid), fields.number(Event.TYPE)
+        legacy = None
+        if fields.has(Event.LEGACY).any():
+            legacy, pid, tid, has_thread = read_legacy(rows.data, *fields.span(Event.LEGACY))
+            fields.damaged |= legacy.is_damaged
+            kind = event_types(kind, legacy.phase)
+            own = np.flatnonzero(has_thread)
+            track[own] = own_threads(track[own], pid[own], tid[own], self._tracks)
+        kept = np.flatnonzero(((kind == BEGIN) | (kind == END)) & ~fields.damaged)
+        annotations = fields.repeated(Event.ANNOTATIONS)
+        has_args = np.zeros(len(kind), bool)
+        has_args[annotations.row] = True
+        self.sides.add(
+            **rows.take(kept),
+            track=track[kept],
+            begins=kind[kept] == BEGIN,
+            has_args=has_args[kept],
+            needs_state=rows.needs_state[kept],
+        )
+        begins = np.flatnonzero((kind == BEGIN) & ~fields.damaged)
+        if len(begins):
+            self._add_begins(rows, fields, begins, annotations, legacy)
+        if len(kept) < len(kind):
+            self._add_others(rows, fields, kind, track, legacy)
+        self._add_flows(rows, fields, track)
+        self.correlated.add(rows.data, rows.columns, fields, track, ~fields.damaged & (kind != END))
+        return fields.damaged
+
+    def _add_others(
+        self, rows: PacketRows, fields: Fields, kind: Int64, track: Int64, legacy: LegacyEvents | None
+    ) -> None:
+        """Take in counters, moments, states and what only JSON has."""
+        nothing = np.full(len(kind), -1, np.int64)
+        more = legacy or read_legacy(rows.data, nothing, nothing)[0]
+        has_value = fields.has(Event.COUNTER) | fields.has(Event.DOUBLE_COUNTER)
+        counted = np.flatnonzero((kind == COUNTER) & has_value & ~fields.damaged)
+        if len(counted):
+            double = fields.number(Event.DOUBLE_COUNTER).view(np.float64)
+            whole = fields.number(Event.COUNTER).astype(np.float64)
+            value = np.where(fields.has(Event.DOUBLE_COUNTER), double, whole)[counted]
+            columns = rows.columns
+            self.counters.add(
+                time=columns["time"][counted], event=columns["event"][counted], track=track[counted], value=value
+            )
+        skipped = (kind <= 0) | (kind >= SKIPPED) | ((kind > STATE) & (kind < COMPLETE))
+        for code, count in zip(*np.unique(more.phase[skipped & ~fields.damaged], return_counts=True), strict=True):
+            letter = chr(int(code)) if 32 < code < 127 else ""
+            self.skipped[letter] = self.skipped.get(letter, 0) + int(count)
+        shown = (kind != BEGIN) & (kind != END) & ~skipped & ~fields.damaged
+        shown[counted] = False
+        chosen = np.flatnonzero(shown)
+        if not len(chosen):
+            return
+        columns = rows.take(chosen)
+        del columns["sequence"]
+        self.others.add(
+            **columns,
+            **{name: each[chosen] for name, each in self._labels(rows.data, fields, len(kind), legacy).items()},
+            track=track[chosen],
+            type=kind[chosen],
+            phase=more.phase[chosen],
+            duration=more.duration[chosen],
+            identity=more.identity[chosen],
+            id_kind=more.id_kind[chosen],
+            scope=more.scope[chosen],
+        )
+
+    def _add_flows(self, rows: PacketRows, fields: Fields, track: Int64) -> None:
+        for field, is_last in _FLOW_FIELDS:
+            row, identity = fields.values(field)
+            if len(row):
+                row, identity = row[~fields.damaged[row]], identity[~fields.damaged[row]]
+                self.flows.add(
+                    time=rows.columns["time"][row],
+                    event=rows.columns["event"][row],
+                    track=track[row],
+                    id=identity,
+                    is_last=np.full(len(row), is_last),
+                )
+
+    def _labels(self, data: MessageBytes, fields: Fields, count: int, legacy: LegacyEvents | None) -> dict[str, Int64]:
+        """Names and categories of the events of a block: their numbers, or the numbers that were interned."""
+        name_iid = fields.number(Event.NAME_IID)
+        if legacy is not None:
+            name_iid = np.where(fields.has(Event.NAME_IID), name_iid, legacy.name_iid)
+        return {
+            "name": self._numbers(self._names, data, fields.span(Event.NAME)),
+            "name_iid": name_iid,
+            "category": self._first_category(data, fields, count),
+            "category_iid": _first(*fields.values(Event.CATEGORY_IIDS), count),
+        }
+
+    def _add_begins(
+        self, rows: PacketRows, fields: Fields, begins: Int64, annotations: Occurrences, legacy: LegacyEvents | None
+    ) -> None:
+        data, event = rows.data, rows.columns["event"]
+        count = len(event)
+        arguments = _Arguments(data, annotations, count, self._keys)
+        self.begins.add(
+            **{name: each[begins] for name, each in self._labels(data, fields, count, legacy).items()},
+            correlation=arguments.numbers(CORRELATION, NO_ID)[begins],
+            external=arguments.numbers(EXTERNAL, NO_ID)[begins],
+        )
+        self._add_ops(event, begins, arguments)
+        waits = begins[arguments.has(SYNC_KIND)[begins]]
+        if len(waits):
+            device, stream = arguments.numbers(DEVICE, NULL), arguments.numbers(STREAM, NULL)
+            self.syncs.add(event=event[waits], device=device[waits], stream=stream[waits])
+        start, end = fields.span(Event.GPU_CORRELATION)
+        calls = begins[start[begins] >= 0]
+        if len(calls):
+            row, value = read_fields(data, start[calls], end[calls], GPU_CORRELATION).values(1)
+            self.submissions.add(event=event[calls[row]], state=rows.columns["state"][calls[row]], id=value)
+
+    def _add_ops(self, event: Int64, begins: Int64, arguments: _Arguments) -> None:
+        told = np.zeros(len(event), bool)
+        for key in (SEQUENCE, FORWARD, DIMS, TYPES):
+            told |= arguments.has(key)
+        ops = begins[told[begins]]
+        if len(ops):
+            self.ops.add(
+                event=event[ops],
+                sequence=arguments.numbers(SEQUENCE, NULL)[ops],
+                forward=arguments.numbers(FORWARD, NULL)[ops],
+                dims=arguments.texts(DIMS, self._texts)[ops],
+                types=arguments.texts(TYPES, self._texts)[ops],
+            )
+
+    def _first_category(self, data: MessageBytes, fields: Fields, count: int) -> Int64:
+        found = fields.repeated(Event.CATEGORIES)
+        first = np.full(count, NO_NUMBER, np.int64)
+        first[found.row[::-1]] = self._categories.of(data, found.start, found.end)[::-1]
+        return first
+
+    @staticmethod
+    def _numbers(texts: TextNumbers, data: MessageBytes, span: tuple[Int64, Int64]) -> Int64:
+        """The numbers of texts, `NO_NUMBER` where there is none."""
+        numbers = np.full(len(span[0]), NO_NUMBER, np.int64)
+        given = np.flatnonzero(span[0] >= 0)
+        numbers[given] = texts.of(data, span[0][given], span[1][given])
+        return numbers
+
+
+def _first(row: Int64, value: Int64, count: int) -> Int64:
+    """The first of the values of each row, 0 where there is none."""
+    first = np.zeros(count, np.int64)
+    first[row[::-1]] = value[::-1]
+    return first
+
+
+class _Arguments:
+    """The wanted arguments of the events of a block."""
+
+    def __init__(self, data: MessageBytes, found: Occurrences, count: int, keys: TextNumbers) -> None:
+        found = Occurrences(*(column[:MAX_ANNOTATIONS] for column in found))
+        fields = read_fields(data, found.start, found.end, ANNOTATION)
+        self._data, self._found, self._fields, self._count = data, found, fields, count
+        start, end = fields.span(Annotation.NAME)
+        named = np.flatnonzero((start >= 0) & ~fields.damaged)
+        self._key: NDArray[np.int32] = np.full(len(found.row), _UNWANTED, np.int32)
+        self._key[named] = keys.of(data, start[named], end[named])
+
+    def has(self, key: int) -> Bool:
+        """Which events have an argument."""
+        given = np.zeros(self._count, bool)
+        given[self._found.row[self._key == key]] = True
+        return given
+
+    def numbers(self, key: int, missing: int) -> Int64:
+        """Whole numbers, `missing` where an event has none."""
+        values = np.full(self._count, missing, np.int64)
+        rows = np.flatnonzero(self._key == key)
+        for field in (Annotation.UINT, Annotation.INT):
+            given = rows[self._fields.has(field)[rows]]
+            values[self._found.row[given]] = self._fields.number(field)[given]
+        return values
+
+    def texts(self, key: int, numbers: TextNumbers) -> Int64:
+        """Numbers of values of any kind, `NO_NUMBER` where an event has none."""
+        values = np.full(self._count, NO_NUMBER, np.int64)
+        rows = np.flatnonzero(self._key == key)
+        if len(rows):
+            values[self._found.row[rows]] = numbers.of(self._data, self._found.start[rows], self._found.end[rows])
+        return values

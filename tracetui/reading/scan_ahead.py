@@ -1,0 +1,191 @@
+"""Scans the chunks of a file, in threads where there are cores for them, and gives them in the order of the file.
+
+Each thread has a scanner of its own and takes the next chunk when it is done with one; a bounded number is read before
+they are asked for. The GIL is free while a chunk is read, inflated and scanned: one thread inflates while others scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from threading import Condition, Lock, Thread
+
+import numpy as np
+
+from tracetui.reading.chunks import MAX_BLOCKS, Chunk, ChunkReader
+from tracetui.reading.scanner.library import scanner_library
+from tracetui.reading.scanner.scanned_columns import ScannedColumns
+from tracetui.reading.scanner.scanned_events import ScannedBlocks
+from tracetui.reading.scanner.scanner import Scanner, TextNumbers
+
+ROOMS_MORE = 2
+"""Chunks beyond one for each thread that are in memory."""
+BYTES_PER_EVENT, MIN_EVENTS = 64, 1 << 10
+"""A chunk with more events than one for so many bytes, and than so many, is read block by block where its room ends."""
+PATIENCE = 0.2
+"""Seconds of waiting for a chunk between two looks at whether it is still wanted."""
+MIN_CHUNKS = 4
+"""Chunks that are left to read below which threads are not worth their while."""
+
+
+@dataclass(slots=True)
+class ScannedChunk:
+    """A chunk and its first blocks as columns; those behind them are to be read in another way."""
+
+    index: int
+    """Which of the chunks it is."""
+    chunk: Chunk
+    scanned: ScannedBlocks | None
+    """None where there is not one block."""
+    count: int
+    """Blocks that were scanned."""
+
+
+@dataclass(slots=True)
+class _Room:
+    """What is used again and again for one chunk at a time."""
+
+    buffer: bytearray
+    columns: ScannedColumns
+
+
+class _ChunkScanner:
+    """Scans the chunks of one thread."""
+
+    def __init__(self) -> None:
+        library = scanner_library()
+        assert library is not None
+        self._scanner = Scanner(library)
+        self._numbers = TextNumbers()
+
+    def scan(self, index: int, chunk: Chunk, columns: ScannedColumns) -> ScannedChunk:
+        """The blocks of a chunk up to the first one that is not plain."""
+        columns.clear()
+        count = self._scanner.scan_all(chunk.data, np.array(chunk.bounds, np.int64), columns)
+        if not count:
+            return ScannedChunk(index, chunk, None, 0)
+        texts = self._scanner.new_texts()
+        bounds = chunk.bounds[: count + 1]
+        scanned = ScannedBlocks(columns, chunk.data, bounds, chunk.offset, texts, self._numbers)
+        return ScannedChunk(index, chunk, scanned, count)
+
+
+class ScanAhead:
+    """The chunks of a reader, scanned; each is valid until the next one is asked for.
+
+    `check` is called while a chunk is waited for; what it raises ends the wait. `close` ends the threads.
+    """
+
+    def __init__(self, chunks: ChunkReader, threads: int, check: Callable[[], None]) -> None:
+        self._chunks, self._check = chunks, check
+        size = chunks.size
+        rooms = threads + ROOMS_MORE if threads > 1 else 1
+        self._free = [
+            _Room(bytearray(size), ScannedColumns(max(size // BYTES_PER_EVENT, MIN_EVENTS), MAX_BLOCKS))
+            for _ in range(rooms)
+        ]
+        self._reading, self._changed = Lock(), Condition()
+        self._begun: dict[int, Chunk] = {}
+        self._done: dict[int, tuple[ScannedChunk, _Room]] = {}
+        self._failures: dict[int, BaseException] = {}
+        """What went wrong, by the index of the chunk."""
+        self._count = 0
+        """Chunks that were read."""
+        self._has_ended = False
+        """Whether no further chunk is read."""
+        self._threads = [
+            Thread(target=self._work, name=f"tracetui-scan-{number}", daemon=True)
+            for number in range(threads if threads > 1 else 0)
+        ]
+        for number, thread in enumerate(self._threads):
+            try:
+                thread.start()
+            except RuntimeError:
+                # There is no memory for its stack; those before it do the work, or the error is told.
+                self._threads = self._threads[:number]
+                if not number:
+                    raise
+                break
+
+    def __iter__(self) -> Iterator[ScannedChunk]:
+        return self._in_order() if self._threads else self._one_by_one()
+
+    def close(self) -> None:
+        """End the threads, each after the chunk that it is at."""
+        with self._changed:
+            self._has_ended = True
+            self._free.clear()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def bytes_since(self, scanned: ScannedChunk, block: int) -> bytes:
+        """All that was read from a block of the present chunk on, once the threads have ended."""
+        later = [self._begun[index].since(0) for index in sorted(self._begun) if index > scanned.index]
+        return b"".join((scanned.chunk.since(block), *later, self._chunks.rest))
+
+    def _one_by_one(self) -> Iterator[ScannedChunk]:
+        scanner, room = _ChunkScanner(), self._free[0]
+        while (chunk := self._chunks.read(room.buffer)) is not None:
+            yield scanner.scan(self._count, chunk, room.columns)
+            self._count += 1
+
+    def _in_order(self) -> Iterator[ScannedChunk]:
+        for index in count():
+            if not self._has_come(index):
+                return
+            scanned, room = self._done.pop(index)
+            yield scanned
+            with self._changed:
+                del self._begun[index]
+                if not self._has_ended:
+                    self._free.append(room)
+                    self._changed.notify_all()
+
+    def _has_come(self, index: int) -> bool:
+        """Wait for a chunk; False where there is none. Raises what went wrong in its thread."""
+        while True:
+            with self._changed:
+                if index in self._done:
+                    return True
+                is_last = self._has_ended and index >= self._count
+                if index in self._failures or (is_last and self._failures):
+                    raise self._failures.get(index) or next(iter(self._failures.values()))
+                if is_last:
+                    return False
+                has_changed = self._changed.wait(PATIENCE)
+            if not has_changed:
+                self._check()
+
+    def _work(self) -> None:
+        """Scan chunk after chunk, in a thread."""
+        index = -1
+        try:
+            scanner = _ChunkScanner()
+            while (room := self._taken_room()) is not None:
+                with self._reading:
+                    index = self._count
+                    chunk = None if self._has_ended else self._chunks.read(room.buffer)
+                    if chunk is None:
+                        break
+                    self._begun[index] = chunk
+                    self._count += 1
+                scanned = scanner.scan(index, chunk, room.columns)
+                with self._changed:
+                    self._done[index] = scanned, room
+                    self._changed.notify_all()
+        except BaseException as error:
+            with self._changed:
+                self._failures[index] = error
+        finally:
+            with self._changed:
+                self._has_ended = True
+                self._changed.notify_all()
+
+    def _taken_room(self) -> _Room | None:
+        """Room for a chunk, waited for; None where no further one is read."""
+        with self._changed:
+            while not self._free and not self._has_ended:
+                self._changed.wait()
+            return None if self._has_ended else self._free.pop()

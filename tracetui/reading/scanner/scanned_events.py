@@ -1,0 +1,210 @@
+"""Blocks of events that were scanned into columns, and what the collector asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.trace import ENDLESS, NEGATIVE, UNTIMED
+from tracetui.reading.decode import Event, Number, args_json, decoded, is_empty
+from tracetui.reading.decoded_events import numbers_of
+from tracetui.reading.event_columns import NO_TIME, SCOPES, Ids
+from tracetui.reading.phases import COUNTER, FLOW, IGNORED, META, UNKNOWN
+from tracetui.reading.scanner.scanned_columns import NEGATIVE_DURATION, NO_DURATION, ScannedColumns
+from tracetui.reading.scanner.scanner import KEYS, NAMES, OP_TEXTS, WORK_TEXTS, NewTexts, TextNumbers
+
+_NO_ID, _WHOLE_NUMBER = range(2)
+"""Kinds of ids; others are read in Python."""
+_TABLE_OF_ARGUMENT = {"Input Dims": OP_TEXTS, "Input type": OP_TEXTS, "grid": WORK_TEXTS, "block": WORK_TEXTS}
+_SCOPE_OF_LETTER = np.array([SCOPES.get(chr(letter), 0) for letter in range(256)], np.uint8)
+
+_event = msgspec.json.Decoder(Event)
+_text = msgspec.json.Decoder(str)
+_token = msgspec.json.Decoder(Number)
+
+
+class ScannedBlocks:
+    """Consecutive blocks of a file; valid until the columns are cleared.
+
+    Texts are numbered when they are asked for, of all blocks of a scanner in turn.
+    """
+
+    def __init__(
+        self,
+        columns: ScannedColumns,
+        data: bytes | bytearray,
+        bounds: Sequence[int],
+        offset: int,
+        texts: NewTexts,
+        numbers: TextNumbers,
+    ) -> None:
+        self.columns = columns
+        self.data = data
+        self.bounds = bounds
+        """Indices in `data` of the brackets between which the blocks lie, or of the commas in their stead."""
+        self.offset = offset
+        """Of the first byte of `data` in the unwrapped stream."""
+        self._texts = texts
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return self.columns.events
+
+    def names(self, ids: Ids) -> NDArray[np.int32]:
+        """The number of each text of the scanner that is a name."""
+        return self._numbers.known(NAMES, self._texts[NAMES], lambda text: ids[_decoded_text(text)])
+
+    def keys(self, ids: Ids) -> NDArray[np.int32]:
+        """The number of each text of the scanner that is a phase, category, process and thread."""
+        return self._numbers.known(KEYS, self._texts[KEYS], lambda text: ids[_decoded_key(text)])
+
+    def arguments(self, rows: NDArray[np.int32]) -> ScannedArguments:
+        """Some rows of arguments."""
+        return ScannedArguments(self, rows)
+
+    def number_of_text(self, table: int, ids: dict[bytes, int]) -> NDArray[np.int32]:
+        """The number of each text of an argument, and behind them that of none."""
+        return np.append(self._numbers.known(table, self._texts[table], ids.__getitem__), np.int32(-1))
+
+    def block(self, index: int) -> bytes:
+        """The bytes of a block, between brackets."""
+        if len(self.bounds) == 2 and isinstance(self.data, bytes):
+            return self.data[: self.bounds[1] + 1]
+        with memoryview(self.data) as view:
+            return b"".join((b"[", view[self.bounds[index] + 1 : self.bounds[index + 1]], b"]"))
+
+    def stretches(self) -> Iterator[OtherEvents]:
+        """The events that are no slices: all at once where that is the same, else those of each block."""
+        ends = self.columns.ends("others")
+        everything = OtherEvents(self, 0, ends[-1])
+        if not everything.depend_on_blocks():
+            yield everything
+            return
+        for first, last in zip([0, *ends], ends, strict=False):
+            if last > first:
+                yield OtherEvents(self, first, last)
+
+    def offenders(self) -> Iterator[tuple[int, dict[str, Int64]]]:
+        """For each block its index, and the rows in it of events that lack a time, or a duration of 0 or more."""
+        columns = self.columns
+        dur, classes = columns.slices("dur"), columns.others("class")
+        untimed = (columns.others("time") == NO_TIME) & (classes != META) & (classes != UNKNOWN)
+        events = {
+            UNTIMED: columns.others("event")[untimed],
+            ENDLESS: columns.slices("event")[dur == NO_DURATION],
+            NEGATIVE: columns.slices("event")[dur == NEGATIVE_DURATION],
+        }
+        if not any(map(len, events.values())):
+            return
+        ends = columns.ends("events")
+        for index, (first, last) in enumerate(zip([0, *ends], ends, strict=False)):
+            inside = {reason: of[(of >= first) & (of < last)] - first for reason, of in events.items()}
+            yield index, {reason: rows.astype(np.int64) for reason, rows in inside.items()}
+
+
+class ScannedArguments:
+    """Some rows of arguments."""
+
+    def __init__(self, blocks: ScannedBlocks, rows: NDArray[np.int32]) -> None:
+        self._blocks = blocks
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def numbers(self, name: str) -> Int64:
+        """A number by its name in the file; NULL for none."""
+        values: Int64 = self._blocks.columns.arguments(name).take(self._rows)
+        return values
+
+    def texts(self, names: Sequence[str], ids: dict[bytes, int]) -> NDArray[np.int32]:
+        """The number of an argument's JSON; it stands under the first of the names that an event has."""
+        known = self._blocks.number_of_text(_TABLE_OF_ARGUMENT[names[0]], ids)
+        text = self._blocks.columns.arguments(names[0]).take(self._rows)
+        for name in names[1:]:
+            text = np.where(text < 0, self._blocks.columns.arguments(name).take(self._rows), text)
+        # No text has the number -1, which is that of the last one.
+        return known.take(text, mode="wrap")
+
+    def have_grid(self) -> Bool:
+        """Which of the events say on which grid they launch."""
+        have: Bool = self._blocks.columns.arguments("grid").take(self._rows) >= 0
+        return have
+
+
+class OtherEvents:
+    """Events that are no slices: some consecutive ones of the columns that were scanned."""
+
+    def __init__(self, blocks: ScannedBlocks, first: int, last: int) -> None:
+        self._blocks = blocks
+        self._first, self._last = first, last
+
+    def __len__(self) -> int:
+        return self._last - self._first
+
+    def column(self, name: str) -> NDArray[Any]:
+        """A column of these events."""
+        return self._blocks.columns.others(name)[self._first : self._last]
+
+    def depend_on_blocks(self) -> bool:
+        """Whether what is read of the events depends on where their block ends: counters, odd ids, what is counted."""
+        classes = self.column("class")
+        counts = np.bincount(classes, minlength=UNKNOWN + 1)
+        if counts[COUNTER] or counts[IGNORED] or counts[UNKNOWN]:
+            return True
+        return bool(((classes == FLOW) & (self.column("id_kind") != _WHOLE_NUMBER)).any())
+
+    def arguments(self, rows: Int64) -> ScannedArguments:
+        """The arguments of some events."""
+        return self._blocks.arguments(self.column("argument")[rows])
+
+    def flow_ids(self, rows: Int64, number_of: Callable[[Any], int]) -> Int64:
+        """The ids of some flow ends; `number_of` makes numbers of what are none."""
+        if (self.column("id_kind")[rows] != _WHOLE_NUMBER).any():
+            return numbers_of([_event.decode(self._raw(row)).id for row in rows.tolist()], number_of)
+        ids: Int64 = self.column("id")[rows]
+        return ids
+
+    def have_id(self, rows: Int64) -> Bool:
+        """Which of some events have an id."""
+        have: Bool = self.column("id_kind")[rows] != _NO_ID
+        return have
+
+    def args_json(self, rows: Int64) -> list[bytes] | None:
+        """The args of some events as they stand in the file, None where they cannot be told apart."""
+        return args_json(b"[%s]" % b",".join(map(self._raw, rows.tolist())))
+
+    def scopes(self, rows: Int64) -> NDArray[np.uint8]:
+        """How far each of some instants is to be seen: a number of `SCOPES`, or 0."""
+        scopes: NDArray[np.uint8] = _SCOPE_OF_LETTER[self.column("scope")[rows]]
+        return scopes
+
+    def in_full(self, rows: list[int]) -> list[dict[str, Any]]:
+        """Some events with all that they have."""
+        events: list[dict[str, Any]] = decoded(b"[%s]" % b",".join(map(self._raw, rows)))
+        return events
+
+    def count_empty(self, rows: list[int]) -> int:
+        """How many of some events are no event, such as `{}`."""
+        return sum(is_empty(_event.decode(self._raw(row))) for row in rows)
+
+    def _raw(self, row: int) -> bytes:
+        return bytes(self._blocks.data[self.column("begin")[row] : self.column("end")[row]])
+
+
+def _decoded_text(text: bytes) -> str:
+    return _text.decode(b'"%s"' % text) if b"\\" in text else text.decode()
+
+
+def _decoded_key(key: bytes) -> tuple[str, str, Number, Number]:
+    phase, category, process, thread = key.split(b"\0")
+    return _decoded_text(phase), _decoded_text(category), _decoded_token(process), _decoded_token(thread)
+
+
+def _decoded_token(token: bytes) -> Number:
+    return _token.decode(token) if token else None

@@ -1,0 +1,352 @@
+"""The bytes of a trace, whatever they are wrapped in: a plain file, gzip, zstd, zip, UTF-16, a pipe, or a URL.
+
+The wrapping is found by content, never by suffix. A source is read once, front to back, into a buffer of the
+reader's; damage in the wrapping ends the stream early and is told in `damage`, so that what came before is kept.
+The readers of each wrapping stand in `unpacking`; `read_ahead` lets them work in a thread.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import io
+import os
+import select
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tracetui.errors import NotATrace, NotFound
+from tracetui.reading.memory_budget import MemoryBudget
+from tracetui.reading.other_files import PROBED_BYTES, refuse_other_content
+from tracetui.reading.read_ahead import ReadAhead, Unwrapped
+from tracetui.reading.remote_files import RemoteFile
+from tracetui.reading.unpacking import GzipReader, Reader, Utf16Reader, ZipReader, ZstdReader
+from tracetui.urls import is_url, public_url, url_name
+
+HARMLESS, MOST_INFLATED = 1 << 26, 200
+"""Beyond so many bytes what inflates to more than so many times its size is no trace; real ones reach 30 times."""
+PATIENCE = 0.2
+"""Seconds of waiting for a pipe between two looks at whether that is still wanted."""
+PEEKED = 1 << 20
+"""Bytes of the buffer into which the beginning is read."""
+LONG = 1 << 22
+"""Bytes of a packed file up to which threads cost more than they save."""
+ALONE = 1 << 23
+"""Bytes up to which no thread inflates for the reader alone: those that scan may come first."""
+_INFLATED = ("gzip", "zstd", "zip")
+"""Wrappings whose libraries free the GIL, so that a thread beside the reader is worth its while."""
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_SKIPPED = b"\x2a\x4d\x18"
+"""Behind its first byte, how a part begins that every reader skips, as pzstd writes one in front."""
+_UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+class Source:
+    """One pass over the unwrapped bytes of a trace."""
+
+    def __init__(self, label: str, path: str | None, raw: CountedFile, reader: Reader, wrapping: str) -> None:
+        self.label = label
+        """The file's name, for messages."""
+        self.path = path
+        """Where the file lies, also as a URL; None for standard input and other pipes."""
+        self.wrapping = wrapping
+        """`plain`, `gzip`, `zstd`, `zip` or `utf-16`."""
+        self.size = raw.size
+        """Bytes on disk, None for a pipe and where a server does not tell."""
+        self._raw = raw
+        self._reader = reader
+        self._given = 0
+        self._bomb = self._cut = ""
+        self._ahead = memoryview(b"")
+        self._may_read_ahead = False
+        self._thread: ReadAhead | None = None
+        # The size that a server tells may be any.
+        is_known = self.size is not None and not (path and is_url(path))
+        self.budget = MemoryBudget(label, lambda: (is_known and self.size) or raw.consumed, lambda: self._given)
+        """The memory that may be taken for what is made of the bytes."""
+
+    @property
+    def consumed(self) -> int:
+        """Bytes taken from the disk or the pipe so far."""
+        return self._state.consumed
+
+    @property
+    def damage(self) -> str | None:
+        """What is wrong with the wrapping, None when it was whole."""
+        return self._cut or self._state.damage
+
+    @property
+    def remark(self) -> str:
+        """What else there is to say of the wrapping: a sentence, or nothing."""
+        return self._state.remark
+
+    @property
+    def _state(self) -> Unwrapped:
+        return self._unwrapped() if self._thread is None else self._thread.state
+
+    def _unwrapped(self) -> Unwrapped:
+        damage, remark = getattr(self._reader, "damage", None), getattr(self._reader, "remark", "")
+        return Unwrapped(self._raw.consumed, self._bomb or damage, str(remark))
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether the bytes of an event can be read again at their offset in the file; of a URL they are kept."""
+        return self.wrapping == "plain" and self.path is not None and not is_url(self.path)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether so much of a packed file was inflated that threads are worth their while."""
+        return self._given > LONG and self.wrapping in _INFLATED and self.path is not None
+
+    def peek(self, count: int) -> bytes:
+        """The first unwrapped bytes, which stay to be read; fewer where there are no more."""
+        # As large as later reads: of a damaged archive a library loses all that was asked for at once.
+        if len(self._ahead) >= count:
+            return bytes(self._ahead[:count])
+        buffer = memoryview(bytearray(max(count, PEEKED)))
+        fill = len(self._ahead)
+        buffer[:fill] = self._ahead
+        while fill < count and (more := self._read(buffer[fill:])):
+            fill += more
+        self._ahead = buffer[:fill]
+        return bytes(self._ahead[:count])
+
+    def readinto(self, buffer: memoryview, is_beside: bool = False) -> int:
+        """Fill the buffer from its start; returns how much, 0 at the end.
+
+        Who reads beside others that scan needs no further thread.
+        """
+        if self._cut:
+            return 0
+        if not self._ahead:
+            if self._thread is None and self._may_read_ahead and not is_beside and self._given > ALONE:
+                self._thread = ReadAhead(self._read, self._unwrapped)
+            return self._read(buffer) if self._thread is None else self._thread.readinto(buffer)
+        count = min(len(self._ahead), len(buffer))
+        buffer[:count] = self._ahead[:count]
+        # An empty rest would keep the buffer.
+        self._ahead = self._ahead[count:] if count < len(self._ahead) else memoryview(b"")
+        return count
+
+    def cut_off(self, stretch: int) -> None:
+        """End here, as a stretch that cannot be read by parts is longer than so many bytes."""
+        more = f"would take more memory than {self.budget.words()}, as no trace does"
+        self._cut = f"a piece of more than {stretch:,} bytes in it {more}"
+
+    def count_unpacked(self, count: int) -> None:
+        """Count bytes that were packed once more within the others."""
+        self._given += count
+
+    def give_back(self, data: bytes) -> None:
+        """Take back bytes that were read, to be read again before all others."""
+        self._ahead = memoryview(data + bytes(self._ahead))
+
+    def read_ahead(self) -> None:
+        """Let a thread inflate what a long source has left, until it is closed; no more may be peeked at."""
+        self._may_read_ahead = self.wrapping in _INFLATED
+
+    def _read(self, buffer: memoryview) -> int:
+        if self._bomb:
+            return 0
+        count = self._reader.readinto(buffer) or 0
+        self._given += count
+        # Members of an archive may be the same bytes, read again and again.
+        packed = min(self._raw.consumed, self.size or self._raw.consumed)
+        if self.wrapping != "plain" and self._given > HARMLESS and self._given > MOST_INFLATED * packed:
+            self._bomb = (
+                f"{packed:,} bytes inflate to more than {self._given:,}, {MOST_INFLATED} times as much, "
+                "as no trace does"
+            )
+        return count
+
+    def close(self) -> None:
+        """Let go of the file, and end the thread if there is one."""
+        self.budget.close()
+        self._raw.give_up()
+        if self._thread is not None:
+            self._thread.close()
+        self._raw.close()
+
+
+class CountedFile:
+    """A raw file that counts what was read and can be given its first bytes back.
+
+    Waiting for a pipe ends, as if it had, when `cancelled` answers true or the file is given up.
+    """
+
+    def __init__(
+        self,
+        file: io.RawIOBase,
+        size: int | None,
+        cancelled: Callable[[], bool],
+        label: str,
+        is_remote: bool = False,
+    ) -> None:
+        """A remote file waits by itself."""
+        self.size = size
+        self.label = label
+        self.is_pipe = size is None and not is_remote
+        self.consumed = 0
+        self.file = file
+        self._cancelled = cancelled
+        self._ahead = b""
+        self._is_given_up = False
+
+    def peek(self, count: int) -> bytes:
+        """The next bytes, which stay to be read; fewer at the end of the file."""
+        while len(self._ahead) < count and self._has_come():
+            with self._told():
+                more = self.file.read(count - len(self._ahead))
+            if not more:
+                break
+            self._ahead += more
+        return self._ahead
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill the buffer from its start; returns how much, 0 at the end."""
+        if self._ahead:
+            count = min(len(self._ahead), len(buffer))
+            buffer[:count] = self._ahead[:count]
+            self._ahead = self._ahead[count:]
+        else:
+            with self._told():
+                count = (self.file.readinto(buffer) or 0) if self._has_come() else 0
+        self.consumed += count
+        return count
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn an error of the file into one that names it."""
+        try:
+            yield
+        except OSError as error:
+            raise NotFound(f"{self.label} cannot be read: {error.strerror or error}.") from error
+
+    def _has_come(self) -> bool:
+        """Wait until a pipe has bytes or has ended; False when the wait was given up."""
+        while self.is_pipe and not select.select([self.file], [], [], PATIENCE)[0]:
+            if self.is_unwanted():
+                return False
+        return True
+
+    def is_unwanted(self) -> bool:
+        """Whether nobody wants more of the file."""
+        return self._is_given_up or self._cancelled()
+
+    def give_up(self) -> None:
+        """Wait for a pipe or a server no longer, in whichever thread that is."""
+        self._is_given_up = True
+
+    def forget_ahead(self) -> None:
+        """Forget what was peeked at, as the file is about to be read elsewhere."""
+        self._ahead = b""
+
+    def close(self) -> None:
+        """Close the file underneath."""
+        self.file.close()
+
+
+def open_source(path: str, cancelled: Callable[[], bool] = lambda: False) -> Source:
+    """Open a file, or standard input for `-`, and find out how its content is wrapped.
+
+    `cancelled` ends the wait for a pipe that gives nothing; it may be asked in another thread.
+    Raises: NotFound when it cannot be read; NotATrace when its first bytes are those of something else.
+    """
+    if is_url(path):
+        path = public_url(path)
+        label = url_name(path)
+        raw = _open_remote(path, cancelled, label)
+    else:
+        label = "standard input" if path == "-" else Path(path).name
+        raw = _open_raw(path, cancelled, label)
+    try:
+        source = _unwrap(raw, path, label)
+        if start := source.peek(PROBED_BYTES):
+            refuse_other_content(start, label)
+        return source
+    except (NotATrace, NotFound):
+        raw.close()
+        raise
+
+
+def _unwrap(raw: CountedFile, path: str, label: str) -> Source:
+    start = raw.peek(512)
+    if not start or start.startswith(b"PK"):
+        # What is in an archive does not say that it is a checkpoint.
+        refuse_other_content(start, label)
+    reader: Reader = raw
+    wrapping = "plain"
+    if start[:2] == b"\x1f\x8b":
+        reader, wrapping = GzipReader(raw), "gzip"
+    elif start[:4] == _ZSTD or start[1:4] == _SKIPPED:
+        reader, wrapping = ZstdReader(raw), "zstd"
+    elif start[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
+        if path == "-" or raw.is_pipe:
+            raise NotATrace("A zip archive cannot be read from a pipe: name the file.")
+        if raw.size is None:
+            raise NotATrace(f"{label} is a zip archive, and the server does not tell its size: fetch it first.")
+        reader, wrapping = ZipReader(_Seekable(raw), label), "zip"
+    elif start[:2] in _UTF16:
+        raw.readinto(memoryview(bytearray(2)))
+        reader, wrapping = Utf16Reader(raw, _UTF16[start[:2]]), "utf-16"
+    # What has no length is a pipe, which cannot be read a second time.
+    again = None if path == "-" or raw.is_pipe else path if is_url(path) else os.path.abspath(path)
+    return Source(label, again, raw, reader, wrapping)
+
+
+def _open_raw(path: str, cancelled: Callable[[], bool], label: str) -> CountedFile:
+    if path == "-":
+        return CountedFile(io.FileIO(sys.stdin.fileno(), "rb", closefd=False), None, cancelled, label)
+    try:
+        status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            raise NotFound(f"{path} is a folder; name a trace in it.")
+        size = status.st_size if stat.S_ISREG(status.st_mode) else None
+        # Opening a named pipe would wait for its writer, and nothing could end that.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        os.set_blocking(descriptor, True)
+        return CountedFile(io.FileIO(descriptor, "rb"), size, cancelled, label)
+    except OSError as error:
+        raise NotFound(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def open_raw_file(path: str) -> io.RawIOBase:
+    """A file, or what a URL leads to, to be read from anywhere.
+
+    Raises: NotFound for a URL, OSError for a file.
+    """
+    if not is_url(path):
+        return io.FileIO(path, "rb")
+    return RemoteFile(path)
+
+
+def _open_remote(url: str, cancelled: Callable[[], bool], label: str) -> CountedFile:
+    file = RemoteFile(url)
+    raw = CountedFile(file, file.size, cancelled, label, is_remote=True)
+    file.cancelled = raw.is_unwanted
+    return raw
+
+
+class _Seekable(io.RawIOBase):
+    """Shows a CountedFile as the stream that a library wants, with random access for a directory at the end."""
+
+    def __init__(self, raw: CountedFile) -> None:
+        self._raw = raw
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:  # type: ignore[no-untyped-def]
+        return self._raw.readinto(memoryview(buffer))
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._raw.forget_ahead()
+        return self._raw.file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._raw.file.tell()

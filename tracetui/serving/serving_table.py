@@ -1,0 +1,444 @@
+"""The serving pane: the steps of an inference server by kind, by batch, by purpose of kernels, and what lies between.
+
+All numbers are over complete steps that served requests. Percentiles are linear between ranks (R3.82 to R3.86).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.idle.gpu_spans import step_spans
+from tracetui.idle.step_times import StepTimes, behind_sentence, step_times
+from tracetui.kernel_names.decoded import Purpose
+from tracetui.linking.between_steps import between_share
+from tracetui.linking.complete_steps import averaged_steps
+from tracetui.linking.links import links, no_gpu
+from tracetui.linking.placement import chosen, step_index
+from tracetui.linking.regions import busy_stretches
+from tracetui.linking.replays import replays
+from tracetui.linking.step_kinds import KIND_HELP, StepKinds, step_kinds
+from tracetui.linking.step_names import KINDS, padded_batch
+from tracetui.linking.step_sources import no_steps, steps_sentence
+from tracetui.linking.steps import steps
+from tracetui.model import columns as col
+from tracetui.model.intervals import Int64, covered_within
+from tracetui.model.quantities import counted, duration, rounded_percent
+from tracetui.model.table import NULL, Column, ColumnSpec, Table, missing, numbers, texts
+from tracetui.model.time_range import Part
+from tracetui.model.trace import Float64, Kind, Trace
+from tracetui.serving.batches import Batch, batches
+from tracetui.serving.between import ACTIVITY_NAMES, between
+from tracetui.serving.iterations import DRAFT, Iterations, iterations
+from tracetui.serving.purposes import PurposeTimes, purpose_times
+
+MAX_NAMED_ACTIVITIES = 3
+"""Maximum activities of the CPU named per row."""
+MIN_NAMED_PERCENT = 5
+"""Minimum percent of the time between steps of an activity that is named."""
+_SHARES = (
+    (col.ATTENTION_PCT, Purpose.ATTENTION),
+    (col.PRODUCTS_PCT, Purpose.GEMM),
+    (col.COMM_PCT, Purpose.COMMUNICATION),
+    (col.ROUTING_PCT, Purpose.ROUTING),
+    (col.QUANTISE_PCT, Purpose.QUANTISATION),
+    (col.SAMPLING_PCT, Purpose.SAMPLING),
+)
+
+NOT_SERVED = "No step of this trace is one of an inference server, as vLLM, SGLang, TensorRT-LLM or ATOM name theirs."
+
+NO_ITERATIONS = "No step of this trace drafts tokens that another one checks: there is nothing to put together."
+NOT_ACCEPTED = "how many drafted tokens were accepted is not recorded, so that the time per output token is not known"
+
+NOTHING_BETWEEN = "No step of a server directly follows another one on its thread with time between them."
+
+
+@dataclass(frozen=True, eq=False)
+class _Facts:
+    """What is known of every step, parallel to `steps(trace)`; NaN where it is not, times in ns."""
+
+    trace: Trace
+    kinds: StepKinds
+    times: StepTimes
+    took: Float64
+    """GPU span, summed over no device twice; of a trace without GPU activities the time on the CPU."""
+    cpu: Float64
+    busy: Float64
+    """Time in which its own activities ran, summed over the devices."""
+    idle: Float64
+    """Time within its GPU span in which the device ran nothing, likewise."""
+    kernels: Float64
+    graphs: Float64
+
+    def of(self, values: Int64) -> Float64:
+        """Integers with NaN for NULL."""
+        return _known(values)
+
+
+def serving(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
+    """One row per kind of step; by `batch` per kind and size, by `purpose` of kernels, by CPU work `between` steps."""
+    kinds = step_kinds(trace)
+    served = averaged_steps(trace) & np.array([each is not None for each in kinds.kind], bool)
+    wanted = np.zeros(len(served), bool)
+    wanted[chosen(trace, step)] = True
+    groups = {
+        kind: np.flatnonzero(served & wanted & kinds.of_kind(kind)) for kind in KINDS if kinds.of_kind(kind).any()
+    }
+    groups = {kind: rows for kind, rows in groups.items() if len(rows)}
+    facts = _facts(trace, kinds)
+    make = {
+        None: _by_kind,
+        "batch": _by_batch,
+        "purpose": _by_purpose,
+        "between": _by_activity,
+        "iteration": _by_iteration,
+    }[by]
+    table = make(facts, groups)
+    return Table(table.columns, table.slices, _note(facts, groups, by, len(table)))
+
+
+def output_rate(trace: Trace, made: Int64) -> float:
+    """Tokens per second of some steps, over the time from the first start to the last end of what any step ran.
+
+    NaN where a step does not say how many tokens it made, or where there are none.
+    """
+    times, every = step_times(trace), steps(trace)
+    if len(made) == 0 or (made == NULL).any() or not made.any():
+        return float("nan")
+    start, end = times.gpu_start[times.gpu_start != NULL], times.gpu_end[times.gpu_end != NULL]
+    if len(start) == 0:
+        start, end = every.start, every.end
+    return float(made.sum()) * 1e9 / max(int(end.max() - start.min()), 1)
+
+
+def _note(facts: _Facts, groups: dict[str, Int64], by: str | None, rows: int) -> str:
+    """Why there are no rows, or what the steps are, what was launched outside of them, and what cannot be told."""
+    trace = facts.trace
+    if not groups:
+        return NOT_SERVED if len(steps(trace)) else f"{NOT_SERVED} {no_steps(trace)}"
+    if rows == 0:
+        return {"between": NOTHING_BETWEEN, "iteration": NO_ITERATIONS}.get(by or "", no_gpu(trace))
+    share = between_share(trace)
+    outside = f"{rounded_percent(share)} of the GPU time was launched between steps." if share else ""
+    speculation = _speculation(facts, groups) if by in (None, "iteration") else ""
+    return " ".join(filter(None, (steps_sentence(trace), outside, behind_sentence(trace), speculation)))
+
+
+def _speculation(facts: _Facts, groups: dict[str, Int64]) -> str:
+    """What is said where steps may make several tokens for a request; empty where none does."""
+    found = _iterations(facts, groups)
+    if len(found):
+        took = duration(float(np.median(found.end - found.start)))
+        words = f"{counted(len(found), 'iteration')} of drafts and a check of them, {took} at the median"
+        return f"Speculative decoding: {words}; {NOT_ACCEPTED}."
+    decodes = groups.get("decode", np.empty(0, np.int64))
+    several = int((facts.kinds.tokens[decodes] > facts.kinds.requests[decodes]).sum()) if len(decodes) else 0
+    if several == 0:
+        return ""
+    return f"{counted(several, 'decode')} took in several tokens for a request (speculative decoding); {NOT_ACCEPTED}."
+
+
+def _iterations(facts: _Facts, groups: dict[str, Int64]) -> Iterations:
+    whole = np.zeros(len(facts.took), bool)
+    for rows in groups.values():
+        whole[rows] = True
+    return iterations(steps(facts.trace), facts.kinds, facts.times, whole)
+
+
+def _facts(trace: Trace, kinds: StepKinds) -> _Facts:
+    every, times, spans = steps(trace), step_times(trace), step_spans(trace)
+    ran, joined = spans.ran, links(trace)
+    cpu = (every.end - every.start).astype(np.float64)
+    unknown = np.full(len(every), np.nan)
+    if len(joined.gpu) == 0:
+        return _Facts(trace, kinds, times, cpu, cpu, unknown, unknown, unknown, unknown)
+    kernels = joined.gpu[trace.slices.kind[joined.gpu] == Kind.KERNEL]
+    return _Facts(
+        trace,
+        kinds,
+        times,
+        np.where(ran, times.gpu_end - times.gpu_start, np.nan),
+        cpu,
+        np.where(ran, spans.busy.sum(axis=1), np.nan),
+        np.where(ran, spans.total_idle, np.nan),
+        _counted(trace, kernels, len(every)),
+        _counted(trace, replays(trace).launch, len(every)),
+    )
+
+
+def _counted(trace: Trace, rows: Int64, count: int) -> Float64:
+    index = step_index(trace, rows)
+    return np.bincount(index[index >= 0], minlength=count).astype(np.float64)
+
+
+def _known(values: Int64) -> Float64:
+    return np.where(values == NULL, np.nan, values.astype(np.float64))
+
+
+def _percentile(values: Float64, percent: float) -> float:
+    known = values[~np.isnan(values)]
+    return float(np.percentile(known, percent)) if len(known) else float("nan")
+
+
+def _column(spec: ColumnSpec, values: Float64, groups: Sequence[Int64], percent: float = 50) -> Column:
+    """A percentile of what is known of the steps of each group; of times in ns, in the unit of the column."""
+    scale = 1000 if spec.unit == "us" else 1
+    return numbers(spec, np.array([_percentile(values[rows], percent) / scale for rows in groups], np.float64))
+
+
+def _by_kind(facts: _Facts, groups: dict[str, Int64]) -> Table:
+    trace, kinds, times, rows = facts.trace, facts.kinds, facts.times, list(groups.values())
+    period, work = _known(times.period), purpose_times(trace)
+    decodes = np.array([each == "decode" for each in kinds.kind], bool) & _one_token_each(kinds)
+    comm = _of_purpose(work, Purpose.COMMUNICATION)
+    every = np.concatenate(rows) if rows else np.empty(0, np.int64)
+    whole = float(np.nansum(facts.busy[every]))
+    return Table(
+        (
+            texts(col.KIND.but(help=KIND_HELP), list(groups)),
+            numbers(col.STEPS, [len(each) for each in rows]),
+            _column(col.REQUESTS.but(help="Median of the requests served in a step."), _known(kinds.requests), rows),
+            _column(col.TOKENS.but(help="Median of the tokens that went into the model."), _known(kinds.tokens), rows),
+            *_durations(facts, rows),
+            _column(col.GPU_PERIOD_US, period, rows),
+            _column(col.P99_PERIOD_US, period, rows, 99),
+            _column(col.TOKEN_US, np.where(decodes, period, np.nan), rows),
+            numbers(col.OUTPUT_RATE, [output_rate(trace, kinds.made[each]) for each in rows]),
+            _column(col.CPU_TIME_US, facts.cpu, rows),
+            _column(col.GPU_BUSY_US.but(help="Median time in which its GPU activities ran."), facts.busy, rows),
+            _column(col.IDLE_WITHIN_US, facts.idle, rows),
+            _column(col.IDLE_BETWEEN_US, _known(times.gap), rows),
+            _column(col.BETWEEN_US, _known(times.between), rows),
+            _column(col.EXPOSED_US, _known(times.exposed), rows),
+            texts(col.BETWEEN, [_activities(trace, each) for each in rows]),
+            *_shares(facts, work, rows),
+            _column(col.COMM_US.but(help="Median time in which it moved data between devices."), comm, rows),
+            _column(col.MIN_COMM_US, comm, rows, 0),
+            numbers(
+                col.PCT.but(heading="% of busy", help="Share of the GPU busy time of all these steps."),
+                [100 * float(np.nansum(facts.busy[each])) / whole if whole else np.nan for each in rows],
+            ),
+        ),
+        _longest(facts, rows),
+    )
+
+
+def _by_batch(facts: _Facts, groups: dict[str, Int64]) -> Table:
+    """Steps of one kind and batch: requests, of a prefill tokens."""
+    found: list[Batch] = [
+        each for kind, rows in groups.items() for each in batches(facts.kinds, kind, rows, facts.kernels)
+    ]
+    rows = [each.rows for each in found]
+    period = _known(facts.times.period)
+    return Table(
+        (
+            texts(col.KIND.but(help=KIND_HELP), [each.kind for each in found]),
+            texts(col.BATCH, [each.label for each in found]),
+            texts(col.BATCH_UNIT, [each.unit for each in found]),
+            numbers(col.STEPS, [len(each) for each in rows]),
+            _column(col.PADDED, _padded(facts.trace), rows),
+            *_durations(facts, rows),
+            _column(col.GPU_PERIOD_US, period, rows),
+            numbers(col.TOKEN_RATE, [_token_rate(facts, each) for each in rows]),
+            _column(col.GPU_BUSY_US.but(help="Median time in which its GPU activities ran."), facts.busy, rows),
+            _column(col.IDLE_WITHIN_US, facts.idle, rows),
+            _column(col.KERNELS.but(help="Median of the kernels of a step."), facts.kernels, rows),
+            _column(col.GRAPH_REPLAYS.but(help="Median of the graphs that it replayed."), facts.graphs, rows),
+            numbers(col.BATCH_SIZE, [each.size for each in found]),
+        ),
+        _longest(facts, rows),
+    )
+
+
+def _by_purpose(facts: _Facts, groups: dict[str, Int64]) -> Table:
+    """GPU time of each kind of step by what kernels are for."""
+    work = purpose_times(facts.trace)
+    pairs = [
+        (kind, index)
+        for kind, rows in groups.items()
+        for index in np.argsort(-work.busy[rows].sum(axis=0), kind="stable").tolist()
+        if work.activities[rows, index].any()
+    ]
+    rows = [groups[kind] for kind, _ in pairs]
+
+    def column(spec: ColumnSpec, times: Int64, percent: float = 50) -> Column:
+        scale = 1000 if spec.unit == "us" else 1
+        each = [np.percentile(times[groups[kind], index], percent) / scale for kind, index in pairs]
+        return numbers(spec, np.array(each, np.float64))
+
+    return Table(
+        (
+            texts(col.KIND.but(help=KIND_HELP), [kind for kind, _ in pairs]),
+            texts(col.PURPOSE, [work.names[index] for _, index in pairs]),
+            column(col.ACTIVITIES.but(help="Median of the kernels, copies and fills of a step."), work.activities),
+            column(col.MEDIAN_US.but(help="Median time of a step in which one of them ran."), work.busy),
+            column(
+                col.MIN_US.but(help="Shortest such time; of communication, without waiting for others."), work.busy, 0
+            ),
+            column(col.P95_US, work.busy, 95),
+            column(col.ALONE_US, work.exposed),
+            numbers(
+                col.PCT.but(
+                    heading="% of busy",
+                    help="Share of the GPU busy time of these steps; what ran side by side counts in both.",
+                ),
+                [
+                    100
+                    * float(work.busy[groups[kind], index].sum())
+                    / max(float(np.nansum(facts.busy[groups[kind]])), 1.0)
+                    for kind, index in pairs
+                ],
+            ),
+        ),
+        _longest(facts, rows),
+    )
+
+
+def _by_activity(facts: _Facts, groups: dict[str, Int64]) -> Table:
+    """What the CPU did before steps of each kind that follow another one."""
+    found = between(facts.trace)
+    pairs: list[tuple[str, int, Int64]] = []
+    for kind, rows in groups.items():
+        mine = np.flatnonzero(np.isin(found.step, rows))
+        order = np.argsort(-found.time[mine].sum(axis=0), kind="stable").tolist()
+        pairs += [(kind, activity, mine) for activity in order if found.time[mine, activity].any()]
+    no_gpu = len(links(facts.trace).gpu) == 0
+
+    def column(spec: ColumnSpec, times: Int64) -> Column:
+        return numbers(spec, np.array([np.median(times[mine, each]) / 1000 for _, each, mine in pairs], np.float64))
+
+    return Table(
+        (
+            texts(col.KIND.but(help=KIND_HELP), [kind for kind, _, _ in pairs]),
+            texts(col.CPU_ACTIVITY, [ACTIVITY_NAMES[activity] for _, activity, _ in pairs]),
+            numbers(
+                col.STEPS.but(help="Number of steps that follow another one."), [len(mine) for _, _, mine in pairs]
+            ),
+            column(col.MEDIAN_US.but(help="Median time between two steps that the CPU spent so."), found.time),
+            missing(col.EXPOSED_US, len(pairs)) if no_gpu else column(col.EXPOSED_US, found.exposed),
+            numbers(
+                col.PCT.but(heading="% of between", help="Share of the time between these steps."),
+                [100 * float(found.time[mine, each].sum()) / float(found.time[mine].sum()) for _, each, mine in pairs],
+            ),
+        ),
+        _longest(facts, [found.step[mine] for _, _, mine in pairs]),
+    )
+
+
+def _by_iteration(facts: _Facts, groups: dict[str, Int64]) -> Table:
+    """Drafts and the step that checks them as one, by the kind of that step."""
+    trace, kinds = facts.trace, facts.kinds
+    found = _iterations(facts, groups)
+    checks = [kinds.kind[step] or "" for step in found.target.tolist()]
+    labels = sorted(set(checks))
+    rows = [np.array([index for index, each in enumerate(checks) if each == label], np.int64) for label in labels]
+    took = (found.end - found.start).astype(np.float64)
+    drafts = np.array([float(np.nansum(facts.took[each[:-1]])) for each in found.members], np.float64)
+    if len(links(trace).gpu):
+        idle = took - covered_within(*busy_stretches(trace), found.start, found.end)
+    else:
+        idle = np.full(len(found), np.nan)
+    requests, tokens = _known(kinds.requests)[found.target], _known(kinds.tokens)[found.target]
+    period = _known(found.period)
+    return Table(
+        (
+            texts(col.KIND.but(help="What an iteration is made of."), [f"{DRAFT} + {each}" for each in labels]),
+            numbers(col.RUNS.but(heading="iterations", help="Number of iterations."), [len(each) for each in rows]),
+            _column(col.STEPS.but(help="Median of the steps of one."), _lengths(found), rows),
+            _column(col.REQUESTS.but(help="Median of the requests whose drafts were checked."), requests, rows),
+            _column(
+                col.TOKENS.but(help="Median of the tokens that were checked, those drafted and one each."), tokens, rows
+            ),
+            _column(
+                col.MEDIAN_US.but(help="Median time from its first GPU activity to the end of the check."), took, rows
+            ),
+            _column(col.P95_US, took, rows, 95),
+            _column(col.P99_US, took, rows, 99),
+            _column(
+                col.GPU_PERIOD_US.but(help="Median time from the end of the check before to its own."), period, rows
+            ),
+            _column(col.DRAFT_US, drafts, rows),
+            _column(col.CHECK_US, facts.took[found.target], rows),
+            _column(col.IDLE_WITHIN_US.but(help="Median time of one in which no device ran anything."), idle, rows),
+            _column(col.MIN_TOKEN_US, period * requests / tokens, rows),
+        ),
+        steps(trace).row[np.array([found.target[each[np.argmax(took[each])]] for each in rows], np.int64)],
+    )
+
+
+def _lengths(found: Iterations) -> Float64:
+    return np.array([len(each) for each in found.members], np.float64)
+
+
+def _durations(facts: _Facts, rows: Sequence[Int64]) -> tuple[Column, ...]:
+    return (
+        _column(
+            col.MEDIAN_US.but(help="Median GPU span of a step; without a GPU, its median time on the CPU."),
+            facts.took,
+            rows,
+        ),
+        _column(col.P95_US, facts.took, rows, 95),
+        _column(col.P99_US, facts.took, rows, 99),
+    )
+
+
+def _one_token_each(kinds: StepKinds) -> np.ndarray:
+    """Mask of the steps in which no request can have got several tokens."""
+    return np.asarray((kinds.made != NULL) & (kinds.made == kinds.requests))
+
+
+def _padded(trace: Trace) -> Float64:
+    """The batch to which each step was padded, NaN where its name does not say."""
+    used, member = np.unique(trace.slices.name[steps(trace).row], return_inverse=True)
+    said = [padded_batch(trace.names[name]) for name in used.tolist()]
+    return np.array([np.nan if each is None else each for each in said], np.float64)[member]
+
+
+def _token_rate(facts: _Facts, rows: Int64) -> float:
+    """Tokens per second that went into some steps, by the time from one to the next, else by their GPU span."""
+    tokens, period = _known(facts.kinds.tokens)[rows], _known(facts.times.period)[rows]
+    took = np.where(np.isnan(period), facts.took[rows], period)
+    known = ~np.isnan(tokens) & ~np.isnan(took)
+    time = float(took[known].sum())
+    return float(tokens[known].sum()) * 1e9 / time if time else float("nan")
+
+
+def _of_purpose(work: PurposeTimes, purpose: Purpose) -> Float64:
+    """Time of each step for one purpose; 0 where none of its kernels was for it, NaN where it ran nothing."""
+    index = work.of(str(purpose))
+    time = work.busy[:, index].astype(np.float64) if index >= 0 else np.zeros(len(work.busy))
+    return np.where(work.activities.any(axis=1), time, np.nan) if len(work.names) else np.full(len(work.busy), np.nan)
+
+
+def _shares(facts: _Facts, work: PurposeTimes, rows: Sequence[Int64]) -> list[Column]:
+    """Time for each of some purposes by the GPU busy time of the steps of each group."""
+    found = []
+    for spec, purpose in _SHARES:
+        time = _of_purpose(work, purpose)
+        whole = [float(np.nansum(facts.busy[each])) for each in rows]
+        shares = [
+            100 * float(np.nansum(time[each])) / total if total else np.nan
+            for each, total in zip(rows, whole, strict=True)
+        ]
+        found.append(numbers(spec, np.array(shares, np.float64)))
+    return found
+
+
+def _activities(trace: Trace, rows: Int64) -> str | None:
+    """What the CPU did before these steps, the largest first: `scheduling 61 %, sampling 20 %`."""
+    found = between(trace)
+    time = found.time[np.isin(found.step, rows)].sum(axis=0)
+    whole = int(time.sum())
+    if whole == 0:
+        return None
+    named = np.argsort(-time, kind="stable")[:MAX_NAMED_ACTIVITIES].tolist()
+    shares = [(ACTIVITY_NAMES[each], 100 * int(time[each]) / whole) for each in named]
+    return ", ".join(f"{name} {rounded_percent(share)}" for name, share in shares if share >= MIN_NAMED_PERCENT)
+
+
+def _longest(facts: _Facts, rows: Sequence[Int64]) -> Int64:
+    """The slice of the longest step of each group."""
+    took = np.nan_to_num(facts.took, nan=-1.0)
+    return steps(facts.trace).row[np.array([each[np.argmax(took[each])] for each in rows], np.int64)]

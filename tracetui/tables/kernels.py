@@ -1,0 +1,213 @@
+"""The kernels pane: one row per GPU activity, or one per name, operator, family, annotation, stream or graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tracetui.devices.configuration import configuration
+from tracetui.devices.residency import occupancy_note, residency
+from tracetui.devices.roofline import rate_columns
+from tracetui.kernel_names.slice_names import Family, families, libraries, purposes, short_kernel
+from tracetui.linking.call_sites import site_column, site_columns, site_of
+from tracetui.linking.graph_captures import by_captured_graph
+from tracetui.linking.graph_marks import mark_columns
+from tracetui.linking.graph_nodes import op_names
+from tracetui.linking.groups import distinct, group
+from tracetui.linking.lanes import lane_numbers
+from tracetui.linking.links import links, names_of, no_gpu
+from tracetui.linking.placement import index_in_step, step_column, time_within, within
+from tracetui.linking.replays import graph_column
+from tracetui.model import columns as col
+from tracetui.model.groupings import SITES
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.strings import Strings
+from tracetui.model.table import Column, Table, coded, micros, numbers
+from tracetui.model.time_range import Part
+from tracetui.model.trace import Kind, Trace
+
+_KIND_NAMES = Strings(["kernel", "memcpy", "memset"])
+_FAMILY_NAMES = Strings(family.name.lower() for family in Family)
+
+_OP_HELP = "The operator that caused the launch; of a replayed kernel the one that captured it (~)."
+
+
+def kernels(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
+    """Every kernel, copy and fill in order of start, or grouped by one of `groupings.KERNELS`.
+
+    A step holds what was launched in it (R3.3); an activity without launch record is in no step. A range of time holds
+    what ran in it, and groups add up the time within it (R3.58).
+    """
+    rows = within(trace, links(trace).gpu, step)
+    if by == "graph":
+        return by_captured_graph(trace, rows, no_gpu(trace))
+    if by is not None:
+        return _grouped(trace, rows, by, step)
+    return Table(_columns(trace, rows, step), rows, _note(trace, rows))
+
+
+def _columns(trace: Trace, rows: Int64, part: Part | None) -> tuple[Column, ...]:
+    slices, trace_links = trace.slices, links(trace)
+    lane = lane_numbers(trace)
+    setup = configuration(trace, rows)
+    grid, block, registers, shared, estimate = setup.columns()
+    fit, rates = residency(trace, rows, setup).columns(), rate_columns(trace, rows)
+    kind = np.select([slices.kind[rows] == Kind.MEMCPY, slices.kind[rows] == Kind.MEMSET], [1, 2], 0)
+    index = index_in_step(trace, trace_links.gpu, rows, part)
+    return (
+        numbers(col.INDEX, index),
+        step_column(trace, rows, "Number of the step in which the work was launched."),
+        coded(col.KIND.but(help="Kernel, memcpy or memset."), kind, _KIND_NAMES),
+        coded(col.KERNEL_NAME, slices.name[rows], trace.names),
+        *_readings(trace, rows),
+        micros(col.START_US, slices.start[rows]),
+        micros(col.DUR_US.but(help="Duration on the GPU."), slices.dur[rows]),
+        numbers(col.DEVICE, lane.device[slices.lane[rows]]),
+        numbers(col.STREAM, lane.stream[slices.lane[rows]]),
+        grid,
+        block,
+        registers,
+        shared,
+        *(fit[name] for name in ("occupancy_pct", "limiter", "waves")),
+        numbers(col.CORRELATION, slices.correlation[rows]),
+        _op_column(trace, rows),
+        coded(col.ANNOTATION, names_of(trace, trace_links.annotation[rows]), trace.names),
+        *_timing(trace, rows),
+        *(rates[name] for name in ("flops", "bytes", "tflops", "gbps", "bound", "peak_pct", "roofline_us")),
+        estimate,
+        *(fit[name] for name in ("bound_occupancy_pct", "tail_pct", "blocks_per_sm", "occupancy_mark")),
+        graph_column(trace, rows),
+        *mark_columns(trace, rows),
+        coded(col.PURPOSE, *purposes(trace, rows)),
+        _library_column(trace, rows),
+        *site_columns(trace, rows),
+    )
+
+
+def _readings(trace: Trace, rows: Int64) -> tuple[Column, Column]:
+    """Columns short_name and family, computed once per distinct name."""
+    names, index = np.unique(trace.slices.name[rows], return_inverse=True)
+    shorts = Strings()
+    ids = np.array([shorts.intern(short_kernel(trace.names[name])) for name in names.tolist()], np.int32)
+    return (
+        coded(col.SHORT_NAME, ids[index], shorts),
+        coded(col.FAMILY, families(trace, rows), _FAMILY_NAMES),
+    )
+
+
+def _op_column(trace: Trace, rows: Int64) -> Column:
+    ids, texts, captured = op_names(trace, rows)
+    return coded(col.OP.but(help=_OP_HELP), ids, texts, doubtful=captured)
+
+
+def _library_column(trace: Trace, rows: Int64) -> Column:
+    ids, texts, likely = libraries(trace, rows)
+    return coded(col.LIBRARY, ids, texts, doubtful=likely)
+
+
+def _timing(trace: Trace, rows: Int64) -> tuple[Column, Column, Column]:
+    """Columns launch_start_us, launch_delay_us and gap_before_us."""
+    slices, trace_links = trace.slices, links(trace)
+    launch = trace_links.launch[rows]
+    start = slices.start[launch]
+    later_node = ~np.isin(rows, trace_links.first)
+    gap = gap_before(trace, rows)
+    return (
+        micros(col.LAUNCH_START_US, start, null=launch < 0),
+        micros(col.LAUNCH_DELAY_US, slices.start[rows] - start, null=(launch < 0) | later_node),
+        micros(col.GAP_BEFORE_US, gap, null=gap < 0),
+    )
+
+
+def gap_before(trace: Trace, rows: Int64) -> Int64:
+    """Idle time (ns) of the device before each activity; -1 for the first of a device."""
+    gpu = links(trace).gpu
+
+    def make() -> tuple[Int64, Int64]:
+        slices = trace.slices
+        device = lane_numbers(trace).process[slices.lane[gpu]]
+        gap = np.full(len(gpu), -1, np.int64)
+        for number in distinct(device):
+            mine = np.flatnonzero(device == number)
+            reach = np.maximum.accumulate(slices.end[gpu[mine]])
+            gap[mine[1:]] = np.maximum(slices.start[gpu[mine[1:]]] - reach[:-1], 0)
+        order = np.argsort(gpu)
+        return gpu[order], gap[order]
+
+    known, gap = trace.remember("gaps before", make)
+    return gap[np.searchsorted(known, rows)]
+
+
+def _grouped(trace: Trace, rows: Int64, by: str, part: Part | None) -> Table:
+    dur = time_within(trace, rows, part)
+    ids, texts, help = _key(trace, rows, by)
+    alike = group(ids)
+    total = alike.sum(dur)
+    longest = rows[alike.largest(dur)]
+    whole = max(float(total.sum()), 1.0)
+    likely = _inferred(trace, longest, by)
+    table = Table(
+        (
+            coded(
+                col.KERNEL_NAME if by == "name" else col.COLUMNS[by].but(help=help), alike.key, texts, doubtful=likely
+            ),
+            *((_readings(trace, longest)[0],) if by == "name" else ()),
+            numbers(col.CALLS.but(help="How often it ran."), alike.calls),
+            micros(col.TOTAL_US.but(help="Sum of the durations; what runs side by side counts twice."), total),
+            micros(col.MEAN_US, total / alike.calls),
+            micros(col.MIN_US, dur[alike.smallest(dur)]),
+            micros(col.MEDIAN_US, alike.median(dur)),
+            micros(col.MAX_US, dur[alike.largest(dur)]),
+            numbers(col.PCT.but(help="Share of the sum over all rows."), 100 * total / whole),
+        ),
+        longest,
+        _note(trace, rows),
+    )
+    return table.take(table.order("total_us", descending=True))
+
+
+def _inferred(trace: Trace, rows: Int64, by: str) -> Bool | None:
+    """Mask of the rows whose group is inferred: a library from a plain name, an operator or line from a capture."""
+    if by == "library":
+        return libraries(trace, rows)[2]
+    if by == "op":
+        return op_names(trace, rows)[2]
+    return site_column(trace, rows, by).doubtful if by in SITES else None
+
+
+def _key(trace: Trace, rows: Int64, by: str) -> tuple[Int64, Sequence[str], str]:
+    """The group of each row: an id, -1 for none, the texts of the ids, and their help."""
+    trace_links = links(trace)
+    if by == "op":
+        return *op_names(trace, rows)[:2], _OP_HELP
+    if by == "annotation":
+        return names_of(trace, trace_links.annotation[rows]), trace.names, "The innermost annotation around the launch."
+    if by in SITES:
+        return *site_of(trace, rows, by), col.COLUMNS[by].help
+    if by == "stream":
+        lanes = Strings(f"{lane.process} {lane.name}" for lane in trace.lanes)
+        ids = np.array([lanes.find(f"{lane.process} {lane.name}") for lane in trace.lanes], np.int64)
+        return ids[trace.slices.lane[rows]], lanes, "The device and the stream."
+    if by == "purpose":
+        return *purposes(trace, rows), col.PURPOSE.help
+    if by == "library":
+        return *libraries(trace, rows)[:2], col.LIBRARY.help
+    if by == "family":
+        family = _readings(trace, rows)[1]
+        return family.values.astype(np.int64), family.strings or (), family.help
+    return trace.slices.name[rows].astype(np.int64), trace.names, "Name as recorded."
+
+
+def _note(trace: Trace, rows: Int64) -> str:
+    """What a reader must know about these rows."""
+    trace_links = links(trace)
+    if len(trace_links.gpu) == 0:
+        return no_gpu(trace)
+    alone = int((trace_links.launch[trace_links.gpu] < 0).sum())
+    if len(rows) == 0:
+        return ""
+    unlaunched = (
+        f"{alone:,} GPU activities have no launch record; they are in no step and their op is unknown or a guess."
+    )
+    return " ".join(filter(None, (unlaunched if alone else "", occupancy_note(trace))))

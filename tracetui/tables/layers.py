@@ -1,0 +1,440 @@
+"""The layers pane: a step's kernels folded into the sequence that repeats, head and tail apart (R3.80, R3.81).
+
+A layer here is a position: the n-th repeat of a sequence of kernels within a step. What it is called in the program is
+not in its kernels; `layer_names` has it where frames or a capture tell. Times run from the start of a part to the start
+of the next, so that the parts of a step add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from tracetui.kernel_names.slice_names import Family, families, short_kernel
+from tracetui.linking.complete_steps import averaged_steps
+from tracetui.linking.graph_nodes import graph_nodes
+from tracetui.linking.groups import combinations, distinct
+from tracetui.linking.lanes import lane_numbers
+from tracetui.linking.links import links, no_gpu
+from tracetui.linking.placement import chosen, step_index
+from tracetui.linking.step_kinds import KIND_HELP, step_kinds
+from tracetui.linking.step_sources import no_steps
+from tracetui.linking.steps import steps
+from tracetui.model import columns as col
+from tracetui.model.intervals import Int64, covered_within, union
+from tracetui.model.table import Column, ColumnSpec, Table, micros, numbers, texts
+from tracetui.model.time_range import Part, TimeRange
+from tracetui.model.trace import Float64, Kind, Trace
+from tracetui.tables.layer_names import common_module, common_op, layer_modules
+from tracetui.tables.repeats import MIN_COVERED_SHARE, MIN_REPEATS, Repeat, repeats
+
+HEAD, LAYER, BETWEEN, TAIL = range(4)
+PART_NAMES = ("head", "layer", "between", "tail")
+"""What precedes the first layer, the layers, what lies between two series of them, and what follows the last."""
+MIN_ODD_RATIO = 1.25
+"""Minimum time of an odd layer relative to the median of all layers."""
+MAX_NAMED_LAYERS = 3
+"""Maximum odd layers named per row."""
+MAX_VARIANTS = 4
+"""Maximum sequences of one series of layers that are listed kernel by kernel, the most frequent ones."""
+
+MODULE_HELP = "The module around its launches, or around their capture in a graph, where that tells layers apart."
+MODULES_HELP = "The module of each layer, with # for its number."
+
+NO_LAYERS = (
+    f"No layers were found: no sequence of kernels could be told that repeats {MIN_REPEATS} times or more within a "
+    f"step and holds {MIN_COVERED_SHARE:.0%} of its kernels or of their time."
+)
+NO_LAYERS_IN_RANGE = "Nothing in this range of time belongs to a step in which layers were found."
+ABOUT_LAYERS = "A layer is the n-th repeat of a sequence of kernels within a step"
+NO_NAMES = "; its name in the program is not known."
+
+
+@dataclass(frozen=True, eq=False)
+class LayerParts:
+    """Parallel arrays, one entry per part of a step on a device, in order of step, device and time."""
+
+    step: Int64
+    """Index in `steps(trace)`."""
+    shape: Int64
+    """Number of the shape of the step: steps of one kind with as many layers of as many kernels share it."""
+    part: Int64
+    """`HEAD`, `LAYER`, `BETWEEN` or `TAIL`."""
+    series: Int64
+    """Number of the series of layers in the step, from 1; of other parts, that of the series behind it."""
+    layer: Int64
+    """Number of the layer in its series from 1, 0 for what is none."""
+    first: Int64
+    """Index in `kernels` of its first kernel."""
+    count: Int64
+    """Number of its kernels."""
+    start: Int64
+    """Start in ns."""
+    end: Int64
+    """Start of the next part, or end of the last kernel."""
+    busy: Int64
+    """Time between the two in which the device ran something."""
+    kernels: Int64
+    """Kernels of the steps as rows of `Trace.slices`, by launch; not one entry per part."""
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    @property
+    def dur(self) -> Int64:
+        """Duration in ns."""
+        return self.end - self.start
+
+
+def layers(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
+    """One row per part of the steps of one shape; by `layer` one per layer, by `kernel` one per kernel of a layer.
+
+    A range of time holds the parts that lie in it at least in part, as whole ones (R3.58).
+    """
+    parts = layer_parts(trace)
+    if isinstance(step, TimeRange):
+        kept = np.flatnonzero(step.touched(parts.start, parts.end))
+    else:
+        kept = np.flatnonzero(np.isin(parts.step, chosen(trace, step)))
+    table = {None: _by_part, "layer": _by_layer, "kernel": _by_kernel}[by](trace, parts, kept)
+    is_named = "module" in table and not table["module"].nulls().all()
+    note = _note(trace, len(kept) > 0, isinstance(step, TimeRange), is_named)
+    return Table(table.columns, table.slices, note)
+
+
+def layer_parts(trace: Trace) -> LayerParts:
+    """The parts of all complete steps in whose kernels something repeats."""
+    return trace.remember("layer parts", lambda: _find(trace))
+
+
+def _note(trace: Trace, any_layers: bool, is_range: bool, is_named: bool) -> str:
+    """Why there are no layers, or what a layer is."""
+    if len(links(trace).gpu) == 0:
+        return no_gpu(trace)
+    if len(steps(trace)) == 0:
+        return f"Layers are looked for within steps. {no_steps(trace)}"
+    if any_layers:
+        return ABOUT_LAYERS + ("." if is_named else NO_NAMES)
+    return NO_LAYERS_IN_RANGE if is_range and len(layer_parts(trace)) else NO_LAYERS
+
+
+def _find(trace: Trace) -> LayerParts:
+    rows, step, device = _ordered_kernels(trace)
+    names, kinds = trace.slices.name[rows].astype(np.int64), step_kinds(trace).kind
+    key = step * (int(device.max(initial=0)) + 1) + device
+    known: dict[bytes, list[Repeat]] = {}
+    shapes: dict[tuple[object, ...], int] = {}
+    found = []
+    for low, high in pairwise(np.flatnonzero(np.diff(key, prepend=-1, append=-1)).tolist()):
+        sequence = names[low:high]
+        digest = sequence.tobytes()
+        if digest not in known:
+            known[digest] = repeats(sequence, trace.slices.dur[rows[low:high]])
+        sections = known[digest]
+        if sections:
+            index = int(step[low])
+            shape = (kinds[index], *((each.count, int(np.median(each.lengths))) for each in sections))
+            number = shapes.setdefault(shape, len(shapes))
+            found.append(_parts(sections, high - low, low, (index, number, int(device[low]))))
+    table = np.concatenate(found, axis=1) if found else np.empty((8, 0), np.int64)
+    return _timed(trace, rows, table)
+
+
+def _ordered_kernels(trace: Trace) -> tuple[Int64, Int64, Int64]:
+    """Kernels of complete steps by step, device and launch, those of one launch by start; their steps and devices."""
+    slices, joined = trace.slices, links(trace)
+    rows = joined.gpu[(slices.kind[joined.gpu] == Kind.KERNEL) & (joined.launch[joined.gpu] >= 0)]
+    step = step_index(trace, rows)
+    whole = np.append(averaged_steps(trace), False)
+    rows, step = rows[whole[step]], step[whole[step]]
+    device = lane_numbers(trace).process[slices.lane[rows]]
+    order = np.lexsort((slices.start[rows], slices.start[joined.launch[rows]], device, step))
+    return rows[order], step[order], device[order]
+
+
+def _parts(sections: list[Repeat], length: int, low: int, of: tuple[int, int, int]) -> Int64:
+    """Step, shape, device, part, series, layer, first kernel and kernels of the parts of one step, as rows."""
+    found: list[tuple[int, int, int, int, int]] = []
+    end = 0
+    for series, section in enumerate(sections, 1):
+        begin = int(section.bounds[0])
+        if begin > end:
+            found.append((HEAD if end == 0 else BETWEEN, series, 0, end, begin - end))
+        for layer, (first, last) in enumerate(pairwise(section.bounds.tolist()), 1):
+            found.append((LAYER, series, layer, first, last - first))
+        end = int(section.bounds[-1])
+    if length > end:
+        found.append((TAIL, len(sections) + 1, 0, end, length - end))
+    table = np.array(found, np.int64).T
+    table[3] += low
+    return np.vstack([np.repeat(np.array(of, np.int64)[:, None], len(found), axis=1), table])
+
+
+def _timed(trace: Trace, rows: Int64, table: Int64) -> LayerParts:
+    """The parts with their times: each lasts until the next one of its step and device starts."""
+    slices = trace.slices
+    step, shape, device, part, series, layer, first, count = table
+    if table.shape[1] == 0:
+        return LayerParts(step, shape, part, series, layer, first, count, first, first, first, rows)
+    # Kernels of one part may start before those of an earlier one, on another stream.
+    start = np.minimum.reduceat(slices.start[rows], first)
+    ended = np.maximum.reduceat(slices.end[rows], first)
+    if int(first[-1] + count[-1]) < len(rows):
+        mine = rows[first[-1] : first[-1] + count[-1]]
+        start[-1], ended[-1] = slices.start[mine].min(), slices.end[mine].max()
+    end = np.empty_like(start)
+    fresh = np.flatnonzero(np.diff(step, prepend=-1) | np.diff(device, prepend=-1))
+    for low, high in pairwise([*fresh.tolist(), len(step)]):
+        start[low:high] = np.minimum.accumulate(start[low:high][::-1])[::-1]
+        end[low : high - 1], end[high - 1] = start[low + 1 : high], ended[low:high].max()
+    return LayerParts(
+        step, shape, part, series, layer, first, count, start, end, _busy(trace, device, start, end), rows
+    )
+
+
+def _busy(trace: Trace, device: Int64, start: Int64, end: Int64) -> Int64:
+    """Time in ns of each window in which its device ran something."""
+    slices, gpu = trace.slices, links(trace).gpu
+    process = lane_numbers(trace).process[slices.lane[gpu]]
+    busy = np.zeros(len(start), np.int64)
+    for number in distinct(device).tolist():
+        mine, windows = gpu[process == number], device == number
+        busy[windows] = covered_within(*union(slices.start[mine], slices.end[mine]), start[windows], end[windows])
+    return busy
+
+
+@dataclass(frozen=True, eq=False)
+class _Samples:
+    """Parts in groups, in the order of the groups' first members."""
+
+    rows: list[Int64]
+    """Indices of the parts of each group."""
+
+    @classmethod
+    def of(cls, kept: Int64, *keys: Int64) -> _Samples:
+        """The kept parts with equal keys; `keys` have one entry per kept part."""
+        if len(kept) == 0:
+            return cls([])
+        together = combinations(*keys)
+        order = np.argsort(together.member, kind="stable")
+        bounds = np.searchsorted(together.member[order], np.arange(len(together) + 1))
+        groups = [kept[order[low:high]] for low, high in pairwise(bounds.tolist())]
+        return cls(groups)
+
+    def median(self, values: Int64) -> Float64:
+        """The median of the values of each group."""
+        return np.array([np.median(values[rows]) for rows in self.rows], np.float64)
+
+    def first(self, values: Int64) -> list[int]:
+        """The value of the first member of each group."""
+        return [int(values[rows[0]]) for rows in self.rows]
+
+
+def _by_part(trace: Trace, parts: LayerParts, kept: Int64) -> Table:
+    """Head, layers and tail of each shape of step, in the order of a step."""
+    groups = _Samples.of(kept, *(each[kept] for each in (parts.shape, parts.series, parts.part == LAYER, parts.part)))
+    part, dur = groups.first(parts.part), parts.dur
+    is_layer = np.array(part, np.int64) == LAYER
+    names = [PART_NAMES[each] for each in part]
+    number = [int(parts.layer[rows].max()) for rows in groups.rows]
+    sums = np.array([dur[rows].sum() for rows in groups.rows], np.float64)
+    shape = np.array(groups.first(parts.shape), np.int64)
+    whole = np.bincount(shape, sums)[shape] if len(shape) else sums
+    modules = [
+        common_module(_modules(trace, parts, rows).values()) if each else None
+        for rows, each in zip(groups.rows, is_layer, strict=True)
+    ]
+    return Table(
+        (
+            *_kind(trace, parts, groups),
+            texts(col.PART, names),
+            numbers(col.SERIES, groups.first(parts.series)),
+            numbers(col.LAYERS, np.where(is_layer, np.array(number, np.float64), np.nan)),
+            _named(trace, col.MODULE.but(help=MODULES_HELP), modules),
+            *_counts(parts, groups),
+            *_times(parts, groups),
+            numbers(
+                col.PCT.but(help="Share of the time of these steps, from first kernel to last."), 100 * sums / whole
+            ),
+            numbers(
+                col.VARIANTS,
+                [
+                    float(len(_sequences(trace, parts, rows))) if each else np.nan
+                    for rows, each in zip(groups.rows, is_layer, strict=True)
+                ],
+            ),
+            texts(
+                col.ODD, [_odd(parts, rows) if each else None for rows, each in zip(groups.rows, is_layer, strict=True)]
+            ),
+        ),
+        _longest(parts, groups),
+    )
+
+
+def _by_layer(trace: Trace, parts: LayerParts, kept: Int64) -> Table:
+    """Every layer by its number, over all steps of a shape."""
+    kept = kept[parts.part[kept] == LAYER]
+    groups = _Samples.of(kept, *(each[kept] for each in (parts.shape, parts.series, parts.layer)))
+    median = groups.median(parts.dur)
+    key = np.array([groups.first(parts.shape), groups.first(parts.series)], np.int64)
+    usual = np.ones(len(median))
+    modules: list[str | None] = [None] * len(median)
+    series = combinations(*key) if len(median) else None
+    for number in range(len(series) if series else 0):
+        members = np.flatnonzero(series.member == number) if series else np.empty(0, np.int64)
+        together = np.concatenate([groups.rows[each] for each in members.tolist()])
+        usual[members] = np.median(parts.dur[together])
+        named = _modules(trace, parts, together)
+        for member in members.tolist():
+            modules[member] = named[int(parts.layer[groups.rows[member][0]])]
+    return Table(
+        (
+            numbers(col.LAYER, groups.first(parts.layer)),
+            _named(trace, col.MODULE.but(help=MODULE_HELP), modules),
+            *_kind(trace, parts, groups),
+            numbers(col.SERIES, groups.first(parts.series)),
+            *_counts(parts, groups),
+            *_times(parts, groups),
+            numbers(col.TO_MEDIAN, np.where(usual > 0, median / np.maximum(usual, 1), np.nan)),
+        ),
+        _longest(parts, groups),
+    )
+
+
+def _by_kernel(trace: Trace, parts: LayerParts, kept: Int64) -> Table:
+    """Every kernel of a layer by its position, over all layers and steps of a shape that run the same sequence."""
+    kept = kept[parts.part[kept] == LAYER]
+    series = _Samples.of(kept, *(each[kept] for each in (parts.shape, parts.series)))
+    rows: list[Int64] = []
+    labels: list[tuple[int, int, int, int, float]] = []
+    for members in series.rows:
+        for variant, same in enumerate(_sequences(trace, parts, members)[:MAX_VARIANTS], 1):
+            length = int(parts.count[same[0]])
+            whole = float(parts.dur[same].sum())
+            grid = parts.kernels[parts.first[same][:, None] + np.arange(length)]
+            for position in range(length):
+                rows.append(grid[:, position])
+                labels.append((int(same[0]), variant, position + 1, len(same), whole))
+    slices = trace.slices
+    dur = [slices.dur[each].astype(np.float64) for each in rows]
+    example = np.array([each[np.argmax(slices.dur[each])] for each in rows], np.int64)
+    part = np.array([label[0] for label in labels], np.int64)
+    kinds, family = step_kinds(trace).kind, families(trace, example)
+    return Table(
+        (
+            numbers(col.INDEX.but(help="Position in the layer."), [label[2] for label in labels]),
+            texts(col.KIND.but(help=KIND_HELP), [kinds[index] for index in parts.step[part].tolist()]),
+            numbers(col.SERIES, parts.series[part]),
+            numbers(col.VARIANT, [label[1] for label in labels]),
+            texts(col.SHORT_NAME, [short_kernel(trace.name_of(row)) for row in example.tolist()]),
+            texts(col.FAMILY, [Family(each).name.lower() for each in family.tolist()]),
+            _named(
+                trace,
+                col.OP.but(help="The operator that launched it in all of these layers."),
+                [common_op(trace, each) for each in rows],
+            ),
+            numbers(col.CALLS.but(help="Layers that ran it, of all steps."), [label[3] for label in labels]),
+            *_percentiles([(col.MEDIAN_US, 50), (col.P95_US, 95), (col.MIN_US, 0), (col.MAX_US, 100)], dur),
+            numbers(
+                col.PCT.but(help="Share of the time of these layers."),
+                [100 * float(each.sum()) / max(label[4], 1.0) for each, label in zip(dur, labels, strict=True)],
+            ),
+            texts(col.KERNEL_NAME, [trace.name_of(row) for row in example.tolist()]),
+        ),
+        example,
+    )
+
+
+def _modules(trace: Trace, parts: LayerParts, members: Int64) -> dict[int, str | None]:
+    """The module of each layer of one series, by its number."""
+    layers = distinct(parts.layer[members]).tolist()
+    kernels = [
+        np.concatenate(
+            [
+                parts.kernels[parts.first[each] : parts.first[each] + parts.count[each]]
+                for each in members[parts.layer[members] == layer].tolist()
+            ]
+        )
+        for layer in layers
+    ]
+    return dict(zip(layers, layer_modules(trace, kernels), strict=True))
+
+
+def _named(trace: Trace, spec: ColumnSpec, names: Sequence[str | None]) -> Column:
+    """A column of names of the program, marked where the capture of a graph may tell them."""
+    column = texts(spec, names)
+    return replace(column, doubtful=~column.nulls()) if len(graph_nodes(trace)) else column
+
+
+def _sequences(trace: Trace, parts: LayerParts, members: Int64) -> list[Int64]:
+    """Layers that ran the same kernels in the same order, the most frequent first."""
+    found: dict[bytes, list[int]] = {}
+    name = trace.slices.name[parts.kernels]
+    for index in members.tolist():
+        low = int(parts.first[index])
+        found.setdefault(name[low : low + int(parts.count[index])].tobytes(), []).append(index)
+    return sorted((np.array(each, np.int64) for each in found.values()), key=len, reverse=True)
+
+
+def _kind(trace: Trace, parts: LayerParts, groups: _Samples) -> tuple[Column, ...]:
+    kinds = step_kinds(trace).kind
+    return (texts(col.KIND.but(help=KIND_HELP), [kinds[index] for index in groups.first(parts.step)]),)
+
+
+def _counts(parts: LayerParts, groups: _Samples) -> tuple[Column, ...]:
+    """Kernels of a part, and the steps and parts that the row is made of."""
+    return (
+        numbers(
+            col.KERNELS.but(help="Kernels in it, at the median."),
+            [int(np.percentile(parts.count[rows], 50, method="inverted_cdf")) for rows in groups.rows],
+        ),
+        numbers(col.STEPS, [len(distinct(parts.step[rows])) for rows in groups.rows]),
+        numbers(col.RUNS.but(help="How often it ran, in all steps together."), [len(rows) for rows in groups.rows]),
+    )
+
+
+def _times(parts: LayerParts, groups: _Samples) -> tuple[Column, ...]:
+    dur = [parts.dur[rows] for rows in groups.rows]
+    specs = [
+        (col.MEDIAN_US.but(help="Median time from its start to the start of what follows it."), 50),
+        (col.P95_US, 95),
+        (col.MIN_US, 0),
+        (col.MAX_US, 100),
+    ]
+    return (
+        *_percentiles(specs, dur),
+        micros(col.GPU_BUSY_US.but(help="Median time in which the device ran something."), groups.median(parts.busy)),
+        micros(
+            col.GPU_IDLE_US.but(help="Median time in which it ran nothing."),
+            groups.median(np.asarray(parts.dur - parts.busy)),
+        ),
+    )
+
+
+def _percentiles(specs: list[tuple[ColumnSpec, int]], samples: Sequence[Int64 | Float64]) -> list[Column]:
+    return [
+        micros(spec, np.array([np.percentile(each, percent) for each in samples], np.float64))
+        for spec, percent in specs
+    ]
+
+
+def _longest(parts: LayerParts, groups: _Samples) -> Int64:
+    """The first kernel of the longest part of each group."""
+    longest = np.array([rows[np.argmax(parts.dur[rows])] for rows in groups.rows], np.int64)
+    return parts.kernels[parts.first[longest]] if len(longest) else longest
+
+
+def _odd(parts: LayerParts, rows: Int64) -> str | None:
+    """The layers of a series that take far longer or shorter than the others, by number, the oddest first."""
+    usual = float(np.median(parts.dur[rows]))
+    found = []
+    for layer in distinct(parts.layer[rows]).tolist():
+        ratio = float(np.median(parts.dur[rows[parts.layer[rows] == layer]])) / max(usual, 1.0)
+        if ratio >= MIN_ODD_RATIO or ratio <= 1 / MIN_ODD_RATIO:
+            found.append((max(ratio, 1 / max(ratio, 1e-9)), layer, ratio))
+    found.sort(key=lambda each: (-each[0], each[1]))
+    more = f" and {len(found) - MAX_NAMED_LAYERS} more" if len(found) > MAX_NAMED_LAYERS else ""
+    return ", ".join(f"{layer} ({ratio:.2g}×)" for _, layer, ratio in found[:MAX_NAMED_LAYERS]) + more or None

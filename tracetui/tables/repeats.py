@@ -1,0 +1,351 @@
+"""Repeating stretches of a sequence, such as the layers of a model in the kernels of a step; pure arithmetic (R3.80).
+
+Names that occur equally often and take turns, each once between two occurrences of the first, mark the repeats; they
+are counted in the whole sequence and within each of its exact runs. Of several such sets the largest decides whose
+repeats hold at least half the time of any other's. Where each repeat holds repeats of its own, marked by two thirds as
+many names or more, it is these that count: micro-batches consist of layers. What is left is searched in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from tracetui.linking.groups import distinct
+from tracetui.model.intervals import Int64
+from tracetui.tables.exact_runs import ExactRun, apart, exact_runs
+
+MIN_REPEATS = 3
+"""Minimum repeats of a stretch."""
+MIN_MARKS = 2
+"""Minimum names that mark the repeats."""
+MIN_FURTHER_MARKS = 3
+"""Minimum names that occur in all of some repeats and in further ones beside these."""
+MIN_MARKED_SHARE = 0.1
+"""Minimum marks of a repeat relative to its elements: few among many are there by chance."""
+MAX_LENGTH_RATIO = 2.0
+"""Maximum ratio of the longest repeat to the shortest."""
+MIN_COVERED_SHARE = 0.3
+"""Minimum share of the sequence, or of its time, that is in repeats; what repeats less is a detail."""
+MIN_SERIES_SHARE = 0.1
+"""Minimum share of the sequence, or of its time, in a series that repeats another number of times than the main one."""
+MIN_WEIGHT_RATIO = 0.5
+"""Minimum time of repeats relative to that of any others: what has less is not chosen for having more marks."""
+MIN_LAYER_NAMES = 5
+"""Minimum names of repeats within the passes that a whole sequence consists of."""
+MAX_LEADERS = 24
+"""Maximum names that are tried as the first of a repeat, per number of occurrences."""
+MAX_CANDIDATES = 12
+"""Maximum sets of marks that are tried per sequence."""
+MAX_LEVELS = 3
+"""Maximum levels of repeats within repeats."""
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat:
+    """A stretch that repeats, each time right behind the time before."""
+
+    bounds: Int64
+    """Where each repeat begins, and where the last one ends."""
+    mark_names: Int64
+    """Names that occur once in each repeat and mark it."""
+    is_exact: bool
+    """Whether all repeats are the same, element by element."""
+
+    @property
+    def count(self) -> int:
+        """Number of repeats."""
+        return len(self.bounds) - 1
+
+    @property
+    def marks(self) -> int:
+        """Number of names that mark each repeat."""
+        return len(self.mark_names)
+
+    @property
+    def lengths(self) -> Int64:
+        """Elements of each repeat."""
+        return np.diff(self.bounds)
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """Where the first repeat begins and the last one ends."""
+        return int(self.bounds[0]), int(self.bounds[-1])
+
+    @property
+    def is_well_marked(self) -> bool:
+        """Whether it repeats more than chance would have it."""
+        return self.is_exact or self.marks >= MIN_MARKED_SHARE * float(np.median(self.lengths))
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether so few names mark different repeats that some of these may only share them with layers."""
+        return not self.is_exact and self.marks < MIN_FURTHER_MARKS
+
+    def encloses(self, low: int, high: int) -> bool:
+        """Whether a range of elements begins and ends within the repeats, give or take one of them."""
+        slack = int(self.lengths.max())
+        return bool(self.bounds[0] - slack <= low and high <= self.bounds[-1] + slack)
+
+    def shifted(self, by: int) -> Repeat:
+        """The same repeat in a sequence that begins so many elements earlier."""
+        return replace(self, bounds=self.bounds + by)
+
+
+@dataclass(frozen=True, eq=False)
+class _Stretch:
+    """A part of a sequence."""
+
+    names: Int64
+    """Name id of each element."""
+    times: Int64
+    """Time of each element, 1 where none is known."""
+
+    def part(self, low: int, high: int) -> _Stretch:
+        """The elements of a range."""
+        return _Stretch(self.names[low:high], self.times[low:high])
+
+    def time(self, low: int, high: int) -> int:
+        """Time of the elements of a range."""
+        return int(self.times[low:high].sum())
+
+    def holds(self, share: float, ranges: list[tuple[int, int]]) -> bool:
+        """Whether ranges have at least a share of the elements, or of their time."""
+        count, time = sum(high - low for low, high in ranges), sum(self.time(*each) for each in ranges)
+        return count >= share * len(self.names) or time >= share * int(self.times.sum()) > 0
+
+
+def repeats(sequence: Int64, times: Int64 | None = None) -> list[Repeat]:
+    """The repeating stretches of a sequence of name ids with their times, in order; empty where too little repeats.
+
+    Stretches with as many repeats belong together: the forward pass and the backward pass of the same layers are two.
+    """
+    whole = _Stretch(sequence, np.ones(len(sequence), np.int64) if times is None else times)
+    return _sections(whole, MAX_LEVELS, MIN_COVERED_SHARE)
+
+
+def _sections(stretch: _Stretch, levels: int, least_share: float = 0.0) -> list[Repeat]:
+    """The main repeats and further series, in order; empty where the main ones hold less than a share."""
+    for main in _by_time(stretch, _repeats(stretch)):
+        found = around = _within(stretch, main, levels - 1) if levels > 1 else []
+        if found:
+            around = [main]
+        elif main.is_well_marked:
+            found = around = _in_order([main, *_beside(stretch, main)])
+        if found and stretch.holds(least_share, [each.range for each in found]):
+            return _in_order([*found, *_further_series(stretch, around, levels)])
+    return []
+
+
+def _in_order(found: list[Repeat]) -> list[Repeat]:
+    return sorted(found, key=lambda each: each.range)
+
+
+def _by_time(stretch: _Stretch, found: list[Repeat]) -> list[Repeat]:
+    """The same repeats, those last that hold far less time than others do."""
+    times = [stretch.time(*each.range) for each in found]
+    most = max((time for each, time in zip(found, times, strict=True) if each.is_well_marked), default=0)
+    is_small = [time < MIN_WEIGHT_RATIO * most for time in times]
+    return [found[index] for index in sorted(range(len(found)), key=is_small.__getitem__)]
+
+
+def _further_series(stretch: _Stretch, found: list[Repeat], levels: int) -> Iterator[Repeat]:
+    """Repeats of any number before, between and behind those found, as of a second encoder; not small ones."""
+    bounds = [0, *(bound for each in found for bound in each.range), len(stretch.names)]
+    for low, high in zip(bounds[::2], bounds[1::2], strict=True):
+        if high > low and stretch.holds(MIN_SERIES_SHARE, [(low, high)]):
+            further = [each.shifted(low) for each in _sections(stretch.part(low, high), levels)]
+            yield from (each for each in further if stretch.holds(MIN_SERIES_SHARE, [each.range]))
+
+
+def _within(stretch: _Stretch, main: Repeat, levels: int) -> list[Repeat]:
+    """The repeats inside the repeats of `main`, where every one holds as many, and `main` does not mark layers."""
+    found: list[Repeat] = []
+    counts = set()
+    known: dict[bytes, list[Repeat]] = {}
+    is_whole = main.range == (0, len(stretch.names))
+    for low, high in pairwise(main.bounds.tolist()):
+        part = stretch.part(low, high)
+        digest = part.names.tobytes()
+        sections = known[digest] if digest in known else _sections(part, levels)
+        known[digest] = sections
+        if not _are_layers(part, main, sections, is_whole):
+            return []
+        counts.add(tuple(each.count for each in sections))
+        if len(counts) > 1:
+            return []
+        found += [each.shifted(low) for each in sections]
+    return found
+
+
+def _are_layers(part: _Stretch, main: Repeat, sections: list[Repeat], is_whole: bool) -> bool:
+    """Whether repeats inside a repeat of `main` are layers: they hold half of it, and have about as many marks or more.
+
+    Passes of a model have few marks in their layers where much is computed before and behind these. They are told by
+    what layers are not: all of the sequence, without a head and a tail, or made of two series as of two encoders.
+    """
+    if not sections or 2 * sum(int(each.lengths.sum()) for each in sections) < len(part.names):
+        return False
+    if 3 * sum(each.marks for each in sections) >= 2 * main.marks:
+        return True
+    names = [part.names[each.bounds[0] : each.bounds[1]] for each in sections]
+    has_encoders = len({each.count for each in sections}) > 1
+    return (is_whole or has_encoders) and min(len(distinct(each)) for each in names) >= MIN_LAYER_NAMES
+
+
+def _beside(stretch: _Stretch, main: Repeat) -> Iterator[Repeat]:
+    """Repeats before and behind the main one, of the same number, unless more names mark another number there."""
+    first, last = main.range
+    for low, high in ((0, first), (last, len(stretch.names))):
+        part = stretch.part(low, high)
+        repeating = [each for each in _by_time(part, _repeats(part, main.count)) if each.is_well_marked]
+        other = repeating[0] if repeating else None
+        if other is not None and not _is_better_marked(part, other):
+            yield other.shifted(low)
+            yield from (each.shifted(low) for each in _beside(part, other))
+
+
+def _is_better_marked(stretch: _Stretch, other: Repeat) -> bool:
+    """Whether more names mark another number of repeats around the given ones, as of half a layer or of two."""
+    return any(
+        each.marks > other.marks and each.count != other.count and each.is_well_marked and each.encloses(*other.range)
+        for each in _repeats(stretch)
+    )
+
+
+def _repeats(stretch: _Stretch, count: int | None = None) -> list[Repeat]:
+    """Repeats of a given number, or of any, by marks of the whole stretch and of exact runs that these leave out."""
+    runs = exact_runs(stretch.names, MIN_REPEATS)
+    marked = _repeats_by_marks(stretch.names, count)
+    found = [each for each in marked if each.is_exact or not _is_of_several_series(stretch.names, each, runs)]
+    known = [each for each in found if each.is_well_marked and not each.is_weak]
+    for run in runs:
+        low, high = run.low, run.high
+        if stretch.holds(MIN_SERIES_SHARE, [(low, high)]) and not any(each.encloses(low, high) for each in known):
+            found += [each.shifted(low) for each in _repeats_by_marks(stretch.names[low:high], count)]
+    return sorted(found, key=lambda each: each.is_weak)
+
+
+def _is_of_several_series(sequence: Int64, repeat: Repeat, runs: list[ExactRun]) -> bool:
+    """Whether repeats run through two series of layers of different make, as the layers of two encoders."""
+    least = float(np.median(repeat.lengths)) / MAX_LENGTH_RATIO
+    inside = [run for run in runs if run.period >= least and repeat.encloses(run.low, run.high)]
+    for first, second in apart(inside):
+        between = sequence[first.high : second.low]
+        # Between two layers of one model nothing runs that is in neither.
+        if first.is_unlike(second, sequence) and not np.isin(between, repeat.mark_names).any():
+            return True
+    return False
+
+
+def _repeats_by_marks(sequence: Int64, count: int | None = None) -> Iterator[Repeat]:
+    """Repeats of a given number, or of any, that which most names mark first."""
+    candidates = sorted(_candidates(sequence), key=lambda each: (-len(each), each[0, 0] - each[0, -1]))
+    candidates = [each for each in candidates if count in (None, each.shape[1])][:MAX_CANDIDATES]
+    for marks in candidates:
+        wider = _with_further(marks, candidates) if count is None else marks
+        for chosen in (wider, marks) if wider is not marks else (marks,):
+            repeat = _bounded(sequence, chosen)
+            if repeat is not None:
+                yield repeat
+                break
+
+
+def _candidates(sequence: Int64) -> list[Int64]:
+    """Sets of names that take turns: positions by name (the first one first) and occurrence."""
+    order = np.argsort(sequence, kind="stable").astype(np.int64)
+    ranked = sequence[order]
+    first = np.flatnonzero(np.diff(ranked, prepend=-1))
+    counts = np.diff(np.append(first, len(ranked)))
+    found = []
+    for number in distinct(counts[counts >= MIN_REPEATS]).tolist():
+        heads = first[counts == number]
+        if len(heads) < MIN_MARKS:
+            continue
+        positions = order[heads[:, None] + np.arange(number)]
+        positions = positions[np.argsort(positions[:, 0])]
+        free = np.ones(len(positions), bool)
+        for _ in range(MAX_LEADERS):
+            if free.sum() < MIN_MARKS:
+                break
+            leader = int(np.argmax(free))
+            taking_turns = _taking_turns(positions[leader], positions) & free
+            taking_turns[leader] = True
+            if taking_turns.sum() >= MIN_MARKS:
+                found.append(positions[taking_turns])
+            free &= ~taking_turns
+    return found
+
+
+def _taking_turns(leader: Int64, positions: Int64) -> np.ndarray:
+    """Mask of the names that occur once behind each occurrence of the leader, and before the next."""
+    behind = (positions > leader).all(axis=1)
+    return np.asarray(behind & (positions[:, :-1] < leader[1:]).all(axis=1))
+
+
+def _with_further(marks: Int64, candidates: list[Int64]) -> Int64:
+    """The marks of repeats that contain all of the given ones and further ones of another make, fewer than these.
+
+    The first layers of a model may be simpler than the rest: what all of them have in common counts them.
+    """
+    count = marks.shape[1]
+    for other in sorted(candidates, key=lambda each: -len(each)):
+        number = other.shape[1]
+        if not count < number < 2 * count or len(other) < MIN_FURTHER_MARKS:
+            continue
+        # The given ones must be a run of the others, one in each.
+        index = np.searchsorted(other[0], marks[0], side="right")
+        if (np.diff(index) == 1).all() or (np.diff(np.searchsorted(other[0], marks[-1])) == 1).all():
+            return other
+    return marks
+
+
+def _bounded(sequence: Int64, marks: Int64) -> Repeat | None:
+    """The repeats of some marks: moved back as far as what is before them is the same, the last one ended where it is
+    no longer like another one; None where their lengths differ too much.
+    """
+    starts = marks[0]
+    starts = starts - _moved_back(sequence, starts)
+    end = max(_last_end(sequence, starts), int(marks[:, -1].max()) + 1)
+    bounds = np.append(starts, end)
+    lengths = np.diff(bounds)[:-1]
+    if lengths.max() > MAX_LENGTH_RATIO * lengths.min():
+        return None
+    return Repeat(bounds, sequence[marks[:, 0]], _is_exact(sequence, bounds))
+
+
+def _is_exact(sequence: Int64, bounds: Int64) -> bool:
+    """Whether all stretches between bounds are the same."""
+    lengths = np.diff(bounds)
+    if (lengths != lengths[0]).any():
+        return False
+    return bool((sequence[bounds[0] : bounds[-2]] == sequence[bounds[1] : bounds[-1]]).all())
+
+
+def _moved_back(sequence: Int64, starts: Int64) -> int:
+    """How many elements before every start are the same, at most as many as the shortest repeat has."""
+    most = int(min(starts[0], np.diff(starts).min() - 1))
+    for back in range(1, most + 1):
+        before = sequence[starts - back]
+        if (before != before[0]).any():
+            return back - 1
+    return max(most, 0)
+
+
+def _last_end(sequence: Int64, starts: Int64) -> int:
+    """Where the last repeat ends: how far it is like the repeat before it that it is most like."""
+    last = sequence[int(starts[-1]) :]
+    best = 0
+    seen = set()
+    for low, high in pairwise(starts.tolist()):
+        other = sequence[low:high]
+        if other.tobytes() in seen:
+            continue
+        seen.add(other.tobytes())
+        length = min(len(other), len(last))
+        unlike = np.flatnonzero(other[:length] != last[:length])
+        best = max(best, int(unlike[0]) if len(unlike) else length)
+    return int(starts[-1]) + best

@@ -1,1 +1,0 @@
-"""Anonymising: every name from the user's code is replaced by a stand-in, for `tracetui cut --hash-names`."""
