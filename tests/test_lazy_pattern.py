@@ -9,7 +9,7 @@ import re
 import pytest
 
 import tracetui.kernel_names
-from tracetui.lazy_pattern import _LazyPattern, lazy_pattern
+from tracetui.text import _LazyPattern, lazy_pattern
 
 MODULES = sorted(module.name for module in pkgutil.iter_modules(tracetui.kernel_names.__path__))
 

@@ -21,7 +21,7 @@ from tests.support.own_cache import own_cache
 from tests.support.paths import ROOT
 from tracetui.errors import NotATrace, NotFound
 from tracetui.model.trace import Trace
-from tracetui.opening.identity import identity_of
+from tracetui.opening.cache_folder import identity_of
 from tracetui.opening.kept_traces import keep_trace, read_trace
 from tracetui.reading import remote_files
 from tracetui.reading.load import load

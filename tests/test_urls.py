@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tracetui import urls
-from tracetui.urls import full_url, is_url, public_url, url_below, url_name
+from tracetui import files
+from tracetui.files import full_url, is_url, public_url, url_below, url_name
 
 
 @pytest.fixture(autouse=True)
 def no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(urls, "_full_urls", {})
+    monkeypatch.setattr(files, "_full_urls", {})
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from tracetui.files import user_cache_folder, write_whole
-from tracetui.safe_text import clean
+from tracetui.text import clean
 
 KEPT = 20
 """Reports that are kept; older ones are removed."""

@@ -14,8 +14,8 @@ import numpy as np
 from tracetui.errors import UsageError
 from tracetui.model import groupings
 from tracetui.model.guarding import guarded, remembered
+from tracetui.model.intervals import Part
 from tracetui.model.table import Table
-from tracetui.model.time_range import Part
 from tracetui.model.trace import Trace
 
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tracetui.kernel_names.slice_names import short_kernel
-from tracetui.ranks.rank_expectations import RANK_METRICS
-from tracetui.tables.expectation_metrics import Expectation, Observed
-from tracetui.tables.expectations import contrasts, expectation_table, look
+from tracetui.ranks.rank_tables import RANK_METRICS
+from tracetui.tables.expectations import Expectation, Observed, contrasts, expectation_table, look
 
 if TYPE_CHECKING:
     from tracetui_workloads.api import Contrast, Expect, Workload

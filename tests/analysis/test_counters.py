@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, step
 from tests.support.paths import SHARED
-from tracetui.devices.kernel_samples import kernel_samples
-from tracetui.devices.samples import extents, samples, whole
+from tracetui.devices.counters import extents, kernel_samples, samples, whole
 from tracetui.model.hardware_counters import hardware_counter
-from tracetui.model.time_range import TimeRange
+from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Counter, Device, Trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load
-from tracetui.ui.description.kernel_facts import kernel_facts
+from tracetui.ui.description.slice_description import kernel_facts
 
 
 def sampled(*samples: tuple[int, float], gpu: int = 0, name: str = "SM Active (%)") -> Counter:

@@ -12,9 +12,8 @@ from tracetui_workloads.registry import BUILT_IN, with_name
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.errors import Unanswerable
 from tracetui.model.trace import Kind, Trace
-from tracetui.ranks.rank_expectations import RANK_METRICS
-from tracetui.tables.expectation_metrics import METRICS, Expectation, Observed
-from tracetui.tables.expectations import contrasts, expectations, holds, look
+from tracetui.ranks.rank_tables import RANK_METRICS
+from tracetui.tables.expectations import METRICS, Expectation, Observed, contrasts, expectations, holds, look
 
 
 def annotation(name, start, dur):

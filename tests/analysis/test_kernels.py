@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.devices.configuration import configuration
+from tracetui.devices.residency import configuration
 from tracetui.linking.links import links
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES

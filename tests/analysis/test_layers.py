@@ -18,11 +18,18 @@ from tests.support.slow_layers import SlowKernel, slow_medians, slow_series
 from tracetui import load
 from tracetui.linking.links import NO_GPU
 from tracetui.linking.step_sources import with_steps
-from tracetui.model.time_range import TimeRange
+from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
-from tracetui.tables.layer_names import layer_modules
-from tracetui.tables.layers import ABOUT_LAYERS, NO_LAYERS, NO_LAYERS_IN_RANGE, NO_NAMES, TAIL, layer_parts
+from tracetui.tables.layers import (
+    ABOUT_LAYERS,
+    NO_LAYERS,
+    NO_LAYERS_IN_RANGE,
+    NO_NAMES,
+    TAIL,
+    layer_modules,
+    layer_parts,
+)
 
 LAYER = ["qkv", "attention", "out", "norm"]
 

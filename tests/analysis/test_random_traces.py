@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from tests.fuzz.properties import check_every_pane, opened
 from tests.support.sums import device, idle, memory, ops, ranges
 from tests.support.sums.slices import SlowTrace
-from tracetui.comparing.comparison import comparison
 from tracetui.comparing.side import side
-from tracetui.model.intervals import covered
+from tracetui.comparing.statement import comparison
+from tracetui.model.intervals import TimeRange, covered
 from tracetui.model.table import Table
-from tracetui.model.time_range import TimeRange
 from tracetui.model.trace import LaneKind, Trace
 from tracetui.panes import PANES
 

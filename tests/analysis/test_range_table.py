@@ -16,7 +16,7 @@ from tests.support.paths import SAMPLES
 from tests.support.sums import ranges
 from tests.support.sums.slices import SlowTrace
 from tracetui.linking.steps import steps
-from tracetui.model.time_range import TimeRange
+from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load

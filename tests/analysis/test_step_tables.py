@@ -9,7 +9,7 @@ from tests.support.app import training
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.paths import SAMPLES
 from tracetui.health import health_table
-from tracetui.health.checks import CheckSeverity
+from tracetui.health.link_checks import CheckSeverity
 from tracetui.linking import graph_marks
 from tracetui.linking.links import links
 from tracetui.linking.placement import step_index, within

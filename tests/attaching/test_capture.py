@@ -8,10 +8,16 @@ from dataclasses import dataclass, field
 import pytest
 
 from tracetui.errors import CannotRun
-from tracetui.opening.capture import LONE_QUESTIONS, NO_ALLOCATIONS, STACK_SECONDS, Capture, PrivateFolders, State
-from tracetui.opening.datagrams import Question, Registration
-from tracetui.opening.jobs import Job
-from tracetui.opening.trace_request import TraceRequest
+from tracetui.opening.attach_listener import Job, Question, Registration
+from tracetui.opening.attached_capture import (
+    LONE_QUESTIONS,
+    NO_ALLOCATIONS,
+    STACK_SECONDS,
+    Capture,
+    PrivateFolders,
+    State,
+    TraceRequest,
+)
 
 PID = 4242
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetui.opening.datagrams import Question, Registration, answer_to, read_datagram
+from tracetui.opening.attach_listener import Question, Registration, answer_to, read_datagram
 
 
 def datagram(kind, content):

@@ -15,11 +15,8 @@ import pytest
 from tests.support.attached_jobs import socket_folder
 from tests.support.terminal.hostile import PAYLOADS, steered
 from tracetui.errors import CannotRun
-from tracetui.opening.capture import Capture, State
-from tracetui.opening.datagrams import Question
-from tracetui.opening.jobs import MAX_COMMAND_BYTES, Job, job_of, still_runs
-from tracetui.opening.listener import Call, Listener
-from tracetui.opening.trace_request import TraceRequest
+from tracetui.opening.attach_listener import MAX_COMMAND_BYTES, Call, Job, Listener, Question, job_of, still_runs
+from tracetui.opening.attached_capture import Capture, State, TraceRequest
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "SO_PASSCRED"), reason="Kineto asks for requests on Linux only")
 ASKS = struct.pack("=Q32s", 24, b"req") + struct.pack("=iiq2i", 3, 2, 0, 8589, 8500)

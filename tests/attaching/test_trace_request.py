@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tracetui.errors import UsageError
-from tracetui.opening.trace_request import TraceRequest
+from tracetui.opening.attached_capture import TraceRequest
 
 
 def lines(request):

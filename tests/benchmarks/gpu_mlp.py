@@ -83,10 +83,10 @@ def reason_against() -> str | None:
 def measured(tokens: int, dim: int, repeats: int) -> dict[str, float]:
     """Seconds of a forward, by variant; each is checked against eager first."""
     import torch
+    from tracetui_workloads.programs.common import TOLERANCES
     from tracetui_workloads.programs.mlp import Geglu
-    from tracetui_workloads.programs.numeric_check import TOLERANCES
-    from tracetui_workloads.recording.options import Options
-    from tracetui_workloads.recording.preparation import RunContext
+    from tracetui_workloads.recording.protocol import Options
+    from tracetui_workloads.recording.recorder import RunContext
 
     context = RunContext("cuda", torch.bfloat16, Options(), note=lambda text: print(text, file=sys.stderr))
     # Shapes that were compiled before would make the next ones dynamic.

@@ -15,7 +15,7 @@ import pytest
 from tests.support.attached_jobs import jobs_in, socket_folder
 from tests.support.waiting import wait_until
 from tracetui.errors import CannotRun
-from tracetui.opening.listener import Listener
+from tracetui.opening.attach_listener import Listener
 
 LIMIT = 120
 

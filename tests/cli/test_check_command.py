@@ -13,7 +13,7 @@ from tests.support.paths import ROOT, SAMPLES
 from tests.support.processes import loaded_after
 from tracetui.checking.functions import FIELDS, FUNCTIONS
 from tracetui.checking.lists import LISTS, measured
-from tracetui.checking.units import LITERALS
+from tracetui.checking.values import LITERALS
 from tracetui.cli.main import main
 from tracetui.comparing.side import side
 from tracetui.reading.load import load

@@ -21,9 +21,8 @@ from tests.support.paths import ROOT, SAMPLES
 from tests.support.pins import written
 from tests.support.processes import COMMAND, tracetui
 from tests.support.waiting import PATIENCE
-from tracetui.cli.main import main
+from tracetui.cli.main import RECORDED, TRIED, main
 from tracetui.cli.show import PANE_NAMES
-from tracetui.cli.tried_torch import RECORDED, TRIED
 from tracetui.panes import PANES
 from tracetui.reading.load import load
 

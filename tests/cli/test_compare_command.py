@@ -19,8 +19,8 @@ from tests.support.comparing.played import compiled, eager, played
 from tests.support.comparing.recording import write
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.waiting import PATIENCE
+from tracetui.cli.inputs import named_pair, split
 from tracetui.cli.main import main
-from tracetui.cli.sides import named_pair, split
 from tracetui.errors import UsageError
 from tracetui.opening.trace_opening import SideName
 

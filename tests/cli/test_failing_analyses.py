@@ -133,7 +133,7 @@ def test_a_report_has_the_other_sections_and_one_file_has_the_traceback(
 
 
 def test_a_comparison_has_its_other_parts(pair: tuple[str, str], capsys: Said, breaks: Breaks) -> None:
-    breaks("tracetui.comparing.comparison.op_changes")
+    breaks("tracetui.comparing.statement.op_changes")
     assert main(["compare", *pair, "--format", "json"]) == 1
     output = capsys.readouterr()
     check_sentence(output.err)
@@ -237,7 +237,7 @@ def test_ranks_have_their_other_tables(name: str, tmp_path: Path, capsys: Said, 
 
 def test_a_rank_whose_summary_fails_is_left_out(tmp_path: Path, capsys: Said, breaks: Breaks) -> None:
     folder = str(write_ranks(tmp_path / "run"))
-    breaks("tracetui.ranks.summarise_trace.summarise_trace")
+    breaks("tracetui.ranks.stretches.summarise_trace")
     assert main(["ranks", folder, "--jobs", "1"]) == 1
     check_sentence(capsys.readouterr().err)
 

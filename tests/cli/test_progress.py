@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import SAMPLES
-from tracetui.cli import progress
-from tracetui.cli.progress import TraceProgress, label_of, rate
-from tracetui.cli.traces import read_trace
-from tracetui.reading.load_progress import LoadProgress
+from tracetui.cli import streams
+from tracetui.cli.inputs import read_trace
+from tracetui.cli.streams import TraceProgress, label_of, rate
+from tracetui.reading.store import LoadProgress
 
 
 class Terminal(io.StringIO):
@@ -36,7 +36,7 @@ def drawn(stream: io.StringIO, *steps: LoadProgress, path: str = "/tmp/[red]a\x1
 
 
 def test_a_slow_trace_has_a_bar_that_vanishes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "DELAY", 0.0)
+    monkeypatch.setattr(streams, "DELAY", 0.0)
     monkeypatch.setenv("COLUMNS", "120")
     text = drawn(Terminal(), HALF)
     assert "reading [red]a\N{REPLACEMENT CHARACTER}[31m.json" in text and "410,000 events" in text
@@ -45,9 +45,9 @@ def test_a_slow_trace_has_a_bar_that_vanishes(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_fast_trace_and_a_pipe_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "DELAY", 1000.0)
+    monkeypatch.setattr(streams, "DELAY", 1000.0)
     assert drawn(Terminal(), HALF, HALF) == ""
-    monkeypatch.setattr(progress, "DELAY", 0.0)
+    monkeypatch.setattr(streams, "DELAY", 0.0)
     assert drawn(io.StringIO(), HALF, HALF) == ""
 
 

@@ -12,12 +12,12 @@ from tests.support.http_files import HttpFiles, served
 from tests.support.own_cache import own_cache
 from tests.support.rank_files import write_ranks
 from tracetui.cli.main import main
+from tracetui.files import public_url
 from tracetui.opening import rank_folder
 from tracetui.opening.rank_folder import RankOptions, RankSetName
-from tracetui.opening.summaries import summarise_files
+from tracetui.opening.rank_reading import summarise_files
 from tracetui.ranks.rank_summary import RankSummary
 from tracetui.reading import remote_files
-from tracetui.urls import public_url
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")

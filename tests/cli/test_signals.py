@@ -14,7 +14,7 @@ import pytest
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.processes import free_port
 from tests.support.waiting import PATIENCE
-from tracetui.cli.signals import ending_in_order
+from tracetui.cli.main import ending_in_order
 
 SAMPLE = str(SAMPLES / "mlp_eager_cpu.json.gz")
 

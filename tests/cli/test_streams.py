@@ -18,7 +18,7 @@ from tests.support.terminal.hostile import PAYLOADS, hostile_file, steered
 from tracetui.cli.main import main
 from tracetui.cli.show import FORMATS, PANE_NAMES
 from tracetui.cli.streams import console
-from tracetui.safe_text import REPLACEMENT, clean, clean_lines
+from tracetui.text import REPLACEMENT, clean, clean_lines
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
 COMMANDS = {

@@ -11,13 +11,10 @@ from hypothesis import strategies as st
 
 from tests.support.build import make_trace, op
 from tests.support.checks import US, cpu_only, work
-from tracetui.checking.report import CheckReport, report
-from tracetui.checking.units import SHARE, THINGS, Unit
-from tracetui.checking.values import Amount
-from tracetui.checking.verdict import assertion
+from tracetui.checking.report import CheckReport, assertion, report
+from tracetui.checking.values import SHARE, THINGS, Amount, Unit
 from tracetui.comparing.side import side
-from tracetui.drawing.text.check_text import check_json, check_markdown, check_text, junit
-from tracetui.drawing.text.check_words import amount
+from tracetui.drawing.text.check_text import amount, check_json, check_markdown, check_text, junit
 from tracetui.model.quantities import significant
 
 TRACE = work(800, 900, 700)

@@ -13,8 +13,8 @@ import pytest
 
 from tests.support.paths import SAMPLES
 from tracetui.checking.row_filter import column_meant
-from tracetui.comparing.comparison import comparison
 from tracetui.comparing.side import side
+from tracetui.comparing.statement import comparison
 from tracetui.drawing.column_order import COLUMN_ORDER, ordered
 from tracetui.drawing.text.export import render
 from tracetui.model.columns import COLUMNS

@@ -14,7 +14,7 @@ from tracetui.drawing.timeline.window import Window
 from tracetui.model.quantities import duration, percent
 from tracetui.model.table import numbers
 from tracetui.model.trace import Kind, Trace
-from tracetui.ui.base.text_cutting import cut_line, fitting_line
+from tracetui.ui.base.overlay import cut_line, fitting_line
 from tracetui.ui.compare.shown_part import ShownPart, neighbour
 
 WIDTH = 120

@@ -11,10 +11,10 @@ from tests.support.paths import SAMPLES
 from tests.support.report_page import read_page
 from tests.support.reports import ATTACKS, training
 from tracetui.cli.main import main
-from tracetui.comparing.comparison import Comparison, comparison
 from tracetui.comparing.side import side
-from tracetui.drawing.report.comparison_report import comparison_report
+from tracetui.comparing.statement import Comparison, comparison
 from tracetui.drawing.report.page import page
+from tracetui.drawing.report.reports import comparison_report
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.model.trace import Trace
 

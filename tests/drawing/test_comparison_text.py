@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from tests.support.comparing import tutorial
-from tracetui.comparing.comparison import comparison
 from tracetui.comparing.side import side
+from tracetui.comparing.statement import comparison
 from tracetui.drawing.text.comparison_text import Shown
 from tracetui.model.table import Column, coded, texts
 

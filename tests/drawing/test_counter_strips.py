@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from tests.support.build import Event, make_trace, op
-from tracetui.drawing.report.arrangement import Stretch, arrange
+from tracetui.drawing.report.lanes_svg import Stretch, arrange
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import palette
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import Curve, Picture
 from tracetui.drawing.timeline.scene import Scene, View, label_width
-from tracetui.drawing.timeline.strips import Curve
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.hardware_counters import Quantity, hardware_counter, quantity_of, short_counter
 from tracetui.model.trace import Counter, Kind, Trace

@@ -13,9 +13,8 @@ from rich.console import Console
 
 from tests.support.app import training
 from tests.support.paths import SAMPLES
-from tracetui.drawing.finding_cards import EVIDENCE, TITLE, finding_cards, is_list_of_findings
+from tracetui.drawing.format import EVIDENCE, MIN_CELLS, TITLE, finding_cards, is_list_of_findings, wrapped
 from tracetui.drawing.text.export import render, rich_table
-from tracetui.drawing.text_wrapping import MIN_CELLS, wrapped
 from tracetui.model import columns as col
 from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.panes import PANES

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tracetui.drawing.format import cell, shorten
 from tracetui.model.quantities import ABSENT
 from tracetui.model.table import NULL, numbers, texts
-from tracetui.safe_text import clean
+from tracetui.text import clean
 
 
 def test_clean_takes_the_power_from_escape_sequences():

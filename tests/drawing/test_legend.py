@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tracetui.drawing.timeline.idle_classes import IDLE_CLASS, IDLE_WORDS
 from tracetui.drawing.timeline.legend import FAMILY_WORDS, draw_legend, legend_entries, legend_lines
-from tracetui.drawing.timeline.palette import REVERSE, palette, rgb
-from tracetui.idle.cause_words import Cause
+from tracetui.drawing.timeline.palette import IDLE_CLASS, IDLE_WORDS, REVERSE, palette, rgb
+from tracetui.idle.waits import Cause
 from tracetui.kernel_names.slice_names import Family
 
 

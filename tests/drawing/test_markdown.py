@@ -14,15 +14,13 @@ from markdown_it import MarkdownIt
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.paths import SAMPLES
 from tracetui.cli.main import main
-from tracetui.drawing.text.export import render
-from tracetui.drawing.text.markdown import COMMENT_LIMIT, NARROW, code, prose
-from tracetui.drawing.text.origin import WHOLE, Extent
-from tracetui.drawing.text.readable_table import shown_texts, telling
+from tracetui.drawing.text.export import COMMENT_LIMIT, NARROW, code, prose, render
+from tracetui.drawing.text.readable_table import WHOLE, Extent, shown_texts, telling
 from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Device, Trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load
-from tracetui.safe_text import clean
+from tracetui.text import clean
 
 NASTY = [
     "a|b",

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tracetui.drawing import name_cutting
-from tracetui.drawing.name_cutting import cut_name
+from tracetui.drawing import format
+from tracetui.drawing.format import cut_name
 
 BACKWARD = "autograd::engine::evaluate_function: AddmmBackward0"
 FRAME = "transformers/models/owlv2/modeling_owlv2.py(1421): box_predictor"
@@ -57,7 +57,7 @@ def test_no_name_is_wider_than_its_place(text, cells):
 def test_a_chain_is_read_no_further_than_it_is_kept(between):
     """Paths of functions that call each other a thousand times are cut once for each of a thousand rows."""
     counted = []
-    with mock.patch.object(name_cutting, "cell_len", lambda text: counted.append(len(text)) or cell_len(text)):
+    with mock.patch.object(format, "cell_len", lambda text: counted.append(len(text)) or cell_len(text)):
         cut = cut_name(between.join(["naïve"] * 2000), 30)
     assert cut == "…" + between.lstrip() + between.join(["naïve"] * 3)
     assert sum(counted) < 5 * 2000 * len("naïve" + between)
@@ -65,7 +65,7 @@ def test_a_chain_is_read_no_further_than_it_is_kept(between):
 
 def test_folders_go_in_one_pass():
     counted = []
-    with mock.patch.object(name_cutting, "cell_len", lambda text: counted.append(len(text)) or cell_len(text)):
+    with mock.patch.object(format, "cell_len", lambda text: counted.append(len(text)) or cell_len(text)):
         cut = cut_name("ä/" * 3000 + "b", 10)
     assert cut == "…/ä/ä/ä/b"
     assert sum(counted) < 10 * 6000

@@ -15,7 +15,7 @@ from tests.support.build import kernel, make_trace, op
 from tests.support.paths import ROOT, SAMPLES
 from tracetui.cli.main import main
 from tracetui.cli.show import PANE_NAMES
-from tracetui.drawing.text.plain import plain_text
+from tracetui.drawing.text.export import plain_text
 from tracetui.panes import PANES
 
 EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")

@@ -11,7 +11,7 @@ from tests.support.rank_files import write_ranks
 from tests.support.ranks import MS, RankPlan, run_together, set_of
 from tracetui.cli.main import main
 from tracetui.drawing.report.page import page
-from tracetui.drawing.report.rank_report import MAX_BARS, rank_report
+from tracetui.drawing.report.reports import MAX_BARS, rank_report
 from tracetui.ranks.sentences import headline
 
 

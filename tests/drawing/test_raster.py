@@ -9,15 +9,12 @@ import numpy as np
 import pytest
 
 from tests.support.build import Event, kernel, make_trace, op, python
-from tracetui.drawing.timeline.axis import SPACING, axis, tick_label, tick_step
-from tracetui.drawing.timeline.cells import FROM_BOTTOM, FROM_LEFT, Frame
-from tracetui.drawing.timeline.labels import Labels
-from tracetui.drawing.timeline.palette import BOLD, GROUND, REVERSE, UNDERLINE, nearest_colour, palette
-from tracetui.drawing.timeline.raster import MANY, Picture, Window
-from tracetui.drawing.timeline.slice_index import BLOCK
-from tracetui.drawing.timeline.strips import Curve
+from tracetui.drawing.timeline.cells import BLOCK, FROM_BOTTOM, FROM_LEFT, Frame
+from tracetui.drawing.timeline.palette import BOLD, GROUND, REVERSE, UNDERLINE, Labels, nearest_colour, palette
+from tracetui.drawing.timeline.raster import MANY, Curve, Picture, Window
+from tracetui.drawing.timeline.scene import SPACING, axis, tick_label, tick_step
 from tracetui.kernel_names.slice_names import Family
-from tracetui.model.strings import Strings
+from tracetui.model.table import Strings
 from tracetui.model.trace import Counter, Instants, Kind, Trace
 
 FAMILY = {

@@ -18,11 +18,8 @@ from tests.support.paths import SAMPLES
 from tests.support.report_page import Page, read_page
 from tests.support.reports import ATTACKS, check_tables, html_of, training
 from tracetui.cli.main import main
-from tracetui.drawing.report.arrangement import Stretch, blocks
-from tracetui.drawing.report.lanes_svg import BUDGET, lanes_figure
-from tracetui.drawing.report.page import page
-from tracetui.drawing.report.section import Report, Section
-from tracetui.drawing.report.tables import NAME_WIDTH
+from tracetui.drawing.report.lanes_svg import BUDGET, Stretch, blocks, lanes_figure
+from tracetui.drawing.report.page import NAME_WIDTH, Report, Section, page
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.errors import UsageError
 from tracetui.model import columns as col
@@ -30,7 +27,7 @@ from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Trace
 from tracetui.panes import pane_named
 from tracetui.reading.load import load
-from tracetui.safe_text import clean
+from tracetui.text import clean
 
 
 def read(trace: Trace, step: int | None = None) -> Page:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.build import kernel, launch, make_trace
-from tracetui.drawing.text.summary_words import readable, words
+from tracetui.drawing.text.readable_table import readable, words
 from tracetui.panes import PANES
 
 

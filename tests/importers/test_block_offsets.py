@@ -14,7 +14,7 @@ from tests.support.blocks import decoded_blocks, objects_of
 from tracetui.errors import NotATrace
 from tracetui.reading import blocks
 from tracetui.reading.blocks import Block, BlockReader
-from tracetui.reading.layout import FileLayout
+from tracetui.reading.file_layout import FileLayout
 from tracetui.reading.source import open_source
 
 BLOCKS = (64, 200, 1 << 20)

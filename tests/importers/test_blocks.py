@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.blocks import decoded_blocks, objects_of
 from tracetui.errors import NotATrace
-from tracetui.reading import blocks, tolerant
+from tracetui.reading import blocks, json_repair
 from tracetui.reading.blocks import BlockReader
 from tracetui.reading.source import open_source
 
@@ -169,8 +169,8 @@ VALUES = st.recursive(
 def test_whole_lines_are_read_as_one_by_one(events, ascii_only):
     text = "\n".join(json.dumps(event, ensure_ascii=ascii_only) for event in events)
     block = text.encode("utf-8", "replace")
-    one_by_one = [piece.item for piece in tolerant.pieces(block) if isinstance(piece, tolerant.Piece)]
-    assert repr(tolerant.parse(block).events) == repr([item for item in one_by_one if isinstance(item, dict)])
+    one_by_one = [piece.item for piece in json_repair.pieces(block) if isinstance(piece, json_repair.Piece)]
+    assert repr(json_repair.parse(block).events) == repr([item for item in one_by_one if isinstance(item, dict)])
 
 
 def test_a_line_that_ends_within_an_event_is_no_place_to_cut(tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tracetui.model.trace import GPU_WORK, Kind, Quality
-from tracetui.reading.clock import settle_times
+from tracetui.reading.chrome import settle_times
 from tracetui.reading.spans import SPAN_COLUMNS
 
 DAY = 86_400 * 10**9

@@ -20,8 +20,8 @@ from tests.support.build import make_trace, op
 from tracetui.health.summary import facts
 from tracetui.memory.memory_table import memory
 from tracetui.model.trace import Trace
+from tracetui.reading import file_layout, json_repair, source
 from tracetui.reading import load as loading
-from tracetui.reading import source, tolerant, top_keys
 from tracetui.reading.blocks import BlockReader
 from tracetui.reading.load import load
 
@@ -181,7 +181,7 @@ def test_a_number_out_of_range_in_an_argument(read):
 @given(st.lists(st.sampled_from(ODD)).map("".join))
 def test_half_a_character_becomes_a_sign_whatever_stands_before_it(inside):
     text = f'"{inside}"'
-    found = orjson.loads(tolerant.readable(text.encode()).encode())
+    found = orjson.loads(json_repair.readable(text.encode()).encode())
     assert found == re.sub("[\ud800-\udfff]", "\ufffd", json.loads(text))
 
 
@@ -189,7 +189,7 @@ def test_half_a_character_becomes_a_sign_whatever_stands_before_it(inside):
 @given(st.lists(st.sampled_from([*ODD, r"\q", r"\u12", "\\"])).map("".join))
 def test_no_half_of_a_character_comes_out_of_a_damaged_event(inside):
     block = f'[{{"name":"{inside}","ph":"X","dur":nan,"args":{{"a":"{inside}"}}}},{{"ph":"X"}}]'.encode()
-    for event in tolerant.parse(block).events:
+    for event in json_repair.parse(block).events:
         orjson.dumps(event)
 
 
@@ -236,11 +236,11 @@ def test_a_number_of_more_digits_than_python_takes(read):
 def test_a_header_of_damaged_keys_is_gone_over_once(read, monkeypatch):
     lengths = []
 
-    def readable(data: bytes) -> tolerant.Text:
+    def readable(data: bytes) -> json_repair.Text:
         lengths.append(len(data))
-        return tolerant.readable(data)
+        return json_repair.readable(data)
 
-    monkeypatch.setattr(top_keys, "readable", readable)
+    monkeypatch.setattr(file_layout, "readable", readable)
     header = b"{" + b'"a":x,' * 1000 + b'"b":{"c":"\\ud800"},'
     trace = read(header + b'"traceEvents":[' + json.dumps(EVENT).encode() + b"]}")
     assert trace.metadata == {"b": {"c": "\ufffd"}}

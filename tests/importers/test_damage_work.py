@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tracetui.reading import mending, tolerant
+from tracetui.reading import json_repair
 
 
 class Work:
@@ -14,12 +14,12 @@ class Work:
 
     def __init__(self, monkeypatch) -> None:
         self.done = 0
-        self._decoder, self._name_ends = tolerant._decoder, mending._NAME_ENDS
-        self._next_event, self._mend_with = tolerant._next_event, mending._mend_with
-        monkeypatch.setattr(tolerant, "_decoder", self)
-        monkeypatch.setattr(mending, "_NAME_ENDS", self)
-        monkeypatch.setattr(tolerant, "_next_event", self.next_event)
-        monkeypatch.setattr(mending, "_mend_with", self.mend_with)
+        self._decoder, self._name_ends = json_repair._decoder, json_repair._NAME_ENDS
+        self._next_event, self._mend_with = json_repair._next_event, json_repair._mend_with
+        monkeypatch.setattr(json_repair, "_decoder", self)
+        monkeypatch.setattr(json_repair, "_NAME_ENDS", self)
+        monkeypatch.setattr(json_repair, "_next_event", self.next_event)
+        monkeypatch.setattr(json_repair, "_mend_with", self.mend_with)
 
     def raw_decode(self, text, place=0):
         """As the decoder's; one that goes too deep goes over what is left at most."""
@@ -71,5 +71,5 @@ def test_the_work_on_damage_grows_with_its_length(monkeypatch, filler):
     """Not with its square, and not with how deep it is nested."""
     data = b"[" + filler * (120_000 // len(filler))
     work = Work(monkeypatch)
-    tolerant.parse(data)
+    json_repair.parse(data)
     assert len(data) / 2 < work.done < 60 * len(data)

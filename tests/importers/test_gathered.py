@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetui.reading import gathered
+from tracetui.reading import columns as gathered
 from tracetui.reading.chrome import numbered_pairs
-from tracetui.reading.gathered import Gathered
+from tracetui.reading.columns import Gathered
 
 CHUNKS = st.lists(
     st.tuples(st.sampled_from(["i4", "i8", "u1", "?"]), st.lists(st.integers(0, 1), max_size=9)), max_size=20

@@ -16,15 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.same_columns import needs_scanner
-from tracetui.cli.version import reading_paths
-from tracetui.reading import inflating, unpacking
-from tracetui.reading.inflating import InflateLibrary, inflate_library, python_zlib
-from tracetui.reading.unpacking import GzipReader
+from tracetui.cli.main import reading_paths
+from tracetui.reading import unpacking
+from tracetui.reading.unpacking import GzipReader, InflateLibrary, inflate_library, python_zlib
 
 RANDOM = Random(7)
 TEXT = json.dumps([{"name": f"aten::mm {RANDOM.getrandbits(30):x}", "ts": 10 * row} for row in range(1500)]).encode()
 STREAMS = [gzip.compress(TEXT, level, mtime=0) for level in (0, 1, 6, 9)]
-STREAMS.append(zlib.compressobj(6, zlib.DEFLATED, inflating.GZIP, 9, zlib.Z_FIXED).compress(TEXT))
+STREAMS.append(zlib.compressobj(6, zlib.DEFLATED, unpacking.GZIP, 9, zlib.Z_FIXED).compress(TEXT))
 """Stored, deflated in three ways, and cut off with the codes that stand in no stream."""
 needs_zlib_ng = pytest.mark.skipif(inflate_library().name != "zlib-ng", reason="needs zlib-ng: the extra `fast`")
 

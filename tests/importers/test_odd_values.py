@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from tests.fuzz.properties import check_every_pane
-from tracetui.kernel_names.mangled import demangled
+from tracetui.kernel_names.text import demangled
 from tracetui.model.trace import Kind, LaneKind, Trace
-from tracetui.reading.counters import MAX_SERIES
+from tracetui.reading.json_repair import literal_paths
+from tracetui.reading.lanes import MAX_SERIES
 from tracetui.reading.load import load
-from tracetui.reading.mending import literal_paths
 from tracetui.ui.description.slice_description import facts_of_args
 
 Panes = Callable[[bytes], Trace]

@@ -19,8 +19,8 @@ import zstandard
 from tracetui.errors import TraceError
 from tracetui.model.trace import Trace
 from tracetui.reading import source, unpacking
-from tracetui.reading.inflating import python_zlib
 from tracetui.reading.load import load
+from tracetui.reading.unpacking import python_zlib
 
 RANDOM = Random(1)
 EVENTS = [

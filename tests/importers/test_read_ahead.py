@@ -19,10 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracetui.errors import NoEvents, NotATrace, NotFound
-from tracetui.reading import read_ahead, source
+from tracetui.reading import source
 from tracetui.reading.load import load
-from tracetui.reading.read_ahead import MAX_AHEAD, ReadAhead, Unwrapped
-from tracetui.reading.source import Source, open_source
+from tracetui.reading.source import MAX_AHEAD, ReadAhead, Source, Unwrapped, open_source
 from tracetui.reading.store import MAX_WAITING, BlockLocation, MemoryBlocks
 
 SMALL = 1 << 12
@@ -60,7 +59,7 @@ PACKED = {name: pack(TEXT) for name, pack in PACKERS.items()}
 def small_chunks() -> Iterator[None]:
     """Every trace that is read ahead has many chunks, and is read ahead from its beginning."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(read_ahead, "CHUNK", SMALL)
+        patch.setattr(source, "CHUNK", SMALL)
         patch.setattr(source, "PEEKED", SMALL)
         patch.setattr(source, "ALONE", 0)
         yield

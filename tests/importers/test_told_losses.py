@@ -11,12 +11,11 @@ import pytest
 
 from tests.support.same_columns import both, needs_scanner, reading
 from tracetui.checking.namespace import summary_facts
-from tracetui.checking.report import report
-from tracetui.checking.verdict import Status, assertion
+from tracetui.checking.report import Status, assertion, report
 from tracetui.cli.main import main
 from tracetui.comparing.side import side
-from tracetui.health.checks import Doubt
 from tracetui.health.health_table import doubts
+from tracetui.health.link_checks import Doubt
 from tracetui.health.summary import changes_of_file, facts
 from tracetui.model.trace import Kind, Trace
 from tracetui.reading.load import load

@@ -22,8 +22,8 @@ from tests.support.memory import resident
 from tests.support.paths import SAMPLES
 from tests.support.waiting import until
 from tracetui.ui.app import TraceApp
-from tracetui.ui.compare.compare_screen import CompareScreen
-from tracetui.ui.recent_traces import MAX_RECENT_TRACES
+from tracetui.ui.compare.compare_view import CompareScreen
+from tracetui.ui.open_comparison import MAX_RECENT_TRACES
 from tracetui.ui.trace.trace_screen import TraceScreen
 
 pytestmark = pytest.mark.full

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tests.support.app import training
-from tracetui.model.interruption import Interrupted, interruptible
+from tracetui.model.trace import Interrupted, interruptible
 from tracetui.panes import PANES
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetui.model.membership import index_of, is_among, without
+from tracetui.model.intervals import index_of, is_among, without
 
 EXTREMES = [-(1 << 63), (1 << 63) - 1]
 NUMBERS = st.lists(st.one_of(st.integers(-5, 40), st.sampled_from([*EXTREMES, 1 << 40])), max_size=30)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.support.slow import slow_nesting
 from tracetui.linking import trees
-from tracetui.model import intervals, native_nesting
+from tracetui.model import intervals, native
 from tracetui.operators import costs
 
-pytestmark = pytest.mark.skipif(native_nesting.nesting_library() is None, reason="no library was compiled")
+pytestmark = pytest.mark.skipif(native.nesting_library() is None, reason="no library was compiled")
 
 SPANS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 60), st.integers(0, 40)), max_size=60)
 FAR = st.lists(st.tuples(st.integers(0, 1), st.integers(-(1 << 60), 1 << 60), st.integers(0, 1 << 59)), max_size=20)
@@ -40,7 +40,7 @@ def assert_equal(made: tuple, expected: tuple) -> None:
 def test_nesting(spans, tolerance):
     group, start, dur = columns(spans)
     heads, tails = intervals._stretches(group)
-    made = native_nesting.nest(heads, tails, start, dur, tolerance)
+    made = native.nest(heads, tails, start, dur, tolerance)
     assert made is not None
     assert_equal(made, astuple(intervals._counted(group, start, start + dur, tolerance)))
     expected = slow_nesting(group.tolist(), start.tolist(), (start + dur).tolist(), tolerance)
@@ -53,7 +53,7 @@ def test_what_slices_keep(spans, scale, left_out):
     group, start, dur = columns([(lane, start * scale, dur * scale) for lane, start, dur in spans])
     heads, tails = intervals._stretches(group)
     kept = ~np.isin(group[heads], list(left_out))
-    made = native_nesting.nest_slices(heads[kept], tails[kept], start, dur, intervals.TOLERANCE)
+    made = native.nest_slices(heads[kept], tails[kept], start, dur, intervals.TOLERANCE)
     assert made is not None
     assert_equal(made, astuple(intervals._nest_slices(heads[kept], tails[kept], start, dur)))
 
@@ -62,7 +62,7 @@ def test_what_nests_too_deep_is_drawn_on_the_last_row():
     count = 40_000
     start, dur = np.arange(count), 2 * (count - np.arange(count))
     bounds = np.array([0]), np.array([count])
-    made = native_nesting.nest_slices(*bounds, start, dur, intervals.TOLERANCE)
+    made = native.nest_slices(*bounds, start, dur, intervals.TOLERANCE)
     assert made is not None and made[1].max() == made[2].max() == intervals.MAX_DEPTH
     assert_equal(made, astuple(intervals._nest_slices(*bounds, start, dur)))
 
@@ -70,21 +70,21 @@ def test_what_nests_too_deep_is_drawn_on_the_last_row():
 def test_stretches_outside_of_the_columns_are_refused():
     start, dur = np.zeros(3, np.int64), np.ones(3, np.int64)
     for head, tail in ((0, 4), (-1, 2), (2, 1)):
-        assert native_nesting.nest(np.array([head]), np.array([tail]), start, dur, 0) is None
-        assert native_nesting.nest_slices(np.array([head]), np.array([tail]), start, dur, 0) is None
+        assert native.nest(np.array([head]), np.array([tail]), start, dur, 0) is None
+        assert native.nest_slices(np.array([head]), np.array([tail]), start, dur, 0) is None
 
 
 @given(PARENTS, st.data())
 def test_forests(parent, data):
     wanted = np.array(data.draw(st.lists(st.booleans(), min_size=len(parent), max_size=len(parent))), bool)
     values = np.array(data.draw(st.lists(st.integers(-9, 9), min_size=len(parent), max_size=len(parent))), np.int64)
-    assert_equal((native_nesting.depths(parent),), (intervals._counted_depth(parent),))
-    assert_equal((native_nesting.nearest(parent, wanted),), (trees._climbed(parent, wanted),))
+    assert_equal((native.depths(parent),), (intervals._counted_depth(parent),))
+    assert_equal((native.nearest(parent, wanted),), (trees._climbed(parent, wanted),))
     short = parent.astype(np.int32)
-    assert_equal((native_nesting.nearest_row(short, wanted),), (trees._climbed(short, wanted).astype(np.int32),))
-    assert_equal((native_nesting.forest(short, wanted, wanted.sum()),), (trees._among_themselves(short, wanted),))
-    assert native_nesting.forest(short, wanted, wanted.sum() + 1) is None
-    assert_equal((native_nesting.subtree_sums(parent, values),), tuple(trees._summed_up(parent, values)))
+    assert_equal((native.nearest_row(short, wanted),), (trees._climbed(short, wanted).astype(np.int32),))
+    assert_equal((native.forest(short, wanted, wanted.sum()),), (trees._among_themselves(short, wanted),))
+    assert native.forest(short, wanted, wanted.sum() + 1) is None
+    assert_equal((native.subtree_sums(parent, values),), tuple(trees._summed_up(parent, values)))
 
 
 @given(PARENTS, st.randoms(use_true_random=False))
@@ -96,24 +96,24 @@ def test_self_times_and_repeats(parent, random):
     for node, above in enumerate(parent.tolist()):
         moved[order[node]] = order[above] if above >= 0 else -1
     values = np.array([random.randrange(-9, 9) for _ in order], np.int64)
-    assert_equal((native_nesting.self_times(moved, values),), (costs._without_children(moved, values),))
+    assert_equal((native.self_times(moved, values),), (costs._without_children(moved, values),))
     names = values % 3
-    assert_equal((native_nesting.repeats(moved, names),), (costs._repeating(moved, names),))
+    assert_equal((native.repeats(moved, names),), (costs._repeating(moved, names),))
 
 
 @pytest.mark.parametrize("parent", [[1, -1], [0], [-1, 5]])
 def test_parents_behind_their_children_are_left_to_python(parent):
     column = np.array(parent)
-    assert native_nesting.depths(column) is None
-    assert native_nesting.nearest(column, np.ones(len(column), bool)) is None
-    assert native_nesting.nearest_row(column.astype(np.int32), np.ones(len(column), bool)) is None
-    assert native_nesting.subtree_sums(column, column) is None
-    assert native_nesting.forest(column.astype(np.int32), np.ones(len(column), bool), len(column)) is None
+    assert native.depths(column) is None
+    assert native.nearest(column, np.ones(len(column), bool)) is None
+    assert native.nearest_row(column.astype(np.int32), np.ones(len(column), bool)) is None
+    assert native.subtree_sums(column, column) is None
+    assert native.forest(column.astype(np.int32), np.ones(len(column), bool), len(column)) is None
 
 
 def test_parents_beyond_the_column_are_left_to_python():
     column = np.array([-1, 2])
-    assert native_nesting.self_times(column, column) is None and native_nesting.repeats(column, column) is None
+    assert native.self_times(column, column) is None and native.repeats(column, column) is None
 
 
 @given(
@@ -123,7 +123,7 @@ def test_parents_beyond_the_column_are_left_to_python():
 )
 def test_insertion_index(ascending, values, side):
     column, wanted = np.array(ascending, np.int64), np.array(values, np.int64)
-    assert_equal((native_nesting.insertion_index(column, wanted, side),), (np.searchsorted(column, wanted, side),))
+    assert_equal((native.insertion_index(column, wanted, side),), (np.searchsorted(column, wanted, side),))
 
 
 def test_insertion_index_of_long_columns_and_of_other_types():
@@ -131,7 +131,7 @@ def test_insertion_index_of_long_columns_and_of_other_types():
     column = np.sort(random.integers(0, 1 << 40, 5_000))
     for values in (random.integers(0, 1 << 40, 9_000), np.sort(random.integers(0, 1 << 40, 9_000)), column[::-1]):
         for side in ("left", "right"):
-            made = native_nesting.insertion_index(column, values, side)
+            made = native.insertion_index(column, values, side)
             assert np.array_equal(made, np.searchsorted(column, values, side))
     small = np.array([1, 3], np.int32)
-    assert native_nesting.insertion_index(small, np.array([0, 2, 9]), "left").tolist() == [0, 1, 2]
+    assert native.insertion_index(small, np.array([0, 2, 9]), "left").tolist() == [0, 1, 2]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracetui.errors import UsageError
-from tracetui.model.time_range import TimeRange, read_time_range
+from tracetui.model.intervals import TimeRange, read_time_range
 from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string
 
 

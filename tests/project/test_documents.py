@@ -21,7 +21,7 @@ from tracetui.linking.steps import steps
 from tracetui.opening.trace_opening import SideName
 from tracetui.reading.load import load
 from tracetui.ui.app import TraceApp
-from tracetui.ui.base.commands import all_commands
+from tracetui.ui.base.keys import all_commands
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), SAMPLES / "README.md"])
 TEXTS = {path: path.read_text() for path in DOCUMENTS}

@@ -19,8 +19,7 @@ from tests.support.waiting import PATIENCE
 from tracetui import load
 from tracetui.model.trace import Kind
 from tracetui.operators.ops import ops
-from tracetui.tables.expectation_metrics import Expectation
-from tracetui.tables.expectations import expectations
+from tracetui.tables.expectations import Expectation, expectations
 
 SCRIPT = runpy.run_path(str(SAMPLES / "record.py"))
 COMMANDS = {sample.name: sample for sample in SCRIPT["SAMPLES"]}

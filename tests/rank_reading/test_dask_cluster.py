@@ -21,7 +21,7 @@ from tracetui.errors import ClusterUnusable
 from tracetui.opening import dask_cluster
 from tracetui.opening.dask_cluster import dask_work
 from tracetui.opening.rank_folder import open_rank_set
-from tracetui.opening.summaries import SummaryWork, summarise_files
+from tracetui.opening.rank_reading import SummaryWork, summarise_files
 
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 pytestmark = [
@@ -134,7 +134,7 @@ def pretend(worker: str, address: str, version: str | None) -> None:
         import tracetui
 
         if version is None:
-            sys.modules["tracetui.opening.identity"] = None  # type: ignore[assignment]
+            sys.modules["tracetui.opening.cache_folder"] = None  # type: ignore[assignment]
         else:
             tracetui.__version__ = version
 

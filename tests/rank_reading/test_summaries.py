@@ -18,10 +18,17 @@ from tests.support.rank_workers import is_running, noted_processes
 from tests.support.waiting import PATIENCE, SOON, wait_until
 from tracetui.cli.main import main
 from tracetui.errors import TraceError
-from tracetui.opening import worker_pool
+from tracetui.opening import rank_reading
 from tracetui.opening.rank_folder import open_rank_set
-from tracetui.opening.summaries import SummaryWork, summarise, summarise_files
-from tracetui.opening.worker_pool import available_bytes, core_count, unpacked_bytes, worker_count
+from tracetui.opening.rank_reading import (
+    SummaryWork,
+    available_bytes,
+    core_count,
+    summarise,
+    summarise_files,
+    unpacked_bytes,
+    worker_count,
+)
 from tracetui.ranks.rank_tables import TABLES
 
 SETS = SHARED / "ranks"
@@ -102,7 +109,7 @@ def started(files: list[Path]) -> tuple[subprocess.Popen[str], list[int]]:
     """A process whose workers never end, and these."""
     script = (
         "import sys\nfrom tests.support.rank_workers import never_ends\n"
-        "from tracetui.opening.summaries import SummaryWork, summarise_files\n"
+        "from tracetui.opening.rank_reading import SummaryWork, summarise_files\n"
         "try:\n    summarise_files(sys.argv[1:], SummaryWork(2, never_ends))\n"
         "except KeyboardInterrupt:\n    sys.exit(130)\n"
     )
@@ -140,9 +147,9 @@ def test_as_many_workers_as_cores_files_and_memory_allow(monkeypatch: pytest.Mon
         Path(paths[-1]).write_bytes(b" " * 1000)
     assert core_count() >= 1
     assert sys.platform != "linux" or (available_bytes() or 0) > 10 << 20
-    monkeypatch.setattr(worker_pool, "core_count", lambda: 8)
+    monkeypatch.setattr(rank_reading, "core_count", lambda: 8)
     for free, count, expected in ((None, 40, 8), (1 << 40, 40, 8), (1 << 40, 3, 3), (250 << 20, 40, 2), (0, 40, 1)):
-        monkeypatch.setattr(worker_pool, "available_bytes", lambda free=free: free)
+        monkeypatch.setattr(rank_reading, "available_bytes", lambda free=free: free)
         assert worker_count(paths[:count]) == expected
         assert worker_count(paths[:count], 5) == min(count, 5)
     assert worker_count([]) == 0

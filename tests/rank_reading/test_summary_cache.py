@@ -12,9 +12,9 @@ import pytest
 
 from tests.support.paths import SHARED
 from tracetui.cli.main import main
-from tracetui.opening import cache_folder, summary_cache
+from tracetui.opening import cache_folder, rank_reading
 from tracetui.opening.rank_folder import open_rank_set
-from tracetui.opening.summaries import SummaryWork, summarise, summarise_files
+from tracetui.opening.rank_reading import SummaryWork, summarise, summarise_files
 from tracetui.ranks.rank_tables import TABLES
 
 SETS = SHARED / "ranks"
@@ -74,7 +74,7 @@ def test_an_unchanged_file_is_not_even_hashed(run: Path, monkeypatch: pytest.Mon
     def fail(path: str) -> str:
         raise AssertionError("it was hashed again")
 
-    monkeypatch.setattr("tracetui.opening.summaries.content_digest", fail)
+    monkeypatch.setattr("tracetui.opening.rank_reading.content_digest", fail)
     assert len(summarise_files(paths(run))) == 4
 
 
@@ -119,10 +119,10 @@ def test_a_bad_entry_is_removed_and_the_file_read(
         "a bit": data[:-1] + bytes([data[-1] ^ 1]),
         "another release": data[:8] + bytes(16) + data[24:],
         "empty": b"",
-        "not readable as a summary": summary_cache._packed(b"other bytes"),
+        "not readable as a summary": rank_reading._packed(b"other bytes"),
     }[damage]
     entry.write_bytes(bad)
-    assert summary_cache.known_summaries([path]) == {} and not entry.exists()
+    assert rank_reading.known_summaries([path]) == {} and not entry.exists()
     summarise_files([path], SummaryWork(1, reader))
     assert names == [os.path.basename(path)] * 2 and entry.read_bytes() == data
 
@@ -130,7 +130,7 @@ def test_a_bad_entry_is_removed_and_the_file_read(
 def test_a_damaged_index_costs_only_the_hashing(run: Path, read: tuple[list[str], Reader], cache: Path) -> None:
     names, reader = read
     summarise_files(paths(run), SummaryWork(1, reader))
-    (cache / summary_cache.INDEX).write_bytes(b"x" * 1000)
+    (cache / rank_reading.INDEX).write_bytes(b"x" * 1000)
     names.clear()
     assert len(summarise_files(paths(run), SummaryWork(1, reader))) == 4 and names == []
 
@@ -176,7 +176,7 @@ def test_the_oldest_go_first(run: Path, cache: Path, monkeypatch: pytest.MonkeyP
     summarise_files(others[2:])
     assert not entry.exists() and len(list(cache.glob("*.summary"))) == 3
     monkeypatch.setenv(cache_folder.SIZE_VARIABLE, "0")
-    assert summary_cache.is_cache_used() is False
+    assert rank_reading.is_cache_used() is False
 
 
 @pytest.mark.full

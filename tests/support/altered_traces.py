@@ -34,10 +34,10 @@ from tracetui.errors import TraceError
 from tracetui.model.table import Column, Table, TextKind
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES, Pane
-from tracetui.ranks.summarise_trace import summarise_trace
+from tracetui.ranks.stretches import summarise_trace
 from tracetui.reading.load import load
 from tracetui.ui.description.slice_description import describe
-from tracetui.ui.trace.slice_preparation import chain_of
+from tracetui.ui.trace.related_slices import chain_of
 
 Event = dict[str, Any]
 

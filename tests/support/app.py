@@ -15,7 +15,7 @@ from tracetui.drawing.timeline.raster import Picture
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint, read_view_string
 from tracetui.ui.app import TraceApp
-from tracetui.ui.base.messages import Loaded
+from tracetui.ui.base.overlay import Loaded
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.trace.trace_view import TraceView
 from tracetui.ui.widgets.bar import Bar

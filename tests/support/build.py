@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.model.arguments import OP_NUMBERS, OP_TEXTS, WORK_NUMBERS, WORK_TEXTS, Arguments
 from tracetui.model.intervals import nest, pack, self_time, sorted_order
-from tracetui.model.strings import Strings
-from tracetui.model.table import NULL
+from tracetui.model.recorded import OP_NUMBERS, OP_TEXTS, WORK_NUMBERS, WORK_TEXTS, Arguments
+from tracetui.model.table import NULL, Strings
 from tracetui.model.trace import (
     NO_ID,
     Device,

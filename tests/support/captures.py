@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.support.build import Event, annotation, launch, make_trace, op, python
 from tracetui.linking.graph_recordings import recorded_graphs
-from tracetui.model.graph_recording import GraphRecording
+from tracetui.model.recorded import GraphRecording
 from tracetui.model.trace import Trace
 
 

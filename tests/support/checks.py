@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.checking.evaluate import Evaluator
-from tracetui.checking.verdict import CheckOutcome, Leaf, assertion, checked
+from tracetui.checking.report import CheckOutcome, Leaf, assertion, checked
 from tracetui.comparing.side import side
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES

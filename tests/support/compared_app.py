@@ -11,8 +11,7 @@ from tests.support.app import settle
 from tests.support.waiting import until
 from tracetui.opening.trace_opening import SideName
 from tracetui.ui.app import TraceApp
-from tracetui.ui.compare.compare_screen import CompareScreen
-from tracetui.ui.compare.compare_view import CompareView
+from tracetui.ui.compare.compare_view import CompareScreen, CompareView
 from tracetui.ui.widgets.bar import Bar
 
 

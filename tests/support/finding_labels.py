@@ -17,7 +17,7 @@ from typing import Any
 
 from tracetui.findings import Severity
 from tracetui.findings.scope import Scope
-from tracetui.idle.exposure import exposure
+from tracetui.idle.gpu_spans import exposure
 from tracetui.model.quantities import duration
 from tracetui.model.trace import Trace
 from tracetui.panes import pane_named

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.model.arguments import MEMORY_NUMBERS, Arguments
-from tracetui.model.strings import Strings
-from tracetui.model.table import NULL
+from tracetui.model.recorded import MEMORY_NUMBERS, Arguments
+from tracetui.model.table import NULL, Strings
 from tracetui.model.trace import Instants, Kind, Trace
 
 

@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from tracetui.opening.summaries import summarise
+from tracetui.opening.rank_reading import summarise
 
 
 def note_process(path: str) -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op
-from tracetui.model.rank_header import RankHeader
+from tracetui.model.recorded import RankHeader
 from tracetui.ranks.rank_runs import Copies, RankRun, rank_runs
 from tracetui.ranks.rank_set import RankSet, rank_set
 from tracetui.ranks.rank_summary import RankSummary
-from tracetui.ranks.summarise_trace import summarise_trace
+from tracetui.ranks.stretches import summarise_trace
 
 MS = 1_000_000
 """Ns of a millisecond."""

@@ -7,15 +7,14 @@ import numpy as np
 from tests.support.build import annotation, kernel, launch, make_trace, op, step
 from tests.support.report_page import Page
 from tracetui.drawing.column_order import COLUMN_ORDER
-from tracetui.drawing.report.page import page
-from tracetui.drawing.report.tables import NAME_WIDTH
-from tracetui.drawing.report.trace_report import PANES_OF_REPORT, trace_report
+from tracetui.drawing.report.page import NAME_WIDTH, page
+from tracetui.drawing.report.reports import PANES_OF_REPORT, trace_report
 from tracetui.drawing.text.readable_table import shown_texts
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.model.table import Column
 from tracetui.model.trace import Device, Trace
 from tracetui.panes import PANES
-from tracetui.safe_text import clean
+from tracetui.text import clean
 
 ATTACKS = (
     "<script>alert(1)</script>",

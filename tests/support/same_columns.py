@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from tracetui.errors import TraceError
-from tracetui.model.arguments import Arguments
+from tracetui.model.recorded import Arguments
 from tracetui.model.trace import Trace
 from tracetui.reading import blocks
 from tracetui.reading import load as loading
 from tracetui.reading.blocks import BLOCK, BlockReader
 from tracetui.reading.load import load
-from tracetui.reading.scanner.block_scanner import block_scanner
-from tracetui.reading.scanner.library import why_pure
+from tracetui.reading.scanner.scanned_events import block_scanner
+from tracetui.reading.scanner.scanner import why_pure
 
 needs_scanner = pytest.mark.skipif(bool(why_pure()), reason=f"there is no scanner: {why_pure()}")
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from tracetui.idle.cause_words import Cause
+from tracetui.idle.waits import Cause
 from tracetui.linking.links import links
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 

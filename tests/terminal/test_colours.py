@@ -12,8 +12,7 @@ from tests.support.paths import SAMPLES
 from tests.support.terminal.cells import Terminal
 from tests.support.terminal.raw import Raw
 from tests.support.terminal.walks import left
-from tracetui.ui.app import TraceApp
-from tracetui.ui.themes import ANSI_DARK, ANSI_LIGHT, DARK, LIGHT, first_theme, next_theme
+from tracetui.ui.app import ANSI_DARK, ANSI_LIGHT, DARK, LIGHT, TraceApp, first_theme, next_theme
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
 TERMINALS = {

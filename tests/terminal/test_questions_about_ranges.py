@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.support.terminal.walks import left, opened
-from tracetui.model.time_range import read_time_range
+from tracetui.model.intervals import read_time_range
 from tracetui.panes import PANES
 from tracetui.reading.load import load
 

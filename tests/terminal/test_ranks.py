@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import SHARED
-from tracetui.opening.summaries import MIN_POOL_BYTES
+from tracetui.opening.rank_reading import MIN_POOL_BYTES
 
 SET = SHARED / "ranks" / "g2_step_8ranks_2hosts_missing"
 

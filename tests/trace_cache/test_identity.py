@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
-from tracetui.opening import identity
-from tracetui.opening.identity import END_BYTES, identity_of, reading_version
+from tracetui.opening import cache_folder
+from tracetui.opening.cache_folder import END_BYTES, identity_of, reading_version
 
 
 def test_every_module_that_reads_and_keeps_is_in_the_version() -> None:
@@ -32,7 +32,7 @@ def test_every_module_that_reads_and_keeps_is_in_the_version() -> None:
         "remote_files.py",
         "urls.py",
     }
-    unseen = {name for name in names - others if not name.startswith(tuple(identity._READING))}
+    unseen = {name for name in names - others if not name.startswith(tuple(cache_folder._READING))}
     assert len(names) > 50 and not unseen
 
 
@@ -42,7 +42,7 @@ def test_the_version_changes_with_the_code(tmp_path: Path, monkeypatch: pytest.M
     (copy / "__init__.py").write_text("__version__ = '1'")
     (copy / "analysis").mkdir()
     (copy / "analysis" / "kernels.py").write_text("")
-    monkeypatch.setattr(identity, "__file__", str(copy / "trace_cache" / "identity.py"))
+    monkeypatch.setattr(cache_folder, "__file__", str(copy / "trace_cache" / "identity.py"))
     find = reading_version.__wrapped__
     before = find()
     (copy / "trace_cache" / "more.txt").write_text("no code")

@@ -21,12 +21,11 @@ from tracetui.linking.frames import frames, module_paths
 from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.linking.links import links
 from tracetui.linking.steps import steps
+from tracetui.model.intervals import TimeRange
 from tracetui.model.table import Table
-from tracetui.model.time_range import TimeRange
 from tracetui.model.trace import Trace
-from tracetui.opening.encoding import Encoder
-from tracetui.opening.kept_results import kept_results
-from tracetui.opening.kept_traces import _BY_NAME, add_results, keep_trace, read_trace
+from tracetui.opening.cache_file import Encoder
+from tracetui.opening.kept_traces import _BY_NAME, add_results, keep_trace, kept_results, read_trace
 from tracetui.opening.trace_opening import OpenOptions, keep_opened, open_trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load

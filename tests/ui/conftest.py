@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from tracetui_workloads import registry
-from tracetui_workloads.recording.failures import Failure
 from tracetui_workloads.recording.launcher import LogLine, Note, Outcome, Progress, Stage, StageDone
+from tracetui_workloads.recording.protocol import Failure
 from tracetui_workloads.registry import Entry
 
 from tests.support.comparing import tutorial
@@ -16,9 +16,9 @@ from tests.support.comparing.recording import write
 from tests.support.waiting import PATIENCE
 from tracetui.opening.trace_opening import SideName
 from tracetui.ui.opening import trace_picker
-from tracetui.ui.recording import recording_screen, workload_picker
+from tracetui.ui.recording import recording_form, recording_screen
 from tracetui.ui.trace import pane_list
-from tracetui.ui.widgets import hints_bar
+from tracetui.ui.widgets import bar_texts
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def folder(monkeypatch, tmp_path):
         Entry("attention", registry.built_in("attention"), "", ""),
         Entry("big", registry.built_in("mlp"), "", "needs a GPU"),
     ]
-    monkeypatch.setattr(workload_picker, "entries", lambda: rows)
+    monkeypatch.setattr(recording_form, "entries", lambda: rows)
     return tmp_path
 
 
@@ -69,7 +69,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(trace_picker, "is_cheap", lambda file: False)
     monkeypatch.delenv("TMUX", raising=False)
-    monkeypatch.setattr(hints_bar, "NOTICE_SECONDS", PATIENCE)
+    monkeypatch.setattr(bar_texts, "NOTICE_SECONDS", PATIENCE)
     # Tests wait until every table is there: each step would take as long as three.
     monkeypatch.setattr(pane_list, "QUIET_SECONDS", 0.0)
     monkeypatch.setattr(pane_list, "STEPS_AHEAD", ())

@@ -10,8 +10,7 @@ from tests.support.attached_jobs import jobs_in, socket_folder
 from tests.support.waiting import until
 from tracetui.ui.app import TraceApp
 from tracetui.ui.opening.trace_picker import TracePicker
-from tracetui.ui.recording.attach_form import AttachForm
-from tracetui.ui.recording.attach_picker import AttachPicker
+from tracetui.ui.recording.attach_form import AttachForm, AttachPicker
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.bar import Bar
 

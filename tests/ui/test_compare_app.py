@@ -14,15 +14,15 @@ from tracetui.errors import UsageError
 from tracetui.model.trace import Trace
 from tracetui.opening.trace_opening import SideName
 from tracetui.ui.app import MAX_SCREENS, TraceApp
-from tracetui.ui.base.commands import all_commands
-from tracetui.ui.compare.compare_screen import CompareScreen
-from tracetui.ui.compare.statement_view import StatementView
+from tracetui.ui.base.keys import all_commands
+from tracetui.ui.compare.change_details import StatementView
+from tracetui.ui.compare.compare_view import CompareScreen
 from tracetui.ui.opening.trace_picker import TracePicker
-from tracetui.ui.trace.compare_picker import ComparePicker
+from tracetui.ui.trace.marks import ComparePicker
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.details import Details
-from tracetui.ui.widgets.help_screen import HelpScreen
+from tracetui.ui.widgets.picker import HelpScreen
 
 SIZES = [(200, 50), (80, 24), (120, 40)]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 from textual.widgets import Input, Static
-from tracetui_workloads.recording.failures import Failure
 from tracetui_workloads.recording.launcher import Outcome
+from tracetui_workloads.recording.protocol import Failure
 
 from tests.support.app import settle
 from tests.support.recording_form import form, said, settle_recording
 from tests.support.waiting import until
 from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.ui.app import TraceApp
-from tracetui.ui.compare.compare_screen import CompareScreen
+from tracetui.ui.compare.compare_view import CompareScreen
 from tracetui.ui.recording.recording_form import RecordingForm
 from tracetui.ui.recording.recording_screen import RecordingScreen
 

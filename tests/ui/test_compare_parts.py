@@ -9,9 +9,9 @@ import pytest
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.comparing import tutorial
 from tracetui.cli.open import _sides
-from tracetui.comparing.comparison import comparison
 from tracetui.comparing.match import match
 from tracetui.comparing.side import side
+from tracetui.comparing.statement import comparison
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.window import Window
@@ -21,12 +21,12 @@ from tracetui.model.trace import Trace
 from tracetui.opening.trace_opening import SideName
 from tracetui.reading.load import load
 from tracetui.ui.compare.change_details import change_lines
+from tracetui.ui.compare.compare_list import grouped, readable_changes, readable_totals, rows_without_change
 from tracetui.ui.compare.lit_slices import change_of, instances_of
-from tracetui.ui.compare.partners import PartnerLookup
-from tracetui.ui.compare.readable_changes import grouped, readable_changes, readable_totals, rows_without_change
 from tracetui.ui.compare.shown_part import ShownPart, lanes_worth_showing, next_scope
+from tracetui.ui.compare.timelines import PartnerLookup
 from tracetui.ui.description.styled_lines import folded
-from tracetui.ui.trace.compare_picker import OTHER_TRACE, offers_for
+from tracetui.ui.trace.marks import OTHER_TRACE, offers_for
 
 
 def uneven() -> Trace:

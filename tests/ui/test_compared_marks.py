@@ -11,8 +11,8 @@ from tests.support.waiting import until
 from tracetui.comparing.side import side
 from tracetui.errors import UsageError
 from tracetui.model.trace import Kind, Trace
-from tracetui.ui.compare.compare_screen import CompareScreen
-from tracetui.ui.trace.compared_marks import MarkedPart, part_of_slice
+from tracetui.ui.compare.compare_view import CompareScreen
+from tracetui.ui.trace.marks import MarkedPart, part_of_slice
 from tracetui.ui.trace.trace_screen import TraceScreen
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.app import Shown, training
 from tracetui.ui.base import differ_switch
-from tracetui.ui.base.frame_writer import FrameWriter, erases_in_colour
+from tracetui.ui.base.terminal_driver import FrameWriter, erases_in_colour
 
 
 def test_the_versions_that_are_known_are_those_that_are_installed(monkeypatch):

@@ -20,8 +20,7 @@ from tracetui.opening.rank_folder import RankSetName
 from tracetui.opening.trace_opening import SideName
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_list import CHANGE_TABS
-from tracetui.ui.ranks.rank_screen import RankScreen
-from tracetui.ui.ranks.rank_view import RankView
+from tracetui.ui.ranks.rank_view import RankScreen, RankView
 from tracetui.ui.trace.pane_list import TAB_KEYS
 
 pytestmark = pytest.mark.usefixtures("breaks")
@@ -135,7 +134,7 @@ async def test_the_compare_screen_opens_where_idle_time_fails(
 async def test_a_search_for_partners_that_fails_is_a_notice(
     pair: tuple[SideName, SideName], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracetui.ui.compare.compared_sides.match", fail)
+    monkeypatch.setattr("tracetui.ui.compare.lit_slices.match", fail)
     async with compared_app.shown(*pair) as (app, _):
         assert all(app.view.panes.has(tab) for tab in CHANGE_TABS)
         assert app.crash == "" and app.is_running

@@ -5,7 +5,7 @@ import pytest
 from tests.support.app import keys, settle, shown, training
 from tests.support.compared_app import shown as compared
 from tracetui.opening.trace_opening import SideName
-from tracetui.ui.widgets.search_line import TypedText
+from tracetui.ui.widgets.list_finder import TypedText
 
 
 def rows(app) -> list[str]:

@@ -13,7 +13,7 @@ from tests.support.build import kernel, launch, make_trace, op, step
 from tracetui.model import columns as col
 from tracetui.model.table import Table, micros, texts
 from tracetui.model.trace import Trace
-from tracetui.ui.widgets.sentence_bar import SentenceBar
+from tracetui.ui.widgets.bar import SentenceBar
 from tracetui.ui.widgets.table_view import TableView
 
 SENTENCES = ("title", "evidence", "advice")

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tracetui.ui.base.flow_control import (
+from tracetui.ui.base.terminal_driver import (
     MAX_FRAMES,
     MAX_UNANSWERED,
     MAX_WAIT_SECONDS,
@@ -129,7 +129,7 @@ def test_leaving_waits_for_the_answers_that_are_due():
 
 
 def test_leaving_does_not_wait_for_a_terminal_that_never_answered(monkeypatch):
-    monkeypatch.setattr("tracetui.ui.base.flow_control.MAX_LEAVING_SECONDS", 600)
+    monkeypatch.setattr("tracetui.ui.base.terminal_driver.MAX_LEAVING_SECONDS", 600)
     flow = FlowControl()
     flow.question()
     flow.wait_for_answers()

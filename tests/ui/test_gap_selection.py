@@ -8,12 +8,11 @@ import pytest
 from tests.support.app import Shown, keys, shown
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.waiting import until
-from tracetui.drawing.timeline.gap_shading import DOT
 from tracetui.drawing.timeline.palette import palette
-from tracetui.drawing.timeline.scene import label_width
-from tracetui.idle.cause_words import WORDS
-from tracetui.idle.gap_context import gap_causes_of
+from tracetui.drawing.timeline.scene import DOT, label_width
+from tracetui.idle.gaps import gap_causes_of
 from tracetui.idle.idleness import idleness
+from tracetui.idle.waits import WORDS
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import read_view_string
 from tracetui.reading.load import load

@@ -5,7 +5,7 @@ import pytest
 from tests.support.app import keys, settle, shown, training
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.compared_app import shown as compared
-from tracetui.drawing.group_names import named_groups
+from tracetui.drawing.format import named_groups
 from tracetui.model.table import Table, numbers, texts
 from tracetui.opening.trace_opening import SideName
 

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from tracetui.model.viewpoint import Viewpoint
-from tracetui.ui.trace.history import History, Marks
+from tracetui.ui.trace.navigator import History, Marks
 
 A, B = Viewpoint(1, "kernels", 10), Viewpoint(2, "kernels", 20)
 

@@ -15,7 +15,7 @@ from tracetui.opening import kept_traces
 from tracetui.opening.cache_folder import SIZE_VARIABLE
 from tracetui.opening.kept_traces import kept_entries
 from tracetui.opening.trace_opening import OpenOptions
-from tracetui.ui import recent_traces
+from tracetui.ui import open_comparison
 from tracetui.ui.app import TraceApp
 from tracetui.ui.trace.trace_view import TraceView
 
@@ -26,7 +26,7 @@ TRACE = str(SAMPLES / "mlp_train_cpu.json.gz")
 def keeps_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SIZE_VARIABLE)
     monkeypatch.setattr(kept_traces, "MIN_TRACE_BYTES", 0)
-    monkeypatch.setattr(recent_traces, "KEEPING_DELAYS", (0.01,))
+    monkeypatch.setattr(open_comparison, "KEEPING_DELAYS", (0.01,))
 
 
 async def test_what_was_shown_is_kept_with_its_picture_and_shown_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ async def test_the_end_of_the_app_ends_the_writing(monkeypatch: pytest.MonkeyPat
             ended.wait(0.01)
         ended.set()
 
-    monkeypatch.setattr(recent_traces, "keep_opened", keep)
+    monkeypatch.setattr(open_comparison, "keep_opened", keep)
     app = TraceApp([TRACE])
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, begun.is_set, "nothing is written")

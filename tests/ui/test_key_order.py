@@ -12,8 +12,8 @@ from textual.widgets import Input
 from tests.support.app import burst, keys, settle, shown
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.waiting import until
-from tracetui.ui.base import key_order
-from tracetui.ui.base.key_order import Climbed
+from tracetui.ui.base import crash_safe_app
+from tracetui.ui.base.crash_safe_app import Climbed
 
 KEYS = (
     "full_stop", "comma", "j", "k", "a", "d", "w", "s", "plus", "minus", "f", "0", "tab", "shift+tab", "1", "2", "3",
@@ -100,6 +100,6 @@ async def test_a_marker_that_is_lost_holds_no_key_for_long(monkeypatch):
     async with shown(one_step()) as (app, pilot):
         post = app.list.post_message
         monkeypatch.setattr(app.list, "post_message", lambda message: isinstance(message, Climbed) or post(message))
-        monkeypatch.setattr(key_order, "LOOK_SECONDS", 0.01)
+        monkeypatch.setattr(crash_safe_app, "LOOK_SECONDS", 0.01)
         burst(app, "j", "4")
         await until(pilot, lambda: app.view.panes.pane == "occupancy")

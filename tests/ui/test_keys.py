@@ -20,15 +20,23 @@ from tracetui.drawing.timeline.legend import legend_lines
 from tracetui.drawing.timeline.window import Window
 from tracetui.opening.trace_opening import SideName
 from tracetui.ui.app import TraceApp
-from tracetui.ui.base.commands import all_commands
-from tracetui.ui.base.keys import DECLARED, EVERYWHERE, LISTS, TABS, TIMELINE, declared_keys, where_it_works
-from tracetui.ui.trace.mark_picker import MarkPicker
-from tracetui.ui.widgets import hints_bar
+from tracetui.ui.base.keys import (
+    DECLARED,
+    EVERYWHERE,
+    LISTS,
+    TABS,
+    TIMELINE,
+    all_commands,
+    declared_keys,
+    where_it_works,
+)
+from tracetui.ui.trace.marks import MarkPicker
+from tracetui.ui.widgets import bar_texts
 from tracetui.ui.widgets.details import Details
-from tracetui.ui.widgets.help_screen import HelpScreen, help_rows
 from tracetui.ui.widgets.lanes import LanesView
-from tracetui.ui.widgets.legend import Legend
-from tracetui.ui.widgets.sized_screen import SizedScreen
+from tracetui.ui.widgets.picker import HelpScreen, help_rows
+from tracetui.ui.widgets.searchable_view import SizedScreen
+from tracetui.ui.widgets.surface import Legend
 from tracetui.ui.widgets.table_view import TableView
 
 SIZES = [(200, 50), (120, 40), (80, 24)]
@@ -302,7 +310,7 @@ async def test_a_notice_goes_with_the_next_key():
         await pilot.press("full_stop")
         await until(pilot, lambda: "follow" in app.text("#hints"), "the notice stays")
         await pilot.press("g", "g")
-        await pilot.pause(2 * hints_bar.AFTER_KEY_SECONDS)
+        await pilot.pause(2 * bar_texts.AFTER_KEY_SECONDS)
         assert app.text("#hints").startswith("Now at")
 
 

@@ -8,7 +8,7 @@ from textual.app import App, ComposeResult
 from tests.support.build import kernel, make_trace, op
 from tracetui.drawing.timeline.raster import Picture, Window
 from tracetui.model.trace import Trace
-from tracetui.ui.widgets.minimap import Minimap
+from tracetui.ui.widgets.surface import Minimap
 
 
 class Demo(App[None]):

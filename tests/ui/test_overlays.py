@@ -17,13 +17,13 @@ from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening.trace_opening import SideName
 from tracetui.reading import load as importer
 from tracetui.ui.app import TraceApp
-from tracetui.ui.base.commands import commands_of
-from tracetui.ui.compare.compare_screen import CompareScreen
+from tracetui.ui.base.keys import commands_of
+from tracetui.ui.compare.compare_view import CompareScreen
 from tracetui.ui.opening.loading_screen import LoadingScreen
 from tracetui.ui.opening.trace_picker import TracePicker
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.trace.trace_view import TraceView
-from tracetui.ui.widgets.help_screen import HelpScreen
+from tracetui.ui.widgets.picker import HelpScreen
 
 NAMES = ("linear_eager_cpu.json.gz", "mlp_eager_cpu.json.gz")
 

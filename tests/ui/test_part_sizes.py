@@ -10,9 +10,9 @@ from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.model.trace import Trace
 from tracetui.ui.trace.pane_list import PaneList
+from tracetui.ui.widgets.bar import SplitBar
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.searchable_view import MIN_PART_CELLS, MIN_PART_LINES
-from tracetui.ui.widgets.split_bar import SplitBar
 
 SIZES = [(200, 50), (120, 40), (80, 24)]
 

@@ -10,15 +10,14 @@ from tests.support.app import Shown, burst, keys, settle, shown, training
 from tests.support.build import make_trace, op
 from tests.support.paths import SAMPLES
 from tests.support.waiting import until
-from tracetui.drawing.timeline.range_shading import DOTS
-from tracetui.drawing.timeline.scene import label_width
-from tracetui.model.time_range import TimeRange
+from tracetui.drawing.timeline.scene import DOTS, label_width
+from tracetui.model.intervals import TimeRange
 from tracetui.panes import PANES
 from tracetui.reading.load import load
 from tracetui.ui.base.exports import exports_folder
-from tracetui.ui.compare.compare_screen import CompareScreen
-from tracetui.ui.trace.compare_picker import range_offers
-from tracetui.ui.trace.export_actions import write_range
+from tracetui.ui.compare.compare_view import CompareScreen
+from tracetui.ui.trace.marks import range_offers
+from tracetui.ui.trace.navigator import write_range
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.lanes import LanesView
 

@@ -13,13 +13,11 @@ from tests.support.rank_files import write_ranks
 from tests.support.waiting import until
 from tracetui.opening.rank_folder import RankOptions, RankSetName
 from tracetui.ui.app import TraceApp
-from tracetui.ui.base.commands import all_commands
-from tracetui.ui.compare.compare_screen import CompareScreen
+from tracetui.ui.base.keys import all_commands
+from tracetui.ui.compare.compare_view import CompareScreen
 from tracetui.ui.opening.trace_picker import TracePicker
-from tracetui.ui.ranks.lanes_screen import RankLanesScreen
-from tracetui.ui.ranks.moment_screen import MomentScreen
-from tracetui.ui.ranks.rank_screen import RankScreen
-from tracetui.ui.ranks.rank_view import RankView
+from tracetui.ui.ranks.lanes_screen import MomentScreen, RankLanesScreen
+from tracetui.ui.ranks.rank_view import RankScreen, RankView
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.table_view import TableView

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input, Static
 from tracetui_workloads import registry
-from tracetui_workloads.recording.failures import Failure
 from tracetui_workloads.recording.launcher import Options, Outcome, Stage
+from tracetui_workloads.recording.protocol import Failure
 
 from tests.support.app import keys, opened, settle
 from tests.support.recording_form import form, said, settle_recording
@@ -18,18 +18,16 @@ from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.cli.main import build_parser
 from tracetui.cli.run import request_of
 from tracetui.ui.app import TraceApp
-from tracetui.ui.compare.compare_screen import CompareScreen
+from tracetui.ui.compare.compare_view import CompareScreen
 from tracetui.ui.compare.several_screen import SeveralScreen
-from tracetui.ui.ranks.rank_screen import RankScreen
+from tracetui.ui.ranks.rank_view import RankScreen
 from tracetui.ui.recording import recording_screen
-from tracetui.ui.recording.recording_form import ChoiceField, RecordingForm
-from tracetui.ui.recording.recording_options import command_line, options_of
+from tracetui.ui.recording.recording_form import ChoiceField, RecordingForm, WorkloadPicker, command_line, options_of
 from tracetui.ui.recording.recording_screen import RecordingScreen
-from tracetui.ui.recording.workload_picker import WorkloadPicker
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.bar import Bar
+from tracetui.ui.widgets.picker import TextPage
 from tracetui.ui.widgets.table_view import TableView
-from tracetui.ui.widgets.text_page import TextPage
 
 pytestmark = pytest.mark.full
 

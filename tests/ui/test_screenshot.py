@@ -16,8 +16,8 @@ from tests.support.build import kernel, launch, make_trace, op
 from tracetui.files import write_whole
 from tracetui.model.trace import Trace
 from tracetui.ui.app import TraceApp
-from tracetui.ui.base.commands import all_commands
 from tracetui.ui.base.exports import self_contained
+from tracetui.ui.base.keys import all_commands
 
 SVG = "{http://www.w3.org/2000/svg}"
 

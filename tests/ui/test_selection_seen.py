@@ -8,8 +8,7 @@ import pytest
 from tests.support.app import Shown, keys, shown
 from tests.support.build import kernel, launch, make_trace, op
 from tracetui.drawing.timeline.cells import Frame
-from tracetui.drawing.timeline.labels import codes
-from tracetui.drawing.timeline.palette import GROUND, UNDERLINE, palette
+from tracetui.drawing.timeline.palette import GROUND, UNDERLINE, codes, palette
 from tracetui.drawing.timeline.scene import label_width
 from tracetui.kernel_names.slice_names import Family
 from tracetui.model.trace import Trace

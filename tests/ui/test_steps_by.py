@@ -13,7 +13,7 @@ from tracetui.model.trace import Kind, Trace
 from tracetui.opening.trace_opening import OpenOptions
 from tracetui.ui import app as app_module
 from tracetui.ui.app import TraceApp
-from tracetui.ui.compare.compare_screen import CompareScreen
+from tracetui.ui.compare.compare_view import CompareScreen
 from tracetui.ui.widgets.bar_texts import step_parts
 
 

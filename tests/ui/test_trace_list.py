@@ -12,13 +12,21 @@ import pytest
 from tests.support.app import keys, settle
 from tests.support.paths import SAMPLES
 from tests.support.waiting import until
-from tracetui.comparing.several import Several
+from tracetui.comparing.statement import Several
 from tracetui.ui.app import TraceApp
-from tracetui.ui.compare.compare_screen import CompareScreen
+from tracetui.ui.compare.compare_view import CompareScreen
 from tracetui.ui.compare.several_screen import SeveralScreen
-from tracetui.ui.opening import trace_facts, trace_files, trace_picker
-from tracetui.ui.opening.trace_facts import UNREADABLE, FactsCache, TraceFacts, facts_from, is_cheap, read_facts
-from tracetui.ui.opening.trace_files import TraceFile, trace_file
+from tracetui.ui.opening import trace_files, trace_picker
+from tracetui.ui.opening.trace_files import (
+    UNREADABLE,
+    FactsCache,
+    TraceFacts,
+    TraceFile,
+    facts_from,
+    is_cheap,
+    read_facts,
+    trace_file,
+)
 from tracetui.ui.opening.trace_picker import TracePicker, names_of, sorted_rows
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.bar import Bar
@@ -54,7 +62,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path):
 
 
 def test_the_cache_forgets_the_oldest(tmp_path, monkeypatch):
-    monkeypatch.setattr(trace_facts, "MAX_CACHED_TRACES", 2)
+    monkeypatch.setattr(trace_files, "MAX_CACHED_TRACES", 2)
     cache = FactsCache(tmp_path / "facts.json")
     several = files(1, 2, 3)
     for file in several:

@@ -7,7 +7,7 @@ from textual.events import Key
 
 from tests.support.app import burst, settle, shown, training
 from tests.support.waiting import until
-from tracetui.ui.widgets.search_line import TypedText
+from tracetui.ui.widgets.list_finder import TypedText
 
 SIZE = (120, 40)
 # The second of three steps is on screen first, and its find is the first one gone to.

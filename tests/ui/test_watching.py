@@ -14,8 +14,8 @@ from tests.support.paths import SAMPLES
 from tests.support.waiting import until
 from tracetui.cli.main import main
 from tracetui.ui.app import TraceApp
-from tracetui.ui.opening import folder_watch
-from tracetui.ui.opening.folder_watch import FolderWatch
+from tracetui.ui.opening import trace_files
+from tracetui.ui.opening.trace_files import FolderWatch
 from tracetui.ui.opening.trace_picker import TracePicker
 from tracetui.ui.trace.trace_screen import TraceScreen
 
@@ -26,7 +26,7 @@ WHOLE = b'{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2, "pid": 1,
 @pytest.fixture
 def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FolderWatch:
     """A watch of an empty folder that looks whenever it is asked."""
-    monkeypatch.setattr(folder_watch, "MAX_SEARCH_SHARE", 1e9)
+    monkeypatch.setattr(trace_files, "MAX_SEARCH_SHARE", 1e9)
     watch = FolderWatch([str(tmp_path)])
     watch.begin()
     return watch

@@ -6,8 +6,8 @@ import json
 
 import pytest
 from tracetui_workloads.recording import launcher
-from tracetui_workloads.recording.failures import Failure
 from tracetui_workloads.recording.launcher import Outcome
+from tracetui_workloads.recording.protocol import Failure
 
 from tracetui.cli.main import main
 

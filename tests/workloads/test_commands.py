@@ -11,7 +11,7 @@ import sys
 import pytest
 from tracetui_workloads.recording import launcher
 from tracetui_workloads.recording.launcher import DeviceChosen, LogLine, Note, Outcome, Progress, Stage
-from tracetui_workloads.recording.options import OPTIONS, Options
+from tracetui_workloads.recording.protocol import OPTIONS, Options
 
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE
@@ -19,7 +19,7 @@ from tests.support.workloads.children import COMMAND, ENVIRONMENT, needs_torch
 from tests.support.workloads.faults import light
 from tracetui.cli import run as run_command
 from tracetui.cli.main import build_parser, main
-from tracetui.cli.progress import RecordingProgress, stage_index
+from tracetui.cli.streams import RecordingProgress, stage_index
 
 
 def tracetui(*words, folder):

@@ -12,9 +12,8 @@ import pytest
 from tracetui_workloads import registry
 from tracetui_workloads.api import Contrast
 from tracetui_workloads.recording import launcher
-from tracetui_workloads.recording.failures import Failure
 from tracetui_workloads.recording.launcher import BadRequest, Note, Outcome, plan, plan_variants, variants_of
-from tracetui_workloads.recording.options import Options
+from tracetui_workloads.recording.protocol import Failure, Options
 
 from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.cli import run as run_command
@@ -409,16 +408,16 @@ def test_what_a_workload_promises_of_two_variants_is_verified(machine, monkeypat
 
 
 def test_which_of_how_many_is_on_the_bar(machine, monkeypatch):
-    from tracetui.cli import progress
+    from tracetui.cli import streams
 
     titles = []
 
-    class Bar(progress.RecordingProgress):
+    class Bar(streams.RecordingProgress):
         def __init__(self, title, **more):
             titles.append(title)
             super().__init__(title, **more)
 
-    monkeypatch.setattr(progress, "RecordingProgress", Bar)
+    monkeypatch.setattr(streams, "RecordingProgress", Bar)
     assert main(["run", "mlp", "--compare", "eager,compile"]) == 0
     assert main(["run", "mlp", "--no-open"]) == 0
     assert titles == ["mlp eager 1/2", "mlp compile 2/2", "mlp"]

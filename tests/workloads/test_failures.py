@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from tracetui_workloads.api import BadRequest, Unavailable
-from tracetui_workloads.recording import failures
+from tracetui_workloads.recording import protocol
 from tracetui_workloads.recording.exceptions import (
     Cancel,
     Incomplete,
@@ -87,7 +87,7 @@ def test_the_kind_and_code_of_an_exception(error, kind, code):
 
 
 def test_every_kind_has_its_row_in_the_table():
-    table = failures.__doc__.split("\n\n")[1]
+    table = protocol.__doc__.split("\n\n")[1]
     rows = {line.split()[0].partition(":")[0]: line.split()[1] for line in table.splitlines()[1:]}
     for error, kind, code in CASES:
         assert rows[kind.partition(":")[0]] == str(code), error
@@ -149,21 +149,21 @@ def test_a_chain_that_bites_its_tail():
     ],
 )
 def test_a_return_code_without_a_word(code, kind):
-    assert failures.failure_of_exit_code(code, "compiling", "some\n\nlast words").kind == kind
+    assert protocol.failure_of_exit_code(code, "compiling", "some\n\nlast words").kind == kind
 
 
 def test_the_end_of_a_log():
     log = "\n".join(f"line {number}\x1b[0m\x07" for number in range(100)) + "\n\n"
-    assert failures.last_lines(log).splitlines()[0] == "line 80"
-    assert failures.last_lines(log).splitlines()[-1] == "line 99"
+    assert protocol.last_lines(log).splitlines()[0] == "line 80"
+    assert protocol.last_lines(log).splitlines()[-1] == "line 99"
 
 
 def test_a_crash_is_shown_from_where_it_says_fatal():
     log = "words\nFatal Python error: Segmentation fault\n\n" + "frame\n" * 100
-    lines = failures.fatal_error(log).splitlines()
+    lines = protocol.fatal_error(log).splitlines()
     assert lines[0] == "Fatal Python error: Segmentation fault"
-    assert len(lines) == failures.MAX_LOG_LINES
-    assert failures.fatal_error("words") == ""
+    assert len(lines) == protocol.MAX_LOG_LINES
+    assert protocol.fatal_error("words") == ""
 
 
 AS_RANK = Situation("recording", "python", "ddp", is_rank=True)

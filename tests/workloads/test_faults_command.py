@@ -17,7 +17,7 @@ from tracetui_workloads.recording.launcher import Note, Stage, record
 from tests.support.waiting import PATIENCE, SOON
 from tests.support.workloads.children import LIGHT_TORCH, asked, is_gone, needs_torch, own_function
 from tests.support.workloads.faults import contents, light, own
-from tracetui.cli.progress import RecordingProgress
+from tracetui.cli.streams import RecordingProgress
 
 pytestmark = pytest.mark.full
 
@@ -147,8 +147,8 @@ def test_whoever_else_is_killed(tmp_path, which):
 @linux
 def test_a_supervisor_ends_as_its_recorder_did(tmp_path):
     """What a shell or a launcher sees of the recorder is what it would see without a supervisor."""
-    from tracetui_workloads.recording.child import command
-    from tracetui_workloads.recording.request import Request
+    from tracetui_workloads.recording.processes import command
+    from tracetui_workloads.recording.protocol import Request
 
     (tmp_path / "own.py").write_text("import os\ndef step(): os.abort()")
     parent_pipe, held = os.pipe()

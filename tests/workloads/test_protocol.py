@@ -14,35 +14,37 @@ from typing import get_args
 
 import pytest
 from tracetui_workloads.api import BadRequest
-from tracetui_workloads.recording import events, trace_file
-from tracetui_workloads.recording import reporter as reporter_module
-from tracetui_workloads.recording.events import (
+from tracetui_workloads.recording import profiling as reporter_module
+from tracetui_workloads.recording import protocol, trace_file
+from tracetui_workloads.recording.exceptions import Cancel, Incomplete, NotWritten
+from tracetui_workloads.recording.profiling import MAX_NOTES, Reporter
+from tracetui_workloads.recording.protocol import (
     DeviceChosen,
     Event,
     Failed,
+    Failure,
     Heartbeat,
     LogLine,
     Note,
+    Options,
     Progress,
+    Request,
     Result,
     Stage,
     as_line,
+    file_name,
     from_line,
+    tag,
 )
-from tracetui_workloads.recording.exceptions import Cancel, Incomplete, NotWritten
-from tracetui_workloads.recording.failures import Failure
-from tracetui_workloads.recording.options import Options
-from tracetui_workloads.recording.reporter import MAX_NOTES, Reporter
-from tracetui_workloads.recording.request import Request, file_name, tag
 
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE
 
 SAID: list[Event] = [
-    events.Hello(42, "3.11.7"),
+    protocol.Hello(42, "3.11.7"),
     DeviceChosen("cuda:0", "GPU", "2.13.0", ["CPU", "CUDA"], 8),
     Stage("recording", 5),
-    events.StageDone("recording", 0.5),
+    protocol.StageDone("recording", 0.5),
     Progress("recording", 1, 5),
     Note("warning", "odd\nwords \x1b[31m"),
     Heartbeat("compiling", 12.0),

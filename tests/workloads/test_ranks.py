@@ -13,8 +13,7 @@ from dataclasses import replace
 import pytest
 from tracetui_workloads import registry
 from tracetui_workloads.api import BadRequest, Unavailable
-from tracetui_workloads.recording import failures, rank_files
-from tracetui_workloads.recording.failures import Failure
+from tracetui_workloads.recording import protocol, trace_file
 from tracetui_workloads.recording.launcher import (
     Hello,
     Options,
@@ -25,6 +24,7 @@ from tracetui_workloads.recording.launcher import (
     record,
     time_variants,
 )
+from tracetui_workloads.recording.protocol import Failure
 
 from tests.support.paths import IMPORT_PATH, ROOT
 from tests.support.waiting import PATIENCE, wait_until
@@ -89,36 +89,36 @@ def test_a_folder_gets_the_next_number(tmp_path):
     folder_of(tmp_path / "run", "rank0.json.gz")
     (tmp_path / "run-2").write_text("a file")
     part = folder_of(tmp_path / "part", "rank0.json.gz")
-    assert rank_files.move_folder(part, tmp_path / "run", replace=False) == tmp_path / "run-3"
+    assert trace_file.move_folder(part, tmp_path / "run", replace=False) == tmp_path / "run-3"
     assert (tmp_path / "run" / "rank0.json.gz").read_text() == "run"
 
 
 def test_only_ranks_are_replaced(tmp_path):
     old = folder_of(tmp_path / "run", "rank0.json.gz", "rank1.json.gz", "rank1.txt")
     part = folder_of(tmp_path / "part", "rank0.json.gz")
-    assert rank_files.destination_failure(old, replace=True) is None
-    assert rank_files.move_folder(part, old, replace=True) == old
+    assert trace_file.destination_failure(old, replace=True) is None
+    assert trace_file.move_folder(part, old, replace=True) == old
     assert {path.name: path.read_text() for path in old.iterdir()} == {"rank0.json.gz": "part"}
     other = folder_of(tmp_path / "other", "rank0.json.gz", "notes.txt")
-    failure = rank_files.destination_failure(other, replace=True)
+    failure = trace_file.destination_failure(other, replace=True)
     assert failure and "holds something else than traces of ranks" in failure.message
     with pytest.raises(OSError, match="something else"):
-        rank_files.move_folder(folder_of(tmp_path / "part", "rank0.json.gz"), other, replace=True)
+        trace_file.move_folder(folder_of(tmp_path / "part", "rank0.json.gz"), other, replace=True)
     assert (other / "notes.txt").exists()
 
 
 def test_a_rank_without_a_trace_takes_the_others_along(tmp_path):
     part, meet = folder_of(tmp_path / "part", "rank0.json.gz"), folder_of(tmp_path / "meet", "store")
     request = replace(faulty(part, "none"), rendezvous=str(meet / "store"))
-    rank_files.remove_files(request, part / "rank0.json.gz", "token")
+    trace_file.remove_files(request, part / "rank0.json.gz", "token")
     assert part.exists() and meet.exists(), "this one is complete"
-    rank_files.remove_files(request, part / "rank1.json.gz", "token")
+    trace_file.remove_files(request, part / "rank1.json.gz", "token")
     assert not part.exists() and not meet.exists()
 
 
 def test_who_is_no_rank_takes_nothing_along(tmp_path):
     folder = folder_of(tmp_path / "traces", "other.json.gz")
-    rank_files.remove_files(plan("mlp", {}, Options(), folder / "x.json"), folder / "x.json", "token")
+    trace_file.remove_files(plan("mlp", {}, Options(), folder / "x.json"), folder / "x.json", "token")
     assert folder.exists()
 
 
@@ -134,15 +134,15 @@ def test_who_is_no_rank_takes_nothing_along(tmp_path):
     ],
 )
 def test_a_failure_names_the_rank_unless_all_fail_alike(failure, message):
-    assert failures.of_rank(failure, 1, 2).message == message
+    assert protocol.of_rank(failure, 1, 2).message == message
 
 
 def test_a_time_limit_says_where_each_rank_was():
-    one, other = failures.cancelled("connecting ranks"), failures.cancelled("importing torch", "in import torch")
-    told = failures.ranks_timed_out(5, {0: one, 1: other}, "")
+    one, other = protocol.cancelled("connecting ranks"), protocol.cancelled("importing torch", "in import torch")
+    told = protocol.ranks_timed_out(5, {0: one, 1: other}, "")
     assert told.message == "Stopped after 5 s: rank 0 while connecting ranks, rank 1 while importing torch."
     assert told.details == "rank 1:\nin import torch"
-    told = failures.ranks_timed_out(5, {0: one, 1: one}, "last\nwords")
+    told = protocol.ranks_timed_out(5, {0: one, 1: one}, "last\nwords")
     assert told.message == "Stopped after 5 s, while connecting ranks."
     assert told.details == "last\nwords"
 

@@ -9,7 +9,7 @@ import pytest
 from tracetui_workloads import machine, registry
 from tracetui_workloads.api import BadRequest, Expect, Param, Workload
 from tracetui_workloads.recording.launcher import Options, plan, variants_of
-from tracetui_workloads.recording.options import DEFAULTS
+from tracetui_workloads.recording.protocol import DEFAULTS
 
 from tests.support.workloads.machines import CPU_ONLY, GPU
 

@@ -7,9 +7,8 @@ import sys
 import pytest
 from tracetui_workloads.api import BadRequest, Prepared, Workload
 from tracetui_workloads.programs import user_function
-from tracetui_workloads.recording.options import Options
-from tracetui_workloads.recording.preparation import resolve
-from tracetui_workloads.recording.request import Request
+from tracetui_workloads.recording.protocol import Options, Request
+from tracetui_workloads.recording.recorder import resolve
 
 SOURCE = """
 from __future__ import annotations

@@ -13,10 +13,10 @@ import pytest
 
 from tests.support.workloads.children import COMMAND, ENVIRONMENT, needs_torch
 from tests.support.workloads.sizes import ATTENTION
-from tracetui.comparing.comparison import Comparison, comparison
 from tracetui.comparing.measures import measures
 from tracetui.comparing.noise import Change, difference
 from tracetui.comparing.side import side
+from tracetui.comparing.statement import Comparison, comparison
 from tracetui.reading.load import load
 
 MLP = {"batch": 2, "seq": 32, "dim": 64, "hidden": 128}

@@ -16,8 +16,8 @@ from tracetui.linking.steps import steps
 from tracetui.model.trace import Kind
 from tracetui.panes import PANES
 from tracetui.reading.load import load
+from tracetui.writing.anonymizing import PREFIX, Anonymizer
 from tracetui.writing.cut import Cut
-from tracetui.writing.events import PREFIX, Anonymizer
 from tracetui.writing.selection import Wanted
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"

@@ -19,10 +19,9 @@ from tracetui.linking.step_sources import with_steps
 from tracetui.linking.steps import steps
 from tracetui.panes import PANES
 from tracetui.reading.load import load
-from tracetui.writing.cut import Cut
-from tracetui.writing.events import Anonymizer
+from tracetui.writing.anonymizing import Anonymizer
+from tracetui.writing.cut import Cut, without_stack
 from tracetui.writing.selection import Wanted
-from tracetui.writing.stacks import without_stack
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
 COMPARED = ("kernels", "ops", "launches", "gaps", "views", "occupancy", "steps", "roofline")

@@ -15,10 +15,9 @@ from tests.support.ranks import BASE, metadata
 from tracetui.cli.main import main
 from tracetui.errors import UsageError
 from tracetui.opening.rank_folder import open_rank_set
-from tracetui.opening.summaries import SummaryWork
+from tracetui.opening.rank_reading import SummaryWork
 from tracetui.reading.load import load
-from tracetui.writing.merge import Merge
-from tracetui.writing.rank_events import RankClock, RankEvents, process_numbers
+from tracetui.writing.merge import Merge, RankClock, RankEvents, process_numbers
 from tracetui.writing.selection import Wanted
 
 SETS = SHARED / "ranks"

@@ -12,14 +12,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetui.checking.lists import OP_HELP, lacks_gpu, lacks_ops, op_sums
-from tracetui.checking.operations import added, both, compared, kind_of, matcher, telling
-from tracetui.checking.units import MICROS, THINGS, Misfit, Unit, factor, joint
+from tracetui.checking.tree_evaluator import added, both, compared, kind_of, matcher, telling
 from tracetui.checking.values import (
     MAX_NAMED_ROWS,
+    MICROS,
     NO,
+    THINGS,
     UNKNOWN,
     YES,
     Amount,
+    Misfit,
     Number,
     Offender,
     Offenders,
@@ -27,8 +29,11 @@ from tracetui.checking.values import (
     Piece,
     Rows,
     Truth,
+    Unit,
     Value,
     Words,
+    factor,
+    joint,
     kept,
     number,
     of_parts,

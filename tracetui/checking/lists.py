@@ -22,7 +22,7 @@ from tracetui.comparing.measures import (
 )
 from tracetui.comparing.side import CAPTURE, RUN, STEP, Side
 from tracetui.errors import AnalysisFailed
-from tracetui.idle.cause_words import KEYS, WORDS
+from tracetui.idle.waits import KEYS, WORDS
 from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.links import links, no_gpu, op_rows
 from tracetui.linking.step_sources import no_steps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import starmap
@@ -10,25 +10,145 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracetui.checking import doubtful_columns as touched
 from tracetui.checking.functions import ACTIVITY_FIELDS, FIELDS, FUNCTIONS, SELECTIONS, count_of_parts, with_presence
-from tracetui.checking.listing import Listing
 from tracetui.checking.lists import LISTS, OP_HELP, lacking, listing, measured, require_measures, whole_or_step
-from tracetui.checking.mistake import ALL_NAMES_HINT, nearest
-from tracetui.checking.units import THINGS, unit_of
-from tracetui.checking.values import Number, Rows, Value, Words, number, of_names, words
+from tracetui.checking.values import (
+    ALL_NAMES_HINT,
+    THINGS,
+    Listing,
+    Number,
+    Rows,
+    Value,
+    Words,
+    nearest,
+    number,
+    of_names,
+    unit_of,
+    words,
+)
 from tracetui.comparing.measures import Measure, known_measures
 from tracetui.comparing.side import STEP, Side, side
 from tracetui.errors import UsageError
 from tracetui.findings import Severity, complete_finding_list
 from tracetui.health.health_table import doubtful
+from tracetui.health.link_checks import Check
 from tracetui.health.summary import SummaryFact, changes_of_file, facts
+from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.links import no_gpu
 from tracetui.linking.step_sources import no_steps
 from tracetui.model import columns as col
 from tracetui.model.guarding import Failures
 from tracetui.model.table import Cell, Column, Table, numbers, texts
 from tracetui.model.trace import Trace
+
+# Which health warnings affect the names that expressions use.
+
+_BUSY = ("steps.gpu_busy_us", "kernels.dur_us")
+_IDLE = ("steps.gpu_idle_us",)
+_MEASURES: dict[str, tuple[str, ...]] = {
+    "cpu_us": ("steps.dur_us", "steps.sync_us", "ops.cpu_total_us"),
+    "launch_us": ("launches.dur_us",),
+    "query_us": ("occupancy.dur_us",),
+    "idle_op_us": ("ops.self_cpu_us", "ops.kernels"),
+    "idle_ops": ("ops.kernels",),
+    "view_ops": ("views.calls",),
+    "cpu_ops": ("ops.calls",),
+    "occupancy_queries": ("occupancy",),
+    "gpu_busy_us": _BUSY,
+    "gpu_span_us": _BUSY,
+    "gpu_work_us": _BUSY,
+    "gpu_idle_us": _IDLE,
+    "gpu_idle_pct": _IDLE,
+    "gpu_others_us": _IDLE,
+    "wait_before_us": _IDLE,
+    "copies": ("steps.kernels",),
+    "graph_launches": ("steps.launches",),
+    "moved_bytes": ("steps.kernels", "kernels.bytes"),
+    "flops": ("steps.kernels", "kernels.flops"),
+    "moved_known_pct": _BUSY,
+    **{f"{family.name.lower()}_us": _BUSY for family in Family},
+}
+"""Columns behind a measure of a step, where that is not the column of the same name."""
+_GAPS = ("gaps.cause", "gaps.dur_us")
+_SUMS = ("summary", "summary.value")
+_OF_THE_FILE = ("file", "format", "size_bytes", "processes", "threads", "streams", "devices", "step_markers")
+_OF_FOUND_STEPS = ("steps_found_by", "steps_are", "steps_cover_pct", "step_kinds", "between_steps_pct")
+_UNPROFILED = ("unprofiled_us", "unprofiled_low_us", "unprofiled_high_us", "profiler_adds_pct")
+_OTHERS = ("recorded_with", "workload", "doubts", "totals_say", "without_launch")
+_CHANGES = ("events_lost", "metadata_lost", "events_mended", "bytes_replaced", "keys_twice", "times_changed")
+_SAID = (*_OF_THE_FILE, *_CHANGES, *_OF_FOUND_STEPS, *_UNPROFILED, *_OTHERS)
+"""Lines of the summary that no warning affects."""
+_COUNTS = ("cpu_ops", "launches", "occupancy_queries", "view_ops", "events")
+"""Lines of the summary that stay right where durations do not."""
+_LINES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_SAID, ()),
+    **dict.fromkeys(_COUNTS, ("summary",)),
+    **dict.fromkeys(("kernels", "copies"), ("summary", "kernels")),
+    "steps": ("steps.start_us",),
+    "verdict": (*_SUMS, "steps.verdict"),
+    "self_cpu_total_us": (*_SUMS, "ops.self_cpu_us"),
+}
+_CHOSEN_BY = {
+    "steps": "steps.start_us",
+    "kernels": "steps.kernels",
+    "copies": "steps.kernels",
+    "launches": "launches.step",
+}
+"""Columns that decide which rows of a list belong to the parts."""
+_PANES = {"copies": "kernels", "runs": "steps"}
+"""Lists that are part of a pane of another name."""
+
+
+def of_measure(name: str) -> tuple[str, ...]:
+    """The columns behind a measure of a step, as `pane.column`."""
+    if name.startswith("idle_") and name not in _MEASURES:
+        return _GAPS
+    return _MEASURES.get(name, (f"steps.{name}",))
+
+
+def of_line(name: str) -> tuple[str, ...]:
+    """The columns behind a line of the summary; `pane` alone stands for its rows, and not their values."""
+    if name.startswith("idle_"):
+        return (*_SUMS, *_GAPS)
+    return _LINES.get(name, _SUMS)
+
+
+def of_rows(name: str) -> tuple[str, ...]:
+    """The columns that decide how many rows a list has."""
+    pane = _PANES.get(name, name)
+    return (pane, _CHOSEN_BY[name]) if name in _CHOSEN_BY else (pane,)
+
+
+def of_column(name: str, column: str) -> tuple[str, ...]:
+    """The columns behind a column of a list."""
+    own = of_measure(column) if name in ("steps", "runs") else (f"{_PANES.get(name, name)}.{column}",)
+    return (*own, *of_rows(name))
+
+
+def of_selected(kind: str, field: str) -> tuple[str, ...]:
+    """The columns behind a field of kernels, copies or operators that are selected by name."""
+    if kind == "op":
+        return (f"ops.{'device_total_us' if field == 'self_device_us' else field}",)
+    counted = ("steps.kernels",) if field in ("calls", "total_us") else ("kernels",)
+    return counted if field == "calls" else (*counted, "kernels.dur_us")
+
+
+def touching(trace: Trace, used: Mapping[str, Iterable[str]]) -> list[tuple[Check, list[str]]]:
+    """The warnings about a trace that affect the names in use, the worst first, and the names that each affects.
+
+    `used` holds the columns behind every name.
+    """
+    affecting = []
+    for check in doubtful(trace):
+        names = [name for name, columns in used.items() if any(_is_touched(check, column) for column in columns)]
+        if names:
+            affecting.append((check, names))
+    return affecting
+
+
+def _is_touched(check: Check, column: str) -> bool:
+    return column in check.touches or column.partition(".")[0] in check.touches
+
 
 VALUE, SUMMARY, LIST, SELECTED, FUNCTION = "value", "summary", "list", "selected", "function"
 """Kinds of names, in the order of the table."""
@@ -238,12 +358,12 @@ class Namespace:
 
     def column(self, of: Listing, name: str) -> Value:
         """A column of a list of this side; KeyError for one that does not exist."""
-        self.used[f"{of.rows.name}.{name}"] = touched.of_column(of.rows.name, name)
+        self.used[f"{of.rows.name}.{name}"] = of_column(of.rows.name, name)
         return of[name]
 
     def rows(self, name: str) -> Rows:
         """The rows of a list, for counting; KeyError for a name that is not in `LISTS`."""
-        self.used[name] = touched.of_rows(name)
+        self.used[name] = of_rows(name)
         return self.listing(name).rows
 
     def of_step(self, step: int, name: str) -> Value:
@@ -262,7 +382,7 @@ class Namespace:
         if name in measured(one):
             return self._of_measure(title, measured(one)[name], one)
         column = _columns(one)[name]
-        self.used[title] = touched.of_column("steps", name)
+        self.used[title] = of_column("steps", name)
         return _value(column, column.cell(0), self._absent(title, no_gpu(one.trace) or NOTHING_THERE))
 
     def selected(self, kind: str, pattern: str, field: str) -> Number:
@@ -276,7 +396,7 @@ class Namespace:
         value = SELECTIONS[kind](self.side, pattern, field)
         title = f'{kind}("{pattern}").{field}'
         self.selections[kind, pattern] = None
-        self.used[title] = touched.of_selected(kind, field)
+        self.used[title] = of_selected(kind, field)
         reason = self._absent(title, value.why)
         if value.parts is not None:
             return self._count(value, reason)
@@ -310,7 +430,7 @@ class Namespace:
 
     def _of_measure(self, title: str, measure: Measure, of: Side) -> Value:
         """The median over the parts; of a count the values of all parts."""
-        self.used[title] = touched.of_measure(measure.name)
+        self.used[title] = of_measure(measure.name)
         reason = self._absent(title, lacking(of, measure.name))
         if measure.is_count:
             return self._count(count_of_parts(of, measure.values, reason), reason, of is self.side)
@@ -335,7 +455,7 @@ class Namespace:
         else:
             hidden = fact
         reason = self._absent(title, why or without_gpu or NOTHING_THERE)
-        self.used[title] = touched.of_line(fact.key)
+        self.used[title] = of_line(fact.key)
         if isinstance(fact.value, str) or (fact.value is None and not fact.unit):
             return words(None if hidden.value is None else str(hidden.value), reason)
         figure = number(_figure(hidden.value), unit_of(fact.unit), reason)

@@ -14,8 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from tracetui.checking.mistake import NO_COMMAS_HINT, Mistake, nearest
-from tracetui.checking.units import LITERALS
+from tracetui.checking.values import LITERALS, NO_COMMAS_HINT, Mistake, nearest
 
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("or",),

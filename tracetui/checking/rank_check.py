@@ -7,13 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tracetui.checking.evaluate import Evaluator
-from tracetui.checking.listing import Listing
-from tracetui.checking.mistake import nearest
 from tracetui.checking.namespace import Namespace, Unknown
-from tracetui.checking.report import CheckReport
-from tracetui.checking.units import THINGS
-from tracetui.checking.values import Number, Rows, Value, number
-from tracetui.checking.verdict import Assertion, CheckOutcome, Status, checked
+from tracetui.checking.report import Assertion, CheckOutcome, CheckReport, Status, checked
+from tracetui.checking.values import THINGS, Listing, Number, Rows, Value, nearest, number
 from tracetui.model import columns as col
 from tracetui.model.table import Table, numbers, texts
 from tracetui.ranks.rank_set import RankSet

@@ -12,12 +12,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracetui.checking.listing import Listing
-from tracetui.checking.mistake import MAX_SUGGESTED_NAMES, Mistake, nearest
-from tracetui.checking.operations import matcher
 from tracetui.checking.parser import HEADING, Chain, Node, Path, Quoted, bare_words, parsed, written
-from tracetui.checking.tree_evaluator import Given, TreeEvaluator
-from tracetui.checking.values import YES, Rows, Truth, Value, Words
+from tracetui.checking.tree_evaluator import Given, TreeEvaluator, matcher
+from tracetui.checking.values import MAX_SUGGESTED_NAMES, YES, Listing, Mistake, Rows, Truth, Value, Words, nearest
 from tracetui.model.intervals import Bool
 from tracetui.model.table import Column, Table
 

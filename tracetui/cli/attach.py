@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING
 from tracetui.cli.arguments import add_force, completes_files
 from tracetui.cli.cache import age
 from tracetui.errors import CannotRun, RunFailed, UsageError
-from tracetui.safe_text import clean
+from tracetui.text import clean
 
 if TYPE_CHECKING:
-    from tracetui.opening.capture import Capture, Target
-    from tracetui.opening.jobs import Job
-    from tracetui.opening.listener import Listener
-    from tracetui.opening.trace_request import TraceRequest
+    from tracetui.opening.attach_listener import Job, Listener
+    from tracetui.opening.attached_capture import Capture, Target, TraceRequest
 
 HELP = "take a trace of a PyTorch job that already runs, and open it"
 
@@ -78,8 +76,8 @@ def run(options: argparse.Namespace) -> int:
 
     Raises: UsageError, CannotRun, RunFailed, CannotWrite.
     """
-    from tracetui.opening.listener import Listener, socket_folder
-    from tracetui.opening.trace_request import TraceRequest
+    from tracetui.opening.attach_listener import Listener, socket_folder
+    from tracetui.opening.attached_capture import TraceRequest
 
     request = TraceRequest(options.seconds, options.iterations, options.shapes, options.stack, options.memory)
     if options.timeout is not None and not options.timeout > 0:
@@ -99,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
 
 def listed(listener: Listener) -> list[Job]:
     """The processes that ask, each answered that nothing is wanted, by rank."""
-    from tracetui.opening.jobs import by_rank, job_of
+    from tracetui.opening.attach_listener import by_rank, job_of
 
     print(f"tracetui: listening for {LISTENING_SECONDS:g} s …", file=sys.stderr)
     jobs: dict[int, Job] = {}
@@ -119,7 +117,7 @@ def required(pid: int) -> Job:
 
     Raises: CannotRun for one that is not there, is somebody else's, or cannot be attached to.
     """
-    from tracetui.opening.jobs import job_of
+    from tracetui.opening.attach_listener import job_of
 
     job = job_of(pid)
     if job is None:
@@ -134,7 +132,7 @@ def required(pid: int) -> Job:
 
 def lines(jobs: list[Job]) -> list[str]:
     """One line per process that can be attached to, and what there is besides."""
-    from tracetui.opening.jobs import torch_jobs
+    from tracetui.opening.attach_listener import torch_jobs
 
     rows = [("pid", "rank", "running", "command")]
     rows += [(str(job.pid), _rank(job), age(job.seconds), job.command) for job in jobs]
@@ -162,8 +160,8 @@ def document(jobs: list[Job]) -> dict[str, object]:
 
 def _take(listener: Listener, jobs: list[Job], request: TraceRequest, options: argparse.Namespace) -> int:
     """Take the traces of some processes, keep them, and open them."""
-    from tracetui.opening.capture import Capture, PrivateFolders, State, least_timeout
-    from tracetui.writing.attached_traces import destinations, keep
+    from tracetui.opening.attached_capture import Capture, PrivateFolders, State, least_timeout
+    from tracetui.writing.output import destinations, keep
 
     paths = destinations(jobs, options.out, options.force)
     kept: list[Path] = []
@@ -194,7 +192,7 @@ def _take(listener: Listener, jobs: list[Job], request: TraceRequest, options: a
 
 def _wait(listener: Listener, capture: Capture, words: str) -> None:
     """Answer processes until all traces are there, or none will come."""
-    from tracetui.cli.progress import AttachProgress
+    from tracetui.cli.streams import AttachProgress
 
     with AttachProgress(words) as bar:
         while not capture.is_over:

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import completes_files
-from tracetui.safe_text import clean
+from tracetui.text import clean
 
 if TYPE_CHECKING:
     from tracetui.opening.kept_traces import KeptTrace
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     from tracetui.model.quantities import size
     from tracetui.opening.cache_folder import is_wanted, max_cache_bytes, misread_size, why_unusable
     from tracetui.opening.kept_traces import clear_cache, kept_entries
-    from tracetui.opening.summary_cache import clear_summaries
+    from tracetui.opening.rank_reading import clear_summaries
 
     if misread := misread_size():
         print(f"tracetui: {clean(misread)}: the cache holds at most {size(max_cache_bytes())}.", file=sys.stderr)
@@ -62,7 +62,7 @@ def _lines(kept: list[KeptTrace]) -> list[str]:
     """One line per trace, then the total and the folder."""
     from tracetui.model.quantities import size
     from tracetui.opening.cache_folder import SUMMARIES, cache_path, max_cache_bytes
-    from tracetui.opening.summary_cache import summaries_kept
+    from tracetui.opening.rank_reading import summaries_kept
 
     now = time.time()
     cells = [(size(each.bytes), f"{age(now - each.used)} ago", _named(each)) for each in kept]
@@ -82,7 +82,7 @@ def _lines(kept: list[KeptTrace]) -> list[str]:
 def _document(kept: list[KeptTrace]) -> str:
     """The list for a script."""
     from tracetui.opening.cache_folder import SUMMARIES, cache_path, max_cache_bytes
-    from tracetui.opening.summary_cache import summaries_kept
+    from tracetui.opening.rank_reading import summaries_kept
 
     now = time.time()
     summaries, used = summaries_kept()

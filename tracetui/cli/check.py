@@ -21,19 +21,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_force, add_opening, completes_files, opening, similar_options
-from tracetui.cli.rank_sets import add_cluster, read_rank_folder, require_no_cluster
-from tracetui.cli.sides import read_sides, split
+from tracetui.cli.inputs import add_cluster, read_rank_folder, read_sides, require_no_cluster, split
 from tracetui.cli.streams import tell_failures
 from tracetui.errors import CannotWrite, TracetuiError, UsageError
+from tracetui.files import is_url
 from tracetui.opening.rank_folder import is_folder
 from tracetui.opening.trace_opening import SideName
-from tracetui.safe_text import clean
-from tracetui.urls import is_url
+from tracetui.text import clean
 
 if TYPE_CHECKING:
-    from tracetui.checking.mistake import Mistake
-    from tracetui.checking.report import CheckReport
-    from tracetui.checking.verdict import Assertion
+    from tracetui.checking.report import Assertion, CheckReport
+    from tracetui.checking.values import Mistake
     from tracetui.comparing.side import Side
     from tracetui.ranks.rank_set import RankSet
 
@@ -111,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
     be written. Expressions that are not understood are told here, all of them.
     """
     # Loads numpy by way of the units, which `--help` must not wait for.
-    from tracetui.checking.mistake import Mistake
+    from tracetui.checking.values import Mistake
 
     _require_the_trace_first(options)
     try:
@@ -122,8 +120,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from tracetui.checking.report import tolerance_of
-    from tracetui.checking.verdict import Status
+    from tracetui.checking.report import Status, tolerance_of
     from tracetui.drawing.text.check_text import junit, render_check
 
     assertions, mistakes = _assertions(options)
@@ -164,7 +161,7 @@ def _ranks(options: argparse.Namespace) -> RankSet:
 
 def _explain_others(options: argparse.Namespace, assertions: list[Assertion]) -> int:
     """Explain what else is wrong, once some expressions could not be read; names are known by the trace alone."""
-    from tracetui.checking.mistake import Mistake
+    from tracetui.checking.values import Mistake
 
     try:
         if assertions:
@@ -207,9 +204,8 @@ def _assertions(options: argparse.Namespace) -> tuple[list[Assertion], list[Mist
 
     And what of it is no expression. Raises: UsageError where nothing is asked, or too much.
     """
-    from tracetui.checking.mistake import Mistake
-    from tracetui.checking.report import beside
-    from tracetui.checking.verdict import assertion
+    from tracetui.checking.report import assertion, beside
+    from tracetui.checking.values import Mistake
 
     texts = [(text, "") for text in (*options.expressions, *options.parameters)]
     for path in options.files:
@@ -270,8 +266,8 @@ def _require_quotes(options: argparse.Namespace) -> None:
 
 
 def _is_understood(text: str) -> bool:
-    from tracetui.checking.mistake import Mistake
-    from tracetui.checking.verdict import assertion
+    from tracetui.checking.report import assertion
+    from tracetui.checking.values import Mistake
 
     try:
         assertion(text)

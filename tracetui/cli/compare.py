@@ -21,8 +21,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_opening, add_sort, add_where, completes_files, opening, row_count
+from tracetui.cli.inputs import missing_side, named_sides, read_sides
 from tracetui.cli.show import FORMATS, narrowed
-from tracetui.cli.sides import missing_side, named_sides, read_sides
 from tracetui.cli.streams import console, tell_failures
 from tracetui.errors import AnalysisFailed, UsageError
 from tracetui.opening.trace_opening import SideName
@@ -30,10 +30,9 @@ from tracetui.opening.trace_opening import SideName
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tracetui.comparing.comparison import Comparison
     from tracetui.comparing.side import Side
-    from tracetui.drawing.text.comparison_text import Shown
-    from tracetui.drawing.text.several_text import SeveralShown
+    from tracetui.comparing.statement import Comparison
+    from tracetui.drawing.text.comparison_text import SeveralShown, Shown
     from tracetui.model.guarding import Failures
     from tracetui.model.table import Table
 
@@ -101,7 +100,7 @@ def _require_fitting(names: Sequence[SideName], options: argparse.Namespace) -> 
 def _print_two(a: Side, b: Side, options: argparse.Namespace) -> Failures:
     """Print the comparison of two sides, and return what failed of it."""
     # These load numpy, which `--help` must not wait for.
-    from tracetui.comparing.comparison import comparison
+    from tracetui.comparing.statement import comparison
 
     compared = comparison(a, b)
     _print_tables(compared, _chosen_tables(compared, options), options.format)
@@ -138,7 +137,7 @@ def _filtered(tables: dict[str, Table], where: str | None) -> dict[str, Table]:
     # These load numpy, which `--help` must not wait for.
     import numpy as np
 
-    from tracetui.checking.mistake import Mistake
+    from tracetui.checking.values import Mistake
 
     kept: dict[str, Table | Mistake] = {}
     for name, table in tables.items():
@@ -208,8 +207,8 @@ def several_shown(
     # `--help` must not wait for these.
     import numpy as np
 
-    from tracetui.comparing.several import Several
-    from tracetui.drawing.text.several_text import SeveralShown, key_rows
+    from tracetui.comparing.statement import Several
+    from tracetui.drawing.text.comparison_text import SeveralShown, key_rows
     from tracetui.model.table import Table
 
     several = Several(tuple(sides))
@@ -239,18 +238,18 @@ def pair_command(first: SideName, other: SideName) -> str:
 
 
 def _print_several(shown: SeveralShown, form: str) -> None:
-    from tracetui.drawing.text import export, several_text
+    from tracetui.drawing.text import comparison_text, export
 
     if form == "csv":
         sys.stdout.write(export.render(shown.table, shown.told.sides[0].trace, "totals", "csv"))
     elif form == "json":
-        sys.stdout.write(several_text.as_json(shown))
+        sys.stdout.write(comparison_text.several_as_json(shown))
     elif form == "md":
-        sys.stdout.write(several_text.as_markdown(shown))
+        sys.stdout.write(comparison_text.several_as_markdown(shown))
     elif sys.stdout.isatty():
-        _draw(several_text.as_rich(shown, shutil.get_terminal_size().columns))
+        _draw(comparison_text.several_as_rich(shown, shutil.get_terminal_size().columns))
     else:
-        sys.stdout.write(several_text.as_plain(shown))
+        sys.stdout.write(comparison_text.several_as_plain(shown))
 
 
 def _draw(drawn: RenderableType) -> None:

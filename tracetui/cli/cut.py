@@ -30,13 +30,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_no_cache, add_output, add_range, add_steps_by, add_trace, opening
-from tracetui.cli.traces import read_trace, write_trace
+from tracetui.cli.inputs import read_trace, write_trace
 from tracetui.errors import UsageError
 
 if TYPE_CHECKING:
     from tracetui.model.trace import Trace
+    from tracetui.writing.anonymizing import Anonymizer
     from tracetui.writing.cut import Kept
-    from tracetui.writing.events import Anonymizer
     from tracetui.writing.selection import Wanted
 
 HELP = "write a part of a trace as a smaller trace"
@@ -102,7 +102,7 @@ def wanted_part(options: argparse.Namespace) -> Wanted:
 
 
 def _wanted_window(options: argparse.Namespace) -> tuple[float | None, float | None] | None:
-    from tracetui.model.time_range import read_time_range
+    from tracetui.model.intervals import read_time_range
 
     if options.range is not None:
         time_range = read_time_range(options.range)
@@ -120,7 +120,7 @@ def _summary(trace: Trace, kept: Kept, size: int) -> str:
 
 
 def _anonymizer(options: argparse.Namespace) -> Anonymizer | None:
-    from tracetui.writing.events import Anonymizer
+    from tracetui.writing.anonymizing import Anonymizer
 
     if options.salt is not None and not options.hash_names:
         raise UsageError("--salt is the secret of --hash-names: give both, or neither.")

@@ -8,10 +8,15 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import signal
 import sys
-from collections.abc import Sequence
-from types import ModuleType
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType, ModuleType
+from typing import Any, NoReturn
 
+from tracetui import __version__
 from tracetui.cli import attach as attach_command
 from tracetui.cli import cache as cache_command
 from tracetui.cli import check as check_command
@@ -26,15 +31,99 @@ from tracetui.cli import report as report_command
 from tracetui.cli import run as run_command
 from tracetui.cli import show as show_command
 from tracetui.cli import workloads as workloads_command
-from tracetui.cli.arguments import similar_options
-from tracetui.cli.completion import PrintCompletion
-from tracetui.cli.signals import ending_in_order
+from tracetui.cli.arguments import PrintCompletion, similar_options
+from tracetui.cli.inputs import forget_read_traces, keep_read_traces
 from tracetui.cli.streams import drop_output, safe_streams
-from tracetui.cli.traces import forget_read_traces, keep_read_traces
-from tracetui.cli.version import PrintVersion
 from tracetui.errors import TracetuiError, UsageError
-from tracetui.safe_text import clean
-from tracetui.urls import is_url, public_url
+from tracetui.files import is_url, public_url
+from tracetui.text import clean
+
+# Ends a command in order when a signal asks it to: partial files are removed and the terminal is as it was.
+
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+"""Signals at whose default the system ends a process on the spot."""
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """While a command runs, these signals raise SystemExit with the code that shells have for them.
+
+    Handlers that a program has set itself stay, and so does everything where this runs in another thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handled = [number for number in SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
+    for number in handled:
+        signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        for number in handled:
+            if signal.getsignal(number) is _end:
+                signal.signal(number, signal.SIG_DFL)
+
+
+def _end(number: int, _: FrameType | None) -> NoReturn:
+    # Asked once more, it would stop in the middle of tidying up.
+    for each in SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+# Which versions of torch were tried; `--version`, the README and the tests take it from here.
+
+OLDEST, NEWEST = "1.8", "2.15"
+"""The versions of torch between which files were read."""
+RECORDED = ("2.13.0", "2.14.1", "2.15.0")
+"""The versions of torch with which the tests record."""
+TRIED = (
+    f"Tried with files of torch {OLDEST} to {NEWEST} (CUDA and ROCm); the tests record with torch "
+    f"{', '.join(RECORDED[:-1])} and {RECORDED[-1]}."
+)
+"""All of it in a sentence."""
+
+
+# What `tracetui --version` prints.
+
+
+class PrintVersion(argparse.Action):
+    """Prints the version, the versions of torch that were tried, how files are read and screens written, and exits."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **_: Any) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help="show program's version number and exit")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Print it."""
+        print(f"tracetui {__version__}\n{TRIED}\n{reading_paths()}\n{screen_writer()}")
+        parser.exit()
+
+
+def reading_paths() -> str:
+    """What reads events and inflates gzip here, and why it is not the faster one."""
+    # ctypes, and looking for the libraries, are for this option alone.
+    from tracetui.reading.scanner.scanner import MAX_THREADS, scanning_threads, why_pure
+    from tracetui.reading.unpacking import inflate_library
+
+    reason, library, threads = why_pure(), inflate_library(), scanning_threads()
+    if reason:
+        path = f"Events are read in Python, as {reason}."
+    elif threads == 1:
+        path = "Events are read by the C scanner in one thread, as this process may use one core."
+    else:
+        path = f"Events are read by the C scanner in up to {threads} threads: one for each core, at most {MAX_THREADS}."
+    why = f", as {library.why_not_fast}" if library.why_not_fast else ""
+    return f"{path}\ngzip is inflated by {library.name}{why}."
+
+
+def screen_writer() -> str:
+    """What writes the screen of the app here, and why it is Textual itself."""
+    # It looks for the version of Textual.
+    from tracetui.ui.base.differ_switch import why_off
+
+    reason = why_off()
+    return f"Textual writes the screen, as {reason}." if reason else "Only cells of the screen that change are written."
+
 
 COMMANDS: dict[str, ModuleType] = {
     "open": open_command,

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_output, add_range, completes_files
 from tracetui.cli.cut import wanted_part
-from tracetui.cli.progress import CountProgress
-from tracetui.cli.rank_sets import add_rank_set, rank_numbers, read_rank_set
+from tracetui.cli.inputs import add_rank_set, rank_numbers, read_rank_set
+from tracetui.cli.streams import CountProgress
 from tracetui.errors import UsageError
 
 if TYPE_CHECKING:

@@ -12,15 +12,14 @@ import os
 import sys
 
 from tracetui.cli.arguments import add_differ, add_opening, add_range, completes_files, opening, switch_differ
-from tracetui.cli.progress import label_of
-from tracetui.cli.rank_sets import add_rank_choice
-from tracetui.cli.sides import named_pair, split
+from tracetui.cli.inputs import add_rank_choice, named_pair, split
+from tracetui.cli.streams import label_of
 from tracetui.errors import NotFound, UsageError
+from tracetui.files import is_url
 from tracetui.opening.rank_folder import AS_NAMED, RankOptions, RankSetName, is_folder
 from tracetui.opening.trace_opening import SideName
-from tracetui.reading.garbage import collector_off
-from tracetui.safe_text import clean
-from tracetui.urls import is_url
+from tracetui.reading.store import collector_off
+from tracetui.text import clean
 
 HELP = "open traces in the app; what `tracetui TRACE` does"
 
@@ -92,7 +91,7 @@ def _view(options: argparse.Namespace) -> str:
     if options.range is None:
         return str(options.at or "")
     # It loads numpy, which `--help` must not wait for.
-    from tracetui.model.time_range import read_time_range
+    from tracetui.model.intervals import read_time_range
 
     return f"range={read_time_range(options.range).text}"
 

@@ -21,12 +21,11 @@ from pathlib import Path
 
 from tracetui.cli.arguments import add_trace, opening
 from tracetui.cli.cut import add_part, wanted_part
-from tracetui.cli.progress import CountProgress
-from tracetui.cli.rank_sets import add_cluster, rank_numbers, read_rank_folder, require_no_cluster
-from tracetui.cli.traces import read_trace, write_trace
+from tracetui.cli.inputs import add_cluster, rank_numbers, read_rank_folder, read_trace, require_no_cluster, write_trace
+from tracetui.cli.streams import CountProgress
 from tracetui.errors import UsageError
+from tracetui.files import is_url
 from tracetui.opening.rank_folder import is_folder
-from tracetui.urls import is_url
 
 HELP = "serve a trace for ui.perfetto.dev"
 

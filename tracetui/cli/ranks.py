@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_columns, add_sort, add_where, completes_files, row_count
-from tracetui.cli.rank_sets import add_rank_set, read_rank_set
+from tracetui.cli.inputs import add_rank_set, read_rank_set
 from tracetui.cli.show import FORMATS, SCREENFUL, asked_width, chosen_columns, narrowed
 from tracetui.cli.streams import console, tell_failures
 

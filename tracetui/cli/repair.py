@@ -11,12 +11,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_output, add_trace
-from tracetui.cli.traces import write_trace
-from tracetui.safe_text import clean
+from tracetui.cli.inputs import write_trace
+from tracetui.text import clean
 
 if TYPE_CHECKING:
     from tracetui.model.trace import Trace
-    from tracetui.writing.packet_repair import PacketRepair
+    from tracetui.writing.packets import PacketRepair
     from tracetui.writing.repair import Mend, Repair
 
 HELP = "write a damaged trace anew, and list what was done"

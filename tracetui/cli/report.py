@@ -12,18 +12,24 @@ import sys
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_opening, add_output, completes_files, opening
-from tracetui.cli.rank_sets import add_cluster, read_rank_folder, require_no_cluster
-from tracetui.cli.sides import named_pair, read_sides, split
+from tracetui.cli.inputs import (
+    add_cluster,
+    named_pair,
+    read_rank_folder,
+    read_sides,
+    read_trace,
+    require_no_cluster,
+    split,
+)
 from tracetui.cli.streams import tell_failures
-from tracetui.cli.traces import read_trace
 from tracetui.errors import UsageError
+from tracetui.files import url_name
 from tracetui.opening.rank_folder import is_folder
 from tracetui.opening.trace_opening import AS_RECORDED
-from tracetui.safe_text import clean, clean_lines
-from tracetui.urls import url_name
+from tracetui.text import clean, clean_lines
 
 if TYPE_CHECKING:
-    from tracetui.drawing.report.section import Report
+    from tracetui.drawing.report.page import Report
 
 HELP = "write one HTML file with findings, lanes and tables, or with what differs between two"
 
@@ -68,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
 def _of_one(options: argparse.Namespace) -> tuple[Report, bool]:
     """The report on a trace, and whether its file is whole."""
     from tracetui import __version__
-    from tracetui.drawing.report.trace_report import trace_report
+    from tracetui.drawing.report.reports import trace_report
     from tracetui.drawing.timeline.raster import Picture
 
     trace = read_trace(options.traces[0], opening(options))
@@ -81,7 +87,7 @@ def _of_ranks(options: argparse.Namespace) -> tuple[Report, bool]:
     Raises: UsageError for a second folder, and what is said about one trace; TraceError where there is no rank.
     """
     from tracetui import __version__
-    from tracetui.drawing.report.rank_report import rank_report
+    from tracetui.drawing.report.reports import rank_report
 
     if len(options.traces) > 1:
         raise UsageError("A report on ranks is about one folder: `tracetui ranks` takes several.")
@@ -97,8 +103,8 @@ def _of_two(options: argparse.Namespace) -> tuple[Report, bool]:
     Raises: UsageError for a step, which a side names itself.
     """
     from tracetui import __version__
-    from tracetui.comparing.comparison import comparison
-    from tracetui.drawing.report.comparison_report import comparison_report
+    from tracetui.comparing.statement import comparison
+    from tracetui.drawing.report.reports import comparison_report
     from tracetui.drawing.timeline.raster import Picture
 
     if options.step is not None:

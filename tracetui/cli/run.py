@@ -15,13 +15,13 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tracetui_workloads.recording.options import HOW_IT_RUNS, OPTIONS, WHAT_IS_RECORDED, Options
+from tracetui_workloads.recording.protocol import HOW_IT_RUNS, OPTIONS, WHAT_IS_RECORDED, Options
 
 from tracetui.cli import workloads as list_command
 from tracetui.cli.arguments import add_differ, add_force, completes_files, switch_differ
 from tracetui.cli.open import require_terminal
 from tracetui.errors import CannotRun, RunFailed, TracetuiError, UsageError
-from tracetui.safe_text import clean
+from tracetui.text import clean
 
 if TYPE_CHECKING:
     from tracetui_workloads.recording.launcher import Failure, Outcome, Request
@@ -80,9 +80,9 @@ def run(options: argparse.Namespace) -> int:
     require_guess(options)
     if options.bench:
         # Loads json and signal, which `--help` need not wait for.
-        from tracetui.cli import bench
+        from tracetui.cli import variants
 
-        return bench.run(options)
+        return variants.run_bench(options)
     if options.compare is not None:
         # Loads asyncio and dataclasses, which `--help` need not wait for.
         from tracetui.cli import variants
@@ -119,7 +119,7 @@ def _look(name: str, outcome: Outcome, options: argparse.Namespace) -> int:
     view = None
     if options.guess:
         # Loads numpy, which a recording need not wait for.
-        from tracetui.cli.guess import guess_first
+        from tracetui.cli.verify import guess_first
 
         view = guess_first(name, outcome, options.open)
     if not options.open:
@@ -232,7 +232,7 @@ def record(
     """Make the recording, with a progress bar on a terminal; `part` tells which of several it is, as in `1/2`."""
     from tracetui_workloads.recording.launcher import record_now
 
-    from tracetui.cli.progress import RecordingProgress
+    from tracetui.cli.streams import RecordingProgress
     from tracetui.model.quantities import duration, size
 
     what = f"{request.workload} {request.variant}".rstrip()
@@ -248,7 +248,7 @@ def time_all(requests: Sequence[Request], options: argparse.Namespace) -> list[O
     """Time steps without the profiler, several in turns, with a progress bar on a terminal."""
     from tracetui_workloads.recording.launcher import time_now
 
-    from tracetui.cli.progress import RecordingProgress
+    from tracetui.cli.streams import RecordingProgress
 
     with RecordingProgress(f"{requests[0].workload} without the profiler", known_remarks=set()) as bar:
         return time_now(requests, bar.hear, python=options.python, timeout=options.timeout or None)

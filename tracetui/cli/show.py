@@ -22,14 +22,14 @@ from tracetui.cli.arguments import (
     opening,
     row_count,
 )
+from tracetui.cli.inputs import read_trace
 from tracetui.cli.streams import console, tell_failures
-from tracetui.cli.traces import read_trace
 from tracetui.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tracetui.drawing.text.origin import Extent
+    from tracetui.drawing.text.readable_table import Extent
     from tracetui.model.table import Table
     from tracetui.model.trace import Trace
 
@@ -95,9 +95,9 @@ def run(options: argparse.Namespace) -> int:
     AnalysisFailed for a pane that failed.
     """
     # These load numpy, which `--help` must not wait for.
-    from tracetui.drawing.text.origin import Extent
+    from tracetui.drawing.text.readable_table import Extent
+    from tracetui.model.intervals import TimeRange, read_time_range
     from tracetui.model.quantities import duration
-    from tracetui.model.time_range import TimeRange, read_time_range
     from tracetui.panes import pane_named
 
     form = "plain" if wants_plain(options) else options.format
@@ -162,8 +162,8 @@ def narrowed(table: Table, where: str | None, sort: str | None, by: str | None =
     """
     import numpy as np
 
-    from tracetui.checking.mistake import Mistake
     from tracetui.checking.row_filter import column_meant, is_condition, kept_rows, misspelt
+    from tracetui.checking.values import Mistake
 
     if where is not None:
         if not where.strip():
@@ -205,8 +205,8 @@ def write(
     """
     import numpy as np
 
-    from tracetui.drawing.group_names import named_groups
-    from tracetui.drawing.text import export, markdown, plain
+    from tracetui.drawing.format import named_groups
+    from tracetui.drawing.text import export
     from tracetui.drawing.text.pictures import picture_lines
 
     if form not in ("json", "csv"):
@@ -219,14 +219,14 @@ def write(
     extent = replace(extent, rows=len(table), has_chosen_columns=columns is not None)
     printed = shown if columns is None else shown.with_columns(columns)
     if form == "plain":
-        sys.stdout.write(plain.plain_text(printed, trace, pane, extent))
+        sys.stdout.write(export.plain_text(printed, trace, pane, extent))
     elif not on_screen or columns is not None:
         cells = asked_width(os.environ) or (export.CARD_CELLS if pane == "findings" else export.LINE_CELLS)
         text = export.render(printed, trace, pane, form, extent, cells)
         sys.stdout.write(text)
-        if form == "md" and len(text) > markdown.COMMENT_LIMIT:
+        if form == "md" and len(text) > export.COMMENT_LIMIT:
             print(
-                f"tracetui: {len(text):,} characters; a comment on GitHub holds {markdown.COMMENT_LIMIT:,}. "
+                f"tracetui: {len(text):,} characters; a comment on GitHub holds {export.COMMENT_LIMIT:,}. "
                 "Try --limit 200, or --by to group.",
                 file=sys.stderr,
             )

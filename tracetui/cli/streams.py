@@ -9,15 +9,24 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from tracetui.errors import AnalysisFailed
-from tracetui.safe_text import clean_lines
+from tracetui.files import is_url, url_name
+from tracetui.model.quantities import size
+from tracetui.text import clean, clean_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+    from tracetui_workloads.recording.launcher import Event
+
+    from tracetui.reading.store import LoadProgress
+
 
 _STREAMS = {0: "stdin", 1: "stdout", 2: "stderr"}
 
@@ -114,3 +123,187 @@ def console(stream: TextIO, **options: Any) -> Console:
                 yield segment if segment.control else segment._replace(text=clean_lines(segment.text))
 
     return SafeConsole(file=getattr(stream, "behind", stream), highlight=False, **options)
+
+
+# Progress on standard error: a bar on a terminal while a trace is read, written or recorded, remarks everywhere.
+
+DELAY = 0.3
+"""Seconds of silence before the bar of a trace appears."""
+
+
+class _Progress:
+    """A bar on standard error; none where that is no terminal."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._is_terminal = self._stream.isatty()
+        self._bar: Bar | None = None
+        self._task: TaskID | None = None
+        self._cleanup = ExitStack()
+
+    def __exit__(self, *_: object) -> None:
+        self._cleanup.close()
+        self._bar = None
+
+    def _show(self, description: str, total: float | None) -> None:
+        """Put the bar on the terminal."""
+        if self._is_terminal and self._bar is None:
+            self._bar = self._cleanup.enter_context(new_bar(self._stream))
+            self._task = self._bar.add_task(description, total=total, remark="")
+
+    def _update(self, **values: object) -> None:
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, **values)  # type: ignore[arg-type]
+
+
+class TraceProgress(_Progress):
+    """How far a trace is read or written, once that takes longer than a moment."""
+
+    def __init__(self, path: str, stream: TextIO | None = None) -> None:
+        super().__init__(stream)
+        # Cleaned here, too: what is replaced later is measured too narrow.
+        self._label = clean(label_of(path))
+        self._started = time.monotonic()
+
+    def __enter__(self) -> TraceProgress:
+        return self
+
+    def update(self, progress: LoadProgress) -> None:
+        """Show how far it is."""
+        seconds = time.monotonic() - self._started
+        if not self._is_terminal or seconds < DELAY:
+            return
+        description = f"{progress.stage} {self._label}"
+        self._show(description, progress.bytes_total)
+        self._update(
+            description=description,
+            completed=progress.bytes_done,
+            total=progress.bytes_total,
+            remark=rate(progress, seconds),
+        )
+
+
+class CountProgress(_Progress):
+    """How many of a number of files have been read, once that takes longer than a moment."""
+
+    def __init__(self, things: str, stream: TextIO | None = None) -> None:
+        super().__init__(stream)
+        self._things = things
+        self._started = time.monotonic()
+
+    def __enter__(self) -> CountProgress:
+        return self
+
+    def update(self, done: int, total: int) -> None:
+        """Show how many are done."""
+        if not self._is_terminal or time.monotonic() - self._started < DELAY:
+            return
+        self._show(f"reading {self._things}", total)
+        self._update(completed=done, total=total, remark=f"{done:,} of {total:,}")
+
+
+class AttachProgress(_Progress):
+    """How far the traces of processes that run are."""
+
+    def __init__(self, words: str, stream: TextIO | None = None) -> None:
+        super().__init__(stream)
+        self._words = words
+
+    def __enter__(self) -> AttachProgress:
+        return self
+
+    def update(self, states: str) -> None:
+        """Show how many processes have come how far."""
+        self._show(f"a trace of {self._words}", None)
+        self._update(remark=states)
+
+
+class RecordingProgress(_Progress):
+    """How far a recording is: its stage, and the last line that was printed in it."""
+
+    def __init__(self, title: str, stream: TextIO | None = None, known_remarks: set[str] | None = None) -> None:
+        super().__init__(stream)
+        # Loads asyncio, which reading a trace does not need.
+        from tracetui_workloads.recording.launcher import STAGES
+
+        self._title = clean(title)
+        self._stages = STAGES
+        self._stage = STAGES[0]
+        self._known_remarks = known_remarks
+        """Remarks of earlier recordings, which are not repeated; None repeats them."""
+
+    def __enter__(self) -> RecordingProgress:
+        self._show(self._description(), len(self._stages))
+        return self
+
+    def hear(self, event: Event) -> None:
+        """Show an event of the recording."""
+        from tracetui_workloads.recording.launcher import LogLine, Note, Progress, Stage
+
+        match event:
+            case Stage(name):
+                self._stage = name
+                self._update(completed=stage_index(name), description=self._description(), remark="")
+            case Progress(_, done, total):
+                completed = stage_index(self._stage) + done / max(total, 1)
+                self._update(completed=completed, description=self._description(f" {done}/{total}"))
+            case LogLine(text):
+                self._update(remark=clean(text)[:60])
+            case Note(_, text) if self._known_remarks is None or text not in self._known_remarks:
+                if self._known_remarks is not None:
+                    self._known_remarks.add(text)
+                self._print(f"tracetui: {text}")
+
+    def _description(self, counted: str = "") -> str:
+        return f"{self._title}: {self._stage}{counted}"
+
+    def _print(self, line: str) -> None:
+        """Print a line, above the bar where there is one."""
+        if self._bar is None:
+            # That nobody can read the remarks any more is no reason to give the recording up.
+            with suppress(OSError):
+                print(line, file=self._stream, flush=True)
+        else:
+            from rich.text import Text
+
+            self._bar.console.print(Text(line))
+
+
+def label_of(path: str) -> str:
+    """A short name for a path."""
+    return "standard input" if path == "-" else url_name(path) if is_url(path) else os.path.basename(path) or path
+
+
+def rate(progress: LoadProgress, seconds: float) -> str:
+    """For example `120.0 MiB, 410,000 events, 80.1 MiB/s, 5 s left`."""
+    done, total = progress.bytes_done, progress.bytes_total
+    events = f"{progress.events:,} event{'' if progress.events == 1 else 's'}"
+    words = f"{size(done)}, {events}, {size(done / max(seconds, 1e-6))}/s"
+    return f"{words}, {seconds * max(total - done, 0) / max(done, 1):.0f} s left" if total else words
+
+
+def stage_index(stage: str) -> int:
+    """The number of stages of a recording before this one."""
+    from tracetui_workloads.recording.launcher import STAGES
+
+    name = "first call" if stage == "compiling" else stage
+    return STAGES.index(name) if name in STAGES else 0
+
+
+def new_bar(stream: TextIO) -> Bar:
+    """A bar of rich that vanishes at the end, and takes no text for markup."""
+    # rich is 60 ms that a pipe need not pay for.
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    return Bar(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[remark]}", style="dim", markup=False),
+        console=console(stream),
+        transient=True,
+        refresh_per_second=5,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )

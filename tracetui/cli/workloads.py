@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui.cli.verify import lesson_lines
 from tracetui.errors import UsageError
-from tracetui.safe_text import clean
+from tracetui.text import clean
 
 if TYPE_CHECKING:
     from tracetui_workloads.api import Workload
@@ -124,7 +124,7 @@ def summary_of(row: Entry) -> str:
 
 def _words(name: str, changes: Mapping[str, Any]) -> Iterator[str]:
     """The workload, and the options and parameters that differ."""
-    from tracetui_workloads.recording.options import OPTIONS
+    from tracetui_workloads.recording.protocol import OPTIONS
     from tracetui_workloads.registry import find
 
     workload = str(changes.get("workload", name))

@@ -8,20 +8,29 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.comparing.change_rows import FASTER, FUSED_INTO, GONE, NEW, SLOWER, SPLIT_INTO
-from tracetui.comparing.fairness import are_ranks, in_common
+from tracetui.comparing.calls import is_generated, traits
+from tracetui.comparing.change_rows import FASTER, FUSED_INTO, GONE, NEW, SLOWER, SPLIT_INTO, Total
+from tracetui.comparing.fairness import (
+    WITHIN_NOISE,
+    are_ranks,
+    bare,
+    in_brackets,
+    in_common,
+    joined,
+    listed,
+    noise,
+    per,
+    time_sentence,
+)
 from tracetui.comparing.kernel_changes import kernel_changes
 from tracetui.comparing.match import SAME_PLACE
-from tracetui.comparing.noise import Change
-from tracetui.comparing.op_names import is_generated
-from tracetui.comparing.side import Side
-from tracetui.comparing.totals_table import Total
-from tracetui.comparing.traits import traits
-from tracetui.comparing.words import WITHIN_NOISE, bare, in_brackets, joined, listed, per
+from tracetui.comparing.measures import CAUSE_HELP, measures
+from tracetui.comparing.noise import BEYOND_NOISE, Change, Difference, PartGroup, groups_of_parts, is_mixed
+from tracetui.comparing.side import CAPTURE, RANGE, RUN, Side, differ_in_length
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.links import links
 from tracetui.model.intervals import Int64
-from tracetui.model.quantities import Scale, counted, rounded_percent, size, time_scale
+from tracetui.model.quantities import Scale, counted, digits, how_much, rounded_percent, size, size_change, time_scale
 from tracetui.model.trace import Kind
 
 Row = Mapping[str, Any]
@@ -255,3 +264,250 @@ def _plain(name: str) -> str:
 def _ops(row: Row) -> list[str]:
     """The operators of a row without their namespace."""
     return [bare(op) for op in str(row["op"]).split(", ")] if row["op"] else []
+
+
+# Sentences about the times of two sides, GPU and CPU, and about sides whose parts run different things.
+
+MIXED_MEASURES = (
+    ("gpu_span_us", "GPU{}, from the first kernel to the last"),
+    ("gpu_busy_us", "GPU time{}"),
+    ("cpu_us", "CPU time{}"),
+)
+"""Times listed for every group of parts."""
+MAX_NAMED_GROUPS = 3
+"""Maximum groups of parts listed per sentence."""
+
+
+def mixed_sentences(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> Iterator[str]:
+    """Sides whose parts run different things, and which parts could be compared."""
+    for name, side in zip(names, (a, b), strict=True):
+        if is_mixed(side):
+            part_groups = groups_of_parts(side)
+            what = "kernels" if len(side.activities()[0]) else "operators"
+            counts = [f"{group.count:,}" for group in part_groups]
+            each = f"{joined(counts) if len(counts) <= MAX_NAMED_GROUPS else listed(counts, MAX_NAMED_GROUPS)} {what}"
+            if len(set(counts)) < len(counts):
+                each = f"{each}, and not the same"
+            scopes = " or ".join(_scope(side, group) for group in part_groups[:2])
+            yield f"The {side.part_kind}s of {name} differ in what they run ({each}): compare {scopes}."
+
+
+def mixed_times(a: Side, b: Side) -> Iterator[str]:
+    """The times of each group of parts, without a judgement."""
+    for measure, words in MIXED_MEASURES:
+        values = {name: list(_medians(side, measure)) for name, side in (("A", a), ("B", b))}
+        known = [value for each in values.values() for value in each if value == value]
+        if known:
+            scale = time_scale(known)
+            sides = [f"{name} {joined([_number(us / scale.factor) for us in each])}" for name, each in values.items()]
+            yield f"{words.format(per(a, b))}, in {scale.unit}: {', '.join(sides)}."
+
+
+def _medians(side: Side, measure: str) -> Iterator[float]:
+    """Median of each group of parts; NaN where unknown."""
+    values = measures(side)[measure].values
+    for group in groups_of_parts(side)[:MAX_NAMED_GROUPS]:
+        mine = values[group.parts]
+        yield float(np.median(mine))
+
+
+def _number(value: float) -> str:
+    return digits(value) if value == value else "unknown"
+
+
+def _scope(side: Side, group: PartGroup) -> str:
+    """Scope of the first part of a group on the command line."""
+    number = int(side.number[group.parts[0]])
+    if side.part_kind == RANGE:
+        return f"#{side.scope}"
+    return f"#{side.scope}[{number}]" if side.part_kind == RUN else f"#{number}"
+
+
+TotalsByName = Mapping[str, Total]
+
+MIN_IDLE_PERCENT = 25.0
+"""Idle percent from which the GPU's span says more than its busy time."""
+MIN_IDLE_CHANGE_POINTS = 2.0
+"""Minimum change of the idle share, in percentage points, to be mentioned."""
+MIN_WAIT_SHARE = 0.1
+"""Minimum share of the GPU wait before a part, of that wait and the GPU span, for its change to be mentioned."""
+MIN_SYNC_SHARE = 0.1
+"""Minimum share of a step spent waiting for the GPU, for its whole duration to be mentioned."""
+MAX_UNKNOWN_SHARE = 0.2
+"""Maximum share of idle time without a known cause, for a cause to be named."""
+MAIN_CAUSE_SHARES = (0.5, 1.1)
+"""Range of a main cause: its change as a share of the change of the idle time."""
+MAX_UNEXPLAINED_TRAFFIC = 0.1
+"""Maximum share of the change of memory traffic not explained by fusions, for it to be left out."""
+
+
+def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, str] = ("A", "B")) -> list[str]:
+    """The changes of GPU time and CPU time, GPU time first where there is any."""
+    gpu, cpu = _of(totals, _gpu_measure(totals)), _of(totals, "cpu_us")
+    if a.part_kind != b.part_kind:
+        times = {"GPU time": _of(totals, "gpu_busy_us"), "CPU time": cpu}
+        return [_beside(a, b, what, each, names) for what, each in times.items() if each]
+    aside, parts, is_judged = _one_each(a, b), _parts(a), not differ_in_length(a, b)
+    if gpu is None or cpu is None:
+        return [f"{time_sentence(f'CPU time{per(a, b)}', cpu, parts, aside, is_judged)}."] if cpu else []
+    if is_judged and gpu.change is Change.SAME and cpu.change in BEYOND_NOISE:
+        return [_cpu_alone(gpu, cpu, per(a, b), aside)]
+    on_cpu = time_sentence(f"CPU time{per(a, b)}", cpu, parts, is_judged=is_judged)
+    return [_gpu(totals, gpu, per(a, b), parts, aside, is_judged), f"{on_cpu}."]
+
+
+def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> Iterator[str]:
+    """Waits, idle time with its cause, bottleneck and memory traffic.
+
+    `saved` is the number of bytes that fusions are already said to save.
+    """
+    if _waits(totals):
+        whole = time_sentence(
+            f"The {a.part_kind} as a whole, waits for the GPU included,",
+            totals["dur_us"].difference,
+            _parts(a),
+            "",
+            not differ_in_length(a, b),
+        )
+        yield f"{whole}."
+    yield from _graphs(a, b, totals, per(a, b))
+    yield from _idle(totals)
+    yield from _wait_before(totals, per(a, b))
+    left, right = traits(a).verdict, traits(b).verdict
+    if left and right and left != right:
+        yield f"Bottleneck: {left} → {right}."
+    if not differ_in_length(a, b):
+        yield from _traffic(totals, per(a, b), saved)
+
+
+def _parts(side: Side) -> str:
+    """The parts of a side in words."""
+    return "the parts" if side.part_kind == CAPTURE else f"the {side.part_kind}s"
+
+
+def _one_each(a: Side, b: Side) -> str:
+    """Why noise is unknown, where neither side has two parts."""
+    return f"one {a.part_kind} each, noise unknown" if len(a) == len(b) == 1 else ""
+
+
+def _beside(a: Side, b: Side, what: str, each: Difference, names: tuple[str, str]) -> str:
+    """Times of parts of different kinds, without a judgement."""
+    scale = time_scale((each.a.median, each.b.median))
+    one, other = f"{_one_of(a)} {names[0]}", f"{_one_of(b)} {names[1]}"
+    return f"{what}: {scale.one(each.a.median)} for {one}, {scale.one(each.b.median)} for {other}."
+
+
+def _one_of(side: Side) -> str:
+    return f"the {side.part_kind} of" if side.part_kind == CAPTURE else f"a {side.part_kind} of"
+
+
+def _cpu_alone(gpu: Difference, cpu: Difference, per: str, aside: str) -> str:
+    """The sentence where the GPU time is unchanged and the CPU time is not."""
+    scale = time_scale(
+        (*(each.median for each in (gpu.a, gpu.b, cpu.a, cpu.b)), cpu.noise if cpu.noise == cpu.noise else 0)
+    )
+    times = f"GPU {scale.both(gpu.a.median, gpu.b.median)}, CPU {scale.change(cpu.a.median, cpu.b.median)}{per}"
+    return (
+        f"GPU the same, CPU {how_much(cpu.a.median, cpu.b.median)}: {times}{in_brackets(noise(cpu, scale) or aside)}."
+    )
+
+
+def _of(totals: TotalsByName, name: str) -> Difference | None:
+    """A measure that both sides have."""
+    found = totals.get(name)
+    return found.difference if found and found.difference.change is not Change.UNKNOWN else None
+
+
+def _gpu_measure(totals: TotalsByName) -> str:
+    """Busy time where the GPU is kept busy, else the span from first to last activity."""
+    idle = _of(totals, "gpu_idle_pct")
+    return "gpu_span_us" if idle and max(idle.a.median, idle.b.median) >= MIN_IDLE_PERCENT else "gpu_busy_us"
+
+
+def _gpu(totals: TotalsByName, gpu: Difference, per: str, parts: str, aside: str, is_judged: bool) -> str:
+    if _gpu_measure(totals) == "gpu_busy_us":
+        return f"{time_sentence(f'GPU time{per}', gpu, parts, aside, is_judged)}."
+    busy = totals["gpu_busy_us"].difference
+    first = time_sentence(f"GPU{per}, from the first kernel to the last,", gpu, parts, aside, is_judged)
+    scale = time_scale((gpu.a.median, gpu.b.median))
+    others = _of(totals, "gpu_others_us")
+    is_alone = others is None or max(others.a.median, others.b.median) == 0
+    word = "busy" if is_alone else "busy with its own work"
+    return f"{first}; {word} for {scale.change(busy.a.median, busy.b.median)} of that."
+
+
+def _waits(totals: TotalsByName) -> bool:
+    """Whether a part waits so much that its duration differs from its CPU time."""
+    whole, work = _of(totals, "dur_us"), _of(totals, "cpu_us")
+    if whole is None or work is None:
+        return False
+    pairs = ((whole.a.median, work.a.median), (whole.b.median, work.b.median))
+    return any(dur > 0 and (dur - own) / dur > MIN_SYNC_SHARE for dur, own in pairs)
+
+
+def _graphs(a: Side, b: Side, totals: TotalsByName, per: str) -> Iterator[str]:
+    """The number of launches where one side replays CUDA graphs; nothing where not all launches were recorded."""
+    launches = _of(totals, "launches")
+    if traits(a).graphs != traits(b).graphs and launches and not totals["launches"].gap:
+        name = "A" if traits(a).graphs else "B"
+        yield f"{name} replays CUDA graphs: {launches.a.median:,g} → {launches.b.median:,g} launches{per}."
+
+
+def _idle(totals: TotalsByName) -> Iterator[str]:
+    """The change of the idle share, and its main cause.
+
+    Where the first sentence is about the span, only the cause adds anything.
+    """
+    share = _of(totals, "gpu_idle_pct")
+    if share is None or share.change not in BEYOND_NOISE or abs(share.amount) < MIN_IDLE_CHANGE_POINTS:
+        return
+    change = f"{rounded_percent(share.a.median)} → {rounded_percent(share.b.median)}"
+    line = f"The GPU is idle for {change} of the time from the first kernel to the last"
+    if worst := _cause(totals):
+        times = worst.difference.a.median, worst.difference.b.median
+        word = worst.help.removeprefix(CAUSE_HELP).strip(" .")
+        yield f"{line}; most of the change is attributed to {word} ({time_scale(times).change(*times)})."
+    elif _gpu_measure(totals) == "gpu_busy_us":
+        yield f"{line}."
+
+
+def _wait_before(totals: TotalsByName, per: str) -> Iterator[str]:
+    """The change of the time that the GPU waits before the first kernel of a part, where it is long on a side."""
+    wait, span = _of(totals, "wait_before_us"), _of(totals, "gpu_span_us")
+    if wait is None or span is None or totals["wait_before_us"].change not in BEYOND_NOISE:
+        return
+    sides = ((wait.a.median, span.a.median), (wait.b.median, span.b.median))
+    if any(before > MIN_WAIT_SHARE * (before + length) for before, length in sides):
+        scale = time_scale((wait.a.median, wait.b.median))
+        change = scale.change(wait.a.median, wait.b.median)
+        yield f"GPU wait{per} before its first kernel, which is no part of the idle time: {change}."
+
+
+def _cause(totals: TotalsByName) -> Total | None:
+    """The main cause of the change of the idle time; None where too much idle time has no known cause."""
+    causes = {name: each for name, each in totals.items() if each.help.startswith(CAUSE_HELP)}
+    for side in ("a", "b"):
+        known = {name: getattr(each.difference, side).median for name, each in causes.items()}
+        if known.get("idle_unknown_us", 0) > MAX_UNKNOWN_SHARE * sum(known.values()):
+            return None
+    whole = totals["gpu_idle_us"].difference.amount
+    low, high = (share * abs(whole) for share in MAIN_CAUSE_SHARES)
+    main_causes = [
+        each
+        for each in causes.values()
+        if each.change in BEYOND_NOISE
+        and each.difference.amount * whole > 0
+        and low <= abs(each.difference.amount) <= high
+    ]
+    return max(main_causes, key=lambda each: abs(each.difference.amount), default=None)
+
+
+def _traffic(totals: TotalsByName, per: str, saved: float) -> Iterator[str]:
+    """Minimum bytes moved, where nearly all are known on both sides and fusions do not explain the change."""
+    moved = _of(totals, "moved_bytes")
+    if moved is None or totals["moved_bytes"].change not in BEYOND_NOISE:
+        return
+    if abs(-moved.amount - saved) > MAX_UNEXPLAINED_TRAFFIC * abs(moved.amount):
+        before, after = moved.a.median, moved.b.median
+        change = f"{size_change(before, after)}: {how_much(before, after)}"
+        yield f"Minimum memory traffic{per}, from tensor shapes, {change}."

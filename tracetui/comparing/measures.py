@@ -16,16 +16,15 @@ from numpy.typing import NDArray
 from tracetui.comparing.side import CAPTURE, RANGE, RUN, Side
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.errors import AnalysisFailed
-from tracetui.idle.cause_words import KEYS, WORDS, Cause
-from tracetui.idle.gap_causes import gap_causes
 from tracetui.idle.gpu_spans import GpuSpans, gaps_of, gpu_spans
-from tracetui.idle.waits import flush, sync_calls
+from tracetui.idle.verdict import gap_causes
+from tracetui.idle.waits import KEYS, WORDS, Cause, flush, sync_calls
 from tracetui.kernel_names import Family
 from tracetui.kernel_names.slice_names import families
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import calls_named, links, op_rows
 from tracetui.linking.replays import GRAPH_LAUNCH
-from tracetui.memory.copies import lacks_directions
+from tracetui.memory.allocator import lacks_directions
 from tracetui.model.guarding import attempted, guarded
 from tracetui.model.intervals import Bool, Int64, covered
 from tracetui.model.trace import Float64, Kind

@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.comparing.calls import ANNOTATION, OP, RUNTIME, SLICE, WAIT, calls
-from tracetui.comparing.change_rows import CANNOT_TELL, FASTER, FUSED_INTO, GONE, NEW, SAME, SLOWER
+from tracetui.comparing.calls import ANNOTATION, COMPILE, OP, RUNTIME, SLICE, WAIT, calls, is_generated
+from tracetui.comparing.change_rows import CANNOT_TELL, FASTER, FUSED_INTO, GONE, NEW, SAME, SLOWER, Total
+from tracetui.comparing.fairness import WITHIN_NOISE, bare, bares, in_brackets, joined, listed, per
 from tracetui.comparing.measures import measures
 from tracetui.comparing.noise import BEYOND_NOISE, Change, difference
-from tracetui.comparing.op_fusions import OpFusion, OpFusions, op_fusions
-from tracetui.comparing.op_names import COMPILE, is_generated
+from tracetui.comparing.op_changes import OpFusion, OpFusions, op_fusions
 from tracetui.comparing.side import Side
-from tracetui.comparing.totals_table import Total
-from tracetui.comparing.words import WITHIN_NOISE, bare, bares, in_brackets, joined, listed, per
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import links, op_rows
 from tracetui.model.intervals import Int64

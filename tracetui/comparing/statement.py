@@ -8,31 +8,74 @@ on one side, and activities without a launch record.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial, reduce
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
 
-from tracetui.comparing.composition import is_mixed
+from tracetui.comparing.calls import traits
+from tracetui.comparing.change_rows import Total, merged, paired, totals
 from tracetui.comparing.fairness import is_same, separate_times, unfair, unrelated_programs, unsure
-from tracetui.comparing.kernel_sentences import kernel_story
-from tracetui.comparing.op_changes import op_changes
-from tracetui.comparing.op_sentences import names_alone, op_sentences, op_sentences_of_gpu
-from tracetui.comparing.side import STEP, Side
-from tracetui.comparing.time_sentences import (
+from tracetui.comparing.kernel_changes import KernelChanges, kernel_changes
+from tracetui.comparing.kernel_sentences import (
     TotalsByName,
     further_sentences,
+    kernel_story,
     mixed_sentences,
     mixed_times,
     verdict_sentences,
 )
-from tracetui.comparing.totals_table import paired
-from tracetui.comparing.traits import traits
-from tracetui.comparing.unprofiled_sentences import unprofiled_sentences
-from tracetui.health.checks import Check, CheckSeverity
+from tracetui.comparing.measures import measures
+from tracetui.comparing.noise import is_mixed
+from tracetui.comparing.op_changes import op_changes
+from tracetui.comparing.op_sentences import names_alone, op_sentences, op_sentences_of_gpu
+from tracetui.comparing.side import STEP, Side
+from tracetui.errors import AnalysisFailed
 from tracetui.health.health_table import doubt_of, doubtful
-from tracetui.linking.complete_steps import partial_steps
+from tracetui.health.link_checks import Check, CheckSeverity
+from tracetui.linking.complete_steps import TimeRatio, UnprofiledTime, partial_steps, time_ratio, unprofiled_time
 from tracetui.linking.steps import steps
-from tracetui.model.table import Table
+from tracetui.model import columns as col
+from tracetui.model.guarding import Failures
+from tracetui.model.quantities import time_scale
+from tracetui.model.table import Column, ColumnSpec, Table, numbers, texts
+
+# The sentence about the times of two recordings without the profiler.
+
+
+def unprofiled_sentences(a: Side, b: Side) -> Iterator[str]:
+    """What the recorder measured beside both traces; nothing where it did not, or where parts are no steps.
+
+    Nothing is claimed where the intervals of the medians overlap.
+    """
+    times = unprofiled_time(a.trace), unprofiled_time(b.trace)
+    if a.trace is b.trace or (a.part_kind, b.part_kind) != (STEP, STEP) or times[0] is None or times[1] is None:
+        return
+    before, after = times[0], times[1]
+    scale = time_scale((before.median_us, after.median_us))
+    change = f"Without the profiler {scale.change(before.median_us, after.median_us)} per step"
+    ratio = time_ratio(before, after)
+    if ratio is None:
+        yield f"{change}: cannot tell, too few samples for an interval."
+    elif not ratio.is_certain:
+        yield f"{change}: cannot tell, the intervals of the medians overlap."
+    else:
+        yield f"{change}: {_factor(ratio)}{_how_timed(before, after)}."
+
+
+def _factor(ratio: TimeRatio) -> str:
+    """`2.61 times as fast (2.55 to 2.68)`, or as long."""
+    if ratio.median < 1:
+        return f"{1 / ratio.median:.2f} times as fast ({1 / ratio.high:.2f} to {1 / ratio.low:.2f})"
+    return f"{ratio.median:.2f} times as long ({ratio.low:.2f} to {ratio.high:.2f})"
+
+
+def _how_timed(a: UnprofiledTime, b: UnprofiledTime) -> str:
+    """A reservation where the machine may have changed between the two."""
+    return "" if a.session and a.session == b.session else "; timed one after the other, not in turns"
+
 
 COMPARED_COLUMNS = frozenset(("kernels", "kernels.dur_us", "ops.self_cpu_us", "ops.cpu_total_us"))
 """Columns of panes that hold what is compared."""
@@ -143,3 +186,142 @@ def _why(a: Side, b: Side, rows: Sequence[dict[str, Any]], totals: TotalsByName)
         yield from op_sentences_of_gpu(a, b, rows, totals, story.named_ops)
     else:
         yield from op_sentences(a, b, rows, totals)
+
+
+# All results of a comparison, each computed when it is first asked for and then kept.
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Two sides, A before and B after."""
+
+    a: Side
+    b: Side
+    failures: Failures = field(default_factory=Failures, init=False)
+    """What was asked for and could not be made."""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The statement, or the sentence that says why there is none."""
+        try:
+            return self.statement
+        except AnalysisFailed as failure:
+            return (str(failure),)
+
+    @cached_property
+    def statement(self) -> tuple[str, ...]:
+        """The differences and their causes, in sentences."""
+        return self.failures.made("The statement", lambda: statement(self.a, self.b, self.ops))
+
+    @cached_property
+    def totals(self) -> Table:
+        """One row per measure."""
+        return self.failures.made("The table of totals", lambda: totals(self.a, self.b))
+
+    @cached_property
+    def kernel_changes(self) -> KernelChanges:
+        """Changes of the kernels, with the activities behind every row."""
+        return self.failures.made("The table of kernels", lambda: kernel_changes(self.a, self.b))
+
+    @property
+    def kernels(self) -> Table:
+        """One row per kernel, or per group of kernels that became one."""
+        return self.kernel_changes.table
+
+    @cached_property
+    def ops(self) -> Table:
+        """One row per operator, annotation and runtime call, with view ops and occupancy queries folded."""
+        return self.failures.made("The table of operators", lambda: op_changes(self.a, self.b))
+
+    @cached_property
+    def all_ops(self) -> Table:
+        """The same with view ops and occupancy queries as rows of their own."""
+        return self.failures.made("The table of operators", lambda: op_changes(self.a, self.b, unfold=True))
+
+
+def comparison(a: Side, b: Side) -> Comparison:
+    """The comparison of two sides."""
+    return Comparison(a, b)
+
+
+# Comparison of several sides with the first: one table with columns per side, and first sentences of every pair.
+
+SIDE_NAMES = ascii_uppercase
+"""Names of the sides; there can be no more sides than these."""
+
+
+@dataclass(frozen=True, eq=False)
+class Several:
+    """Several sides, each compared with the first."""
+
+    sides: tuple[Side, ...]
+    failures: Failures = field(default_factory=Failures, init=False)
+    """What was asked for and could not be made."""
+
+    @cached_property
+    def openings(self) -> tuple[tuple[str, ...], ...]:
+        """For each side after the first: warnings about comparing it, and the first sentence about times."""
+        first = self.sides[0]
+        return tuple(
+            self.failures.made_or(
+                f"The statement about {SIDE_NAMES[index]}",
+                partial(opening, first, each, (SIDE_NAMES[0], SIDE_NAMES[index])),
+                lambda sentence: (sentence,),
+            )
+            for index, each in enumerate(self.sides[1:], 1)
+        )
+
+    @cached_property
+    def others(self) -> tuple[bool, ...]:
+        """For each side whether it is another program than the first, or may be one, so that ratios mean nothing."""
+        first = self.sides[0]
+
+        def is_other(each: Side) -> bool:
+            return bool(unrelated_programs(first, each, list(op_changes(first, each).rows())))
+
+        what = "The comparison of programs"
+        return (
+            False,
+            *(self.failures.made_or(what, partial(is_other, each), lambda _: True) for each in self.sides[1:]),
+        )
+
+    @cached_property
+    def totals(self) -> Table:
+        """One row per measure: the median of each side, and how those after the first differ from it.
+
+        Raises: AnalysisFailed for a defect.
+        """
+        return self.failures.made("The table of totals", self._totals)
+
+    def _totals(self) -> Table:
+        first, every = self.sides[0], reduce(merged, map(measures, self.sides))
+        marks = [(SIDE_NAMES[0], SIDE_NAMES[index]) for index in range(1, len(self.sides))]
+        pairs = [paired(first, other, mark, every) for other, mark in zip(self.sides[1:], marks, strict=True)]
+        names = [name for name in every if any(name in pair for pair in pairs)]
+        known = [next(pair[name] for pair in pairs if name in pair) for name in names]
+        return Table(
+            (
+                texts(col.MEASURE, names),
+                texts(col.UNIT.but(help="Unit of the numbers; empty for counts."), [each.unit for each in known]),
+                numbers(col.A, [each.difference.a.median for each in known]),
+                *(column for index, pair in enumerate(pairs, 1) for column in _columns(index, pair, names)),
+                texts(col.ABOUT, [each.help for each in known]),
+            ),
+            None,
+            " ".join(dict.fromkeys(side.remark for side in self.sides if side.remark)),
+        )
+
+
+def _columns(index: int, pair: dict[str, Total], names: list[str]) -> Iterator[Column]:
+    """The columns of a side after the first; null where neither it nor the first has a value."""
+    totals, mark = [pair.get(name) for name in names], SIDE_NAMES[index]
+    name, nothing = mark.lower(), np.nan
+    medians = [each.difference.b.median if each else nothing for each in totals]
+    ratios = [each.difference.ratio if each else nothing for each in totals]
+    yield numbers(ColumnSpec(name, mark, f"Median over the parts of {mark}."), medians)
+    yield numbers(ColumnSpec(f"{name}_ratio", f"{mark} / A", f"{mark} by A."), ratios)
+    changes = [each.change.value if each else None for each in totals]
+    help = f"What noise lets one say of {mark} beside A."
+    yield texts(ColumnSpec(f"{name}_change", f"{mark} change", help), changes)
+    remarks = [each.remark or None if each else None for each in totals]
+    yield texts(ColumnSpec(f"{name}_remark", f"{mark} remark", "What stands in the way of saying more."), remarks)

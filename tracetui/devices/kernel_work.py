@@ -10,30 +10,323 @@ calls of each such group are read again (first, middle, last); where these diffe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tracetui.devices.formulas import (
     ATTENTIONS_NEEDING_VALUES,
     CONVOLUTIONS_NEEDING_VALUES,
+    NOTHING,
     PRODUCTS_NEEDING_VALUES,
+    Operands,
+    Work,
     attention,
+    broadcast,
     convolution,
+    is_floating,
     product,
+    size_of,
+    total,
 )
-from tracetui.devices.operands import NOTHING, Work
-from tracetui.devices.operator_calls import OperatorCalls, operator_calls
-from tracetui.devices.traffic import TRAFFIC_NEEDING_VALUES, traffic
 from tracetui.kernel_names import Family, decode
+from tracetui.linking.graph_nodes import GraphNodes, graph_nodes
 from tracetui.linking.groups import Combinations, combinations
 from tracetui.linking.links import links
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.strings import Strings
-from tracetui.model.table import NULL
+from tracetui.model.table import NULL, Strings
 from tracetui.model.trace import Float64, Kind, Trace
-from tracetui.operators.signatures import Signature, Signatures
+from tracetui.operators.key_averages import Signature, Signatures, signature_of, signatures
+
+# The operator calls that launched GPU activities, and those that captured the activities of replayed graphs.
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorCalls:
+    """One entry per call, those of captured operators behind the others."""
+
+    call: Int64
+    """The call of each GPU activity that was asked for, -1 for none; unlike the others not one entry per call."""
+    row: Int64
+    """The slice of the operator, -1 where it was captured."""
+    entry: Int64
+    """The entry in `nodes` of one of its activities, -1 where it was not captured."""
+    op: Int64
+    """Id in `texts` of the operator's name."""
+    texts: Sequence[str]
+    nodes: GraphNodes
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def first_captured(self) -> int:
+        """Index of the first captured call; their number where there is none."""
+        return int((self.row >= 0).sum())
+
+    def signatures_of(self, trace: Trace, calls: Int64) -> Signatures:
+        """The signatures of some calls."""
+        own = signatures(trace, self.row[calls])
+        captured = np.flatnonzero(self.entry[calls] >= 0)
+        if len(captured) == 0:
+            return own
+        entry = self.entry[calls[captured]]
+        pairs = combinations(self.nodes.shapes[entry], self.nodes.types[entry])
+        firsts = entry[pairs.first].tolist()
+        more = [
+            signature_of(self._text(self.nodes.shapes[each]), self._text(self.nodes.types[each])) for each in firsts
+        ]
+        ids = own.id.copy()
+        ids[captured] = len(own.known) + pairs.member
+        return Signatures(ids, [*own.known, *more])
+
+    def values_of(self, trace: Trace, calls: Int64) -> list[Any]:
+        """The values of the arguments of some calls, None where they are not known."""
+        recorded = np.flatnonzero(self.row[calls] >= 0)
+        found: list[Any] = [None] * len(calls)
+        if len(recorded):
+            given = trace.args_of(self.row[calls[recorded]], ["Concrete Inputs"])[0]
+            for index, values in zip(recorded.tolist(), given, strict=True):
+                found[index] = values
+        for index in np.flatnonzero(self.entry[calls] >= 0).tolist():
+            text = self._text(self.nodes.values[self.entry[calls[index]]])
+            found[index] = json.loads(text) if text else None
+        return found
+
+    def _text(self, number: int) -> str:
+        return str(self.nodes.texts[int(number)]) if number >= 0 else ""
+
+
+def operator_calls(trace: Trace, rows: Int64) -> OperatorCalls:
+    """The calls behind GPU activities."""
+    calls, call = _launching(trace, rows)
+    nodes = graph_nodes(trace)
+    entry = nodes.index_of(rows)
+    held = np.flatnonzero((entry >= 0) & (trace.slices.kind[rows] != Kind.MEMCPY))
+    held = held[(nodes.op_call[entry[held]] >= 0) & (nodes.op[entry[held]] >= 0) & (nodes.shapes[entry[held]] >= 0)]
+    op = trace.slices.name[calls].astype(np.int64)
+    if len(held) == 0:
+        return OperatorCalls(call, calls, np.full(len(calls), -1, np.int64), op, trace.names, nodes)
+    mine = entry[held]
+    alike = combinations(links(trace).launch[rows[held]], nodes.recording[mine], nodes.op_call[mine])
+    call[held] = len(calls) + alike.member
+    texts = Strings(trace.names)
+    number = np.array([texts.intern(text) for text in nodes.texts], np.int64)
+    none = np.full(len(alike), -1, np.int64)
+    return OperatorCalls(
+        call,
+        np.concatenate([calls, none]),
+        np.concatenate([np.full(len(calls), -1, np.int64), mine[alike.first]]),
+        np.concatenate([op, number[nodes.op[mine[alike.first]]]]),
+        texts,
+        nodes,
+    )
+
+
+def _launching(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
+    """The operator calls that launched activities, and the number of the call of each activity, -1 for none.
+
+    Nodes of a replayed graph do not belong to the operator around the replay.
+    """
+    trace_links = links(trace)
+    replayed = np.zeros(len(trace.slices), bool)
+    counts = trace_links.counts
+    replayed[trace_links.launched[np.repeat(counts > 1, counts)]] = True
+    owner = np.where(replayed[rows], -1, trace_links.owner[rows])
+    # A copy has its own number of bytes.
+    owner[trace.slices.kind[rows] == Kind.MEMCPY] = -1
+    calls, call = np.unique(owner, return_inverse=True)
+    has_none = len(calls) > 0 and calls[0] < 0
+    return calls[1:] if has_none else calls, call.astype(np.int64) - int(has_none)
+
+
+# Operators bound by memory: what they must read and write, from the shapes and types of their inputs.
+
+Values = Sequence[str] | None
+COMPILED = "triton_"
+"""Prefix of operators that torch.compile writes around its kernels."""
+
+_UNARY = """
+    abs neg exp exp2 log log2 log10 log1p expm1 sqrt rsqrt reciprocal sigmoid tanh relu silu gelu elu leaky_relu
+    hardswish hardsigmoid hardtanh softplus mish erf erfc sin cos clamp clamp_min clamp_max nan_to_num bitwise_not
+    sign sgn floor ceil round trunc triu tril cumsum flip roll _softmax _log_softmax log_sigmoid_forward threshold
+"""
+_BINARY = """
+    add sub rsub mul div true_divide floor_divide remainder fmod pow maximum minimum fmax fmin atan2 bitwise_and
+    bitwise_or bitwise_xor masked_fill lerp sigmoid_backward tanh_backward threshold_backward gelu_backward
+    silu_backward leaky_relu_backward hardswish_backward hardtanh_backward softplus_backward
+    _softmax_backward_data _log_softmax_backward_data native_dropout_backward prelu
+"""
+_TERNARY = "addcmul addcdiv mse_loss_backward smooth_l1_loss_backward"
+_TESTS = "eq ne lt le gt ge logical_and logical_or logical_xor logical_not isnan isinf isfinite"
+"""Operators that write one byte per element."""
+_ARITHMETIC = ("add", "sub", "mul", "div")
+"""Operators with one operation per element; for others the number depends on the implementation."""
+_ROWWISE = {
+    "native_layer_norm": (0, 2, 3),
+    "_fused_rms_norm": (0, 2),
+    "native_group_norm": (0, 1, 2),
+    "cudnn_batch_norm": (0, 1, 2),
+    "miopen_batch_norm": (0, 1, 2),
+    "native_batch_norm": (0, 1, 2),
+    "native_layer_norm_backward": (1, 0, 3, 4, 5),
+    "native_group_norm_backward": (1, 0, 2, 3, 4),
+    "cudnn_batch_norm_backward": (0, 1, 2, 5, 6),
+    "miopen_batch_norm_backward": (0, 1, 2, 5, 6),
+    "native_batch_norm_backward": (1, 0, 2, 5, 6),
+}
+"""Inputs that are read; the result is as large as the first of them."""
+_REDUCTIONS = """
+    sum mean amax amin max min prod any all argmax argmin norm linalg_vector_norm var std var_mean logsumexp
+    count_nonzero nll_loss_forward
+"""
+
+_ALONG = ("sum", "mean", "amax", "amin")
+"""Reductions whose second argument is the list of dimensions."""
+
+
+def traffic(op: str, signature: Signature, values: Values = None) -> Work | None:
+    """The work of an operator that moves data, None for an unknown one."""
+    if op.startswith(COMPILED):
+        return _compiled(signature)
+    rule = _RULES.get(op.removeprefix("aten::")) if op.startswith("aten::") else None
+    return rule(Operands(signature), values) if rule else None
+
+
+def _elementwise(indices: Sequence[int], base: str, in_place: bool) -> Callable[[Operands, Values], Work]:
+    def work(inputs: Operands, _: Values) -> Work:
+        shapes = [inputs.shape(index) for index in indices]
+        known = [shape for shape in shapes if shape is not None]
+        result = inputs.shape(0) if in_place else broadcast(known)
+        kind = inputs.type(0) if in_place else "bool" if base in _TESTS.split() else inputs.result_type(indices)
+        if result is None or not any(known):
+            return NOTHING
+        # Numbers are no traffic; a tensor of rank 0 is next to none.
+        read = [inputs.bytes(index) for index, shape in zip(indices, shapes, strict=True) if shape]
+        size, count = size_of(kind), math.prod(result)
+        moved = None if size is None else total(*read, count * size)
+        if base in _ARITHMETIC and is_floating(kind):
+            return Work(float(count), moved, "fp32")
+        return Work(None, moved)
+
+    return work
+
+
+def _where(inputs: Operands, _: Values) -> Work:
+    result = broadcast([shape for index in range(3) if (shape := inputs.shape(index))])
+    size = size_of(inputs.result_type((1, 2)))
+    if not result or size is None:
+        return NOTHING
+    read = [inputs.bytes(index) for index in range(3) if inputs.shape(index)]
+    return Work(None, total(*read, math.prod(result) * size))
+
+
+def _copied(inputs: Operands, _: Values) -> Work:
+    return Work(None, total(inputs.bytes(0), inputs.bytes(1)))
+
+
+def _written(inputs: Operands, _: Values) -> Work:
+    return Work(None, inputs.bytes(0))
+
+
+def _rowwise(indices: Sequence[int]) -> Callable[[Operands, Values], Work]:
+    def work(inputs: Operands, _: Values) -> Work:
+        if not inputs.shape(indices[0]):
+            return NOTHING
+        read = [inputs.bytes(index) for index in indices if inputs.shape(index) and inputs.type(index)]
+        return Work(None, total(*read, inputs.bytes(indices[0])))
+
+    return work
+
+
+def _reduced(inputs: Operands, _: Values) -> Work:
+    return Work(None, inputs.bytes(0)) if inputs.shape(0) else NOTHING
+
+
+def _along(inputs: Operands, values: Values) -> Work:
+    """Reductions along some dimensions, whose result is written; along all it is one number."""
+    shape, size = inputs.shape(0), size_of(inputs.type(0))
+    if not shape or size is None:
+        return NOTHING
+    given = values[1].strip("[]").split(",") if values is not None and len(values) > 1 else []
+    dims = [int(text) for text in given if text.strip().removeprefix("-").isdecimal()]
+    if len(dims) < len(given) or not dims or not all(-len(shape) <= dim < len(shape) for dim in dims):
+        return _reduced(inputs, values)
+    reduced = {dim % len(shape) for dim in dims}
+    left = math.prod(length for dim, length in enumerate(shape) if dim not in reduced)
+    # Sums of whole numbers are wider than these.
+    return Work(None, total(inputs.bytes(0), left * size if is_floating(inputs.type(0)) else 0))
+
+
+def _rows_of(inputs: Operands, _: Values) -> Work:
+    """`embedding`: the requested rows, read and written."""
+    table, size = inputs.shape(0), size_of(inputs.type(0))
+    asked = inputs.shape(1)
+    if not table or asked is None or size is None:
+        return NOTHING
+    return Work(None, total(2.0 * math.prod(asked) * math.prod(table[1:]) * size, inputs.bytes(1)))
+
+
+def _selected(inputs: Operands, values: Values) -> Work:
+    """`index_select`: the requested slices along a dimension, read and written."""
+    table, asked, size = inputs.shape(0), inputs.shape(2), size_of(inputs.type(0))
+    dim = values[1] if values is not None and len(values) > 1 else ""
+    if not table or asked is None or size is None or not dim.removeprefix("-").isdecimal():
+        return NOTHING
+    if not -len(table) <= int(dim) < len(table) or table[int(dim)] == 0:
+        return NOTHING
+    rows = math.prod(table) // table[int(dim)] * math.prod(asked)
+    return Work(None, total(2.0 * rows * size, inputs.bytes(2)))
+
+
+def _gathered(inputs: Operands, _: Values) -> Work:
+    asked, size = inputs.shape(2), size_of(inputs.type(0))
+    return Work(None, total(2.0 * math.prod(asked) * size, inputs.bytes(2))) if asked and size else NOTHING
+
+
+def _put(inputs: Operands, _: Values) -> Work:
+    """`index_put_`: the values, read and written."""
+    values = inputs.bytes(2)
+    return Work(None, None if values is None else 2 * values)
+
+
+def _compiled(signature: Signature) -> Work:
+    """A generated kernel: each tensor once, read or written; the recording does not tell which."""
+    inputs = Operands(signature)
+    known = [size for index in range(len(signature.dims)) if inputs.shape(index) and (size := inputs.bytes(index))]
+    return Work(None, sum(known)) if known else NOTHING
+
+
+def _table() -> dict[str, Callable[[Operands, Values], Work]]:
+    rules: dict[str, Callable[[Operands, Values], Work]] = {
+        "where": _where,
+        "copy_": _copied,
+        "fill_": _written,
+        "zero_": _written,
+        "embedding": _rows_of,
+        "index_select": _selected,
+        "gather": _gathered,
+        "index_put_": _put,
+        "_index_put_impl_": _put,
+    }
+    rules |= {name: _rowwise(indices) for name, indices in _ROWWISE.items()}
+    rules |= dict.fromkeys(_REDUCTIONS.split(), _reduced)
+    rules |= dict.fromkeys(_ALONG, _along)
+    for names, indices in ((_UNARY, (0,)), (_BINARY, (0, 1)), (_TERNARY, (0, 1, 2)), (_TESTS, (0, 1))):
+        for name in names.split():
+            rules[name] = _elementwise(indices, name, in_place=False)
+            rules[f"{name}_"] = _elementwise(indices, name, in_place=True)
+    return rules
+
+
+_RULES = _table()
+TRAFFIC_NEEDING_VALUES = frozenset({"aten::index_select", *(f"aten::{name}" for name in _ALONG)})
+"""Operators whose work depends on the values of arguments."""
+
 
 _OPS_NEEDING_VALUES = (
     PRODUCTS_NEEDING_VALUES | CONVOLUTIONS_NEEDING_VALUES | ATTENTIONS_NEEDING_VALUES | TRAFFIC_NEEDING_VALUES

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tracetui.devices.descriptions import device_index, device_note
-from tracetui.devices.kernel_samples import measured_of_kernels
+from tracetui.devices.counters import measured_of_kernels
+from tracetui.devices.descriptions import device_index, device_note, peaks_of
 from tracetui.devices.kernel_work import KernelWork, kernel_work
-from tracetui.devices.limits import peaks_of
 from tracetui.devices.peaks import Peaks
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.groups import Groups, group
@@ -24,11 +23,9 @@ from tracetui.linking.links import links, no_gpu
 from tracetui.linking.placement import within
 from tracetui.model import columns as col
 from tracetui.model.hardware_counters import Quantity
-from tracetui.model.intervals import Bool, Int64
+from tracetui.model.intervals import Bool, Int64, Part
 from tracetui.model.quantities import duration
-from tracetui.model.strings import Strings
-from tracetui.model.table import Column, Table, coded, micros, numbers
-from tracetui.model.time_range import Part
+from tracetui.model.table import Column, Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Float64, Kind, Trace
 
 NO_SHAPES = "Operations and bytes come from the shapes of operators: record with record_shapes=True."

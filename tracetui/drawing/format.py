@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from rich.cells import cell_len, chop_cells, set_cell_size
+
 from tracetui.model.quantities import ABSENT, count, duration, moment, operations, share, size
-from tracetui.model.table import DOUBTFUL, Cell, Column
-from tracetui.safe_text import clean
+from tracetui.model.table import DOUBTFUL, Cell, Column, Table, coded
+from tracetui.text import clean
 
 
 def shorten(text: str, width: int) -> str:
@@ -47,3 +54,187 @@ def _number(column: Column, value: float) -> str:
         return count(value) if value.is_integer() else f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3g}"
     # Identifiers, such as a step's number or a correlation, are copied more than they are compared.
     return count(value) if unit or spec.name.endswith(("s", "count", "_total")) else str(value)
+
+
+# Names for the groups of what has no name of its own: kernels under no annotation, calls of no operator. Pure.
+
+
+def named_groups(table: Table, by: str | None) -> Table:
+    """A grouped table to read: a group without a name is called `(no annotation)`, after what rows are grouped by."""
+    key = table.columns[0]
+    if by is None or key.strings is None or not key.nulls().any():
+        return table
+    used, index = np.unique(key.values, return_inverse=True)
+    names = [f"(no {key.spec.heading})" if each < 0 else key.strings[each] for each in used.tolist()]
+    return replace(table, columns=(coded(key.spec, index, names), *table.columns[1:]))
+
+
+# Names cut to a width so that what tells them apart stays: the file of a path, the innermost of a chain. Pure.
+
+CUT = "…"
+CHAIN = " > "
+"""Between the names of a chain, innermost last."""
+PATH = " / "
+"""Between the names of modules, innermost last."""
+_PREFIX = re.compile(r"autograd::engine::evaluate_function: (?=\S)")
+"""Stands before every backward operator that the engine runs."""
+_FOLDER = re.compile(r"[^\s/()<>:\[\],]*/(?=[^\s/])")
+_INSTANCE = re.compile(r"(?:nn\.Module: |[\s▸▾]*)\w+(_\d{1,6})")
+"""A module by class and number."""
+_FRAME = re.compile(r"\S+\.\w+\(\d+\): \S")
+
+
+def cut_name(text: str, cells: int) -> str:
+    """A name in at most so many cells; `…` stands where something is missing.
+
+    What gives way first is the same in many names: the prefix of backward operators, the outer names of a chain, the
+    folders of a path. Of a Python frame the beginning goes, of other names the end, but for the number of a module.
+    """
+    if _cells(text) <= cells:
+        return text
+    if prefix := _PREFIX.match(text):
+        text = CUT + text[prefix.end() :]
+    text = _without_outer(_without_outer(text, cells, CHAIN), cells, PATH)
+    text = _without_folders(text, cells)
+    if _cells(text) <= cells:
+        return text
+    if _FRAME.match(text.lstrip(CUT)) and CHAIN not in text:
+        return _end(text, cells)
+    instance = _INSTANCE.fullmatch(text)
+    if instance is not None and cells > 2 * len(instance[1]):
+        return set_cell_size(text, cells - 1 - len(instance[1])) + CUT + instance[1]
+    return set_cell_size(text, cells - 1) + CUT if cells > 0 else ""
+
+
+def _cells(text: str) -> int:
+    """Cells of a text; those of many rows may be paths of thousands of names, which are counted letter by letter."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def _without_outer(text: str, cells: int, between: str) -> str:
+    """A chain without as many of its outer names as must go; the innermost stays."""
+    if between not in text or _cells(text) <= cells:
+        return text
+    start = CUT + between.lstrip()
+    outer, separator, kept = text.rpartition(between)
+    if _cells(start + kept) > cells:
+        return kept
+    # From the innermost outwards, so that a long chain takes no longer than what is kept of it.
+    while separator:
+        outer, separator, name = outer.rpartition(between)
+        if not separator or _cells(start + name + between + kept) > cells:
+            break
+        kept = name + between + kept
+    return start + kept
+
+
+def _without_folders(text: str, cells: int) -> str:
+    """A path without as many of its outer folders as must go."""
+    path = text.lstrip(CUT).lstrip("/")
+    first, left = 0, _cells(path)
+    while (_cells(text) if first == 0 else left + 2) > cells and (folder := _FOLDER.match(path, first)):
+        first, left = folder.end(), left - _cells(folder[0])
+    return f"{CUT}/{path[first:]}" if first else text
+
+
+def _end(text: str, cells: int) -> str:
+    """The end of a text, in cells."""
+    kept = ""
+    for letter in reversed(text):
+        if cell_len(letter + kept) > cells - 1:
+            break
+        kept = letter + kept
+    return (CUT + kept)[: max(cells, 0)]
+
+
+# Words wrapped to a width in cells: lines break at spaces, and only a word longer than a line within it. Pure.
+
+_AMOUNT = re.compile(r"(?<=\d) (?=(?:%|ns|µs|ms|s|[kKMGTP]?i?B(?:/s)?|[kMGTP]?FLOP(?:/s)?)(?![\w]))")
+_HELD = "\xa0"
+MIN_CELLS = 8
+"""Minimum cells of a line, however little room there is."""
+
+
+def wrapped(text: str, cells: int) -> list[str]:
+    """The lines of a text, each at most so many cells wide; at least one."""
+    cells = max(cells, MIN_CELLS)
+    lines, line, used = [], "", 0
+    for word in _words(text):
+        width = cell_len(word)
+        if line and used + 1 + width <= cells:
+            line, used = f"{line} {word}", used + 1 + width
+            continue
+        if line:
+            lines.append(line)
+        *whole, line = chop_cells(word, cells) if width > cells else [word]
+        lines += whole
+        used = cell_len(line)
+    return [*lines, line] if line or not lines else lines
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text, a number and its unit as one."""
+    held = _AMOUNT.sub(_HELD, " ".join(text.split()))
+    return [word.replace(_HELD, " ") for word in held.split(" ") if word]
+
+
+# Findings as cards: title, evidence and advice in full, the weight before and the saving behind them. Pure.
+
+INDENT = 7
+"""Cells kept for the weight before a title, and left free before the lines below it."""
+MAX_TEXT_CELLS = 110
+"""Maximum cells of a line of evidence or advice: longer lines are hard to read."""
+ADVICE_SIGN = "→ "
+TITLE, EVIDENCE, ADVICE = "title", "evidence", "advice"
+"""Parts of a card."""
+
+
+@dataclass(frozen=True)
+class CardLine:
+    """A line of a card."""
+
+    text: str
+    part: str
+    """TITLE, EVIDENCE or ADVICE."""
+
+
+Card = tuple[CardLine, ...]
+
+
+def is_list_of_findings(table: Table) -> bool:
+    """Whether the rows of a table can be drawn as cards."""
+    return all(name in table for name in ("severity", "title", "evidence", "advice", "cost_us"))
+
+
+def finding_cards(table: Table, rows: Sequence[int], width: int) -> list[Card]:
+    """The cards of some rows of the findings, each line at most `width` cells wide."""
+    savings = [_saving(table, row) for row in rows]
+    room = max((cell_len(text) for text in savings), default=0)
+    return [_card(table, row, saving, room, width) for row, saving in zip(rows, savings, strict=True)]
+
+
+def _card(table: Table, row: int, saving: str, room: int, width: int) -> Card:
+    text_cells = min(width - INDENT, MAX_TEXT_CELLS)
+    title = wrapped(_card_words(table, "title", row), width - INDENT - (room + 2 if room else 0))
+    first = f"{_card_words(table, 'severity', row):<{INDENT}}{title[0]}"
+    if saving:
+        first += " " * max(width - cell_len(first) - cell_len(saving), 2) + saving
+    lines = [CardLine(first, TITLE), *(CardLine(" " * INDENT + line, TITLE) for line in title[1:])]
+    if evidence := _card_words(table, "evidence", row):
+        lines += [CardLine(" " * INDENT + line, EVIDENCE) for line in wrapped(evidence, text_cells)]
+    if advice := _card_words(table, "advice", row):
+        indents = [ADVICE_SIGN, " " * len(ADVICE_SIGN)]
+        pieces = wrapped(advice, text_cells - len(ADVICE_SIGN))
+        lines += [CardLine(" " * INDENT + indents[i > 0] + piece, ADVICE) for i, piece in enumerate(pieces)]
+    return tuple(lines)
+
+
+def _saving(table: Table, row: int) -> str:
+    """What fixing it could save at most, and the step of the example, as far as they are known."""
+    cost, step = table["cost_us"], table["step"].cell(row) if "step" in table else None
+    words = [cell(cost, cost.cell(row))] if cost.cell(row) is not None else []
+    return " · ".join([*words, *([f"step {step}"] if step is not None else [])])
+
+
+def _card_words(table: Table, name: str, row: int) -> str:
+    return clean(str(table[name].cell(row) or ""))

@@ -5,66 +5,94 @@ A rule is a function from a `Scope` to findings; to add one, write it in the fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from tracetui.errors import AnalysisFailed
-from tracetui.findings.attention import attention_unfused
-from tracetui.findings.autograd import missing_no_grad
-from tracetui.findings.clock import lower_clock
-from tracetui.findings.collectives import small_collectives, straggler
-from tracetui.findings.communication import exposed_communication
+from tracetui.findings.attention import attention_unfused, gather
+from tracetui.findings.communication import exposed_communication, small_collectives, straggler
 from tracetui.findings.compilation import graph_breaks, recompilation
-from tracetui.findings.filling import low_waves
-from tracetui.findings.finding import Finding, Severity
-from tracetui.findings.gathers import gather
-from tracetui.findings.headline import headline
+from tracetui.findings.gemm import (
+    batchable_products,
+    fp32_math,
+    layout_conversion,
+    misaligned_products,
+    small_batch_products,
+)
 from tracetui.findings.idle import (
+    dependency,
+    host_sync,
     launch_overhead,
     long_gap_without_op,
+    pageable_copy,
     peer_wait,
     stalled_thread,
     unrecorded_graph_work,
 )
-from tracetui.findings.layouts import layout_conversion
-from tracetui.findings.loading import data_loading
-from tracetui.findings.optimizer import optimizer_loop
-from tracetui.findings.precision import fp32_math
-from tracetui.findings.products import batchable_products, misaligned_products, small_batch_products
+from tracetui.findings.kernel_times import low_waves, lower_clock, uneven_kernels
 from tracetui.findings.recording import (
     launches_missing,
     no_gpu,
+    not_judged,
     not_pytorch,
     other_accelerator,
     own_profiler,
     stack_recording,
+    untrusted,
 )
 from tracetui.findings.roofline import far_from_roofline
-from tracetui.findings.scope import Scope
+from tracetui.findings.scope import Finding, Scope, Severity
 from tracetui.findings.serving import graph_launches_hold_up, idle_between_decodes, prefills_interrupt
-from tracetui.findings.small_kernels import tiny_kernels
-from tracetui.findings.start import allocator, start_up
-from tracetui.findings.steps import cold_step, outlier_step
-from tracetui.findings.streams import serialised_streams
-from tracetui.findings.trust import untrusted
-from tracetui.findings.uneven import uneven_kernels
-from tracetui.findings.unjudged import not_judged
-from tracetui.findings.waiting import dependency, host_sync, pageable_copy
-from tracetui.idle.gap_context import gap_before
+from tracetui.findings.start import allocator, data_loading, start_up
+from tracetui.findings.step_rules import cold_step, outlier_step, serialised_streams
+from tracetui.findings.training import missing_no_grad, optimizer_loop, tiny_kernels
+from tracetui.idle.gaps import gap_before
 from tracetui.idle.idleness import idleness
+from tracetui.idle.verdict import BUSY, verdict_on
 from tracetui.linking.placement import step_index
 from tracetui.linking.step_sources import steps_sentence
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.guarding import attempted, failures_in_words, guarded, remembered
-from tracetui.model.quantities import duration
+from tracetui.model.intervals import Part, TimeRange
+from tracetui.model.quantities import counted, duration
 from tracetui.model.table import NULL, Table, micros, numbers, texts
-from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint, view_string
+
+# The headline of the findings: the largest saving with its cause, and what to do first.
+
+NO_FINDINGS = "No rule found anything to report."
+
+
+def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0) -> str:
+    """One sentence for the top of the list; where rules failed, nothing is said of what no rule found."""
+    large = [finding for finding in findings if finding.severity > Severity.NOTE]
+    doubt = f"{large.pop(0).title}; as recorded: " if len(large) > 1 and large[0].id == "untrusted" else ""
+    if failed:
+        rules = f"{counted(failed, 'rule')} failed: what {'they look' if failed > 1 else 'it looks'} for is not known"
+        return f"{rules}. Of the others: {doubt}{large[0].title}." if large else f"{rules}."
+    judged = verdict_on(scope.trace, scope.step)
+    unexplained = judged is not None and judged.idle_pct >= BUSY and judged.is_unexplained
+    # Half of the idle time at least is without a cause then.
+    if judged is not None and unexplained and all(2 * _share(scope, each) < judged.idle_pct for each in large):
+        return f"{doubt}What the GPU waited for is not in the trace: {judged.idle_text}."
+    if large:
+        return f"{doubt}{large[0].title}" + (f", so {large[0].action} first." if large[0].action else ".")
+    if judged is None:
+        return f"{findings[0].title}." if findings else NO_FINDINGS
+    if judged.level:
+        return f"No rule explains the idle time: {judged.text}."
+    return f"Nothing large to save: {judged.text}."
+
+
+def _share(scope: Scope, finding: Finding) -> float:
+    """What fixing it could save, in percent of the time; 100 for what has no price and is said in any case."""
+    return 100.0 if finding.cost is None else 100 * finding.cost / scope.time
+
 
 __all__ = ["RULES", "Finding", "Severity", "complete_finding_list", "finding_list", "findings"]
 

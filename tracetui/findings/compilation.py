@@ -11,16 +11,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracetui.findings.finding import Finding, Severity
 from tracetui.findings.idle_time import idle_cost, lead_in, parts_of
-from tracetui.findings.scope import Scope, longest, most_common
-from tracetui.idle.cause_words import Cause
+from tracetui.findings.scope import Finding, Scope, Severity, longest, most_common
 from tracetui.idle.thread_causes import indicating
-from tracetui.linking.captures import captures, in_capture
+from tracetui.idle.waits import Cause
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links
 from tracetui.linking.placement import step_index
+from tracetui.linking.replays import captures, in_capture
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import forest
 from tracetui.model.intervals import Int64, covered

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.findings.scope import Scope
-from tracetui.idle.cause_words import OVERHEAD, Cause
-from tracetui.idle.clock import clock_skew
 from tracetui.idle.gaps import open_at
-from tracetui.idle.idle_parts import IdleParts, idle_parts, late_gaps
+from tracetui.idle.idle_parts import IdleParts, clock_skew, idle_parts, late_gaps
 from tracetui.idle.idleness import idleness
 from tracetui.idle.thread_causes import thread_causes
+from tracetui.idle.waits import OVERHEAD, Cause
 from tracetui.linking.frames import frames, is_own
 from tracetui.linking.groups import group
 from tracetui.linking.lanes import is_named

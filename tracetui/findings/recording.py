@@ -8,13 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.findings.finding import MIN_SHARES, Finding, Severity
+from tracetui.devices.descriptions import device_index, generation, peaks_of, units_of
+from tracetui.findings.gemm import fp32_rows
 from tracetui.findings.idle_time import idle_cost, lead_in, parts_of
-from tracetui.findings.scope import Scope, longest, most_common
-from tracetui.health.time_checks import stack_cost
-from tracetui.idle.cause_words import Cause
-from tracetui.idle.idle_parts import IdleParts
+from tracetui.findings.scope import MIN_SHARES, Finding, Scope, Severity, longest, most_common, severity_of
+from tracetui.health.health_table import doubt_of, doubtful
+from tracetui.health.link_checks import NO_ACTIVITY_CHECK, Check, CheckSeverity, Doubt, unfinished
+from tracetui.health.recording_checks import CLIPPED_CHECK
+from tracetui.health.time_checks import CLOCK_CHECK, LENGTH_CHECK, stack_cost
+from tracetui.idle.idle_parts import IdleParts, clock_skew
 from tracetui.idle.idleness import idleness
+from tracetui.idle.waits import Cause
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import group
 from tracetui.linking.lanes import is_named, lane_numbers
@@ -293,3 +297,144 @@ def _overhead_within(scope: Scope, parts: IdleParts) -> Int64:
     rows = slices.of_kind(Kind.OVERHEAD)
     starts, ends = union(np.append(parts.start, begin), np.append(parts.end, end))
     return rows[covered_within(starts, ends, slices.start[rows], slices.end[rows]) > 0]
+
+
+# Rule about numbers that are wrong, weighed by how much they spoil.
+
+MAX_NAMED_CHECKS = 4
+"""Maximum checks named in a sentence, the heaviest first."""
+
+LENGTH_CHECKS = (CLIPPED_CHECK, LENGTH_CHECK)
+"""Checks of durations, which are weighed by the share of the GPU time that is wrong, and as minor at least."""
+
+
+@dataclass(frozen=True)
+class _Problem:
+    severity: Severity
+    words: str
+    check: Check
+    row: int
+
+
+def untrusted(scope: Scope) -> Iterator[Finding]:
+    """Some numbers of the trace are wrong, whatever else is found (see the Health pane)."""
+    wrong = [check for check in doubtful(scope.trace) if check.severity == CheckSeverity.WRONG]
+    problems = [each for check in wrong if (each := _problem(scope, check)) is not None]
+    problems.sort(key=lambda each: -each.severity)
+    if not problems:
+        return
+    yield Finding(
+        "untrusted",
+        problems[0].severity,
+        "Some numbers of this trace are wrong" + (": the clocks disagree" if _is_clock(problems[0].check) else ""),
+        "; ".join(each.words for each in problems[:MAX_NAMED_CHECKS]),
+        f"{problems[0].check.effect} The Health pane lists the affected columns; they are marked with ~.",
+        next((each.row for each in problems if each.row >= 0), -1),
+    )
+
+
+def _is_clock(check: Check) -> bool:
+    return check.name == CLOCK_CHECK
+
+
+def _problem(scope: Scope, check: Check) -> _Problem | None:
+    """The result of a check with its weight; None where it spoils nothing."""
+    doubt = doubt_of(scope.trace, check)
+    if doubt is None:
+        return None
+    if _is_clock(check):
+        return _clock(scope, check, doubt)
+    severity = Severity.MAJOR if doubt.of == 0 else severity_of(doubt.count / doubt.of)
+    if check.name == NO_ACTIVITY_CHECK and severity is not None and unfinished(scope.trace) == doubt.count:
+        words = f"the recording ended before the kernels of {counted(doubt.count, 'launch')} ran"
+        return _Problem(Severity.NOTE, words, check, doubt.row)
+    if check.name in LENGTH_CHECKS:
+        # One wrong duration spoils every sum that it is in.
+        spoilt = severity_of(doubt.size / max(int(scope.trace.slices.dur[links(scope.trace).gpu].sum()), 1))
+        severity = max(severity or Severity.MINOR, spoilt or Severity.MINOR, Severity.MINOR)
+    return None if severity is None else _Problem(severity, f"{check.name} {doubt.count:,}", check, doubt.row)
+
+
+def _clock(scope: Scope, check: Check, doubt: Doubt) -> _Problem | None:
+    """The skew of the clocks beside the typical gap: the one in which the middle of the idle time lies."""
+    skew = abs(clock_skew(scope.trace)) or doubt.size
+    dur = np.sort(idleness(scope.trace).dur[scope.gaps])
+    sums = np.cumsum(dur)
+    typical = int(dur[np.searchsorted(sums, sums[-1] / 2)]) if len(dur) else 0
+    severity = Severity.NOTE if typical == 0 else severity_of(skew / typical)
+    # Only what is idle is misplaced: where there is little of it, little is wrong.
+    idle = scope.weigh(scope.idle)
+    if severity is None or idle is None:
+        severity = Severity.NOTE
+    else:
+        severity = min(severity, idle)
+    beside = f" beside a typical gap of {duration(typical)}" if typical else ""
+    started = f"{counted(doubt.count, 'GPU activity')} before the launch"
+    return _Problem(severity, f"the clocks are off by {duration(skew)}{beside}: {started}", check, doubt.row)
+
+
+# Rules that could not be run on a trace, because what they judge by was not recorded.
+
+NO_SHAPES = "no shapes of inputs were recorded (record_shapes=True)"
+NO_DEVICE = "the file does not describe the GPU (--device names it)"
+NO_PEAKS = "the peak rates of this GPU are not known"
+ADVICE = {
+    NO_SHAPES: "Record with record_shapes=True.",
+    NO_DEVICE: "Name the GPU with --device.",
+    NO_PEAKS: "Name one like it with --device.",
+}
+SUBJECTS = {
+    "uneven-kernels": "calls that take longer than their like",
+    "far-from-roofline": "distance from the limits of the GPU",
+    "small-batch-products": "products of few rows",
+    "gather": "weights copied per token",
+    "batchable-products": "products that could be one",
+    "low-waves": "grids smaller than the GPU",
+    "fp32-math": "precision of products",
+}
+"""What each of these rules is about."""
+NEEDING_SHAPES = ("uneven-kernels", "far-from-roofline", "small-batch-products", "gather", "batchable-products")
+"""Rules that compare calls with equal shapes, or compute work from shapes."""
+
+
+def unjudged(scope: Scope) -> list[tuple[str, str]]:
+    """Rules about GPU activity that could not be run, each with the reason; empty in a trace without kernels."""
+    if len(scope.computing) == 0:
+        return []
+    has_shapes = scope.program.has_shapes
+    reasons = [] if has_shapes else [(rule, NO_SHAPES) for rule in NEEDING_SHAPES]
+    if len(fp32_rows(scope)) and generation(scope.trace).has_fp16_tensor_cores is None:
+        reasons.append(("fp32-math", NO_DEVICE))
+    return reasons + _lacking_device(scope, has_shapes)
+
+
+def _lacking_device(scope: Scope, has_shapes: bool) -> list[tuple[str, str]]:
+    """Rules that need to know the number of multiprocessors or the peak rates of the GPU."""
+    trace = scope.trace
+    used = set(device_index(trace, scope.computing).tolist())
+    devices = [trace.devices[index] for index in used if index >= 0]
+    is_described = -1 not in used
+    lacking = [] if is_described and all(map(units_of, devices)) else [("low-waves", NO_DEVICE)]
+    if has_shapes and not (is_described and all(map(peaks_of, devices))):
+        reason = NO_PEAKS if is_described and not lacking else NO_DEVICE
+        lacking += [("far-from-roofline", reason), ("small-batch-products", reason)]
+    return lacking
+
+
+def not_judged(scope: Scope) -> Iterator[Finding]:
+    """Rules that could not be run on this trace, and why, in one note."""
+    missing = unjudged(scope)
+    if not missing:
+        return
+    reasons = list(dict.fromkeys(reason for _, reason in missing))
+    lists = [", ".join(SUBJECTS.get(rule, rule) for rule, why in missing if why == reason) for reason in reasons]
+    if len(reasons) > 1:
+        lists = [f"{subjects}: {reason}" for subjects, reason in zip(lists, reasons, strict=True)]
+    yield Finding(
+        "not-judged",
+        Severity.NOTE,
+        f"{counted(len({rule for rule, _ in missing}), 'rule')} could not be run: {', and '.join(reasons)}",
+        "; ".join(lists),
+        " ".join(ADVICE[reason] for reason in reasons),
+        int(scope.computing[0]),
+    )

@@ -9,20 +9,15 @@ import numpy as np
 
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.devices.roofline import MEMORY, roofline
-from tracetui.findings.attention import unfused_attention
-from tracetui.findings.calls import calls_of
-from tracetui.findings.filling import underfilled
-from tracetui.findings.finding import Finding
-from tracetui.findings.gathers import gathered
-from tracetui.findings.layouts import conversions
-from tracetui.findings.optimizer import loop_of
-from tracetui.findings.precision import fp32_rows
-from tracetui.findings.products import batchable_rows, misaligned_rows
-from tracetui.findings.scope import Scope
+from tracetui.findings.attention import gathered, unfused_attention
+from tracetui.findings.gemm import batchable_rows, conversions, fp32_rows, misaligned_rows
+from tracetui.findings.kernel_times import underfilled
+from tracetui.findings.launches import calls_of
+from tracetui.findings.scope import Finding, Scope
+from tracetui.findings.training import loop_of
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import links, names_of
-from tracetui.model.intervals import Int64, covered_within, union
-from tracetui.model.membership import without
+from tracetui.model.intervals import Int64, covered_within, union, without
 from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.trace import Float64, Trace
 

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracetui.findings.finding import Finding, Severity, severity_of
-from tracetui.findings.scope import Scope
+from tracetui.findings.scope import Finding, Scope, Severity, severity_of
+from tracetui.idle.gpu_spans import StepTimes, step_times
 from tracetui.idle.idleness import idleness
-from tracetui.idle.step_times import StepTimes, step_times
 from tracetui.linking.complete_steps import averaged_steps
 from tracetui.linking.links import calls_named
 from tracetui.linking.placement import chosen, step_index
@@ -23,7 +22,7 @@ from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.table import NULL
-from tracetui.serving.between import ACTIVITY_NAMES, Activity, between
+from tracetui.serving.server_steps import ACTIVITY_NAMES, Activity, between
 
 MIN_PAIRS = 3
 """Minimum decodes that directly follow another one."""

@@ -11,15 +11,13 @@ from functools import partial
 
 import numpy as np
 
-from tracetui.health.checks import Check, CheckSeverity, Doubt
-from tracetui.health.link_checks import LINK_CHECKS
-from tracetui.health.loss_checks import LOSS_CHECKS
+from tracetui.health.link_checks import LINK_CHECKS, LOSS_CHECKS, Check, CheckSeverity, Doubt
 from tracetui.health.recording_checks import FILE_CHECKS, RECORDING_CHECKS
 from tracetui.health.time_checks import TIME_CHECKS
 from tracetui.model import columns as col
 from tracetui.model.guarding import attempted, failures_in_words, remembered
+from tracetui.model.intervals import Part
 from tracetui.model.table import NULL, Table, numbers, texts
-from tracetui.model.time_range import Part
 from tracetui.model.trace import Trace
 
 CHECKS = FILE_CHECKS + TIME_CHECKS + LINK_CHECKS + RECORDING_CHECKS

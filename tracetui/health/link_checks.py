@@ -2,18 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
 import numpy as np
 
-from tracetui.health.checks import Check, CheckSeverity, Doubt
-from tracetui.linking.captures import in_capture
-from tracetui.linking.graph_captures import capture_counts, refusals, unknown_node
+from tracetui.linking.captured_tree import capture_counts, refusals, unknown_node
 from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.linking.links import calls_named, links
 from tracetui.linking.placement import before_capture
-from tracetui.linking.replays import replays
+from tracetui.linking.replays import in_capture, replays
 from tracetui.model.intervals import Int64
+from tracetui.model.recorded import Loss
+from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
 from tracetui.tables.launches import LAUNCH_NAME
+
+# What a health check is, and its result.
+
+
+class CheckSeverity(IntEnum):
+    """Severity of a check; larger is worse."""
+
+    NOTE = 1
+    """Good to know; the numbers are right."""
+    DOUBT = 2
+    """A warning: some numbers rest on a guess or are slightly off."""
+    WRONG = 3
+    """Some numbers are wrong or incomplete."""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Result of a check."""
+
+    count: int
+    """Number of cases; 0 where the check found nothing."""
+    of: int = 0
+    """Number of candidates; 0 where a share means nothing."""
+    example: str = ""
+    """One case in words: its name, or its byte position in the file."""
+    row: int = -1
+    """The slice to jump to, -1 for none."""
+    size: int = 0
+    """How far the numbers are off, in ns; 0 where that means nothing."""
+    effect: str = ""
+    """What is to be said instead of the check's effect; empty where that holds."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A question asked of every trace."""
+
+    name: str
+    severity: CheckSeverity
+    find: Callable[[Trace], Doubt | None]
+    """The answer; None where the question does not apply, such as for kernels in a trace without a GPU."""
+    effect: str
+    """Effect on the numbers, in a sentence."""
+    touches: tuple[str, ...] = ()
+    """Affected columns as `pane.column`; `pane` alone stands for all of its columns."""
+
 
 NO_ACTIVITY_CHECK = "launches without work"
 """Name of the check for launches of which no GPU activity was recorded."""
@@ -196,3 +246,99 @@ LINK_CHECKS = (
     ),
 )
 """The checks, in the order in which they are listed."""
+
+
+# Checks of what the format of a file cannot hold; they are asked of files of such a format alone.
+
+
+def _is_lost(loss: Loss) -> Callable[[Trace], Doubt | None]:
+    """A check of the file as a whole."""
+    return lambda trace: Doubt(1) if loss in trace.quality.format_losses else None
+
+
+def copies_without_direction(trace: Trace) -> Doubt | None:
+    """Copies of which nothing says from where to where they went."""
+    if Loss.COPY_DIRECTIONS not in trace.quality.format_losses:
+        return None
+    rows = trace.slices.of_kind(Kind.MEMCPY)
+    return Doubt(len(rows), len(rows), trace.name_of(int(rows[0])), int(rows[0])) if len(rows) else Doubt(0)
+
+
+def dynamic_shared_memory(trace: Trace) -> Doubt | None:
+    """Kernels of which only the dynamic part of their shared memory is known."""
+    if Loss.STATIC_SHARED_MEMORY not in trace.quality.format_losses:
+        return None
+    rows = trace.slices.of_kind(Kind.KERNEL)
+    known = trace.work_args.number("shared memory", trace.slices.event[rows]) != NULL
+    return Doubt(int(np.count_nonzero(known)), len(rows))
+
+
+LOSS_CHECKS = (
+    Check(
+        "copies without direction",
+        CheckSeverity.DOUBT,
+        copies_without_direction,
+        "This file format has neither direction nor kind of memory of a copy: what waits for a copy of pageable memory "
+        "counts as another cause.",
+        ("gaps.cause", "gaps.shares", "gaps.after_sync"),
+    ),
+    Check(
+        "shared memory without its static part",
+        CheckSeverity.DOUBT,
+        dynamic_shared_memory,
+        "This file format has the dynamic part alone: occupancy may come out too high.",
+        (
+            "kernels.shared_bytes",
+            "kernels.occupancy_pct",
+            "kernels.limiter",
+            "kernels.waves",
+            "kernels.tail_pct",
+            "kernels.bound_occupancy_pct",
+        ),
+    ),
+    Check(
+        "no header",
+        CheckSeverity.NOTE,
+        _is_lost(Loss.HEADER),
+        "This file format has no rank, no world size, no versions and no options of the profiler.",
+    ),
+    Check(
+        "no arrows to the backward pass",
+        CheckSeverity.NOTE,
+        _is_lost(Loss.FORWARD_ARROWS),
+        "This file format has none: forward and backward operators are joined by their sequence numbers alone.",
+    ),
+    Check(
+        "no occupancy estimates",
+        CheckSeverity.NOTE,
+        _is_lost(Loss.OCCUPANCY_ESTIMATES),
+        "This file format has none of the profiler's estimates, and no External id on GPU activity.",
+    ),
+    Check(
+        "calls left out",
+        CheckSeverity.NOTE,
+        _is_lost(Loss.FREQUENT_CALLS),
+        "The writer leaves out cudaGetDevice, cudaSetDevice, cudaGetLastError, the calls that make and destroy events, "
+        "and driver calls that launch nothing.",
+    ),
+    Check(
+        "activities cut at the next one",
+        CheckSeverity.NOTE,
+        _is_lost(Loss.STREAM_OVERLAPS),
+        "The writer cuts an activity where the next one on its stream begins: where they overlapped, as in replayed "
+        "graphs, kernels are shorter than they were.",
+    ),
+    Check(
+        "GPU annotations made anew",
+        CheckSeverity.NOTE,
+        _is_lost(Loss.ANNOTATION_TIMES),
+        "The writer derives them from the innermost annotations of calls, 1 ns wider at each end.",
+    ),
+    Check(
+        "process of GPU activity",
+        CheckSeverity.NOTE,
+        _is_lost(Loss.GPU_PROCESSES),
+        "process_id and process_name of GPU activity are those of the program that wrote the file.",
+    ),
+)
+"""The checks of losses, in the order in which they are listed; two more are among those of the recording."""

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from tracetui.devices.configuration import THREAD_GRIDS
 from tracetui.devices.descriptions import (
     assumed_devices,
     description_index,
@@ -16,13 +15,14 @@ from tracetui.devices.descriptions import (
     model_by_size,
     sized_devices,
 )
-from tracetui.health.checks import Check, CheckSeverity, Doubt
+from tracetui.devices.residency import THREAD_GRIDS
+from tracetui.health.link_checks import Check, CheckSeverity, Doubt
 from tracetui.linking.complete_steps import partial_steps
 from tracetui.linking.lanes import active_streams, lane_numbers
 from tracetui.linking.links import links, names_of, op_rows
 from tracetui.linking.steps import steps
 from tracetui.memory.memory_table import NOT_IN_FORMAT
-from tracetui.model.losses import Loss
+from tracetui.model.recorded import Loss
 from tracetui.model.trace import (
     DAMAGED_KEYS,
     ENDLESS,
@@ -36,7 +36,7 @@ from tracetui.model.trace import (
     LaneKind,
     Trace,
 )
-from tracetui.operators.signatures import has_shapes
+from tracetui.operators.key_averages import has_shapes
 
 CLIPPED_CHECK = "impossible ends"
 """Name of the check of durations beyond the end of the trace."""

@@ -12,24 +12,20 @@ from tracetui.health.health_table import doubtful
 from tracetui.health.recording_checks import kinds_in_words
 from tracetui.idle.gpu_spans import step_spans
 from tracetui.idle.verdict import IDLE_PARTS, totals, verdict_on
-from tracetui.linking.between_steps import between_share
-from tracetui.linking.graph_captures import capture_counts
+from tracetui.linking.captured_tree import capture_counts
+from tracetui.linking.complete_steps import unprofiled_time
 from tracetui.linking.lanes import active_streams
-from tracetui.linking.links import links, no_gpu, op_rows
-from tracetui.linking.markers import markers
-from tracetui.linking.placement import chosen, within
-from tracetui.linking.regions import busy_stretches
+from tracetui.linking.links import busy_stretches, links, no_gpu, op_rows
+from tracetui.linking.placement import between_share, chosen, within
 from tracetui.linking.step_kinds import step_kinds
-from tracetui.linking.step_sources import coverage, steps_sentence
+from tracetui.linking.step_sources import coverage, markers, steps_sentence
 from tracetui.linking.steps import steps
-from tracetui.linking.unprofiled import unprofiled_time
 from tracetui.model import columns as col
-from tracetui.model.intervals import covered_within
+from tracetui.model.intervals import Part, TimeRange, covered_within
 from tracetui.model.table import Cell, Table, numbers, texts
-from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Kind, LaneKind, Trace
+from tracetui.operators.key_averages import has_shapes
 from tracetui.operators.ops import has_allocations
-from tracetui.operators.signatures import has_shapes
 from tracetui.operators.views import idle_view_rows
 from tracetui.tables.occupancy import queries
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.health.checks import Check, CheckSeverity, Doubt
-from tracetui.idle.clock import clock_skew
-from tracetui.idle.idleness import idleness
-from tracetui.idle.unrecorded import unrecorded_holes
+from tracetui.health.link_checks import Check, CheckSeverity, Doubt
+from tracetui.idle.idle_parts import clock_skew
+from tracetui.idle.idleness import idleness, unrecorded_holes
 from tracetui.idle.waits import flush
 from tracetui.linking.links import links
 from tracetui.linking.replays import replays

@@ -12,26 +12,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.idle.cause_words import WORDS, Cause
-from tracetui.idle.clock import clock_skew
-from tracetui.idle.gap_causes import gap_causes
-from tracetui.idle.idle_parts import IdleParts, idle_contents, idle_parts
+from tracetui.idle.idle_parts import IdleParts, clock_skew, idle_contents, idle_parts
 from tracetui.idle.idleness import MIN_GAP_NS, Idleness, idleness
 from tracetui.idle.thread_causes import indicating
-from tracetui.idle.verdict import verdict_on
+from tracetui.idle.verdict import gap_causes, verdict_on
+from tracetui.idle.waits import WORDS, Cause
 from tracetui.linking.call_sites import launch_site_columns, launch_site_of
 from tracetui.linking.groups import count_within, distinct, group
 from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import links, names_of, no_gpu, op_rows
 from tracetui.linking.placement import step_column, step_index, within
 from tracetui.linking.steps import steps
-from tracetui.linking.stretches import Axis
+from tracetui.linking.trees import Axis
 from tracetui.model import columns as col
-from tracetui.model.intervals import Bool, Int64
-from tracetui.model.strings import Strings
-from tracetui.model.table import Table, coded, micros, numbers
-from tracetui.model.time_range import Part, TimeRange
-from tracetui.model.trace import Kind, Trace
+from tracetui.model.intervals import Bool, Int64, Part, TimeRange
+from tracetui.model.table import Strings, Table, coded, micros, numbers
+from tracetui.model.trace import Kind, LaneKind, Trace
 
 MAX_NAMED_SLICES = 3
 """Maximum names listed per chain, the deepest ones."""
@@ -375,3 +371,113 @@ def _note(trace: Trace, idle: Idleness, step: Part | None) -> str:
         end = "gap ends" if unknown == 1 else "gaps end"
         said.append(f"{unknown:,} {end} with work that has no launch record: when it was launched is not known.")
     return " ".join(said)
+
+
+# What stands around one gap: the activities before and after it, its causes, and what the CPU did meanwhile.
+
+MAX_SLICES_OF_GAP = 400
+"""Maximum slices of the CPU named with a gap, the longest ones."""
+
+
+@dataclass(frozen=True)
+class GapPart:
+    """A cause of a gap, and its time in ns."""
+
+    cause: Cause
+    time: int
+
+
+@dataclass(frozen=True)
+class CpuName:
+    """A name that the CPU spent time of a gap in: itself, without what it called."""
+
+    row: int
+    """The slice of that name with the most of it."""
+    time: int
+    """Self time within the gap, in ns."""
+    slices: int
+    """Slices of the name that had some."""
+
+
+def gap_before(trace: Trace, row: int) -> int:
+    """The index in `idleness(trace)` of the gap that a GPU activity ended, -1 for none."""
+
+    def make() -> Int64:
+        index = np.full(len(trace.slices), -1, np.int64)
+        index[idleness(trace).after] = np.arange(len(idleness(trace)))
+        return index
+
+    return int(trace.remember("gaps by activity", make)[row]) if row >= 0 else -1
+
+
+def on_cpu(trace: Trace, gap: int) -> tuple[int, int]:
+    """Start and end of a gap in ns on the clock of the CPU."""
+    idle, skew = idleness(trace), clock_skew(trace)
+    return int(idle.start[gap]) - skew, int(idle.end[gap]) - skew
+
+
+def gap_causes_of(trace: Trace, gap: int) -> list[GapPart]:
+    """The causes of a gap, those with most time first; they add up to the gap."""
+    parts = idle_contents(trace)
+    first, last = np.searchsorted(parts.gap, [gap, gap + 1])
+    causes = group(parts.cause[first:last])
+    sums = causes.sum(parts.dur[first:last])
+    order = np.argsort(-sums, kind="stable").tolist()
+    return [GapPart(Cause(int(causes.key[i])), int(sums[i])) for i in order]
+
+
+def gap_threads(trace: Trace, gap: int) -> Int64:
+    """The lanes that tell why there was a gap: the launching thread, and those on which causes were seen."""
+    idle, parts = idleness(trace), idle_contents(trace)
+    first, last = np.searchsorted(parts.gap, [gap, gap + 1])
+    lanes = parts.lane[first:last].astype(np.int64)
+    launch = int(idle.launch[gap])
+    if launch >= 0:
+        lanes = np.append(lanes, int(trace.slices.lane[launch]))
+    lanes = distinct(lanes[lanes >= 0])
+    on_thread = np.array([lane.kind == LaneKind.CPU for lane in trace.lanes], bool)
+    return np.asarray(lanes[on_thread[lanes]])
+
+
+def cpu_slices_of(trace: Trace, gap: int) -> Int64:
+    """The slices of the threads of a gap that lie in it with at least half of their time, ascending."""
+    begin, end = on_cpu(trace, gap)
+    slices = trace.slices
+    rows = _touching(trace, gap, begin, end)
+    inside = np.minimum(slices.end[rows], end) - np.maximum(slices.start[rows], begin)
+    kept = rows[2 * inside >= slices.dur[rows]]
+    if len(kept) > MAX_SLICES_OF_GAP:
+        kept = np.sort(kept[np.argsort(-slices.dur[kept], kind="stable")[:MAX_SLICES_OF_GAP]])
+    return np.asarray(kept)
+
+
+def cpu_names_of(trace: Trace, gap: int, most: int) -> list[CpuName]:
+    """The names in which the threads of a gap spent most of it, without what they called.
+
+    Every moment of a thread counts once, for the innermost slice that was open.
+    """
+    begin, end = on_cpu(trace, gap)
+    slices = trace.slices
+    rows = _touching(trace, gap, begin, end)
+    inner, spent = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for lane in distinct(slices.lane[rows].astype(np.int64)).tolist():
+        mine = rows[slices.lane[rows] == lane]
+        edges = np.unique(np.clip(np.concatenate([slices.start[mine], slices.end[mine]]), begin, end))
+        inner.append(open_at(trace, np.full(len(edges) - 1, lane), edges[:-1]))
+        spent.append(np.diff(edges))
+    row, time = np.concatenate(inner), np.concatenate(spent)
+    each = group(row[row >= 0])
+    own, names = each.sum(time[row >= 0]).astype(np.int64), group(slices.name[each.key])
+    sums, largest = names.sum(own), names.largest(own)
+    order = np.argsort(-sums, kind="stable")[:most].tolist()
+    return [CpuName(int(each.key[largest[i]]), int(sums[i]), int(names.calls[i])) for i in order]
+
+
+def _touching(trace: Trace, gap: int, begin: int, end: int) -> Int64:
+    """The slices of the threads of a gap that overlap [begin, end) ns, ascending."""
+    slices, found = trace.slices, [np.empty(0, np.int64)]
+    for number in gap_threads(trace, gap).tolist():
+        lane = trace.lanes[number]
+        last = lane.first + int(np.searchsorted(slices.start[lane.first : lane.last], end))
+        found.append(lane.first + np.flatnonzero(slices.end[lane.first : last] > begin))
+    return np.sort(np.concatenate(found))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import pairwise
 
 import numpy as np
@@ -16,8 +17,8 @@ from tracetui.linking.groups import distinct
 from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import calls_named, links
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.native_nesting import insertion_index
-from tracetui.model.trace import Trace
+from tracetui.model.native import insertion_index
+from tracetui.model.trace import Kind, Trace
 
 MIN_FULL_QUEUE = 1000
 """Launches in flight from which the driver makes the CPU wait (R3.28)."""
@@ -114,3 +115,170 @@ def flush(trace: Trace) -> Int64:
         return last if its_own else last[:0]
 
     return trace.remember("flush", find)
+
+
+# The causes of gaps, and the slices whose names indicate a cause (R3.27).
+
+
+class Cause(IntEnum):
+    """Why a device was idle: what delayed the CPU, then the launch call, then what followed it.
+
+    Of causes that cover the same moment, or as much of a short gap, the first counts.
+    """
+
+    DATA_LOADING = 0
+    START_UP = 1
+    """The first use of a function, a kernel or a library: contexts are created, modules loaded."""
+    MEMORY = 2
+    """Device or pinned memory was allocated or freed, outside the caching allocator."""
+    PROFILER = 3
+    COMPILATION = 4
+    """Code was compiled or a graph captured."""
+    PAGEABLE = 5
+    """The thread was in a copy from or to pageable memory."""
+    HOST_SYNC = 6
+    """The thread had waited for the GPU: nothing was queued when the GPU had finished."""
+    STALLED = 7
+    """A call of microseconds took milliseconds: its thread was not running."""
+    PEERS = 8
+    """The thread waited for other processes."""
+    LONG_GAP = 9
+    """A millisecond or more without an operator or a call: Python, or anything else."""
+    OPTIMIZER = 10
+    COMMUNICATION = 11
+    OPERATORS = 12
+    """Operators were dispatched."""
+    CALLS = 13
+    """Runtime calls."""
+    PYTHON = 14
+    """Python, also that around compiled code."""
+    UNSEEN = 15
+    """The thread has no slice at that time: Python that was not recorded, or anything else."""
+    LAUNCH = 16
+    SLOW_LAUNCH = 17
+    FULL_QUEUE = 18
+    """The launch call waited until the queue had room: the GPU is the bottleneck."""
+    LATENCY = 19
+    """The usual time from a launch to the start."""
+    GRAPH = 20
+    """Between nodes of one graph."""
+    STREAM = 21
+    """The stream was waiting for an event."""
+    SCHEDULING = 22
+    """Launched long before, and nothing in the trace tells why it did not start."""
+    NOT_RECORDED = 23
+    """Nodes of a graph ran that the profiler did not record."""
+    BEFORE_CAPTURE = 24
+    """The activity after the gap was launched before the capture began."""
+    UNKNOWN = 25
+    """The activity after the gap has no launch record."""
+
+
+WORDS = (
+    "data loading",
+    "start-up",
+    "memory management",
+    "profiler",
+    "compilation",
+    "pageable copy",
+    "host sync",
+    "stalled thread",
+    "waits for peers",
+    "no op or call",
+    "optimizer",
+    "communication call",
+    "operators",
+    "runtime calls",
+    "Python",
+    "Python or unknown",
+    "launch call",
+    "slow launch",
+    "full queue",
+    "launch latency",
+    "inside a graph",
+    "waits for a stream",
+    "scheduling",
+    "not recorded?",
+    "before the capture",
+    "unknown",
+)
+"""Name of each `Cause` in tables."""
+
+KEYS = tuple(f"idle_{re.sub('[^a-z]+', '_', word.lower()).strip('_')}_us" for word in WORDS)
+"""Name of the time of each `Cause` where it is a measure, such as `idle_host_sync_us`."""
+
+OVERHEAD = (
+    Cause.OPTIMIZER,
+    Cause.COMMUNICATION,
+    Cause.OPERATORS,
+    Cause.CALLS,
+    Cause.PYTHON,
+    Cause.UNSEEN,
+    Cause.LAUNCH,
+)
+"""Causes that are launch overhead: what the CPU did on its way to a launch, in finer words."""
+
+_NAMED = (Kind.CPU_OP, Kind.ANNOTATION)
+_PATTERNS: tuple[tuple[Cause, tuple[Kind, ...], str], ...] = (
+    (
+        Cause.DATA_LOADING,
+        _NAMED,
+        r"^enumerate\(DataLoader\)#|(?i:dataloader|data_loader|load_batch|next_data\b|\bget_batch(_samples)?\b|\bfetch_next)"
+        r"|train_dataloader_next|\b_(Single|Multi)Process\w*Iter\b",
+    ),
+    (Cause.DATA_LOADING, (Kind.PYTHON,), r"utils/data/dataloader\.py\(\d+\): (__next__|__iter__|_next_data|_get_data)"),
+    (Cause.START_UP, (Kind.OVERHEAD,), r"(?i)module loading|lazy.*loading"),
+    (Cause.START_UP, (Kind.RUNTIME,), r"^(cu|cuda|hip)(Module|Library)Load"),
+    (Cause.START_UP, (Kind.PYTHON,), r"<frozen importlib\._bootstrap|importlib/_bootstrap|: _lazy_init$"),
+    (Cause.MEMORY, (Kind.RUNTIME,), r"^(cuda|hip)(Host|Ext)?(Malloc|Free|Alloc|Register|Unregister)"),
+    (Cause.MEMORY, (Kind.RUNTIME,), r"^(cu|hip)Mem(Alloc|Free|Create|Map|Unmap|Release|Address|SetAccess|Host)"),
+    (Cause.MEMORY, (*_NAMED, Kind.PYTHON), r"\bempty_cache\b"),
+    (Cause.PROFILER, (Kind.OVERHEAD,), ""),
+    (
+        Cause.COMPILATION,
+        _NAMED,
+        r"compile_fx|CUDAGraphNode\.record|_compile(?!d)|\binductor_|dynamo_timed"
+        r"|create_aot_dispatcher_function|GraphLowering|PyCodeCache",
+    ),
+    (
+        Cause.COMPILATION,
+        (Kind.PYTHON,),
+        r"convert_frame\.py\(\d+\): _?compile|compile_fx\.py\(\d+\): \w*(compil|codegen)",
+    ),
+    (Cause.COMPILATION, (Kind.RUNTIME,), r"^(cu|cuda|hip)(StreamBeginCapture|StreamEndCapture|GraphInstantiate)"),
+    (Cause.HOST_SYNC, (Kind.RUNTIME,), SYNC_NAME.pattern + r"|^(cu|cuda|hip)Memcpy(?!.*Async)"),
+    (Cause.HOST_SYNC, (Kind.CPU_OP,), r"^aten::(item|_local_scalar_dense|nonzero|is_nonzero)$"),
+    (Cause.OPTIMIZER, _NAMED, r"^Optimizer\.(step|zero_grad)#"),
+    (Cause.COMMUNICATION, _NAMED, r"^(nccl|gloo):|^_?c10d\w*::|## wait ##|\bwait\(\)"),
+)
+"""Slices that indicate each cause: their kinds, and a pattern of their names."""
+
+_BY_KIND: dict[int, list[tuple[Cause, re.Pattern[str]]]] = {}
+for _cause, _kinds, _pattern in sorted(_PATTERNS):
+    for _kind in _kinds:
+        _BY_KIND.setdefault(int(_kind), []).append((_cause, re.compile(_pattern)))
+
+_STREAM_WAIT = re.compile(r"^(cu|cuda|hip)StreamWaitEvent")
+
+
+def named_slices(trace: Trace) -> dict[Cause, Int64]:
+    """For each cause that names indicate the slices that do, ascending; a slice indicates the first of its causes."""
+    slices, count = trace.slices, len(trace.names) + 1
+    key = slices.kind.astype(np.int32) * count + slices.name
+    code = np.full(max(Kind) * count + count, len(Cause), np.int8)
+    for pair in np.flatnonzero(np.bincount(key, minlength=1)).tolist():
+        kind, name = divmod(pair, count)
+        text = trace.names[name]
+        for cause, pattern in _BY_KIND.get(kind, ()):
+            if pattern.search(text):
+                code[pair] = cause
+                break
+    found = code[key]
+    found[flush(trace)] = len(Cause)
+    rows = np.flatnonzero(found < len(Cause))
+    return {cause: rows[found[rows] == cause] for cause in sorted({cause for cause, _, _ in _PATTERNS})}
+
+
+def stream_waits(trace: Trace) -> Int64:
+    """Calls that make a stream wait for an event, ascending."""
+    return calls_named(trace, _STREAM_WAIT)

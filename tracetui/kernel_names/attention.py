@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 
-from tracetui.kernel_names.decoded import Decoded, Family
-from tracetui.kernel_names.element_types import SIXTEEN_BIT, brief_type, cpp_type, first_float, types_in
+from tracetui.kernel_names.decoded import SIXTEEN_BIT, Decoded, Family, brief_type, cpp_type, first_float, types_in
 from tracetui.kernel_names.text import ParsedName, call, split_arguments, template_of
-from tracetui.lazy_pattern import lazy_pattern
+from tracetui.text import lazy_pattern
 
 _FORWARD = {
     5: ("dropout", "causal", "even MN", "even K", "returns softmax"),

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import re
 
-from tracetui.kernel_names.decoded import Decoded, Family
-from tracetui.kernel_names.element_types import brief_type, cpp_type, first_float
-from tracetui.kernel_names.innermost import label, meaning
+from tracetui.kernel_names.decoded import Decoded, Family, brief_type, cpp_type, first_float, spelled
 from tracetui.kernel_names.text import ParsedName
-from tracetui.kernel_names.vocabulary import spelled
-from tracetui.lazy_pattern import lazy_pattern
+from tracetui.kernel_names.wording import label, meaning
+from tracetui.text import lazy_pattern
 
 _COLLECTIVE = "AllGatherV|AllGather|AllReduce|ReduceScatter|Broadcast|Reduce|SendRecv|AllToAll|AlltoAll"
 _ALGORITHM = "TREE|RING|COLLNET_DIRECT|COLLNET_CHAIN|NVLS_TREE|NVLS|PAT"

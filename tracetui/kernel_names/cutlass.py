@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 
-from tracetui.kernel_names.decoded import Decoded, Family
-from tracetui.kernel_names.element_types import (
+from tracetui.kernel_names.decoded import (
     ACCUMULATORS,
     BRIEF,
     CONVOLUTIONS,
     RELU_CAPABLE,
+    Decoded,
+    Family,
     brief_type,
     cpp_type,
     misalignment,
@@ -21,9 +22,9 @@ from tracetui.kernel_names.element_types import (
     sizes,
     types_in,
 )
-from tracetui.kernel_names.innermost import meaning
 from tracetui.kernel_names.text import ParsedName, template_of
-from tracetui.lazy_pattern import lazy_pattern
+from tracetui.kernel_names.wording import meaning
+from tracetui.text import lazy_pattern
 
 _WRAPPERS = frozenset({"Kernel", "Kernel2", "device_kernel"})
 _MAINLOOP = lazy_pattern(r"Mainloop(?P<sm>Sm\d+)(?P<words>\w*)<(?P<stages>\d{1,3})\b")

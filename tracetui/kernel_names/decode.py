@@ -7,22 +7,209 @@ from dataclasses import replace
 from functools import lru_cache
 
 from tracetui.kernel_names.attention import attention, flash
-from tracetui.kernel_names.cask import cudnn, sass, xmma
 from tracetui.kernel_names.collectives import collective
-from tracetui.kernel_names.cub import cub
-from tracetui.kernel_names.cublas import cublas, nvjet
 from tracetui.kernel_names.cutlass import cutlass, cutlass_template
-from tracetui.kernel_names.decoded import Decoded, Family
-from tracetui.kernel_names.inductor import inductor
-from tracetui.kernel_names.library import library_of
-from tracetui.kernel_names.native import native
-from tracetui.kernel_names.others import by_words, memory, user_kernel
-from tracetui.kernel_names.purpose import purpose_of
+from tracetui.kernel_names.decoded import Decoded, Family, Purpose, spelled
+from tracetui.kernel_names.generated import by_words, inductor, memory, user_kernel
+from tracetui.kernel_names.native import cub, native
+from tracetui.kernel_names.nvidia_gemm import cublas, cudnn, nvjet, sass, trtllm, xmma
 from tracetui.kernel_names.rocm import rocm, tensile
 from tracetui.kernel_names.text import ParsedName, name_parts
-from tracetui.kernel_names.trtllm import trtllm
 from tracetui.kernel_names.wording import cut, sentence_of, short_of
 from tracetui.model.trace import Kind
+from tracetui.text import lazy_pattern
+
+# Which library a kernel is from, where its decoder did not say: by namespaces, then by names that one library uses.
+
+_NAMESPACES = (
+    (r"(?:deep_ep|dpsk::ep)::", "DeepEP"),
+    (r"deep_gemm::", "DeepGEMM"),
+    (r"dpsk::", "DeepSeek"),
+    (r"flashinfer::", "FlashInfer"),
+    (r"moe::dev::", "TensorRT-LLM / FlashInfer"),
+    (r"tensorrt_llm::", "TensorRT-LLM"),
+    (r"marlin(?:_moe_wna16)?::", "Marlin"),
+    (r"vllm::", "vLLM"),
+    (r"sgl_(?:hip|kernel)::", "sgl-kernel"),
+    (r"sglang::", "SGLang"),
+    (r"flash_mla::", "FlashMLA"),
+    (r"aiter::", "AITER"),
+    (r"transformer_engine::", "Transformer Engine"),
+    (r"fbgemm_gpu::", "FBGEMM"),
+    (r"turbomind::", "TurboMind"),
+)
+"""Outer namespaces of libraries, the more special first."""
+_NAMESPACE_PATTERNS = tuple((lazy_pattern(rf"(?<!\w){pattern}"), library) for pattern, library in _NAMESPACES)
+_ENGINES = "vLLM, SGLang"
+"""Library of kernels that both engines ship under the same name."""
+_NAMES = (
+    (r"(?:TopK|TopP|MinP|TopKTopP)SamplingFrom\w+|top_[kp]_(?:renorm|mask)_\w+|TopK(?:Renorm|Mask)\w+", "FlashInfer"),
+    (r"(?:flashmla_|flash_fwd_(?:splitkv_)?mla)\w*", "FlashMLA"),
+    (r"(?:fused_recurrent|chunk)_gated_delta_rule\w*|chunk_gated_delta\w*", "flash-linear-attention"),
+    (r"_topk_forward|_sum_bitmatrix_rows|_combined_routing_\w+|_finalize_matmul_scatter\w*", "Triton kernels"),
+    (r"applyMLARope\w*|expandInputRows\w*|computeStridesTmaWarpSpecialized\w*|finalizeMoeRouting\w*", "TensorRT-LLM"),
+    (r"sage_(?:fwd|quant)\w*", "SageAttention"),
+    (r"kernel_unified_attention_[23]d|_copy_page_indices_kernel", "vLLM Triton"),
+    (r"create_flashinfer_kv_indices_triton|compute_position_kernel|set_mla_kv_buffer_kernel", "SGLang"),
+    (r"silu_mul_quant_varlen_kernel|resolve_future_token_ids_kernel|clamp_position_kernel|store_kvcache", "SGLang"),
+    (r"write_req_to_token_pool_triton|assign_req_to_token_pool\w*", "SGLang"),
+    (r"per_token_group_quant_8bit_kernel", "sgl-kernel"),
+    (r"moe_align_block_size_(?:small_batch_expert_)?kernel|count_and_sort_expert_tokens_kernel", _ENGINES),
+    (r"fused_moe_kernel(?:_gptq_awq)?|_w8a8_triton_block_scaled_mm|_w8a8_block_(?:fp8|int8)_matmul\w*", _ENGINES),
+    (r"reduce_segments", "vLLM Triton"),
+    (r"rotary_kernel", "flash-attn Triton"),
+)
+"""Function names by library; all of them are likely and not certain."""
+_NAME_PATTERNS = tuple((lazy_pattern(pattern + "$"), library) for pattern, library in _NAMES)
+_XDIT = lazy_pattern(r"groupnorm_kernel_dispatch_(?:up|down)$")
+"""Group normalisation of xDiT, which looks like PyTorch's."""
+_DEEPSEEK = lazy_pattern(
+    r"(?:swiglu_forward|per_token_cast_to_fp8|per_channel_cast_and_transpose|topk_sum_and_topk_idx|get_fused_mapping"
+    r"|clean_and_count_expert|expand_to_fused|reduce_fused|unique_group_indices|cast_back)\w*$"
+)
+"""Functions that stand in the namespace `cuda` of DeepSeek's training framework."""
+_GENERIC = frozenset({None, "Triton", "expert parallelism"})
+"""What a decoder says that knows no library."""
+
+
+def library_of(decoded: Decoded, name: ParsedName) -> tuple[str | None, bool]:
+    """The library of a decoded kernel, and whether it is likely rather than certain."""
+    path = name.path
+    if decoded.family == Family.ATTENTION and "ck_tile::ComposedAttention" in name.text:
+        return "AITER", True
+    if _XDIT.match(name.base):
+        return "xDiT", True
+    known = decoded.library not in _GENERIC and not _is_copied(decoded, path)
+    if known and not (path.startswith("flashinfer::") or "dpsk::" in name.text):
+        return decoded.library, "library" in decoded.inferred
+    # A generic CUTLASS kernel is named by what it was instantiated for.
+    text = name.text if name.base in ("device_kernel", "Kernel", "Kernel2") else path
+    for pattern, library in _NAMESPACE_PATTERNS:
+        if pattern.search(text):
+            return library, False
+    if known:
+        return decoded.library, "library" in decoded.inferred
+    named, likely = _by_name(decoded, name)
+    return (None, False) if named == "PyTorch" else (named, likely)
+
+
+def _is_copied(decoded: Decoded, path: str) -> bool:
+    """Whether a kernel is called as one of PyTorch's, in the namespace of another library."""
+    return decoded.library == "PyTorch" and "::" in path and not path.startswith(("at::", "c10::"))
+
+
+def _by_name(decoded: Decoded, name: ParsedName) -> tuple[str | None, bool]:
+    if name.path.startswith("flash::"):
+        return ("FlashAttention 3", True) if decoded.family == Family.ATTENTION else (None, False)
+    if name.path.startswith("layer_norm::ln_"):
+        return "Apex", True
+    if name.path.startswith("cuda::") and _DEEPSEEK.match(name.base):
+        return "DeepSeek", True
+    for pattern, library in _NAME_PATTERNS:
+        if pattern.match(name.base):
+            return library, True
+    # Outside of a namespace; vLLM's own kernel of this name is in its namespace.
+    if name.path == "rotary_embedding_kernel":
+        return "sgl-kernel", True
+    return decoded.library, "library" in decoded.inferred
+
+
+# What a kernel does in a model, finer than its family: norm, activation, quantisation, MoE routing, sampling, ...
+
+_BY_FAMILY: dict[Family, Purpose] = {
+    Family.GEMM: Purpose.GEMM,
+    Family.ATTENTION: Purpose.ATTENTION,
+    Family.COMMUNICATION: Purpose.COMMUNICATION,
+    Family.REDUCTION: Purpose.REDUCTION,
+    Family.POINTWISE: Purpose.POINTWISE,
+    Family.COPY: Purpose.COPY,
+}
+_BY_OPERATION: dict[str, Purpose] = {
+    "convolution": Purpose.CONVOLUTION,
+    "convolution helper": Purpose.CONVOLUTION,
+    "norm": Purpose.NORM,
+    "activation": Purpose.ACTIVATION,
+    "quantisation": Purpose.QUANTISATION,
+    "routing": Purpose.ROUTING,
+    "kv cache": Purpose.KV_CACHE,
+    "rope": Purpose.ROPE,
+    "sampling": Purpose.SAMPLING,
+    "embedding": Purpose.EMBEDDING,
+    "indices": Purpose.SCHEDULING,
+    "fill": Purpose.COPY,
+}
+_LOGIT_WORDS = lazy_pattern(r"_(?:top_?k[a-z]*|arg_?(?:max|min)[a-z]*|(?:radix|bitonic)_sort[a-z]*|gather_top_?k)(?=_)")
+"""Words of selections and sorts that an inference server applies to logits, and a training program to anything."""
+_ROUTING_WORDS = lazy_pattern(
+    r"_(?:top_?k_(?:softmax|softplus|sigmoid|sum|forward)|top_?k_?gating[a-z]*|moe_(?:sort(?:ing)?|sum|align|gate)"
+    r"|experts?_sort(?:ing)?|sort_experts?|group_indices|expand_(?:input_rows|to_fused)|reduce_fused"
+    r"|ep_(?:scatter|gather)|(?:pre|post)_reorder|(?:moe|deepep)_(?:un)?permute|shuffle_input_rows|prepare_grouped_gemm|compute_(?:strides|problem_sizes)|bitmatrix|finalize_matmul_scatter)(?=_)"
+)
+"""Words of kernels that choose experts, move tokens to them and back, or prepare their products."""
+_CACHE_WORDS = lazy_pattern(r"_(?:(?:kv|page|block)_(?:indices|tables?|indptr)|gather(?:_[a-z0-9]+)*_cache)(?=_)")
+_SAMPLING_WORDS = lazy_pattern(r"_(?:temperature|penalt(?:y|ies)|token_bit_?mask|logits?_bias)(?=_)")
+"""Words of what is done to logits before a token is chosen."""
+_SCHEDULING_WORDS = lazy_pattern(r"_(?:(?:clamp|compute)_positions?|future_token_ids?|prepare(?:_[a-z]+)*_inputs)(?=_)")
+_EMBEDDING_WORDS = lazy_pattern(r"_(?:embeddings?|index_select[a-z]*|vectorized_gather|lookup)(?=_)")
+_PROGRAM_LIBRARIES = frozenset({"PyTorch", "FBGEMM"})
+"""Libraries whose kernels of indices are any program's, and no engine's preparation of a step."""
+_FUSED = (
+    (frozenset({"rsqrt", "pow", "mean"}), Purpose.NORM),
+    (frozenset({"rsqrt", "var_mean"}), Purpose.NORM),
+    (frozenset({"native_layer_norm"}), Purpose.NORM),
+    (frozenset({"native_group_norm"}), Purpose.NORM),
+    (frozenset({"silu"}), Purpose.ACTIVATION),
+    (frozenset({"gelu"}), Purpose.ACTIVATION),
+    (frozenset({"embedding"}), Purpose.EMBEDDING),
+)
+"""Operators that a generated kernel was fused from, and the purpose where all of them are there; in this order."""
+
+
+def purpose_of(decoded: Decoded, name: ParsedName) -> tuple[Purpose, bool]:
+    """The purpose of a decoded kernel, and whether it holds for inference alone."""
+    if decoded.family in (Family.COMMUNICATION, Family.ATTENTION):
+        return _BY_FAMILY[decoded.family], False
+    if decoded.fused_ops and decoded.family in (Family.POINTWISE, Family.REDUCTION):
+        return _of_fused(decoded), False
+    words = spelled(name.base)
+    if _ROUTING_WORDS.search(words) or decoded.op == "expert sorting":
+        return Purpose.ROUTING, False
+    if decoded.family == Family.GEMM:
+        return _BY_OPERATION.get(decoded.operation, Purpose.GEMM), False
+    if _SAMPLING_WORDS.search(words):
+        return Purpose.SAMPLING, False
+    if decoded.family != Family.REDUCTION and _SCHEDULING_WORDS.search(words):
+        return Purpose.SCHEDULING, False
+    if decoded.family == Family.COPY:
+        return _of_copy(decoded, words), False
+    if _is_of_logits(decoded, words):
+        return Purpose.SAMPLING, True
+    if decoded.operation == "indices" and decoded.library in _PROGRAM_LIBRARIES:
+        return _BY_FAMILY[decoded.family], False
+    return _BY_OPERATION.get(decoded.operation, _BY_FAMILY.get(decoded.family, Purpose.OTHER)), False
+
+
+def _of_fused(decoded: Decoded) -> Purpose:
+    fused = frozenset(decoded.fused_ops)
+    return next((purpose for ops, purpose in _FUSED if ops <= fused), _BY_FAMILY[decoded.family])
+
+
+def _of_copy(decoded: Decoded, words: str) -> Purpose:
+    if decoded.operation == "kv cache" or _CACHE_WORDS.search(words):
+        return Purpose.KV_CACHE
+    return Purpose.EMBEDDING if _EMBEDDING_WORDS.search(words) else Purpose.COPY
+
+
+def _is_of_logits(decoded: Decoded, words: str) -> bool:
+    """Whether a kernel selects among logits if the program is a server: argmax, top-k, a sort, a softmax in f32."""
+    if decoded.operation == "softmax":
+        return decoded.library == "PyTorch" and decoded.a == decoded.out == "f32" and "forward" in words
+    if decoded.op in ("argmax", "argmin") or decoded.operation == "argmax":
+        return True
+    # Other libraries choose tokens of a sparse attention, or experts, by top-k.
+    known = decoded.library in ("PyTorch", "FlashInfer")
+    return known and (decoded.op == "topk" or (decoded.operation == "sort" and _LOGIT_WORDS.search(words) is not None))
+
 
 _BY_KIND = {
     Kind.CPU_OP: Family.OP,

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 
-from tracetui.kernel_names.decoded import LAYOUT_CONVERSION, OPERAND_CONVERSION, Decoded, Family
-from tracetui.kernel_names.element_types import brief_type, types_in
+from tracetui.kernel_names.decoded import LAYOUT_CONVERSION, OPERAND_CONVERSION, Decoded, Family, brief_type, types_in
 from tracetui.kernel_names.text import ParsedName
-from tracetui.lazy_pattern import lazy_pattern
+from tracetui.text import lazy_pattern
 
 _LAYOUTS = {
     ("Alik", "Bljk"): "tn",

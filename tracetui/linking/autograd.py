@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.linking.groups import distinct
-from tracetui.linking.joining import latest, row_of
 from tracetui.linking.lanes import lane_numbers
-from tracetui.linking.links import links, op_rows
+from tracetui.linking.links import latest, links, op_rows, row_of
 from tracetui.linking.trees import forest, nearest
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Int32, LaneKind, Trace

@@ -18,8 +18,7 @@ from tracetui.linking.replays import replays
 from tracetui.model import columns as col
 from tracetui.model.groupings import SITES
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.strings import Strings
-from tracetui.model.table import Column, coded
+from tracetui.model.table import Column, Strings, coded
 from tracetui.model.trace import Kind, Trace
 
 _SPECS = {"line": col.LINE, "function": col.FUNCTION, "module": col.MODULE}

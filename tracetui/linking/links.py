@@ -12,12 +12,200 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.linking.joining import around, external_ids_name_ops, join_launches, pass_on, prefer_named
-from tracetui.linking.lanes import is_named
-from tracetui.linking.recorded_steps import step_annotations
-from tracetui.model.intervals import Int64
-from tracetui.model.membership import without
+from tracetui.linking.groups import distinct
+from tracetui.linking.lanes import is_named, lane_numbers
+from tracetui.linking.step_names import StepName, step_name
+from tracetui.linking.trees import disorderly_lanes, forest, nearest, nearest_slice
+from tracetui.model.intervals import Bool, Int64, covered, index_of, union, without
 from tracetui.model.trace import GPU_WORK, Int32, Kind, Trace
+
+# Steps that annotations name: those of the profiler, and those of inference servers (R3.1, R3.75).
+
+STEP_NAME = re.compile(r"ProfilerStep#(\d+)")
+_MAX_DIGITS = 18
+"""Maximum digits of a number that fits 64 bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProfilerSteps:
+    """Parallel arrays, one entry per step of the profiler, in order of start."""
+
+    row: Int64
+    number: Int64
+    """The N of `ProfilerStep#N`."""
+
+
+@dataclass(frozen=True, eq=False)
+class NamedSteps:
+    """Annotations of servers' steps, in order of start."""
+
+    row: Int64
+    said: dict[int, StepName]
+    """What each name id among them says."""
+
+
+def profiler_steps(trace: Trace) -> ProfilerSteps:
+    """The steps that the profiler recorded."""
+
+    def find() -> ProfilerSteps:
+        numbers = {}
+        for name_id, name in enumerate(trace.names):
+            match = STEP_NAME.fullmatch(name)
+            if match and len(match[1]) <= _MAX_DIGITS:
+                numbers[name_id] = int(match[1])
+        rows = _rows_named(trace, list(numbers))
+        number = np.array([numbers[name_id] for name_id in trace.slices.name[rows].tolist()], np.int64)
+        return ProfilerSteps(rows, number)
+
+    return trace.remember("profiler steps", find)
+
+
+def named_steps(trace: Trace) -> NamedSteps:
+    """The annotations of servers' steps; copies of annotations on GPU lanes are none (R3.75)."""
+
+    def find() -> NamedSteps:
+        said = {name_id: each for name_id, name in enumerate(trace.names) if (each := step_name(name))}
+        return NamedSteps(_rows_named(trace, list(said)), said)
+
+    return trace.remember("named steps", find)
+
+
+def step_annotations(trace: Trace) -> Int64:
+    """Rows of the annotations that mark steps: no operator, and not the annotation that a launch is shown with."""
+    if trace.chosen_steps is not None:
+        return trace.chosen_steps.rows
+    recorded = profiler_steps(trace).row
+    return recorded if len(recorded) else named_steps(trace).row
+
+
+def _rows_named(trace: Trace, names: list[int]) -> Int64:
+    slices = trace.slices
+    rows = slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP) if names else np.empty(0, np.int64)
+    rows = rows[np.isin(slices.name[rows], names)]
+    return rows[np.argsort(slices.start[rows], kind="stable")]
+
+
+# Joins of slices by the profiler's ids, and by enclosure in time.
+
+
+def latest(ids: Int64, start: Int64, wanted: Int64, moment: Int64) -> Int64:
+    """For each wanted id the index of the last candidate that starts at or before the time (ns).
+
+    The first one where all of them start later; -1 where no candidate has the id.
+    """
+    index = index_of(ids, wanted)
+    return _latest(ids, start, wanted, moment) if index is None else index
+
+
+def _latest(ids: Int64, start: Int64, wanted: Int64, moment: Int64) -> Int64:
+    """The same where ids repeat or lie far apart."""
+    if len(ids) == 0:
+        return np.full(len(wanted), -1, np.int64)
+    order = np.lexsort((start, ids))
+    known, first = np.unique(ids[order], return_index=True)
+    index = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    hit = known[index] == wanted
+    if len(known) == len(order):
+        return np.where(hit, order[index], -1)
+    ticks, width = np.sort(start), len(start) + 1
+    key = np.repeat(np.arange(len(known)), np.diff(np.append(first, len(order)))) * width
+    key += np.searchsorted(ticks, start[order], side="right")
+    spot = np.searchsorted(key, index * width + np.searchsorted(ticks, moment, side="right"), side="right") - 1
+    return np.where(hit, order[np.maximum(spot, first[index])], -1)
+
+
+def row_of(rows: Int64, index: Int64) -> Int64:
+    """The rows at some indices, -1 where the index is -1."""
+    if len(rows) == 0:
+        return np.full(len(index), -1, np.int64)
+    return np.where(index >= 0, rows[index], -1)
+
+
+def join_launches(trace: Trace, calls: Int64, gpu: Int64) -> Int64:
+    """The runtime call of each GPU activity by correlation id; ids below 1 join nothing."""
+    ids = trace.slices.correlation
+    calls = calls[ids[calls] > 0]
+    joined = _join(trace, calls, gpu)
+    if len(distinct(ids[calls])) < len(calls):
+        joined = _join_merged(trace, calls, gpu, joined)
+    return np.where(ids[gpu] > 0, joined, -1)
+
+
+def _join(trace: Trace, calls: Int64, gpu: Int64) -> Int64:
+    ids, start = trace.slices.correlation, trace.slices.start
+    return row_of(calls, latest(ids[calls], start[calls], ids[gpu], start[gpu]))
+
+
+def _join_merged(trace: Trace, calls: Int64, gpu: Int64, joined: Int64) -> Int64:
+    """The same where ids repeat because processes were merged into one file.
+
+    Each device is joined with one process: that in which most of its activities start after the launch, and soonest.
+    Activities that this process did not launch stay as `joined`.
+    """
+    ids, start = trace.slices.correlation, trace.slices.start
+    process = lane_numbers(trace).process[trace.slices.lane]
+    result = joined.copy()
+    for device in distinct(process[gpu]).tolist():
+        mine = np.flatnonzero((process[gpu] == device) & (ids[gpu] > 0))
+        moment = start[gpu[mine]]
+        best = (0, 0)
+        for owner in distinct(process[calls]).tolist():
+            trial = _join(trace, calls[process[calls] == owner], gpu[mine])
+            fits = (trial >= 0) & (start[trial] <= moment)
+            score = (int(fits.sum()), -int((moment - start[trial])[fits].sum()))
+            if score > best:
+                best = score
+                result[mine] = np.where(fits, trial, joined[mine])
+    return result
+
+
+def around(trace: Trace, inner: Int64, outer: Int64) -> Int32:
+    """For every slice among `inner` the innermost of the `outer` slices around it (R3.8)."""
+    slices = trace.slices
+    is_outer = np.zeros(len(slices), bool)
+    is_outer[outer] = True
+    is_outer[inner] = False
+    result = np.full(len(slices), -1, np.int32)
+    result[inner] = nearest_slice(trace, is_outer)[inner]
+    mixed = disorderly_lanes(trace)[slices.lane[inner]]
+    if mixed.any():
+        # There the tree depends on which slices take part.
+        is_outer[inner[mixed]] = True
+        rows = np.flatnonzero(is_outer)
+        rows = rows[disorderly_lanes(trace)[slices.lane[rows]]]
+        is_outer[inner[mixed]] = False
+        enclosing = row_of(rows, nearest(forest(trace, rows), is_outer[rows]))
+        asked = ~is_outer[rows]
+        result[rows[asked]] = enclosing[asked]
+    return result
+
+
+def pass_on(target: Int32, gpu: Int64, launch: Int32) -> None:
+    """Copy the values of launches to the activities that they launched."""
+    launched = gpu[launch[gpu] >= 0]
+    target[launched] = target[launch[launched]]
+
+
+def external_ids_name_ops(trace: Trace, gpu: Int64) -> bool:
+    """Whether `External id` names ops (R3.7): where most equal the activity's own correlation id, it does not."""
+    external, correlation = trace.slices.external[gpu], trace.slices.correlation[gpu]
+    given = external > 0
+    return bool(given.any() and (external[given] == correlation[given]).mean() <= 0.5)
+
+
+def prefer_named(trace: Trace, owner: Int32, rows: Int64, launch: Int32, ops: Int64) -> None:
+    """Replace owners by the op that the `External id` of a call or activity names, if that op began before it."""
+    slices = trace.slices
+    ops = ops[slices.external[ops] > 0]
+    call = np.where(launch[rows] >= 0, launch[rows], rows)
+    wanted, moment = slices.external[rows], slices.start[call]
+    named = row_of(ops, latest(slices.external[ops], slices.start[ops], wanted, moment))
+    good: Bool = (named >= 0) & (wanted > 0)
+    good &= slices.start[named] <= moment
+    process, lane = lane_numbers(trace).process, slices.lane
+    good &= (process[lane[named]] == process[lane[call]]) | (slices.kind[call] != Kind.RUNTIME)
+    owner[rows[good]] = named[good]
+
 
 NO_GPU = (
     "There is no GPU activity in this trace. Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] "
@@ -146,3 +334,79 @@ def _make(trace: Trace) -> Links:
     annotation = around(trace, calls, notes)
     pass_on(annotation, gpu, launch)
     return Links(gpu, launches, launch, owner, annotation, work, bounds, trusted)
+
+
+# The GPU activities of a region (an annotation, a Python frame, an op), and busy time as unions of intervals.
+
+
+def busy_stretches(trace: Trace) -> tuple[Int64, Int64]:
+    """Starts and ends (ns) of the intervals in which any device ran something, ascending and disjoint."""
+
+    def make() -> tuple[Int64, Int64]:
+        gpu = links(trace).gpu
+        return union(trace.slices.start[gpu], trace.slices.end[gpu])
+
+    return trace.remember("busy stretches", make)
+
+
+def busy_time(trace: Trace, rows: Int64) -> int:
+    """Time (ns) in which at least one of the slices was running."""
+    return covered(trace.slices.start[rows], trace.slices.end[rows])
+
+
+def span(trace: Trace, rows: Int64) -> tuple[int, int]:
+    """First start and last end (ns) of the slices; (0, 0) for none."""
+    if len(rows) == 0:
+        return 0, 0
+    return int(trace.slices.start[rows].min()), int(trace.slices.end[rows].max())
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """The GPU activities of a region."""
+
+    rows: Int64
+    """Kernels, copies and fills in order of their start."""
+    inferred: Bool
+    """Mask of activities without launch record, placed by their own start."""
+    start: int
+    """First start in ns."""
+    end: int
+    """Last end in ns."""
+    busy: int
+    """Time in ns in which at least one of them ran."""
+
+    @property
+    def span(self) -> int:
+        """From the first start to the last end in ns; 0 without activities."""
+        return self.end - self.start
+
+
+def region(trace: Trace, row: int) -> Region:
+    """The GPU activities of the window of a CPU slice.
+
+    An activity belongs to the window in which it was launched, by any thread of the process. An activity without launch
+    record is placed by its own start, which is a guess and marked (R3.3).
+    """
+    slices, trace_links = trace.slices, links(trace)
+    moment, work = trace.remember("work by cause", lambda: _by_cause(trace))
+    first, last = np.searchsorted(moment, [slices.start[row], slices.end[row]])
+    rows = np.sort(work[first:last])
+    launch = trace_links.launch[rows].astype(np.int64)
+    process = lane_numbers(trace).process
+    source = np.where(launch >= 0, launch, rows)
+    held = (launch < 0) | (process[slices.lane[source]] == process[slices.lane[row]])
+    rows, launch = rows[held], launch[held]
+    order = np.argsort(slices.start[rows], kind="stable")
+    rows, launch = rows[order], launch[order]
+    begin, end = span(trace, rows)
+    return Region(rows, launch < 0, begin, end, busy_time(trace, rows))
+
+
+def _by_cause(trace: Trace) -> tuple[Int64, Int64]:
+    """The launch time of each GPU activity, or its start where the launch is unknown, ascending; and the activities."""
+    trace_links, start = links(trace), trace.slices.start
+    launch = trace_links.launch[trace_links.gpu].astype(np.int64)
+    moment = start[np.where(launch >= 0, launch, trace_links.gpu)]
+    order = np.argsort(moment, kind="stable")
+    return moment[order], trace_links.gpu[order]

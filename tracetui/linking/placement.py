@@ -18,9 +18,8 @@ from tracetui.linking.links import links
 from tracetui.linking.step_sources import no_steps
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
-from tracetui.model.intervals import Int64
+from tracetui.model.intervals import Int64, Part, TimeRange
 from tracetui.model.table import NULL, Column, numbers
-from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 
 
@@ -181,3 +180,101 @@ def step_column(trace: Trace, rows: Int64, help: str) -> Column:
     index = step_index(trace, rows)
     labels = np.append(steps(trace).number, NULL)
     return numbers(col.STEP.but(help=help), labels[index])
+
+
+# What was launched between two steps: vLLM samples after its annotation has ended (R3.78).
+
+
+def after_step(trace: Trace) -> Int64:
+    """For each of `links(trace).gpu` the index of the step after which it was launched, outside of every step.
+
+    That is the step before it on the launching thread, or on the only thread of the process that has steps; -1 for what
+    belongs to a step or precedes them all, and wherever the steps are those of the profiler.
+    """
+    return trace.remember("GPU activities after steps", lambda: _find(trace))
+
+
+def between_share(trace: Trace) -> float | None:
+    """Percent of the time of GPU activities that was launched after a step and within none; None without activities."""
+    gpu = links(trace).gpu
+    time = trace.slices.dur[gpu]
+    total = int(time.sum())
+    return 100 * int(time[after_step(trace) >= 0].sum()) / total if total else None
+
+
+def _find(trace: Trace) -> Int64:
+    every, slices, joined = steps(trace), trace.slices, links(trace)
+    after = np.full(len(joined.gpu), -1, np.int64)
+    if not every.is_served:
+        return after
+    launch = joined.launch[joined.gpu].astype(np.int64)
+    outside = np.flatnonzero((launch >= 0) & (step_index(trace, joined.gpu) < 0))
+    lane = slices.lane[launch[outside]].astype(np.int64)
+    moment = slices.start[launch[outside]]
+    process = lane_numbers(trace).process
+    lanes = np.unique(every.lane)
+    for home in lanes.tolist():
+        alone = np.count_nonzero(process[lanes] == process[home]) == 1
+        mine = lane == home if not alone else process[lane] == process[home]
+        index = np.flatnonzero(every.lane == home)
+        last = np.searchsorted(every.start[index], moment[mine], side="right") - 1
+        after[outside[mine]] = np.where(last >= 0, index[np.maximum(last, 0)], -1)
+    return after
+
+
+# The part of a trace to show first: the middle step, or the busiest part.
+
+MAX_SHOWN_ACTIVITIES = 200
+"""Maximum GPU activities shown at once where there are no steps."""
+MAX_WINDOW_GROWTH = 4
+"""Maximum growth of a window to include the GPU activities that were launched in it."""
+
+
+def step_labels(trace: Trace) -> list[int]:
+    """The distinct numbers of the steps, in order."""
+    return list(dict.fromkeys(steps(trace).number.tolist()))
+
+
+def activities_of_step_number(trace: Trace, number: int) -> Int64:
+    """The GPU activities launched in a step, in order of start."""
+    return activities_of_step(trace, int(steps(trace).labelled(number)[0]))
+
+
+def stretch_of_step(trace: Trace, number: int) -> tuple[int, int]:
+    """Start and end in ns of a step together with the GPU activities that it launched."""
+    trace_steps = steps(trace)
+    index = int(trace_steps.labelled(number)[0])
+    start, end = int(trace_steps.start[index]), int(trace_steps.end[index])
+    work = activities_of_step_number(trace, number)
+    return start, max(end, int(trace.slices.end[work].max())) if len(work) else end
+
+
+def first_step(trace: Trace) -> int | None:
+    """The number of the middle step, since the first is often cold; None without steps."""
+    all_numbers = step_labels(trace)
+    return all_numbers[len(all_numbers) // 2] if all_numbers else None
+
+
+def busiest_stretch(trace: Trace) -> tuple[int, int]:
+    """The fiftieth of the trace in which most GPU activities are launched, until they end; start and end in ns.
+
+    Without launches the one in which most activities start.
+    """
+    low, high = trace.window
+    slices, trace_links = trace.slices, links(trace)
+    rows = trace_links.gpu
+    if len(rows) == 0:
+        rows = np.flatnonzero((slices.kind != Kind.BOOKKEEPING) & (slices.dur > 0))
+    if len(rows) == 0 or high <= low:
+        return low, max(high, low + 1)
+    launch = trace_links.launch[rows]
+    cause = np.where(launch >= 0, launch, rows)
+    moments = slices.start[cause]
+    if len(rows) <= MAX_SHOWN_ACTIVITIES:
+        return int(moments.min()), int(slices.end[rows].max())
+    edges = np.linspace(low, high, 51)
+    most = int(np.argmax(np.histogram(moments, edges)[0]))
+    start, end = int(edges[most]), int(edges[most + 1])
+    work = rows[(moments >= start) & (moments < end)]
+    reach = int(slices.end[work].max()) if len(trace_links.gpu) else end
+    return start, min(max(end, reach), start + MAX_WINDOW_GROWTH * (end - start))

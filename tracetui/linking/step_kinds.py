@@ -16,9 +16,8 @@ import numpy as np
 from tracetui.linking.frames import function_of
 from tracetui.linking.groups import distinct
 from tracetui.linking.lanes import is_named
-from tracetui.linking.links import links, op_rows
+from tracetui.linking.links import links, named_steps, op_rows
 from tracetui.linking.placement import step_index
-from tracetui.linking.recorded_steps import named_steps
 from tracetui.linking.step_names import NOT_AVERAGED, StepName
 from tracetui.linking.step_series import annotated_series, is_training, lookups, partners
 from tracetui.linking.steps import Steps, steps

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.linking.captures import in_capture
 from tracetui.linking.frames import MODULE, function_of
 from tracetui.linking.lanes import is_named, lane_numbers
-from tracetui.linking.links import links, op_rows
-from tracetui.linking.recorded_steps import named_steps
+from tracetui.linking.links import links, named_steps, op_rows
+from tracetui.linking.replays import in_capture
 from tracetui.linking.step_names import CAPTURE, FAMILIES, pattern_words
-from tracetui.linking.stretches import Axis
+from tracetui.linking.trees import Axis
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Kind, Trace
 

@@ -16,15 +16,12 @@ from tracetui.linking.groups import Groups, group
 from tracetui.linking.links import names_of
 from tracetui.linking.placement import chosen, step_at
 from tracetui.linking.steps import steps
-from tracetui.memory.allocator import CPU, Allocator, allocator, causes
-from tracetui.memory.copies import copies, copy_rows
+from tracetui.memory.allocator import CPU, Allocator, allocator, causes, copies, copy_rows
 from tracetui.model import columns as col
-from tracetui.model.intervals import Int64
-from tracetui.model.losses import Loss
+from tracetui.model.intervals import Int64, Part, TimeRange
 from tracetui.model.quantities import moment, size
-from tracetui.model.strings import Strings
-from tracetui.model.table import NULL, Column, Table, coded, micros, numbers, texts
-from tracetui.model.time_range import Part, TimeRange
+from tracetui.model.recorded import Loss
+from tracetui.model.table import NULL, Column, Strings, Table, coded, micros, numbers, texts
 from tracetui.model.trace import Kind, Trace
 
 NO_MEMORY = "No allocations were recorded. Record with profile_memory=True."

@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 from tracetui.crash_report import described, where_reported
 from tracetui.errors import AnalysisFailed, TracetuiError
-from tracetui.model.interruption import Interrupted
-from tracetui.model.trace import Trace
+from tracetui.model.trace import Interrupted, Trace
 
 Result = TypeVar("Result")
 

@@ -8,13 +8,15 @@ compiled it walks all of them, with the same results.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.model import native_nesting
+from tracetui.errors import UsageError
+from tracetui.model import native
 
 Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
@@ -79,7 +81,7 @@ def nest(group: NDArray[np.integer], start: Int64, end: Int64, tolerance: int = 
     then on top is its parent, and its own end is clipped to the parent's. Orderly stretches are solved by counting,
     all at once; a stretch in which anything outlasts its parent is walked.
     """
-    columns = native_nesting.nest(*_stretches(group), start, end - start, tolerance)
+    columns = native.nest(*_stretches(group), start, end - start, tolerance)
     return _counted(group, start, end, tolerance) if columns is None else Nesting(*columns)
 
 
@@ -113,7 +115,7 @@ class NestedSlices:
 
 def nest_slices(heads: Int64, tails: Int64, start: Int64, dur: Int64) -> NestedSlices:
     """Nest the rows of stretches [head, tail), which are apart and ascend; all other rows nest in nothing."""
-    columns = native_nesting.nest_slices(heads, tails, start, dur, TOLERANCE)
+    columns = native.nest_slices(heads, tails, start, dur, TOLERANCE)
     return _nest_slices(heads, tails, start, dur) if columns is None else NestedSlices(*columns)
 
 
@@ -152,7 +154,7 @@ def self_time(nesting: Nesting, start: Int64, end: Int64) -> Int64:
 
 def tree_depth(parent: Int64) -> Int64:
     """Number of ancestors of every node of a forest given by parent indices (-1 for roots)."""
-    depth = native_nesting.depths(parent)
+    depth = native.depths(parent)
     return _counted_depth(parent) if depth is None else depth
 
 
@@ -227,7 +229,7 @@ def covered_within(starts: Int64, ends: Int64, low: Int64, high: Int64) -> Int64
     total = np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - starts)])
 
     def before(moment: Int64) -> Int64:
-        index = native_nesting.insertion_index(starts, moment, side="right")
+        index = native.insertion_index(starts, moment, side="right")
         last = np.maximum(index - 1, 0)
         if len(starts) == 0:
             return np.zeros(len(moment), np.int64)
@@ -356,3 +358,129 @@ def _pack_cluster(opens: list[int], closes: list[int]) -> list[int]:
         rows.append(row)
         heappush(busy, (stop, row))
     return rows
+
+
+# A range of time of a trace, and its one notation: start and length, as in `12.5us+250us` (R3.58).
+
+UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+"""Units of time, in ns."""
+TIME = r"(-?\d+(?:\.\d+)?)(ns|us|µs|ms|s)"
+"""Pattern of a number with its unit."""
+_RANGE = re.compile(rf"@?{TIME}\+{TIME}")
+_MAX_NS = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """The moments start <= t < end, in ns from the start of the trace."""
+
+    start: int
+    end: int
+
+    @property
+    def length(self) -> int:
+        """How long it is, in ns."""
+        return self.end - self.start
+
+    @property
+    def text(self) -> str:
+        """Start and length in microseconds, which `read_time_range` reads back to the nanosecond."""
+        return f"{microseconds(self.start)}us+{microseconds(self.length)}us"
+
+    def touched(self, start: NDArray[np.integer], end: NDArray[np.integer]) -> Bool:
+        """Mask of the intervals that run within it for some time; one of length 0 begins in it."""
+        return np.asarray(
+            (start < self.end) & ((end > self.start) | ((start == end) & (start >= self.start))), np.bool_
+        )
+
+    def covered(self, start: NDArray[np.integer], end: NDArray[np.integer]) -> Int64:
+        """For how long each interval runs within it, in ns."""
+        inside: Int64 = np.maximum(np.minimum(end, self.end) - np.maximum(start, self.start), 0).astype(np.int64)
+        return inside
+
+
+Part = int | TimeRange
+"""A part of a trace: the step with a number, or a range of time."""
+
+
+def read_time_range(text: str) -> TimeRange:
+    """The range of `12.5us+250us`, with or without an `@` before it.
+
+    Raises: UsageError when it is no start and length, or has no length.
+    """
+    match = _RANGE.fullmatch(text.strip())
+    start, length = (float(match[1]) * UNITS[match[2]], float(match[3]) * UNITS[match[4]]) if match else (0.0, 0.0)
+    if match is None or not round(length) > 0 or abs(start) + length > _MAX_NS:
+        raise UsageError(f"{text.strip()!r} is no range of time: write its start and length, as in 12.5us+250us.")
+    return TimeRange(round(start), round(start) + round(length))
+
+
+def microseconds(nanoseconds: float) -> str:
+    """Microseconds to the nanosecond, without needless zeros."""
+    return f"{nanoseconds / 1000:.3f}".rstrip("0").rstrip(".")
+
+
+# Which numbers of a column are among others, and the index at which each number stands; faster than by sorting.
+
+_FEW = 4
+"""Members that are compared one after the other."""
+_MIN_ROOM = 1 << 16
+"""Entries that a table may have, however short the columns are."""
+_SPARSENESS = 8
+"""Entries that a table may have for each number."""
+
+
+def is_among(values: NDArray[np.integer], members: NDArray[np.integer] | list[int] | tuple[int, ...]) -> Bool:
+    """Mask of the values that are among the members."""
+    members = np.asarray(members)
+    if len(members) <= _FEW:
+        first, *more = members.tolist() or [None]
+        mask: Bool = np.zeros(len(values), bool) if first is None else values == first
+        for member in more:
+            mask |= values == member
+        return mask
+    low, high = int(members.min()), int(members.max())
+    if not _is_dense(low, high, len(values) + len(members)):
+        return np.isin(values, members)
+    # An entry below and one above stand for all that lies outside.
+    table = np.zeros(high - low + 3, bool)
+    table[np.subtract(members, low - 1, dtype=np.int64)] = True
+    index = np.clip(values, low - 1, high + 1, dtype=np.int64)
+    index -= low - 1
+    return np.asarray(table[index])
+
+
+def index_of(ids: NDArray[np.integer], wanted: NDArray[np.integer]) -> Int64 | None:
+    """For each wanted id the index at which it stands in `ids`, -1 where it does not.
+
+    None where an id stands there twice, or the ids lie too far apart for a table.
+    """
+    if len(ids) == 0:
+        return np.full(len(wanted), -1, np.int64)
+    low, high = int(ids.min()), int(ids.max())
+    if not _is_dense(low, high, len(wanted) + len(ids)):
+        return None
+    table = np.full(high - low + 3, -1, np.int32 if len(ids) <= np.iinfo(np.int32).max else np.int64)
+    table[np.subtract(ids, low - 1, dtype=np.int64)] = np.arange(len(ids), dtype=table.dtype)
+    if np.count_nonzero(table != -1) < len(ids):
+        return None
+    index = np.clip(wanted, low - 1, high + 1, dtype=np.int64)
+    index -= low - 1
+    rows: Int64 = table[index].astype(np.int64)
+    return rows
+
+
+def without(rows: Int64, left_out: NDArray[np.integer]) -> Int64:
+    """The rows that are not among some others; they ascend, each stands there once."""
+    if len(left_out) == 0 or len(rows) == 0:
+        return rows
+    index = np.minimum(np.searchsorted(rows, left_out), len(rows) - 1)
+    kept = np.ones(len(rows), bool)
+    kept[index[rows[index] == left_out]] = False
+    return rows[kept]
+
+
+def _is_dense(low: int, high: int, count: int) -> bool:
+    """Whether a table of all numbers between two is small enough; its edges are numbers of 64 bits as well."""
+    limits = np.iinfo(np.int64)
+    return high - low < max(_MIN_ROOM, _SPARSENESS * count) and low > limits.min and high < limits.max

@@ -8,7 +8,9 @@ through the `EventStore` that the importer left behind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from functools import cached_property
@@ -17,12 +19,45 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.model.arguments import Arguments
-from tracetui.model.graph_recording import GraphRecording, GraphScopes
-from tracetui.model.interruption import check_interruption
-from tracetui.model.losses import Loss
-from tracetui.model.membership import is_among
-from tracetui.model.strings import Strings
+from tracetui.model.intervals import is_among
+from tracetui.model.recorded import Arguments, GraphRecording, GraphScopes, Loss
+from tracetui.model.table import Strings
+
+# Stopping an analysis that runs in a thread and whose result nobody waits for any more.
+
+
+class Interrupted(Exception):
+    """The result of an analysis is not wanted any more; nothing of it was kept."""
+
+
+class _Thread(threading.local):
+    goes_on: Callable[[], bool] | None = None
+
+
+_thread = _Thread()
+
+
+@contextmanager
+def interruptible(goes_on: Callable[[], bool]) -> Iterator[None]:
+    """Within it, analyses of this thread end with `Interrupted` once the function returns False.
+
+    The function is called before every part of an analysis, and may wait.
+    """
+    before, _thread.goes_on = _thread.goes_on, goes_on
+    try:
+        yield
+    finally:
+        _thread.goes_on = before
+
+
+def check_interruption() -> None:
+    """Wait or end where the analyses of this thread are to do so.
+
+    Raises: Interrupted when the result is not wanted any more.
+    """
+    if _thread.goes_on is not None and not _thread.goes_on():
+        raise Interrupted
+
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]

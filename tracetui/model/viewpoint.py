@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from tracetui.errors import UsageError
-from tracetui.model.time_range import TIME, UNITS, TimeRange, microseconds, read_time_range
+from tracetui.model.intervals import TIME, UNITS, TimeRange, microseconds, read_time_range
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tracetui.errors import ClusterUnusable, TraceError
-from tracetui.opening.identity import TraceIdentity, identity_of
-from tracetui.opening.summaries import FileReading, SummaryWork
-from tracetui.opening.worker_pool import file_bytes
-from tracetui.urls import absolute_path, is_url
+from tracetui.files import absolute_path, is_url
+from tracetui.opening.cache_folder import TraceIdentity, identity_of
+from tracetui.opening.rank_reading import FileReading, SummaryWork, file_bytes
 
 MAX_SENT_BYTES = 64 << 20
 """Maximum size of a file that is sent to workers which do not see it."""
@@ -99,7 +98,7 @@ def _facts_function() -> Callable[[], tuple[str | None, str]]:
         import sys
 
         try:
-            from tracetui.opening.identity import reading_version
+            from tracetui.opening.cache_folder import reading_version
         except ImportError:
             return None, ""
         # Not imported by name: beside its version the package has what records, which reading does without.

@@ -15,8 +15,29 @@ from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from tracetui.model.arguments import Arguments
-from tracetui.model.losses import Loss
+from tracetui.devices.descriptions import ALL_DEVICES
+from tracetui.devices.kernel_work import KernelWork
+from tracetui.devices.roofline import Roofline
+from tracetui.errors import AnalysisFailed
+from tracetui.files import is_url
+from tracetui.health.link_checks import Doubt
+from tracetui.idle.gpu_spans import Exposure, GpuSpans
+from tracetui.idle.idleness import DeviceOrder, Idleness
+from tracetui.idle.verdict import Verdict
+from tracetui.idle.waits import Cause, Queueing
+from tracetui.linking.autograd import Autograd
+from tracetui.linking.chains import Dependencies
+from tracetui.linking.frames import Frames, ModulePaths
+from tracetui.linking.graph_nodes import GraphMatch, GraphNodes
+from tracetui.linking.lanes import LaneNumbers
+from tracetui.linking.links import Links, NamedSteps, ProfilerSteps
+from tracetui.linking.replays import Captures, Replays
+from tracetui.linking.step_kinds import StepKinds
+from tracetui.linking.step_names import StepName
+from tracetui.linking.steps import Steps
+from tracetui.memory.allocator import Allocator
+from tracetui.model.intervals import TimeRange
+from tracetui.model.recorded import Arguments, GraphRecording, Loss
 from tracetui.model.trace import (
     Counter,
     Device,
@@ -30,21 +51,138 @@ from tracetui.model.trace import (
     Trace,
 )
 from tracetui.opening.cache_file import (
+    Array,
     CacheDamaged,
+    Encoder,
+    NotStorable,
+    Tree,
     WritingStopped,
+    by_name,
+    decode,
     map_cache_file,
     read_cache_header,
     write_cache_file,
 )
-from tracetui.opening.cache_folder import cache_folder, entry_name, is_wanted
-from tracetui.opening.encoding import Array, Encoder, NotStorable, Tree, by_name, decode
-from tracetui.opening.identity import TraceIdentity, identity_of, reading_version
-from tracetui.opening.kept_results import RESULT_CLASSES, is_as_recorded, kept_results, of_the_file
-from tracetui.reading.garbage import collector_off
-from tracetui.reading.load_progress import LoadProgress
-from tracetui.reading.oddities import Found, Oddity
-from tracetui.reading.store import Container, Store, StoreParts
-from tracetui.urls import is_url
+from tracetui.opening.cache_folder import (
+    TraceIdentity,
+    cache_folder,
+    entry_name,
+    identity_of,
+    is_wanted,
+    reading_version,
+)
+from tracetui.reading.json_repair import Found, Oddity
+from tracetui.reading.store import Container, LoadProgress, Store, StoreParts, collector_off
+
+# Which results of analyses are kept with a trace: those that the first picture needs, and that take long to find.
+
+RESULT_CLASSES = (
+    *(Allocator, Autograd, Captures, Cause, Dependencies, DeviceOrder, Doubt, Exposure, Frames, GpuSpans, GraphMatch),
+    *(GraphNodes, GraphRecording, Idleness, KernelWork, LaneNumbers, Links, ModulePaths, NamedSteps, ProfilerSteps),
+    *(Queueing, Replays, Roofline, StepKinds, StepName, Steps, Verdict),
+)
+"""Classes of the results."""
+_OF_THE_FILE = frozenset(
+    {
+        "autograd",
+        "calls named",
+        "captures",
+        "disorderly lanes",
+        "frames",
+        "lane numbers",
+        "links",
+        "module paths",
+        "op rows",
+        "profiler steps",
+        "replays",
+    }
+)
+"""The words under which a trace remembers results that nothing changes, whatever the user chooses."""
+_AS_RECORDED = frozenset(
+    {
+        "GPU activities by step",
+        "active streams",
+        "activity counts",
+        "activities past others",
+        "allocator",
+        "asynchronous",
+        "clock skew",
+        "counts",
+        "device order",
+        "doubtful checks",
+        "doubt",
+        "exposure",
+        "flush",
+        "functions",
+        "gaps before",
+        "graph dependencies",
+        "graph nodes",
+        "has graph marks",
+        "idle rows",
+        "idleness",
+        "kernel devices",
+        "kernel work",
+        "launches of activities",
+        "memory curves",
+        "named steps",
+        "names of steps",
+        "names with one step",
+        "parsed shapes",
+        "partial steps",
+        "picture",
+        "queueing",
+        "roofline",
+        "step exposure",
+        "step kinds",
+        "step spans",
+        "step verdicts",
+        "steps",
+        "steps of GPU work",
+        "trace span",
+        "verdict",
+        "view rows",
+    }
+)
+"""The words of other results."""
+
+
+def kept_results(trace: Trace) -> dict[Any, Any]:
+    """The results to keep that are known by now."""
+    if not is_as_recorded(trace):
+        return {}
+    # Another thread may add to them meanwhile.
+    known = list(trace.cache.items())
+    wanted = _OF_THE_FILE | _AS_RECORDED
+    return {
+        key: result
+        for key, result in known
+        if _word(key) in wanted and not _is_of_range(key) and not isinstance(result, AnalysisFailed)
+    }
+
+
+def of_the_file(results: dict[Any, Any]) -> dict[Any, Any]:
+    """The results among those kept that nothing changes."""
+    return {key: result for key, result in results.items() if _word(key) in _OF_THE_FILE}
+
+
+def is_as_recorded(trace: Trace) -> bool:
+    """Whether a trace is what the file says and nothing else."""
+    return (
+        trace.chosen_steps is None
+        and not trace.graph_recordings
+        and not trace.graph_scopes
+        and all(device.id != ALL_DEVICES for device in trace.devices)
+    )
+
+
+def _is_of_range(key: Any) -> bool:
+    """Whether a result is about a range of time that the user has drawn."""
+    return isinstance(key, tuple) and any(isinstance(part, TimeRange) for part in key)
+
+
+def _word(key: Any) -> Any:
+    return key[0] if isinstance(key, tuple) else key
+
 
 MIN_TRACE_BYTES = 20 * 10**6
 """Minimum size of a trace that is kept, unpacked; a smaller one is read in the blink of an eye."""

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracetui.errors import NotFound, OtherKind, TraceError, UsageError
+from tracetui.files import is_url, url_name
 from tracetui.reading.remote_files import each_result, is_pattern, is_remote_folder, matching_urls, walk_remote
-from tracetui.urls import is_url, url_name
 
 if TYPE_CHECKING:
-    from tracetui.model.rank_header import RankHeader
-    from tracetui.opening.summaries import Outcome, Progress, SummaryWork
+    from tracetui.model.recorded import RankHeader
+    from tracetui.opening.rank_reading import Outcome, Progress, SummaryWork
     from tracetui.ranks.rank_runs import LeftOut, RankFile, RankRun, RankRuns
     from tracetui.ranks.rank_set import RankSet
     from tracetui.ranks.rank_summary import RankSummary
@@ -269,7 +269,7 @@ def open_rank_set(
     `picked` is told which run it is before its files are read. A file that cannot be read costs its rank, and is told,
     as one that was not read when `work` was stopped. Raises: NotFound, UsageError.
     """
-    from tracetui.opening.summaries import summarise_files
+    from tracetui.opening.rank_reading import summarise_files
     from tracetui.ranks.rank_runs import LeftOut
     from tracetui.ranks.rank_set import rank_set
 
@@ -320,7 +320,7 @@ def _compiled(pattern: str | None) -> re.Pattern[str] | None:
 
 def _same_content(one: str, other: str) -> bool:
     # It counts cores too, which takes an import that names alone do without.
-    from tracetui.opening.worker_pool import file_bytes
+    from tracetui.opening.rank_reading import file_bytes
 
     return file_bytes(one) == file_bytes(other) and _digest(one) == _digest(other)
 

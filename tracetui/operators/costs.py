@@ -22,18 +22,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracetui.linking.joining import latest, row_of
 from tracetui.linking.lanes import is_named, lane_numbers
-from tracetui.linking.links import links
+from tracetui.linking.links import latest, links, row_of
 from tracetui.linking.placement import time_within, within
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import forest, nearest, subtree_sums
-from tracetui.model import native_nesting
-from tracetui.model.intervals import TOLERANCE, Bool, Int64, nest, sorted_order
-from tracetui.model.membership import is_among, without
-from tracetui.model.native_nesting import insertion_index
-from tracetui.model.strings import Strings
-from tracetui.model.time_range import Part, TimeRange
+from tracetui.model import native
+from tracetui.model.intervals import TOLERANCE, Bool, Int64, Part, TimeRange, is_among, nest, sorted_order, without
+from tracetui.model.native import insertion_index
+from tracetui.model.table import Strings
 from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
 
 COLLECTIVE = re.compile(r"(nccl|gloo|mpi|ucc|xccl):")
@@ -435,7 +432,7 @@ def _tree(trace: Trace, rows: Int64, thread: Int64) -> Int64:
 
 def _self_cpu(parent: Int64, dur: Int64) -> Int64:
     """Duration of every node minus that of its direct children."""
-    own = native_nesting.self_times(parent, dur)
+    own = native.self_times(parent, dur)
     return _without_children(parent, dur) if own is None else own
 
 
@@ -488,7 +485,7 @@ def _without_repeats(trace: Trace, rows: Int64, parent: Int64, name: Int64) -> t
     for torch replaces the list of the parent instead of adding to it.
     """
     every = np.arange(len(parent))
-    repeat = native_nesting.repeats(parent, name)
+    repeat = native.repeats(parent, name)
     repeat = _repeating(parent, name) if repeat is None else repeat
     inner = np.flatnonzero(repeat)
     if len(inner) == 0:

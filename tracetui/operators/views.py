@@ -13,10 +13,8 @@ from tracetui.linking.placement import chosen, step_index, time_within, within
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import inside
 from tracetui.model import columns as col
-from tracetui.model.intervals import Int64
-from tracetui.model.membership import is_among
+from tracetui.model.intervals import Int64, Part, TimeRange, is_among
 from tracetui.model.table import Table, coded, micros, numbers
-from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Trace
 from tracetui.operators.costs import is_overlapped, self_times
 

@@ -15,15 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.idle.exposure import communicates
+from tracetui.idle.gpu_spans import communicates
 from tracetui.kernel_names.decode import decode
 from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.rank_header import MAX_RANKS, RankHeader
+from tracetui.model.recorded import MAX_RANKS, MAX_TIME_NS, RankHeader, whole_number
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
-from tracetui.model.whole_numbers import MAX_TIME_NS, whole_number
 from tracetui.ranks.rank_summary import FROM_ROOT, OPERATIONS, POINT_TO_POINT, TO_ROOT, UNEVEN, CommGroup
 
 _ON_CPU = re.compile(r"^(?:gloo|mpi|ucc|xccl):")

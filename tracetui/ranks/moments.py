@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.model.intervals import Int64
+from tracetui.model.intervals import Int64, TimeRange
 from tracetui.model.quantities import duration, size
 from tracetui.model.table import NULL
-from tracetui.model.time_range import TimeRange
-from tracetui.ranks.group_words import group_words
-from tracetui.ranks.name_excess import name_excess
-from tracetui.ranks.rank_summary import PHASES
+from tracetui.ranks.causes import name_excess
+from tracetui.ranks.rank_summary import PHASES, group_words
 
 if TYPE_CHECKING:
     from tracetui.ranks.rank_set import RankSet

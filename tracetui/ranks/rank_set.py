@@ -3,26 +3,330 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tracetui.files import is_url
+from tracetui.linking.groups import combinations
 from tracetui.model.guarding import Failures
-from tracetui.model.intervals import Int64
+from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import NULL
-from tracetui.ranks.bandwidth import known_transfer
-from tracetui.ranks.causes import LateRank, StretchExcess, column_of, late_ranks
+from tracetui.ranks.causes import (
+    MIN_RUN_SHARE,
+    MIN_TIMES_MEDIAN,
+    SECOND_WITHIN,
+    LateRank,
+    StretchExcess,
+    cause_note,
+    causes_of,
+    column_of,
+    late_ranks,
+    name_excess,
+)
 from tracetui.ranks.clocks import Clocks, find_clocks
-from tracetui.ranks.expert_load import ExpertLoad, expert_load
-from tracetui.ranks.late_host import LateHost, find_late_host
 from tracetui.ranks.matching import Matches, match
 from tracetui.ranks.rank_runs import LeftOut, RankRun
-from tracetui.ranks.rank_summary import RankSummary
-from tracetui.ranks.slow_links import SlowLink, slow_links
-from tracetui.ranks.waiting import Charges, Waiting, find_waiting
-from tracetui.urls import is_url
+from tracetui.ranks.rank_summary import OPERATIONS, Flag, RankSummary
+from tracetui.ranks.waiting import Charges, Waiting, bus_bandwidth, find_waiting, known_transfer
+
+# How evenly tokens are spread over the ranks of experts: what the fullest receives, and how long it takes (R5.14).
+
+MIN_COST_SHARE = 0.01
+"""Minimum time that an even load would save, as a share of the run."""
+MIN_UNEVEN = 1.1
+"""Minimum of the largest load as a multiple of the mean."""
+_WHOLE_NUMBERS = re.compile(r"\b(?:long|int|int32|int64|short|byte)\b", re.IGNORECASE)
+"""Types of which numbers of tokens are exchanged, not tokens."""
+_DISPATCH = re.compile(r"dispatch", re.IGNORECASE)
+_COMBINE = re.compile(r"combine", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class ExpertLoad:
+    """The load of the experts over a run."""
+
+    dispatches: int
+    """All-to-alls that brought tokens to experts, and of which a second one brought the results back."""
+    received: float | None
+    """Median of the most elements that a rank received as a multiple of the mean; None where they are not recorded."""
+    time: float | None
+    """The same of the time that kernels took from the dispatch to its combine; None where other collectives ran."""
+    fullest: int
+    """Number of the rank that most often had the largest load."""
+    cost_ns: float
+    """Time that the busiest rank took beyond the mean one, summed, in ns."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Entries:
+    """What is asked of the entries of the operations."""
+
+    first: Int64
+    """Index of the first entry of each operation, and the end."""
+    rank: Int64
+    start: Int64
+    end: Int64
+    received: Int64
+    bytes: Int64
+    stretch: Int64
+    busy: Int64
+
+    def of(self, column: Int64, instance: int) -> Int64:
+        """A column of the ranks of one operation."""
+        return column[self.first[instance] : self.first[instance + 1]]
+
+
+def expert_load(ranks: RankSet) -> ExpertLoad | None:
+    """The load of the experts, None where no all-to-all is known to be a dispatch of tokens."""
+    entries = _entries(ranks)
+    received, times, fullest = [], [], []
+    cost = 0.0
+    for dispatch, combine in _pairs(ranks, entries):
+        tokens, busy = entries.of(entries.received, dispatch), _busy_between(entries, dispatch, combine)
+        tells = bool((tokens != NULL).all() and tokens.sum() > 0)
+        if tells:
+            received.append(float(tokens.max() / tokens.mean()))
+        if busy is not None:
+            times.append(float(busy.max() / busy.mean()))
+            cost += float(busy.max() - busy.mean())
+        load = tokens if tells else busy
+        if load is not None:
+            fullest.append(int(entries.of(entries.rank, dispatch)[load.argmax()]))
+    if not fullest:
+        return None
+    return ExpertLoad(
+        dispatches=len(fullest),
+        received=float(np.median(received)) if received else None,
+        time=float(np.median(times)) if times else None,
+        fullest=ranks.ranks[int(np.bincount(fullest).argmax())],
+        cost_ns=cost,
+    )
+
+
+def _entries(ranks: RankSet) -> _Entries:
+    entries = ranks.matches.entries
+    columns = {name: ranks.of_entries(name) for name in ("received", "bytes", "stretch", "busy")}
+    return _Entries(ranks.matches.first, entries.rank, entries.start, entries.end, **columns)
+
+
+def _pairs(ranks: RankSet, entries: _Entries) -> Iterator[tuple[int, int]]:
+    """Each dispatch of tokens with its combine, as numbers of operations."""
+    instances = ranks.matches.instances
+    is_tokens = np.array([not _WHOLE_NUMBERS.search(each) for each in ranks.matches.words], bool)
+    rows = np.flatnonzero((instances.operation == OPERATIONS.index("all_to_all")) & (instances.ranks > 1))
+    rows = rows[is_tokens[instances.token[rows]] & ~instances.is_partial[rows]]
+    order = np.lexsort((entries.start[entries.first[rows]], instances.group[rows]))
+    pending: int | None = None
+    for row in rows[order].tolist():
+        if pending is None or instances.group[pending] != instances.group[row]:
+            pending = row
+        elif _belongs(ranks, entries, pending, row):
+            yield pending, row
+            pending = None
+        else:
+            pending = row
+
+
+def _belongs(ranks: RankSet, entries: _Entries, dispatch: int, combine: int) -> bool:
+    """Whether every rank gives in the second what it received in the first, or their names say what they are."""
+    if not np.array_equal(entries.of(entries.rank, dispatch), entries.of(entries.rank, combine)):
+        return False
+    names = [_name(ranks, entries, each) for each in (dispatch, combine)]
+    if _DISPATCH.search(names[0]) and _COMBINE.search(names[1]):
+        return True
+    received, given = entries.of(entries.received, dispatch), entries.of(entries.bytes, combine)
+    if (received == NULL).any() or (given == NULL).any() or received.sum() == 0 or given.sum() == 0:
+        return False
+    return bool(np.allclose(received / received.sum(), given / given.sum(), rtol=1e-6, atol=1e-9))
+
+
+def _name(ranks: RankSet, entries: _Entries, instance: int) -> str:
+    row = int(entries.first[instance])
+    own = ranks.summaries[int(entries.rank[row])]
+    return own.names[int(own.collectives.name[ranks.matches.entries.row[row]])]
+
+
+def _busy_between(entries: _Entries, dispatch: int, combine: int) -> Int64 | None:
+    """Time in ns that kernels took on each rank between two collectives.
+
+    None where another collective ended between them, and where nothing ran.
+    """
+    begun = entries.of(entries.start, combine) - entries.of(entries.stretch, combine)
+    busy = entries.of(entries.busy, combine)
+    return busy if (begun == entries.of(entries.end, dispatch)).all() and busy.sum() > 0 else None
+
+
+# Pairs and groups of ranks that transfer slower than others of their kind (R5.13).
+
+Kind = tuple[bool, int, int, int, int]
+"""Whether it is a transfer between two ranks, operation, token, ranks and hosts."""
+
+MIN_OPERATIONS = 5
+"""Minimum operations of one kind whose median is taken."""
+MAX_USUAL_SHARE = 0.8
+"""Share of the others' bandwidth below which a link is slow."""
+MIN_LINK_COST_SHARE = 0.01
+"""Minimum time that the rate of the others would save, as a share of the run."""
+MAX_CLOCK_SHARE = 0.1
+"""Share of a transfer by which the clocks may make it wrong, beyond which it is not compared."""
+
+
+@dataclass(frozen=True)
+class SlowLink:
+    """Ranks that transfer slower than others."""
+
+    ranks: tuple[int, ...]
+    """Their numbers."""
+    hosts: tuple[str, ...]
+    """The hosts that they are on, where these are named."""
+    gbps: float
+    """Median bus bandwidth in GB/s of the operations that cost most, ..."""
+    usual_gbps: float
+    """... and that of the others in theirs."""
+    cost_ns: float
+    """What the rate of the others would save, in ns."""
+
+
+@dataclass(frozen=True)
+class _Rate:
+    """The operations of one kind among some ranks."""
+
+    gbps: float
+    total_ns: float
+
+
+def slow_links(ranks: RankSet) -> list[SlowLink]:
+    """Links that are slower than the others in every kind of operation that both have, the most costly first."""
+    rates = _rates(ranks)
+    of_kind: dict[Kind, dict[tuple[int, ...], _Rate]] = defaultdict(dict)
+    for members, kinds in rates.items():
+        for kind, rate in kinds.items():
+            of_kind[kind][members] = rate
+    found = [_slow(ranks, members, kinds, of_kind) for members, kinds in rates.items()]
+    least = max(MIN_LINK_COST_SHARE * ranks.run_ns, 1)
+    return sorted((each for each in found if each and each.cost_ns >= least), key=lambda each: -each.cost_ns)
+
+
+def _rates(ranks: RankSet) -> dict[tuple[int, ...], dict[Kind, _Rate]]:
+    """How fast each pair and each group of ranks transfers, by the kind of operation."""
+    matches, transfer = ranks.matches, ranks.transfer[0]
+    instances, entries, first = matches.instances, matches.entries, matches.first
+    bandwidth = bus_bandwidth(matches, ranks.bytes_of_instances, transfer)
+    held = np.flatnonzero(np.isfinite(bandwidth) & _is_whole(ranks))
+    is_pair = entries.source[first[held]] >= 0
+    ends = entries.source[first[held]], entries.target[first[held]]
+    way = np.where(is_pair, -1, instances.group[held]), np.minimum(*ends), np.maximum(*ends)
+    of_way = combinations(*way).member
+    of_kind = combinations(of_way, instances.operation[held], instances.token[held])
+    rates: dict[tuple[int, ...], dict[Kind, _Rate]] = defaultdict(dict)
+    for number in range(len(of_kind)):
+        rows = held[of_kind.member == number]
+        index = entries.rank[first[rows[0]] : first[rows[0] + 1]]
+        hosts = np.unique(ranks.clocks.host[index])
+        error = float(ranks.clocks.pair_error[np.ix_(hosts, hosts)].max())
+        rows = rows[error <= MAX_CLOCK_SHARE * transfer[rows]]
+        if len(rows) >= MIN_OPERATIONS:
+            name = int(instances.operation[rows[0]]), int(instances.token[rows[0]])
+            kind = (bool(entries.source[first[rows[0]]] >= 0), *name, len(index), len(hosts))
+            rate = _Rate(float(np.median(bandwidth[rows])), float(transfer[rows].sum()))
+            rates[tuple(ranks.ranks[each] for each in index.tolist())][kind] = rate
+    return rates
+
+
+def _is_whole(ranks: RankSet) -> Bool:
+    """Operations whose ranks are all here, and during which no other communication ran."""
+    instances, flags = ranks.matches.instances, ranks.matches.entries.flags
+    first = ranks.matches.first[:-1]
+    contended = np.maximum.reduceat(flags & int(Flag.CONTENDED), first) > 0 if len(first) else np.zeros(0, bool)
+    whole: Bool = ~contended & (instances.of != NULL) & (instances.ranks == instances.of)
+    return whole
+
+
+def _slow(
+    ranks: RankSet,
+    members: tuple[int, ...],
+    kinds: dict[Kind, _Rate],
+    of_kind: dict[Kind, dict[tuple[int, ...], _Rate]],
+) -> SlowLink | None:
+    """A link that is slower than the median of the others in all its kinds, None for another one."""
+    usual = {
+        kind: float(np.median([rate.gbps for other, rate in of_kind[kind].items() if other != members]))
+        for kind in kinds
+        if len(of_kind[kind]) > 1
+    }
+    if not usual or any(kinds[kind].gbps >= MAX_USUAL_SHARE * gbps for kind, gbps in usual.items()):
+        return None
+    saved = {kind: kinds[kind].total_ns * (1 - kinds[kind].gbps / gbps) for kind, gbps in usual.items()}
+    worst = max(saved, key=lambda kind: saved[kind])
+    names = {ranks.hosts[ranks.ranks.index(rank)] for rank in members}
+    hosts = tuple(sorted(name for name in names if name))
+    return SlowLink(members, hosts, kinds[worst].gbps, usual[worst], sum(saved.values()))
+
+
+# A host of which all ranks are late: its clock, its input, its neighbours (R5.9).
+
+MIN_RANK_SHARE = 0.25
+"""Share of an equal part of the blame that every rank of the host must have; with less it is not all of them."""
+
+
+@dataclass(frozen=True)
+class LateHost:
+    """Why the ranks of one host are late together."""
+
+    host: int
+    """Index of the host."""
+    ranks: tuple[int, ...]
+    """Indices of its ranks."""
+    caused: float
+    """Time in ns that ranks of other hosts waited for them."""
+    causes: tuple[tuple[str, float], ...]
+    """What they are late by with the excess in ns, the largest first."""
+    note: str
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The causes to be named: the largest, and those that are nearly as large."""
+        least = self.causes[0][1] / SECOND_WITHIN if self.causes else 0.0
+        return tuple(cause for cause, excess in self.causes if excess >= least)
+
+
+def find_late_host(
+    summaries: Sequence[RankSummary], matches: Matches, waiting: Waiting, host: Int64, run_ns: int
+) -> LateHost | None:
+    """The host whose ranks all make those of other hosts wait, where one stands out; else None."""
+    hosts, ranks = int(host.max(initial=-1)) + 1, len(summaries)
+    if hosts < 2:
+        return None
+    charged = waiting.root
+    between = host[charged.waiting] != host[charged.late]
+    caused = np.bincount(host[charged.late[between]], charged.time[between], hosts)
+    error = np.bincount(host[charged.late[between]], np.minimum(charged.error, charged.time)[between], hosts)
+    worst = int(caused.argmax())
+    members = np.flatnonzero(host == worst)
+    others = np.delete(caused, worst)
+    least = MIN_RUN_SHARE * run_ns * (ranks - len(members))
+    if len(members) < 2 or caused[worst] < max(least, 1, error[worst]):
+        return None
+    if caused[worst] < MIN_TIMES_MEDIAN * float(np.median(others)):
+        return None
+    each = np.bincount(charged.late[between], charged.time[between], ranks)[members]
+    if each.min() < MIN_RANK_SHARE * caused[worst] / len(members):
+        return None
+    blamed = (
+        np.bincount(charged.instance[between & (host[charged.late] == worst)], minlength=len(matches.instances)) > 0
+    )
+    entries = matches.entries
+    rows = np.flatnonzero((host[entries.rank] == worst) & blamed[entries.instance])
+    excess = StretchExcess.of(summaries, matches, waiting, host[entries.rank] == worst)
+    names = name_excess(summaries, matches, rows, excess.median[rows])
+    causes = causes_of(excess, rows, names)
+    return LateHost(worst, tuple(members.tolist()), float(caused[worst]), causes, cause_note(causes, names))
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,3 +473,39 @@ def rank_set(run: RankRun, summaries: Sequence[RankSummary], folder: str = "") -
         tuple(each.of_rank(file.path, file.offset) for file, each in zip(files, summaries, strict=True)),
         folder,
     )
+
+
+# Ranks that are late in turn, one in each step, so that none stands out over the run (R5.9).
+
+MIN_STEP_SHARE = 0.6
+"""Minimum share of the waiting in a step that is for one rank."""
+MAX_TURNS = 16
+"""Maximum steps after which the same rank is late again."""
+
+
+def caused_by_step(ranks: RankSet) -> tuple[list[int], NDArray[np.float64]]:
+    """Numbers of the steps, and the time in ns that others waited for each rank (column) in each step (row)."""
+    charged, count = ranks.waiting.charged, len(ranks)
+    steps = sorted({number for each in ranks.summaries for number in each.steps.number.tolist()})
+    number = ranks.step_of_instances[charged.instance]
+    row = np.searchsorted(steps, number) if steps else np.zeros(0, np.int64)
+    held = number != NULL if steps else np.zeros(len(number), bool)
+    where = row[held] * count + charged.late[held] if steps else row
+    sums = np.bincount(where, charged.time[held], len(steps) * count)
+    return steps, sums.astype(np.float64).reshape(len(steps), count)
+
+
+def in_turn(ranks: RankSet) -> list[int]:
+    """Ranks of which one after another is late in a step, in their order, at least twice; none where this is not so."""
+    _, caused = caused_by_step(ranks)
+    if len(caused) < 4 or len(ranks) < 2:
+        return []
+    worst, total = caused.argmax(axis=1), caused.sum(axis=1)
+    least = MIN_RUN_SHARE * ranks.run_ns / len(caused) * (len(ranks) - 1)
+    most = caused[np.arange(len(caused)), worst]
+    if not ((most >= MIN_STEP_SHARE * total) & (most >= least)).all():
+        return []
+    for period in range(2, min(MAX_TURNS, len(worst) // 2) + 1):
+        if (worst[period:] == worst[:-period]).all() and len(set(worst[:period].tolist())) == period:
+            return [ranks.ranks[index] for index in worst[:period].tolist()]
+    return []

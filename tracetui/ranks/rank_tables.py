@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,15 +14,13 @@ from tracetui.linking.groups import combinations, group
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import duration
-from tracetui.model.table import NULL, Table, TextKind, coded, micros, numbers, texts
-from tracetui.ranks.bandwidth import bus_bandwidth
+from tracetui.model.table import NULL, Cell, Column, Table, TextKind, coded, micros, numbers, texts
 from tracetui.ranks.causes import LateRank
-from tracetui.ranks.group_words import group_words
-from tracetui.ranks.pipeline import bubbles, pipelines
-from tracetui.ranks.rank_set import RankSet
-from tracetui.ranks.rank_times import rank_times
-from tracetui.ranks.sentences import headline, remarks
-from tracetui.ranks.turns import caused_by_step
+from tracetui.ranks.rank_set import RankSet, caused_by_step
+from tracetui.ranks.rank_summary import group_words
+from tracetui.ranks.sentences import bubbles, headline, pipelines, rank_times, remarks
+from tracetui.ranks.waiting import bus_bandwidth
+from tracetui.tables.expectations import NOTHING, Expectation, Observed
 
 NO_SHIFT = "Times of ranks on hosts without a collective in common are not compared."
 
@@ -301,3 +301,70 @@ TABLES: dict[str, Callable[[RankSet], Table]] = {
     }.items()
 }
 """The tables by the names under which they are asked for."""
+
+
+# Ranks grouped: a row per host or per stage of a pipeline, with medians and the rank that is waited for most.
+
+HOST, STAGE = "host", "stage"
+GROUPINGS = (HOST, STAGE)
+"""The columns by which ranks can be grouped."""
+_MEDIANS = ("step_us", "busy_us", "exposed_comm_us", "exposed_wait_us", "idle_us", "bubble_pct", "wait_suffered_us")
+
+
+def grouped_ranks(table: Table, by: str) -> Table:
+    """One row per value of a column of `rank_tables.ranks_table`, the group that others waited for most first."""
+    rows: dict[Cell, list[int]] = defaultdict(list)
+    for row in range(len(table)):
+        rows[table[by].cell(row)].append(row)
+    groups = [np.array(each, np.int64) for each in rows.values()]
+    caused = np.nan_to_num(table["wait_caused_us"].values.astype(np.float64))
+    worst = [int(each[np.argmax(caused[each])]) for each in groups]
+    key = [None if value is None else str(value) for value in rows]
+    first = (
+        numbers(col.STAGE, [NULL if value is None else value for value in rows])
+        if by == STAGE
+        else texts(col.HOST.but(help="Host of the ranks."), key)
+    )
+    columns: list[Column] = [
+        first,
+        numbers(col.RANKS.but(help="Ranks of it that are here."), [len(each) for each in groups]),
+        numbers(
+            col.WAIT_CAUSED_US.but(help="Time that others waited for these ranks, summed over them."),
+            [float(caused[each].sum()) for each in groups],
+        ),
+        numbers(col.WORST_RANK, table["rank"].values[worst]),
+        table["cause"].take(np.array(worst, np.int64)),
+    ]
+    for name in _MEDIANS:
+        column = table[name]
+        spec = column.spec.but(help=f"Median of these ranks: {column.help[:1].lower()}{column.help[1:]}")
+        columns.append(numbers(spec, [_group_median(column.values[each].astype(np.float64)) for each in groups]))
+    grouped = Table(tuple(columns), note=table.note)
+    waits = grouped["wait_caused_us"].values.astype(np.float64)
+    return grouped.take(np.argsort(-waits, kind="stable"))
+
+
+def _group_median(values: NDArray[np.float64]) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else np.nan
+
+
+# Measures of a set of ranks that an expectation can name, beside those of one trace in `expectation_metrics`.
+
+
+def _ranks(ranks: RankSet, _: Expectation) -> Observed:
+    return Observed(len(ranks), len(ranks))
+
+
+def _late_rank_named(ranks: RankSet, expected: Expectation) -> Observed:
+    """The latest of the ranks whose number and causes match the pattern, such as `rank 1: input`."""
+    pattern = re.compile(expected.of if expected.want == NOTHING else str(expected.want))
+    names = [f"rank {ranks.ranks[late.index]}: {', '.join(late.named) or 'unknown'}" for late in ranks.late]
+    return Observed(name=next(filter(pattern.search, names), ""))
+
+
+RANK_METRICS: dict[str, Callable[[RankSet, Expectation], Observed]] = {
+    "ranks": _ranks,
+    "late_rank_named": _late_rank_named,
+}
+"""How each metric is looked up."""

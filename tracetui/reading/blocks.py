@@ -21,22 +21,16 @@ import msgspec
 import orjson
 
 from tracetui.model.trace import BEGINNING, EXAMPLES, REPEATED, REPLACED, UNREADABLE
-from tracetui.reading import tolerant
-from tracetui.reading.beginning import MAX_HEADER, find_events
-from tracetui.reading.chunks import ChunkReader
+from tracetui.reading import json_repair
 from tracetui.reading.decode import Malformed, decode_strict, located, straighten
 from tracetui.reading.decoded_events import DecodedEvents
-from tracetui.reading.layout import FileLayout
+from tracetui.reading.file_layout import MAX_HEADER, FileLayout, Separators, Stop, TopLevel, find_events
+from tracetui.reading.json_repair import Found, Oddity
 from tracetui.reading.odd_texts import replaced_in, rows_with_repeated_keys
-from tracetui.reading.oddities import Found, Oddity
-from tracetui.reading.scan_ahead import MIN_CHUNKS, ScanAhead
-from tracetui.reading.scanner.block_scanner import BlockScanner
-from tracetui.reading.scanner.scanned_events import ScannedBlocks
-from tracetui.reading.scanner.scanning_threads import scanning_threads
-from tracetui.reading.separators import Separators
-from tracetui.reading.source import Source
-from tracetui.reading.top_level import Stop, TopLevel
-from tracetui.reading.window import ByteWindow, Stopped
+from tracetui.reading.scan_ahead import MIN_CHUNKS, ChunkReader, ScanAhead
+from tracetui.reading.scanner.scanned_events import BlockScanner, ScannedBlocks
+from tracetui.reading.scanner.scanner import scanning_threads
+from tracetui.reading.source import ByteWindow, Source, Stopped
 
 BLOCK = 1 << 20
 MAX_EVENT = 1 << 26
@@ -323,8 +317,8 @@ class BlockReader:
         if scanned is not None:
             return scanned
         events = DecodedEvents(decode_strict(data), data, is_tolerant=False)
-        if tolerant.has_bare_paths(data):
-            return self._noted(tolerant.parse(data, self._window.check), data, offset)
+        if json_repair.has_bare_paths(data):
+            return self._noted(json_repair.parse(data, self._window.check), data, offset)
         self._note_odd_texts(data, offset)
         return Block(events, data.rstrip(), offset)
 
@@ -362,7 +356,7 @@ class BlockReader:
         while True:
             for end in self._loose_ends(start) or [self._window.fill]:
                 data = bytes(self._window.data[start:end])
-                parsed = tolerant.parse(data, self._window.check)
+                parsed = json_repair.parse(data, self._window.check)
                 if parsed.open_at is None or parsed.events or parsed.dropped:
                     break
             if parsed.ended_at is not None:
@@ -386,7 +380,7 @@ class BlockReader:
                 end_of_line = end
         return [index for index in dict.fromkeys((end_of_line, end)) if index is not None]
 
-    def _taken(self, parsed: tolerant.Parsed, data: bytes, start: int) -> Block:
+    def _taken(self, parsed: json_repair.Parsed, data: bytes, start: int) -> Block:
         """The block where the file goes on behind it: an event that does not end there is damaged, not cut off."""
         if parsed.open_at is not None:
             parsed.dropped += 1
@@ -394,7 +388,7 @@ class BlockReader:
             parsed.examples.append((parsed.open_at, f"{UNREADABLE}: {beginning}"))
         return self._noted(parsed, data, self._window.base + start)
 
-    def _noted(self, parsed: tolerant.Parsed, data: bytes, offset: int) -> Block:
+    def _noted(self, parsed: json_repair.Parsed, data: bytes, offset: int) -> Block:
         """The block at an offset of the stream, once what was wrong in it is taken note of."""
         layout = self.layout
         layout.dropped += parsed.dropped
@@ -420,7 +414,7 @@ class BlockReader:
             start, self._window.data[comma] = comma, _OPEN
             break
         data = bytes(self._window.data[start : self._window.fill])
-        parsed = tolerant.parse(data, self._window.check)
+        parsed = json_repair.parse(data, self._window.check)
         if parsed.ended_at is not None:
             end = start + parsed.ended_at + 1
             yield self._noted(parsed, data[: end - start], self._window.base + start)

@@ -13,17 +13,181 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.model import intervals
-from tracetui.model.intervals import Int64
-from tracetui.model.strings import Strings
-from tracetui.model.trace import Counter, EventStore, Flows, Instants, Kind, Lane, LaneKind, Quality, Slices, Trace
+from tracetui.model.intervals import Bool, Int64, count_passed
+from tracetui.model.table import Strings
+from tracetui.model.trace import (
+    DAMAGED_KEYS,
+    EXAMPLES,
+    GPU_WORK,
+    NEGATIVE,
+    NO_ID,
+    REPEATED,
+    REPLACED,
+    UNREADABLE,
+    UNTIMED,
+    Counter,
+    EventStore,
+    Flows,
+    Instants,
+    Kind,
+    Lane,
+    LaneKind,
+    Quality,
+    Slices,
+    Trace,
+)
 from tracetui.reading import torch
-from tracetui.reading.clock import settle_times
 from tracetui.reading.columns import Collector
 from tracetui.reading.decode import NO_NAME
-from tracetui.reading.keys import Keys
+from tracetui.reading.file_layout import FileLayout
+from tracetui.reading.json_repair import Oddity
 from tracetui.reading.lanes import Naming
 from tracetui.reading.source import Source
-from tracetui.reading.spans import Columns, Spans
+from tracetui.reading.spans import SPAN_COLUMNS, Columns, Keys, Spans
+
+# Chooses time 0 and puts impossible times right (R0.1, R1.5).
+
+_ABSURD = 10
+"""GPU activity that ends this many times later than nearly all other slices cannot be true."""
+_NEARLY_ALL = 0.999
+"""Share of all slices that is nearly all of them."""
+_DAY = 86_400 * 10**9
+"""Any other slice must last longer than this: a frame around a whole program may outlast all that was recorded."""
+_FAR_FROM_ZERO = 10**15
+"""Half of all slices start later than this many ns: what starts at 0 was not recorded there."""
+_FAR_APART = 10
+"""What lies this many times farther away than nearly all other slices reach, and a day, was not recorded there."""
+MAX_ASTRAY = 100
+"""Slices that may stand together far from all others and be taken for errors; more are a recording of their own."""
+
+
+FEW_ASTRAY = 3
+"""Slices that may be errors also where they are more than a tenth of all."""
+_FEW_OVERLONG = 100
+"""Of so many GPU activities one may run past others by an error."""
+
+
+def settle_times(columns: Columns, moments: list[int], quality: Quality) -> tuple[int, tuple[int, int]]:
+    """Give time 0 and the window of all work in ns from it; clip and drop what cannot be true.
+
+    `moments` are the times of what is not a slice; they count when there is no slice.
+    """
+    _drop_unplaced(columns, quality)
+    _cut_overlong(columns, quality)
+    origin, last = _first_and_last(columns)
+    if origin is None:
+        origin = min(moments, default=0)
+        return origin, (0, max(moments, default=0) - origin)
+    if last is None:
+        last = _clip_absurd(columns, origin, quality)
+    return origin, (0, last)
+
+
+def _first_and_last(columns: Columns) -> tuple[int | None, int | None]:
+    """The first start of all work, None where there is none, and the last end from there.
+
+    The end is None where it has to be asked whether it can be true: fewer than a thousandth of all end that late.
+    """
+    aside = np.flatnonzero(columns["kind"] == Kind.BOOKKEEPING)
+    work = len(columns["kind"]) - len(aside)
+    if work == 0:
+        return None, None
+    start = columns["start"]
+    if len(aside):
+        # Without a copy of all columns: the few rows that do not count stand where they change nothing.
+        start = start.copy()
+        start[aside] = start[int(np.argmax(columns["kind"] != Kind.BOOKKEEPING))]
+    origin = int(start.min())
+    end = start + columns["dur"]
+    end -= origin
+    end[aside] = 0
+    last = int(end.max())
+    # Then the end behind which a thousandth of all lie is late enough for the last one.
+    late = int(np.count_nonzero(end >= -(-last // _ABSURD))) - (len(aside) if last <= 0 else 0)
+    return origin, last if late >= work - int(work * _NEARLY_ALL) else None
+
+
+def _clip_absurd(columns: Columns, origin: int, quality: Quality) -> int:
+    """Cut what ends so late that it cannot be true; the last end of what is left, in ns from the origin."""
+    work = np.flatnonzero(columns["kind"] != Kind.BOOKKEEPING)
+    end = columns["start"][work] + columns["dur"][work] - origin
+    nearly_all = int(len(end) * _NEARLY_ALL)
+    absurd = end > _ABSURD * max(int(np.partition(end, nearly_all)[nearly_all]), 1)
+    absurd &= np.isin(columns["kind"][work], GPU_WORK) | (columns["dur"][work] > _DAY)
+    if absurd.any():
+        quality.clipped += int(np.count_nonzero(absurd))
+        limit = origin + int(end[~absurd].max())
+        rows = work[absurd]
+        columns["dur"][rows] = np.maximum(limit - columns["start"][rows], 0)
+    return int(end[~absurd].max())
+
+
+def _cut_overlong(columns: Columns, quality: Quality) -> None:
+    """Cut the few GPU activities that run past later ones of their stream where the next one starts (R1.5).
+
+    What shares a correlation is of a graph, whose branches may do that; where many do, several programs share the lane.
+    """
+    rows = np.flatnonzero(np.isin(columns["kind"], GPU_WORK))
+    rows = rows[np.lexsort((columns["start"][rows], columns["lane"][rows]))]
+    lane, start, dur = (columns[name][rows] for name in ("lane", "start", "dur"))
+    inside = count_passed(lane, start, start + dur)
+    bad = np.flatnonzero(inside)
+    if len(bad) == 0 or len(bad) > max(FEW_ASTRAY, len(rows) // _FEW_OVERLONG):
+        return
+    correlation = columns["correlation"][rows]
+    ids, counts = np.unique(correlation[correlation != NO_ID], return_counts=True)
+    bad = bad[~np.isin(correlation[bad], ids[counts > 1])]
+    if len(bad) == 0:
+        return
+    bad = bad[np.argsort(-dur[bad], kind="stable")]
+    quality.overlong = tuple(columns["event"][rows[bad]].tolist())
+    quality.longest_overlong = int(dur[bad[0]]), int(inside[bad[0]])
+    columns["dur"][rows[bad]] = start[bad + 1] - start[bad]
+
+
+def _drop_unplaced(columns: Columns, quality: Quality) -> None:
+    """Drop slices whose time cannot be true: at 0 of a clock far from it (kineto#109), or far from all others."""
+    everything = columns["start"]
+    if len(everything) == 0 or int(everything.max()) - int(everything.min()) < _DAY:
+        return
+    own = np.flatnonzero(columns["kind"] != Kind.BOOKKEEPING)
+    start = columns["start"][own]
+    if len(start) == 0 or int(start.max()) - int(start.min()) < _DAY:
+        return
+    astray = _astray(start)
+    if np.median(start) >= _FAR_FROM_ZERO:
+        astray |= start <= 0
+    if not astray.any():
+        return
+    count = int(np.count_nonzero(astray))
+    quality.dropped += count
+    slices, lie, were = ("slice", "lies", "was") if count == 1 else ("slices", "lie", "were")
+    quality.notes.append(f"{count:,} {slices} {lie} days away from all the others and {were} left out.")
+    kept = np.ones(len(columns["kind"]), bool)
+    kept[own[astray]] = False
+    for name in (*SPAN_COLUMNS, "kind"):
+        columns[name] = columns[name][kept]
+
+
+def _astray(start: Int64) -> Bool:
+    """Mask of the few moments that lie far away from all the others.
+
+    Moments stand in groups between which nothing happens for days. The largest group is the recording; the others
+    are astray if they are small, and few altogether: a timeline of weeks has groups as well.
+    """
+    order = np.argsort(start, kind="stable")
+    ascending = start[order]
+    low, high = ascending[len(start) // 100], ascending[-1 - len(start) // 100]
+    away = max(_DAY, _FAR_APART * min(int(high) - int(low), _DAY))
+    first = np.flatnonzero(np.diff(ascending, prepend=ascending[0] - away - 1) > away)
+    size = np.diff(np.append(first, len(start)))
+    small = (size <= MAX_ASTRAY) & (2 * size < size.max())
+    if int(size[small].sum()) > max(len(start) // 10, FEW_ASTRAY):
+        small[:] = False
+    astray = np.empty(len(start), bool)
+    astray[order] = np.repeat(small, size)
+    return astray
+
 
 _PACKED = (LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.SYNC, LaneKind.ASYNC)
 _MAX_TABLE = 1 << 20
@@ -261,3 +425,170 @@ def _texts(names: Iterable[str | None], quality: Quality) -> Strings:
         names, were = ("name", "was") if clipped == 1 else ("names", "were")
         quality.notes.append(f"{clipped:,} {names} of more than {LONGEST_NAME:,} characters {were} clipped.")
     return texts
+
+
+# Sentences about a file: what of it could not be read, what is odd about it, and why nothing can be shown.
+
+_ARRAYS = (Oddity.NEXT_TRACE, Oddity.SECOND_KEY, Oddity.INNER_ARRAY)
+"""Oddities with which another array of events begins."""
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 event`, `2 events`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def note_layout(quality: Quality, layout: FileLayout, source: Source) -> None:
+    """Put counts and sentences about the file into the quality of its trace."""
+    quality.dropped += layout.dropped
+    quality.unreadable = layout.dropped
+    quality.repaired += layout.repaired
+    quality.replaced += layout.replaced
+    quality.repeated += layout.repeated
+    quality.examples = sorted(layout.examples + quality.examples)[:EXAMPLES]
+    quality.stray_brackets = layout.odd_counts.get(Oddity.BRACKET, 0)
+    quality.further_arrays = sum(layout.odd_counts.get(kind, 0) for kind in _ARRAYS)
+    if quality.partial:
+        quality.notes.append("Loading was stopped: this is the part that had been read.")
+        return
+    quality.truncated_at = layout.truncated_at
+    quality.damage = source.damage or ""
+    notes = [
+        _damaged(layout, source.damage),
+        _further_arrays(layout, quality.further_arrays),
+        _brackets(layout, quality.stray_brackets),
+        source.remark,
+        _unreadable(layout),
+        _damaged_keys(quality),
+    ]
+    if layout.repaired:
+        are = "is" if layout.repaired == 1 else "are"
+        was = "was" if layout.repaired == 1 else "were"
+        notes.append(f"{counted(layout.repaired, 'event')} {are} not valid JSON and {was} mended.")
+    notes += [_replaced(quality), _repeated(quality)]
+    quality.notes += filter(None, notes)
+
+
+def note_events(quality: Quality, collector: Collector) -> None:
+    """Count and tell the events of a file that can be read and are not shown."""
+    quality.dropped += collector.untimed
+    quality.empty = collector.empty
+    if count := collector.untimed:
+        have, were = ("has", "was") if count == 1 else ("have", "were")
+        at = _first(quality, UNTIMED, count)
+        quality.notes.append(f"{counted(count, 'event')} {have} no time that can be true and {were} left out{at}.")
+    if count := sum(quality.skipped_phases.values()):
+        letters = sorted(letter for letter in quality.skipped_phases if letter)
+        phases = f"of phase {', '.join(letters)}" if letters else ""
+        what = " or ".join(filter(None, (phases, "without a phase" if "" in quality.skipped_phases else "")))
+        quality.notes.append(f"{counted(count, 'event')} {what} {'is' if count == 1 else 'are'} not shown.")
+
+
+def note_times(quality: Quality) -> None:
+    """Tell the times of a file that were changed, and the ends that were left out."""
+    if count := quality.negative:
+        counts = "counts" if count == 1 else "count"
+        at = _first(quality, NEGATIVE, count)
+        quality.notes.append(f"{counted(count, 'duration')} below zero {counts} as 0{at}.")
+    if count := quality.clipped:
+        ends = "ends" if count == 1 else "end"
+        quality.notes.append(f"{counted(count, 'slice')} {ends} long after all others and {_was(count)} cut there.")
+    if count := len(quality.overlong):
+        activities, run = ("GPU activity", "runs") if count == 1 else ("GPU activities", "run")
+        quality.notes.append(
+            f"{count:,} {activities} {run} past later ones of the same stream, which cannot be: "
+            f"{'it was' if count == 1 else 'they were'} cut where the next one starts."
+        )
+    if count := quality.unmatched_ends:
+        ends = "ends" if count == 1 else "end"
+        quality.notes.append(f"{counted(count, 'event')} {ends} a slice that never began and {_was(count)} left out.")
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def _first(quality: Quality, reason: str, count: int) -> str:
+    """Where the first offender of a kind stands, as the end of a sentence; empty where that is not known."""
+    first = min((byte for byte, what in quality.examples if what.startswith(reason)), default=None)
+    return "" if first is None else f", {'the first ' if count > 1 else ''}at byte {first:,}"
+
+
+def _damaged_keys(quality: Quality) -> str:
+    if not quality.damaged_keys:
+        return ""
+    at = _first(quality, DAMAGED_KEYS, 1)
+    return f"The metadata around the events is damaged{at}: what it says of devices and the recording may be missing."
+
+
+def _replaced(quality: Quality) -> str:
+    if not (count := quality.replaced):
+        return ""
+    at = _first(quality, REPLACED, count)
+    return f"{counted(count, 'byte')} of texts {'is' if count == 1 else 'are'} no UTF-8 and {_was(count)} replaced{at}."
+
+
+def _repeated(quality: Quality) -> str:
+    if not (count := quality.repeated):
+        return ""
+    have, at = "has" if count == 1 else "have", _first(quality, REPEATED, count)
+    return f"{counted(count, 'object')} {have} a key twice, of which the last counts{at}."
+
+
+def _damaged(layout: FileLayout, damage: str | None) -> str:
+    if damage:
+        is_cut = damage.endswith("stops before its end")
+        return f"The file is {'cut off' if is_cut else 'damaged'}: {damage}; everything before that is shown."
+    if layout.truncated_at is None:
+        return ""
+    at = f"The file is cut off at byte {layout.truncated_at:,}"
+    if layout.is_within_event:
+        return f"{at}: its last event is incomplete and was left out."
+    return f"{at}, behind its last event: what should follow is missing."
+
+
+def _further_arrays(layout: FileLayout, count: int) -> str:
+    if count == 0:
+        return ""
+    first = next(each for each in layout.oddities if each.kind in _ARRAYS)
+    at = f"byte {first.offset:,}"
+    if first.kind is Oddity.SECOND_KEY and count == 1:
+        return f"The key traceEvents stands twice in the file, again at {at}: the events of both are shown."
+    if first.kind is Oddity.INNER_ARRAY:
+        arrays = counted(count, "array")
+        return f"The events stand in {arrays} within the array, the first at {at}: the events of all are shown."
+    arrays = f"{count + 1:,} arrays of events"
+    return f"Several writers put {arrays} into one file, the second at {at}: the events of all are shown together."
+
+
+def _brackets(layout: FileLayout, count: int) -> str:
+    if count == 0:
+        return ""
+    first = next(each for each in layout.oddities if each.kind is Oddity.BRACKET)
+    more = f", and in {counted(count - 1, 'more place')}" if count > 1 else ""
+    return f"A closing bracket stands between events at byte {first.offset:,}{more}: what follows it was read too."
+
+
+def _unreadable(layout: FileLayout) -> str:
+    if layout.dropped == 0:
+        return ""
+    first = min((byte for byte, what in layout.examples if what.startswith(UNREADABLE)), default=None)
+    before = ", the first at" if layout.dropped > 1 else ", at"
+    at = "" if first is None else f"{before} byte {first:,}"
+    return f"{counted(layout.dropped, 'piece')} of the file could not be read{at}."
+
+
+def no_events(source: Source, collector: Collector, layout: FileLayout) -> str:
+    """Why a file has nothing to show, as a sentence."""
+    if collector.quality.partial:
+        return f"Loading {source.label} was stopped before anything could be shown."
+    events = collector.events - collector.empty
+    if collector.metadata_events and layout.truncated_at is None and not source.damage:
+        held = counted(collector.metadata_events, "metadata event")
+        return f"{source.label} holds {held} and none that is timed: nothing to show."
+    if layout.truncated_at is not None or source.damage:
+        where = source.damage or f"it is cut off at byte {layout.truncated_at:,}"
+        return f"{source.label} holds no complete event: {where}."
+    if events == 0:
+        return f"{source.label} holds no event: nothing to show."
+    return f"{source.label} holds no timed event ({counted(events, 'event')} in all): nothing to show."

@@ -6,6 +6,7 @@ process, thread) is one interned key, so that lanes and kinds are worked out onc
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,19 +15,199 @@ from numpy.typing import NDArray
 from tracetui.errors import NotATrace
 from tracetui.model.hardware_counters import gpu_of_process
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.trace import ENDLESS, EXAMPLES, NEGATIVE, UNTIMED, Quality
+from tracetui.model.recorded import (
+    MAX_AMOUNT,
+    MEMORY_NUMBERS,
+    OP_NUMBERS,
+    OP_TEXTS,
+    WORK_NUMBERS,
+    WORK_TEXTS,
+    Arguments,
+)
+from tracetui.model.table import NULL
+from tracetui.model.trace import ENDLESS, EXAMPLES, GPU_WORK, NEGATIVE, UNTIMED, Kind, Quality
 from tracetui.reading import torch
-from tracetui.reading.arguments import ArgumentTables, Part
 from tracetui.reading.blocks import AnyBlock, Block
-from tracetui.reading.counters import CounterSamples
-from tracetui.reading.decode import NO_NAME, located, sample_values
+from tracetui.reading.decode import (
+    ASYNC,
+    COUNTER,
+    FLOW,
+    IGNORED,
+    INSTANT,
+    MAX_TIME_US,
+    META,
+    NO_NAME,
+    NO_TIME,
+    PAIR,
+    SLICE,
+    UNKNOWN,
+    ArgumentColumns,
+    Ids,
+    RareFields,
+    class_of,
+    located,
+    sample_values,
+)
 from tracetui.reading.decoded_events import DecodedEvents
-from tracetui.reading.event_columns import MAX_TIME_US, NO_TIME, Ids, RareFields
-from tracetui.reading.gathered import Gathered
-from tracetui.reading.lanes import Naming, lane_text
-from tracetui.reading.phases import ASYNC, COUNTER, FLOW, IGNORED, INSTANT, META, PAIR, SLICE, UNKNOWN, class_of
-from tracetui.reading.scanner.scanned_columns import NEGATIVE_DURATION
+from tracetui.reading.lanes import CounterSamples, Naming, lane_text
 from tracetui.reading.scanner.scanned_events import ScannedBlocks
+from tracetui.reading.scanner.scanner import NEGATIVE_DURATION
+
+# Columns that grow by a chunk for each block that is read.
+
+MAX_SPARE_ROWS = 1 << 16
+"""Maximum rows of a column for which there is room before they come."""
+
+
+class Gathered:
+    """Parallel columns that grow by chunks.
+
+    A column is one stretch of memory from the start: to grow it moves pages where it is long, and copies nothing, while
+    chunks that are kept and joined in the end need their memory twice, and leave it in pieces.
+    """
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+        self._columns = {name: _GrowingColumn() for name in names}
+
+    def add(self, **columns: NDArray[Any]) -> None:
+        """Append one chunk to every column."""
+        for name, values in columns.items():
+            self._columns[name].extend(values)
+
+    def take(self, name: str, dtype: str) -> NDArray[Any]:
+        """The whole column, which is given up here."""
+        return self._columns.pop(name).values(dtype)
+
+
+class _GrowingColumn:
+    """One column."""
+
+    def __init__(self) -> None:
+        self._values: NDArray[Any] | None = None
+        self._filled = 0
+
+    def extend(self, values: NDArray[Any]) -> None:
+        """Append some rows; of several types the column gets the one that holds all."""
+        if self._values is None:
+            self._values = np.array(values)
+            self._filled = len(values)
+            return
+        dtype = np.result_type(self._values, values)
+        if dtype != self._values.dtype:
+            self._values = self._values.astype(dtype)
+        room, needed = len(self._values), self._filled + len(values)
+        if needed > room:
+            # Nobody else refers to it.
+            self._values.resize(max(needed, min(2 * room, room + MAX_SPARE_ROWS)), refcheck=False)
+        self._values[self._filled : needed] = values
+        self._filled = needed
+
+    def values(self, dtype: str) -> NDArray[Any]:
+        """All rows."""
+        if self._values is None:
+            return np.empty(0, dtype)
+        self._values.resize(self._filled, refcheck=False)
+        return self._values.astype(dtype, copy=False)
+
+
+def combined(*columns: NDArray[Any]) -> Int64:
+    """One number for each combination of values that occurs."""
+    number = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        distinct, dense = np.unique(column, return_inverse=True)
+        number = np.unique(number * max(len(distinct), 1) + dense, return_inverse=True)[1]
+    return number
+
+
+# Collects the arguments that whole tables need: of operators, of what runs on a GPU, of the allocator.
+
+Part = dict[str, NDArray[Any]]
+
+_AMOUNTS = {"registers per thread", "shared memory", "bytes", "Bytes", "Total Allocated", "Total Reserved"}
+"""Numbers that are added up; the others are ids and addresses."""
+_TEXT_NAMES = {"Input Dims": ("Input Dims", "Input dims")}
+"""Names of texts in the file, where a file uses one of several."""
+_IS_WORK = np.isin(np.arange(max(Kind) + 1), GPU_WORK)
+"""Whether each `Kind` is GPU work."""
+
+
+class _Texts(dict[bytes, int]):
+    """Numbers the different values; what is absent is -1."""
+
+    def __missing__(self, value: bytes) -> int:
+        number = self[value] = len(self) - 1
+        return number
+
+
+class ArgumentTable:
+    """Grows by the events of a block; what can fail is done by `read`, so that a second try starts clean."""
+
+    def __init__(self, numbers: Sequence[str], texts: Sequence[str] = ()) -> None:
+        self._numbers, self._text_names = numbers, texts
+        self._texts = _Texts({b"": -1})
+        self._kept = Gathered("event", *numbers, *texts)
+        self._rows = 0
+
+    def read(self, arguments: ArgumentColumns, numbers: NDArray[np.int32]) -> Part:
+        """The columns of some events, which have the given numbers in the file.
+
+        Raises: TypeError, ValueError or OverflowError for a value that is no whole number.
+        """
+        part: Part = {"event": numbers}
+        for name in self._numbers:
+            part[name] = arguments.numbers(name)
+            if name in _AMOUNTS:
+                beyond = (part[name] > MAX_AMOUNT) | (part[name] < -MAX_AMOUNT)
+                part[name][beyond] = NULL
+        for name in self._text_names:
+            part[name] = arguments.texts(_TEXT_NAMES.get(name, (name,)), self._texts)
+        return part
+
+    def text_number(self, text: bytes) -> int:
+        """The number under which a text stands in a part."""
+        return self._texts[text]
+
+    def keep(self, part: Part) -> None:
+        """Append what `read` returned."""
+        if len(part["event"]):
+            self._kept.add(**part)
+            self._rows += len(part["event"])
+
+    def arguments(self) -> Arguments:
+        """Everything that was kept, which is given up here."""
+        if not self._rows:
+            return Arguments()
+        return Arguments(
+            self._kept.take("event", "i4"),
+            {name: self._kept.take(name, "i8") for name in self._numbers},
+            {name: self._kept.take(name, "i4") for name in self._text_names},
+            [text.decode("utf-8", "replace") for text in self._texts if text],
+        )
+
+
+class ArgumentTables:
+    """The three tables of a trace."""
+
+    def __init__(self) -> None:
+        self.ops = ArgumentTable(OP_NUMBERS, OP_TEXTS)
+        self.work = ArgumentTable(WORK_NUMBERS, WORK_TEXTS)
+        self.memory = ArgumentTable(MEMORY_NUMBERS)
+
+    def read_slices(
+        self, arguments: Callable[[Int64], ArgumentColumns], kinds: NDArray[np.uint8], numbers: NDArray[np.int32]
+    ) -> tuple[Part, Part]:
+        """Columns of the operators and of the GPU work among some slices; annotations may have shapes too.
+
+        `arguments` gives those of the slices at some indices.
+        """
+        ops = np.flatnonzero((kinds == Kind.CPU_OP) | (kinds == Kind.ANNOTATION))
+        is_work = _IS_WORK[kinds]
+        calls = np.flatnonzero(kinds == Kind.RUNTIME)
+        is_work[calls[arguments(calls).have_grid()]] = True
+        work = np.flatnonzero(is_work)
+        return self.ops.read(arguments(ops), numbers[ops]), self.work.read(arguments(work), numbers[work])
+
 
 MEMORY_INSTANTS = ("[memory]", "[OutOfMemory]")
 """Names under which the allocator's events stand."""

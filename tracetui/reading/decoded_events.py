@@ -10,8 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.model.intervals import Bool, Int64
-from tracetui.reading.decode import NO_TEXT, Args, Event, args_json, decode_some, exact_times, is_empty, settle
-from tracetui.reading.event_columns import NO_TIME, SCOPES, Ids, SliceNumbers, whole_times
+from tracetui.reading.decode import (
+    NO_TEXT,
+    NO_TIME,
+    SCOPES,
+    Args,
+    Event,
+    Ids,
+    SliceNumbers,
+    args_json,
+    decode_some,
+    exact_times,
+    is_empty,
+    settle,
+    whole_times,
+)
 
 _ts, _dur, _name, _args = attrgetter("ts"), attrgetter("dur"), attrgetter("name"), attrgetter("args")
 _key = attrgetter("ph", "cat", "pid", "tid")

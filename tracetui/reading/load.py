@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -10,25 +11,67 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
-from tracetui.errors import NoEvents, NotEnoughMemory
-from tracetui.model.trace import Quality, Trace
-from tracetui.model.whole_numbers import MAX_TIME_NS, whole_number
+import numpy as np
+
+from tracetui.errors import NoEvents, NotATrace, NotEnoughMemory
+from tracetui.model.recorded import MAX_TIME_NS, whole_number
+from tracetui.model.table import Strings
+from tracetui.model.trace import Kind, Quality, Trace
 from tracetui.reading import torch
 from tracetui.reading.blocks import AnyBlock, BlockReader
-from tracetui.reading.chrome import TraceParts, assemble, trace_of
+from tracetui.reading.chrome import TraceParts, assemble, no_events, note_events, note_layout, note_times, trace_of
 from tracetui.reading.columns import Collector
-from tracetui.reading.copy_names import with_directions
-from tracetui.reading.garbage import collector_off
-from tracetui.reading.layout import FileLayout
-from tracetui.reading.load_progress import LoadProgress
+from tracetui.reading.decode import decode_raw
+from tracetui.reading.file_layout import FileLayout, top_keys
 from tracetui.reading.memory_budget import PER_EVENT, PER_WINDOW_BYTE, not_enough_memory
-from tracetui.reading.notes import no_events, note_events, note_layout, note_times
 from tracetui.reading.perfetto.recognition import PROBED_BYTES, is_perfetto
-from tracetui.reading.scanner.block_scanner import block_scanner
-from tracetui.reading.scanner.scanned_events import ScannedBlocks
+from tracetui.reading.scanner.scanned_events import ScannedBlocks, block_scanner
 from tracetui.reading.source import Source, open_source
-from tracetui.reading.store import BlockLocation, Container, FileBlocks, MemoryBlocks, Store
-from tracetui.reading.top_keys import top_keys
+from tracetui.reading.store import (
+    BlockLocation,
+    Container,
+    FileBlocks,
+    LoadProgress,
+    MemoryBlocks,
+    Store,
+    collector_off,
+)
+
+# Names of copies whose producer writes the direction beside the name: `Memcpy` with `copy kind` (torch 2.15, R2.25a).
+
+_NAME = "Memcpy"
+_KEYS = ("copy kind", "src kind", "dst kind")
+_DIRECTION, _MEMORY = re.compile(r"[HDAPU]to[HDAPU]"), re.compile(r"[A-Za-z]{1,20}")
+
+
+def with_directions(trace: Trace) -> Trace:
+    """The trace with the direction in the names of its copies, where only their arguments have it."""
+    number = trace.names.find(_NAME)
+    if number < 0:
+        return trace
+    slices = trace.slices
+    rows = np.flatnonzero((slices.name == number) & (slices.kind == Kind.MEMCPY))
+    if len(rows) == 0:
+        return trace
+    given = list(zip(*trace.args_of(rows, _KEYS), strict=True))
+    texts = Strings(trace.names)
+    known = {each: texts.intern(name) for each in set(map(_said, given)) if (name := _copy_name(each))}
+    names = slices.name.copy()
+    names[rows] = [known.get(_said(each), number) for each in given]
+    return replace(trace, names=texts, slices=replace(slices, name=names))
+
+
+def _said(values: tuple[object, ...]) -> tuple[str, ...]:
+    """The arguments as texts, empty for anything else."""
+    return tuple(each if isinstance(each, str) else "" for each in values)
+
+
+def _copy_name(said: tuple[str, ...]) -> str:
+    """`Memcpy DtoH (Device -> Pinned)`, empty where the arguments say something else."""
+    direction, source, target = said
+    if not (_DIRECTION.fullmatch(direction) and _MEMORY.fullmatch(source) and _MEMORY.fullmatch(target)):
+        return ""
+    return f"{_NAME} {direction} ({source.capitalize()} -> {target.capitalize()})"
 
 
 def load(
@@ -149,3 +192,46 @@ def _trace(
         metadata={key: value for key, value in metadata.items() if key != "deviceProperties"},
         origin_ns=parts.origin + (whole_number(metadata.get("baseTimeNanoseconds"), MAX_TIME_NS) or 0),
     )
+
+
+# One pass over the events of a JSON trace as the bytes that they are: one block is in memory, and no columns.
+
+
+class RawEvents:
+    """The events of a file, each as valid JSON; what stands around them is known once they have been gone through."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.metadata: dict[str, Any] = {}
+        """The keys of the object around the events."""
+        self.damage = ""
+        """Why the file ends early, as the end of a sentence; empty where it is whole."""
+
+    def __iter__(self) -> Iterator[list[bytes]]:
+        """The events of one block after the other.
+
+        Raises: NotFound, NotATrace.
+        """
+        with closing(open_source(self._path)) as source:
+            start = source.peek(PROBED_BYTES)
+            if is_perfetto(start, is_whole=len(start) < PROBED_BYTES):
+                raise NotATrace(f"{source.label} is protobuf: only JSON traces can be merged.")
+            source.read_ahead()
+            reader = BlockReader(source, scanner=block_scanner())
+            # Threads of the reader end with it.
+            with closing(iter(reader)) as blocks:
+                for block in blocks:
+                    yield from _events(block)
+            layout = reader.layout
+            if source.damage or layout.truncated_at is not None:
+                self.damage = source.damage or f"is cut off at byte {layout.truncated_at:,}"
+            source.budget.check(PER_WINDOW_BYTE * sum(map(len, (layout.header, layout.trailer, *layout.between))))
+            self.metadata = top_keys(layout, Quality())
+
+
+def _events(block: AnyBlock) -> Iterator[list[bytes]]:
+    if not isinstance(block, ScannedBlocks):
+        yield decode_raw(block.data, block.is_tolerant)
+        return
+    for index, _ in enumerate(pairwise(block.bounds)):
+        yield decode_raw(block.block(index), is_tolerant=False)

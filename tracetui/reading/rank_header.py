@@ -12,9 +12,9 @@ from decimal import Decimal
 from typing import Any
 
 from tracetui.errors import TraceError
-from tracetui.model.rank_header import HEADER_KEYS, RankHeader, header_fields
+from tracetui.model.recorded import HEADER_KEYS, RankHeader, header_fields
+from tracetui.reading.json_repair import parse_value, readable
 from tracetui.reading.source import Source, open_raw_file, open_source
-from tracetui.reading.tolerant import parse_value, readable
 
 HEAD_BYTES = 1 << 17
 """Bytes at the beginning that are read, unwrapped."""

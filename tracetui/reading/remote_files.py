@@ -16,7 +16,7 @@ from threading import Event, Semaphore, Thread
 from typing import Any, NamedTuple, TypeVar, cast
 
 from tracetui.errors import NotFound
-from tracetui.urls import full_url, has_query, is_url, is_web_url, public_url, url_below
+from tracetui.files import full_url, has_query, is_url, is_web_url, public_url, url_below
 
 Result = TypeVar("Result")
 

@@ -14,16 +14,102 @@ import os
 import select
 import stat
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from tracetui.errors import NotATrace, NotFound
+from tracetui.files import is_url, public_url, url_name
 from tracetui.reading.memory_budget import MemoryBudget
 from tracetui.reading.other_files import PROBED_BYTES, refuse_other_content
-from tracetui.reading.read_ahead import ReadAhead, Unwrapped
 from tracetui.reading.remote_files import RemoteFile
 from tracetui.reading.unpacking import GzipReader, Reader, Utf16Reader, ZipReader, ZstdReader
-from tracetui.urls import is_url, public_url, url_name
+
+# Unwraps the bytes of a trace in a thread beside the one that reads events.
+
+CHUNK = 1 << 20
+"""Bytes of a chunk, as many as of a block of events."""
+MAX_AHEAD = 4
+"""Maximum chunks that are unwrapped before they are asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unwrapped:
+    """What is known of a wrapping once so much of it has been read."""
+
+    consumed: int
+    """Bytes taken from the disk or the pipe."""
+    damage: str | None
+    """What is wrong with the wrapping, None as long as nothing is."""
+    remark: str
+    """What else there is to say of it: a sentence, or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    buffer: memoryview
+    fill: int
+    state: Unwrapped
+
+
+class ReadAhead:
+    """The bytes that `read` gives, read by a thread that ends with `close`.
+
+    `read` fills a buffer as a raw file does, and `state` says what is known of the wrapping after that; both are called
+    in the thread only.
+    """
+
+    def __init__(self, read: Callable[[memoryview], int], state: Callable[[], Unwrapped]) -> None:
+        self._read, self._state = read, state
+        self._has_ended = False
+        self._pool = ThreadPoolExecutor(1, "tracetui-unwrap")
+        self._coming: deque[Future[_Chunk]] = deque()
+        self._rest = memoryview(b"")
+        self._used: memoryview | None = None
+        self.state = state()
+        """What is known of the wrapping as far as its bytes were given."""
+        for _ in range(MAX_AHEAD):
+            self._ask(memoryview(bytearray(CHUNK)))
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill the buffer from its start; returns how much, 0 at the end. Raises what `read` raises."""
+        if not self._rest:
+            self._advance()
+        count = min(len(self._rest), len(buffer))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
+
+    def close(self) -> None:
+        """End the thread; a read that it is in is waited for."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._coming.clear()
+
+    def _advance(self) -> None:
+        if self._used is not None:
+            self._ask(self._used)
+            self._used = None
+        if self._coming:
+            chunk = self._coming.popleft().result()
+            self._rest, self._used, self.state = chunk.buffer[: chunk.fill], chunk.buffer, chunk.state
+
+    def _ask(self, buffer: memoryview) -> None:
+        self._coming.append(self._pool.submit(self._fill, buffer))
+
+    def _fill(self, buffer: memoryview) -> _Chunk:
+        """The next chunk, in the thread; behind the end nothing is read any more, for a terminal would wait."""
+        fill = 0
+        # Once an error was raised, there is nothing behind it either.
+        was_ended, self._has_ended = self._has_ended, True
+        while not was_ended and fill < len(buffer):
+            count = self._read(buffer[fill:])
+            fill += count
+            was_ended = count == 0
+        self._has_ended = was_ended
+        return _Chunk(buffer, fill, self._state())
+
 
 HARMLESS, MOST_INFLATED = 1 << 26, 200
 """Beyond so many bytes what inflates to more than so many times its size is no trace; real ones reach 30 times."""
@@ -350,3 +436,68 @@ class _Seekable(io.RawIOBase):
 
     def tell(self) -> int:
         return self._raw.file.tell()
+
+
+# A stretch of the bytes of a source that moves forward over it.
+
+
+class Stopped(Exception):
+    """The user stopped the loading."""
+
+
+class ByteWindow:
+    """The bytes of a source from some offset on, in a buffer that is used again and again."""
+
+    def __init__(self, source: Source, size: int, cancelled: Callable[[], bool]) -> None:
+        self.data = bytearray(size)
+        self.fill = 0
+        """How many bytes of `data` are those of the source."""
+        self.base = 0
+        """The offset of the first one in the unpacked stream."""
+        self.eof = False
+        """Whether the source has ended behind the last one."""
+        self._source = source
+        self._cancelled = cancelled
+
+    def check(self) -> None:
+        """Do nothing, unless the loading was stopped, or takes more memory than it may.
+
+        Raises: Stopped, NotATrace.
+        """
+        if self._cancelled():
+            raise Stopped
+        self._source.budget.check()
+
+    def read_more(self) -> None:
+        """Fill the buffer."""
+        with memoryview(self.data) as view:
+            while self.fill < len(view) and not self.eof:
+                self.check()
+                count = self._source.readinto(view[self.fill :])
+                self.eof = count == 0
+                self.fill += count
+
+    def move_up(self, index: int) -> None:
+        """Forget everything before `index`."""
+        rest = self.fill - index
+        self.data[:rest] = self.data[index : self.fill]
+        self.fill = rest
+        self.base += index
+
+    def restart(self, data: bytes, offset: int) -> None:
+        """Go on with bytes that stand at an offset of the stream; the source takes back those that do not fit."""
+        self.fill = min(len(data), len(self.data))
+        self.data[: self.fill] = data[: self.fill]
+        self.base = offset
+        self.eof = False
+        if len(data) > self.fill:
+            self._source.give_back(data[self.fill :])
+
+    def grow(self) -> None:
+        """Double the buffer and fill it; the source ends where a stretch of that length takes too much memory."""
+        if not self._source.budget.has_room(2 * len(self.data)):
+            self._source.cut_off(len(self.data))
+            self.eof = True
+            return
+        self.data.extend(bytes(len(self.data)))
+        self.read_more()

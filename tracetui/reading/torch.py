@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tracetui.model.recorded import whole_number
 from tracetui.model.trace import Device, Kind, LaneKind
-from tracetui.model.whole_numbers import whole_number
 
 _KINDS: dict[str, Kind] = {
     "cpu_op": Kind.CPU_OP,

@@ -10,29 +10,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.idle.gpu_spans import step_spans
-from tracetui.idle.step_times import StepTimes, behind_sentence, step_times
+from tracetui.idle.gpu_spans import StepTimes, behind_sentence, step_spans, step_times
 from tracetui.kernel_names.decoded import Purpose
-from tracetui.linking.between_steps import between_share
 from tracetui.linking.complete_steps import averaged_steps
-from tracetui.linking.links import links, no_gpu
-from tracetui.linking.placement import chosen, step_index
-from tracetui.linking.regions import busy_stretches
+from tracetui.linking.links import busy_stretches, links, no_gpu
+from tracetui.linking.placement import between_share, chosen, step_index
 from tracetui.linking.replays import replays
 from tracetui.linking.step_kinds import KIND_HELP, StepKinds, step_kinds
 from tracetui.linking.step_names import KINDS, padded_batch
 from tracetui.linking.step_sources import no_steps, steps_sentence
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
-from tracetui.model.intervals import Int64, covered_within
+from tracetui.model.intervals import Int64, Part, covered_within
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.table import NULL, Column, ColumnSpec, Table, missing, numbers, texts
-from tracetui.model.time_range import Part
 from tracetui.model.trace import Float64, Kind, Trace
-from tracetui.serving.batches import Batch, batches
-from tracetui.serving.between import ACTIVITY_NAMES, between
-from tracetui.serving.iterations import DRAFT, Iterations, iterations
-from tracetui.serving.purposes import PurposeTimes, purpose_times
+from tracetui.serving.server_steps import (
+    ACTIVITY_NAMES,
+    DRAFT,
+    Batch,
+    Iterations,
+    PurposeTimes,
+    batches,
+    between,
+    iterations,
+    purpose_times,
+)
 
 MAX_NAMED_ACTIVITIES = 3
 """Maximum activities of the CPU named per row."""

@@ -10,20 +10,18 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tracetui.devices.kernel_samples import MIN_SAMPLES, KernelSamples, kernel_samples
-from tracetui.devices.samples import Samples, extents, samples, whole
+from tracetui.devices.counters import MIN_SAMPLES, KernelSamples, Samples, extents, kernel_samples, samples, whole
 from tracetui.idle.gpu_spans import step_spans
 from tracetui.linking.groups import group
 from tracetui.linking.lanes import active_streams, lane_numbers
 from tracetui.linking.placement import chosen, within
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
-from tracetui.model.intervals import Bool, Int64
+from tracetui.model.intervals import Bool, Int64, Part, TimeRange
 from tracetui.model.quantities import duration
 from tracetui.model.table import NULL, Column, Table, coded, micros, numbers, texts
-from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Counter, Trace
-from tracetui.safe_text import clean
+from tracetui.text import clean
 
 NO_COUNTERS = (
     "The trace has no counters: torch 2.15 records those of the GPU, with a PerformanceMetricsConfig or "

@@ -7,15 +7,317 @@ is null, and then nothing holds.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
 
 import numpy as np
 
 from tracetui.errors import Unanswerable
+from tracetui.linking.lanes import is_named
+from tracetui.linking.links import busy_stretches, calls_named, links, op_rows, region, span
+from tracetui.linking.placement import step_index
+from tracetui.linking.steps import steps
 from tracetui.model import columns as col
+from tracetui.model.intervals import Int64, covered, covered_within
 from tracetui.model.table import Table, numbers, texts
-from tracetui.model.trace import Trace
-from tracetui.tables.expectation_metrics import METRICS, NOTHING, Expectation, Observed
+from tracetui.model.trace import Kind, Trace
+from tracetui.tables.occupancy import queries
+
+# Measures of a trace that an expectation can name, each a function from the trace to what it shows.
+
+NOTHING = "^$"
+"""Pattern of a name that must not occur."""
+NO_COMMON_ORDER = "not the same in all steps"
+"""The order of operators or kernels where steps differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """One expected property of a trace."""
+
+    text: str
+    """What is counted or looked for, in words."""
+    metric: str
+    """A key of `METRICS`."""
+    want: float | tuple[float, float] | str
+    """A number, an inclusive range, a pattern, or for an order a pattern per name, with spaces between them; `^$` wants
+    that no name matches `of`."""
+    of: str = ""
+    """The operator, or the pattern of the names, that the metric is about."""
+    why: str = ""
+    """The reason, in words."""
+
+    @property
+    def is_order(self) -> bool:
+        """Whether a sequence of names is wanted."""
+        return self.metric in ORDERS
+
+    @property
+    def wanted(self) -> str:
+        """`want` in words."""
+        if isinstance(self.want, tuple):
+            low, high = self.want
+            return f"{low:g} or more" if high == float("inf") else f"{low:g} to {high:g}"
+        if isinstance(self.want, str):
+            if self.is_order:
+                return " ".join("/".join(_alternatives(pattern)) for pattern in self.want.split())
+            return "none" if self.want == NOTHING else " or ".join(_alternatives(self.want))
+        return f"{self.want:g}"
+
+
+_CHOICE = re.compile(r"\((?:\?:)?([^()]*\|[^()]*)\)")
+_ANYTHING = re.compile(r"(?:\\[SwD]|\.)[*+]\??")
+_ESCAPED = re.compile(r"\\(\W)")
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """A pattern as the names that it stands for, without the signs of a regular expression; `…` is any text."""
+    if match := _CHOICE.search(pattern):
+        head, tail = pattern[: match.start()], pattern[match.end() :]
+        return [each for choice in match[1].split("|") for each in _alternatives(f"{head}{choice}{tail}")]
+    plain = (each.removeprefix("^").removesuffix("$") for each in pattern.split("|"))
+    return [_ESCAPED.sub(r"\1", _ANYTHING.sub("…", each)) for each in plain]
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a trace shows for an expectation; without number and name it shows nothing."""
+
+    least: float | None = None
+    most: float | None = None
+    """Smallest and largest number over the steps."""
+    name: str | None = None
+    """The name that was found, or names with spaces between them; empty where none matches."""
+    row: int = -1
+    """The slice to look at, -1 for none."""
+    middle: float | None = None
+    """Median over the steps; None where it is not needed."""
+
+    @property
+    def text(self) -> str | None:
+        """The result in words; None where the trace cannot tell."""
+        if self.name is not None:
+            return self.name or "none"
+        if self.least is None or self.most is None:
+            return None
+        return rounded(self.least) if self.least == self.most else f"{rounded(self.least)} to {rounded(self.most)}"
+
+
+def rounded(number: float) -> str:
+    """A number with at most one decimal."""
+    return f"{number:.0f}" if number == int(number) else f"{number:.1f}"
+
+
+def _kernels_per_forward(trace: Trace, _: Expectation, label: str) -> Observed:
+    if len(links(trace).gpu) == 0:
+        return Observed()
+    rows = _forwards(trace, label)
+    return _range([len(region(trace, row).rows) for row in rows.tolist()], rows)
+
+
+def _span_us(trace: Trace, _: Expectation, label: str) -> Observed:
+    """From the start of the first GPU activity that a forward launched to the end of the last."""
+    rows = _forwards(trace, label)
+    spans = [region(trace, row).span / 1000 for row in rows.tolist()] if len(links(trace).gpu) else []
+    return _range(spans, rows) if all(spans) else Observed()
+
+
+def _kernel_named(trace: Trace, expected: Expectation, _: str) -> Observed:
+    rows = links(trace).gpu
+    return _named(trace, rows, expected) if len(rows) else Observed()
+
+
+def _op_named(trace: Trace, expected: Expectation, _: str) -> Observed:
+    rows = op_rows(trace)
+    return _named(trace, rows, expected) if len(rows) else Observed()
+
+
+def _ops_per_step(trace: Trace, _: Expectation, __: str) -> Observed:
+    return _per_step(trace, op_rows(trace))
+
+
+def _calls_per_step(trace: Trace, expected: Expectation, _: str) -> Observed:
+    rows = op_rows(trace)
+    called = rows[trace.slices.name[rows] == trace.names.find(expected.of)]
+    found = _per_step(trace, called)
+    return found if len(called) == 0 else replace(found, row=int(called[-1]))
+
+
+def _matching_ops_per_step(trace: Trace, expected: Expectation, _: str) -> Observed:
+    rows = op_rows(trace)
+    return _per_step(trace, rows[is_named(trace, rows, re.compile(expected.of).search)])
+
+
+def _matching_calls_per_step(trace: Trace, expected: Expectation, _: str) -> Observed:
+    """Runtime and driver calls; a trace without any cannot tell."""
+    if len(links(trace).gpu) == 0:
+        return Observed()
+    return _per_step(trace, calls_named(trace, re.compile(expected.of)))
+
+
+def _kernels_per_call(trace: Trace, expected: Expectation, _: str) -> Observed:
+    rows = _calls_in_steps(trace, expected.of)
+    if len(links(trace).gpu) == 0:
+        return Observed()
+    return _range([len(region(trace, row).rows) for row in rows.tolist()], rows)
+
+
+def _occupancy_queries_per_call(trace: Trace, expected: Expectation, _: str) -> Observed:
+    rows, slices = _calls_in_steps(trace, expected.of), trace.slices
+    if len(links(trace).gpu) == 0:
+        return Observed()
+    asked = queries(trace)
+    counts = [
+        np.count_nonzero(
+            (slices.lane[asked] == slices.lane[row])
+            & (slices.start[asked] >= slices.start[row])
+            & (slices.start[asked] < slices.end[row])
+        )
+        for row in rows.tolist()
+    ]
+    return _range([int(count) for count in counts], rows)
+
+
+def _ops_in_order(trace: Trace, expected: Expectation, _: str) -> Observed:
+    every, rows = steps(trace), op_rows(trace)
+    rows = rows[is_named(trace, rows, re.compile(expected.of).search)]
+    rows = rows[np.argsort(trace.slices.start[rows], kind="stable")]
+    index = step_index(trace, rows)
+    return _order([[_short_name(trace, row) for row in rows[index == n].tolist()] for n in range(len(every))], rows)
+
+
+def _kernels_in_order(trace: Trace, _: Expectation, label: str) -> Observed:
+    """GPU activities by the operator that launched them, or by their own name where none did."""
+    if len(links(trace).gpu) == 0:
+        return Observed()
+    forwards = [region(trace, row).rows.tolist() for row in _forwards(trace, label).tolist()]
+    owner = links(trace).owner_of
+    names = [[_short_name(trace, owner(row) if owner(row) >= 0 else row) for row in rows] for rows in forwards]
+    return _order(names, np.array([row for rows in forwards for row in rows], np.int64))
+
+
+def _gpu_busy_pct(trace: Trace, _: Expectation, __: str) -> Observed:
+    """From the first step to the end of the last, or of the activities that the steps launched."""
+    every, work = steps(trace), links(trace).gpu
+    work = work[step_index(trace, work) >= 0]
+    if len(every) == 0 or len(work) == 0:
+        return Observed()
+    low, high = int(every.start.min()), max(int(every.end.max()), span(trace, work)[1])
+    busy = covered_within(*busy_stretches(trace), np.array([low]), np.array([high]))[0]
+    share = 100 * float(busy) / max(high - low, 1)
+    return Observed(share, share, row=int(work[0]))
+
+
+def _slowest_to_fastest_step(trace: Trace, _: Expectation, __: str) -> Observed:
+    every = steps(trace)
+    lasted = every.end - every.start
+    if len(every) == 0 or lasted.min() <= 0:
+        return Observed()
+    ratio = float(lasted.max() / lasted.min())
+    return Observed(ratio, ratio, row=int(every.row[np.argmax(lasted)]))
+
+
+def _first_to_shortest_dead_window(trace: Trace, _: Expectation, label: str) -> Observed:
+    """The dead window of a forward is the time from its start to its first operator."""
+    slices, rows = trace.slices, _forwards(trace, label)
+    windows: list[int] = []
+    for row in rows.tolist():
+        ops = op_rows(trace)
+        ops = ops[(slices.lane[ops] == slices.lane[row]) & (slices.start[ops] >= slices.start[row])]
+        ops = ops[slices.start[ops] < slices.end[row]]
+        windows += [int(slices.start[ops].min() - slices.start[row])] if len(ops) else []
+    if len(windows) < 2 or len(windows) < len(rows) or min(windows[1:]) <= 0:
+        return Observed()
+    ratio = windows[0] / min(windows[1:])
+    return Observed(ratio, ratio, row=int(rows[0]))
+
+
+def _share_of_steps_pct(trace: Trace, expected: Expectation, _: str) -> Observed:
+    """Operators and annotations that match, as a union, by the time of all steps."""
+    every, slices = steps(trace), trace.slices
+    rows = slices.of_kind(Kind.CPU_OP, Kind.ANNOTATION)
+    rows = rows[is_named(trace, rows, re.compile(expected.of).search)]
+    rows = rows[step_index(trace, rows) >= 0]
+    total = int((every.end - every.start).sum())
+    if total <= 0:
+        return Observed()
+    share = 100 * covered(slices.start[rows], slices.end[rows]) / total
+    return Observed(share, share, row=int(rows[-1]) if len(rows) else -1, middle=share)
+
+
+Look = Callable[[Trace, Expectation, str], Observed]
+
+METRICS: dict[str, Look] = {
+    "kernels_per_forward": _kernels_per_forward,
+    "kernels_in_order": _kernels_in_order,
+    "kernel_named": _kernel_named,
+    "kernels_per_call": _kernels_per_call,
+    "occupancy_queries_per_call": _occupancy_queries_per_call,
+    "span_us": _span_us,
+    "gpu_busy_pct": _gpu_busy_pct,
+    "matching_calls_per_step": _matching_calls_per_step,
+    "ops_per_step": _ops_per_step,
+    "ops_in_order": _ops_in_order,
+    "op_named": _op_named,
+    "calls_per_step": _calls_per_step,
+    "matching_ops_per_step": _matching_ops_per_step,
+    "share_of_steps_pct": _share_of_steps_pct,
+    "slowest_to_fastest_step": _slowest_to_fastest_step,
+    "first_to_shortest_dead_window": _first_to_shortest_dead_window,
+}
+"""How each metric is looked up."""
+ORDERS = ("kernels_in_order", "ops_in_order")
+"""Metrics that find a sequence of names."""
+
+
+def _forwards(trace: Trace, label: str) -> Int64:
+    """The runs of the annotation around a forward pass, in the steps."""
+    rows = trace.slices.of_kind(Kind.ANNOTATION)
+    rows = rows[trace.slices.name[rows] == trace.names.find(label)]
+    return np.compress(step_index(trace, rows) >= 0, rows)
+
+
+def _calls_in_steps(trace: Trace, name: str) -> Int64:
+    """The calls of an operator in the steps."""
+    rows = op_rows(trace)
+    rows = rows[trace.slices.name[rows] == trace.names.find(name)]
+    return np.compress(step_index(trace, rows) >= 0, rows)
+
+
+def _per_step(trace: Trace, rows: Int64) -> Observed:
+    every, index = steps(trace), step_index(trace, rows)
+    return _range(np.bincount(index[index >= 0], minlength=len(every)).tolist(), every.row)
+
+
+def _range(numbers: Sequence[float], rows: Int64) -> Observed:
+    """The smallest and largest number; the slice is that of the last, when warm-up is over."""
+    if not numbers:
+        return Observed()
+    return Observed(min(numbers), max(numbers), row=int(rows[-1]), middle=median(numbers))
+
+
+def _order(names: Sequence[Sequence[str]], rows: Int64) -> Observed:
+    """The names with spaces between them where they are the same for all; the slice is that of the last."""
+    if not names:
+        return Observed()
+    texts = {" ".join(each) for each in names}
+    row = int(rows[-1]) if len(rows) else -1
+    return Observed(name=texts.pop() if len(texts) == 1 else NO_COMMON_ORDER, row=row)
+
+
+def _short_name(trace: Trace, row: int) -> str:
+    """The name of a slice as one word, without `aten::`."""
+    return "_".join(trace.name_of(row).removeprefix("aten::").split())
+
+
+def _named(trace: Trace, rows: Int64, expected: Expectation) -> Observed:
+    """The last of the slices whose name matches the pattern."""
+    pattern = re.compile(expected.of if expected.want == NOTHING else str(expected.want))
+    matching = rows[is_named(trace, rows, pattern.search)]
+    if len(matching) == 0:
+        return Observed(name="")
+    return Observed(name=trace.name_of(int(matching[-1])), row=int(matching[-1]))
 
 
 def expectations(trace: Trace, expected: Sequence[Expectation], label: str = "") -> Table:

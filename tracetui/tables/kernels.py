@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tracetui.devices.configuration import configuration
-from tracetui.devices.residency import occupancy_note, residency
+from tracetui.devices.residency import configuration, occupancy_note, residency
 from tracetui.devices.roofline import rate_columns
 from tracetui.kernel_names.slice_names import Family, families, libraries, purposes, short_kernel
 from tracetui.linking.call_sites import site_column, site_columns, site_of
-from tracetui.linking.graph_captures import by_captured_graph
+from tracetui.linking.captured_tree import by_captured_graph
 from tracetui.linking.graph_marks import mark_columns
 from tracetui.linking.graph_nodes import op_names
 from tracetui.linking.groups import distinct, group
@@ -21,10 +20,8 @@ from tracetui.linking.placement import index_in_step, step_column, time_within, 
 from tracetui.linking.replays import graph_column
 from tracetui.model import columns as col
 from tracetui.model.groupings import SITES
-from tracetui.model.intervals import Bool, Int64
-from tracetui.model.strings import Strings
-from tracetui.model.table import Column, Table, coded, micros, numbers
-from tracetui.model.time_range import Part
+from tracetui.model.intervals import Bool, Int64, Part
+from tracetui.model.table import Column, Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, Trace
 
 _KIND_NAMES = Strings(["kernel", "memcpy", "memset"])

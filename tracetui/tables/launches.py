@@ -14,9 +14,8 @@ from tracetui.linking.links import calls_named, links, names_of, no_gpu
 from tracetui.linking.placement import index_in_step, step_column, time_within, within
 from tracetui.model import columns as col
 from tracetui.model.groupings import SITES
-from tracetui.model.intervals import Int64
+from tracetui.model.intervals import Int64, Part
 from tracetui.model.table import Column, Table, coded, micros, numbers
-from tracetui.model.time_range import Part
 from tracetui.model.trace import Trace
 
 LAUNCH_NAME = re.compile(r"^(cu|cuda|hip)\w*Launch\w*(Kernel|Graph)|^(cuda|hip)GraphLaunch", re.IGNORECASE)

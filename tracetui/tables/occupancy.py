@@ -9,18 +9,16 @@ import re
 
 import numpy as np
 
-from tracetui.devices.configuration import configuration
-from tracetui.devices.residency import occupancy_note, residency
+from tracetui.devices.residency import configuration, occupancy_note, residency
 from tracetui.idle.verdict import totals
 from tracetui.linking.call_sites import site_columns, site_of
 from tracetui.linking.groups import combinations, distinct, group
 from tracetui.linking.links import calls_named, links, names_of, no_gpu
 from tracetui.linking.placement import index_in_step, step_column, time_within, within
 from tracetui.model import columns as col
-from tracetui.model.intervals import Int64
+from tracetui.model.intervals import Int64, Part
 from tracetui.model.quantities import duration, percent
 from tracetui.model.table import NULL, Table, coded, micros, numbers
-from tracetui.model.time_range import Part
 from tracetui.model.trace import Kind, Trace
 
 QUERY = re.compile(r"occupancy(max|available)", re.IGNORECASE)

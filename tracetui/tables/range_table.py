@@ -11,20 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracetui.idle.cause_words import WORDS
 from tracetui.idle.idle_parts import idle_parts
 from tracetui.idle.idleness import device_order, idleness
-from tracetui.idle.waits import SYNC_NAME
+from tracetui.idle.waits import SYNC_NAME, WORDS
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import calls_named, links, no_gpu, op_rows
 from tracetui.linking.placement import chosen, within
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
-from tracetui.model.intervals import Int64, covered
+from tracetui.model.intervals import Int64, Part, TimeRange, covered
 from tracetui.model.quantities import count, counted, duration, rounded_percent
 from tracetui.model.table import NULL, Table, micros, numbers, texts
-from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Kind, LaneKind, Trace
 from tracetui.operators.costs import is_overlapped, self_times
 

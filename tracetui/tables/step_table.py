@@ -7,25 +7,20 @@ from itertools import pairwise
 
 import numpy as np
 
-from tracetui.idle.exposure import communicates
-from tracetui.idle.gpu_spans import step_spans
-from tracetui.idle.step_times import behind_sentence, step_times
+from tracetui.idle.gpu_spans import behind_sentence, communicates, step_spans, step_times
 from tracetui.idle.verdict import Verdict, step_verdicts
 from tracetui.idle.waits import sync_calls
-from tracetui.linking.between_steps import after_step
 from tracetui.linking.complete_steps import partial_steps
 from tracetui.linking.groups import distinct
-from tracetui.linking.links import links, op_rows
-from tracetui.linking.placement import chosen, placed_by_start, step_index
-from tracetui.linking.regions import busy_time, span
+from tracetui.linking.links import busy_time, links, op_rows, span
+from tracetui.linking.placement import after_step, chosen, placed_by_start, step_index
 from tracetui.linking.replays import replays
 from tracetui.linking.step_kinds import KIND_HELP, step_kinds
 from tracetui.linking.step_sources import no_steps, source_table, steps_sentence
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
-from tracetui.model.intervals import Int64
+from tracetui.model.intervals import Int64, Part
 from tracetui.model.table import NULL, Column, Table, micros, missing, numbers, texts
-from tracetui.model.time_range import Part
 from tracetui.model.trace import Kind, Trace
 from tracetui.operators.views import idle_view_rows
 from tracetui.tables.occupancy import queries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,32 +15,95 @@ from textual.command import Provider
 from textual.events import Key
 from textual.message import Message
 from textual.screen import Screen
+from textual.theme import BUILTIN_THEMES, Theme
 
 from tracetui.errors import TracetuiError, UsageError
+from tracetui.files import is_url
 from tracetui.model.viewpoint import Viewpoint, read_view_string
 from tracetui.opening.rank_folder import RankSetName
 from tracetui.opening.trace_opening import AS_RECORDED, OpenOptions, SideName
 from tracetui.panes import PANES
-from tracetui.safe_text import clean
+from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.commands import CommandProvider, command
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.base.exports import save_picture
-from tracetui.ui.base.messages import CompareAsked, Loaded, LoadFailed, SliceAsked
-from tracetui.ui.base.overlay import Overlay
-from tracetui.ui.base.part_sizes import PartSizes
-from tracetui.ui.choose_steps import StepsReady, prepare_steps
-from tracetui.ui.open_comparison import ComparisonOpener, SidesFound
+from tracetui.ui.base.keys import CommandProvider, command
+from tracetui.ui.base.overlay import CompareAsked, Loaded, LoadFailed, Overlay, PartSizes, SliceAsked
+from tracetui.ui.open_comparison import ComparisonOpener, RecentTraces, SidesFound, StepsReady, prepare_steps
 from tracetui.ui.opening.loading_screen import LoadingScreen
-from tracetui.ui.opening.trace_follower import TraceAppeared, TraceFollower
+from tracetui.ui.opening.trace_files import TraceAppeared, TraceFollower
 from tracetui.ui.opening.trace_picker import TraceChoice, TracePicker
-from tracetui.ui.ranks.rank_messages import MomentAsked, RankLanesAsked, RankTraceAsked, SetFailed
-from tracetui.ui.recent_traces import RecentTraces
-from tracetui.ui.themes import THEMES, first_theme, next_theme
+from tracetui.ui.ranks.rank_reader import MomentAsked, RankLanesAsked, RankTraceAsked, SetFailed
 from tracetui.ui.trace.trace_screen import StepsAsked, TraceScreen
-from tracetui.ui.widgets.hints_bar import HintsBar
-from tracetui.ui.widgets.sized_screen import SizedScreen
-from tracetui.urls import is_url
+from tracetui.ui.widgets.bar_texts import HintsBar
+from tracetui.ui.widgets.searchable_view import SizedScreen
+
+# Themes: the app's own dark and light, and two in the terminal's colours. Quiet: in the lanes the slices stand out.
+
+DARK = Theme(
+    name="tracetui-dark",
+    primary="#7fb2e5",
+    secondary="#8fa3b8",
+    accent="#e0a458",
+    warning="#e0a458",
+    error="#d9776c",
+    success="#7fb2e5",
+    foreground="#d8dee6",
+    background="#101418",
+    surface="#161b21",
+    panel="#1d242c",
+    dark=True,
+)
+LIGHT = Theme(
+    name="tracetui-light",
+    primary="#1f5f99",
+    secondary="#5a6b7d",
+    accent="#a65f00",
+    warning="#a65f00",
+    error="#b03a2e",
+    success="#1f5f99",
+    foreground="#1d242c",
+    background="#ffffff",
+    surface="#f4f6f8",
+    panel="#e6e8ea",
+    dark=False,
+)
+ANSI_DARK, ANSI_LIGHT = BUILTIN_THEMES["ansi-dark"], BUILTIN_THEMES["ansi-light"]
+
+THEMES = (DARK, LIGHT)
+"""Those that Textual does not have."""
+OWN_COLOURS, TERMINALS_COLOURS = (DARK.name, LIGHT.name), (ANSI_DARK.name, ANSI_LIGHT.name)
+
+VARIABLE = "TRACETUI_THEME"
+"""Names the theme to start with: dark, light, ansi-dark or ansi-light."""
+_CHOICES = {"dark": DARK.name, "light": LIGHT.name, "ansi-dark": ANSI_DARK.name, "ansi-light": ANSI_LIGHT.name}
+
+
+def usable(is_plain: bool) -> tuple[str, ...]:
+    """Names of the themes to go through; on a plain terminal, with 16 colours or none, those in its own colours."""
+    return TERMINALS_COLOURS if is_plain else OWN_COLOURS + TERMINALS_COLOURS
+
+
+def first_theme(environment: Mapping[str, str], is_plain: bool) -> str:
+    """The theme to start with: that of `TRACETUI_THEME`, else one for the colours and background of the terminal."""
+    names = usable(is_plain)
+    wanted = _CHOICES.get(environment.get(VARIABLE, ""), "")
+    if wanted in names:
+        return wanted
+    is_light = wanted == LIGHT.name or (not wanted and has_light_background(environment))
+    return names[is_light]
+
+
+def next_theme(current: str, is_plain: bool) -> str:
+    """The theme after one."""
+    names = usable(is_plain)
+    return names[(names.index(current) + 1) % len(names)] if current in names else names[0]
+
+
+def has_light_background(environment: Mapping[str, str]) -> bool:
+    """Whether the terminal has a light background: COLORFGBG is `text;background`, in which 7 and 15 are white."""
+    return environment.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
+
 
 MAX_SCREENS = 6
 """Maximum screens above each other; at this depth a slice is shown on a screen that is there already."""
@@ -231,7 +294,7 @@ class TraceApp(CrashSafeApp):
         screen = self._rank_screens.get(name)
         if screen is None:
             # The screen of ranks imports what compares them, which traces alone do not need.
-            from tracetui.ui.ranks.rank_screen import RankScreen
+            from tracetui.ui.ranks.rank_view import RankScreen
 
             screen = self._rank_screens[name] = RankScreen(name, self.options.uses_cache)
             self.install_screen(screen, f"ranks {id(screen)}")

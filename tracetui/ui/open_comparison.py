@@ -8,25 +8,167 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import ref
 
 from textual.app import App
 from textual.message import Message
 from textual.screen import Screen
+from textual.worker import get_current_worker
 
+from tracetui.drawing.timeline.raster import Picture
 from tracetui.errors import TracetuiError, UsageError
+from tracetui.linking.frames import module_paths
+from tracetui.linking.links import links
+from tracetui.linking.replays import replays
+from tracetui.linking.step_sources import with_steps
 from tracetui.model.guarding import guarded
-from tracetui.opening.trace_opening import OpenOptions, SideName
-from tracetui.ui.base.messages import Loaded
+from tracetui.model.trace import Trace
+from tracetui.model.viewpoint import Viewpoint
+from tracetui.opening.trace_opening import OpenOptions, SideName, keep_opened
+from tracetui.ui.base.overlay import Loaded, SliceAsked
 from tracetui.ui.opening.loading_screen import LoadingScreen
 from tracetui.ui.opening.trace_picker import TraceChoice, TracePicker
-from tracetui.ui.ranks.rank_messages import MomentAsked, RankLanesAsked
-from tracetui.ui.recent_traces import RecentTraces
+from tracetui.ui.ranks.rank_reader import MomentAsked, RankLanesAsked
+from tracetui.ui.trace.navigator import Marks
+from tracetui.ui.trace.trace_screen import StepsAsked, TraceScreen
 
 if TYPE_CHECKING:
-    from tracetui.comparing.several import Several
     from tracetui.comparing.side import Side
+    from tracetui.comparing.statement import Several
     from tracetui.model.table import Table
+
+
+# Showing a trace with other steps: the runs of something in it, which the user chose.
+
+
+@dataclass
+class StepsReady(Message):
+    """A trace has other steps, or the error that says why not."""
+
+    read: Loaded | UsageError
+    asked: StepsAsked
+
+
+def prepare_steps(app: App[Any], message: StepsAsked) -> None:
+    """Give a trace other steps in a thread, and post `StepsReady`."""
+    # Without a description, textual writes out what is called: every column of the trace.
+    app.run_worker(partial(_prepare, app, message), thread=True, group="steps", exclusive=True, description="steps")
+
+
+def _prepare(app: App[Any], message: StepsAsked) -> None:
+    read: Loaded | UsageError
+    try:
+        trace = with_steps(message.trace, message.name)
+    except UsageError as error:
+        read = error
+    else:
+        # The first view asks for these.
+        links(trace)
+        module_paths(trace)
+        replays(trace)
+        read = Loaded(message.path, trace, Picture(trace))
+    app.post_message(StepsReady(read, message))
+
+
+# The traces that were read last, with their screens: going back to one of them takes no time.
+
+MAX_RECENT_TRACES = 4
+"""Maximum traces kept beside those on screen."""
+KEEPING_DELAYS = (1.0, 6.0, 30.0)
+"""Seconds after which a trace is written to the cache, so that its first picture does not wait for that, and again with
+what was found out about it since.
+"""
+
+
+class RecentTraces:
+    """The traces that were read last, by path, the last used last."""
+
+    def __init__(self, app: App[Any]) -> None:
+        self._app = app
+        self._traces: dict[str, tuple[Loaded, float]] = {}
+        """The traces, and when their files had been modified last."""
+        self._screens: dict[str, TraceScreen] = {}
+        self._leaving: list[TraceScreen] = []
+        """Screens of traces that are kept no more, which wait for their end."""
+
+    def __len__(self) -> int:
+        return len(self._traces)
+
+    def put(self, read: Loaded) -> None:
+        """Keep a trace that was read, and let go of those that were not used for long."""
+        self._drop(read.path)
+        self._traces[read.path] = read, modified(read.path)
+        for delay in KEEPING_DELAYS:
+            self._app.set_timer(delay, partial(self._keep_on_disk, ref(read.trace)))
+        for path in list(self._traces)[:-MAX_RECENT_TRACES]:
+            if not self._is_shown(self._traces[path][0].trace):
+                self._drop(path)
+                self._forget_screen(path)
+
+    def get(self, path: str) -> Loaded | None:
+        """A trace that was read and whose file has not changed since, else None."""
+        read, when = self._traces.get(path, (None, 0.0))
+        if read is None or when != modified(path):
+            return None
+        self._traces[path] = self._traces.pop(path)
+        return read
+
+    def screen_of(
+        self, read: Loaded | SliceAsked, viewpoint: Viewpoint | None = None, marks: Marks | None = None
+    ) -> TraceScreen:
+        """The screen of a trace: the one that it has, or a new one at a viewpoint, with marks."""
+        known = self._screens.get(read.path)
+        if known is not None and known.trace is read.trace:
+            return known
+        self._forget_screen(read.path)
+        screen = TraceScreen(read.trace, read.picture, viewpoint or Viewpoint(), read.path, marks)
+        self._screens[read.path] = screen
+        self._app.install_screen(screen, f"trace {id(screen)}")
+        return screen
+
+    def _keep_on_disk(self, known: ref[Trace]) -> None:
+        """Write a trace to the cache in a thread, which gives up when the app ends; one that is let go of is not."""
+        trace = known()
+        if trace is None:
+            return
+
+        def keep() -> None:
+            worker = get_current_worker()
+            keep_opened(trace, lambda: worker.is_cancelled)
+
+        self._app.run_worker(keep, thread=True, group="cache", description="cache")
+
+    def _drop(self, path: str) -> None:
+        """Keep a trace no more, not even in what others know of it: they were compared with it."""
+        dropped = self._traces.pop(path, None)
+        if dropped is not None:
+            for other, _ in self._traces.values():
+                other.trace.forget(dropped[0].trace)
+
+    def _is_shown(self, trace: Trace) -> bool:
+        """Whether a screen that one can come back to shows the trace."""
+        return any(trace in getattr(screen, "traces", ()) for screen in self._app.screen_stack)
+
+    def _forget_screen(self, path: str) -> None:
+        """End the screen of a trace; one that can be come back to ends after it was left."""
+        if path in self._screens:
+            self._leaving.append(self._screens.pop(path))
+        for screen in [each for each in self._leaving if each not in self._app.screen_stack]:
+            self._leaving.remove(screen)
+            self._app.uninstall_screen(screen)
+            if screen.is_running:
+                screen.remove()
+
+
+def modified(path: str) -> float:
+    """When a file was modified last, in seconds since the epoch; 0 for standard input and missing files."""
+    try:
+        return Path(path).stat().st_mtime
+    except OSError:
+        return 0.0
+
 
 _REMARKS = ("A, the first of two", "B, the second of two")
 
@@ -169,7 +311,7 @@ class ComparisonOpener:
 
     def _find(self, wanted: tuple[SideName, ...], reads: tuple[Loaded, ...]) -> None:
         """Find the sides in a thread, and what the first view needs of them."""
-        from tracetui.comparing.several import Several
+        from tracetui.comparing.statement import Several
 
         sides: tuple[Side, ...] | TracetuiError
         several = None
@@ -193,7 +335,7 @@ class ComparisonOpener:
         if isinstance(message.sides, TracetuiError):
             self.fail(message.sides)
             return
-        from tracetui.ui.compare.compare_screen import CompareScreen
+        from tracetui.ui.compare.compare_view import CompareScreen
         from tracetui.ui.compare.several_screen import SeveralScreen
 
         app = self._app
@@ -204,7 +346,7 @@ class ComparisonOpener:
             (a, b), (first, second) = message.sides, message.reads
             pictures, paths = (first.picture, second.picture), (first.path, second.path)
             if self._moment is not None:
-                from tracetui.ui.ranks.moment_screen import MomentScreen
+                from tracetui.ui.ranks.lanes_screen import MomentScreen
 
                 screen = MomentScreen(a, b, pictures, paths, self._moment)
             else:
@@ -234,7 +376,7 @@ def _remark(index: int, wanted: Sequence[SideName]) -> str:
     """Which of the compared traces is being read; empty for one file."""
     if len({name.path for name in wanted}) == 1:
         return ""
-    from tracetui.comparing.several import SIDE_NAMES
+    from tracetui.comparing.statement import SIDE_NAMES
 
     return _REMARKS[index] if len(wanted) == 2 else f"{SIDE_NAMES[index]}, {index + 1} of {len(wanted)}"
 
@@ -244,7 +386,7 @@ def _side(read: Loaded, scope: str) -> Side:
 
     Raises: UsageError for a scope that the trace does not hold, and for one without a complete step.
     """
-    from tracetui.comparing.composition import representative
+    from tracetui.comparing.noise import representative
     from tracetui.comparing.side import side
 
     opened = side(read.trace, scope)

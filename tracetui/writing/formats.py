@@ -7,10 +7,9 @@ import re
 from tracetui.errors import UsageError
 from tracetui.model.trace import Trace
 from tracetui.reading.perfetto.store import PacketStore
+from tracetui.writing.anonymizing import Anonymizer
 from tracetui.writing.cut import Cut
-from tracetui.writing.events import Anonymizer
-from tracetui.writing.packet_cut import PacketCut
-from tracetui.writing.packet_repair import PacketRepair
+from tracetui.writing.packets import PacketCut, PacketRepair
 from tracetui.writing.repair import Repair
 from tracetui.writing.selection import Wanted
 

@@ -5,24 +5,256 @@ One rank is read at a time, block by block; of a part of a run one rank's trace 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from decimal import Decimal, InvalidOperation
+from itertools import chain, count
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from tracetui.errors import UsageError
+from tracetui.model.recorded import rank_process_name, whole_number
 from tracetui.ranks.rank_runs import MAX_BEGIN_GAP_NS
 from tracetui.ranks.rank_set import RankSet
-from tracetui.reading.load import load
-from tracetui.reading.raw_events import RawEvents
+from tracetui.reading.decode import decoded
+from tracetui.reading.load import RawEvents, load
 from tracetui.reading.store import Store
-from tracetui.writing.container import Sink, object_around, write_array
 from tracetui.writing.cut import Cut
-from tracetui.writing.rank_events import RankClock, RankEvents, process_numbers
+from tracetui.writing.output import Sink, object_around, write_array
 from tracetui.writing.selection import Wanted
+
+# Events of one rank rewritten so that they stand beside those of others in one file: ids, times and names.
+
+IDS_PER_RANK = 10**10
+"""How many ids each rank has: the third rank's correlation 12 is 20000000012."""
+PROCESSES_PER_RANK = 1000
+"""By how much the numbers in the order of processes differ from rank to rank."""
+SHARED_PROCESSES = ("Spans", "Traces", "")
+"""Processes of the profiler itself, which are known by these names: ranks have threads of their own in them."""
+_JOINING = {
+    "correlation": False,
+    "External id": False,
+    "external id": False,
+    "Sequence number": False,
+    "Fwd thread id": True,
+    "Record function id": True,
+    "Python id": True,
+    "Python parent id": True,
+}
+"""Args by which events are joined, and whether 0 stands for none."""
+_DEVICES = ("device", "Device Id")
+_HAS_IDS = re.compile("|".join(f'"{key}"' for key in (*_JOINING, *_DEVICES)).encode())
+_PROCESS_METADATA = ("process_name", "process_labels", "process_sort_index")
+_WHOLE = re.compile(rb"-?\d{1,18}")
+_TIME = re.compile(rb'"?(-?)(\d{1,18})(?:\.(\d{1,3})0*)?"?')
+_CPU = 0
+"""`Device Type` of memory of the host."""
+
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_encode = msgspec.json.encode
+Fields = dict[str, msgspec.Raw]
+
+
+@dataclass(frozen=True)
+class RankClock:
+    """How times of a rank become those of the merged file."""
+
+    offset: int
+    """Ns that are added to every time of the file."""
+    drift: float = 0.0
+    """What its clock gains, as a share; 0 where none is proven."""
+    origin: int = 0
+    """Moment of its own times, in ns, at which the offset holds."""
+
+    def moved(self, moment: int) -> int:
+        """A time of the rank's file in the merged one, both in ns."""
+        return moment + self.offset - (round(self.drift * (moment - self.origin)) if self.drift else 0)
+
+
+class RankEvents:
+    """Rewrites the events of one rank."""
+
+    def __init__(self, index: int, rank: int, host: str | None, clock: RankClock, numbers: Iterator[int]) -> None:
+        """`index` counts the ranks of the merged file, whose processes get the next of `numbers`."""
+        self._index, self._rank, self._host, self._clock, self._numbers = index, rank, host, clock, numbers
+        self._processes: dict[bytes, bytes] = {}
+        self._named: dict[bytes, dict[str, Any]] = {}
+        self._devices: set[bytes] = set()
+        self._long_ids: dict[int, int] = {}
+
+    def rewritten(self, events: Iterable[bytes]) -> Iterator[bytes]:
+        """The events as they go into the merged file, without those that name processes: see `process_metadata`."""
+        for event in events:
+            try:
+                fields = _fields.decode(event)
+            except msgspec.MsgspecError:
+                # No object, hence no event.
+                continue
+            if self._is_noted(fields):
+                continue
+            self._place(fields)
+            self._move(fields)
+            self._number(fields)
+            yield _encode(fields)
+
+    def process_metadata(self) -> Iterator[bytes]:
+        """Events that name the processes and say their order: by rank, and within a rank as its file has it."""
+        order = sorted(self._processes, key=lambda raw: (self._sort_index(raw), raw))
+        for position, raw in enumerate(order):
+            said, pid = self._named.get(raw, {}), msgspec.Raw(self._processes[raw])
+            name, label = (value if isinstance(value := said.get(key), str) else "" for key in ("name", "labels"))
+            label = label or (f"GPU {raw.decode()}" if raw in self._devices else "")
+            shown = rank_process_name(self._rank, self._host, _text(raw), name, label)
+            place = self._index * PROCESSES_PER_RANK + min(position, PROCESSES_PER_RANK - 1)
+            for what, args in (("process_name", {"name": shown}), ("process_sort_index", {"sort_index": place})):
+                yield _encode({"ph": "M", "name": what, "pid": pid, "tid": 0, "args": args})
+
+    def devices(self, metadata: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The entries of `deviceProperties` of those devices that something ran on, under their new numbers."""
+        entries = metadata.get("deviceProperties")
+        for entry in entries if isinstance(entries, list) else []:
+            number = whole_number(entry.get("id")) if isinstance(entry, dict) else None
+            new = self._processes.get(str(number).encode())
+            if new is not None:
+                yield entry | {"id": int(new)}
+
+    def stack_frames(self, metadata: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+        """The frames of call stacks, under ids of the rank's own."""
+        frames = metadata.get("stackFrames")
+        for key, frame in frames.items() if isinstance(frames, dict) else ():
+            if isinstance(frame, dict) and "parent" in frame:
+                frame = frame | {"parent": self._text_id(str(frame["parent"]))}
+            yield self._text_id(str(key)), frame
+
+    def _is_noted(self, fields: Fields) -> bool:
+        """Take note of what an event says about a process, if that is what it does."""
+        if bytes(fields.get("ph", b"")) != b'"M"':
+            return False
+        name = decoded(bytes(fields.get("name", b"null")))
+        args = decoded(bytes(fields["args"])) if "args" in fields else None
+        if name not in _PROCESS_METADATA or not isinstance(args, dict):
+            return False
+        raw = _id_bytes(fields.get("pid"))
+        if _text(raw) not in SHARED_PROCESSES:
+            self._named.setdefault(raw, {}).update(args)
+        return True
+
+    def _sort_index(self, raw: bytes) -> float:
+        index = self._named.get(raw, {}).get("sort_index")
+        return float(index) if isinstance(index, int | float) else 0.0
+
+    def _place(self, fields: Fields) -> None:
+        """Put the event into a process of its rank."""
+        if "pid" not in fields and "ts" not in fields:
+            return
+        pid, tid = _id_bytes(fields.get("pid")), _id_bytes(fields.get("tid"))
+        if _text(pid) in SHARED_PROCESSES:
+            fields["tid"] = msgspec.Raw(_encode(f"rank {self._rank} {_text(tid)}".rstrip()))
+            return
+        new = self._process(pid)
+        fields["pid"] = msgspec.Raw(new)
+        if tid == pid:
+            # The main thread, which has the number of its process.
+            fields["tid"] = msgspec.Raw(new)
+
+    def _process(self, raw: bytes) -> bytes:
+        if raw not in self._processes:
+            self._processes[raw] = str(next(self._numbers)).encode()
+        return self._processes[raw]
+
+    def _move(self, fields: Fields) -> None:
+        start = _nanoseconds(fields.get("ts"))
+        if start is None:
+            return
+        moved = self._clock.moved(start)
+        fields["ts"] = msgspec.Raw(_microseconds(moved))
+        length = _nanoseconds(fields.get("dur")) if self._clock.drift else None
+        if length is not None:
+            # The end is moved as well, so that what is inside of something stays so.
+            fields["dur"] = msgspec.Raw(_microseconds(self._clock.moved(start + length) - moved))
+
+    def _number(self, fields: Fields) -> None:
+        for key in ("id", "bind_id", "sf", "esf"):
+            if key in fields:
+                fields[key] = self._id(bytes(fields[key]), key in ("sf", "esf"))
+        if "id2" in fields and isinstance(double := decoded(bytes(fields["id2"])), dict):
+            ids = {key: self._text_id(str(value)) for key, value in double.items()}
+            fields["id2"] = msgspec.Raw(_encode(ids))
+        if "args" in fields and _HAS_IDS.search(memoryview(fields["args"])):
+            self._number_args(fields)
+
+    def _number_args(self, fields: Fields) -> None:
+        try:
+            args = _fields.decode(fields["args"])
+        except msgspec.MsgspecError:
+            return
+        for key, is_none_at_zero in _JOINING.items():
+            raw = bytes(args[key]) if key in args else b""
+            if _WHOLE.fullmatch(raw) and not (is_none_at_zero and int(raw) <= 0):
+                args[key] = msgspec.Raw(str(self._own(int(raw))).encode())
+        for key in _DEVICES:
+            raw = bytes(args[key]) if key in args else b""
+            if raw.isdigit() and whole_number(decoded(bytes(args.get("Device Type", b"1")))) != _CPU:
+                self._devices.add(raw)
+                args[key] = msgspec.Raw(self._process(raw))
+        fields["args"] = msgspec.Raw(_encode(args))
+
+    def _id(self, raw: bytes, is_text: bool) -> msgspec.Raw:
+        if is_text or not _WHOLE.fullmatch(raw):
+            return msgspec.Raw(_encode(self._text_id(_text(raw))))
+        return msgspec.Raw(str(self._own(int(raw))).encode())
+
+    def _text_id(self, text: str) -> str:
+        return f"{self._rank}:{text}"
+
+    def _own(self, number: int) -> int:
+        """A number that no other rank has."""
+        if abs(number) >= IDS_PER_RANK // 2:
+            number = self._long_ids.setdefault(number, IDS_PER_RANK - 1 - len(self._long_ids))
+        return number + self._index * IDS_PER_RANK if number >= 0 else number - self._index * IDS_PER_RANK
+
+
+def process_numbers() -> Iterator[int]:
+    """Numbers of processes, the same for no two; small ones are left to devices in the eyes of a reader."""
+    return count(PROCESSES_PER_RANK)
+
+
+def _id_bytes(raw: msgspec.Raw | None) -> bytes:
+    """A process or thread id as bytes: `7` and `"7"` are the same."""
+    value = b"0" if raw is None else bytes(raw)
+    inner = value[1:-1]
+    return inner if value[:1] == b'"' and inner.isdigit() else value
+
+
+def _text(raw: bytes) -> str:
+    """A JSON value as text, itself where it is one."""
+    value = decoded(raw)
+    return value if isinstance(value, str) else raw.decode("utf-8", "replace")
+
+
+def _nanoseconds(raw: msgspec.Raw | None) -> int | None:
+    """A time in microseconds as whole ns, None for what is no time."""
+    if raw is None:
+        return None
+    text = bytes(raw)
+    if match := _TIME.fullmatch(text):
+        value = int(match[2]) * 1000 + int((match[3] or b"").ljust(3, b"0"))
+        return -value if match[1] else value
+    try:
+        number = Decimal(text.strip(b'"').decode())
+    except (InvalidOperation, UnicodeDecodeError):
+        return None
+    return round(number * 1000) if number.is_finite() and abs(number) < 10**18 else None
+
+
+def _microseconds(ns: int) -> bytes:
+    """Whole ns as microseconds with three decimals."""
+    sign, size = ("-", -ns) if ns < 0 else ("", ns)
+    return f"{sign}{size // 1000}.{size % 1000:03d}".encode()
+
 
 HEAD_NS = 60 * 10**9
 """Time 0 of the merged file lies this many ns before the first work, in whole seconds: nothing stands before it."""

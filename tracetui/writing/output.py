@@ -9,15 +9,19 @@ from __future__ import annotations
 import gzip
 import os
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, Protocol, cast
+
+import msgspec
 
 from tracetui.errors import CannotWrite, UsageError
-from tracetui.files import open_already, whole_file, write_numbered, write_whole
-from tracetui.safe_text import clean_lines
-from tracetui.urls import is_url
+from tracetui.files import is_url, numbered, open_already, whole_file, write_numbered, write_whole
+from tracetui.opening.attach_listener import Job
+from tracetui.reading.store import Container
+from tracetui.text import clean_lines
 
 STANDARD_STREAM = "-"
 """Stands for standard input or output in place of a path."""
@@ -160,3 +164,121 @@ def _packed(file: IO[bytes], path: str) -> Iterator[Output]:
     else:
         yield sink
     sink.size = counted.size
+
+
+# Events put into a file again, with what stood around them: an object stays an object, an array an array.
+
+BATCH = 1 << 20
+"""So many bytes are gathered before they are written."""
+MARK = b"\xef\xbb\xbf"
+"""What some programs put in front of UTF-8."""
+_SEPARATOR = b",\n"
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+"""Checks an object without making its values."""
+
+
+class Sink(Protocol):
+    """What bytes are written to."""
+
+    def write(self, data: bytes, /) -> Any:
+        """Take bytes."""
+        ...
+
+
+def write_events(sink: Sink, container: Container, events: Iterable[bytes]) -> int:
+    """Write a whole trace of events that are valid JSON each; returns how many there were."""
+    before, after = surroundings(container)
+    sink.write(before)
+    count = write_array(sink, events)
+    sink.write(after)
+    return count
+
+
+def write_array(sink: Sink, events: Iterable[bytes]) -> int:
+    """Write the array of some events; returns how many there were."""
+    sink.write(b"[\n")
+    count, pending, size = 0, [], 0
+    for event in events:
+        pending.append(event)
+        size += len(event)
+        if size >= BATCH:
+            sink.write((_SEPARATOR if count else b"") + _SEPARATOR.join(pending))
+            count, size = count + len(pending), 0
+            pending.clear()
+    if pending:
+        sink.write((_SEPARATOR if count else b"") + _SEPARATOR.join(pending))
+    sink.write(b"\n]")
+    return count + len(pending)
+
+
+def surroundings(container: Container) -> tuple[bytes, bytes]:
+    """What stands in front of and behind the array: the bytes of the file where they are valid, else their content."""
+    if container.kind != "object":
+        return b"", b"\n"
+    header = container.header.removeprefix(MARK)
+    try:
+        (header + container.trailer).decode()
+        _fields.decode(header + b"[]" + container.trailer)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return object_around(container.metadata)
+    return header, container.trailer
+
+
+def object_around(metadata: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """The same of an object with these keys beside the events."""
+    fields = msgspec.json.encode({key: value for key, value in metadata.items() if key != "traceEvents"})
+    return fields[:-1] + (b"," if len(fields) > 2 else b"") + b'"traceEvents":', b"}\n"
+
+
+# Where the traces of processes that were attached to are kept, and how they get there.
+
+DEFAULT_FOLDER = Path("traces") / "attach"
+SUFFIX = ".json.gz"
+_BLOCK = 1 << 20
+
+
+def destinations(jobs: list[Job], out: str | None, force: bool = False) -> dict[int, Path]:
+    """A path for the trace of each process: those of several in one folder, named by rank where all have one.
+
+    `out` is a file, or a folder that is there or ends in a slash; of several processes it is a folder. Without it
+    the traces are numbered in a folder of their own below the current one.
+    Raises: UsageError for a file that may not be written.
+    """
+    ranks = [job.rank for job in jobs]
+    is_ranked = None not in ranks and len(set(ranks)) == len(ranks)
+    names = {job.pid: f"{f'rank{job.rank}' if is_ranked else f'pid{job.pid}'}_trace{SUFFIX}" for job in jobs}
+    if out is None:
+        folder = DEFAULT_FOLDER if len(jobs) == 1 else DEFAULT_FOLDER / time.strftime("%Y%m%d_%H%M%S")
+        return {pid: _free(folder / name) for pid, name in names.items()}
+    if len(jobs) == 1 and not (os.path.isdir(out) or out.endswith("/")):
+        require_writable(out, force=force, makes_folder=True)
+        return {jobs[0].pid: Path(out)}
+    paths = {pid: Path(out) / name for pid, name in names.items()}
+    for path in paths.values():
+        require_writable(str(path), force=force, makes_folder=True)
+    return paths
+
+
+def keep(written: Path, path: Path, force: bool = False) -> int:
+    """Copy what a process wrote to where it is wanted, packed as the suffix says; returns the bytes of the result.
+
+    Raises: CannotWrite, UsageError for a file that exists by now.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotWrite(f"The folder {path.parent} cannot be made: {error.strerror}.") from error
+    with output(str(path), force) as sink, written.open("rb") as file:
+        while block := file.read(_BLOCK):
+            sink.write(block)
+    return sink.size
+
+
+def kept_words(paths: Mapping[int, Path]) -> str:
+    """The one path, or the folder of several."""
+    every = list(paths.values())
+    return str(every[0] if len(every) == 1 else every[0].parent)
+
+
+def _free(path: Path) -> Path:
+    return next(each for each in numbered(path) if not os.path.lexists(each))

@@ -7,18 +7,21 @@ clears of the state, defaults, clocks and descriptions of tracks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.model.trace import Trace
+from tracetui.errors import UsageError
+from tracetui.model.trace import UNREADABLE, Trace
 from tracetui.reading.perfetto.schemas import AnnotationField, EventField, PacketField
 from tracetui.reading.perfetto.store import PacketStore
 from tracetui.reading.perfetto.wire import PADDING, SPAN, VARINT, DamagedMessage, fields_of
-from tracetui.writing.container import Sink
-from tracetui.writing.selection import Selection, Wanted, within
-from tracetui.writing.stacks import ARGUMENTS
+from tracetui.writing.cut import ARGUMENTS, Kept, nothing_left
+from tracetui.writing.output import Sink
+from tracetui.writing.repair import CUT_OFF, LEFT_OUT, Mend
+from tracetui.writing.selection import Selection, Wanted, select, within
 
 FRAME = b"\x0a"
 BATCH = 1 << 20
@@ -207,3 +210,67 @@ def write_packets(sink: Sink, packets: Iterator[bytes]) -> int:
             pending.clear()
     sink.write(bytes(pending))
     return count
+
+
+# A part of a Perfetto file as a new one: packets are chosen by the columns and copied as the bytes that they are.
+
+
+class PacketCut:
+    """A part of a Perfetto file, chosen and not yet written."""
+
+    def __init__(self, trace: Trace, wanted: Wanted) -> None:
+        """Choose the packets.
+
+        Raises: UsageError when there is no such step, or nothing is left.
+        """
+        assert isinstance(trace.store, PacketStore), "only a trace of packets can be cut so"
+        selection = select(trace, wanted)
+        if selection.is_empty(trace) and not wanted.everything:
+            raise UsageError(nothing_left(trace))
+        self._neighbours = selection.neighbours
+        self._filter = PacketFilter(trace, trace.store, wanted, selection)
+
+    def write(self, sink: Sink, progress: Callable[[int], None] = lambda _: None) -> Kept:
+        """Write it as a whole file; `progress` hears after every block how many packets have been gone through.
+
+        Raises: TraceError when the file of the trace has changed since it was read.
+        """
+        return Kept(write_packets(sink, self._filter.packets(progress)), self._neighbours)
+
+
+# A damaged Perfetto file, written anew as one that every viewer opens, and what had to be left out for that.
+
+PACKED = "packets that were packed into others stand in the file themselves"
+
+
+@dataclass
+class PacketRepair:
+    """A trace written anew; `done` lists what was changed once it is written."""
+
+    trace: Trace
+    done: list[Mend] = field(default_factory=list)
+
+    def write(self, sink: Sink, progress: Callable[[int], None] = lambda _: None) -> int:
+        """Write all packets that can be read, and return their number.
+
+        Raises: TraceError when the file has changed since it was read.
+        """
+        store = self.trace.store
+        assert isinstance(store, PacketStore), "only a trace of packets can be repaired so"
+        count = write_packets(sink, self._packets(store, progress))
+        quality = self.trace.quality
+        listed = [(at, text) for at, text in quality.examples if text.startswith(UNREADABLE)]
+        self.done += [Mend(at, LEFT_OUT, text.removeprefix(f"{UNREADABLE}: ")) for at, text in listed]
+        if (more := quality.unreadable - len(listed)) > 0:
+            self.done.append(Mend(None, f"{more:,} further pieces that cannot be read were left out"))
+        if quality.truncated_at is not None:
+            self.done.append(Mend(quality.truncated_at, CUT_OFF))
+        if store.is_rewritten:
+            self.done.append(Mend(None, PACKED))
+        return count
+
+    def _packets(self, store: PacketStore, progress: Callable[[int], None]) -> Iterator[bytes]:
+        damaged = set(store.rules.damaged.tolist())
+        for first, packets in store.packets():
+            progress(first)
+            yield from (packet for number, packet in enumerate(packets, first) if number not in damaged)

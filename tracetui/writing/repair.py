@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tracetui.model.trace import BEGINNING, Trace
-from tracetui.reading import tolerant
+from tracetui.reading import json_repair
 from tracetui.reading.decode import decode_raw, encoded
-from tracetui.reading.oddities import Oddity
+from tracetui.reading.json_repair import Bracket, Oddity, Piece
 from tracetui.reading.store import Store
-from tracetui.reading.tolerant import Bracket, Piece
-from tracetui.writing.container import MARK, Sink, surroundings, write_events
+from tracetui.writing.output import MARK, Sink, surroundings, write_events
 
 LEFT_OUT, CUT_OFF = "left out, it cannot be read", "left out, the file ends within it"
 MENDED = "mended: quotes, escapes or bare words within it"
@@ -102,7 +101,7 @@ class Repair:
         """The events of a block that is not valid JSON: as they are where they are valid, else as they were read."""
         # A block that begins elsewhere than at the bracket begins with the comma before it.
         commas = 0 if data.startswith(b"[") else -1
-        for piece in tolerant.pieces(data):
+        for piece in json_repair.pieces(data):
             if isinstance(piece, Bracket):
                 # Listed with what stands outside of blocks; the comma may have become the bracket.
                 commas = -1

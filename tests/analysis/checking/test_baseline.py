@@ -13,14 +13,11 @@ import pytest
 
 from tests.support.build import make_trace, op, step
 from tests.support.checks import cpu_only, outcome, pane, status, work
-from tracetui.checking.baseline import other_steps, reach
-from tracetui.checking.mistake import Mistake
-from tracetui.checking.report import CheckReport, beside, report, usual
-from tracetui.checking.values import Amount
-from tracetui.checking.verdict import assertion
+from tracetui.checking.evaluate import other_steps, reach
+from tracetui.checking.report import CheckReport, assertion, beside, report, usual
+from tracetui.checking.values import Amount, Mistake
 from tracetui.comparing.side import side
-from tracetui.drawing.text.check_text import render_check
-from tracetui.drawing.text.check_words import told
+from tracetui.drawing.text.check_text import render_check, told
 from tracetui.errors import UsageError
 from tracetui.model.trace import Device, Trace
 from tracetui.reading.load import load

@@ -6,12 +6,11 @@ import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.checks import US, work
-from tracetui.checking import doubtful_columns as touched
+from tracetui.checking import namespace as touched
 from tracetui.checking.functions import FIELDS
 from tracetui.checking.lists import LISTS, listing, measured
 from tracetui.checking.namespace import summary_facts
-from tracetui.checking.report import report
-from tracetui.checking.verdict import assertion
+from tracetui.checking.report import assertion, report
 from tracetui.comparing.side import side
 from tracetui.health.health_table import CHECKS, doubtful
 from tracetui.model.trace import Trace

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from tests.support.checks import cpu_only, leaf, outcome, status, work
 from tracetui.checking.evaluate import Evaluator
-from tracetui.checking.mistake import Mistake
-from tracetui.checking.operations import both, either, matcher, opposite
 from tracetui.checking.parser import Chain, Figure, Node, Prefixed, parsed, written
-from tracetui.checking.values import NO, UNKNOWN, YES, Amount, Number, truth
+from tracetui.checking.tree_evaluator import both, either, matcher, opposite
+from tracetui.checking.values import NO, UNKNOWN, YES, Amount, Mistake, Number, truth
 from tracetui.comparing.side import side
 
 TRACE = work(800, 900, 700, 2000)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op, step
 from tracetui.checking.evaluate import Evaluator
-from tracetui.checking.mistake import Mistake
-from tracetui.checking.verdict import CheckOutcome, Status, assertion, checked
+from tracetui.checking.report import CheckOutcome, Status, assertion, checked
+from tracetui.checking.values import Mistake
 from tracetui.comparing.side import side
 from tracetui.model.trace import Trace
 

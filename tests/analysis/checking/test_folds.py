@@ -6,9 +6,8 @@ import pytest
 
 from tests.support.serving import GEMM, Served, decode, served
 from tracetui.checking.evaluate import Evaluator
-from tracetui.checking.mistake import Mistake
 from tracetui.checking.parser import parsed, written
-from tracetui.checking.values import UNKNOWN, YES, Number, Truth
+from tracetui.checking.values import UNKNOWN, YES, Mistake, Number, Truth
 from tracetui.comparing.side import side
 
 PREFILL = Served("execute_context_1(512)_generation_0(0)", 500, 40, [(GEMM, 520, 400)])

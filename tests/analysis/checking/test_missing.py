@@ -6,8 +6,7 @@ import pytest
 
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.checks import US, cpu_only, outcome, status, work
-from tracetui.checking.report import report
-from tracetui.checking.verdict import assertion
+from tracetui.checking.report import assertion, report
 from tracetui.comparing.side import side
 from tracetui.model.trace import Quality
 

@@ -9,11 +9,9 @@ import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.checks import US, cpu_only, outcome, pane, work
-from tracetui.checking.report import report
-from tracetui.checking.verdict import assertion
+from tracetui.checking.report import assertion, report
 from tracetui.comparing.side import side
-from tracetui.drawing.text.check_text import check_json, check_markdown, check_text, junit
-from tracetui.drawing.text.check_words import told
+from tracetui.drawing.text.check_text import check_json, check_markdown, check_text, junit, told
 from tracetui.model.trace import Trace
 from tracetui.reading.load import load
 

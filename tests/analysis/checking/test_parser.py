@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetui.checking.mistake import Mistake, pointed
 from tracetui.checking.parser import (
     LEVELS,
     MAX_CHARACTERS,
@@ -23,7 +22,7 @@ from tracetui.checking.parser import (
     parsed,
     written,
 )
-from tracetui.checking.units import LITERALS
+from tracetui.checking.values import LITERALS, Mistake, pointed
 
 WORDS = ["kernels", "==", "5", "(", ")", "and", "or", "not", "max", ",", ".", "[", "]", "3", "'a'", '"', "-", "*", "/"]
 WORDS += ["<=", "~", "!~", "10%", "1.5ms", "GB/s", "#", "baseline", "step", "op", "µs", "≤", "_", "1e9", "\n"]

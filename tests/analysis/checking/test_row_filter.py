@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetui.checking.mistake import Mistake
 from tracetui.checking.row_filter import completed, completions, is_condition, kept_rows, texts_meant
+from tracetui.checking.values import Mistake
 from tracetui.model import columns as col
 from tracetui.model.table import Table, micros, numbers, texts
 

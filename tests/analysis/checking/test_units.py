@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.checks import leaf, status, work
-from tracetui.checking.mistake import Mistake
-from tracetui.checking.values import Amount
+from tracetui.checking.values import Amount, Mistake
 
 TRACE = work(800, 900, 800)
 """Steps of 800 us at the middle, 3 kernels each; gemm 100 us, triton 10 and 30 us."""

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetui.idle.slow_calls import _is_first
+from tracetui.idle.thread_causes import _is_first
 from tracetui.idle.verdict import PartSums
 from tracetui.linking.groups import combinations, group
 from tracetui.operators.costs import _without_repeats

@@ -14,9 +14,9 @@ import pytest
 
 from tests.support.comparing import edited
 from tests.support.comparing.edited import Edit, Recording
-from tracetui.comparing.composition import representative
 from tracetui.comparing.kernel_changes import KernelChanges, kernel_changes
 from tracetui.comparing.match import MATCH_KINDS, match
+from tracetui.comparing.noise import representative
 from tracetui.comparing.side import Side, side
 from tracetui.model.table import Cell
 from tracetui.reading.load import load

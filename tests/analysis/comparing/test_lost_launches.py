@@ -7,10 +7,10 @@ import numpy as np
 from tests.support.build import Event, annotation, kernel, launch, make_trace
 from tests.support.comparing.played import compiled, eager, played, said, trace_of, without_launches
 from tests.support.comparing.recording import Call, Work
+from tracetui.comparing.change_rows import paired, totals
 from tracetui.comparing.measures import launch_gap, measures, rests_on_launches
 from tracetui.comparing.op_changes import op_changes
 from tracetui.comparing.side import side
-from tracetui.comparing.totals_table import paired, totals
 from tracetui.model.trace import Kind, Trace
 from tracetui.reading.load import load
 

@@ -13,11 +13,11 @@ from tests.support.build import make_trace
 from tests.support.comparing.recording import Call, record_steps
 from tests.support.comparing.small import PROGRAMS
 from tests.support.comparing.tutorial import split_stack
+from tracetui.comparing.change_rows import paired
 from tracetui.comparing.kernel_changes import kernel_changes
 from tracetui.comparing.noise import Change
 from tracetui.comparing.op_changes import op_changes
 from tracetui.comparing.side import Side, side
-from tracetui.comparing.totals_table import paired
 from tracetui.model.trace import Trace
 from tracetui.reading.load import load
 

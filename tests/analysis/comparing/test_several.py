@@ -15,11 +15,11 @@ from markdown_it import MarkdownIt
 from tests.support.comparing import tutorial
 from tests.support.comparing.played import compiled, eager, played, trace_of
 from tests.support.comparing.recording import write
+from tracetui.cli.inputs import named_sides
 from tracetui.cli.main import main
-from tracetui.cli.sides import named_sides
-from tracetui.comparing.several import Several
+from tracetui.comparing.change_rows import paired
 from tracetui.comparing.side import side
-from tracetui.comparing.totals_table import paired
+from tracetui.comparing.statement import Several
 from tracetui.errors import UsageError
 from tracetui.opening.trace_opening import SideName
 from tracetui.reading.load import load

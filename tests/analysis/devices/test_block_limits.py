@@ -12,14 +12,14 @@ import pytest
 
 from tests.support.build import Event, kernel, make_trace
 from tests.support.devices import A100, H100, MI300X
-from tracetui.devices.configuration import configuration
-from tracetui.devices.limits import Limits, limits_of
+from tracetui.devices.descriptions import Limits, limits_of
 from tracetui.devices.residency import (
     ARTEFACT,
     UPPER_BOUND,
     advice,
     advice_of,
     block_limits,
+    configuration,
     kineto_percent,
     occupancy_note,
     residency,

@@ -9,8 +9,14 @@ import pytest
 
 from tests.support.build import Event, kernel, make_trace
 from tests.support.devices import A100, H100, MI300X
-from tracetui.devices.descriptions import are_alike, assumed_devices, device_index, device_names, with_device
-from tracetui.devices.generation import generation
+from tracetui.devices.descriptions import (
+    are_alike,
+    assumed_devices,
+    device_index,
+    device_names,
+    generation,
+    with_device,
+)
 from tracetui.errors import UsageError
 from tracetui.health.health_table import doubts
 from tracetui.model.trace import Device, Kind, Trace

@@ -6,13 +6,13 @@ import pytest
 
 from tests.support.build import kernel, make_trace
 from tests.support.devices import A100, H100, MI300X
-from tracetui.devices.descriptions import with_device
-from tracetui.devices.generation import (
+from tracetui.devices.descriptions import (
     UNKNOWN_GENERATION,
     GenerationSource,
     generation,
     generation_by_names,
     generation_of,
+    with_device,
 )
 from tracetui.model.trace import Device
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracetui.devices.model_names import device_peaks, peaks_named
-from tracetui.devices.peaks import MODELS, PRECISIONS, Peaks
+from tracetui.devices.peaks import MODELS, PRECISIONS, Peaks, device_peaks, peaks_named
 
 A_CLOCK = {(7, 0): 1024, (7, 5): 1024, (8, 0): 2048, (8, 6): 1024, (8, 9): 1024, (9, 0): 4096, (12, 0): 1024}
 A_CLOCK |= {(6, 0): 256, (10, 0): 8192, (10, 3): 8192, (11, 0): 8192}

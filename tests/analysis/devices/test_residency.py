@@ -7,10 +7,8 @@ import pytest
 
 from tests.support.build import kernel, launch, make_trace, op
 from tests.support.devices import A100, H100, MI300X
-from tracetui.devices.configuration import configuration
-from tracetui.devices.descriptions import with_device
-from tracetui.devices.limits import limits_of
-from tracetui.devices.residency import ARTEFACT, UPPER_BOUND, advice, block_limits, residency
+from tracetui.devices.descriptions import limits_of, with_device
+from tracetui.devices.residency import ARTEFACT, UPPER_BOUND, advice, block_limits, configuration, residency
 from tracetui.errors import UsageError
 from tracetui.linking.groups import combinations
 from tracetui.linking.links import links

@@ -9,7 +9,7 @@ import pytest
 from tests.support.build import Event, annotation, op, python, step
 from tests.support.findings import MS, ids, one
 from tests.support.memory_events import Moment, with_memory
-from tracetui.findings.finding import Severity
+from tracetui.findings.scope import Severity
 from tracetui.model.trace import Trace
 
 MIB = 1 << 20

@@ -12,8 +12,7 @@ from tests.support.build import Event, annotation, kernel, launch, make_trace, o
 from tests.support.findings import MS, ids, one
 from tracetui.findings import complete_finding_list, finding_list
 from tracetui.findings.communication import MIN_EXPOSED_SHARE
-from tracetui.findings.finding import Severity
-from tracetui.findings.scope import Scope
+from tracetui.findings.scope import Scope, Severity
 from tracetui.model.trace import Kind
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op, python, step
 from tests.support.findings import MS, ids, one
-from tracetui.findings.finding import Severity
+from tracetui.findings.scope import Severity
 from tracetui.health.health_table import doubts
 from tracetui.model.trace import Kind, Trace
 

@@ -10,8 +10,8 @@ from tests.support.build import Event, annotation, kernel, launch, make_trace, o
 from tests.support.findings import MS, ids, one
 from tests.support.paths import SAMPLES
 from tracetui import load
-from tracetui.findings.optimizer import is_optimizer_loop, loop_of, optimizer_loop_idle
 from tracetui.findings.scope import Scope
+from tracetui.findings.training import is_optimizer_loop, loop_of, optimizer_loop_idle
 from tracetui.model.trace import Trace
 
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, A>(int)"

@@ -8,8 +8,8 @@ from tests.support.build import kernel, launch, make_trace, op
 from tests.support.devices import A100, H100, MI300X
 from tests.support.findings import ids, one
 from tests.support.gpu_programs import Work, queued
-from tracetui.findings.finding import Severity
-from tracetui.findings.precision import is_fp32_product
+from tracetui.findings.gemm import is_fp32_product
+from tracetui.findings.scope import Severity
 from tracetui.model.trace import Device
 
 SGEMM = "ampere_sgemm_128x64_tn"

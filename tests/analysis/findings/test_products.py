@@ -8,9 +8,9 @@ from tests.support.build import annotation
 from tests.support.devices import H100
 from tests.support.findings import ids, one
 from tests.support.gpu_programs import Work, queued
-from tracetui.findings.calls import Product, product_of
-from tracetui.findings.finding import Severity
-from tracetui.operators.signatures import Signature
+from tracetui.findings.launches import Product, product_of
+from tracetui.findings.scope import Severity
+from tracetui.operators.key_averages import Signature
 
 ALIGN1 = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_32x3_nn_align1>(Params)"
 NVJET = "nvjet_tst_128x64_64x8_1x2_h_bz_TNN"

@@ -8,7 +8,7 @@ from tests.support.build import Event, annotation, kernel, launch, make_trace, o
 from tests.support.findings import MS, ids, one
 from tests.support.memory_events import Moment, with_memory
 from tracetui.findings import findings
-from tracetui.findings.finding import Severity
+from tracetui.findings.scope import Severity
 from tracetui.model.trace import Kind
 
 OVERHEAD = "Activity Buffer Request"

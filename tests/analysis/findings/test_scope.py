@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, memcpy, op, step
-from tracetui.findings.finding import Severity, severity_of
-from tracetui.findings.scope import Scope
+from tracetui.findings.scope import Scope, Severity, severity_of
 from tracetui.model.trace import Kind
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.support.build import Event, annotation, kernel, launch, make_trace
 from tests.support.serving import ATTENTION, GEMM, Served, decode, served
 from tracetui.findings import Finding, finding_list
-from tracetui.findings.finding import Severity
+from tracetui.findings.scope import Severity
 from tracetui.model.trace import Trace
 
 US = 1_000

@@ -6,8 +6,8 @@ from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.devices import H100
 from tests.support.findings import one
 from tracetui.findings import finding_list
+from tracetui.findings.recording import NO_DEVICE, NO_PEAKS, NO_SHAPES, unjudged
 from tracetui.findings.scope import Scope
-from tracetui.findings.unjudged import NO_DEVICE, NO_PEAKS, NO_SHAPES, unjudged
 from tracetui.model.trace import Device
 
 SHAPES = {"Input Dims": [[64, 64], [64, 64]], "Input type": ["float", "float"]}

@@ -7,7 +7,7 @@ import pytest
 from tests.support.build import Event, kernel, launch, make_trace, memcpy, op, step
 from tests.support.findings import MS, ids, one
 from tracetui.findings import findings
-from tracetui.findings.finding import Severity
+from tracetui.findings.scope import Severity
 from tracetui.model.trace import Kind, Trace
 
 

@@ -17,8 +17,8 @@ from tests.support.paths import SHARED
 from tests.support.shortened import shortened
 from tracetui.drawing.text.export import render
 from tracetui.errors import TraceError
-from tracetui.health.checks import Doubt
 from tracetui.health.health_table import CHECKS, doubtful, doubts, marks
+from tracetui.health.link_checks import Doubt
 from tracetui.model.trace import Device, Kind, Quality, Trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.support.build import kernel, launch, make_trace, op, python
-from tracetui.idle.cause_words import WORDS
-from tracetui.idle.gap_causes import gap_causes
-from tracetui.idle.gap_context import cpu_names_of, cpu_slices_of, gap_before, gap_causes_of, gap_threads
+from tracetui.idle.gaps import cpu_names_of, cpu_slices_of, gap_before, gap_causes_of, gap_threads
 from tracetui.idle.idleness import idleness
+from tracetui.idle.verdict import gap_causes
+from tracetui.idle.waits import WORDS
 from tracetui.model.trace import Trace
 
 MS = 1_000_000

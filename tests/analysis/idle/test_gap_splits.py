@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tests.support.build import Event, launch, make_trace, op
 from tests.support.paths import SHARED
 from tests.support.slow_gaps import slow_gaps
-from tracetui.idle.cause_words import Cause
-from tracetui.idle.gap_causes import gap_causes
 from tracetui.idle.gaps import longest, open_at
 from tracetui.idle.idle_parts import MIN_SPLIT_GAP_NS, idle_contents, idle_parts
 from tracetui.idle.idleness import idleness
+from tracetui.idle.verdict import gap_causes
+from tracetui.idle.waits import Cause
 from tracetui.model.trace import Kind, Trace
 from tracetui.reading.load import load
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op
-from tracetui.idle.cause_words import WORDS
-from tracetui.idle.gap_causes import gap_causes
 from tracetui.idle.idle_parts import usual_latency
 from tracetui.idle.idleness import device_order, idleness
+from tracetui.idle.verdict import gap_causes
+from tracetui.idle.waits import WORDS
 from tracetui.model.trace import Kind, Trace
 
 BEGIN = 1_000_000

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.idle.cause_words import WORDS, Cause
-from tracetui.idle.gap_causes import gap_causes
 from tracetui.idle.gaps import idle_blocks
 from tracetui.idle.idle_parts import usual_latency
 from tracetui.idle.idleness import MIN_GAP_NS, idleness
+from tracetui.idle.verdict import gap_causes
+from tracetui.idle.waits import WORDS, Cause
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
 

@@ -14,18 +14,17 @@ from tests.support.paths import SHARED
 from tracetui.checking.evaluate import Evaluator
 from tracetui.checking.parser import parsed
 from tracetui.checking.values import Number
+from tracetui.comparing.calls import traits
+from tracetui.comparing.change_rows import paired
 from tracetui.comparing.measures import measures
 from tracetui.comparing.side import STEP, side
 from tracetui.comparing.statement import statement
-from tracetui.comparing.totals_table import paired
-from tracetui.comparing.traits import traits
-from tracetui.drawing.report.trace_report import trace_report
+from tracetui.drawing.report.reports import trace_report
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.health.summary import facts
-from tracetui.idle.gap_causes import gap_causes
 from tracetui.idle.gpu_spans import GpuSpans, gaps_of, step_spans, trace_span
 from tracetui.idle.idleness import MIN_GAP_NS, idleness
-from tracetui.idle.verdict import ELSEWHERE, IDLE_PARTS, step_verdicts, verdict
+from tracetui.idle.verdict import ELSEWHERE, IDLE_PARTS, gap_causes, step_verdicts, verdict
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.paths import FIXTURES, SHARED
-from tracetui.idle.exposure import exposure
+from tracetui.idle.gpu_spans import exposure
 from tracetui.idle.idleness import device_order
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op, python, step
-from tracetui.idle.cause_words import KEYS, WORDS, Cause
-from tracetui.idle.clock import clock_skew
-from tracetui.idle.gap_causes import gap_causes
 from tracetui.idle.gaps import gaps
-from tracetui.idle.idle_parts import idle_contents, idle_parts
+from tracetui.idle.idle_parts import clock_skew, idle_contents, idle_parts
+from tracetui.idle.verdict import gap_causes
+from tracetui.idle.waits import KEYS, WORDS, Cause
 from tracetui.model.trace import Kind, Trace
 
 US, MS = 1_000, 1_000_000

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.support.build import Event, kernel, launch, make_trace, op, python
 from tests.support.paths import SHARED
 from tracetui.errors import TracetuiError
-from tracetui.idle.clock import MIN_LAUNCHES, clock_skew
-from tracetui.idle.idle_parts import IdleParts, idle_contents, idle_parts
+from tracetui.idle.idle_parts import MIN_LAUNCHES, IdleParts, clock_skew, idle_contents, idle_parts
 from tracetui.idle.idleness import idleness
 from tracetui.idle.thread_causes import thread_causes
 from tracetui.idle.waits import queueing

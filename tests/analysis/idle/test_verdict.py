@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.idle.cause_words import Cause
-from tracetui.idle.exposure import Exposure, exposure, step_exposure
+from tracetui.idle.gpu_spans import Exposure, exposure, step_exposure
 from tracetui.idle.verdict import FRAMES, NOTHING_SEEN, Verdict, step_verdicts, totals, verdict, verdict_on
+from tracetui.idle.waits import Cause
 from tracetui.model.trace import Device, Kind, Trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op
-from tracetui.idle.cause_words import Cause
 from tracetui.idle.verdict import FRAMES, NOTHING_SEEN, Verdict, verdict
+from tracetui.idle.waits import Cause
 from tracetui.model.trace import Device, Kind, Trace
 
 H100 = Device(0, "NVIDIA H100 80GB HBM3", {"computeMajor": 9, "computeMinor": 0, "numSms": 132})

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from tests.support.paths import SHARED
-from tracetui.linking.chains import chain, follow
-from tracetui.linking.graph_dependencies import FIRST_DEPENDENCY_ID, dependencies, launch_of_node, node_launches
+from tracetui.linking.chains import FIRST_DEPENDENCY_ID, chain, dependencies, follow, launch_of_node, node_launches
 from tracetui.linking.links import links
 from tracetui.model.trace import Kind, Trace
 from tracetui.reading.load import load
-from tracetui.ui.description.graph_node_facts import graph_node_facts
+from tracetui.ui.description.slice_description import graph_node_facts
 from tracetui.ui.trace.related_slices import lit_with
 
 LAUNCH = {"ph": "X", "cat": "cuda_runtime", "name": "cudaGraphLaunch", "pid": 1, "tid": 1, "ts": 0, "dur": 5}

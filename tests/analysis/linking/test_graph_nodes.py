@@ -15,11 +15,10 @@ from tests.support.graphs import replay
 from tests.support.paths import SHARED
 from tracetui.idle.gaps import gaps
 from tracetui.linking.call_sites import known_sites
-from tracetui.linking.graph_alignment import ANY_KERNEL, MIN_EQUAL_SHARE, align
-from tracetui.linking.graph_captures import capture_counts, refusals
-from tracetui.linking.graph_nodes import graph_nodes
+from tracetui.linking.captured_tree import capture_counts, refusals
+from tracetui.linking.graph_nodes import ANY_KERNEL, MIN_EQUAL_SHARE, align, graph_nodes
 from tracetui.linking.graph_recordings import batch_in_name, recorded_graphs
-from tracetui.model.graph_recording import GraphRecording
+from tracetui.model.recorded import GraphRecording
 from tracetui.model.trace import Trace
 from tracetui.reading.load import load
 from tracetui.tables.kernels import kernels

@@ -9,8 +9,7 @@ import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tracetui.linking.chains import chain, dispatch_cost, first_activity, follow, follow_back
-from tracetui.linking.joining import around
-from tracetui.linking.links import links, op_rows
+from tracetui.linking.links import around, links, op_rows
 from tracetui.model.trace import Kind, Trace
 from tracetui.reading.load import load
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.support.build import Event, kernel, launch, make_trace
-from tracetui.linking.regions import region
+from tracetui.linking.links import region
 from tracetui.model.trace import Kind
 from tracetui.reading.load import load
 

@@ -13,9 +13,8 @@ from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.devices.descriptions import with_device
 from tracetui.errors import UsageError
 from tracetui.linking.complete_steps import partial_steps
-from tracetui.linking.markers import markers
 from tracetui.linking.placement import activities_of_step, before_capture, step_index, within
-from tracetui.linking.step_sources import with_steps
+from tracetui.linking.step_sources import markers, with_steps
 from tracetui.linking.steps import steps
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES

@@ -19,8 +19,7 @@ from tracetui.drawing.timeline.palette import palette
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.scene import Scene, View
 from tracetui.drawing.timeline.window import Window
-from tracetui.memory.allocator import allocator, memory_curves
-from tracetui.memory.copies import NO_COPIES
+from tracetui.memory.allocator import NO_COPIES, allocator, memory_curves
 from tracetui.memory.memory_table import NO_MEMORY
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace

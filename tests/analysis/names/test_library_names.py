@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from tests.support.build import kernel, make_trace
 from tests.support.paths import SHARED
-from tracetui.idle.exposure import exposure
+from tracetui.idle.gpu_spans import exposure
 from tracetui.kernel_names import Family, decode
-from tracetui.kernel_names.innermost import is_generic
+from tracetui.kernel_names.decoded import meaning_of, spelled
 from tracetui.kernel_names.slice_names import family, is_layout_conversion, is_operand_conversion, short_kernel
 from tracetui.kernel_names.text import name_parts
-from tracetui.kernel_names.vocabulary import meaning_of, spelled
+from tracetui.kernel_names.wording import is_generic
 from tracetui.model.trace import Kind
 
 TABLE = [

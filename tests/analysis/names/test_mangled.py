@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.waiting import PATIENCE
-from tracetui.kernel_names.mangled import demangled, identifiers
+from tracetui.kernel_names.text import demangled, identifiers
 
 NAMES = [
     "_ZN3foo3barIiEEvT_",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracetui.kernel_names.inductor import modules, operators, segments
+from tracetui.kernel_names.generated import modules, operators, segments
 
 FUSIONS = [
     ("add", "native_layer_norm", "tanh_backward"),

@@ -7,10 +7,9 @@ from dataclasses import replace
 from tests.support.build import annotation, make_trace, op, step
 from tests.support.captures import CapturedLaunch, recording
 from tests.support.graphs import replay
-from tracetui.model.time_range import Part, TimeRange
+from tracetui.model.intervals import Part, TimeRange
 from tracetui.model.trace import Trace
-from tracetui.operators.captured_ops import CAPTURED_OP
-from tracetui.operators.ops import ops
+from tracetui.operators.ops import CAPTURED_OP, ops
 
 GRAPH = [
     CapturedLaunch("aten::mm", "gemm_kernel", "Linear_0", "model.py(9): project"),

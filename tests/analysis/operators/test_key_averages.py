@@ -21,8 +21,8 @@ from tests.support.slow_key_averages import slow_key_averages
 from tracetui.model.table import Table
 from tracetui.operators.ops import torch_time
 from tracetui.panes import PANES
-from tracetui.reading.garbage import collector_off
 from tracetui.reading.load import load
+from tracetui.reading.store import collector_off
 
 QUICK = (
     "mlp_training",

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.model.strings import Strings
-from tracetui.model.table import Cell
+from tracetui.model.table import Cell, Strings
 from tracetui.model.trace import Instants, Kind, Trace
 from tracetui.operators.costs import asynchronous, self_times
 from tracetui.operators.ops import gpu_walls, torch_time

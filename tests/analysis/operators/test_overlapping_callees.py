@@ -10,14 +10,13 @@ import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.checking.evaluate import Evaluator
-from tracetui.checking.verdict import CheckOutcome, Status, assertion, checked
+from tracetui.checking.report import CheckOutcome, Status, assertion, checked
 from tracetui.comparing.calls import calls
 from tracetui.comparing.measures import measures
 from tracetui.comparing.op_changes import OVERLAP, op_changes
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import statement
-from tracetui.drawing.report.section import Section
-from tracetui.drawing.report.tables import table_html
+from tracetui.drawing.report.page import Section, table_html
 from tracetui.drawing.text.readable_table import shown_texts
 from tracetui.health.health_table import doubts, marked
 from tracetui.idle.verdict import totals

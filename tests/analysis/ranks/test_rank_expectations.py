@@ -9,9 +9,8 @@ import pytest
 
 from tests.support.paths import SHARED
 from tracetui.opening.rank_folder import open_rank_set
-from tracetui.ranks.rank_expectations import RANK_METRICS
-from tracetui.tables.expectation_metrics import NOTHING, Expectation
-from tracetui.tables.expectations import holds
+from tracetui.ranks.rank_tables import RANK_METRICS
+from tracetui.tables.expectations import NOTHING, Expectation, holds
 
 
 class Ranks:

@@ -7,9 +7,8 @@ import re
 import pytest
 
 from tests.support.ranks import NO_COPIES
-from tracetui.model.rank_header import RankHeader, header_fields
-from tracetui.ranks.rank_names import rank_name
-from tracetui.ranks.rank_runs import NO_RANK, Copies, RankRuns, rank_runs
+from tracetui.model.recorded import RankHeader, header_fields
+from tracetui.ranks.rank_runs import NO_RANK, Copies, RankRuns, rank_name, rank_runs
 
 SECOND = 10**9
 DAY = 86_400 * SECOND

@@ -11,7 +11,7 @@ from tests.support.build import annotation, make_trace, op
 from tests.support.ranks import BASE, MS, RankPlan, args_of, metadata, run_together
 from tracetui.model.table import NULL
 from tracetui.ranks.rank_summary import OPERATIONS, PHASES, Flag, RankSummary
-from tracetui.ranks.summarise_trace import summarise_trace
+from tracetui.ranks.stretches import summarise_trace
 
 
 def plan() -> RankPlan:

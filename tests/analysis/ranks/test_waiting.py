@@ -11,14 +11,12 @@ from hypothesis import strategies as st
 
 from tests.support.ranks import MS, RankPlan, args_of, run_together, set_of
 from tracetui.model.table import NULL
-from tracetui.ranks.bandwidth import bus_factor
 from tracetui.ranks.causes import standing_out
 from tracetui.ranks.moments import late_instances
-from tracetui.ranks.pipeline import pipelines
-from tracetui.ranks.rank_set import RankSet
+from tracetui.ranks.rank_set import RankSet, in_turn
 from tracetui.ranks.rank_tables import TABLES
-from tracetui.ranks.sentences import NOBODY, headline
-from tracetui.ranks.turns import in_turn
+from tracetui.ranks.sentences import NOBODY, headline, pipelines
+from tracetui.ranks.waiting import bus_factor
 
 GEMM = 4 * MS
 

@@ -10,15 +10,15 @@ import pytest
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.devices import A100, H100, MI300X
 from tracetui.cli.main import main
+from tracetui.devices.descriptions import limits_of, peaks_of
 from tracetui.devices.kernel_work import kernel_work
-from tracetui.devices.limits import limits_of, peaks_of
 from tracetui.devices.roofline import BOUNDS, MAX_PEAK_RATIO, bound_share, roofline, units_used
-from tracetui.drawing.text.roofline_plot import Roof, roofline_lines, scatter
+from tracetui.drawing.text.pictures import Roof, roofline_lines, scatter
 from tracetui.linking.links import links
 from tracetui.model.trace import Device, Kind, Trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load
-from tracetui.ui.description.kernel_facts import kernel_facts
+from tracetui.ui.description.slice_description import kernel_facts
 
 
 def mm(start: int, size: int, took: int, kind: str = "c10::BFloat16", name: str = "nvjet_tst_128x128") -> list[Event]:

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op
-from tracetui.devices.formulas import positions
+from tracetui.devices.formulas import Work, positions, precision_of, size_of
 from tracetui.devices.kernel_work import kernel_work, work_of
-from tracetui.devices.operands import Work, precision_of, size_of
 from tracetui.linking.links import op_rows
 from tracetui.model.trace import Kind
-from tracetui.operators.signatures import Signature, signatures
+from tracetui.operators.key_averages import Signature, signatures
 from tracetui.reading.load import load
 
 COUNTED = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution", "aten::convolution_backward"}

@@ -20,7 +20,7 @@ from tracetui.errors import NotATrace, TraceError
 from tracetui.model.trace import Trace
 from tracetui.reading import source
 from tracetui.reading.load import load
-from tracetui.reading.perfetto import packed_packets, packet_collector, packets
+from tracetui.reading.perfetto import packet_collector, packets
 
 CLOCK = packet(w.snapshot({6: 1000, 1: 5000}), time=1000, sequence=1)
 THREAD = packet(w.thread(7, 77, 78, "io"))
@@ -177,7 +177,7 @@ def test_packed_packets_are_read(tmp_path, pack):
 
 @pytest.mark.parametrize("pack", [w.deflated, w.zstd_packed])
 def test_a_bomb_of_packed_packets_costs_no_other(tmp_path, pack, monkeypatch):
-    monkeypatch.setattr(packed_packets, "MAX_UNPACKED", 1 << 20)
+    monkeypatch.setattr(packets, "MAX_UNPACKED", 1 << 20)
     bomb = pack(w.data(1, w.data(23, bytes(2 << 20))))
     trace = opened(tmp_path, WHOLE + bomb + LAST)
     assert {("first", 10), ("last", 30)} <= set(named(trace))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.support.perfetto import writer as w
-from tracetui.reading.perfetto import not_shown
-from tracetui.reading.perfetto.not_shown import NotShown
+from tracetui.reading.perfetto import packet_collector
+from tracetui.reading.perfetto.packet_collector import NotShown
 from tracetui.reading.perfetto.wire import MessageBytes
 
 FTRACE, SYS_STATS, LOG = 1, 7, 39
@@ -38,6 +38,6 @@ def test_a_packet_counts_once(copies=100):
 
 
 def test_kinds_beyond_number_are_counted_together(monkeypatch):
-    monkeypatch.setattr(not_shown, "MAX_KINDS", 3)
+    monkeypatch.setattr(packet_collector, "MAX_KINDS", 3)
     counts, _ = counted(*[w.data(number, "x") for number in range(5000, 5010)])
     assert counts == {"field 5000": 1, "field 5001": 1, "field 5002": 1, "other kinds": 7}

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 import zstandard
 
-from tracetui.reading.perfetto import packed_packets
-from tracetui.reading.perfetto.packed_packets import MAX_UNPACKED, ZLIB_PACKETS, ZSTD_PACKETS, PacketUnpacker
+from tracetui.reading.perfetto import packets
+from tracetui.reading.perfetto.packets import MAX_UNPACKED, ZLIB_PACKETS, ZSTD_PACKETS, PacketUnpacker
 
 TEXT = bytes(range(256)) * 400
 PACK: dict[int, Callable[[bytes], bytes]] = {
@@ -53,7 +53,7 @@ def test_a_bomb_is_refused_and_no_other_is_tried(field):
 
 @both
 def test_many_small_bombs_are_one(field, monkeypatch):
-    monkeypatch.setattr(packed_packets, "HARMLESS", 1 << 22)
+    monkeypatch.setattr(packets, "HARMLESS", 1 << 22)
     unpacker, packed = PacketUnpacker(), PACK[field](bytes(1 << 19))
     for _ in range(20):
         unpacker.unpack(field, packed)
@@ -61,7 +61,7 @@ def test_many_small_bombs_are_one(field, monkeypatch):
 
 
 def test_many_large_packets_of_a_real_ratio_are_none(monkeypatch):
-    monkeypatch.setattr(packed_packets, "HARMLESS", 1 << 16)
+    monkeypatch.setattr(packets, "HARMLESS", 1 << 16)
     unpacker, packed = PacketUnpacker(), zlib.compress(TEXT)
     for _ in range(20):
         assert unpacker.unpack(ZLIB_PACKETS, packed) == TEXT

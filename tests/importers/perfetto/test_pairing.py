@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetui.reading.perfetto.pairing import pair_events
+from tracetui.reading.perfetto.other_events import pair_events
 
 Event = tuple[int, int, str]
 """Track, time, and B or E."""

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetui.reading.perfetto import texts
-from tracetui.reading.perfetto.texts import TextNumbers, decimals
-from tracetui.reading.perfetto.wire import FEW, MessageBytes
+from tracetui.reading.perfetto import wire
+from tracetui.reading.perfetto.wire import FEW, MessageBytes, TextNumbers, decimals
 
 some_texts = st.lists(st.binary(max_size=20) | st.binary(min_size=250, max_size=260), min_size=1, max_size=30)
 
@@ -34,7 +33,7 @@ def test_numbers_lead_back_to_the_texts(words: list[bytes]) -> None:
 @given(some_texts)
 def test_texts_of_the_same_hash_are_told_apart(words: list[bytes]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(texts, "_hashes", lambda data, start, length: np.zeros(len(start), np.uint64))
+        patch.setattr(wire, "_hashes", lambda data, start, length: np.zeros(len(start), np.uint64))
         many = words * (FEW // len(words) + 2)
         numbers, known = numbered(many)
     assert [known[number] for number in numbers] == many
@@ -45,4 +44,4 @@ def test_only_texts_of_digits_are_numbers(words: list[bytes]) -> None:
     end = np.cumsum([len(word) for word in words], dtype=np.int64)
     start = end - np.array([len(word) for word in words], np.int64)
     found = decimals(MessageBytes(b"".join(words)), start, end, -7).tolist()
-    assert found == [int(word) if word.isdigit() and len(word) <= texts.MAX_DIGITS else -7 for word in words]
+    assert found == [int(word) if word.isdigit() and len(word) <= wire.MAX_DIGITS else -7 for word in words]

@@ -11,7 +11,7 @@ import pytest
 from tests.support.paths import SHARED
 from tracetui.cli.main import main
 from tracetui.health.health_table import CHECKS
-from tracetui.health.loss_checks import LOSS_CHECKS
+from tracetui.health.link_checks import LOSS_CHECKS
 from tracetui.linking.links import links
 from tracetui.linking.steps import steps
 from tracetui.memory.memory_table import NOT_IN_FORMAT

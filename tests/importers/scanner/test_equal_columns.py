@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.support.paths import SAMPLES, SHARED
 from tests.support.same_columns import both, needs_scanner
-from tracetui.reading.event_columns import Ids
-from tracetui.reading.scanner.block_scanner import block_scanner
+from tracetui.reading.decode import Ids
+from tracetui.reading.scanner.scanned_events import block_scanner
 
 pytestmark = needs_scanner
 

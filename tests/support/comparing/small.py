@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.support.build import make_trace
 from tests.support.comparing.recording import Call, Work, record
-from tracetui.comparing.composition import representative
 from tracetui.comparing.match import MATCH_KINDS, Matching, match
+from tracetui.comparing.noise import representative
 from tracetui.comparing.side import side
 from tracetui.model.trace import Kind, Trace
 

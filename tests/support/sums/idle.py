@@ -11,9 +11,8 @@ from tests.support.sums.costs import slow_costs
 from tests.support.sums.device import QUERY
 from tests.support.sums.rows import check_near, held, lasting, ns, rows_of, total
 from tests.support.sums.slices import Slice, SlowTrace, busy, by_device, holes, stretches
-from tracetui.idle.exposure import Exposure, exposure, step_exposure
-from tracetui.idle.gap_causes import gap_causes
-from tracetui.idle.verdict import verdict
+from tracetui.idle.gpu_spans import Exposure, exposure, step_exposure
+from tracetui.idle.verdict import gap_causes, verdict
 from tracetui.model.trace import Kind
 from tracetui.operators.views import VIEW_OPS
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from tests.support.sums.rows import Row, ns
 from tests.support.sums.slices import Slice, SlowTrace, busy, by_device
-from tracetui.model.time_range import TimeRange
+from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Kind, LaneKind
 from tracetui.panes import PANES
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from tracetui_workloads.recording.launcher import Event, Hello, Options, Outcome, Request, record
-from tracetui_workloads.recording.options import DEFAULTS
+from tracetui_workloads.recording.protocol import DEFAULTS
 
 from tests.support.paths import IMPORT_PATH
 

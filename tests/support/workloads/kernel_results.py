@@ -157,8 +157,8 @@ def workload_case(device: str, impl: str) -> None:
     from torch.autograd.profiler import profile
     from tracetui_workloads.programs.fused_mlp import WORKLOAD, prepare
     from tracetui_workloads.programs.kernels import gateup
-    from tracetui_workloads.recording.options import Options
-    from tracetui_workloads.recording.preparation import RunContext
+    from tracetui_workloads.recording.protocol import Options
+    from tracetui_workloads.recording.recorder import RunContext
 
     context = RunContext(device, torch.float32, Options(), note=lambda _: None)
     with patch.object(gateup, "fastest_tiles", lambda *_: gateup.Tiles(16, 16, 16, 4, 2)):

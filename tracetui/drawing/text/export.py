@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -18,21 +19,199 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tracetui.drawing.column_order import Rank, importance
-from tracetui.drawing.finding_cards import (
-    ADVICE,
-    EVIDENCE,
-    TITLE,
-    Card,
-    finding_cards,
-    is_list_of_findings,
+from tracetui.drawing.format import ADVICE, EVIDENCE, TITLE, Card, cell, finding_cards, is_list_of_findings
+from tracetui.drawing.text.readable_table import (
+    DECIMALS,
+    NAME_WIDTH,
+    WHOLE,
+    Extent,
+    as_read,
+    cut_text,
+    facts,
+    notes,
+    recorded_on,
+    remarks,
+    shown_texts,
+    telling,
+    versions,
 )
-from tracetui.drawing.text.markdown import markdown
-from tracetui.drawing.text.origin import DECIMALS, WHOLE, Extent, facts, versions
-from tracetui.drawing.text.readable_table import cut_text, notes, remarks, shown_texts, telling
-from tracetui.drawing.text.summary_words import as_read
-from tracetui.model.table import Cell, Column, ColumnSpec, Table, TextKind
+from tracetui.model.quantities import ABSENT
+from tracetui.model.table import DOUBTFUL, Cell, Column, ColumnSpec, Table, TextKind
 from tracetui.model.trace import Trace
-from tracetui.safe_text import clean
+from tracetui.text import clean
+
+# A table to be heard or searched: `name: value`, one per line, a block of lines per row, and nothing else.
+
+UNKNOWN = "not known"
+"""Stands where the trace holds no value: a dash is not spoken."""
+DOUBTFUL_SUFFIX = " (doubtful)"
+
+
+def plain_text(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) -> str:
+    """A pane in this form, its title, trace and number of rows first, with a line break at its end."""
+    rows = len(table) if extent.rows is None else extent.rows
+    lines = [f"{extent.words(pane)} of {clean(trace.label)}", f"rows: {rows}"]
+    if len(table) != rows:
+        lines.append(f"printed: {len(table)}")
+    if table.headline:
+        lines.append(f"headline: {clean(table.headline)}")
+    is_summary = pane == "summary" and not extent.has_chosen_columns
+    table = as_read(table, pane) if is_summary else table
+    body = ["", *pairs(table)] if is_summary else blocks(table, is_chosen=extent.has_chosen_columns)
+    return "\n".join([*lines, *body, *_said(table)]) + "\n"
+
+
+def blocks(table: Table, title: str = "row", is_chosen: bool = False) -> list[str]:
+    """Every row as its number and the values that it has, an empty line above each; of chosen columns all."""
+    columns = [column for column in table.columns if is_chosen or not column.nulls().all()]
+    labels = [column.spec.heading + DOUBTFUL_SUFFIX * table.is_doubtful(column.name) for column in columns]
+    lines = []
+    for row in range(len(table)):
+        values = (
+            f"{spoken(column, column.cell(row))}{DOUBTFUL_SUFFIX * column.is_doubtful(row)}" for column in columns
+        )
+        lines += ["", f"{title} {row + 1}", *map(": ".join, zip(labels, values, strict=True))]
+    return lines
+
+
+def pairs(table: Table) -> list[str]:
+    """A table of facts, whose first two columns are a name and a value, as one line for each."""
+    names, values = table.columns[:2]
+    return [f"{spoken(names, names.cell(row))}: {spoken(values, values.cell(row))}" for row in range(len(table))]
+
+
+def spoken(column: Column, value: Cell) -> str:
+    """A cell in full."""
+    return UNKNOWN if value is None else " ".join(cell(column, value).split())
+
+
+def _said(table: Table) -> Sequence[str]:
+    """Columns without a value, and what else must be known."""
+    empty = [column.spec.heading for column in table.columns if len(table) and column.nulls().all()]
+    said = [f"without a value: {', '.join(empty)}"] if empty else []
+    said += notes(table)
+    return ["", *said] if said else []
+
+
+# A table as Markdown that can be pasted into a pull request: where it comes from, the table, what to know below it.
+
+NARROW = 8
+"""So many columns are read at once; beyond them repetition is taken out, and a single row turned upright."""
+COMMENT_LIMIT = 65_536
+"""Characters that a comment or the description of a pull request on GitHub may have."""
+
+# An underscore within a word is no markup, next to another one it may be: __0__.
+_MARKUP = re.compile(r"[\\`*\[\]<>|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
+_MENTION = re.compile(r"@(?=\w)")
+_NAME = re.compile(r"(?P<before>\(?)(?P<name>(?=\S*(?:[<_#]|::))[\w#:<].*?)(?P<after>[).,;:]*)")
+"""A word that is a name: it holds what no word of English does."""
+_BLOCK = re.compile(r"(?=[#+-]|\d+[.)](?:\s|$))\d*")
+
+
+def markdown(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) -> str:
+    """The table under a line that says what it is and where it comes from, with a line break at its end."""
+    is_chosen = extent.has_chosen_columns
+    table = table if is_chosen else as_read(table, pane)
+    parts = [_title(trace, pane, extent)]
+    columns = list(table.columns) if is_chosen else telling(table)
+    said = [extent.left_out(len(table)), *remarks(table, columns)]
+    if table.headline:
+        parts.append(sentence(clean(table.headline)))
+    if len(table) == 0:
+        said = ["No rows.", clean(table.note)]
+    elif len(table) == 1 and len(columns) > NARROW and not is_chosen:
+        parts.append(_upright(table, columns))
+    else:
+        varying, same = (columns, "") if is_chosen else _varying(columns)
+        parts += ["\n".join(lines(table, varying)), same]
+    parts += map(_paragraph, said)
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def code(text: str) -> str:
+    """Text as a code span within a table: it reads exactly as it is, whatever it holds."""
+    if not text.strip() or text == ABSENT:
+        return text.strip()
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    # A table is cut at its bars before code spans are looked for; the backslash goes at the same time.
+    return f"{fence}{pad}{text.replace('|', chr(92) + '|')}{pad}{fence}"
+
+
+def prose(text: str) -> str:
+    """Words in which nothing is read as markup, nor mentions anybody."""
+    return _MENTION.sub("@<!-- -->", _MARKUP.sub(lambda found: "\\" + found[0], text))
+
+
+def sentence(text: str) -> str:
+    """A sentence in which what is no word stands as code: names of kernels, and scopes, which would be links."""
+    return " ".join(_word(word) for word in text.split(" "))
+
+
+def _word(text: str) -> str:
+    found = _NAME.fullmatch(text)
+    if found is None or "|" in text:
+        return prose(text)
+    return prose(found["before"]) + code(found["name"]) + prose(found["after"])
+
+
+def _title(trace: Trace, pane: str, extent: Extent) -> str:
+    known = map(prose, recorded_on(trace))
+    words = prose(extent.words(pane))
+    head, comma, rest = words.partition(",")
+    return " · ".join([f"**{head}**{comma}{rest}{comma} of {code(clean(trace.label))}", *known])
+
+
+def lines(table: Table, columns: Sequence[Column], width: int = NAME_WIDTH) -> list[str]:
+    """The lines of the table itself, names cut to `width`."""
+    ends = [column.is_number for column in columns]
+    return [
+        _row(_heading(table, column) for column in columns),
+        _row("---:" if at_end else "---" for at_end in ends),
+        *map(_row, zip(*(_cells(column, width) for column in columns), strict=True)),
+    ]
+
+
+def _heading(table: Table, column: Column) -> str:
+    # One mark alone strikes nothing out.
+    return prose(column.spec.heading) + DOUBTFUL * table.is_doubtful(column.name)
+
+
+def _upright(table: Table, columns: Sequence[Column]) -> str:
+    """One row as lines of column and value."""
+    pairs = ((_heading(table, column), _cells(column)[0]) for column in columns)
+    return "\n".join([_row(("column", "value")), _row(("---", "---")), *map(_row, pairs)])
+
+
+def _varying(columns: list[Column]) -> tuple[list[Column], str]:
+    """The columns that tell rows apart, and what the others say, as a sentence; all of them where there are few."""
+    if len(columns) <= NARROW or len(columns[0]) < 2:
+        return columns, ""
+    same = [c for c in columns[1:] if not c.spec.is_key and (c.values == c.values[0]).all()]
+    said = ", ".join(f"{prose(column.spec.heading)} {_cells(column)[0]}" for column in same)
+    return [column for column in columns if column not in same], f"In every row: {said}." if said else ""
+
+
+def _cells(column: Column, width: int = NAME_WIDTH) -> list[str]:
+    texts = [text.strip() for text in shown_texts(column, width)]
+    if not column.is_text:
+        return texts
+    write = _WRITERS.get(column.spec.text, prose)
+    made = {text: write(text) for text in set(texts)}
+    return [made[text] for text in texts]
+
+
+_WRITERS = {TextKind.NAME: code, TextKind.KERNEL: code, TextKind.DECODED: code, TextKind.REMARK: sentence}
+
+
+def _row(texts: Iterable[str]) -> str:
+    return "| " + " | ".join(texts) + " |"
+
+
+def _paragraph(text: str) -> str:
+    """Words as a paragraph of their own, which does not begin like a list or a heading."""
+    return _BLOCK.sub(lambda found: found[0] + "\\", prose(text), count=1) if _BLOCK.match(text) else prose(text)
+
 
 __all__ = ["facts", "render", "rich_table", "versions"]
 

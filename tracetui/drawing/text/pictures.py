@@ -2,12 +2,215 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tracetui.drawing.text.batch_plot import batch_lines
-from tracetui.drawing.text.roofline_plot import roofline_lines
+import numpy as np
+from numpy.typing import NDArray
+
 from tracetui.model.table import Table
+
+# Plots in braille: dots on two logarithmic axes with their numbers; two by four dots in a cell.
+
+Float64 = NDArray[np.float64]
+
+BLANK = 0x2800
+_DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint8)
+"""Bits of a braille letter, by row and column of the dot."""
+MARGIN = 8
+"""Cells for the numbers beside the vertical axis."""
+MIN_WIDTH, MIN_HEIGHT = 24, 6
+"""Minimum cells of a plot."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Decimal logarithms along a number of dots."""
+
+    low: float
+    high: float
+    dots: int
+
+    @classmethod
+    def over(cls, values: Sequence[float], dots: int) -> Axis:
+        """An axis with room around some values."""
+        low, high = min(values), max(values)
+        room = max((high - low) * 0.05, 0.15)
+        return cls(low - room, high + room, dots)
+
+    def indices(self, values: Float64) -> NDArray[np.int64]:
+        """Number of the dot of each value; those outside of the axis are out of range."""
+        found: NDArray[np.int64] = np.floor((values - self.low) / (self.high - self.low) * self.dots).astype(np.int64)
+        return found
+
+    def values(self) -> Float64:
+        """The value in the middle of each dot."""
+        return self.low + (np.arange(self.dots) + 0.5) * (self.high - self.low) / self.dots
+
+    def labels(self, dots_per_cell: int) -> dict[int, str]:
+        """Numbers at powers of ten, or at 1, 2 and 5 of each where there are few, by cell."""
+        decades = range(math.floor(self.low), math.ceil(self.high) + 1)
+        steps = (1,) if self.high - self.low > 2 else (1, 2, 5)
+        marks = [math.log10(step) + decade for decade in decades for step in steps]
+        inside = [mark for mark in marks if self.low <= mark < self.high]
+        return {int(self.indices(np.array([mark]))[0]) // dots_per_cell: f"{10**mark:g}" for mark in inside}
+
+
+def framed(grid: NDArray[np.bool_], across: Axis, up: Axis, title: str, unit: str) -> list[str]:
+    """Lines of a plot: the unit of the vertical axis, the dots, and the horizontal axis with its numbers and unit."""
+    rows, columns = grid.shape[0] // 4, grid.shape[1] // 2
+    labels = up.labels(4)
+    body = [f"{labels.get(rows - 1 - row, ''):>{MARGIN}}┤{line}" for row, line in enumerate(_letters(grid))]
+    return [
+        f"{title:>{MARGIN}}",
+        *body,
+        f"{'':>{MARGIN}}└{'─' * columns}",
+        _below(across.labels(2), columns, unit),
+    ]
+
+
+def ends(values: Float64) -> tuple[float, float]:
+    """The least and the largest value."""
+    return float(values.min()), float(values.max())
+
+
+def put_dots(grid: NDArray[np.bool_], across: NDArray[np.int64], up: NDArray[np.int64]) -> None:
+    """Set dots, counted from the lower left corner."""
+    inside = (across >= 0) & (across < grid.shape[1]) & (up >= 0) & (up < grid.shape[0])
+    grid[grid.shape[0] - 1 - up[inside], across[inside]] = True
+
+
+def _letters(grid: NDArray[np.bool_]) -> list[str]:
+    """Braille letters of a grid of dots."""
+    rows, columns = grid.shape[0] // 4, grid.shape[1] // 2
+    cells = grid.reshape(rows, 4, columns, 2).transpose(0, 2, 1, 3)
+    codes = (cells * _DOTS).sum(axis=(2, 3), dtype=np.uint32) + BLANK
+    # An empty braille letter is no space: some fonts draw a box for it.
+    return ["".join(map(chr, row)).replace(chr(BLANK), " ") for row in codes.tolist()]
+
+
+def _below(labels: dict[int, str], columns: int, unit: str) -> str:
+    """The numbers under the horizontal axis, each centred below its dot, and what they count."""
+    line = [" "] * columns
+    line[columns - len(unit) :] = unit
+    for place, text in sorted(labels.items()):
+        first = max(place - len(text) // 2, 0)
+        span = slice(max(first - 1, 0), first + len(text) + 1)
+        if first + len(text) < columns - len(unit) and not "".join(line[span]).strip():
+            line[first : first + len(text)] = text
+    return " " * (MARGIN + 1) + "".join(line)
+
+
+# Duration of a server's steps over their batch in braille: the median as a large dot, the 95th percentile small.
+
+MIN_BATCHES = 2
+"""Minimum sizes of batches of a kind that is drawn."""
+
+
+def batch_lines(table: Table, width: int = 80, height: int = 14) -> list[str]:
+    """A plot for each kind of step with batches of several sizes; `table` is that of serving by batch."""
+    if not {"batch_size", "median_us", "p95_us", "kind", "batch_unit", "gpu_busy_us"} <= set(table.column_names):
+        return []
+    size, median, high = (table[name].values.astype(np.float64) for name in ("batch_size", "median_us", "p95_us"))
+    good = np.isfinite(size) & np.isfinite(median) & (size > 0) & (median > 0)
+    kinds = [table["kind"].cell(row) for row in range(len(table))]
+    # Without a GPU the steps take their time on the CPU.
+    measured = "CPU time" if table["gpu_busy_us"].nulls().all() else "GPU span"
+    lines: list[str] = []
+    for kind in dict.fromkeys(kinds):
+        mine = good & np.array([each == kind for each in kinds], bool)
+        if len(np.unique(size[mine])) >= MIN_BATCHES:
+            unit = str(table["batch_unit"].cell(int(np.flatnonzero(mine)[0])))
+            points = size[mine], median[mine] / 1000, high[mine] / 1000
+            lines += _plot(f"{measured} of {kind}, ms", unit, points, (width, height))
+    return lines
+
+
+def _plot(
+    title: str, unit: str, points: tuple[np.ndarray, np.ndarray, np.ndarray], extent: tuple[int, int]
+) -> list[str]:
+    """One plot; empty where the space is too small."""
+    width, height = extent
+    columns, rows = width - MARGIN - 1, height - 3
+    if width < MIN_WIDTH or height < MIN_HEIGHT:
+        return []
+    x, median, high = (np.log10(values) for values in points)
+    across, up = Axis.over(ends(x), columns * 2), Axis.over([*ends(median), *ends(high)], rows * 4)
+    grid = np.zeros((rows * 4, columns * 2), bool)
+    put_dots(grid, across.indices(x), up.indices(high))
+    for right, above in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        put_dots(grid, across.indices(x) + right, up.indices(median) + above)
+    return framed(grid, across, up, title, unit)
+
+
+# A roofline in braille: rate over arithmetic intensity, both logarithmic, under the roof of the device.
+
+DECADES = 5
+"""Height of the vertical axis at most."""
+NEGLIGIBLE, LARGE = 0.001, 0.05
+"""Shares of the time below which a row is not drawn, and from which on its point is large."""
+
+
+@dataclass(frozen=True)
+class Roof:
+    """What a device can do: flat at its rate, sloping where memory feeds too slowly."""
+
+    tflops: float
+    gbps: float
+
+    def at(self, intensity: Float64) -> Float64:
+        """TFLOP/s that can be reached at so many FLOP per byte."""
+        return np.minimum(self.tflops, intensity * self.gbps / 1000)
+
+
+def scatter(
+    intensity: Float64,
+    tflops: Float64,
+    roofs: Sequence[Roof] = (),
+    width: int = 80,
+    height: int = 20,
+    heavy: NDArray[np.bool_] | None = None,
+) -> list[str]:
+    """Lines of `width` cells: points by FLOP per byte and TFLOP/s, the roofs above them, axes with their numbers.
+
+    Points that are `heavy` are four times as large. Points without a number, at 0, or far below the roof are left out;
+    empty where nothing is left or the space is too small.
+    """
+    good = np.isfinite(intensity) & np.isfinite(tflops) & (intensity > 0) & (tflops > 0)
+    x, y = np.log10(intensity[good]), np.log10(tflops[good])
+    columns, rows = width - MARGIN - 1, height - 3
+    if len(x) == 0 or width < MIN_WIDTH or height < MIN_HEIGHT:
+        return []
+    ridges = [math.log10(1000 * roof.tflops / roof.gbps) for roof in roofs]
+    across = Axis.over([*ends(x), *ridges], columns * 2)
+    tops = [float(y.max()), *(math.log10(roof.tflops) for roof in roofs)]
+    up = Axis.over([max(float(y.min()), max(tops) - DECADES), *tops], rows * 4)
+    grid = np.zeros((rows * 4, columns * 2), bool)
+    for roof in roofs:
+        line = np.log10(roof.at(10 ** across.values()))
+        put_dots(grid, np.arange(columns * 2), up.indices(line))
+    put_dots(grid, across.indices(x), up.indices(y))
+    if heavy is not None:
+        large = heavy[good]
+        for right, above in ((1, 0), (0, 1), (1, 1)):
+            put_dots(grid, across.indices(x[large]) + right, up.indices(y[large]) + above)
+    return framed(grid, across, up, "TFLOP/s", "FLOP/byte")
+
+
+def roofline_lines(table: Table, width: int = 80, height: int = 20) -> list[str]:
+    """The drawing of the roofline pane: a point per row, a roof per precision; empty where no row has a rate.
+
+    Rows with less than a thousandth of the time are left out, those with a twentieth of it are large.
+    """
+    names = ("intensity", "tflops", "peak_tflops", "peak_gbps", "total_us")
+    intensity, tflops, peaks, bandwidth, time = (table[name].values.astype(np.float64) for name in names)
+    share = time / max(float(time.sum()), 1e-9)
+    tflops = np.where(share >= NEGLIGIBLE, tflops, np.nan)
+    drawn = np.isfinite(tflops) & np.isfinite(intensity) & np.isfinite(peaks) & np.isfinite(bandwidth)
+    roofs = sorted(set(zip(peaks[drawn].tolist(), bandwidth[drawn].tolist(), strict=True)))
+    return scatter(intensity, tflops, [Roof(*roof) for roof in roofs], width, height, share >= LARGE)
+
 
 Picture = Callable[[Table, int, int], list[str]]
 """The lines of a drawing of a table, given width and height in cells; empty where there is nothing to draw."""

@@ -5,16 +5,21 @@ The same for columns on a terminal, Markdown and a report; JSON and CSV carry ev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from tracetui.drawing.format import cell_at, shorten
-from tracetui.drawing.name_cutting import cut_name
+from tracetui.drawing.format import cell_at, cut_name, shorten
 from tracetui.kernel_names.slice_names import short_kernel
-from tracetui.model.quantities import ABSENT
-from tracetui.model.table import DOUBTFUL, Column, Table, TextKind
-from tracetui.safe_text import clean
+from tracetui.model.intervals import Part, TimeRange
+from tracetui.model.quantities import ABSENT, SCALED_UNITS, count, quantity
+from tracetui.model.table import DOUBTFUL, Cell, Column, Table, TextKind, texts
+from tracetui.model.trace import Trace
+from tracetui.text import clean
 
 NAME_WIDTH = 60
 """Characters of a name in a table."""
@@ -74,3 +79,150 @@ def notes(table: Table) -> list[str]:
 def _headings(table: Table, names: Sequence[str]) -> list[str]:
     """The headings of columns of a table; what is no column of it keeps its name."""
     return [table[name].spec.heading if name in table else name for name in names]
+
+
+# Where a table comes from, for whoever reads it elsewhere: the file, what it was recorded on, which part of it.
+
+DECIMALS = 3
+"""Of every float that is written: a nanosecond, where the unit is a microsecond."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Which part of a pane a table holds; what is not given is all of it."""
+
+    step: Part | None = None
+    """The number of a step, or a range of time."""
+    by: str | None = None
+    """What rows are grouped by."""
+    where: str = ""
+    """Only rows that contain this text."""
+    rows: int | None = None
+    """How many rows there were before the list was cut."""
+    has_chosen_columns: bool = False
+    """Whether the columns were chosen by name: all of them are shown, as they are."""
+
+    def words(self, pane: str) -> str:
+        """The pane, grouping, step and filter in words: `kernels by name, step 3`."""
+        parts = [f"{pane} by {self.by}" if self.by else pane]
+        if isinstance(self.step, TimeRange):
+            parts.append(f"range {self.step.text}")
+        elif self.step is not None:
+            parts.append(f"step {self.step}")
+        if self.where:
+            parts.append(f"rows with '{clean(self.where)}'")
+        return ", ".join(parts)
+
+    def left_out(self, shown: int) -> str:
+        """How many rows are not there, as a sentence; empty when all are."""
+        if self.rows is None or shown >= self.rows:
+            return ""
+        return f"{count(shown)} of {count(self.rows)} rows; the other {count(self.rows - shown)} are left out."
+
+
+WHOLE = Extent()
+
+
+def facts(trace: Trace) -> dict[str, Any]:
+    """What identifies a trace in an export: file, format, sizes, devices, and versions of what recorded it."""
+    return {
+        "file": clean(trace.label),
+        "format": trace.format,
+        "size_bytes": trace.size_bytes,
+        "events": trace.event_count,
+        "duration_us": round((trace.window[1] - trace.window[0]) / 1000, DECIMALS),
+        "origin_us": round(trace.origin_us, DECIMALS),
+        "devices": [clean(device.name) for device in trace.devices],
+        "versions": versions(trace),
+        "partial": trace.quality.partial or trace.quality.is_part,
+    }
+
+
+def versions(trace: Trace) -> dict[str, str]:
+    """Versions that the file names, as people write them: `{"CUDA": "13.0"}`."""
+    scales = {"cuda": (1000, 10), "hip": (10_000_000, 100_000)}
+    found = {}
+    for title, kind, key in (
+        ("CUDA", "cuda", "cuda_runtime_version"),
+        ("CUDA driver", "cuda", "cuda_driver_version"),
+        ("HIP", "hip", "hip_runtime_version"),
+    ):
+        number = trace.metadata.get(key)
+        if isinstance(number, int):
+            major, minor = scales[kind]
+            found[title] = f"{number // major}.{number % major // minor}"
+    recorder = trace.metadata.get("tracetui")
+    if isinstance(recorder, Mapping) and isinstance(recorder.get("torch"), str):
+        found["PyTorch"] = clean(recorder["torch"])
+    return found
+
+
+def recorded_on(trace: Trace) -> list[str]:
+    """Devices and versions in words: `NVIDIA H100 x2`, `CUDA 13.0`."""
+    counts = Counter(clean(device.name) for device in trace.devices if device.name)
+    devices = [name if number == 1 else f"{name} x{number}" for name, number in counts.items()]
+    return [*devices, *(f"{title} {number}" for title, number in versions(trace).items())]
+
+
+# The summary as people read it: keys as words, and every number with its unit.
+
+_UNITS = re.compile(r"_(us|bytes)$")
+_PHRASES = {
+    "steps_found_by": "steps found by",
+    "steps_are": "what the steps are",
+    "steps_cover_pct": "GPU activities launched in the steps",
+    "step_kinds": "kinds of steps",
+    "between_steps_pct": "GPU time launched between two steps",
+    "gpu_busy_pct": "GPU busy, of the whole time",
+    "idle_pct": "GPU idle, from first to last activity",
+    "step_idle_pct": "GPU idle, within a step (median)",
+    "step_wait_us": "GPU wait before a step (median)",
+    "late_pct": "GPU activities launched late",
+    "idle_cpu_late_pct": "of idle time: launched late",
+    "idle_in_launch_pct": "of idle time: inside launch calls",
+    "idle_waiting_pct": "of idle time: after the launch call",
+    "idle_deduced_pct": "of idle time: probably launched late",
+    "idle_unknown_pct": "of idle time: cause unknown",
+    "idle_not_recorded_pct": "of idle time: activity not recorded",
+    "idle_before_capture_pct": "of idle time: launched before the capture",
+    "idle_dependency_pct": "of idle time: > 10 µs after the launch",
+    "idle_after_sync_pct": "of idle time: begun while the CPU waited",
+    "small_gaps_pct": "of idle time due to the CPU: gaps < 1 ms",
+}
+"""Keys that are read as a phrase: shares near each other say of what they are."""
+_WORDS = {"gpu": "GPU", "cpu": "CPU", "dur": "duration", "comm": "communication", "doubts": "warnings"}
+"""Parts of keys that are read otherwise than they are written."""
+
+
+def readable(table: Table) -> Table:
+    """The same rows with words for keys and values; text output and scripts have the keys and plain numbers."""
+    rows = list(table.rows())
+    keys = texts(table["key"].spec, [words(str(row["key"])) for row in rows])
+    values = texts(table["value"].spec, [_value(row) for row in rows])
+    others = [column for column in table.columns if column.name not in ("key", "value", "unit")]
+    return replace(table, columns=(keys, values, *others))
+
+
+def as_read(table: Table, pane: str) -> Table:
+    """A pane as it is read by eye: of the summary the keys and values in words, every other as it is."""
+    if pane != "summary":
+        return table
+    table = readable(table)
+    return replace(table, columns=table.columns[:2])
+
+
+def words(key: str) -> str:
+    """A key in words: `gemm_pct` as `gemm share`."""
+    if key in _PHRASES:
+        return _PHRASES[key]
+    plain = _UNITS.sub("", key)
+    plain = plain[: -len("_pct")] + "_share" if plain.endswith("_pct") else plain
+    return " ".join(_WORDS.get(word, word) for word in plain.split("_")).replace("GPU work", "GPU activity")
+
+
+def _value(row: dict[str, Cell]) -> str | None:
+    number, text = row["number"], row["value"]
+    if not isinstance(number, int | float):
+        return None if text is None else str(text)
+    unit = str(row["unit"] or "")
+    return quantity(number, unit) if unit in SCALED_UNITS or float(number).is_integer() else str(text)

@@ -15,7 +15,7 @@ import numpy as np
 
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.linking.lanes import lane_numbers
-from tracetui.linking.recorded_steps import profiler_steps
+from tracetui.linking.links import profiler_steps
 from tracetui.model.trace import Kind, LaneKind, Trace
 
 ON_DEVICE = (LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.SYNC)

@@ -7,13 +7,20 @@ that touch do not read as one. Where there are 16 colours or none, a letter stan
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.cells import cell_len
 
-from tracetui.kernel_names.slice_names import Family
+from tracetui.drawing.format import shorten
+from tracetui.idle.waits import Cause
+from tracetui.kernel_names.slice_names import Family, short_kernel
+from tracetui.model.table import Strings
+from tracetui.model.trace import Kind
+from tracetui.text import clean
 
 GROUND = -1
 """Stands for the widget's own background, or text colour, in arrays of colours."""
@@ -161,3 +168,114 @@ def _ink(colour: int, colours: int) -> int:
     red, green, blue = ((channel / 255) ** 2.2 for channel in rgb(colour))
     bright = 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179
     return (16 if colours == 256 else 0) if bright else (231 if colours == 256 else 15)
+
+
+# The classes of causes of idle time that have a colour of their own, on the screen and in reports.
+
+_CLASSES: tuple[tuple[str, tuple[Cause, ...]], ...] = (
+    ("idle: data loading", (Cause.DATA_LOADING,)),
+    ("idle: start-up, memory", (Cause.START_UP, Cause.MEMORY, Cause.PROFILER, Cause.COMPILATION)),
+    ("idle: CPU waited for GPU", (Cause.PAGEABLE, Cause.HOST_SYNC)),
+    (
+        "idle: Python, operators",
+        (
+            Cause.STALLED,
+            Cause.LONG_GAP,
+            Cause.OPTIMIZER,
+            Cause.OPERATORS,
+            Cause.CALLS,
+            Cause.PYTHON,
+            Cause.UNSEEN,
+        ),
+    ),
+    ("idle: communication", (Cause.PEERS, Cause.COMMUNICATION)),
+    ("idle: launch calls", (Cause.LAUNCH, Cause.SLOW_LAUNCH, Cause.FULL_QUEUE)),
+    ("idle: launched, waiting", (Cause.LATENCY, Cause.GRAPH, Cause.STREAM, Cause.SCHEDULING)),
+    ("idle: cause not recorded", (Cause.NOT_RECORDED, Cause.BEFORE_CAPTURE, Cause.UNKNOWN)),
+)
+
+IDLE_WORDS = tuple(words for words, _ in _CLASSES)
+"""What the classes are called, in the order of `Palette.idle`."""
+
+IDLE_CLASS = np.array([next(i for i, (_, causes) in enumerate(_CLASSES) if cause in causes) for cause in Cause])
+"""The class of each `Cause`."""
+
+
+# Names of slices, cut to the room that they have on a row.
+
+SHORTEST = 5
+"""Cells below which a slice gets no label."""
+
+KEPT = 50_000
+"""Labels kept ready; more than any one screen shows."""
+
+_FRAME = re.compile(r"(?:.*[/\\])?(?P<file>[^/\\]*)\((?P<line>\d+)\): (?P<what>.+)")
+_PREFIXES = (
+    "autograd::engine::evaluate_function: ",
+    "torch::autograd::",
+    "aten::",
+    "nn.Module: ",
+    "cuda",
+    "hip",
+)
+
+Codes = NDArray[np.uint32]
+
+
+def single_width(text: str) -> str:
+    """The text with every letter that is not one cell wide replaced by a dot."""
+    if text.isascii():
+        return text
+    return "".join(letter if cell_len(letter) == 1 else "·" for letter in text)
+
+
+def codes(text: str) -> Codes:
+    """The code points of a text."""
+    return np.frombuffer(text.encode("utf-32-le", "replace"), np.uint32)
+
+
+class Labels:
+    """The label of each (name, kind), made when it is first needed."""
+
+    def __init__(self, names: Strings) -> None:
+        self._names = names
+        self._texts: dict[tuple[int, int], tuple[str, str]] = {}
+        self._fitted: dict[tuple[int, int, int], Codes] = {}
+
+    def fit(self, name: int, kind: int, room: int) -> Codes:
+        """The label as code points, `room` of them at most."""
+        key = (name, kind, min(room, 80))
+        found = self._fitted.get(key)
+        if found is None:
+            if len(self._fitted) >= KEPT:
+                self._fitted.clear()
+            found = self._fitted[key] = codes(self._cut(name, kind, min(room, 80)))
+        return found
+
+    def text(self, name: int, kind: int) -> str:
+        """The whole label."""
+        return self._of(name, kind)[0]
+
+    def _cut(self, name: int, kind: int, room: int) -> str:
+        whole, brief = self._of(name, kind)
+        return whole if len(whole) <= room else shorten(brief, room)
+
+    def _of(self, name: int, kind: int) -> tuple[str, str]:
+        found = self._texts.get((name, kind))
+        if found is None:
+            found = self._texts[name, kind] = _label(self._names[name], Kind(kind))
+        return found
+
+
+def _label(name: str, kind: Kind) -> tuple[str, str]:
+    """A slice's name for a wide and for a narrow place."""
+    if kind == Kind.KERNEL:
+        text = single_width(clean(short_kernel(name)))
+        return text, text
+    text = single_width(clean(name))
+    if kind == Kind.PYTHON and (frame := _FRAME.fullmatch(text)):
+        return f"{frame['what']} ({frame['file']}:{frame['line']})", frame["what"]
+    for prefix in _PREFIXES:
+        if text.startswith(prefix) and len(text) > len(prefix):
+            return text, text[len(prefix) :]
+    return text, text

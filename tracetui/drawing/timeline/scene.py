@@ -2,24 +2,196 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tracetui.drawing.format import shorten
-from tracetui.drawing.timeline.axis import axis
 from tracetui.drawing.timeline.cells import SPACE, Frame
-from tracetui.drawing.timeline.gap_shading import ShadedGap, shade
-from tracetui.drawing.timeline.labels import codes, single_width
 from tracetui.drawing.timeline.layout import ON_DEVICE, Fold, Layout, Line
-from tracetui.drawing.timeline.outside_shading import Stretch, veil
-from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, UNDERLINE, Palette
-from tracetui.drawing.timeline.range_shading import BEGIN_SIGN, END_SIGN, range_cells, tint_range
+from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, REVERSE, UNDERLINE, Palette, codes, single_width
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.window import Window
+from tracetui.model.intervals import Bool
 from tracetui.model.quantities import duration
 from tracetui.model.trace import GPU_WORK, Lane, LaneKind
-from tracetui.safe_text import clean
+from tracetui.text import clean
+
+# The time axis: ticks at round moments.
+
+SPACING = 14
+"""Cells between ticks, at least."""
+
+_UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
+
+
+def tick_step(ns_per_cell: float) -> int:
+    """The distance between ticks in ns: 1, 2 or 5 times a power of ten."""
+    least = max(ns_per_cell * SPACING, 1.0)
+    power: int = 10 ** math.floor(math.log10(least))
+    return next(times * power for times in (1, 2, 5, 10, 20) if times * power >= least)
+
+
+def tick_label(moment: int, step: int) -> str:
+    """A moment in the unit that suits it, with the decimals that tell it from the next tick: `1.25 ms`."""
+    if moment == 0:
+        return "0"
+    unit, scale = next((unit, scale) for unit, scale in _UNITS if abs(moment) >= scale)
+    decimals = max(0, math.ceil(math.log10(scale / step) - 1e-9))
+    text = f"{moment / scale:.{decimals}f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {unit}"
+
+
+def axis(
+    window: Window, width: int, origin_ns: int = 0, origin: str = "", marked: Collection[int] = ()
+) -> NDArray[np.uint32]:
+    """The axis as `width` code points: a line at each tick and its distance from the origin, or the origin's name.
+
+    A label makes room for the marked cells: it is written behind those that it would cover, where the next tick
+    leaves space for it, and else left out.
+    """
+    cells = np.full(width, ord(" "), np.uint32)
+    step = tick_step(window.ns_per_cell)
+    first = math.floor((window.start_ns - origin_ns) / step) - 1
+    last = math.ceil((window.end_ns(width) - origin_ns) / step)
+    for number in range(first, last + 1):
+        at = window.cell_of(origin_ns + number * step)
+        label = origin if number == 0 and origin else tick_label(number * step, step)
+        letters = codes(f"│{_beside(label, at + 1, marked)}")
+        if at < 0:
+            continue
+        behind = window.cell_of(origin_ns + (number + 1) * step)
+        if at + len(letters) > min(width, behind) or len(label) >= SPACING:
+            # Half a number is a wrong number.
+            letters = letters[:1]
+        low, high = max(at, 0), min(at + len(letters), width)
+        if low < high:
+            cells[low:high] = letters[low - at : high - at]
+    return cells
+
+
+def _beside(label: str, at: int, marked: Collection[int]) -> str:
+    """A label that begins at a cell, moved behind the marked cells among its own by blanks."""
+    blanks = 0
+    while covered := [cell for cell in marked if 0 <= cell - at - blanks < len(label)]:
+        # A blank behind the mark: it does not stand at the moment that the label names.
+        blanks = max(covered) - at + 2
+    return " " * blanks + label
+
+
+# What lies beside the stretch of time that a timeline is about: still there, but pale, with a line at its end.
+
+END = ord("╎")
+"""Stands in the empty cells of the first column behind the end."""
+
+Stretch = tuple[int, int]
+"""Begin and end in ns."""
+
+
+def veil(frame: Frame, row: int, stretch: Stretch, window: Window, colours: Palette) -> None:
+    """Make the cells of a row that hold nothing of a stretch pale; what is marked keeps its look."""
+    width = frame.shape[1]
+    begin = min(max(math.floor(window.position(stretch[0])), 0), width)
+    # A cell of which only the edge is touched belongs to what comes behind.
+    end = min(max(math.ceil(window.position(stretch[1]) - 1e-6), begin), width)
+    outside = np.ones(width, bool)
+    outside[begin:end] = False
+    outside &= (frame.attributes[row] & UNDERLINE) == 0
+    # Without colours a whole cell is a letter in reverse, and so is the part of one that a slice leaves empty.
+    reversed_letter = ((frame.attributes[row] & REVERSE) > 0) & (frame.chars[row] < 128)
+    filled = outside & ((frame.bg[row] != GROUND) | reversed_letter)
+    plain = outside & ~filled & (frame.chars[row] != SPACE)
+    frame.bg[row, filled] = colours.veil
+    frame.fg[row, filled] = GROUND if colours.mono else colours.quiet
+    frame.fg[row, plain] = GROUND if colours.mono else colours.veil if colours.veil != GROUND else colours.quiet
+    if colours.veil == GROUND:
+        # Without shades to choose from, what is pale is what no longer fills its cells.
+        frame.attributes[row, filled] = DIM
+        frame.attributes[row, plain] |= DIM
+    on_screen = window.position(stretch[1]) >= 0 and end < width
+    if on_screen and frame.chars[row, end] == SPACE and frame.bg[row, end] == GROUND:
+        frame.chars[row, end] = END
+        frame.fg[row, end] = GROUND if colours.mono else colours.quiet
+
+
+# A selected gap on the timeline: the time in which a device ran nothing, shaded on its lanes and on the threads.
+
+DOT = ord("·")
+"""Fills empty cells of the gap where there are too few colours for a shade."""
+
+
+@dataclass(frozen=True)
+class ShadedGap:
+    """Where a gap is shaded."""
+
+    on_device: Stretch
+    on_threads: Stretch
+    """The same time on the clock of the CPU."""
+    lanes: frozenset[int]
+    """The lanes of the device, and of the threads that the gap depends on."""
+    idle_band: int
+    """Number of the device's band of idle time, -1 for none."""
+    launch_ns: int | None
+    """When the activity after it was launched; None where that is not known."""
+
+
+def shade(frame: Frame, row: int, stretch: Stretch, window: Window, colours: Palette) -> None:
+    """Shade the cells of a row that a stretch of time touches, where no slice fills them."""
+    width = frame.shape[1]
+    begin = min(max(math.floor(window.position(stretch[0])), 0), width)
+    end = min(max(math.ceil(window.position(stretch[1]) - 1e-6), begin), width)
+    cells = np.arange(begin, end)
+    free = cells[(frame.bg[row, begin:end] == GROUND) & ((frame.attributes[row, begin:end] & UNDERLINE) == 0)]
+    if colours.veil != GROUND and not colours.mono:
+        frame.bg[row, free] = colours.veil
+        return
+    empty = free[(frame.chars[row, free] == SPACE) & (frame.attributes[row, free] == 0)]
+    frame.chars[row, empty] = DOT
+    frame.fg[row, empty] = GROUND if colours.mono else colours.quiet
+
+
+# A range of time on the timeline: a tint behind all lanes, and a line at both ends.
+
+DOTS = ord(":")
+"""Fills empty cells of the range where there are too few colours for a tint."""
+BEGIN_SIGN, END_SIGN = "[", "]"
+"""Stand on the axis at the first and the last cell of the range."""
+
+
+def range_cells(stretch: Stretch, window: Window) -> tuple[int, int]:
+    """The first cell that a range touches, and the one behind its last; not limited to those on screen."""
+    begin = math.floor(window.position(stretch[0]))
+    return begin, max(math.ceil(window.position(stretch[1]) - 1e-6), begin + 1)
+
+
+def tint_range(frame: Frame, row: int, stretch: Stretch, window: Window, colours: Palette) -> None:
+    """Tint the cells of a row that a range touches and no slice fills, and draw its ends."""
+    width = frame.shape[1]
+    begin, end = range_cells(stretch, window)
+    inside = slice(min(max(begin, 0), width), min(max(end, 0), width))
+    free = (frame.bg[row] == GROUND) & ((frame.attributes[row] & UNDERLINE) == 0)
+    empty = free & (frame.chars[row] == SPACE) & (frame.attributes[row] == 0)
+    if colours.tint != GROUND and not colours.mono:
+        frame.bg[row, inside][free[inside]] = colours.tint
+    else:
+        dotted = empty & ~_between_words(frame, row)
+        frame.chars[row, inside][dotted[inside]] = DOTS
+        frame.fg[row, inside][dotted[inside]] = GROUND if colours.mono else colours.quiet
+    for edge in (begin - 1, end):
+        if 0 <= edge < width and empty[edge]:
+            frame.chars[row, edge] = END
+            frame.fg[row, edge] = GROUND if colours.mono else colours.quiet
+
+
+def _between_words(frame: Frame, row: int) -> Bool:
+    """Mask of the cells of a row with something on both sides, as the spaces of a label have."""
+    filled = np.pad(frame.chars[row] != SPACE, 1)
+    return np.asarray(filled[:-2] & filled[2:], np.bool_)
+
 
 AXIS_LINES = 1
 """Lines above the first track, where the axis is drawn."""

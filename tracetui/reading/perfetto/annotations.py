@@ -7,8 +7,13 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from tracetui.reading.perfetto.schemas import AnnotationField, InternedField
-from tracetui.reading.perfetto.wire import FIXED64, SPAN, DamagedMessage, MessageBytes, fields_of
+import numpy as np
+
+from tracetui.model.intervals import Bool, Int64
+from tracetui.reading.columns import Gathered, combined
+from tracetui.reading.perfetto.schemas import AnnotationField, EventField, InternedField
+from tracetui.reading.perfetto.sequences import Interned
+from tracetui.reading.perfetto.wire import FIXED64, SPAN, DamagedMessage, Fields, MessageBytes, TextNumbers, fields_of
 
 MAX_DEPTH = 64
 """Levels of lists and dictionaries; what lies deeper is left out."""
@@ -16,7 +21,7 @@ TOO_DEEP = "…"
 """Stands for what lies deeper."""
 
 
-Interned = Callable[[int, int], str]
+InternedText = Callable[[int, int], str]
 """Gives the text of a kind that was interned under a number."""
 
 
@@ -26,7 +31,7 @@ def not_interned(kind: int, iid: int) -> str:
 
 
 def annotation(
-    data: MessageBytes, start: int, end: int, interned: Interned = not_interned, depth: int = 0
+    data: MessageBytes, start: int, end: int, interned: InternedText = not_interned, depth: int = 0
 ) -> tuple[str, Any]:
     """The name and the value of a debug annotation; without a value it is an empty list, as torch writes one.
 
@@ -138,3 +143,57 @@ def dimensions_json(raw: bytes) -> bytes:
     except DamagedMessage:
         return b""
     return json.dumps(sizes).encode()
+
+
+# Ids by which a writer says that events of several tracks belong together: numbers, texts, interned texts.
+
+_TEXT, _INTERNED = 1, 2
+"""Kinds of ids; a number is 0."""
+
+
+class CorrelatedEvents:
+    """The events of a file that have such an id."""
+
+    def __init__(self) -> None:
+        self.events = Gathered("time", "event", "state", "track", "kind", "value")
+        """`value` is the number, the number of the text, or that of the interned text, by `kind`: 0, 1 or 2."""
+        self._texts: dict[str, int] = {}
+        self._numbers = TextNumbers(lambda raw: self._text(raw.decode("utf-8", "replace")))
+
+    def _text(self, text: str) -> int:
+        return self._texts.setdefault(text, len(self._texts))
+
+    def add(self, data: MessageBytes, columns: dict[str, Int64], fields: Fields, track: Int64, wanted: Bool) -> None:
+        """Take in the wanted ones of a block."""
+        start, end = fields.span(EventField.CORRELATION_TEXT)
+        for kind, given in enumerate(
+            (fields.has(EventField.CORRELATION), start >= 0, fields.has(EventField.CORRELATION_IID))
+        ):
+            rows = np.flatnonzero(given & wanted)
+            if not len(rows):
+                continue
+            if kind == _TEXT:
+                value = self._numbers.of(data, start[rows], end[rows]).astype(np.int64)
+            else:
+                value = fields.number(EventField.CORRELATION_IID if kind else EventField.CORRELATION)[rows]
+            self.events.add(
+                time=columns["time"][rows],
+                event=columns["event"][rows],
+                state=columns["state"][rows],
+                track=track[rows],
+                kind=np.full(len(rows), kind),
+                value=value,
+            )
+
+    def identify(self, columns: dict[str, Any], interned: Interned) -> dict[str, Any]:
+        """The columns of events with `id`, equal for those that belong together; without those whose text is lost."""
+        kind, value = columns["kind"].copy(), columns["value"].copy()
+        rows = np.flatnonzero(kind == _INTERNED)
+        if len(rows):
+            use = columns["state"][rows], columns["event"][rows]
+            found = interned.find(InternedField.CORRELATIONS, *use, value[rows])
+            texts = [self._text(str(text)) for text in interned.values(InternedField.CORRELATIONS)]
+            value[rows] = np.array([*texts, -1], np.int64)[found]
+            kind[rows[found >= 0]] = _TEXT
+        known = kind != _INTERNED
+        return {name: each[known] for name, each in columns.items()} | {"id": combined(kind[known], value[known])}

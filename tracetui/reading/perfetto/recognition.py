@@ -8,7 +8,105 @@ from __future__ import annotations
 
 import re
 
-from tracetui.reading.perfetto.packet_kinds import ENVELOPE_FIELDS, PACKET_KINDS
+# Names of the fields of a packet, which say what kind of packet it is (`perfetto/trace/trace_packet.proto`).
+
+PACKET_KINDS = {
+    1: "ftrace_events",
+    2: "process_tree",
+    4: "inode_file_map",
+    5: "chrome_events",
+    6: "clock_snapshot",
+    7: "sys_stats",
+    9: "process_stats",
+    11: "track_event",
+    33: "trace_config",
+    34: "ftrace_stats",
+    35: "trace_stats",
+    36: "synchronization_marker",
+    37: "profile_packet",
+    38: "battery",
+    39: "android_log",
+    40: "power_rails",
+    43: "process_descriptor",
+    44: "thread_descriptor",
+    45: "system_info",
+    46: "trigger",
+    47: "packages_list",
+    48: "chrome_benchmark_metadata",
+    49: "perfetto_metatrace",
+    50: "compressed_packets",
+    51: "chrome_metadata",
+    52: "gpu_counter_event",
+    53: "gpu_render_stage_event",
+    54: "streaming_profile_packet",
+    57: "graphics_frame_event",
+    60: "track_descriptor",
+    61: "module_symbols",
+    62: "vulkan_memory_event",
+    63: "gpu_log",
+    64: "deobfuscation_mapping",
+    65: "vulkan_api_event",
+    66: "perf_sample",
+    67: "cpu_info",
+    68: "smaps_packet",
+    69: "service_event",
+    70: "initial_display_state",
+    71: "gpu_mem_total_event",
+    72: "extension_descriptor",
+    73: "memory_tracker_snapshot",
+    74: "streaming_allocation",
+    75: "streaming_free",
+    77: "android_energy_estimation_breakdown",
+    78: "ui_state",
+    82: "translation_table",
+    83: "android_game_intervention_list",
+    84: "statsd_atom",
+    86: "android_system_property",
+    89: "trace_uuid",
+    90: "track_event_range_of_interest",
+    91: "entity_state_residency",
+    95: "etw_events",
+    99: "v8_js_code",
+    100: "v8_internal_code",
+    101: "v8_wasm_code",
+    102: "v8_reg_exp_code",
+    103: "v8_code_move",
+    107: "remote_clock_sync",
+    109: "chrome_trigger",
+    110: "pixel_modem_events",
+    111: "pixel_modem_token_database",
+    113: "clone_snapshot_trigger",
+    115: "kernel_wakelock_data",
+    117: "generic_kernel_task_state_event",
+    118: "generic_kernel_cpu_freq_event",
+    119: "cpu_per_uid_data",
+    120: "generic_kernel_task_rename_event",
+    122: "generic_kernel_process_tree",
+    123: "user_list",
+    124: "trace_provenance",
+    125: "protovms",
+    126: "trace_attributes",
+    127: "android_aflags",
+    128: "gpu_info",
+    129: "generic_gpu_frequency_event",
+    130: "interrupt_info",
+    131: "art_process_metadata",
+    132: "journald_event",
+    133: "zstd_compressed_packets",
+    134: "concurrent_session_event",
+    135: "stack_sample",
+    138: "recovered_trace_info",
+    900: "for_testing",
+}
+"""Kinds of packets by the number of the field that holds their content."""
+ENVELOPE_FIELDS = frozenset({3, 8, 10, 12, 13, 41, 42, 58, 59, 79, 87, 98})
+"""Fields about a packet and its sequence: time, flags, interned texts, defaults, the writer; no content."""
+
+
+def kind_name(field: int) -> str:
+    """The kind of a packet with this field: its name, or the number where it is unknown here."""
+    return PACKET_KINDS.get(field, f"field {field}")
+
 
 FRAME = 0x0A
 MAX_PACKET = 1 << 28

@@ -13,11 +13,10 @@ import numpy as np
 
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Int32
-from tracetui.reading.perfetto.annotations import Interned, annotation, dimensions_json
-from tracetui.reading.perfetto.interned import Interned as InternedTexts
+from tracetui.reading.perfetto.annotations import InternedText, annotation, dimensions_json
 from tracetui.reading.perfetto.packets import PacketBlock
 from tracetui.reading.perfetto.schemas import AnnotationField, EventField, InternedField, PacketField, StageField
-from tracetui.reading.perfetto.texts import TextNumbers
+from tracetui.reading.perfetto.sequences import Interned as InternedTexts
 from tracetui.reading.perfetto.wire import (
     FEW,
     SPAN,
@@ -25,6 +24,7 @@ from tracetui.reading.perfetto.wire import (
     Frames,
     MessageBytes,
     Schema,
+    TextNumbers,
     fields_of,
     frame_packets,
     read_fields,
@@ -313,7 +313,7 @@ class PacketStore:
         return self._interned.text(kind, state, index, iid)
 
 
-def _event_args(data: MessageBytes, start: int, end: int, interned: Interned) -> dict[str, Any]:
+def _event_args(data: MessageBytes, start: int, end: int, interned: InternedText) -> dict[str, Any]:
     """The debug annotations of a track event, and the id that it shares with others; a damaged one is left out."""
     args: dict[str, Any] = {}
     for number, wire, value, behind in fields_of(data.raw, start, end):

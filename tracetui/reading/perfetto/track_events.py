@@ -8,24 +8,21 @@ from numpy.typing import NDArray
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import NULL
 from tracetui.model.trace import NO_ID
-from tracetui.reading.columns import Collector
-from tracetui.reading.gathered import Gathered
-from tracetui.reading.perfetto.annotations import annotation_json
-from tracetui.reading.perfetto.correlations import CorrelatedEvents
-from tracetui.reading.perfetto.legacy_events import (
+from tracetui.reading.columns import Collector, Gathered
+from tracetui.reading.perfetto.annotations import CorrelatedEvents, annotation_json
+from tracetui.reading.perfetto.schemas import ANNOTATION, BEGIN, COUNTER, END, GPU_CORRELATION, STATE, TRACK_EVENT
+from tracetui.reading.perfetto.schemas import AnnotationField as Annotation
+from tracetui.reading.perfetto.schemas import EventField as Event
+from tracetui.reading.perfetto.tracks import (
     COMPLETE,
     SKIPPED,
     LegacyEvents,
+    Tracks,
     event_types,
     own_threads,
     read_legacy,
 )
-from tracetui.reading.perfetto.schemas import ANNOTATION, BEGIN, COUNTER, END, GPU_CORRELATION, STATE, TRACK_EVENT
-from tracetui.reading.perfetto.schemas import AnnotationField as Annotation
-from tracetui.reading.perfetto.schemas import EventField as Event
-from tracetui.reading.perfetto.texts import TextNumbers
-from tracetui.reading.perfetto.tracks import Tracks
-from tracetui.reading.perfetto.wire import Fields, MessageBytes, Occurrences, read_fields
+from tracetui.reading.perfetto.wire import Fields, MessageBytes, Occurrences, TextNumbers, read_fields
 
 CORRELATION, EXTERNAL, SEQUENCE, FORWARD, DIMS, TYPES, SYNC_KIND, DEVICE, STREAM = range(9)
 _WANTED = {

@@ -11,12 +11,35 @@ from numpy.typing import NDArray
 
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import ENDLESS, NEGATIVE, UNTIMED
-from tracetui.reading.decode import Event, Number, args_json, decoded, is_empty
+from tracetui.reading.decode import (
+    COUNTER,
+    FLOW,
+    IGNORED,
+    META,
+    NO_TIME,
+    SCOPES,
+    UNKNOWN,
+    Event,
+    Ids,
+    Number,
+    args_json,
+    decoded,
+    is_empty,
+)
 from tracetui.reading.decoded_events import numbers_of
-from tracetui.reading.event_columns import NO_TIME, SCOPES, Ids
-from tracetui.reading.phases import COUNTER, FLOW, IGNORED, META, UNKNOWN
-from tracetui.reading.scanner.scanned_columns import NEGATIVE_DURATION, NO_DURATION, ScannedColumns
-from tracetui.reading.scanner.scanner import KEYS, NAMES, OP_TEXTS, WORK_TEXTS, NewTexts, TextNumbers
+from tracetui.reading.scanner.scanner import (
+    KEYS,
+    NAMES,
+    NEGATIVE_DURATION,
+    NO_DURATION,
+    OP_TEXTS,
+    WORK_TEXTS,
+    NewTexts,
+    ScannedColumns,
+    Scanner,
+    TextNumbers,
+    scanner_library,
+)
 
 _NO_ID, _WHOLE_NUMBER = range(2)
 """Kinds of ids; others are read in Python."""
@@ -208,3 +231,33 @@ def _decoded_key(key: bytes) -> tuple[str, str, Number, Number]:
 
 def _decoded_token(token: bytes) -> Number:
     return _token.decode(token) if token else None
+
+
+# Scans the blocks of one file, one at a time.
+
+CAPACITY = 1 << 16
+"""Maximum events of a block that is scanned."""
+
+
+class BlockScanner:
+    """Scans the blocks of one file; what it returned is valid until the next one is scanned."""
+
+    def __init__(self, scanner: Scanner, numbers: TextNumbers) -> None:
+        self._scanner = scanner
+        self._numbers = numbers
+        self._columns = ScannedColumns(CAPACITY, blocks=1)
+
+    def scan(self, data: bytes, offset: int) -> ScannedBlocks | None:
+        """The events of a block at an offset of the file, None where it is to be read in Python."""
+        size = len(data.rstrip())
+        self._columns.clear()
+        if not self._scanner.scan(data, size, self._columns):
+            return None
+        texts = self._scanner.new_texts()
+        return ScannedBlocks(self._columns, data, (0, size - 1), offset, texts, self._numbers)
+
+
+def block_scanner() -> BlockScanner | None:
+    """What scans one file, None where events are read in Python."""
+    library = scanner_library()
+    return None if library is None else BlockScanner(Scanner(library), TextNumbers())

@@ -10,7 +10,8 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Awaitable, Callable
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,29 +19,177 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from textual import log
 from textual._styles_cache import StylesCache
-from textual.app import App
-from textual.command import CommandPalette
+from textual.app import App, ComposeResult
+from textual.command import CommandList, CommandPalette
 from textual.css.query import NoMatches
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
-from textual.events import Event, Key, Resize
+from textual.events import Click, Event, Key, Paste, Resize
+from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.worker import WorkerFailed
 
 from tracetui.crash_report import crash_message
 from tracetui.errors import AnalysisFailed
-from tracetui.safe_text import clean
+from tracetui.text import clean
 from tracetui.ui.base.analysis_safe import AnalysisSafe, analysis_failure
-from tracetui.ui.base.command_palette import SafePalette
 from tracetui.ui.base.differ_switch import why_off
-from tracetui.ui.base.key_order import Climbed, KeyOrder, is_ordered
+from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.base.signal_handling import SignalHandling, in_background
 from tracetui.ui.base.terminal_driver import TerminalDriver
 
 if TYPE_CHECKING:
-    from tracetui.ui.base.frame_writer import FrameWriter
+    from tracetui.ui.base.terminal_driver import FrameWriter
+
+
+# Keys of a burst are carried out one after the other: what a key led to has happened before the next is looked at.
+
+ROUNDS = 3
+"""How often a marker climbs from the widget to the app; what a part hears and tells on in its own words takes two."""
+LOOK_SECONDS = 0.25
+"""Seconds between two looks whether a marker was lost with a widget that was removed."""
+MAX_LOOKS = 20
+"""Looks after which keys go on, whatever became of the marker."""
+
+
+class Climbed(Message):
+    """A marker that was posted to a widget behind a key and has come to the app, as all that the key led to by then."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+class KeyOrder:
+    """Holds keys back until those before them are through. Only a burst costs anything."""
+
+    def __init__(self, app: App[Any], handle: Callable[[Event], Awaitable[None]]) -> None:
+        self._app, self._handle = app, handle
+        self._held: deque[Event] = deque()
+        self._target: MessagePump | None = None
+        """Where the last key went."""
+        self._last: Event | None = None
+        """The last key, until it has come back or was used up on its way."""
+        self._rounds = 0
+        """Rounds that the marker has to go; 0 while no key is held."""
+        self._number = self._looks = 0
+        self._timer: Timer | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether a key waits for those before it."""
+        return bool(self._held)
+
+    async def take(self, event: Event) -> None:
+        """Handle a key or a paste that comes from the terminal, now or once those before it are through."""
+        if self._rounds or self._is_busy():
+            self._held.append(event)
+            if not self._rounds:
+                self._begin()
+        else:
+            await self._hand_on(event)
+
+    async def climbed(self, number: int) -> None:
+        """Go on, with the next round or the next key, as the marker of a number has come."""
+        if number != self._number or not self._rounds:
+            return
+        self._stop_timer()
+        self._rounds -= 1
+        if self._rounds:
+            self._send()
+            return
+        self._last = None
+        if self._held:
+            await self._hand_on(self._held.popleft())
+        if self._held:
+            self._begin()
+
+    async def _hand_on(self, event: Event) -> None:
+        self._target, self._last = self._app.focused or self._app.screen, event
+        await self._handle(event)
+        if not event.is_forwarded:
+            # A command that comes before all others.
+            self._last = None
+
+    def came_back(self, event: Event) -> None:
+        """Note that a key has gone through the widgets and is with the app again."""
+        if event is self._last:
+            self._last = None
+
+    def _is_busy(self) -> bool:
+        """Whether the last key is under way, or anything waits at the widget that got it, or at those around that."""
+        if self._last is not None and not self._last._stop_propagation:
+            return True
+        node = self._target
+        while node is not None and node is not self._app:
+            if node.message_queue_size:
+                return True
+            node = node._parent
+        return False
+
+    def _begin(self) -> None:
+        self._rounds = ROUNDS
+        self._send()
+
+    def _send(self) -> None:
+        self._number += 1
+        marker = Climbed(self._number)
+        target = self._target
+        is_posted = target is not None and target.is_attached and target.post_message(marker)
+        if not is_posted:
+            self._app.post_message(marker)
+        self._looks = 0
+        self._timer = self._app.set_interval(LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        """Go on without a marker that is lost; one whose widget is there is on its way, however busy the machine is."""
+        self._looks += 1
+        if self._target is None or not self._target.is_attached or self._looks >= MAX_LOOKS:
+            self._app.post_message(Climbed(self._number))
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+
+
+def is_ordered(event: object) -> bool:
+    """Whether an event is typed, and comes from the terminal."""
+    return isinstance(event, Key | Paste) and not event.is_forwarded
+
+
+# The palette of commands as Textual has it, made safe for keys and clicks that its list is not ready for.
+
+
+class SafeCommandList(CommandList):
+    """Ignores a click on a command that is not listed any more."""
+
+    def on_click(self, event: Click) -> None:
+        """Keep the click from Textual 8.2, which looks its index up in the present list."""
+        index = event.style.meta.get("option")
+        if index is not None and index >= self.option_count:
+            event.prevent_default()
+            event.stop()
+
+
+class SafePalette(CommandPalette, Overlay[None]):
+    """Palette that closes once, and ignores keys that move in its list until the list is laid out."""
+
+    def compose(self) -> ComposeResult:
+        """The usual parts with a list of our own."""
+        for part in super().compose():
+            yield SafeCommandList() if type(part) is CommandList else part
+
+    def _action_command_list(self, action: str) -> None:
+        # Textual 8.2 looks up the line of the current command without asking whether lines were made yet
+        # (`OptionList._move_page`): pgup or pgdn right behind ctrl+p, in one burst, ended the app with `KeyError: 0`.
+        lists = self.query(CommandList)
+        if lists and lists.first().scrollable_content_region:
+            super()._action_command_list(action)
+
 
 INNER_FAILURES = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RuntimeError)
 """What goes wrong where an inner part of Textual is not as it was."""
@@ -168,7 +317,7 @@ class CrashSafeApp(AnalysisSafe, App[int]):
         if self._writer is None and self._has_writer and isinstance(self._driver, TerminalDriver):
             try:
                 # What it imports may have moved in a later version of Textual.
-                from tracetui.ui.base.frame_writer import FrameWriter
+                from tracetui.ui.base.terminal_driver import FrameWriter
 
                 self._writer = FrameWriter(self, self._driver, self.resume_writing)
             except (ImportError, *INNER_FAILURES) as error:

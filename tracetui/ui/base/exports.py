@@ -18,7 +18,7 @@ from platformdirs import user_data_path
 from textual.app import App
 
 from tracetui.files import write_numbered, write_whole
-from tracetui.safe_text import clean, clean_lines
+from tracetui.text import clean, clean_lines
 
 MONOSPACE = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono'"
 """Fonts that may be there already; `monospace` follows them wherever they stand."""

@@ -6,11 +6,21 @@ while the help is open, would so take away a screen that nobody was done with, i
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import TypeVar
 
+from rich.cells import cell_len, set_cell_size
 from textual.await_complete import AwaitComplete
+from textual.message import Message
 from textual.screen import Screen
 
+from tracetui.drawing.format import CUT
+from tracetui.drawing.timeline.raster import Picture
+from tracetui.errors import TracetuiError
+from tracetui.model.trace import Trace
+from tracetui.opening.trace_opening import SideName
+from tracetui.reading.store import LoadProgress
 from tracetui.ui.base.analysis_safe import AnalysisSafe
 
 OverlayResult = TypeVar("OverlayResult")
@@ -34,3 +44,96 @@ class Overlay(AnalysisSafe, Screen[OverlayResult]):
         """Close if it was done with meanwhile."""
         if self._is_over_with:
             self.dismiss(self._picked)
+
+
+# How large the parts of the screen were made; kept for as long as the app runs, for every trace.
+
+
+@dataclass
+class PartSizes:
+    """What was chosen with keys or the mouse."""
+
+    timeline: float | None = None
+    """Share of the timeline in the lines of timeline and list; None for what suits the lanes."""
+    details: int | None = None
+    """Cells of the details; None for a third of the width."""
+
+
+# Messages that cross from one part of the app to another; what only a parent hears stands in its widget.
+
+
+@dataclass
+class LoadProgressed(Message):
+    """The importer got further; a newer one replaces those that were not handled yet."""
+
+    progress: LoadProgress
+
+    def can_replace(self, message: Message) -> bool:
+        """Only the newest counts."""
+        return isinstance(message, LoadProgressed)
+
+
+@dataclass
+class Loaded(Message):
+    """A trace is ready to be shown."""
+
+    path: str
+    trace: Trace
+    picture: Picture
+
+
+@dataclass
+class LoadFailed(Message):
+    """A file cannot be shown as a trace."""
+
+    path: str
+    error: TracetuiError
+
+
+@dataclass
+class CompareAsked(Message):
+    """The user wants to see two sides beside each other; what B is has still to be picked where it is None."""
+
+    a: SideName
+    b: SideName | None
+    tab: str = ""
+    """Which tab to open; empty for the one that suits."""
+
+
+@dataclass
+class SliceAsked(Message):
+    """The user wants to see a slice of a compared trace in the view of that trace."""
+
+    path: str
+    trace: Trace
+    picture: Picture
+    row: int
+    step: int | None
+
+
+# Cutting a line to a width without making another number of a number, or another file of a path. Pure.
+
+_NUMBER = re.compile(r"[-+]?[\d.,]*\d[\d.,]*(?:\s?(?:%|(?:ns|µs|ms|s|B|[KMGTP]iB)\b))?")
+_PATH = re.compile(r"(?:~|\.)?/\S*/(?=\S)")
+
+
+def cut_line(text: str, width: int) -> str:
+    """Text in at most `width` cells; one that is cut ends in `…`, before a number that would have been cut."""
+    if cell_len(text) <= width:
+        return text
+    kept = set_cell_size(text, max(width - 1, 0))
+    for figures in _NUMBER.finditer(text):
+        if figures.start() < len(kept) < figures.end():
+            kept = kept[: figures.start()]
+            break
+    return (kept.rstrip() + CUT)[:width]
+
+
+def fitting_line(text: str, width: int) -> str:
+    """Text in at most `width` cells, for which the folders of a path give way before anything else."""
+    folder_path = _PATH.search(text)
+    if cell_len(text) > width and folder_path is not None:
+        folders, missing = folder_path[0], cell_len(text) - width
+        head = folders[: max(len(folders) - missing - 2, 0)]
+        text = f"{text[: folder_path.start()]}{head}{CUT}/{text[folder_path.end() :]}"
+    return cut_line(text, width)

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.events import Click
+from textual.message import Message
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.widget import Widget
 
 from tracetui.comparing.change_rows import CANNOT_TELL
-from tracetui.comparing.comparison import Comparison
+from tracetui.comparing.kernel_changes import part_times
 from tracetui.comparing.measures import measures
-from tracetui.comparing.part_times import part_times
 from tracetui.comparing.side import CAPTURE, Side
-from tracetui.drawing.text.summary_words import words
+from tracetui.comparing.statement import Comparison
+from tracetui.drawing.format import CUT
+from tracetui.drawing.text.readable_table import words
 from tracetui.model.quantities import ABSENT, count, duration, percent, quantity, size
 from tracetui.model.table import Cell, Table
-from tracetui.safe_text import clean
-from tracetui.ui.compare.compare_list import KERNELS, OPS
-from tracetui.ui.compare.compare_words import MARKS, NO_PARTNER, ROW_PARTNERS, place_words
-from tracetui.ui.compare.readable_changes import signed
-from tracetui.ui.compare.shown_part import ShownPart
-from tracetui.ui.description.chain_lines import short_name
+from tracetui.text import clean
+from tracetui.ui.base.overlay import cut_line
+from tracetui.ui.compare.compare_list import KERNELS, OPS, signed
+from tracetui.ui.compare.shown_part import MARKS, NO_PARTNER, ROW_PARTNERS, ShownPart, place_words
+from tracetui.ui.description.slice_description import short_name
 from tracetui.ui.description.styled_lines import DetailFact, DetailLine, fact_lines, folded
 
 MAX_LISTED_PARTS = 40
@@ -184,3 +192,69 @@ def _us(value: Cell) -> str:
 
 def _often(number: float) -> str:
     return count(number) if float(number).is_integer() else f"{np.round(number, 1):g}"
+
+
+# The statement about a comparison, above the timelines: the verdict, and further sentences as far as they fit.
+
+MORE = " … V: all"
+"""Ends the last line when there is more to read."""
+
+
+def _whole_words(text: str, room: int) -> str:
+    """A line in so many cells, without a word that would have been cut; one word alone is cut."""
+    if cell_len(text) <= room:
+        return text
+    kept = cut_line(text, room + 1).rstrip(CUT)
+    is_whole = text[len(kept) : len(kept) + 1] in ("", " ")
+    return kept.rstrip() if is_whole or " " not in kept.strip() else kept[: kept.rindex(" ")].rstrip()
+
+
+class StatementView(Widget):
+    """Some lines of text; a click asks for all of them."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"statement--verdict"}
+    DEFAULT_CSS = """
+    StatementView { height: 1; padding: 0 1; .statement--verdict { text-style: bold; } }
+    """
+
+    sentences: reactive[tuple[str, ...]] = reactive(())
+    """The verdict first."""
+    whole: reactive[bool] = reactive(False)
+    """Whether every sentence has lines of its own; if not, they follow each other below the verdict."""
+
+    class Clicked(Message):
+        """The user wants to read all of it."""
+
+    def wanted(self, width: int, limit: int) -> int:
+        """Lines that all sentences need at a width in cells, at most `limit`, at least 1."""
+        return max(min(len(self._lines(width - 2)), limit), 1)
+
+    def verdict_lines(self, width: int) -> int:
+        """Lines that the verdict needs at a width in cells."""
+        return max(sum(is_verdict for _, is_verdict in self._lines(width - 2)), 1)
+
+    def render_line(self, y: int) -> Strip:
+        """One line of the sentences."""
+        width, height = self.size
+        lines = self._lines(width)
+        text, style = "", self.rich_style
+        if y < len(lines):
+            text, is_verdict = lines[y]
+            if y == height - 1 and len(lines) > height:
+                # What follows is cut off too: the line says so however short it is.
+                text = _whole_words(text, max(width - len(MORE), 1)) + MORE
+            if is_verdict:
+                style = self.get_component_rich_style("statement--verdict")
+        return Strip([Segment(text, style)]).adjust_cell_length(width, self.rich_style)
+
+    def on_click(self, event: Click) -> None:
+        """Report the click."""
+        event.stop()
+        self.post_message(self.Clicked())
+
+    def _lines(self, width: int) -> list[tuple[str, bool]]:
+        """The sentences folded, and whether each line belongs to the first."""
+        sentences = [clean(each) for each in self.sentences]
+        if not self.whole:
+            sentences = [*sentences[:1], *([" ".join(sentences[1:])] if len(sentences) > 1 else [])]
+        return [(piece, index == 0) for index, each in enumerate(sentences) for piece in folded(each, width)]

@@ -18,29 +18,42 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from tracetui.comparing.comparison import Comparison
 from tracetui.comparing.side import Side
+from tracetui.comparing.statement import Comparison
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.linking.links import links
+from tracetui.model.trace import Trace
 from tracetui.ui.base import keys
-from tracetui.ui.base.commands import command
-from tracetui.ui.base.messages import SliceAsked
-from tracetui.ui.compare.change_details import change_lines, slice_lines
-from tracetui.ui.compare.compare_lanes import CompareLanes
-from tracetui.ui.compare.compare_list import CHANGE_HELP, CHANGE_KEYS, CHANGE_TABS, KERNELS, OPS, CompareList
-from tracetui.ui.compare.compare_words import MARKS, compare_parts, end_words, slice_words
-from tracetui.ui.compare.compared_sides import STATEMENT, ComparedSides
-from tracetui.ui.compare.export_actions import export_changes, send_change, send_command
-from tracetui.ui.compare.lit_slices import LitSlices, WalkedSlice
-from tracetui.ui.compare.part_steps import next_parts
-from tracetui.ui.compare.shown_part import ShownPart, ShownParts
-from tracetui.ui.compare.statement_view import StatementView
-from tracetui.ui.compare.timelines import Timelines
+from tracetui.ui.base.keys import command
+from tracetui.ui.base.overlay import SliceAsked
+from tracetui.ui.compare.change_details import StatementView, change_lines, slice_lines
+from tracetui.ui.compare.compare_list import (
+    CHANGE_HELP,
+    CHANGE_KEYS,
+    CHANGE_TABS,
+    KERNELS,
+    OPS,
+    CompareList,
+    export_changes,
+    send_change,
+    send_command,
+)
+from tracetui.ui.compare.lit_slices import STATEMENT, ComparedSides, LitSlices, WalkedSlice
+from tracetui.ui.compare.shown_part import (
+    MARKS,
+    ShownPart,
+    ShownParts,
+    compare_parts,
+    end_words,
+    next_parts,
+    slice_words,
+)
+from tracetui.ui.compare.timelines import CompareLanes, Timelines
 from tracetui.ui.description.styled_lines import DetailLine
 from tracetui.ui.widgets.bar import Bar
-from tracetui.ui.widgets.hints_bar import FocusedPart
+from tracetui.ui.widgets.bar_texts import FocusedPart
 from tracetui.ui.widgets.lanes import LanesView, timeline_commands
-from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS, SearchableView, too_small
+from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS, SearchableView, SizedScreen, too_small
 from tracetui.ui.widgets.table_view import TableView
 
 STATEMENT_LINES, VERDICT_LINES = 3, 2
@@ -435,3 +448,56 @@ def _details(
         return lines
     part = parts[walked.side]
     return [*slice_lines(walked.side, part, walked.row, walked.partners, width), DetailLine(""), *lines]
+
+
+# The screen of two traces beside each other.
+
+
+class CompareScreen(SizedScreen):
+    """Composes one `CompareView`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command(keys.ESCAPE, "leave", "Back", "To the trace or the list from which this was opened.", "back"),
+        command(keys.BACK, "leave", "Back to where you were", "To the trace or the list from which this was opened."),
+    ]
+
+    def __init__(
+        self,
+        a: Side,
+        b: Side,
+        pictures: tuple[Picture, Picture],
+        paths: tuple[str, str],
+        tab: str = "",
+        listed: bool = False,
+    ) -> None:
+        """`listed` says that the traces were picked from a list, to which one can go back."""
+        super().__init__()
+        self._listed = listed
+        self._view = CompareView(a, b, pictures, paths, tab)
+
+    @property
+    def view(self) -> CompareView:
+        """What fills the screen."""
+        return self._view
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Going back takes a screen below, or the list that the traces were picked from."""
+        return self._listed or super().check_action(action, parameters) if action == "leave" else True
+
+    @property
+    def traces(self) -> tuple[Trace, ...]:
+        """What is shown."""
+        return tuple(side.trace for side in self._view.compared.sides)
+
+    @property
+    def label(self) -> str:
+        """The names of both traces."""
+        return "-".join(side.trace.label for side in self._view.compared.sides)
+
+    def compose_view(self) -> ComposeResult:
+        """Both traces."""
+        yield self._view
+
+    def help_title(self) -> str:
+        """What stands above the help."""
+        return f"Help: keys, and below them the columns of {self._view.panes.pane}"

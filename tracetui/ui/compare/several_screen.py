@@ -15,21 +15,20 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
 
-from tracetui.comparing.several import SIDE_NAMES, Several
-from tracetui.drawing.text.comparison_text import side_words
-from tracetui.drawing.text.several_text import SIGNS, key_rows, readable
-from tracetui.drawing.text.summary_words import words
+from tracetui.comparing.statement import SIDE_NAMES, Several
+from tracetui.drawing.text.comparison_text import SIGNS, key_rows, several_readable, side_words
+from tracetui.drawing.text.readable_table import words
 from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.model.trace import Trace
 from tracetui.opening.trace_opening import SideName
-from tracetui.safe_text import clean
+from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.analysis_safe import AnalysisSafe
-from tracetui.ui.base.commands import command
-from tracetui.ui.base.messages import CompareAsked
-from tracetui.ui.compare.statement_view import StatementView
+from tracetui.ui.base.keys import command
+from tracetui.ui.base.overlay import CompareAsked
+from tracetui.ui.compare.change_details import StatementView
 from tracetui.ui.widgets.bar import Bar, BarPart
-from tracetui.ui.widgets.hints_bar import HintsBar
+from tracetui.ui.widgets.bar_texts import HintsBar
 from tracetui.ui.widgets.picker import Picker
 from tracetui.ui.widgets.table_view import TableView
 
@@ -73,7 +72,7 @@ class SeveralScreen(AnalysisSafe, Screen[None]):
         self.statement.whole = True
         self.statement.sentences = (*side_lines(self.several), *opening_lines(self.several))
         self._totals = ordered(self._totals)
-        shown = worded(readable(self._totals, self.several.others))
+        shown = worded(several_readable(self._totals, self.several.others))
         self.table.show("several", shown, np.arange(len(shown)))
         self.table.focus()
         self._explain(0)
@@ -123,7 +122,7 @@ class SeveralScreen(AnalysisSafe, Screen[None]):
     def action_help(self) -> None:
         """Show what the keys do."""
         # The help is needed only once it is asked for.
-        from tracetui.ui.widgets.help_screen import HelpScreen, help_rows
+        from tracetui.ui.widgets.picker import HelpScreen, help_rows
 
         self.app.push_screen(HelpScreen(help_rows(self, None), "Help: keys"))
 

@@ -4,22 +4,185 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
+import numpy as np
 from textual import on
 from textual.app import ComposeResult
 from textual.message import Message
 from textual.widget import Widget
 
+from tracetui.comparing.calls import shared_name, versionless_name
+from tracetui.comparing.match import Matching
+from tracetui.comparing.side import CAPTURE
+from tracetui.drawing.timeline.layout import Layout
+from tracetui.drawing.timeline.palette import Palette, stippled
 from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.scene import AXIS_LINES, Scene
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.intervals import Int64
+from tracetui.model.trace import GPU_WORK, Trace
 from tracetui.ui.base.analysis_safe import AnalysisSafe
-from tracetui.ui.compare.compare_lanes import CompareLanes
-from tracetui.ui.compare.compare_words import MARKS, part_parts
-from tracetui.ui.compare.partners import NO_ROWS
-from tracetui.ui.compare.shown_part import ShownParts
+from tracetui.ui.compare.shown_part import MARKS, ShownPart, ShownParts, lanes_worth_showing, part_parts
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.lanes import LanesView
+
+# The timeline of one of two sides: lanes whose axis begins at the step, and whose window both sides share.
+
+
+class CompareLanes(LanesView):
+    """The lanes of A, with the axis, or those of B below it."""
+
+    DRAWS_RANGES: ClassVar[bool] = False
+    HELP_WHERE = "timelines"
+
+    DEFAULT_CSS = """
+    CompareLanes { height: auto; min-height: 1; }
+    """
+
+    @dataclass
+    class Fitted(Message):
+        """The user wants both timelines to show something whole."""
+
+        what: str
+        """`parts`, or `selection`."""
+        side: int
+
+    @dataclass
+    class Ended(Message):
+        """There is nothing more of the part in that direction."""
+
+        side: int
+        direction: int
+
+    def __init__(self, side: int, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.side = side
+        """0 for A, 1 for B."""
+        self._reach: tuple[int, int] | None = None
+        self._part: ShownPart | None = None
+        self._only: list[int] | None = None
+        self.also: frozenset[int] = frozenset()
+        """Lanes that are shown whatever ran on them."""
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """The stretch of time that the window stays near: all of the longer trace."""
+        return self._reach if self._reach is not None else super().reach
+
+    @property
+    def colours(self) -> Palette:
+        """Colours with a pattern for highlighted slices, which are easily missed on the timeline without the focus."""
+        plain = super().colours
+        return stippled(plain.colours, self.app.current_theme.dark)
+
+    def show_part(self, part: ShownPart, picture: Picture) -> None:
+        """Show the lanes of a side; the window is the parent's to set.
+
+        The same lanes of the same trace stay as they are folded and scrolled.
+        """
+        only = lanes_worth_showing(part.side)
+        only = None if only is None else sorted({*only, *self.also})
+        if self._scene is None or self._scene.picture is not picture or only != self._only:
+            self._only = only
+            self.show_scene(Scene(picture, Layout(picture, only), 0 if self.side else AXIS_LINES))
+        self.origin_ns = part.start
+
+    def move_to(self, part: ShownPart, reach: tuple[int, int]) -> None:
+        """Count time from the start of a part; `reach` in ns from there."""
+        self._part = part
+        self._inside = part.stretches if part.side.part_kind != CAPTURE else None
+        self._reach = part.start + reach[0], part.start + reach[1]
+        self.origin_ns = part.start
+        if self.window is not None:
+            self.window = self.window.moved_to(part.start)
+        self.changed()
+
+    def action_fit_trace(self) -> None:
+        """Fit the parts that are compared."""
+        self.post_message(self.Fitted("parts", self.side))
+
+    def _walk_to(self, row: int, direction: int) -> None:
+        """Go on within the part; who has left it by the mouse goes where he likes."""
+        part = self._part
+        if part is None or (row >= 0 and (part.holds(row) or not part.holds(self.selected))):
+            super()._walk_to(row, direction)
+        else:
+            self.post_message(self.Ended(self.side, direction))
+
+    def action_fit_selection(self) -> None:
+        """Fit what is selected, on both sides."""
+        self.post_message(self.Fitted("selection", self.side))
+
+
+# Which slices of the two sides are partners: matched GPU activities, and on threads what is called alike. Pure.
+
+NO_ROWS: Int64 = np.empty(0, np.int64)
+"""No slices."""
+
+
+class PartnerLookup:
+    """The two parts on screen, A first, and which of their slices are partners."""
+
+    def __init__(self, parts: ShownParts, matching: Matching | None = None) -> None:
+        self.parts = parts
+        self.matching = matching
+        """None until it is made: until then GPU activities have no partners."""
+
+    def of(self, side: int, row: int) -> Int64:
+        """The partners, on the other side, of a slice of side 0 (A) or 1 (B); empty for none."""
+        if row < 0:
+            return NO_ROWS
+        kind = int(self.parts[side].side.trace.slices.kind[row])
+        if kind not in GPU_WORK:
+            return self._named_alike(side, row)
+        if self.matching is None:
+            return NO_ROWS
+        return self.matching.of_b(row) if side else self.matching.of_a(row)
+
+    def siblings(self, side: int, row: int) -> Int64:
+        """Other slices of the same side that share a partner with a slice: what was fused with it."""
+        rows = [self.of(1 - side, other) for other in self.of(side, row).tolist()]
+        return np.setdiff1d(np.concatenate(rows), [row]) if rows else NO_ROWS
+
+    def _named_alike(self, side: int, row: int) -> Int64:
+        """On threads: the slice with the same name and the same count of that name before it in its part."""
+        here, there = self.parts[side], self.parts[1 - side]
+        if row == here.side.row[here.part]:
+            own = int(there.side.row[there.part])
+            return np.array([own], np.int64) if own >= 0 else NO_ROWS
+        name = _alike(here.side.trace.name_of(row))
+        mine, theirs = (_rows_alike(part, name) for part in (here, there))
+        index = int(np.searchsorted(here.side.trace.slices.start[mine], here.side.trace.slices.start[row]))
+        while index < len(mine) and mine[index] != row:
+            index += 1
+        return theirs[index : index + 1] if index < len(mine) else NO_ROWS
+
+
+def _rows_alike(part: ShownPart, name: str) -> Int64:
+    """The slices of threads in a part whose name differs from a name by what changes from run to run only."""
+    slices = part.side.trace.slices
+    rows = np.flatnonzero(np.isin(slices.name, _names_alike(part.side.trace).get(name, [])))
+    rows = rows[~np.isin(slices.kind[rows], GPU_WORK)]
+    rows = rows[part.side.part_of(rows) == part.part]
+    return np.take(rows, np.argsort(slices.start[rows], kind="stable"))
+
+
+def _names_alike(trace: Trace) -> dict[str, list[int]]:
+    """The indices of the names of a trace, by the name without what changes from run to run."""
+
+    def find() -> dict[str, list[int]]:
+        alike: dict[str, list[int]] = {}
+        for number, name in enumerate(trace.names):
+            alike.setdefault(_alike(name), []).append(number)
+        return alike
+
+    return trace.remember("names alike", find)
+
+
+def _alike(name: str) -> str:
+    return versionless_name(shared_name(name))
+
 
 MARGIN = 0.15
 """Share of the selection shown around it on either side."""

@@ -9,20 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from tracetui.drawing.name_cutting import cut_name
+from tracetui.drawing.format import cut_name
 from tracetui.drawing.timeline.scene import lane_label
-from tracetui.idle.cause_words import WORDS
-from tracetui.idle.gap_causes import gap_causes
-from tracetui.idle.gap_context import CpuName, cpu_names_of, gap_causes_of, gap_threads, on_cpu
-from tracetui.idle.gaps import doing
+from tracetui.idle.gaps import CpuName, cpu_names_of, doing, gap_causes_of, gap_threads, on_cpu
 from tracetui.idle.idleness import idleness
+from tracetui.idle.verdict import gap_causes
+from tracetui.idle.waits import WORDS
 from tracetui.linking.frames import frames, module_paths
 from tracetui.linking.placement import step_index
 from tracetui.linking.steps import steps
 from tracetui.model.quantities import duration, short_percent
 from tracetui.model.trace import Trace
-from tracetui.safe_text import clean
-from tracetui.ui.description.chain_lines import chain_lines, short_name
+from tracetui.text import clean
+from tracetui.ui.description.slice_description import chain_lines, short_name
 from tracetui.ui.description.styled_lines import DetailFact, DetailLine, fact_lines, folded
 
 MAX_CAUSES = 5

@@ -11,28 +11,240 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.drawing.name_cutting import cut_name
+from tracetui.devices.counters import MIN_SAMPLES, alone, kernel_samples
+from tracetui.devices.kernel_work import kernel_work
+from tracetui.devices.residency import advice_of, configuration, residency
+from tracetui.devices.roofline import BOUNDS, COMPUTE, MEMORY, roofline
+from tracetui.drawing.format import cut_name
 from tracetui.errors import TraceError
+from tracetui.kernel_names import Family, decode
+from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.autograd import autograd
-from tracetui.linking.chains import dispatch_cost
+from tracetui.linking.captured_tree import OWN_CAPTURE, OWN_NAMES, unknown_node
+from tracetui.linking.chains import dependencies, dispatch_cost, launch_of_node, outermost_op
 from tracetui.linking.frames import MODULE, compiled_region, frames, is_own, module_paths
-from tracetui.linking.graph_captures import OWN_CAPTURE, OWN_NAMES, unknown_node
 from tracetui.linking.graph_nodes import graph_nodes
-from tracetui.linking.links import links
+from tracetui.linking.links import links, region
 from tracetui.linking.placement import step_index
-from tracetui.linking.regions import region
 from tracetui.linking.replays import graph_name, replays
 from tracetui.linking.steps import steps
-from tracetui.model.graph_recording import GraphRecording
-from tracetui.model.quantities import count, duration, size
+from tracetui.model.hardware_counters import short_counter, with_unit
+from tracetui.model.intervals import Int64
+from tracetui.model.quantities import count, duration, operations, percent, short_percent, size, three_digits
+from tracetui.model.recorded import GraphRecording, number_name, whole_number
+from tracetui.model.table import DOUBTFUL
 from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, Trace
-from tracetui.model.whole_numbers import number_name, whole_number
-from tracetui.safe_text import clean
 from tracetui.tables.occupancy import asked_for, queries
-from tracetui.ui.description.chain_lines import chain_lines, short_name
-from tracetui.ui.description.graph_node_facts import graph_node_facts
-from tracetui.ui.description.kernel_facts import kernel_facts
+from tracetui.text import clean
 from tracetui.ui.description.styled_lines import DetailFact, DetailLine, fact_lines, folded
+
+# The dispatch chain as lines: every level with its time, its own time, and its share of the outermost op. Pure.
+
+MIN_SELF_CELLS = 50
+"""From this width on there is room for the self time."""
+MIN_SHARE_CELLS = 34
+"""Below this width there is room for the total alone."""
+_GAPS, _MIN_CELLS = (0, 1, 2), (9, 10, 9)
+"""Cells before the total, the self time and the share, and the least width of each with these."""
+
+_WORD = {
+    Kind.CPU_OP: "op",
+    Kind.ANNOTATION: "annotation",
+    Kind.RUNTIME: "call",
+    Kind.KERNEL: "kernel",
+    Kind.MEMCPY: "copy",
+    Kind.MEMSET: "memset",
+    Kind.PYTHON: "python",
+}
+
+
+def kind_word(kind: int) -> str:
+    """What a slice of a kind is called."""
+    return _WORD.get(Kind(kind), "slice")
+
+
+def short_name(trace: Trace, row: int) -> str:
+    """A slice's name on one line, that of a kernel without namespaces and parameters."""
+    name = clean(trace.name_of(row))
+    return short_kernel(name) if trace.slices.kind[row] == Kind.KERNEL else name
+
+
+def chain_lines(trace: Trace, chain: Sequence[int], row: int, width: int) -> list[DetailLine]:
+    """A title and a line for each slice of a dispatch chain, outermost first; `row` is marked, all can be jumped to."""
+    op = outermost_op(trace, chain)
+    title = "dispatch chain"
+    below = False
+    rows = [("total", "self", "% of op" if op >= 0 else "")]
+    for each in chain:
+        below |= each == op
+        rows.append(_numbers(trace, each, op if below else -1))
+    titles, *numbers = _columns(rows, width)
+    lines = [DetailLine((title + titles.rjust(width - len(title)))[:width], "label")]
+    for level, (each, texts) in enumerate(zip(chain, numbers, strict=True)):
+        lines.append(_line(trace, each, level, each == row, texts, width))
+    return lines
+
+
+def _numbers(trace: Trace, row: int, op: int) -> tuple[str, str, str]:
+    """Total, self time and share of the outermost op; empty where a slice has none."""
+    slices = trace.slices
+    total = duration(int(slices.dur[row]))
+    if Kind(int(slices.kind[row])) in GPU_WORK:
+        return total, "", ""
+    whole = int(slices.dur[op]) if op >= 0 else 0
+    share = short_percent(100 * int(slices.dur[row]) / whole) if whole else ""
+    return total, duration(int(slices.self_time[row])), share
+
+
+def _columns(rows: Sequence[tuple[str, str, str]], width: int) -> list[str]:
+    """The texts of each row in columns, of which none touches the next; those for which there is room."""
+    if width < MIN_SHARE_CELLS:
+        return [total for total, _, _ in rows]
+    shown = [0, 1, 2] if width >= MIN_SELF_CELLS else [0, 2]
+    cells = [max(_MIN_CELLS[column], _GAPS[column] + max(len(row[column]) for row in rows)) for column in shown]
+    return ["".join(row[column].rjust(room) for column, room in zip(shown, cells, strict=True)) for row in rows]
+
+
+def _line(trace: Trace, row: int, level: int, here: bool, numbers: str, width: int) -> DetailLine:
+    word = _WORD.get(Kind(int(trace.slices.kind[row])), "")
+    indent = " " * min(level, max(width // 5, 1))
+    room = max(width - 1 - len(indent) - len(numbers) - 1, 8)
+    name = cut_name(short_name(trace, row), room)
+    if word and len(name) + len(word) + 1 <= room:
+        name = f"{name} {word}"
+    marker = "▸" if here else " "
+    return DetailLine(f"{marker}{indent}{name:<{room}} {numbers}", "here" if here else "link", row)
+
+
+# What is said about a node of a CUDA graph: what it is where it is no GPU activity, and its dependencies. Pure.
+
+MAX_NAMED_NODES = 4
+"""Maximum nodes named that a node depends on, and of those that depend on it."""
+_NODE_WORDS = {
+    Kind.GRAPH_EVENT: "records an event; no GPU activity, and in no count",
+    Kind.GRAPH_HOST: "calls a function on the host; no GPU activity, and in no count",
+}
+
+
+def graph_node_facts(trace: Trace, row: int) -> Iterator[DetailFact]:
+    """Facts about a node of a graph; nothing for any other slice."""
+    words = _NODE_WORDS.get(Kind(int(trace.slices.kind[row])))
+    if words:
+        yield DetailFact("graph node", words)
+        launch = launch_of_node(trace, row)
+        yield DetailFact("launched by", short_name(trace, launch) if launch >= 0 else "unknown", launch)
+    edges = dependencies(trace)
+    yield from _named(trace, "waited for", edges.needed_by(row))
+    yield from _named(trace, "needed by", edges.waiting_for(row))
+
+
+def _named(trace: Trace, label: str, rows: Int64) -> Iterator[DetailFact]:
+    for number, row in enumerate(rows[:MAX_NAMED_NODES].tolist()):
+        yield DetailFact("" if number else label, short_name(trace, row), row)
+    if len(rows) > MAX_NAMED_NODES:
+        yield DetailFact("", f"and {len(rows) - MAX_NAMED_NODES:,} more")
+
+
+# How well a kernel uses its device, in words: occupancy, waves, advice, operations, rates, bound. Pure.
+
+
+def kernel_facts(trace: Trace, row: int) -> Iterator[DetailFact]:
+    """Facts about a kernel, and the meaning of the name of a copy or fill; nothing for any other slice."""
+    kind = Kind(int(trace.slices.kind[row]))
+    if kind in GPU_WORK:
+        yield DetailFact("in words", clean(decode(trace.name_of(row), kind).sentence))
+    if kind == Kind.KERNEL:
+        yield from _occupancy(trace, row)
+        yield from _rates(trace, row)
+        yield from _counters(trace, row)
+
+
+def _counters(trace: Trace, row: int) -> Iterator[DetailFact]:
+    """What the counters of its GPU say of a kernel, or that samples are too few to say anything."""
+    sampled = False
+    facts = []
+    for number, counter in enumerate(trace.counters):
+        if counter.gpu < 0:
+            continue
+        found = kernel_samples(trace, number)
+        index = int(np.searchsorted(found.rows, row))
+        if index >= len(found.rows) or found.rows[index] != row:
+            continue
+        sampled = True
+        if found.dense[index]:
+            low, high = (with_unit(float(values[index]), counter.unit) for values in (found.low, found.high))
+            words = f"{with_unit(float(found.mean[index]), counter.unit)} on average, {low} to {high}"
+            facts.append(
+                DetailFact(clean(short_counter(counter.name)), clean(f"{words} ({found.samples[index]} samples)"))
+            )
+    if sampled and not facts:
+        why = f"fewer than {MIN_SAMPLES} samples began" if alone(trace)[row] else "other activities ran"
+        facts.append(DetailFact("counters", f"nothing of this kernel: {why} while it ran"))
+    yield from facts
+
+
+def _occupancy(trace: Trace, row: int) -> Iterator[DetailFact]:
+    rows = np.array([row], np.int64)
+    setup = configuration(trace, rows)
+    resident = residency(trace, rows, setup)
+    if np.isnan(resident.active[0]):
+        return
+    limiter = resident.limiters[int(resident.limiter[0])]
+    active = int(resident.active[0])
+    blocks = f"{active} block{'' if active == 1 else 's'} per SM"
+    family = decode(trace.name_of(row)).family
+    # R3.37: these work on large tiles, for which a multiprocessor has room for few blocks.
+    heavy = family in (Family.GEMM, Family.ATTENTION)
+    normal = "; low is normal for matrix and attention kernels" if heavy else ""
+    yield DetailFact(
+        "occupancy", f"{percent(resident.theoretical[0])} at most ({blocks}), limited by {limiter}{normal}"
+    )
+    free = f"{percent(resident.tail[0])} of the slots stay free in the last wave"
+    yield DetailFact("waves", f"{three_digits(float(resident.waves[0]))}; {free}")
+    if resident.mark[0] >= 0:
+        yield DetailFact("note", resident.marks[int(resident.mark[0])])
+    # Collectives take few multiprocessors on purpose.
+    more = "" if family == Family.COMMUNICATION else advice_of(trace, row, setup)
+    if more:
+        yield DetailFact("to raise it", more)
+
+
+def _rates(trace: Trace, row: int) -> Iterator[DetailFact]:
+    work, roof = kernel_work(trace), roofline(trace)
+    index = int(work.at(np.array([row]))[0])
+    main = int(work.main[index])
+    if main < 0 or (np.isnan(work.flops[main]) and np.isnan(work.bytes[main])):
+        return
+    if main != index:
+        yield DetailFact("operations", "counted at the main kernel of its operator", int(work.rows[main]))
+        return
+    flops, moved = float(work.flops[main]), float(work.bytes[main])
+    parts = [] if np.isnan(flops) else [operations(flops) + _rate(float(roof.tflops[main]), "TFLOP/s")]
+    parts += [] if np.isnan(moved) else [size(moved) + _rate(float(roof.gbps[main]), "GB/s")]
+    yield DetailFact("operations", ", ".join(parts))
+    bound = int(roof.bound[main])
+    if bound >= 0:
+        yield DetailFact(
+            "bound", _bound(bound, float(roof.share[main]), float(roof.peak[main]), float(roof.bandwidth[main]))
+        )
+
+
+def _rate(rate: float, unit: str) -> str:
+    """What a kernel reached; nothing for one that lasted no time."""
+    return "" if np.isnan(rate) else f" at {three_digits(rate)} {unit}"
+
+
+def _bound(bound: int, share: float, peak: float, bandwidth: float) -> str:
+    if bound in (COMPUTE, MEMORY):
+        limit = f"{three_digits(peak)} TFLOP/s" if bound == COMPUTE else f"{three_digits(bandwidth)} GB/s"
+        mark = DOUBTFUL if share > 1 else ""
+        return f"{BOUNDS[bound]}: {mark}{percent(100 * share)} of {limit}"
+    return {
+        "L2": "faster than DRAM: data comes from the cache",
+        "latency": "too short for a roofline: latency dominates",
+        "?": "faster than possible: check shapes, data type and device",
+    }[BOUNDS[bound]]
+
 
 MAX_VALUE_LETTERS = 400
 """Characters of one value that are shown."""

@@ -21,6 +21,7 @@ from textual.screen import Screen
 
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.errors import AnalysisFailed, NotFound, TracetuiError
+from tracetui.files import is_url, url_name
 from tracetui.linking.frames import module_paths
 from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.linking.links import links
@@ -28,13 +29,12 @@ from tracetui.linking.steps import steps
 from tracetui.model.guarding import guarded
 from tracetui.model.quantities import count, size
 from tracetui.opening.trace_opening import AS_RECORDED, OpenOptions, open_trace
-from tracetui.reading.load_progress import LoadProgress
-from tracetui.safe_text import clean
+from tracetui.reading.store import LoadProgress
+from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.commands import command
-from tracetui.ui.base.messages import Loaded, LoadFailed, LoadProgressed
+from tracetui.ui.base.keys import command
+from tracetui.ui.base.overlay import Loaded, LoadFailed, LoadProgressed
 from tracetui.ui.widgets.bar import Bar, BarPart
-from tracetui.urls import is_url, url_name
 
 PROGRESS_SECONDS = 0.1
 """Seconds between two reports of progress, at least."""

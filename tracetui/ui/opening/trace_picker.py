@@ -14,20 +14,29 @@ from textual import on, work
 from textual.binding import BindingType
 from textual.message import Message
 
+from tracetui.files import is_url
 from tracetui.model.quantities import count, rounded_percent, size
 from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.opening.rank_folder import SUFFIXES, RankOptions, RankSetName, is_rank_set, says_ranks, sniffed_runs
-from tracetui.safe_text import clean
+from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.commands import command
 from tracetui.ui.base.exports import home_path
-from tracetui.ui.opening.folder_watch import WATCH_SECONDS, FolderWatch
-from tracetui.ui.opening.trace_facts import FactsCache, TraceFacts, is_cheap, read_facts
-from tracetui.ui.opening.trace_files import TraceFile, candidates, trace_file, traces_among
+from tracetui.ui.base.keys import command
+from tracetui.ui.opening.trace_files import (
+    WATCH_SECONDS,
+    FactsCache,
+    FolderWatch,
+    TraceFacts,
+    TraceFile,
+    candidates,
+    is_cheap,
+    read_facts,
+    trace_file,
+    traces_among,
+)
 from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.picker import Picker
 from tracetui.ui.widgets.table_view import TableView
-from tracetui.urls import is_url
 
 _MARK = ColumnSpec("mark", "", width=1)
 _TRACE = ColumnSpec("trace", "trace", width=24, grow=2)
@@ -212,14 +221,14 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
     def action_record(self) -> None:
         """Choose a workload, and take the trace of it."""
         # Workloads are needed only once one is to be recorded.
-        from tracetui.ui.recording.workload_picker import WorkloadPicker
+        from tracetui.ui.recording.recording_form import WorkloadPicker
 
         self.app.push_screen(WorkloadPicker(), self._recorded)
 
     def action_attach(self) -> None:
         """Choose processes that run, and take the trace of them."""
         # Sockets are needed only once somebody attaches.
-        from tracetui.ui.recording.attach_picker import AttachPicker
+        from tracetui.ui.recording.attach_form import AttachPicker
 
         self.app.push_screen(AttachPicker(), self._recorded)
 

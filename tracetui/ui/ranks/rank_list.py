@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+from textual.app import App
 
-from tracetui.drawing.text.rank_rows import bar_cells, readable_ranks
+from tracetui.drawing.text import rank_text
+from tracetui.drawing.text.rank_text import TRANSFER, WAIT, bar_cells, readable_ranks
 from tracetui.model import columns as col
-from tracetui.model.quantities import ABSENT, count
+from tracetui.model.quantities import ABSENT, count, counted, duration, rounded_percent
 from tracetui.model.table import NULL, ColumnSpec, Table, micros, numbers, texts
-from tracetui.ranks.rank_groups import GROUPINGS, grouped_ranks
+from tracetui.opening.rank_folder import RankSetName
+from tracetui.ranks.causes import LateRank
+from tracetui.ranks.moments import late_moment, moment_sentences, operation_words, top_waits, worst_instance
 from tracetui.ranks.rank_runs import RankRun
+from tracetui.ranks.rank_set import RankSet
 from tracetui.ranks.rank_summary import RankSummary
-from tracetui.ranks.rank_tables import TABLES
-from tracetui.safe_text import clean
+from tracetui.ranks.rank_tables import GROUPINGS, TABLES, grouped_ranks
+from tracetui.ranks.sentences import late_words, rank_times
+from tracetui.text import clean
+from tracetui.ui.base.exports import (
+    MARKDOWN_ROWS,
+    ExportNotice,
+    copy_out,
+    exports_folder,
+    home_path,
+    reason,
+    save,
+)
+from tracetui.ui.description.styled_lines import DetailFact, DetailLine, fact_lines, folded
 from tracetui.ui.widgets.bar_texts import Tab
 from tracetui.ui.widgets.details import WAITING_NOTE
 from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, TabbedList
@@ -194,3 +212,149 @@ def reading_table(run: RankRun, summaries: Mapping[str, RankSummary], shown_path
             ),
         )
     )
+
+
+# What is said about a row of a set of ranks, as lines; pure functions of the summaries.
+
+MAX_WAITS = 4
+"""Maximum ranks listed of those that a rank waited for, or that waited for it."""
+MAX_PICTURED = 9
+"""Maximum ranks drawn of one collective."""
+BEFORE = "━"
+"""Glyph of the stretch before a collective."""
+
+
+def rank_lines(ranks: RankSet, index: int, width: int) -> list[DetailLine]:
+    """A rank: why it is late, how it spent the run, for whom it waited, and its worst collective."""
+    late = next((each for each in ranks.late if each.index == index), None)
+    host = ranks.hosts[index]
+    lines = [DetailLine(f"Rank {ranks.ranks[index]}{f' on {clean(host)}' if host else ''}", "title")]
+    lines += _sentences([late_words(ranks, late)] if late is not None else [], width)
+    for fact in _facts(ranks, index, late):
+        lines += fact_lines(fact, width)
+    instance = worst_instance(ranks, index)
+    if instance >= 0:
+        lines += [DetailLine(""), DetailLine("Its worst collective", "title")]
+        lines += instance_lines(ranks, instance, index, width)
+    return lines
+
+
+def _facts(ranks: RankSet, index: int, late: LateRank | None) -> list[DetailFact]:
+    times, whole = rank_times(ranks), max(ranks.run_ns, 1)
+
+    def part(time: int) -> str:
+        return f"{duration(time)}, {rounded_percent(100 * time / whole)} of the run"
+
+    exposed, wait = int(times.exposed[index]), int(times.exposed_wait[index])
+    facts = [
+        DetailFact("file", clean(ranks.shown_path(ranks.summaries[index].header.path))),
+        DetailFact("busy", part(int(times.busy[index]))),
+        DetailFact("exposed transfer", part(exposed - wait)),
+        DetailFact("exposed waiting", part(wait)),
+        DetailFact("idle", part(int(times.idle[index]))),
+    ]
+    if late is not None and late.causes:
+        facts.append(DetailFact("late by", ", ".join(f"{cause} {duration(excess)}" for cause, excess in late.causes)))
+    for label, caused in (("made wait", True), ("waited for", False)):
+        waits = top_waits(ranks, index, caused, MAX_WAITS)
+        said = [f"rank {ranks.ranks[other]} {duration(time)} in {count}" for other, time, count in waits]
+        if said:
+            facts.append(DetailFact(label, ", ".join(said)))
+    return facts
+
+
+def instance_lines(ranks: RankSet, instance: int, index: int | None, width: int) -> list[DetailLine]:
+    """An operation: what it was, who arrived when as a drawing, and what the last rank did before."""
+    last = int(ranks.waiting.last[instance]) if index is None else index
+    lines = _sentences([clean(operation_words(ranks, instance)) + "."], width)
+    lines += [DetailLine(text) for text in arrivals(ranks, instance, width)]
+    moment = late_moment(ranks, instance, last) if last >= 0 else None
+    if moment is not None:
+        lines += [DetailLine(""), *_sentences([clean(each) for each in moment_sentences(ranks, moment)], width)]
+    return lines
+
+
+def arrivals(ranks: RankSet, instance: int, width: int) -> list[str]:
+    """Ranks of an operation as lines, of many the first, the last and some between: stretch, waiting, transfer."""
+    first = ranks.matches.first
+    rows = np.arange(int(first[instance]), int(first[instance + 1]))
+    start, end = ranks.waiting.start[rows], ranks.waiting.end[rows]
+    order = np.argsort(start, kind="stable")
+    if len(order) > MAX_PICTURED:
+        order = order[np.unique(np.linspace(0, len(order) - 1, MAX_PICTURED).round().astype(np.int64))]
+    stretch = ranks.of_entries("stretch")[rows]
+    arrived = int(start.max())
+    low = max(int((start - stretch)[order].max()), int(start.min()) - 2 * max(arrived - int(start.min()), 1))
+    high = max(int(end[order].max()), low + 1)
+    numbers = [str(ranks.ranks[int(ranks.matches.entries.rank[rows[each]])]) for each in order.tolist()]
+    label = max(map(len, numbers))
+    cells = max(width - label - 1, 8)
+
+    def cell(moment: int) -> int:
+        return min(max(round(cells * (moment - low) / (high - low)), 0), cells)
+
+    lines = []
+    for name, each in zip(numbers, order.tolist(), strict=True):
+        begin, waited, done = cell(int(start[each])), cell(min(arrived, int(end[each]))), cell(int(end[each]))
+        drawn = BEFORE * begin + WAIT * max(waited - begin, 0) + TRANSFER * max(done - max(waited, begin), 0)
+        lines.append(f"{name:>{label}} {drawn}")
+    return lines
+
+
+def group_lines(ranks: RankSet, members: list[int], width: int) -> list[DetailLine]:
+    """Some ranks together: how many, and those of them that stand out."""
+    numbers = [ranks.ranks[each] for each in members]
+    lines = [DetailLine(counted(len(numbers), "rank"), "title")]
+    lines += _sentences([late_words(ranks, each) for each in ranks.late if each.index in members], width)
+    return lines
+
+
+def step_worst(ranks: RankSet, step: int, index: int) -> int:
+    """The operation of a step in which others waited longest for a rank, -1 for none."""
+    charged = ranks.charged_to(index)
+    mine = (charged.late == index) & (ranks.step_of_instances[charged.instance] == step) & (step != NULL)
+    if not mine.any():
+        return -1
+    return int(np.bincount(charged.instance[mine], charged.time[mine]).argmax())
+
+
+def _sentences(sentences: list[str], width: int) -> list[DetailLine]:
+    return [DetailLine(piece) for each in sentences for piece in folded(clean(each), width)]
+
+
+# What leaves the screen of a set of ranks: a row, a table, and the command that prints it.
+
+
+def send_ranks(app: App[object], panes: RankList, ranks: RankSet | None) -> ExportNotice:
+    """Copy the current row as Markdown, with what the set is above it."""
+    table = panes.table
+    if ranks is None or table is None or panes.view.row < 0:
+        return "There is no row to copy.", True
+    row = table.take(np.array([panes.view.row]))
+    return copy_out(app, rank_text.as_markdown(ranks, row), "rank.md", "The row")
+
+
+def send_ranks_command(app: App[object], panes: RankList, name: RankSetName) -> ExportNotice:
+    """Copy the command line that prints the table."""
+    words = ["tracetui", "ranks", *name.paths, "--show", panes.pane]
+    words += ["--rank-pattern", name.options.pattern] if name.options.pattern else []
+    words += ["--run", str(name.options.run)] if name.options.run != 1 else []
+    if panes.arrangement.filter:
+        words += ["--where", panes.arrangement.filter]
+    text = shlex.join(words)
+    return copy_out(app, text, "command.txt", text)
+
+
+def export_ranks(panes: RankList, ranks: RankSet | None, where: str) -> ExportNotice:
+    """Write the listed rows to a CSV file, and the first of them as Markdown beside it."""
+    table, order = panes.table, panes.view.order
+    if ranks is None or table is None or len(order) == 0:
+        return "There is nothing to export in this tab.", True
+    by = f"-by-{panes.arrangement.by}" if panes.arrangement.by else ""
+    name = f"{Path(where).resolve().name or 'ranks'}-{panes.pane}{by}"
+    try:
+        path = save(rank_text.as_csv(table.take(order)), f"{name}.csv")
+        save(rank_text.as_markdown(ranks, table.take(order[:MARKDOWN_ROWS])), f"{path.stem}.md")
+    except OSError as error:
+        return f"The table could not be written to {home_path(exports_folder())}: {reason(error)}.", True
+    return f"{counted(len(order), 'row')} written to {home_path(path)}, as .md too", False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from threading import Event
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 from textual.widget import Widget
@@ -12,13 +13,54 @@ from textual.widget import Widget
 from tracetui.errors import TracetuiError
 from tracetui.model.guarding import guarded
 from tracetui.model.table import Table
+from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening.rank_folder import RankSetName, open_rank_set
-from tracetui.opening.summaries import Outcome, SummaryWork
+from tracetui.opening.rank_reading import Outcome, SummaryWork
 from tracetui.ranks.rank_runs import RankRun
 from tracetui.ranks.rank_set import RankSet
 from tracetui.ranks.rank_summary import RankSummary
 from tracetui.ranks.rank_tables import TABLES
-from tracetui.ui.ranks.rank_messages import SetFailed
+
+if TYPE_CHECKING:
+    from tracetui.ranks.moments import LateMoment
+
+
+# Messages from the screens of a set of ranks to the app; they import nothing that opening a trace could wait for.
+
+
+@dataclass
+class SetFailed(Message):
+    """There is no set of ranks to show."""
+
+    error: TracetuiError
+
+
+@dataclass
+class MomentAsked(Message):
+    """The user wants to see a late rank beside another one, at a collective."""
+
+    ranks: RankSet
+    moment: LateMoment
+
+
+@dataclass
+class RankTraceAsked(Message):
+    """The user wants the trace of one rank at a moment, with the set below it."""
+
+    path: str
+    viewpoint: Viewpoint
+
+
+@dataclass
+class RankLanesAsked(Message):
+    """The user wants the lanes of some ranks on one axis."""
+
+    ranks: RankSet
+    members: tuple[int, ...]
+    """Indices of the ranks, in the order of their lanes."""
+    window: tuple[int, int]
+    """What to show first, in ns on the one clock."""
+
 
 TELL_SECONDS = 0.2
 """Seconds between two reports of what has come, at least."""

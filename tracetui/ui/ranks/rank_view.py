@@ -12,24 +12,22 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from tracetui.drawing.text.rank_rows import BAR_LEGEND
+from tracetui.drawing.text.rank_text import BAR_LEGEND
 from tracetui.model.table import NULL
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening.rank_folder import RankSetName
-from tracetui.opening.summaries import SummaryWork
+from tracetui.opening.rank_reading import SummaryWork
 from tracetui.opening.trace_opening import SideName
 from tracetui.ranks.moments import late_moment, range_of, worst_instance
 from tracetui.ranks.rank_set import RankSet
 from tracetui.ranks.rank_tables import collectives_order
 from tracetui.ranks.sentences import headline, remarks, title
-from tracetui.safe_text import clean
+from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.commands import command
-from tracetui.ui.base.messages import CompareAsked
-from tracetui.ui.compare.statement_view import StatementView
+from tracetui.ui.base.keys import command
+from tracetui.ui.base.overlay import CompareAsked
+from tracetui.ui.compare.change_details import StatementView
 from tracetui.ui.description.styled_lines import DetailLine
-from tracetui.ui.ranks.export_actions import export_ranks, send_ranks, send_ranks_command
-from tracetui.ui.ranks.rank_details import group_lines, instance_lines, rank_lines, step_worst
 from tracetui.ui.ranks.rank_list import (
     COLLECTIVES,
     FILES,
@@ -40,14 +38,20 @@ from tracetui.ui.ranks.rank_list import (
     RANKS,
     STEPS,
     RankList,
+    export_ranks,
+    group_lines,
+    instance_lines,
+    rank_lines,
     reading_table,
+    send_ranks,
+    send_ranks_command,
+    step_worst,
 )
-from tracetui.ui.ranks.rank_messages import MomentAsked, RankLanesAsked, RankTraceAsked
-from tracetui.ui.ranks.rank_reader import RankReader
+from tracetui.ui.ranks.rank_reader import MomentAsked, RankLanesAsked, RankReader, RankTraceAsked
 from tracetui.ui.widgets.bar import Bar, BarPart
-from tracetui.ui.widgets.hints_bar import FocusedPart
+from tracetui.ui.widgets.bar_texts import FocusedPart
 from tracetui.ui.widgets.lanes import LanesView
-from tracetui.ui.widgets.searchable_view import SEARCH_COMMANDS, SearchableView, too_small
+from tracetui.ui.widgets.searchable_view import SEARCH_COMMANDS, SearchableView, SizedScreen, too_small
 from tracetui.ui.widgets.tabbed_list import ListArrangement
 from tracetui.ui.widgets.table_view import TableView
 
@@ -419,3 +423,51 @@ class RankView(SearchableView):
             limit = max(self.statement.verdict_lines(width), int(height * SENTENCE_SHARE) if height > 30 else 3)
         self.statement.styles.height = self.statement.wanted(width, max(min(limit, height - 6), 1))
         self.share_width()
+
+
+# The screen of a set of ranks.
+
+
+class RankScreen(SizedScreen):
+    """Composes one `RankView`; what is opened from it comes above it."""
+
+    stays_below: ClassVar[bool] = True
+    """Whether a trace that is opened from it comes above it, to go back to it."""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command(keys.ESCAPE, "leave", "Stop reading, or back", "Shows what came; then back to the list.", "back"),
+        command(keys.BACK, "leave", "Back to where you were", "To the list of traces."),
+    ]
+
+    def __init__(self, name: RankSetName, uses_cache: bool = True) -> None:
+        super().__init__()
+        self.set_name = name
+        self._view = RankView(name, SummaryWork(uses_cache=uses_cache))
+
+    @property
+    def view(self) -> RankView:
+        """What fills the screen."""
+        return self._view
+
+    @property
+    def label(self) -> str:
+        """The folder."""
+        return self._view.where
+
+    def compose_view(self) -> ComposeResult:
+        """The set."""
+        yield self._view
+
+    def help_title(self) -> str:
+        """What stands above the help."""
+        return f"Help: keys, and below them the columns of {self._view.panes.pane}"
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There is always the list of traces to go back to."""
+        return True if action == "leave" else super().check_action(action, parameters)
+
+    def action_leave(self) -> None:
+        """Stop reading and show what came; else go to the list of traces."""
+        if self._view.is_reading and not self._view.reader.is_stopped:
+            self._view.reader.stop()
+        else:
+            super().action_leave()

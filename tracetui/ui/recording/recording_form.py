@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar
 
+import numpy as np
 from rich.segment import Segment
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
@@ -17,16 +19,84 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
 from tracetui_workloads.api import Param, Value, Workload
-from tracetui_workloads.recording.launcher import BadRequest, Request
+from tracetui_workloads.recording.launcher import OPTIONS, BadRequest, Options, Request, plan, plan_variants
+from tracetui_workloads.registry import Entry, entries
 
-from tracetui.safe_text import clean
+from tracetui.model.table import ColumnSpec, Table, texts
+from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.commands import command
+from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import Overlay
-from tracetui.ui.recording.recording_options import COMPARE, FOLDED, MORE, command_line, common, requests
 from tracetui.ui.recording.recording_screen import RecordingScreen
 from tracetui.ui.widgets.bar import Bar, BarPart
-from tracetui.ui.widgets.hints_bar import HintsBar
+from tracetui.ui.widgets.bar_texts import HintsBar
+from tracetui.ui.widgets.picker import Picker
+from tracetui.ui.widgets.table_view import TableView
+
+# How a recording is made, as fields of a form: what is asked each time, what is folded away, and the command for it.
+
+COMPARE = Param("compare", "", "record variants, as in eager,compile")
+"""The field that asks for variants; empty for one recording."""
+
+MORE = Param("more", False, "compiler, schedule, seed, stacks, memory")
+"""The field that unfolds the others."""
+
+_FIELDS = {name: replace(option, choices=option.choices or option.suggestions) for name, option in OPTIONS.items()}
+FOLDED = tuple(option for option in _FIELDS.values() if option.is_folded)
+"""Options that are rarely changed."""
+
+
+def common(workload: Workload) -> tuple[Param, ...]:
+    """Options that are asked each time; the data type only where it makes a difference."""
+    fields = {**_FIELDS, "dtype": replace(_FIELDS["dtype"], default=workload.dtype)}
+    return tuple(each for each in fields.values() if not each.is_folded and (each.name != "dtype" or workload.dtype))
+
+
+def requests(name: str, workload: Workload, given: Mapping[str, Value], changed: Mapping[str, Value]) -> list[Request]:
+    """What a form asks for: one recording, or one for each variant; parameters and options that differ, as texts.
+
+    Raises: BadRequest for a bad value, or for options that contradict each other.
+    """
+    words = command_line(name, given, changed)
+    options = {key: value for key, value in changed.items() if key != COMPARE.name}
+    compared = [word.strip() for word in str(changed.get(COMPARE.name, "")).split(",") if word.strip()]
+    if compared:
+        return plan_variants(name, compared, given, values_of(workload, options), argv=words)
+    return [plan(name, given, options_of(workload, options), argv=words)]
+
+
+def options_of(workload: Workload, changed: Mapping[str, Value]) -> Options:
+    """The options by those that differ from their defaults.
+
+    Raises: BadRequest for a bad value, or for options that contradict each other.
+    """
+    return Options(**values_of(workload, changed))
+
+
+def values_of(workload: Workload, changed: Mapping[str, Value]) -> dict[str, Any]:
+    """The options that differ from their defaults, each in its type.
+
+    Raises: BadRequest for a bad value.
+    """
+    fields = {param.name: param for param in (*common(workload), *FOLDED)}
+    return {name: fields[name].read(value) for name, value in changed.items()}
+
+
+def command_line(name: str, given: Mapping[str, Value], changed: Mapping[str, Value]) -> list[str]:
+    """The same recording as a command, of parameters and options that differ from their defaults, as texts."""
+    options = {*OPTIONS, COMPARE.name}
+    words = ["tracetui", "run", name]
+    for key, value in changed.items():
+        words += [_option(key)] if value == "yes" else [f"{_option(key)}={value}"]
+    for key, value in given.items():
+        # What has the name of an option would be taken for it.
+        words += ["-p", f"{key}={value}"] if key in options else [f"{_option(key)}={value}"]
+    return words
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
 
 MIN_FIELD_CELLS = 20
 """Cells of a field; one with longer values takes more."""
@@ -248,3 +318,64 @@ def listed_values(param: Param) -> tuple[str, ...]:
 def default_text(param: Param) -> str:
     """The default as text."""
     return YES_NO[param.default] if isinstance(param.default, bool) else str(param.default)
+
+
+# The list of what can be recorded here, with the reason where something cannot; the one that is chosen gets a form.
+
+_WORKLOAD = ColumnSpec("workload", "workload", width=20, grow=1)
+_HERE = ColumnSpec("here", "here", width=20, grow=1)
+_SUMMARY = ColumnSpec("summary", "what", width=20, grow=2)
+
+HERE = "runs here"
+
+
+class WorkloadPicker(Picker[Any]):
+    """Workloads to record; dismissed with the path of the trace, or those of several to compare, or None."""
+
+    TITLE_TEXT = "Record which workload?"
+    PANE = "workloads"
+
+    class Listed(Message):
+        """The workloads are known."""
+
+        def __init__(self, rows: list[Entry]) -> None:
+            super().__init__()
+            self.rows = rows
+
+    def on_mount(self) -> None:
+        """Ask this machine and other packages in a thread."""
+        super().on_mount()
+        self.query_one(TableView).show(self.PANE, None, np.empty(0, np.int64), note="Looking for workloads …")
+        self.look()
+
+    @work(thread=True, exclusive=True)
+    def look(self) -> None:
+        """Find the workloads."""
+        self.post_message(self.Listed(entries()))
+
+    @on(Listed)
+    def _list(self, message: Listed) -> None:
+        self.offer(message.rows, workloads_table(message.rows), "There are no workloads.")
+
+    def take(self, choice: Entry) -> None:
+        """Show the form of a workload, or say why it cannot run here."""
+        if choice.workload is None or choice.reason:
+            remark = BarPart(f"   {clean(choice.name)} cannot run: {clean(choice.reason)}", "warn")
+            self.query_one("#title", Bar).parts = (BarPart(self.TITLE_TEXT, "strong"), remark)
+            return
+        self.app.push_screen(RecordingForm(choice.name, choice.workload), self._recorded)
+
+    def _recorded(self, recorded: str | list[str] | tuple[str, ...] | None) -> None:
+        if recorded is not None:
+            self.dismiss(recorded)
+
+
+def workloads_table(rows: list[Entry]) -> Table:
+    """Name, whether it runs here, and what it is."""
+    return Table(
+        (
+            texts(_WORKLOAD, [clean(row.name) for row in rows]),
+            texts(_HERE, [clean(row.reason) or HERE for row in rows]),
+            texts(_SUMMARY, [clean(row.workload.summary if row.workload else row.source) for row in rows]),
+        )
+    )

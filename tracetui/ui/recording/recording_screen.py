@@ -37,9 +37,9 @@ from tracetui_workloads.recording.launcher import (
 )
 
 from tracetui.model.quantities import duration
-from tracetui.safe_text import clean
+from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.commands import command
+from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.widgets.bar import Bar, BarPart
 

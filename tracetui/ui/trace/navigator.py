@@ -2,26 +2,305 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
+from textual.app import App
+from textual.widget import Widget
 
 from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.window import Window
-from tracetui.idle.gap_context import gap_before
+from tracetui.errors import TracetuiError
+from tracetui.files import numbered
+from tracetui.idle.gaps import gap_before
+from tracetui.idle.idleness import idleness
+from tracetui.linking.steps import steps
+from tracetui.model.intervals import TimeRange
+from tracetui.model.quantities import count, duration
+from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint
-from tracetui.ui.description.chain_lines import short_name
-from tracetui.ui.trace.browsed_trace import BrowsedTrace
-from tracetui.ui.trace.history import History, Mark, Marks
-from tracetui.ui.trace.range_selection import RangeSelection
+from tracetui.operators.costs import slices_listed_as
+from tracetui.text import clean
+from tracetui.ui.base.exports import (
+    MARKDOWN_ROWS,
+    ExportNotice,
+    copy_out,
+    export_path,
+    exports_folder,
+    home_path,
+    reason,
+    save,
+    stem,
+)
+from tracetui.ui.description.slice_description import short_name
+from tracetui.ui.trace.pane_list import PaneList
 from tracetui.ui.trace.related_slices import (
-    activities_of_step,
+    activities_of_step_number,
     busiest_stretch,
     first_step,
     has_gpu,
     kernel_from,
     longest_between,
+    slices_named,
 )
+from tracetui.ui.widgets.bar_texts import FocusedPart, HintsBar
+from tracetui.ui.widgets.lanes import LanesView
+from tracetui.ui.widgets.list_finder import ListFinder, Search, SearchLine
+
+# The interface of the trace view for navigation and search: selection, window, step, and the widgets.
+
+
+class BrowsedTrace(Protocol):
+    """A trace on screen."""
+
+    trace: Trace
+    steps: list[int]
+    """Numbers of the steps, in order."""
+    lanes: LanesView
+    panes: PaneList
+    search_line: SearchLine
+    hints: HintsBar
+    selected: int
+    """Row of the selected slice, -1 for none."""
+    gap: int
+    """Index in `idleness(trace)` of the selected gap, -1 where a slice is selected."""
+    window: Window | None
+    """The stretch of time that the lanes show."""
+    step: int | None
+    """Number of the step that the panes list, None for all of them."""
+
+    def show_sentence(self) -> None:
+        """Show at the top what holds back what is listed, or what is said about the range of time."""
+
+    def select(self, row: int, jump: bool = False) -> None:
+        """Select a slice; a jump can be undone."""
+
+    def select_gap(self, gap: int, jump: bool = False) -> None:
+        """Select a gap and fit it with its neighbours in the window; a jump can be undone."""
+
+    def show_step(self, number: int) -> None:
+        """List a step, fit it in the window and select what it launched first."""
+
+    def focused_part(self) -> FocusedPart:
+        """The part of the screen that has the focus, and its name."""
+
+    def focus_part(self, name: str) -> None:
+        """Give the focus to the part of a name."""
+
+
+# A range of time in the trace view: drawn from the cursor, kept, listed by the panes, dropped.
+
+MIN_SHOWN_SHARE = 0.1
+"""Minimum share of the window that a range takes which is kept without being fitted."""
+NO_RANGE = "There is no range of time: v begins one at the selection, and shift with the mouse draws one."
+
+
+@dataclass(frozen=True)
+class OpenRange:
+    """A range that is being drawn: it holds what it began with, and where the cursor is."""
+
+    start: TimeRange
+    """The slice, gap or cell at which it began."""
+    end: TimeRange
+    """The one where the cursor is, before or behind that."""
+
+    @property
+    def time_range(self) -> TimeRange:
+        """From the earlier start to the later end."""
+        return TimeRange(min(self.start.start, self.end.start), max(self.start.end, self.end.end))
+
+    def moved(self, by: int, limits: tuple[int, int]) -> OpenRange:
+        """The range whose end on the side of the cursor is moved by a time in ns, as far as the trace goes."""
+        edge = self.end.start if self.end.start < self.start.start else self.end.end
+        moment = min(max(edge + by, limits[0]), limits[1])
+        return replace(self, end=TimeRange(min(moment, self.start.end), max(moment, self.start.start)))
+
+
+class RangeSelection:
+    """The range of time of one trace view."""
+
+    def __init__(self, view: BrowsedTrace) -> None:
+        self.view = view
+        self.open_range: OpenRange | None = None
+        """The range that is being drawn."""
+        self.kept: TimeRange | None = None
+        """The range that was kept."""
+        self.is_listed = False
+        """Whether the panes list only what ran in the range."""
+
+    @property
+    def marked(self) -> TimeRange | None:
+        """The range that is on screen."""
+        return self.open_range.time_range if self.open_range is not None else self.kept
+
+    @property
+    def sentence(self) -> str:
+        """What stands at the top of the screen about the range, empty where other things do."""
+        if self.open_range is not None:
+            marked = self.open_range.time_range
+            keys = "moving extends it, v or enter keeps it, esc drops it"
+            return f"Range of {duration(marked.length)}, {marked.text}: {keys}."
+        if self.kept is None or not self.is_listed:
+            return ""
+        told = self.view.panes.range_headline
+        words = f" {told}" if told else ""
+        return f"Lists hold what ran in {self.kept.text}; W lists everything.{words}"
+
+    def begin(self) -> None:
+        """Begin a range at the selected slice or gap, or in the middle of the window."""
+        self.view.lanes.take_range_moves()
+        here = self._cursor()
+        self._set(OpenRange(here, here))
+
+    def follow_selection(self) -> None:
+        """Extend an open range to the selected slice or gap."""
+        if self.open_range is not None:
+            self._set(replace(self.open_range, end=self._cursor()))
+
+    def move_end(self) -> None:
+        """Move the end of an open range as far as the timeline was panned."""
+        by = self.view.lanes.take_range_moves()
+        if self.open_range is not None and by:
+            self._set(self.open_range.moved(by, self.view.lanes.reach))
+
+    def draw(self, start: TimeRange | None, end: TimeRange) -> None:
+        """Draw a range with the mouse, from a cell or from where one began already."""
+        if start is not None:
+            self._set(OpenRange(start, end))
+        elif self.open_range is not None:
+            self._set(replace(self.open_range, end=end))
+
+    def keep(self) -> None:
+        """Keep the open range, and list what ran in it."""
+        # In a burst of keys what the timeline did may not have been heard of yet.
+        self.move_end()
+        if self.view.lanes.selected != self.view.selected:
+            self.follow_selection()
+        if self.open_range is not None:
+            self.kept, self.is_listed = self.open_range.time_range, True
+            self._set(None)
+            self._bring_on_screen(self.kept)
+
+    def visit(self, time_range: TimeRange | None, is_listed: bool) -> None:
+        """Mark a range, or none but what is marked, and list what ran in it or everything."""
+        self.kept = self.kept if time_range is None else time_range
+        self.is_listed = is_listed and self.kept is not None
+        self._set(None)
+
+    def list_range(self, is_listed: bool) -> None:
+        """List only what ran in the range, or everything."""
+        self.is_listed = is_listed
+        self._show()
+
+    def drop(self) -> bool:
+        """Drop the open range, else the kept one; False where there is none."""
+        if self.marked is None:
+            return False
+        if self.open_range is None:
+            self.kept, self.is_listed = None, False
+        self._set(None)
+        return True
+
+    def fit(self) -> None:
+        """Show all of the range."""
+        if self.marked is not None:
+            self.view.window = Window.fit(self.marked.start, self.marked.end, self.view.lanes.cells, 0.1)
+
+    def _bring_on_screen(self, kept: TimeRange) -> None:
+        """Fit a range that is partly outside of the window, or too narrow to be seen."""
+        window, cells = self.view.window, self.view.lanes.cells
+        if window is None:
+            return
+        is_inside = window.start_ns <= kept.start and kept.end <= window.end_ns(cells)
+        if not is_inside or kept.length < MIN_SHOWN_SHARE * cells * window.ns_per_cell:
+            self.fit()
+
+    def _set(self, open_range: OpenRange | None) -> None:
+        self.open_range = open_range
+        self._show()
+
+    def _show(self) -> None:
+        view = self.view
+        view.lanes.time_range, view.lanes.is_range_open = self.marked, self.open_range is not None
+        view.panes.list_range(self.kept, self.is_listed)
+        view.show_sentence()
+
+    def _cursor(self) -> TimeRange:
+        """The time of the selected gap or slice, else of the middle of the window."""
+        view, row = self.view, self.view.lanes.selected
+        if view.gap >= 0 and row == view.selected:
+            idle = idleness(view.trace)
+            return TimeRange(int(idle.start[view.gap]), int(idle.end[view.gap]))
+        if row >= 0:
+            start, end = int(view.trace.slices.start[row]), int(view.trace.slices.end[row])
+            return TimeRange(start, max(end, start + 1))
+        middle = round(view.window.moment_at(view.lanes.cells // 2)) if view.window is not None else 0
+        return TimeRange(middle, middle + 1)
+
+
+# Viewpoints to return to: those left by jumps, and marked ones. Pure data, without a screen.
+
+MAX_JUMPS = 200
+"""Maximum jumps that can be undone."""
+
+
+@dataclass
+class History:
+    """A stack of viewpoints to go back to; the oldest are forgotten."""
+
+    viewpoints: list[Viewpoint] = field(default_factory=list)
+
+    def leave(self, viewpoint: Viewpoint) -> None:
+        """Remember a viewpoint before jumping away; the same one twice in a row counts once."""
+        last = self.viewpoints[-1] if self.viewpoints else None
+        if last is None or viewpoint not in (last, replace(last, part="")):
+            self.viewpoints.append(viewpoint)
+            del self.viewpoints[:-MAX_JUMPS]
+
+    def back(self, current: Viewpoint) -> Viewpoint | None:
+        """Forget and return the last viewpoint that differs from the current one, None when there is none.
+
+        The part with the focus counts where the jump led to another part.
+        """
+        while self.viewpoints:
+            viewpoint = self.viewpoints.pop()
+            if viewpoint != (current if viewpoint.part else replace(current, part="")):
+                return viewpoint
+        return None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A viewpoint with a title that names the selection."""
+
+    viewpoint: Viewpoint
+    title: str
+
+
+@dataclass
+class Marks:
+    """Marked viewpoints, in the order in which they were set."""
+
+    marks: list[Mark] = field(default_factory=list)
+
+    def without_steps(self) -> Marks:
+        """The same marks where other steps count: their numbers mean something else there."""
+        return Marks([replace(mark, viewpoint=replace(mark.viewpoint, step=None, steps_by="")) for mark in self.marks])
+
+    def toggle(self, viewpoint: Viewpoint, title: str) -> bool:
+        """Mark a viewpoint, or remove the mark of the same event (without one: the same viewpoint); True when set."""
+        for index, mark in enumerate(self.marks):
+            if mark.viewpoint == viewpoint or _is_of_same_event(mark.viewpoint, viewpoint):
+                del self.marks[index]
+                return False
+        self.marks.append(Mark(viewpoint, title))
+        return True
+
+
+def _is_of_same_event(a: Viewpoint, b: Viewpoint) -> bool:
+    """Whether two viewpoints are of one slice, or of the gap before one."""
+    return a.event == b.event >= 0 and a.is_gap == b.is_gap
 
 
 class Navigator:
@@ -143,6 +422,147 @@ class Navigator:
             rows = np.flatnonzero(trace.slices.event == viewpoint.event)
             return int(rows[0]) if len(rows) else -1
         if viewpoint.kernel > 0 and self.view.step is not None:
-            activities = activities_of_step(trace, self.view.step)
+            activities = activities_of_step_number(trace, self.view.step)
             return int(activities[viewpoint.kernel - 1]) if viewpoint.kernel <= len(activities) else -1
         return -1
+
+
+# Searching in a trace view, where not only the list but also the lanes can be searched.
+
+
+class TraceFinder(ListFinder):
+    """The search of one trace view: of the lanes when they have the focus, else of the list."""
+
+    panes: PaneList
+
+    def __init__(self, view: BrowsedTrace, navigator: Navigator) -> None:
+        super().__init__(view.panes, view.search_line, view.hints)
+        self.view, self.navigator = view, navigator
+        self._before = Viewpoint()
+        """Where the user was when a search began."""
+
+    def go_into(self, name: str) -> bool:
+        """Show the slices behind a row that groups by name, in the lanes; False where there are none."""
+        rows = slices_listed_as(self.view.trace, name)
+        if len(rows) == 0:
+            return False
+        self.navigator.leave()
+        self.search = Search(name, in_lanes=True, hits=rows)
+        self._show(self.search.go(self._first_in_step(rows)), jump=False)
+        self.hints.notice(
+            f"{shorten(clean(name), 40)}   {self.search.words}   n N next and previous, backspace returns"
+        )
+        return True
+
+    def open(self, purpose: str) -> None:
+        """Start to type; what a search jumps away from is remembered."""
+        self._before = self.navigator.here
+        super().open(purpose)
+
+    def _report(self, message: SearchLine.Typed) -> None:
+        if message.purpose == "search" and len(self.search.hits):
+            self.navigator.history.leave(self._before)
+        super()._report(message)
+
+    def _new_search(self) -> Search:
+        view = self.view
+        return Search("", view.lanes.has_focus, selected=view.selected, cursor=self.panes.view.cursor)
+
+    def _index_beside(self, direction: int) -> int:
+        return self.search.index + direction if self.search.in_lanes else super()._index_beside(direction)
+
+    def _searched(self) -> Widget:
+        in_lanes = self.line.purpose == "search" and self.search.in_lanes
+        return self.view.lanes if in_lanes else super()._searched()
+
+    def _filtered(self) -> None:
+        panes = self.panes
+        if not panes.groups_names and not panes.view.located:
+            self.view.select(panes.view.slice_row)
+
+    def _find(self, text: str) -> int:
+        if not self.search.in_lanes:
+            return super()._find(text)
+        view = self.view
+        self.search.hits = slices_named(view.trace, text)
+        start = view.window.start_ns if view.window is not None else 0.0
+        return int(np.searchsorted(view.trace.slices.start[self.search.hits], start))
+
+    def _return(self) -> None:
+        if not self.search.in_lanes:
+            self.panes.view.put_cursor(self.search.cursor)
+        self.view.select(self.search.selected)
+
+    def _show(self, hit: int | None, jump: bool) -> None:
+        if hit is None:
+            return
+        if self.search.in_lanes:
+            self.view.select(hit, jump)
+            self.view.lanes.reveal(hit, zoom=True)
+        else:
+            if jump:
+                self.navigator.leave()
+            self.panes.view.put_cursor(hit)
+            self.view.select(self.panes.view.slice_row)
+
+    def _first_in_step(self, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
+        number = self.view.step
+        if number is None:
+            return 0
+        known = steps(self.view.trace)
+        start = int(known.start[known.labelled(number)[0]])
+        return int(np.searchsorted(self.view.trace.slices.start[rows], start))
+
+
+# Copying rows and view strings of a trace, and writing its panes to files; each says where it went.
+
+
+def send_row(app: App[object], panes: PaneList) -> ExportNotice:
+    """Copy the current row of a list as Markdown."""
+    row = panes.view.row
+    if row < 0:
+        return "There is no row to copy.", True
+    return copy_out(app, panes.as_text("md", row), "row.md", "The row")
+
+
+def send_view(app: App[object], text: str) -> ExportNotice:
+    """Copy a view string."""
+    return copy_out(app, text, "view.txt", f"{text}")
+
+
+def export_pane(panes: PaneList, trace: Trace) -> ExportNotice:
+    """Write the listed rows of a pane to a CSV file, and the first of them as Markdown beside it."""
+    rows = len(panes.view.order)
+    if panes.table is None or rows == 0:
+        return "There is nothing to export in this pane.", True
+    part = panes.listed_part
+    which = "all" if part is None else f"range{part.text}" if isinstance(part, TimeRange) else f"step{part}"
+    by = f"-by-{panes.arrangement.by}" if panes.arrangement.by else ""
+    name = f"{stem(trace.label)}-{panes.pane}{by}-{which}"
+    try:
+        path = save(panes.as_text("csv"), f"{name}.csv")
+        save(panes.as_text("md", most=MARKDOWN_ROWS), f"{path.stem}.md")
+    except OSError as error:
+        return f"The pane could not be written to {home_path(exports_folder())}: {reason(error)}.", True
+    first = f"the first {MARKDOWN_ROWS} " if rows > MARKDOWN_ROWS else ""
+    return f"{count(rows)} row{'' if rows == 1 else 's'} written to {home_path(path)}, {first}beside it as .md", False
+
+
+def write_range(trace: Trace, time_range: TimeRange) -> ExportNotice:
+    """Write what is open in a range of time as a trace among the exports, where no file is replaced."""
+    # What writes traces is needed only once one is written.
+    from tracetui.writing.formats import part_of, suffix_of
+    from tracetui.writing.output import output
+    from tracetui.writing.selection import Wanted
+
+    name = f"{stem(trace.label)}-{time_range.text}{suffix_of(trace)}.gz"
+    try:
+        path = next(free for free in numbered(export_path(name)) if not free.exists())
+        cut = part_of(trace, Wanted(window=(float(time_range.start), float(time_range.end))))
+        with output(str(path)) as sink:
+            kept = cut.write(sink)
+    except TracetuiError as error:
+        return f"The range could not be written: {error}", True
+    except OSError as error:
+        return f"The range could not be written to {home_path(exports_folder())}: {reason(error)}.", True
+    return f"{count(kept.events)} of {count(trace.events)} events written to {home_path(path)}", False

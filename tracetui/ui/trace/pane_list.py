@@ -19,11 +19,10 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.worker import Worker, get_current_worker
 
-from tracetui.drawing.group_names import named_groups
+from tracetui.drawing.format import named_groups
 from tracetui.drawing.text.export import render
-from tracetui.drawing.text.origin import Extent
 from tracetui.drawing.text.pictures import list_picture
-from tracetui.drawing.text.summary_words import readable
+from tracetui.drawing.text.readable_table import Extent, readable
 from tracetui.errors import AnalysisFailed, TracetuiError
 from tracetui.health.summary import activity_counts
 from tracetui.kernel_names.slice_names import short_kernel
@@ -31,18 +30,16 @@ from tracetui.linking.call_sites import known_sites
 from tracetui.linking.steps import steps
 from tracetui.model.groupings import SITES
 from tracetui.model.guarding import guarded
-from tracetui.model.interruption import Interrupted, interruptible
+from tracetui.model.intervals import Part, TimeRange
 from tracetui.model.quantities import count
 from tracetui.model.table import Table, TextKind
-from tracetui.model.time_range import Part, TimeRange
-from tracetui.model.trace import Trace
+from tracetui.model.trace import Interrupted, Trace, interruptible
 from tracetui.panes import PANES
-from tracetui.safe_text import clean
 from tracetui.tables.modules import holders
+from tracetui.text import clean
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
-from tracetui.ui.trace.related_slices import has_gpu, numbers, step_of
+from tracetui.ui.trace.related_slices import has_gpu, is_prepared, prepare_descriptions, step_labels, step_of
 from tracetui.ui.trace.row_tree import RowTree
-from tracetui.ui.trace.slice_preparation import is_prepared, prepare_descriptions
 from tracetui.ui.widgets.bar_texts import Tab
 from tracetui.ui.widgets.columns import ShownColumn, layout_of
 from tracetui.ui.widgets.details import WAITING_NOTE
@@ -449,7 +446,7 @@ class PaneList(TabbedList):
 
     def _keys_ahead(self, panes: Iterable[str]) -> list[TableKey]:
         """The tables of the steps that are likely to be asked for next."""
-        every = numbers(self.trace)
+        every = step_labels(self.trace)
         if self._is_range_listed or self.step not in every:
             return []
         index = every.index(self.step)

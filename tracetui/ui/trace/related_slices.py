@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracetui.drawing.timeline.scene import ShadedGap
+from tracetui.idle.gaps import cpu_slices_of, doing, gap_threads, on_cpu
+from tracetui.idle.idleness import idleness
 from tracetui.linking import placement
-from tracetui.linking.chains import chain
-from tracetui.linking.first_view import activities_of_step, busiest_stretch, first_step, numbers, stretch_of_step
+from tracetui.linking.chains import chain, dependencies, launch_of_node
 from tracetui.linking.frames import is_own
-from tracetui.linking.graph_dependencies import dependencies, launch_of_node
+from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import links
+from tracetui.linking.placement import (
+    activities_of_step_number,
+    busiest_stretch,
+    first_step,
+    step_labels,
+    stretch_of_step,
+)
 from tracetui.linking.step_kinds import kind_words
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, LaneKind, Trace
+from tracetui.ui.description.slice_description import describe
 
 __all__ = [
     "busiest_stretch",
@@ -27,11 +37,11 @@ __all__ = [
     "kernel_from",
     "lit_with",
     "longest_between",
-    "numbers",
+    "step_labels",
     "slices_named",
     "step_of",
     "stretch_of_step",
-    "activities_of_step",
+    "activities_of_step_number",
 ]
 
 MAX_LIT = 5_000
@@ -133,7 +143,7 @@ def kind_of_step(trace: Trace, number: int) -> str:
 
 def first_of_step(trace: Trace, number: int) -> int:
     """The first GPU activity of a step, or the slice of the step itself when it has none."""
-    activities = activities_of_step(trace, number)
+    activities = activities_of_step_number(trace, number)
     if len(activities):
         return int(activities[0])
     known = steps(trace)
@@ -165,3 +175,82 @@ def _launches_below(trace: Trace, row: int) -> tuple[int, int]:
     last = row + int(np.searchsorted(slices.start[row : lane.last], slices.end[row]))
     first, end = np.searchsorted(links(trace).launches, [row, max(last, row + 1)])
     return int(first), int(end)
+
+
+# Working out in advance what the first description of a slice would have to wait for.
+
+PREPARED_WIDTH = 60
+"""Cells of the lines that are made and thrown away."""
+
+
+def prepare_descriptions(trace: Trace) -> None:
+    """Make the analyses of the whole trace that descriptions ask for, by describing a slice of each kind."""
+
+    def make() -> bool:
+        kinds, first = np.unique(trace.slices.kind, return_index=True)
+        for kind, row in zip(kinds.tolist(), first.tolist(), strict=True):
+            if kind != Kind.BOOKKEEPING:
+                describe(trace, row, chain_of(trace, row), PREPARED_WIDTH)
+                lit_with(trace, row)
+        return True
+
+    trace.remember(PREPARED, make)
+
+
+def is_prepared(trace: Trace) -> bool:
+    """Whether descriptions find what they ask for."""
+    return PREPARED in trace.cache
+
+
+PREPARED = "prepared descriptions"
+
+
+# What is shown and highlighted with a selected gap, and which gap comes next. Pure.
+
+
+def stretch_around(trace: Trace, gap: int) -> tuple[int, int]:
+    """Start and end in ns of a gap with the activities before and after it, of each at most the length of the gap."""
+    idle, slices = idleness(trace), trace.slices
+    start, end = int(idle.start[gap]), int(idle.end[gap])
+    before, after = int(idle.before[gap]), int(idle.after[gap])
+    begin = max(int(slices.start[before]), start - (end - start)) if before >= 0 else start
+    return begin, min(int(slices.end[after]), end + (end - start))
+
+
+def shaded_gap(trace: Trace, gap: int, idle_band: int, is_explained: bool) -> ShadedGap:
+    """Where a gap is shaded: on its device, and on the threads that it depends on."""
+    idle, process = idleness(trace), lane_numbers(trace).process
+    device = int(idle.device[gap])
+    lanes = {
+        number
+        for number, lane in enumerate(trace.lanes)
+        if lane.kind == LaneKind.GPU and int(process[number]) == device
+    }
+    launch = int(idle.launch[gap])
+    threads = gap_threads(trace, gap).tolist() if is_explained else []
+    threads += [int(trace.slices.lane[launch])] if launch >= 0 else []
+    launched = int(trace.slices.start[launch]) if launch >= 0 else None
+    return ShadedGap(
+        (int(idle.start[gap]), int(idle.end[gap])),
+        on_cpu(trace, gap),
+        frozenset(lanes | set(threads)),
+        idle_band,
+        launched,
+    )
+
+
+def lit_with_gap(trace: Trace, gap: int, is_explained: bool) -> frozenset[int]:
+    """Slices to highlight with a gap: its neighbours, the launch, and what the CPU did meanwhile."""
+    idle = idleness(trace)
+    rows = {int(idle.before[gap]), int(idle.after[gap]), int(idle.launch[gap])}
+    if is_explained:
+        rows |= {int(doing(trace)[gap]), *cpu_slices_of(trace, gap).tolist()}
+    return frozenset(rows - {-1})
+
+
+def gap_beside(trace: Trace, gap: int, direction: int) -> int:
+    """The gap of the same device after (1) or before (-1) a gap, -1 at the end."""
+    idle = idleness(trace)
+    mine = np.flatnonzero(idle.device == idle.device[gap])
+    index = int(np.searchsorted(mine, gap)) + direction
+    return int(mine[index]) if 0 <= index < len(mine) else -1

@@ -10,19 +10,19 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 
-from tracetui.drawing.name_cutting import cut_name
+from tracetui.drawing.format import cut_name
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening.trace_opening import SideName
-from tracetui.safe_text import clean
+from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.commands import command
-from tracetui.ui.base.messages import CompareAsked
-from tracetui.ui.trace.compared_marks import MarkedPart, part_of_list, part_of_slice
-from tracetui.ui.trace.history import Marks
+from tracetui.ui.base.keys import command
+from tracetui.ui.base.overlay import CompareAsked
+from tracetui.ui.trace.marks import MarkedPart, part_of_list, part_of_slice
+from tracetui.ui.trace.navigator import Marks
 from tracetui.ui.trace.trace_view import TraceView
-from tracetui.ui.widgets.sized_screen import SizedScreen
+from tracetui.ui.widgets.searchable_view import SizedScreen
 
 
 @dataclass
@@ -96,7 +96,7 @@ class TraceScreen(SizedScreen):
         # Workloads are needed only once somebody asks for the lesson.
         from tracetui_workloads.registry import with_name
 
-        from tracetui.ui.widgets.text_page import TextPage
+        from tracetui.ui.widgets.picker import TextPage
         from tracetui.verification import lesson_lines, recording_metadata, verify
 
         metadata = recording_metadata(self.trace)
@@ -167,7 +167,7 @@ class TraceScreen(SizedScreen):
         if self._compare_marked():
             return
         # The picker is needed only once it is asked for.
-        from tracetui.ui.trace.compare_picker import OTHER_TRACE, ComparePicker, offers_for, range_offers
+        from tracetui.ui.trace.marks import OTHER_TRACE, ComparePicker, offers_for, range_offers
 
         def take(choice: tuple[str, str] | None) -> None:
             if choice == OTHER_TRACE:

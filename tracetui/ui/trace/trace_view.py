@@ -23,53 +23,59 @@ from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.window import Window
 from tracetui.errors import AnalysisFailed
-from tracetui.idle.gap_context import gap_before
-from tracetui.idle.gaps import doing, idle_part_blocks
+from tracetui.idle.gaps import doing, gap_before, idle_part_blocks
 from tracetui.idle.idleness import idleness
 from tracetui.linking.chains import follow, follow_back
 from tracetui.linking.step_sources import low_coverage, steps_label
 from tracetui.linking.steps import steps
 from tracetui.model.groupings import SITES
 from tracetui.model.guarding import guarded
+from tracetui.model.intervals import TimeRange
 from tracetui.model.table import Table
-from tracetui.model.time_range import TimeRange
 from tracetui.model.trace import GPU_WORK, Trace
 from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string
-from tracetui.operators.captured_ops import CAPTURED_OP
+from tracetui.operators.ops import CAPTURED_OP
 from tracetui.panes import PANES
-from tracetui.safe_text import clean
+from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.commands import command
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
-from tracetui.ui.description.chain_lines import short_name
+from tracetui.ui.base.keys import command
 from tracetui.ui.description.gap_description import describe_gap
-from tracetui.ui.trace.export_actions import export_pane, send_row, send_view, write_range
-from tracetui.ui.trace.gap_selection import gap_beside, lit_with_gap, shaded_gap, stretch_around
-from tracetui.ui.trace.history import Marks
-from tracetui.ui.trace.navigator import Navigator
+from tracetui.ui.description.slice_description import short_name
+from tracetui.ui.trace.navigator import (
+    NO_RANGE,
+    Marks,
+    Navigator,
+    RangeSelection,
+    TraceFinder,
+    export_pane,
+    send_row,
+    send_view,
+    write_range,
+)
 from tracetui.ui.trace.pane_list import TAB_KEYS, PaneList
-from tracetui.ui.trace.range_selection import NO_RANGE, RangeSelection
 from tracetui.ui.trace.related_slices import (
     chain_of,
     dur_of_step,
     first_of_step,
+    gap_beside,
     has_gpu,
     kernel_from,
     kind_of_step,
     lit_with,
-    numbers,
+    lit_with_gap,
+    shaded_gap,
+    step_labels,
     step_of,
+    stretch_around,
     stretch_of_step,
 )
-from tracetui.ui.trace.trace_finder import TraceFinder
-from tracetui.ui.widgets.bar import Bar
-from tracetui.ui.widgets.bar_texts import header_parts, step_parts
+from tracetui.ui.widgets.bar import Bar, SentenceBar
+from tracetui.ui.widgets.bar_texts import FocusedPart, header_parts, step_parts
 from tracetui.ui.widgets.details import Details
-from tracetui.ui.widgets.hints_bar import FocusedPart
 from tracetui.ui.widgets.lanes import LanesView, timeline_commands
-from tracetui.ui.widgets.minimap import Minimap
 from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS, SearchableView, too_small
-from tracetui.ui.widgets.sentence_bar import SentenceBar
+from tracetui.ui.widgets.surface import Minimap
 from tracetui.ui.widgets.table_view import TableView
 
 MIN_LIST_LINES = 14
@@ -131,7 +137,7 @@ class TraceView(SearchableView):
         super().__init__(PaneList(trace))
         self.trace = trace
         self.picture = picture
-        self.steps = numbers(trace)
+        self.steps = step_labels(trace)
         """Numbers of the steps, in order."""
         self.lanes, self.minimap = LanesView(), Minimap()
         self.headline = SentenceBar(id="headline")
@@ -452,7 +458,7 @@ class TraceView(SearchableView):
             self.notice("There are no marks yet: m sets one.")
             return
         # Pickers are needed only once one is opened.
-        from tracetui.ui.trace.mark_picker import MarkPicker
+        from tracetui.ui.trace.marks import MarkPicker
 
         self.app.push_screen(MarkPicker(self.trace, self.navigator.marks.marks), self.navigator.go_to_mark)
 

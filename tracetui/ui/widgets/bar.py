@@ -10,14 +10,15 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from textual.events import Click
+from textual.events import Click, MouseDown, MouseMove, MouseUp
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tracetui.drawing.name_cutting import CUT
-from tracetui.ui.base.text_cutting import cut_line
+from tracetui.drawing.format import CUT, wrapped
+from tracetui.text import clean
+from tracetui.ui.base.overlay import cut_line
 from tracetui.ui.widgets.cached_style import CachedStyle
 
 
@@ -114,3 +115,88 @@ class Bar(CachedStyle, Widget):
                     self.post_message(self.Pressed(self, part.key))
                 return
             x -= width
+
+
+# A bar that is also the border between what is above and below it: dragged with the mouse, it asks to be moved.
+
+
+class SplitBar(Bar):
+    """The tabs of a list, below the timeline."""
+
+    class Dragged(Message):
+        """The user wants the bar on another line of the screen."""
+
+        def __init__(self, lines: int) -> None:
+            super().__init__()
+            self.lines = lines
+            """Lines down from where the bar is; negative for up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_held = self._was_dragged = False
+
+    def on_mouse_down(self, event: MouseDown) -> None:
+        """Take hold."""
+        if event.button == 1:
+            self._is_held, self._was_dragged = True, False
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: MouseMove) -> None:
+        """Ask to be moved to the line of the mouse."""
+        lines = event.screen_y - self.region.y
+        if self._is_held and lines:
+            self._was_dragged = True
+            self.post_message(self.Dragged(lines))
+
+    def on_mouse_up(self, event: MouseUp) -> None:
+        """Let go."""
+        self._is_held = False
+        self.release_mouse()
+
+    def on_click(self, event: Click) -> None:
+        """A drag ends on the bar, but picks no tab."""
+        if self._was_dragged:
+            event.prevent_default()
+            event.stop()
+
+
+# A sentence across the screen, in full: as many lines as it needs.
+
+MAX_LINES = 3
+"""Maximum lines of a sentence, however narrow the terminal is."""
+
+
+class SentenceBar(Bar):
+    """A bar that wraps one sentence."""
+
+    sentence: reactive[str] = reactive("")
+    """What it says."""
+
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        return self.sentence
+
+    def watch_sentence(self) -> None:
+        """Take as many lines as the sentence needs."""
+        self._fit()
+
+    def on_resize(self) -> None:
+        """Wrap it again."""
+        self._fit()
+
+    def render_line(self, y: int) -> Strip:
+        """One line of the sentence."""
+        lines, style = self._lines(), self.get_component_rich_style("bar--strong")
+        return Strip([Segment(lines[y] if y < len(lines) else "", style)]).adjust_cell_length(
+            self.size.width, self.rich_style
+        )
+
+    def _fit(self) -> None:
+        height = len(self._lines())
+        if self.styles.height is None or self.styles.height.value != height:
+            self.styles.height = height
+
+    def _lines(self) -> list[str]:
+        # Before the first layout the sentence counts as one line.
+        return wrapped(clean(self.sentence), self.size.width)[:MAX_LINES] if self.size.width else [""]

@@ -9,8 +9,7 @@ import numpy as np
 from rich.cells import cell_len, set_cell_size
 
 from tracetui.drawing.column_order import ordered
-from tracetui.drawing.format import cell_at
-from tracetui.drawing.name_cutting import cut_name
+from tracetui.drawing.format import cell_at, cut_name
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.model.table import Column, ColumnSpec, Table, TextKind
 

@@ -19,12 +19,12 @@ from tracetui.drawing.text.pictures import ListPicture
 from tracetui.errors import AnalysisFailed
 from tracetui.model.guarding import guarded
 from tracetui.model.trace import Trace
-from tracetui.safe_text import clean
+from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.commands import command
+from tracetui.ui.base.keys import command
 from tracetui.ui.description.slice_description import describe
 from tracetui.ui.description.styled_lines import LABEL, DetailLine, sentence_lines
-from tracetui.ui.widgets.scroller import Scroller
+from tracetui.ui.widgets.table_view import Scroller
 
 MAX_LINES_TO_A_LINK = 3
 """Maximum lines beyond the screen at which a link is gone to at once; to one further away lines are scrolled."""

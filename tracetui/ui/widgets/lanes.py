@@ -25,15 +25,13 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from tracetui.drawing.timeline.cells import Frame
-from tracetui.drawing.timeline.gap_shading import ShadedGap
 from tracetui.drawing.timeline.layout import Layout
-from tracetui.drawing.timeline.outside_shading import Stretch
 from tracetui.drawing.timeline.raster import Picture, Window
-from tracetui.drawing.timeline.scene import Scene, View, label_width
-from tracetui.model.time_range import TimeRange
+from tracetui.drawing.timeline.scene import Scene, ShadedGap, Stretch, View, label_width
+from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Trace
 from tracetui.ui.base import keys
-from tracetui.ui.base.commands import command
+from tracetui.ui.base.keys import command
 from tracetui.ui.widgets.surface import Surface
 
 ZOOM_FACTOR = 1.6

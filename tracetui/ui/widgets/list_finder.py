@@ -2,16 +2,234 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from rich.cells import cell_len
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.events import Key
+from textual.message import Message
 from textual.widget import Widget
+from textual.widgets import Input
 
-from tracetui.checking.mistake import Mistake
 from tracetui.checking.row_filter import completed, completions, ends_in_word, is_condition, kept_rows, texts_meant
-from tracetui.ui.widgets.hints_bar import HintsBar
-from tracetui.ui.widgets.search_line import Search, SearchLine
+from tracetui.checking.values import Mistake
+from tracetui.drawing.format import shorten
+from tracetui.model.quantities import count
+from tracetui.text import clean
+from tracetui.ui.base import keys
+from tracetui.ui.base.keys import command
+from tracetui.ui.widgets.bar import Bar, BarPart
+from tracetui.ui.widgets.bar_texts import HintsBar
 from tracetui.ui.widgets.tabbed_list import TabbedList
+
+# The line at the bottom in which a search or a filter is typed, what is said below it, and where a search stands.
+
+MAX_SHOWN_TEXTS, MAX_TEXT_CELLS = 12, 40
+"""Maximum texts that are listed below a pattern, and cells of each."""
+
+
+@dataclass
+class Search:
+    """A search text, its hits, and which hit is current."""
+
+    text: str = ""
+    in_lanes: bool = False
+    """Whether slices of all lanes are searched, or rows of the list."""
+    hits: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    """Slices in order of time, or indices in the list, ascending."""
+    index: int = -1
+    selected: int = -1
+    """The slice that was selected when it began."""
+    cursor: int = 0
+    """Where the list's cursor was then."""
+
+    def go(self, index: int) -> int | None:
+        """Make a hit current, going round at the ends, and return it; None without hits."""
+        if len(self.hits) == 0:
+            return None
+        self.index = index % len(self.hits)
+        return int(self.hits[self.index])
+
+    @property
+    def words(self) -> str:
+        """For example `3/118`."""
+        return f"{count(self.index + 1)}/{count(len(self.hits))}" if len(self.hits) else "no match"
+
+
+class TypedText(Input):
+    """An input for which enter and escape are the end: keys of the same burst are meant for what comes after it."""
+
+    def __init__(self) -> None:
+        super().__init__(compact=True, select_on_focus=False)
+        self.cursor_blink = False
+        self.complete: Callable[[str], str] | None = None
+        """What tab makes of the text; None where tab is not for this line."""
+        self._ended = self._is_closed = False
+        self._early: list[Key] = []
+
+    def begin(self) -> None:
+        """Take keys again, those first that came early."""
+        self._ended = self._is_closed = False
+        self._pass_on()
+
+    def close(self) -> None:
+        """Give the keys that came early, and those that are still on their way here, to what has the focus now."""
+        self._is_closed = True
+        self._pass_on()
+
+    def on_key(self, event: Key) -> None:
+        """Note the key that ends it and keep what follows: a binding is carried out later than a letter is typed."""
+        if self._ended:
+            # An escape right behind enter is one of them: it clears what enter accepts.
+            self._early.append(Key(event.key, event.character))
+            if self._is_closed:
+                self._pass_on()
+        elif event.key == "tab" and self.complete is not None:
+            self.value = self.complete(self.value)
+            self.cursor_position = len(self.value)
+        else:
+            self._ended = event.key in ("enter", "escape")
+            return
+        event.prevent_default()
+        event.stop()
+
+    def _pass_on(self) -> None:
+        for key in self._early:
+            self.app.post_message(key)
+        self._early.clear()
+
+
+class SearchLine(Vertical):
+    """One line: a label, the typed text, and the number of hits; below it what is to be said about the text."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command(keys.ESCAPE, "give_up", "Close and clear", "", "clear"),
+    ]
+    DEFAULT_CSS = """
+    SearchLine {
+        height: auto;
+        display: none;
+        background: $panel;
+        &.-open { display: block; }
+        Horizontal { height: 1; }
+        Input { height: 1; width: 1fr; border: none; padding: 0; background: $panel; }
+        Input:focus { border: none; }
+        .label { width: auto; }
+        .found { width: 26; }
+        .below { display: none; }
+        &.-filter .below { display: block; }
+    }
+    """
+
+    @dataclass
+    class Typed(Message):
+        """The text changed, or was accepted with enter, or given up with escape."""
+
+        purpose: str
+        """`search` or `filter`."""
+        text: str
+        accepted: bool = False
+        given_up: bool = False
+
+    purpose = "search"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._label, self._count, self.below = Bar(classes="label"), Bar(classes="found"), Bar(classes="below")
+
+    def compose(self) -> ComposeResult:
+        """Label, input and count, and the line below them."""
+        with Horizontal():
+            yield self._label
+            yield TypedText()
+            yield self._count
+        yield self.below
+
+    def open(self, purpose: str, where: str, text: str = "", complete: Callable[[str], str] | None = None) -> None:
+        """Show the line in place of the key hints and type into it; `where` says what is searched."""
+        self.purpose = purpose
+        sign = f"{where} /" if purpose == "search" else "filter "
+        self._label.styles.width = len(sign) + 2
+        self._label.parts, self._count.parts, self.below.parts = (BarPart(sign, "key"),), (), ()
+        self.set_class(purpose == "filter", "-filter")
+        line = self.query_one(TypedText)
+        line.complete = complete
+        line.begin()
+        with self.prevent(Input.Changed):
+            line.value = text
+        # The next letter replaces what was there.
+        line.action_select_all()
+        self.add_class("-open")
+        self.screen.add_class("-searching")
+        # `focus()` waits for a turn of the loop, in which keys typed in one burst would go elsewhere.
+        self.screen.set_focus(line)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is being typed."""
+        return self.has_class("-open")
+
+    def close(self) -> None:
+        """Hide the line; whoever closes it has moved the focus."""
+        self.remove_class("-open")
+        self.screen.remove_class("-searching")
+        self.query_one(TypedText).close()
+
+    def show_count(self, words: str) -> None:
+        """Show the number of hits."""
+        self._count.parts = (BarPart(words, "dim"),)
+
+    def resume(self) -> None:
+        """Take keys again after enter: what was typed cannot be used yet."""
+        self.query_one(TypedText).begin()
+
+    def show_names(self, names: Sequence[str]) -> None:
+        """Show below the text the names that its last word can become."""
+        first, others = "  ".join(names[:1]), "  ".join(names[1:])
+        more = (BarPart(f"  {others}", "dim"),) if others else ()
+        self.below.parts = (BarPart("tab ", "dim"), BarPart(first, "key"), *more) if names else ()
+
+    def show_texts(self, texts: Sequence[str]) -> None:
+        """Show below the text what its pattern matches."""
+        listed = ", ".join(shorten(clean(text), MAX_TEXT_CELLS) for text in texts[:MAX_SHOWN_TEXTS])
+        more = f" and {len(texts) - MAX_SHOWN_TEXTS:,} more" if len(texts) > MAX_SHOWN_TEXTS else ""
+        self.below.parts = (BarPart("matches ", "dim"), BarPart(listed), BarPart(more, "dim"))
+
+    def show_mistake(self, sentence: str, at: int) -> None:
+        """Show below the text what is wrong with it, with a caret under the position (characters before it)."""
+        line = self.query_one(TypedText)
+        column = self._label.outer_size.width - 1 + cell_len(line.value[:at]) - line.scroll_offset.x
+        self.below.parts = (BarPart(_pointing(sentence, column, self.size.width - 2), "warn"),)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Search as it is typed."""
+        event.stop()
+        if self.is_open:
+            self.post_message(self.Typed(self.purpose, event.value))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Enter: stay where the search stands."""
+        event.stop()
+        self.post_message(self.Typed(self.purpose, event.value, accepted=True))
+
+    def action_give_up(self) -> None:
+        """Escape: forget it."""
+        self.post_message(self.Typed(self.purpose, "", given_up=True))
+
+
+def _pointing(sentence: str, column: int, width: int) -> str:
+    """A sentence beside a caret in a column; the caret is left out where even the sentence's beginning has no room."""
+    beginning = cell_len(sentence.partition(". ")[0]) + 2
+    if column >= 0 and column + 2 + beginning <= width:
+        return f"{' ' * column}^ {sentence}"
+    room = column - 1 - cell_len(sentence)
+    return f"{' ' * room}{sentence} ^" if room >= 0 and column < width else sentence
 
 
 class ListFinder:

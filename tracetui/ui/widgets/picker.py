@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import VerticalScroll
+from textual.screen import Screen
+from textual.widgets import Static
 
-from tracetui.model.table import Table
+from tracetui.model.table import ColumnSpec, Table, texts
+from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.commands import command
+from tracetui.ui.base.keys import command, commands_in_focus
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.widgets.bar import Bar, BarPart
-from tracetui.ui.widgets.hints_bar import HintsBar
+from tracetui.ui.widgets.bar_texts import HintsBar
+from tracetui.ui.widgets.surface import Legend
 from tracetui.ui.widgets.table_view import TableView
 
 Pickable = TypeVar("Pickable")
@@ -59,7 +65,6 @@ class Picker(Overlay[Pickable | None]):
     def action_help(self) -> None:
         """Show what the keys do."""
         # The help is needed only once it is asked for.
-        from tracetui.ui.widgets.help_screen import HelpScreen, help_rows
 
         self.app.push_screen(HelpScreen(help_rows(self, None), "Help: keys"))
 
@@ -76,3 +81,119 @@ class Picker(Overlay[Pickable | None]):
         # A second enter in the same burst comes when the choice has been made.
         if self.is_active:
             self.take(self.choices[message.row])
+
+
+# The help: the keys that work now, from the focused part up, and the meaning of the columns of the list.
+
+_KEYS = ColumnSpec("keys", "keys", width=16)
+_DOES = ColumnSpec("does", "does", width=30)
+_MORE = ColumnSpec("help", "more", width=24, grow=1)
+_WHERE = ColumnSpec("where", "where", width=11)
+
+HelpRow = tuple[str, str, str, str]
+"""Keys, title, where they work (`HELP_WHERE` of the widget), and what they do."""
+
+
+class HelpScreen(Overlay[None]):
+    """Commands and columns as one list that scrolls."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command(keys.ESCAPE, "close", "Close the help", "", "close"),
+        command(keys.QUIT, "close", "Close the help"),
+        command(keys.HELP, "close", "Close the help"),
+    ]
+
+    def __init__(self, rows: list[HelpRow], title: str, has_legend: bool = False) -> None:
+        """`has_legend` says whether there are colours and marks to explain."""
+        super().__init__()
+        self._has_legend = has_legend
+        self._rows = rows
+        self._title = title
+
+    def compose(self) -> ComposeResult:
+        """A title, the list, the legend and how to leave."""
+        yield Bar(id="title")
+        yield TableView()
+        if self._has_legend:
+            yield Legend()
+        yield Bar(id="hints")
+
+    def on_mount(self) -> None:
+        """Fill in the rows."""
+        keys, titles, where, helps = zip(*self._rows, strict=True)
+        table = Table((texts(_KEYS, keys), texts(_DOES, titles), texts(_MORE, helps), texts(_WHERE, where)))
+        self.query_one("#title", Bar).parts = (BarPart(self._title, "strong"),)
+        view = self.query_one(TableView)
+        view.show("help", table, np.arange(len(table)))
+        view.focus()
+        self.query_one("#hints", Bar).parts = (
+            BarPart("esc", "key"),
+            BarPart(" close   "),
+            BarPart("j k", "key"),
+            BarPart(" scroll"),
+        )
+
+    @on(TableView.RowHighlighted)
+    def _show_help(self, message: TableView.RowHighlighted) -> None:
+        """The last line has the whole sentence, which the list may have to cut."""
+        self.query_one("#hints", Bar).parts = (BarPart(self._rows[message.row][3]),)
+
+    def action_close(self) -> None:
+        """Back to the trace."""
+        self.dismiss()
+
+
+def help_rows(screen: Screen[Any], table: Table | None) -> list[HelpRow]:
+    """The rows of the help for what has the focus, and for the columns of a table."""
+    rows: list[HelpRow] = []
+    taken: set[str] = set()
+    for node, commands in commands_in_focus(screen):
+        where = getattr(node, "HELP_WHERE", "")
+        for each in commands:
+            title = each.binding.description + ("" if each.available else "  (n/a)")
+            keys = [key for key in each.keys if key not in taken]
+            taken.update(keys)
+            if keys:
+                rows.append((" ".join(keys), title, where, each.binding.tooltip))
+    if table is not None:
+        rows += [(column.spec.heading, column.name, "column", column.help) for column in table.columns]
+    return rows
+
+
+# A page of text over a screen, which scrolls.
+
+
+class TextPage(Overlay[None]):
+    """A title, the text, and how to leave."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command(keys.ESCAPE, "close", "Close the page", "", "close"),
+        command(keys.QUIT, "close", "Close the page"),
+    ]
+    DEFAULT_CSS = """
+    TextPage {
+        VerticalScroll { height: 1fr; padding: 1 2; }
+        #title, #hints { background: $panel; }
+    }
+    """
+
+    def __init__(self, title: str, lines: Sequence[str]) -> None:
+        super().__init__()
+        self._title, self._lines = title, lines
+
+    def compose(self) -> ComposeResult:
+        """The parts, from top to bottom."""
+        yield Bar(id="title")
+        with VerticalScroll():
+            yield Static(Text("\n".join(map(clean, self._lines))), markup=False, id="text")
+        yield Bar(id="hints")
+
+    def on_mount(self) -> None:
+        """Fill in the words, and let the keys scroll."""
+        self.query_one("#title", Bar).parts = (BarPart(clean(self._title), "strong"),)
+        self.query_one("#hints", Bar).parts = (BarPart("esc", "key"), BarPart(" close"))
+        self.query_one(VerticalScroll).focus()
+
+    def action_close(self) -> None:
+        """Back to what lies below."""
+        self.dismiss()

@@ -20,20 +20,19 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from tracetui.checking.mistake import Mistake
 from tracetui.checking.row_filter import is_condition, kept_rows
+from tracetui.checking.values import Mistake
 from tracetui.drawing.format import shorten
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.model.quantities import count
 from tracetui.model.table import Cell, Table, TextKind
-from tracetui.safe_text import clean
+from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.analysis_safe import AnalysisSafe
-from tracetui.ui.base.commands import command
-from tracetui.ui.widgets.bar import Bar
+from tracetui.ui.base.keys import command
+from tracetui.ui.widgets.bar import Bar, SplitBar
 from tracetui.ui.widgets.bar_texts import Tab, tab_parts
 from tracetui.ui.widgets.details import Details
-from tracetui.ui.widgets.split_bar import SplitBar
 from tracetui.ui.widgets.table_view import TableView
 
 MAX_SHOWN_FILTER = 60

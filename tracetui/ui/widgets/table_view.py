@@ -17,18 +17,19 @@ from rich.style import Style
 from textual.binding import BindingType
 from textual.color import Color
 from textual.events import Click
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.message import Message
-from textual.reactive import reactive
+from textual.reactive import Reactive, reactive
+from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tracetui.drawing.finding_cards import TITLE, CardLine, is_list_of_findings
-from tracetui.drawing.format import shorten
+from tracetui.drawing.format import TITLE, CardLine, finding_cards, is_list_of_findings, shorten
 from tracetui.model.table import Table
-from tracetui.safe_text import clean
+from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.commands import command
-from tracetui.ui.widgets.card_rows import CardRows
+from tracetui.ui.base.analysis_safe import AnalysisSafe
+from tracetui.ui.base.keys import command
+from tracetui.ui.widgets.cached_style import CachedStyle
 from tracetui.ui.widgets.columns import (
     CARD_TITLE_GAP,
     GAP,
@@ -40,7 +41,63 @@ from tracetui.ui.widgets.columns import (
     row_text,
     scrolled,
 )
-from tracetui.ui.widgets.scroller import Scroller
+
+# The rows of a list that are cards of several lines: which line belongs to which row, and what stands in it. Pure.
+
+
+class CardRows:
+    """The cards of the listed rows, one below the other."""
+
+    def __init__(self, table: Table, order: NDArray[np.int64], width: int) -> None:
+        self._cards = finding_cards(table, order.tolist(), width)
+        self._tops = np.cumsum([0, *map(len, self._cards)])
+
+    def __len__(self) -> int:
+        """Lines of all cards."""
+        return int(self._tops[-1])
+
+    def top(self, index: int) -> int:
+        """The first line of a card."""
+        return int(self._tops[min(index, len(self._cards))])
+
+    def height(self, index: int) -> int:
+        """Lines of a card, 0 behind the last."""
+        return len(self._cards[index]) if index < len(self._cards) else 0
+
+    def index_at(self, line: int) -> int:
+        """The card to which a line belongs; as many as there are cards behind the last line."""
+        return int(np.searchsorted(self._tops, line, side="right")) - 1 if line < len(self) else len(self._cards)
+
+    def line(self, line: int) -> CardLine:
+        """What stands in a line."""
+        index = self.index_at(line)
+        return self._cards[index][line - self.top(index)]
+
+
+# A scrolling widget whose length may change without a new layout of the whole screen.
+
+
+class Scroller(AnalysisSafe, CachedStyle, ScrollView):
+    """As `ScrollView`, always with a vertical scroll bar, so that more or fewer lines move nothing else."""
+
+    DEFAULT_CSS = """
+    Scroller {
+        overflow-x: hidden;
+        overflow-y: scroll;
+        scrollbar-size-vertical: 1;
+    }
+    """
+
+    virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
+    """Width (not used) and number of lines."""
+
+    def set_length(self, lines: int) -> None:
+        """Set the number of lines to scroll over."""
+        self.virtual_size = Size(0, lines)
+        self.vertical_scrollbar.window_virtual_size = lines
+        if self.scroll_offset.y > self.max_scroll_y:
+            self.scroll_to(y=self.max_scroll_y, animate=False, force=True, immediate=True)
+
 
 MAX_KEPT_LAYOUTS = 64
 """Maximum tables whose columns are not measured again when they are shown again."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tracetui_workloads.api import BadRequest, Context, Contrast, Expect, Param, Prepared, Workload
-from tracetui_workloads.programs.common_expectations import compiled_region
+from tracetui_workloads.programs.common import compiled_region
 
 if TYPE_CHECKING:
     import torch
@@ -297,7 +297,7 @@ def prepare(context: Context, impl: str, backend: str, batch: int, heads: int, s
     """Attention in one implementation, checked against the one with separate operators."""
     import torch
 
-    from tracetui_workloads.programs.numeric_check import same_as
+    from tracetui_workloads.programs.common import same_as
 
     require_sdpa(impl, backend)
     attention = Attention(context, (batch, heads, seq, head_dim))

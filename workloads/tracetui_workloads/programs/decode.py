@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tracetui_workloads.api import Context, Contrast, Expect, Param, Prepared, Workload
-from tracetui_workloads.programs.common_expectations import compiled_region
+from tracetui_workloads.programs.common import compiled_region
 
 if TYPE_CHECKING:
     import torch
@@ -110,7 +110,7 @@ def prepare(context: Context, layers: int, heads: int, dim: int, cached: int) ->
     import torch
 
     from tracetui_workloads.api import BadRequest
-    from tracetui_workloads.programs.numeric_check import same_as
+    from tracetui_workloads.programs.common import same_as
 
     if dim % heads:
         raise BadRequest(f"heads must divide dim, and {heads} does not divide {dim}.")

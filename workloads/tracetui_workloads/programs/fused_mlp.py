@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tracetui_workloads.api import Context, Expect, Param, Prepared, Unavailable, Workload
-from tracetui_workloads.programs.common_expectations import compiled_region
+from tracetui_workloads.programs.common import compiled_region
 from tracetui_workloads.programs.mlp import PARAMS, Geglu
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def prepare(context: Context, impl: str, batch: int, seq: int, dim: int, hidden:
     """The block with the same weights and inputs as the workload mlp for the same seed, checked against mlp."""
     import torch
 
-    from tracetui_workloads.programs.numeric_check import same_as
+    from tracetui_workloads.programs.common import same_as
 
     eager = Geglu(context, dim, hidden)
     x = torch.randn(batch, seq, dim, device=context.device, dtype=context.dtype)

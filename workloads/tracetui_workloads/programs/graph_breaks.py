@@ -160,7 +160,7 @@ def prepare(context: Context, breaks: int, sizes: str, size: int) -> Prepared:
     """The operators with a break behind each of the first `breaks`, and the input of each step."""
     import torch
 
-    from tracetui_workloads.programs.numeric_check import same_as
+    from tracetui_workloads.programs.common import same_as
 
     x = torch.rand(size, device=context.device, dtype=context.dtype)
     how = sizes if context.compiled else "automatic"

@@ -6,7 +6,7 @@ From part 2 of "Profiling in PyTorch".
 from __future__ import annotations
 
 from tracetui_workloads.api import Context, Expect, Param, Prepared, Workload
-from tracetui_workloads.programs.common_expectations import compiled_region
+from tracetui_workloads.programs.common import compiled_region
 
 LESSON = """\
 One kernel per forward: the matmul's kernel adds the bias in its epilogue, and there is no aten::add. aten::t only
@@ -82,7 +82,7 @@ def prepare(context: Context, batch: int, in_dim: int, out_dim: int) -> Prepared
     import torch
     from torch import nn
 
-    from tracetui_workloads.programs.numeric_check import same_as
+    from tracetui_workloads.programs.common import same_as
 
     layer = nn.Linear(in_dim, out_dim, device=context.device, dtype=context.dtype).eval()
     x = torch.randn(batch, in_dim, device=context.device, dtype=context.dtype)

@@ -6,7 +6,7 @@ From part 1 of "Profiling in PyTorch". All three operands are square matrices, a
 from __future__ import annotations
 
 from tracetui_workloads.api import MORE, Context, Expect, Param, Prepared, Workload
-from tracetui_workloads.programs.common_expectations import compiled_region
+from tracetui_workloads.programs.common import compiled_region
 
 LESSON = """\
 At size 64 the GPU is busy for microseconds and idle for the rest: a launch takes longer than the kernel
@@ -120,7 +120,7 @@ def prepare(context: Context, size: int, batch: int) -> Prepared:
     """A matmul and an addition of three random matrices, or of batches of them."""
     import torch
 
-    from tracetui_workloads.programs.numeric_check import same_as
+    from tracetui_workloads.programs.common import same_as
 
     shape = (batch, size, size) if batch else (size, size)
     x, w, b = (torch.randn(shape, device=context.device, dtype=context.dtype) for _ in range(3))

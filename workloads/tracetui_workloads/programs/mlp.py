@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tracetui_workloads.api import Context, Contrast, Expect, Param, Prepared, Workload
-from tracetui_workloads.programs.common_expectations import compiled_region
+from tracetui_workloads.programs.common import compiled_region
 
 if TYPE_CHECKING:
     import torch
@@ -189,7 +189,7 @@ def prepare(context: Context, batch: int, seq: int, dim: int, hidden: int) -> Pr
     """The block and one batch of inputs."""
     import torch
 
-    from tracetui_workloads.programs.numeric_check import same_as
+    from tracetui_workloads.programs.common import same_as
 
     block = Geglu(context, dim, hidden)
     x = torch.randn(batch, seq, dim, device=context.device, dtype=context.dtype)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tracetui_workloads.api import MORE, Context, Contrast, Expect, Param, Prepared, Workload
-from tracetui_workloads.programs.common_expectations import compiled_region
+from tracetui_workloads.programs.common import compiled_region
 
 if TYPE_CHECKING:
     import torch
@@ -258,7 +258,7 @@ def _prepared(
     """One of the two programs, prepared with its input."""
     import torch
 
-    from tracetui_workloads.programs.numeric_check import same_as
+    from tracetui_workloads.programs.common import same_as
 
     compiled = context.compile(program)
 

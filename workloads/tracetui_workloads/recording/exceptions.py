@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tracetui_workloads.api import BadRequest, Unavailable
-from tracetui_workloads.recording.failures import Failure, cancelled, plain, stage_phrase
+from tracetui_workloads.recording.protocol import Failure, cancelled, plain, stage_phrase
 
 COMPILER_HINT = "Install g++, or use --backend aot_eager, which needs no compiler."
 TRITON_HINT = "Run without --compile, or with --backend aot_eager."

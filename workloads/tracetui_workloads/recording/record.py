@@ -29,7 +29,7 @@ from typing import Any, cast
 
 from tracetui_workloads.recording import devices, profiling, trace_file
 from tracetui_workloads.recording.exceptions import Incomplete
-from tracetui_workloads.recording.options import Options
+from tracetui_workloads.recording.protocol import Options
 
 
 @contextmanager

@@ -7,23 +7,28 @@ trace makes a cold run cold, and a crash ends only that process.
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
+import hashlib
 import os
 import platform
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, NoReturn
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from tracetui_workloads import machine
-from tracetui_workloads.api import BadRequest, Prepared, Unavailable, Value, Workload
-from tracetui_workloads.recording import devices, profiling, rank_files, supervisor, trace_file
-from tracetui_workloads.recording.digests import digests
-from tracetui_workloads.recording.events import DeviceChosen, Failed, Hello, Result, encode
+from tracetui_workloads import machine, registry
+from tracetui_workloads.api import BadRequest, Context, Prepared, Step, Unavailable, Value, Workload
+from tracetui_workloads.programs import user_function
+from tracetui_workloads.recording import devices, profiling, supervisor, trace_file
+from tracetui_workloads.recording.devices import join, set_rank_environment
 from tracetui_workloads.recording.exceptions import (
     Incomplete,
     MissingCompiler,
@@ -33,15 +38,224 @@ from tracetui_workloads.recording.exceptions import (
     WrongResult,
     failure_of,
 )
-from tracetui_workloads.recording.load import LoadMeter
-from tracetui_workloads.recording.preparation import RunContext, dtype_of, prepare_environment
-from tracetui_workloads.recording.process_group import join, set_rank_environment
-from tracetui_workloads.recording.reporter import CANCELLED, Reporter
-from tracetui_workloads.recording.request import Request
+from tracetui_workloads.recording.profiling import CANCELLED, Reporter
+from tracetui_workloads.recording.protocol import DTYPES, DeviceChosen, Failed, Hello, Options, Request, Result, encode
 from tracetui_workloads.recording.timing import ALONE, Ring, Timing, time_in_turns, time_step
 
 if TYPE_CHECKING:
+    import torch
     from torch.profiler import profile
+
+
+# Preparing a workload in the child: finding what a request names, and the context that `prepare` receives.
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedWorkload:
+    """A workload with its parameters, ready to be prepared."""
+
+    workload: Workload
+    params: dict[str, Value]
+    prepare: Callable[[Context], Prepared]
+
+
+def resolve(request: Request) -> ResolvedWorkload:
+    """Find the workload or function that a request names.
+
+    Raises: BadRequest where it does not exist or does not accept the parameters.
+    """
+    if not registry.is_function(request.workload):
+        return _registered(registry.find(request.workload), request)
+    target = user_function.load(request.workload)
+    if isinstance(target, Workload):
+        return _registered(target, request)
+    if request.options.dtype and not user_function.is_factory(target):
+        raise BadRequest(f"{request.workload} makes its own tensors, which --dtype cannot change.")
+    workload = user_function.as_workload(request.workload)
+    if isinstance(target, Prepared):
+        if request.params:
+            raise BadRequest(f"{request.workload} is prepared already and takes no parameters.")
+        return ResolvedWorkload(workload, {}, lambda _: target)
+    params = user_function.arguments(target, request.params)
+    label = user_function.label(request.workload)
+    return ResolvedWorkload(workload, params, partial(user_function.prepare, target, label, params))
+
+
+def _registered(workload: Workload, request: Request) -> ResolvedWorkload:
+    params = workload.values(request.params)
+    module, _, name = workload.prepare.partition(":")
+    function: Any = getattr(import_module(module), name, None)
+    if not callable(function):
+        raise BadRequest(f"{workload.prepare}, which prepares {workload.name}, does not exist.")
+    return ResolvedWorkload(workload, params, lambda context: function(context, **params))
+
+
+@dataclass(slots=True)
+class RunContext:
+    """The `Context` of one recording, from its options."""
+
+    device: str
+    dtype: torch.dtype
+    options: Options
+    note: Callable[[str], None]
+    rank: int = 0
+    """The number of this process among the ranks of the recording."""
+    ranks: int = 1
+    """How many processes run the workload together."""
+    has_compiled: bool = False
+    """Whether the workload called `compile` with `--compile` given."""
+
+    @property
+    def seed(self) -> int:
+        """The seed, with which torch was seeded before `prepare`."""
+        return self.options.seed
+
+    @property
+    def compiled(self) -> bool:
+        """Whether `--compile` was given."""
+        return self.options.compile
+
+    def compile(self, step: Step) -> Step:
+        """The function compiled according to the options, or unchanged without `--compile`."""
+        if not self.options.compile:
+            return step
+        import torch
+
+        self.has_compiled = True
+        settings: dict[str, Any] = {"backend": self.options.backend}
+        if self.options.backend == "inductor":
+            settings["mode"] = self.options.mode
+        compiled: Any = torch.compile(step, **settings)
+        return cast(Step, compiled)
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """The data type with a name of `options.DTYPES`; torch's default for an empty name."""
+    import torch
+
+    dtype: torch.dtype = getattr(torch, DTYPES[name]) if name else torch.get_default_dtype()
+    return dtype
+
+
+def prepare_environment() -> None:
+    """Set environment variables that torch reads when it is imported."""
+    # At lower levels the profiler's library logs its start and stop to standard error.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    # Without it a trace does not name the kernels that torch.compile generates for the CPU.
+    os.environ.setdefault("TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE", "1")
+
+
+# Digests of weights and inputs, which show whether two recordings compute on the same numbers; in the child.
+
+MAX_HASHED_BYTES = 1 << 28
+"""Maximum bytes hashed per recording, which takes 0.3 s; of larger tensors every second, third ... number is hashed."""
+DIGEST_LENGTH = 16
+"""Characters of a digest: enough to tell tensors apart, it protects no secret."""
+
+
+def digests(operands: Mapping[str, Any], max_bytes: int = MAX_HASHED_BYTES) -> dict[str, str]:
+    """A digest of data types, shapes and numbers by name; values that hold no plain tensor are left out."""
+    plain = {name: [tensor for tensor in _tensors(value) if is_plain(tensor)] for name, value in operands.items()}
+    size = sum(tensor.nbytes for tensors in plain.values() for tensor in tensors)
+    stride = max(-(-size // max_bytes), 1)
+    return {name: _digest(tensors, stride) for name, tensors in sorted(plain.items()) if tensors}
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether the tensor's numbers are stored densely in memory: not sparse, quantized, nested or on `meta`."""
+    import torch
+
+    is_dense = tensor.layout == torch.strided and not tensor.is_quantized and not tensor.is_nested
+    return is_dense and type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type != "meta"
+
+
+def _digest(tensors: list[torch.Tensor], stride: int) -> str:
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+        numbers = tensor.detach().resolve_conj().resolve_neg().flatten()[::stride].cpu().contiguous()
+        if numbers.nbytes:
+            # The bytes in memory; torch's `numpy()` would need numpy.
+            digest.update((ctypes.c_char * numbers.nbytes).from_address(numbers.data_ptr()))
+    return digest.hexdigest()[:DIGEST_LENGTH]
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    """The tensor itself, or the parameters and buffers of a module."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, torch.nn.Module):
+        yield from value.parameters()
+        yield from value.buffers()
+
+
+# How busy other programs kept the machine's CPUs for a while, from `/proc`; unknown elsewhere.
+
+MIN_SECONDS = 0.2
+"""Seconds below which the clock of `/proc/stat`, which ticks every 10 ms, says too little."""
+BUSY_CPUS, BUSY_SHARE = 0.25, 0.1
+"""CPUs, and share of all CPUs, that other programs must use for a warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What other programs used."""
+
+    others_cpus: float
+    """CPUs that they kept busy on average."""
+    cpus: int
+    """CPUs of the machine."""
+
+    @property
+    def is_high(self) -> bool:
+        """Whether times may be too long because of it."""
+        return self.others_cpus > max(BUSY_CPUS, BUSY_SHARE * self.cpus)
+
+    @property
+    def sentence(self) -> str:
+        """A warning in words."""
+        return f"Other programs kept {self.others_cpus:.1f} of {self.cpus} CPUs busy meanwhile: times may be too long."
+
+    def as_metadata(self) -> dict[str, Any]:
+        """The entry `load` of the metadata."""
+        return {"others_cpus": round(self.others_cpus, 2), "cpus": self.cpus}
+
+
+class LoadMeter:
+    """Measures from its creation on."""
+
+    def __init__(self, stat: Path = Path("/proc/stat")) -> None:
+        self._stat = stat
+        self._began = self._read()
+
+    def load(self, total: Callable[[float], float] = float) -> Load | None:
+        """The load since the meter was created; None where the system does not tell, or after too short a time.
+
+        `total` adds up what all processes of the recording used, where these are several.
+        """
+        now = self._read()
+        if self._began is None or now is None:
+            return None
+        seconds, busy, own = (after - before for after, before in zip(now, self._began, strict=True))
+        own = total(own)
+        if seconds < MIN_SECONDS:
+            return None
+        return Load(max(busy - own, 0.0) / seconds, os.cpu_count() or 1)
+
+    def _read(self) -> tuple[float, float, float] | None:
+        """Seconds on a clock, busy CPU seconds of the machine, and those of this process and its ended children."""
+        try:
+            fields = self._stat.read_text().split("\n", 1)[0].split()[1:]
+            # user, nice, system, idle, iowait, irq, softirq, steal; guests are counted in user.
+            ticks = [int(field) for field in fields[:8]]
+        except (OSError, ValueError):
+            return None
+        if len(ticks) < 8:
+            return None
+        busy = (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
+        return monotonic(), busy, sum(os.times()[:4])
 
 
 def main(argv: list[str]) -> NoReturn:
@@ -52,7 +266,7 @@ def main(argv: list[str]) -> NoReturn:
     # Compile workers must not hold the pipe open.
     os.set_inheritable(pipe, False)
     if supervisor.IS_SUPPORTED:
-        supervisor.supervise(parent_pipe, partial(rank_files.remove_files, request, out, token))
+        supervisor.supervise(parent_pipe, partial(trace_file.remove_files, request, out, token))
     faulthandler.enable(all_threads=False)
     reporter = Reporter(pipe)
     ring = Ring(int(argv[4]), int(argv[5])) if len(argv) > 5 else None
@@ -74,7 +288,7 @@ def main(argv: list[str]) -> NoReturn:
         reporter.send(Failed(failure))
     finally:
         reporter.require_own_process()
-        rank_files.remove_files(request, out, token)
+        trace_file.remove_files(request, out, token)
         _flush()
         os._exit(code)
 
@@ -194,8 +408,6 @@ class Recording:
     def _build(self, target: devices.Target) -> tuple[Workload, dict[str, Value], Prepared]:
         """Find the workload and call its `prepare`."""
         import torch
-
-        from tracetui_workloads.recording.preparation import resolve
 
         # Also before a user's file is imported, which may create its tensors.
         torch.manual_seed(self._options.seed)

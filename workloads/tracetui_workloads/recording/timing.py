@@ -17,8 +17,7 @@ from math import ceil, comb
 from time import perf_counter
 from typing import Any
 
-from tracetui_workloads.recording.devices import Target
-from tracetui_workloads.recording.process_group import Ranks
+from tracetui_workloads.recording.devices import Ranks, Target
 
 ALONE = Ranks()
 """A process that has no rank."""

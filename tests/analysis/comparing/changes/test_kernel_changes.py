@@ -16,8 +16,8 @@ from tests.support.build import Event, make_trace, op, step
 from tests.support.comparing.recording import Call, Work, record
 from tests.support.comparing.small import fused, pointwise, product, programs, trace
 from tests.support.comparing.tutorial import COMPILED, EAGER, FUSED, attention, linear, matmul_add, mlp
-from tracetui.comparing.composition import representative
 from tracetui.comparing.kernel_changes import KernelChanges, kernel_changes
+from tracetui.comparing.noise import representative
 from tracetui.comparing.side import side
 from tracetui.model.table import Cell
 from tracetui.model.trace import Kind, Trace

@@ -13,8 +13,8 @@ from tests.support.build import Event, annotation, kernel, launch, make_trace, o
 from tests.support.comparing import tutorial
 from tests.support.paths import SAMPLES
 from tests.support.slow import slow_events
+from tracetui.comparing.calls import is_compile, is_generated, ops_within, shared_name, versionless_name
 from tracetui.comparing.op_changes import op_changes
-from tracetui.comparing.op_names import is_compile, is_generated, ops_within, shared_name, versionless_name
 from tracetui.comparing.side import side
 from tracetui.model.trace import Kind, Trace
 from tracetui.operators.ops import ops

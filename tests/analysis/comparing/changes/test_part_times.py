@@ -18,10 +18,9 @@ from tests.support.comparing.recording import Call, Work, record_steps
 from tests.support.comparing.small import PROGRAMS, pointwise
 from tests.support.slow import slow_events
 from tracetui.comparing.change_rows import change_rows
-from tracetui.comparing.composition import representative
-from tracetui.comparing.kernel_changes import kernel_changes
+from tracetui.comparing.kernel_changes import kernel_changes, part_times
 from tracetui.comparing.match import match
-from tracetui.comparing.part_times import part_times
+from tracetui.comparing.noise import representative
 from tracetui.comparing.side import Side, side
 from tracetui.model.table import Cell
 from tracetui.model.trace import Float64, Kind, Trace

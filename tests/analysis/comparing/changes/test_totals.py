@@ -12,10 +12,10 @@ from tests.support.build import launch, make_trace, op, step
 from tests.support.comparing import tutorial
 from tests.support.comparing.played import trace_of
 from tests.support.comparing.recording import Call, Work
+from tracetui.comparing.change_rows import paired, totals
 from tracetui.comparing.measures import measures
 from tracetui.comparing.noise import Change
 from tracetui.comparing.side import side
-from tracetui.comparing.totals_table import paired, totals
 from tracetui.model.trace import Trace
 from tracetui.reading.load import load
 

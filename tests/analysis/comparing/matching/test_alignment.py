@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.comparing.small import together
-from tracetui.comparing.classes import classes, problem
-from tracetui.comparing.composition import representative
-from tracetui.comparing.pairing import alignment, even_pairs, in_launch_order, uneven_pairs
+from tracetui.comparing.fusing import classes, problem
+from tracetui.comparing.match import alignment, even_pairs, in_launch_order, uneven_pairs
+from tracetui.comparing.noise import representative
 from tracetui.comparing.side import side
 from tracetui.model.trace import Kind, Trace
-from tracetui.operators.signatures import Signature
+from tracetui.operators.key_averages import Signature
 
 CONVOLVED, SDPA = [[1, 3, 8, 8], [4, 3, 3, 3]], "aten::_scaled_dot_product_flash_attention"
 

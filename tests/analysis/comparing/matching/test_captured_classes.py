@@ -8,7 +8,7 @@ from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.captures import CapturedLaunch, recording
 from tests.support.comparing.small import together
 from tests.support.graphs import replay
-from tracetui.comparing.classes import classes
+from tracetui.comparing.fusing import classes
 from tracetui.comparing.kernel_changes import kernel_changes
 from tracetui.comparing.side import side
 from tracetui.model.trace import Trace

@@ -15,9 +15,8 @@ from tests.support.build import Event, kernel, launch, make_trace, memcpy, step
 from tests.support.comparing.recording import Call, Work, record
 from tests.support.comparing.small import F32, PROGRAMS, fused, pairs, pointwise, product, programs, together, trace
 from tests.support.comparing.tutorial import COMPILED, EAGER, matmul_add
-from tracetui.comparing.classes import classes
-from tracetui.comparing.match import MATCH_KINDS, Matching, renamed
-from tracetui.comparing.pairing import calls
+from tracetui.comparing.fusing import classes
+from tracetui.comparing.match import MATCH_KINDS, Matching, calls, renamed
 from tracetui.model.trace import NO_ID, Kind, Trace
 
 

@@ -13,8 +13,7 @@ from tests.support.comparing import tutorial
 from tests.support.comparing.recording import Call, record
 from tests.support.comparing.statements import first, said, sample
 from tests.support.paths import SAMPLES
-from tracetui.comparing.op_changes import op_changes
-from tracetui.comparing.op_fusions import op_fusions
+from tracetui.comparing.op_changes import op_changes, op_fusions
 from tracetui.comparing.side import side
 from tracetui.model.trace import Kind, Trace
 

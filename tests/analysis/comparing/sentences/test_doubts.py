@@ -7,7 +7,7 @@ from tests.support.comparing import tutorial
 from tests.support.comparing.played import eager, played, said, trace_of
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import warning_sentences
-from tracetui.health.checks import CheckSeverity
+from tracetui.health.link_checks import CheckSeverity
 from tracetui.model.trace import Kind, Trace
 from tracetui.reading.load import load
 

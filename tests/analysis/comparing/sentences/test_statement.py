@@ -8,9 +8,8 @@ from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.comparing import tutorial
 from tests.support.comparing.statements import first, said, sample
 from tests.support.comparing.tutorial import COMPILED, FUSED
-from tracetui.comparing.comparison import comparison
 from tracetui.comparing.side import side
-from tracetui.comparing.statement import MAX_SENTENCES, statement
+from tracetui.comparing.statement import MAX_SENTENCES, comparison, statement
 from tracetui.model.trace import Kind, Trace
 from tracetui.reading.load import load
 

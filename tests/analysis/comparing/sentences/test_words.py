@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tracetui.comparing.fairness import bares, in_brackets, joined, listed, time_sentence
 from tracetui.comparing.noise import difference
-from tracetui.comparing.words import bares, in_brackets, joined, listed, time_sentence
 
 
 def between(a: list[float], b: list[float]) -> str:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.support.build import kernel, launch, make_trace, op, step
-from tracetui.comparing.clock import cpu_tick, gpu_tick, within_tick
-from tracetui.comparing.comparison import comparison
+from tracetui.comparing.noise import cpu_tick, gpu_tick, within_tick
 from tracetui.comparing.side import side
+from tracetui.comparing.statement import comparison
 from tracetui.model.trace import Trace
 
 

@@ -11,11 +11,11 @@ from tests.support.build import make_trace, op, step
 from tests.support.comparing import tutorial
 from tests.support.comparing.played import compiled, eager, played, said, trace_of
 from tests.support.comparing.recording import Call, Work
-from tracetui.comparing.composition import groups_of_parts, is_mixed
+from tracetui.comparing.calls import traits
+from tracetui.comparing.change_rows import paired, totals
+from tracetui.comparing.noise import groups_of_parts, is_mixed
 from tracetui.comparing.op_changes import op_changes
 from tracetui.comparing.side import side
-from tracetui.comparing.totals_table import paired, totals
-from tracetui.comparing.traits import traits
 from tracetui.drawing.text.comparison_text import in_words
 from tracetui.model.trace import Trace
 from tracetui.reading.load import load

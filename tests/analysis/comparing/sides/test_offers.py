@@ -7,7 +7,7 @@ from tests.support.comparing.played import compiled, eager, played
 from tests.support.comparing.recording import write
 from tests.support.paths import SAMPLES
 from tracetui.cli.main import main
-from tracetui.comparing.offers import repeated_scopes, step_scopes
+from tracetui.comparing.side import repeated_scopes, step_scopes
 from tracetui.reading.load import load
 
 

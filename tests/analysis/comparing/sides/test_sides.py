@@ -15,7 +15,7 @@ from tracetui.comparing.side import side
 from tracetui.errors import UsageError
 from tracetui.linking.links import links
 from tracetui.linking.placement import step_index
-from tracetui.model.time_range import read_time_range
+from tracetui.model.intervals import read_time_range
 from tracetui.model.trace import Trace
 from tracetui.reading.load import load
 from tracetui.tables.range_table import range_table

@@ -1,0 +1,377 @@
+"""Rule about equal calls of one kernel that take very different times."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from tracetui.devices.counters import alone, counters_of, extents, samples
+from tracetui.devices.descriptions import AMD, generation
+from tracetui.devices.residency import Configuration, configuration, residency
+from tracetui.findings.gemm import batchable_rows
+from tracetui.findings.launches import Calls, calls_of, kernel_time
+from tracetui.findings.scope import Finding, Scope, longest
+from tracetui.kernel_names import Family, decode
+from tracetui.kernel_names.slice_names import short_kernel
+from tracetui.linking.groups import Groups, combinations, group
+from tracetui.linking.lanes import is_named, lane_numbers
+from tracetui.linking.links import links
+from tracetui.model.hardware_counters import Quantity, with_unit
+from tracetui.model.intervals import Bool, Int64, covered_within, union
+from tracetui.model.quantities import counted, duration, rounded_percent
+from tracetui.model.trace import Float64, Trace
+
+MIN_UNEVEN_RATIO = 2.0
+"""Minimum duration of an uneven call, relative to the median of the calls that are equal to it."""
+MIN_CALLS = 4
+"""Minimum equal calls for a median."""
+MIN_EXCESS = 0.02
+"""Minimum excess of the slow calls, as a share of the time of the kernels."""
+MAX_WINDOW = 0.25
+"""Maximum share of the time from the first call to the last in which slow calls lie close together."""
+_BY_DATA = frozenset({"sort", "select", "search", "scatter", "embedding", "histogram", "scan", "sampling", "routing"})
+"""Operations whose time depends on the values and not on the sizes alone."""
+
+
+def uneven_kernels(scope: Scope) -> Iterator[Finding]:
+    """Calls of the same kernel by the same operator with the same shapes and strides take very different times."""
+    trace = scope.trace
+    rows = scope.computing[~is_named(trace, scope.computing, depends_on_data)]
+    calls = calls_of(scope, rows)
+    calls = calls.take(calls.signature >= 0)
+    if len(calls.kernel) == 0:
+        return
+    dur = trace.slices.dur[calls.kernel]
+    same = _equal_calls(scope, calls)
+    median = same.median(dur)[same.member]
+    long = (same.calls >= MIN_CALLS)[same.member] & (dur > MIN_UNEVEN_RATIO * np.maximum(median, 1))
+    slow: Int64 = np.flatnonzero(long)
+    slow = slow[_same_strides(scope, calls, same, slow)]
+    excess = (dur - median)[slow]
+    if len(slow) == 0 or excess.sum() < MIN_EXCESS * trace.slices.dur[scope.computing].sum():
+        return
+    late = calls.kernel[slow]
+    worst = slow[int(np.argmax(excess))]
+    price = int(scope.gpu_cost(late) * float(excess.sum()) / float(dur[slow].sum()))
+    others = f" and {counted(len(names) - 1, 'other kernel')}" if len(names := np.unique(calls.name[slow])) > 1 else ""
+    beside, words = _surroundings(scope, late)
+    yield from scope.priced(
+        "uneven-kernels",
+        price,
+        "Equal calls of the same kernel take very different times",
+        f"{counted(len(slow), 'call')} took more than twice the median of equal calls (operator, shapes and grid), "
+        f"{duration(float(excess.sum()))} more: {short_kernel(trace.name_of(int(calls.kernel[worst])))}{others}, "
+        f"median {duration(float(median[worst]))}, up to {duration(int(dur[worst]))}; {words}",
+        "Other streams ran beside them: they shared the device, so move that work or give it fewer blocks."
+        if beside
+        else "The work is the same, so the device was not: look at clock and power (nvidia-smi -q -d PERFORMANCE), and "
+        "for another process on it.",
+        int(calls.kernel[worst]),
+        action="find out what slows the device down" if not beside else "separate the work that shares the device",
+    )
+
+
+def _equal_calls(scope: Scope, calls: Calls) -> Groups:
+    setup = configuration(scope.trace, calls.kernel)
+    kernel = scope.trace.slices.name[calls.kernel]
+    position = _positions(calls)
+    return group(combinations(kernel, calls.name, calls.signature, setup.grid, setup.block, position).member)
+
+
+def _positions(calls: Calls) -> Int64:
+    """Number of the kernel within its call: 0 for the first; a call may run one kernel for each of its results."""
+    order = np.argsort(calls.op, kind="stable")
+    fresh = np.ones(len(order), bool)
+    fresh[1:] = calls.op[order][1:] != calls.op[order][:-1]
+    heads = np.flatnonzero(fresh)
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order)) - np.repeat(heads, np.diff(np.append(heads, len(order))))
+    return position
+
+
+def _same_strides(scope: Scope, calls: Calls, same: Groups, slow: Int64) -> Bool:
+    """Mask of the slow calls whose strides are those of the call of median duration.
+
+    Where no strides were recorded, that is known of kernels that read tensors in order only.
+    """
+    trace = scope.trace
+    order = np.lexsort((trace.slices.dur[calls.kernel], same.member))
+    first = np.searchsorted(same.member[order], same.member[slow])
+    usual = order[first + same.calls[same.member[slow]] // 2]
+    (mine,) = trace.args_of(calls.op[slow], ["Input Strides"])
+    (theirs,) = trace.args_of(calls.op[usual], ["Input Strides"])
+    in_order = is_named(trace, calls.kernel[slow], _reads_in_order)
+    equal = [a == b and a is not None for a, b in zip(mine, theirs, strict=True)]
+    unknown = [a is None and b is None for a, b in zip(mine, theirs, strict=True)]
+    mask: Bool = np.array(equal, bool) | (np.array(unknown, bool) & in_order)
+    return mask
+
+
+@cache
+def _reads_in_order(name: str) -> bool:
+    decoded = decode(name)
+    return decoded.vector is not None or decoded.family in (Family.GEMM, Family.ATTENTION)
+
+
+def _surroundings(scope: Scope, rows: Int64) -> tuple[bool, str]:
+    """Whether other activities ran beside most of the slow calls, and when these were, in words."""
+    slices = scope.trace.slices
+    every = links(scope.trace).gpu
+    others = every[~np.isin(every, rows)]
+    start, end = slices.start[rows], slices.end[rows]
+    shared = covered_within(*union(slices.start[others], slices.end[others]), start, end)
+    part = float(shared.sum()) / max(float((end - start).sum()), 1.0)
+    computing = scope.computing
+    whole = int(slices.end[computing].max() - slices.start[computing].min())
+    window = int(end.max() - start.min())
+    when = f"all within {duration(window)}" if window < MAX_WINDOW * whole else "spread over the recording"
+    beside = f"other activities ran beside them for {rounded_percent(100 * part)} of their time"
+    return part > 0.5, f"{when}; {beside if part > 0.01 else 'nothing ran beside them'}"
+
+
+@cache
+def depends_on_data(name: str) -> bool:
+    """Whether the time of a kernel may depend on the values it reads, or on others, and not on sizes alone."""
+    decoded = decode(name)
+    return decoded.family in (Family.OTHER, Family.COMMUNICATION) or decoded.operation in _BY_DATA
+
+
+# Rule about kernels that take longer because the GPU ran at a lower clock (3(m)).
+
+MAX_CLOCK_SHARE = 0.95
+"""Maximum clock of a slow call, as a share of the usual high clock of its GPU."""
+MIN_HIGH_SHARE = 0.98
+"""Minimum clock of a call at the high clock, likewise."""
+HIGH_PERCENTILE = 90
+"""Percentile of the clocks of all calls on a GPU that counts as its high clock."""
+MIN_CALLS_AT_CLOCK = 5
+"""Minimum equal calls at each of the two clocks."""
+MAX_CLOCK_SPREAD = 0.1
+"""Maximum distance of the quartiles of equal calls at one clock, relative to their median."""
+IN_STEP = (0.5, 1.5)
+"""Slow-down of the calls at the low clock, relative to that of the clock: at least and at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class SlowCalls:
+    """Calls at a low clock of kernels that take longer in step with the clock: parallel arrays."""
+
+    row: Int64
+    clock: Float64
+    """SM clock in MHz while the call ran."""
+    high_clock: Float64
+    """Median clock of the equal calls at the high clock."""
+    excess: Float64
+    """Time in ns beyond the median of these."""
+    usual: Float64
+    """That median in ns."""
+
+
+def lower_clock(scope: Scope) -> Iterator[Finding]:
+    """Calls of the same kernel are slower while the SM clock is lower, by about as much as the clock."""
+    trace = scope.trace
+    slow = _slow_calls(scope)
+    if len(slow.row) == 0:
+        return
+    dur = trace.slices.dur[slow.row]
+    worst = int(np.argmax(slow.excess))
+    price = int(scope.gpu_cost(slow.row) * float(slow.excess.sum()) / max(float(dur.sum()), 1.0))
+    names = len(np.unique(trace.slices.name[slow.row]))
+    low, high = float(np.median(slow.clock)), float(np.median(slow.high_clock))
+    beside = _conditions(trace, slow.row)
+    yield from scope.priced(
+        "lower-clock",
+        price,
+        "Kernels take longer while the GPU runs at a lower clock",
+        f"{counted(len(slow.row), 'call')} of {counted(names, 'kernel')} at {low:,.0f} MHz instead of {high:,.0f} MHz "
+        f"({rounded_percent(100 * low / high)}), {duration(float(slow.excess.sum()))} more than at the high clock: "
+        f"{short_kernel(trace.name_of(int(slow.row[worst])))}, {duration(int(dur[worst]))} instead of "
+        f"{duration(float(slow.usual[worst]))}{beside}",
+        "The work is the same and the clock is not: nvidia-smi -q -d PERFORMANCE names the reason (power limit, "
+        "temperature). Compare times only at one clock (nvidia-smi --lock-gpu-clocks).",
+        int(slow.row[worst]),
+        action="find out why the clock drops",
+    )
+
+
+def _slow_calls(scope: Scope) -> SlowCalls:
+    trace = scope.trace
+    rows = scope.computing
+    rows = rows[~is_named(trace, rows, depends_on_data) & alone(trace)[rows]]
+    rows, clock = _clocked(trace, rows)
+    nothing = SlowCalls(rows[:0], clock[:0], clock[:0], clock[:0], clock[:0])
+    if len(rows) == 0:
+        return nothing
+    device = lane_numbers(trace).device[trace.slices.lane[rows]]
+    reference = _high_clocks(device, clock)
+    is_high, is_low = clock >= MIN_HIGH_SHARE * reference, clock <= MAX_CLOCK_SHARE * reference
+    setup = configuration(trace, rows)
+    same = group(combinations(device, trace.slices.name[rows], setup.grid, setup.block).member)
+    parts = [
+        part
+        for number in np.flatnonzero(same.calls >= 2 * MIN_CALLS_AT_CLOCK).tolist()
+        if (part := _compared(trace, rows, clock, same, number, is_high, is_low)) is not None
+    ]
+    if not parts:
+        return nothing
+    return SlowCalls(*(np.concatenate([getattr(part, name) for part in parts]) for name in SlowCalls.__annotations__))
+
+
+def _compared(
+    trace: Trace, rows: Int64, clock: Float64, same: Groups, number: int, is_high: np.ndarray, is_low: np.ndarray
+) -> SlowCalls | None:
+    """The calls at the low clock of one kernel, where they are slower in step with it; None where they are not."""
+    mine = same.member == number
+    high, low = np.flatnonzero(mine & is_high), np.flatnonzero(mine & is_low)
+    if min(len(high), len(low)) < MIN_CALLS_AT_CLOCK:
+        return None
+    fast, slow = (trace.slices.dur[rows[each]].astype(np.float64) for each in (high, low))
+    if max(_spread(fast), _spread(slow)) > MAX_CLOCK_SPREAD:
+        return None
+    usual, high_clock = float(np.median(fast)), float(np.median(clock[high]))
+    slowed, lowered = float(np.median(slow)) / max(usual, 1.0) - 1, high_clock / float(np.median(clock[low])) - 1
+    if not IN_STEP[0] * lowered <= slowed <= IN_STEP[1] * lowered:
+        return None
+    filled = np.full(len(low), 1.0)
+    return SlowCalls(rows[low], clock[low], high_clock * filled, np.maximum(slow - usual, 0), usual * filled)
+
+
+def _spread(dur: Float64) -> float:
+    """Distance of the quartiles, relative to the median."""
+    low, middle, high = np.percentile(dur, (25, 50, 75))
+    return float((high - low) / max(middle, 1.0))
+
+
+def _clocked(trace: Trace, rows: Int64) -> tuple[Int64, Float64]:
+    """The kernels during which the clock of their GPU is known, and the clock in MHz."""
+    device = lane_numbers(trace).device[trace.slices.lane[rows]]
+    clock = _during(trace, rows, device, Quantity.SM_CLOCK)
+    known = ~np.isnan(clock) & (clock > 0)
+    return rows[known], clock[known]
+
+
+def _during(trace: Trace, rows: Int64, device: Int64, quantity: Quantity) -> Float64:
+    """The mean of a quantity of the GPU of each slice while it ran, NaN where it is not known."""
+    means = np.full(len(rows), np.nan)
+    for number in counters_of(trace, quantity):
+        each = samples(trace, number)
+        mine = np.flatnonzero((device == each.counter.gpu) & np.isnan(means))
+        means[mine] = extents(each, trace.slices.start[rows[mine]], trace.slices.end[rows[mine]]).mean
+    return means
+
+
+def _high_clocks(device: Int64, clock: Float64) -> Float64:
+    """The high clock of the GPU of each call."""
+    high = np.empty(len(clock))
+    for number in np.unique(device).tolist():
+        high[device == number] = np.percentile(clock[device == number], HIGH_PERCENTILE)
+    return high
+
+
+def _conditions(trace: Trace, rows: Int64) -> str:
+    """Power and temperature during some slices, where they were recorded."""
+    device = lane_numbers(trace).device[trace.slices.lane[rows]]
+    said = []
+    for quantity, unit in ((Quantity.POWER, "W"), (Quantity.TEMPERATURE, "°C")):
+        values = _during(trace, rows, device, quantity)
+        if not np.isnan(values).all():
+            said.append(with_unit(float(np.nanmean(values)), unit))
+    return f"; {' and '.join(said)} meanwhile" if said else ""
+
+
+# Rule about kernels with fewer blocks than the device has multiprocessors.
+
+MIN_COVERAGE = 0.9
+"""Minimum blocks per multiprocessor of a grid that covers the device."""
+MIN_KERNEL_NS = 10_000
+"""Minimum duration of a kernel that more blocks would shorten; a shorter one is held up by its launch."""
+MIN_SHARE_OF_KERNEL_TIME = 0.1
+"""Minimum share of the GPU time in grids that do not cover the device."""
+MAX_EQUAL_WORK_RATIO = 1.5
+"""Maximum duration of calls with one grid and unknown shapes, relative to the shortest, that may be equal work."""
+_PERSISTENT = re.compile(
+    r"persist|stream_?k|cooperative|ping_?pong|warp_?specialized|deep_?gemm|FlashAttnFwdSm90|splitkv_mla",
+    re.IGNORECASE,
+)
+"""Names of kernels whose blocks stay on the device and take one tile after another."""
+
+
+def low_waves(scope: Scope) -> Iterator[Finding]:
+    """Kernels whose grid has fewer blocks than the device has multiprocessors."""
+    trace, dur, found = scope.trace, scope.trace.slices.dur, underfilled(scope)
+    rows, coverage = found.rows, found.coverage
+    spent = int(dur[rows].sum())
+    if spent == 0:
+        return
+    lost = float((dur[rows] * (1 - coverage)).sum()) / spent
+    example = longest(trace, rows)
+    at = int(np.flatnonzero(rows == example)[0])
+    blocks = int(found.blocks[at])
+    units = "compute units" if generation(trace).vendor == AMD else "multiprocessors"
+    yield from scope.priced(
+        "low-waves",
+        int(scope.gpu_cost(rows) * lost),
+        f"Kernels do not fill the device: their blocks leave {units} empty",
+        f"{kernel_time(scope, rows)}, in grids of fewer blocks than {100 * MIN_COVERAGE:.0f} % of the {units}; the "
+        f"longest, {short_kernel(trace.name_of(example))}, has {blocks:,} for {round(blocks / coverage[at]):,}",
+        "Give each kernel more blocks: a larger batch, smaller tiles (max-autotune tries them), split-K for products "
+        "with few rows and columns, or run independent kernels beside them on other streams.",
+        example,
+        action="enlarge the batch or run independent work beside them",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Underfilled:
+    """Kernels whose grids leave multiprocessors empty; parallel arrays."""
+
+    rows: Int64
+    coverage: Float64
+    """Blocks per multiprocessor."""
+    blocks: Int64
+
+
+def underfilled(scope: Scope) -> Underfilled:
+    """Kernels with fewer blocks than the device has multiprocessors; none where they take little of the GPU time."""
+
+    def find() -> Underfilled:
+        trace, dur = scope.trace, scope.trace.slices.dur
+        # One batched product has the blocks of all products of a loop.
+        rows = scope.computing[dur[scope.computing] >= MIN_KERNEL_NS]
+        rows = rows[~np.isin(rows, batchable_rows(scope))]
+        setup = configuration(trace, rows)
+        coverage = residency(trace, rows, setup).blocks_per_unit
+        with np.errstate(invalid="ignore"):
+            low = (coverage < MIN_COVERAGE) & ~_persistent(scope, rows, setup)
+        if int(dur[rows[low]].sum()) < MIN_SHARE_OF_KERNEL_TIME * int(dur[scope.activities].sum()):
+            low = np.zeros(len(rows), bool)
+        blocks = np.array([math.prod(shape) for shape in setup.shapes] or [0], np.int64)
+        return Underfilled(rows[low], coverage[low], blocks[setup.grid[low]])
+
+    return scope.trace.remember(("underfilled", scope.step), find)
+
+
+def _persistent(scope: Scope, rows: Int64, setup: Configuration) -> Bool:
+    """Mask of the kernels whose number of blocks is chosen for the device and not for their size."""
+    trace, dur = scope.trace, scope.trace.slices.dur
+    calls = calls_of(scope, rows)
+    kernel = combinations(trace.slices.name[rows])
+    pairs = combinations(kernel.member, setup.grid)
+    # A kernel with one grid for several sizes.
+    grids = np.bincount(kernel.member[pairs.first], minlength=len(kernel))
+    known = calls.signature >= 0
+    sizes = combinations(kernel.member[known], calls.signature[known], calls.name[known])
+    kinds = np.bincount(kernel.member[known][sizes.first], minlength=len(kernel))
+    calls_known = np.bincount(kernel.member[known], minlength=len(kernel)) > 0
+    several = kinds > 1
+    if len(rows):
+        groups = group(kernel.member)
+        shortest, slowest = dur[rows[groups.smallest(dur[rows])]], dur[rows[groups.largest(dur[rows])]]
+        several |= ~calls_known & (slowest > MAX_EQUAL_WORK_RATIO * np.maximum(shortest, 1))
+    constant: Bool = ((grids == 1) & several)[kernel.member]
+    return constant | is_named(trace, rows, _PERSISTENT.search)

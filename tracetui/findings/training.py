@@ -1,0 +1,390 @@
+"""Rule about optimizers that update one parameter at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from tracetui.findings.idle_time import idle_cost, launching_parts
+from tracetui.findings.launches import alone, kernel_time, launched_within
+from tracetui.findings.scope import MIN_SHARES, OPTIMIZER_STEP, Finding, Scope, longest, severity_of
+from tracetui.idle.idleness import idleness
+from tracetui.kernel_names import LAYOUT_CONVERSION, Family, decode
+from tracetui.linking.groups import Groups, group
+from tracetui.linking.lanes import is_named
+from tracetui.linking.links import links, names_of, op_rows
+from tracetui.linking.placement import step_index, within
+from tracetui.linking.step_sources import step_sources
+from tracetui.linking.steps import steps
+from tracetui.memory.allocator import CPU, allocator
+from tracetui.model.intervals import Bool, Int64, covered_within, union
+from tracetui.model.quantities import counted, duration, size, size_change
+from tracetui.model.table import NULL
+from tracetui.model.trace import Kind, Trace
+
+_IN_PLACE = re.compile(r"^aten::[a-z]\w*_$")
+_MANY_AT_ONCE = re.compile(r"^aten::_(foreach|fused)_")
+MIN_PARAMETERS = 10
+"""Minimum calls of one in-place op within a step of the optimizer that are a loop over parameters."""
+MIN_PLAIN_SHARE = 0.8
+"""Minimum share of the kernels of the optimizer that compute one elementwise operation on one tensor."""
+MIN_IN_PLACE_SHARE = 0.5
+"""Minimum share of these that in-place ops launched."""
+
+
+@dataclass(frozen=True, eq=False)
+class OptimizerLoop:
+    """The steps of an optimizer that runs one set of kernels for each parameter."""
+
+    rows: Int64
+    """Slices of `Optimizer.step`; none where there is no such loop."""
+    kernels: Int64
+    """Kernels launched inside them."""
+    sets: int
+    """Kernels of a set: launches for each parameter."""
+
+
+_NO_LOOP = OptimizerLoop(np.empty(0, np.int64), np.empty(0, np.int64), 1)
+
+
+def optimizer_loop(scope: Scope) -> Iterator[Finding]:
+    """The optimizer launches one set of kernels for each parameter instead of a few for all of them."""
+    trace, loop = scope.trace, loop_of(scope)
+    if len(loop.rows) == 0:
+        return
+    idle, above = _idle(scope, loop), _above_one_pass(scope, loop)
+    parts = [f"the GPU idle inside it for {duration(idle)}"] if idle else []
+    parts += [f"{duration(above)} of its kernels beyond one pass over the parameters"] if above else []
+    yield from scope.priced(
+        "optimizer-loop",
+        idle + above,
+        "The optimizer updates one parameter after another",
+        f"{scope.per_step(len(loop.kernels), 'kernel')} inside {trace.name_of(int(loop.rows[0]))}, "
+        f"{duration(int(trace.slices.dur[loop.kernels].sum()))}, launched in "
+        f"{duration(int(trace.slices.dur[loop.rows].sum()))} of CPU time; " + ", ".join(parts),
+        "Make the optimizer with foreach=True (PyTorch 1.12 and later; the default since 2.0 where all parameters "
+        "allow it), or with fused=True for SGD, Adam and AdamW: one kernel then updates many parameters.",
+        longest(trace, loop.rows),
+        action="make the optimizer with foreach=True or fused=True",
+    )
+
+
+def is_optimizer_loop(scope: Scope) -> bool:
+    """Whether the optimizer runs one set of kernels for each parameter, and a finding says so."""
+    return scope.trace.remember(("is optimizer loop", scope.step), lambda: any(True for _ in optimizer_loop(scope)))
+
+
+def optimizer_loop_idle(scope: Scope) -> int:
+    """Idle time in ns that belongs to the finding `optimizer-loop` and to no other; 0 without that finding."""
+    return _idle(scope, loop_of(scope)) if is_optimizer_loop(scope) else 0
+
+
+def loop_of(scope: Scope) -> OptimizerLoop:
+    """The optimizer's loop over parameters; without rows where it has none."""
+    return scope.trace.remember(("optimizer loop", scope.step), lambda: _find(scope))
+
+
+def _find(scope: Scope) -> OptimizerLoop:
+    trace = scope.trace
+    rows = trace.slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP)
+    rows = within(trace, rows[is_named(trace, rows, OPTIMIZER_STEP.search)], scope.step)
+    if len(rows) == 0:
+        return _NO_LOOP
+    work = launched_within(scope, rows)
+    kernels = work[trace.slices.kind[work] == Kind.KERNEL]
+    owners = names_of(trace, links(trace).owner[kernels])
+    ops = group(owners[owners >= 0])
+    names = [trace.names[key] for key in ops.key.tolist()]
+    if len(names) == 0 or any(_MANY_AT_ONCE.search(name) for name in names):
+        return _NO_LOOP
+    plain = is_named(trace, kernels, _is_plain)
+    in_place = np.zeros(len(kernels), bool)
+    in_place[owners >= 0] = np.array([bool(_IN_PLACE.search(name)) for name in names])[ops.member]
+    in_place &= plain
+    if plain.sum() < MIN_PLAIN_SHARE * len(kernels) or in_place.sum() < max(MIN_IN_PLACE_SHARE * plain.sum(), 1):
+        return _NO_LOOP
+    calls = group(owners[in_place]).calls
+    parameters = int(calls[calls >= 0.25 * calls.max()].min())
+    if parameters < MIN_PARAMETERS * len(rows):
+        return _NO_LOOP
+    return OptimizerLoop(rows, kernels, max(round(len(kernels) / parameters), 1))
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a kernel computes one elementwise operation of PyTorch on one tensor."""
+    decoded = decode(name)
+    return decoded.family == Family.POINTWISE and decoded.operation != "optimizer" and "foreach" not in decoded.flags
+
+
+def _idle(scope: Scope, loop: OptimizerLoop) -> int:
+    """Launch overhead in ns between the kernels of the loop, and before and after them while the optimizer ran."""
+    slices, gaps, parts = scope.trace.slices, idleness(scope.trace), launching_parts(scope)
+    after, before = np.isin(gaps.after, loop.kernels)[parts.gap], np.isin(gaps.before, loop.kernels)[parts.gap]
+    parts = parts.take(after | before)
+    steps = union(slices.start[loop.rows], slices.end[loop.rows])
+    inside = np.where((after & before)[after | before], parts.dur, covered_within(*steps, parts.start, parts.end))
+    return idle_cost(scope, replace(parts, end=parts.start + inside))
+
+
+def _above_one_pass(scope: Scope, loop: OptimizerLoop) -> int:
+    """GPU time in ns of the loop that one pass over all parameters would not take.
+
+    A pass takes no launch of a kernel, which the shortest kernels are, and reads and writes each parameter once. Where
+    the launches are late as well, one pass saves both them and the kernels.
+    """
+    dur = scope.trace.slices.dur[loop.kernels]
+    launch = float(np.quantile(dur, 0.1)) if len(dur) else 0.0
+    one_pass = float(np.maximum(dur - launch, 0).sum()) / loop.sets
+    total = max(int(dur.sum()), 1)
+    return int(alone(scope, loop.kernels) * max(1 - one_pass / total, 0.0))
+
+
+# The rule about autograd: graphs that are recorded for a backward pass that never comes, and fill the memory.
+
+MIN_ITERATIONS = 3
+"""Minimum iterations in all of which memory grows."""
+MIN_GROWTH = MIN_SHARES[0][0]
+"""Minimum growth over the iterations, as a share of the memory without it."""
+MIN_LAST_GROWTH = 0.5
+"""Minimum growth in the last iteration relative to the median one; less is a cache that fills up."""
+
+_NEXT_BATCH = re.compile(r"^enumerate\(DataLoader\)#")
+
+
+@dataclass(frozen=True, eq=False)
+class _Iterations:
+    """Repetitions of the same work, in order; parallel arrays."""
+
+    row: Int64
+    """Slices of steps, of an annotation or function that repeats, or of reads of the next batch."""
+    start: Int64
+    end: Int64
+    """In ns; each ends before or when the next one starts."""
+    word: str
+    """What one of them is called."""
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True)
+class _Growth:
+    """How the memory of a device grew."""
+
+    device: str
+    start: int
+    """Bytes allocated when the first iteration began."""
+    end: int
+    """Bytes allocated when the last one had ended."""
+    each: int
+    """Median growth per iteration in bytes."""
+    share: float
+    """Growth over all iterations at the median rate, as a share of the memory without it."""
+
+
+def missing_no_grad(scope: Scope) -> Iterator[Finding]:
+    """Memory grows in every iteration of a program that records gradients and computes none."""
+    trace, program = scope.trace, scope.program
+    if scope.step is not None or program.has_backward or program.has_optimizer or not program.has_memory:
+        return
+    rounds = _iterations(trace)
+    if len(rounds) < MIN_ITERATIONS or not _records_gradients(trace, rounds):
+        return
+    growth = max(_growths(trace, rounds), key=lambda each: each.share, default=None)
+    severity = None if growth is None or growth.share < MIN_GROWTH else severity_of(growth.share)
+    if growth is None or severity is None:
+        return
+    yield Finding(
+        "missing-no-grad",
+        severity,
+        f"Memory grows by {size(growth.each)} in every {rounds.word}: autograd records for a backward pass that never "
+        "runs",
+        f"{growth.device}: {size_change(growth.start, growth.end)} in {counted(len(rounds), rounds.word)}; "
+        "operators carry autograd sequence numbers, no backward pass and no optimizer ran",
+        "Run it under torch.inference_mode() or torch.no_grad(); where results are kept, keep .detach() or .item() of "
+        "them.",
+        int(rounds.row[-1]),
+        action="run it under torch.inference_mode()",
+    )
+
+
+def _iterations(trace: Trace) -> _Iterations:
+    """The steps, or else what covers most of the time and repeats, or else what lies between reads of batches."""
+    every, slices = steps(trace), trace.slices
+    if len(every):
+        return _Iterations(every.row, every.start, every.end, "step")
+    low, high = trace.window
+    for source in step_sources(trace):
+        if source.is_certain and len(source.rows) >= MIN_ITERATIONS and 2 * source.covered(trace) >= high - low:
+            return _Iterations(source.rows, slices.start[source.rows], source.end, "iteration")
+    rows = slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP)
+    rows = rows[is_named(trace, rows, _NEXT_BATCH.search)]
+    rows = rows[np.argsort(slices.start[rows], kind="stable")]
+    return _Iterations(rows[:-1], slices.start[rows[:-1]], slices.start[rows[1:]], "iteration")
+
+
+def _records_gradients(trace: Trace, rounds: _Iterations) -> bool:
+    """Whether operators of every iteration advance the sequence number, which only recorded operations do."""
+    ops, slices = op_rows(trace), trace.slices
+    number = trace.op_args.number("Sequence number", slices.event[ops])
+    ops, number = ops[number != NULL], number[number != NULL]
+    order = np.argsort(slices.start[ops], kind="stable")
+    start, reach = slices.start[ops[order]], np.maximum.accumulate(number[order])
+    if len(start) == 0:
+        return False
+    first = np.searchsorted(start, rounds.start)
+    last = np.searchsorted(start, rounds.end) - 1
+    return bool((last > first).all() and (reach[last] > reach[np.minimum(first, len(reach) - 1)]).all())
+
+
+def _growths(trace: Trace, rounds: _Iterations) -> Iterator[_Growth]:
+    """The devices whose memory grows in every iteration and does not level off."""
+    events = allocator(trace)
+    moments = np.append(rounds.start, rounds.end[-1])
+    every = range(len(events.devices))
+    # The host's memory counts where there is no other.
+    for number in [number for number in every if not events.devices[number].startswith(CPU)] or every:
+        mine: Bool = (events.device == number) & ~events.failed
+        if not mine.any() or (events.total[mine] == NULL).any():
+            continue
+        time, total = events.time[mine], events.total[mine]
+        index = np.searchsorted(time, moments) - 1
+        before = int(total[0] - events.bytes[mine][0])
+        level = np.where(index >= 0, total[np.maximum(index, 0)], before)
+        grown = np.diff(level)
+        each = int(np.median(grown))
+        base = max(int(level[0]), int(level[1]) - each, 1)
+        if (grown > 0).all() and grown[-1] >= MIN_LAST_GROWTH * each:
+            yield _Growth(events.devices[number], int(level[0]), int(level[-1]), each, len(grown) * each / base)
+
+
+# Rule about runs of small elementwise kernels that one kernel could replace.
+
+MAX_TINY_NS = 10_000
+"""Maximum duration of a tiny kernel, which hardly takes longer than its launch."""
+MIN_RUN_KERNELS = 3
+"""Minimum tiny kernels in a row."""
+_FUSIBLE = (Family.POINTWISE, Family.REDUCTION, Family.COPY)
+_NOT_FUSIBLE = (
+    "optimizer",
+    "foreach",
+    "sort",
+    "select",
+    "search",
+    "sampling",
+    "routing",
+    "histogram",
+    LAYOUT_CONVERSION,
+)
+"""Operations that no compiler fuses with their neighbours, or that are for many tensors at once."""
+
+
+def tiny_kernels(scope: Scope) -> Iterator[Finding]:
+    """Small elementwise kernels in a row on a stream, which one kernel could replace."""
+    rows, runs = _runs(scope)
+    if len(rows) == 0:
+        return
+    start, dur, end = (getattr(scope.trace.slices, name)[rows] for name in ("start", "dur", "end"))
+    total = float(dur.sum())
+    if total == 0:
+        # Recorded with less than a clock tick each: there is nothing to save.
+        return
+    # One kernel instead of a run takes at least as long as the shortest of them.
+    kept = float(dur[runs.smallest(dur)].sum()) / total
+    spent = int((end[runs.largest(end)] - start[runs.smallest(start)]).sum())
+    advice, action = _advice(scope, rows)
+    yield from scope.priced(
+        "tiny-kernels",
+        int(alone(scope, rows) * (1 - kept)),
+        "Small kernels in a row could be fewer",
+        f"{kernel_time(scope, rows)}, in {counted(len(runs), 'run')} of up to {int(runs.calls.max()):,}, median "
+        f"{duration(float(np.median(dur)))}; {duration(spent)} from the first of each run to its last, gaps included",
+        advice,
+        int(rows[int(np.argmax(runs.calls[runs.member]))]),
+        action=action,
+    )
+
+
+def _runs(scope: Scope) -> tuple[Int64, Groups]:
+    """The tiny kernels in a row on a stream within a step, and the run of each."""
+    trace, slices = scope.trace, scope.trace.slices
+    rows = scope.kernels
+    rows = rows[np.lexsort((slices.start[rows], slices.lane[rows]))]
+    good = (slices.dur[rows] < MAX_TINY_NS) & _could_be_fewer(scope, rows)
+    if is_optimizer_loop(scope):
+        good &= ~np.isin(rows, loop_of(scope).kernels)
+    fresh = np.ones(len(rows), bool)
+    for values in (good, slices.lane[rows], step_index(trace, rows)):
+        fresh[1:] &= values[1:] == values[:-1]
+    fresh[1:] = ~fresh[1:]
+    run = np.cumsum(fresh)
+    kept = good & (np.bincount(run)[run] >= MIN_RUN_KERNELS)
+    return rows[kept], group(run[kept])
+
+
+def _could_be_fewer(scope: Scope, rows: Int64) -> Bool:
+    """Mask of the kernels that a compiler could fuse, and of generated ones that are called several times in a row."""
+    trace = scope.trace
+    name, lane = trace.slices.name[rows], trace.slices.lane[rows]
+    again = np.zeros(len(rows), bool)
+    same = (name[1:] == name[:-1]) & (lane[1:] == lane[:-1])
+    again[1:] |= same
+    again[:-1] |= same
+    return is_named(trace, rows, _is_fusible) | (again & is_named(trace, rows, _is_generated))
+
+
+def _read_between(scope: Scope, rows: Int64) -> bool:
+    """Whether the CPU reads a value between most of the kernels, so that no compiler can join them."""
+    slices = scope.trace.slices
+    copies = scope.copies_to_host
+    order = np.lexsort((slices.start[rows], slices.lane[rows]))
+    first, last = rows[order][:-1], rows[order][1:]
+    read = np.searchsorted(slices.start[copies], slices.start[last]) > np.searchsorted(
+        slices.start[copies], slices.start[first]
+    )
+    return bool(read.sum() > len(rows) / 2)
+
+
+@cache
+def _is_fusible(name: str) -> bool:
+    """Whether a compiler could put the kernel into one with its neighbours; no transposes of libraries."""
+    decoded = decode(name)
+    plain = decoded.operation not in _NOT_FUSIBLE and "foreach" not in (*decoded.flags, decoded.operation)
+    return plain and decoded.family in _FUSIBLE and decoded.library == "PyTorch"
+
+
+@cache
+def _is_generated(name: str) -> bool:
+    """Whether a compiler made the kernel from operators that its name tells."""
+    decoded = decode(name)
+    return decoded.library == "Inductor" and bool(decoded.fused_ops)
+
+
+def _advice(scope: Scope, rows: Int64) -> tuple[str, str]:
+    if _read_between(scope, rows):
+        return (
+            "The CPU reads a value after most of them: vectorise the loop, so that one operation on a whole tensor "
+            "replaces those on its elements, and read the result once.",
+            "vectorise the loop",
+        )
+    if not scope.program.is_compiled:
+        return (
+            "Each kernel reads and writes memory and is launched on its own. torch.compile fuses them; by hand, write "
+            "the expression as one kernel, batch the calls or use a fused op.",
+            "compile them into fewer (torch.compile)",
+        )
+    if scope.program.is_wholly_compiled:
+        return (
+            "Compiled code launches most kernels already: batch calls that are equal (stack their inputs), so that "
+            "each kernel does more.",
+            "batch equal calls",
+        )
+    return (
+        "Part of the program is compiled: see what leaves the others out (graph breaks, TORCH_LOGS=graph_breaks), and "
+        "batch calls that are equal, so that each kernel does more.",
+        "batch equal calls and compile the rest",
+    )

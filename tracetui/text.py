@@ -1,0 +1,58 @@
+"""Text of others made harmless: whatever leaves the process passes through here, to a terminal, a pipe or a file."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any, cast
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_SPACES = str.maketrans(dict.fromkeys("\t\n\v\f\r\x85\u2028\u2029", " "))
+_UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_LINE_SIGNS = "\n\t"
+"""Control characters that lines of text are made of."""
+_UNSAFE_ASCII = re.compile("[\0-\x08\x0b-\x1f\x7f]")
+
+
+def clean(text: str) -> str:
+    """Text in one line that cannot steer a terminal.
+
+    Line breaks turn into spaces, control characters and marks that turn text around into �.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    text = text.translate(_SPACES)
+    return "".join(REPLACEMENT if unicodedata.category(letter) in _UNSAFE_CATEGORIES else letter for letter in text)
+
+
+def clean_lines(text: str) -> str:
+    """Text of any number of lines that cannot steer a terminal; line breaks and tabs stay."""
+    if text.isascii():
+        return _UNSAFE_ASCII.sub(REPLACEMENT, text)
+    # Long texts have few different characters.
+    unsafe = [letter for letter in set(text) if unicodedata.category(letter) in _UNSAFE_CATEGORIES]
+    table = dict.fromkeys(map(ord, unsafe), REPLACEMENT)
+    for letter in _LINE_SIGNS:
+        table.pop(ord(letter), None)
+    return text.translate(table) if table else text
+
+
+# Regular expressions that are compiled when they are first used.
+
+
+class _LazyPattern:
+    """Becomes a pattern, method by method, with the first one that is asked for."""
+
+    def __init__(self, text: str, flags: int) -> None:
+        self.pattern = text
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        # From now on the method is an attribute of its own, and found as fast as that of a pattern.
+        method = self.__dict__[name] = getattr(re.compile(self.pattern, self._flags), name)
+        return method
+
+
+def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
+    """What `re.compile` returns, but for the moment at which a mistake in the text is found."""
+    return cast("re.Pattern[str]", _LazyPattern(text, flags))

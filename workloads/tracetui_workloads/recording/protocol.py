@@ -1,0 +1,493 @@
+"""The events that the child sends to its parent through the pipe: one JSON object per line.
+
+The child writes and the parent reads; a line that is not an event, for example one cut short by a kill, is skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, cast
+
+from tracetui_workloads.api import BadRequest, Param, Value
+
+# The options of a recording, each declared once; the command line, the request and the form are derived from these.
+
+DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+"""Names of data types: in `--dtype`, and in torch."""
+WARM_CALLS = 3
+"""Warm-up calls before the profiler is loaded, unless `--cold` is given."""
+
+HOW_IT_RUNS, WHAT_IS_RECORDED = "how it runs", "what is recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class Option(Param):
+    """One option: `--name` on the command line, a field of the form, and one of `Options`."""
+
+    group: str = HOW_IT_RUNS
+    """The heading of the option in `--help`."""
+    is_folded: bool = True
+    """Whether the form shows the option on request only."""
+    suggestions: tuple[str, ...] = ()
+    """Values that the form offers; others are accepted too."""
+    is_shared: bool = False
+    """Whether a workload may have a parameter of this name, which gets values that are not choices of the option."""
+
+
+def _option(default: Value, help: str, choices: tuple[str, ...] = (), **more: Any) -> Any:
+    """A field of `Options` with its help and choices; `more` holds further fields of `Option`."""
+    return field(default=default, metadata={"help": help, "choices": choices, **more})
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a workload is run and recorded; every option may change the measured times, so all are kept in the trace.
+
+    Raises: BadRequest for options that do not exist or contradict each other.
+    """
+
+    compile: bool = _option(False, "run the workload through torch.compile", is_folded=False)
+    device: str = _option(
+        "auto",
+        "a GPU if there is one; or cpu, cuda:1",
+        is_folded=False,
+        suggestions=("auto", "cpu", "cuda"),
+    )
+    dtype: str = _option("", "data type; the workload's by default", tuple(DTYPES), is_folded=False)
+    cold: bool = _option(False, "skip the warm-up calls", is_folded=False)
+    active: int = _option(3, "recorded steps; 10 for a comparison", minimum=1, is_folded=False, group=WHAT_IS_RECORDED)
+    mode: str = _option(
+        "default", "mode of torch.compile", ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+    )
+    backend: str = _option("inductor", "backend of torch.compile", ("inductor", "aot_eager", "eager"), is_shared=True)
+    wait: int = _option(1, "steps before the profiler starts", minimum=0, group=WHAT_IS_RECORDED)
+    warmup: int = _option(1, "warm-up steps of the profiler, not recorded", minimum=0, group=WHAT_IS_RECORDED)
+    warm_seconds: float = _option(0.0, "seconds of warm-up, so that GPU clocks rise", minimum=0)
+    seed: int = _option(0, "seed of weights and inputs")
+    shapes: str = _option(
+        "auto", "input shapes; auto as the workload needs", ("auto", "on", "off"), group=WHAT_IS_RECORDED
+    )
+    stack: bool = _option(False, "record Python stacks; slows the run", group=WHAT_IS_RECORDED)
+    memory: bool = _option(False, "record allocations", group=WHAT_IS_RECORDED)
+    threads: int = _option(0, "CPU threads of torch; 0: OMP_NUM_THREADS, or the physical cores", minimum=0)
+    time_seconds: float = _option(1.0, "seconds to time it without the profiler; 0: not at all", minimum=0)
+
+    def __post_init__(self) -> None:
+        for option in OPTIONS.values():
+            _require_possible(option, getattr(self, option.name))
+        if not self.compile and (self.mode, self.backend) != (DEFAULTS["mode"], DEFAULTS["backend"]):
+            raise BadRequest("--mode and --backend say how to compile; add --compile.")
+        if self.mode != DEFAULTS["mode"] and self.backend != DEFAULTS["backend"]:
+            raise BadRequest(f"--mode {self.mode} is a mode of the backend inductor, not of {self.backend}.")
+        if self.cold and self.warm_seconds:
+            raise BadRequest("--cold makes no warm-up calls, so --warm-seconds has no meaning with it.")
+
+    @property
+    def warm_calls(self) -> int:
+        """Calls before the schedule begins."""
+        return 0 if self.cold else WARM_CALLS
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole schedule."""
+        return self.wait + self.warmup + self.active
+
+
+OPTIONS: Mapping[str, Option] = {
+    each.name: Option(each.name, cast(Value, each.default), **each.metadata) for each in fields(Options)
+}
+"""Every option by name."""
+DEFAULTS: Mapping[str, Any] = {name: option.default for name, option in OPTIONS.items()}
+"""The default of every option."""
+
+
+def _require_possible(option: Option, value: Any) -> None:
+    """Raises: BadRequest for a value that an option does not accept; its default is always accepted."""
+    words = f"--{option.name.replace('_', '-')}"
+    if option.choices and value not in option.choices and value != option.default:
+        raise BadRequest(f"{words} is one of {', '.join(map(str, option.choices))}, not {value}.")
+    if option.minimum is not None and value < option.minimum:
+        raise BadRequest(f"{words} must be at least {option.minimum:g}, not {value}.")
+
+
+# The request for a recording: a workload, its parameters and options; passed to the child as JSON.
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One requested recording."""
+
+    workload: str
+    """A registered name, or `path/to/file.py:fn` or `package.module:fn`."""
+    out: str
+    """The path of the trace; compressed if it ends in `.gz`."""
+    params: Mapping[str, Value] = field(default_factory=dict)
+    """Parameters; as text for a user's function, whose signature determines their types."""
+    options: Options = field(default_factory=Options)
+    argv: tuple[str, ...] = ()
+    """The command line of the request, which is kept in the trace."""
+    table: bool = False
+    """Whether torch's own table of sums is written beside the trace."""
+    variant: str = ""
+    """The name of the variant where several are recorded to be compared; empty for a single recording."""
+    replace: bool = False
+    """Whether an existing file is replaced; otherwise the trace gets the next free number."""
+
+    bench: bool = False
+    """Whether the step is only timed without the profiler, and no trace is written."""
+    session: str = ""
+    """What requests share that are timed in turns; empty for one that is timed alone."""
+    ranks: int = 0
+    """How many processes record together, each a rank; `out` is then a folder. 0 for one process that has no rank."""
+    rank: int = 0
+    """The rank of one of these processes, from 0 on; its `out` is a file."""
+    rendezvous: str = ""
+    """The file, in a folder of its own, through which the ranks find each other; empty for the request of them all."""
+
+    @property
+    def is_of_all_ranks(self) -> bool:
+        """Whether it asks for all ranks, of which each gets a request of its own."""
+        return self.ranks > 0 and not self.rendezvous
+
+    def as_json(self) -> str:
+        """The request as text for the child's command line."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Request:
+        """The request that `as_json` wrote."""
+        fields: dict[str, Any] = json.loads(text)
+        fields["options"] = Options(**fields["options"])
+        fields["argv"] = tuple(fields["argv"])
+        return cls(**fields)
+
+
+def tag(params: Mapping[str, Value], options: Options, dtype: str) -> str:
+    """The part of a file name that tells recordings of a workload apart, for example `64_bf16_cold_eager`."""
+    how = "eager"
+    if options.compile:
+        kind = options.backend if options.backend != "inductor" else options.mode
+        how = "compile" if kind == "default" else f"compile-{kind}"
+    # A parameter that is 0 or auto carries no information.
+    values = [value for value in params.values() if value and value != "auto"]
+    words = [*values, dtype, "cold" if options.cold else "warm", how]
+    return "_".join(file_name(str(word)) for word in words if word)
+
+
+def file_name(word: str) -> str:
+    """A word with characters that are unsuitable in file names replaced."""
+    return "".join(letter if letter.isalnum() or letter in "-.+" else "_" for letter in word).strip("._")
+
+
+# Failures of a recording: a kind, a sentence, a hint, and the exit code of `tracetui run`.
+
+_EXIT_CODES = {"usage": 2, "missing": 3, "device": 3, "unavailable": 3, "cancelled": 130}
+DEFAULT_EXIT_CODE = 4
+"""Exit code of all other kinds."""
+
+LOST_PIPE = 113
+"""Exit code of a child whose workload closed the pipe of events."""
+
+MAX_LOG_LINES = 20
+"""Maximum lines of the child's output that are shown after a crash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The reason why there is no trace."""
+
+    kind: str
+    message: str
+    """One sentence: what happened and in which stage."""
+    hint: str = ""
+    """One sentence: what to do; empty where nothing is known."""
+    details: str = ""
+    """The traceback, or the last lines of the child's output."""
+    stage: str = ""
+    """The stage in which the failure happened."""
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of `tracetui run`."""
+        return _EXIT_CODES.get(self.kind.partition(":")[0], DEFAULT_EXIT_CODE)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether another variant of the workload would fail in the same way, or must not be started."""
+        return self.kind in ("usage", "missing:torch", "missing:python", "destination", "cancelled")
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+
+def cancelled(stage: str, details: str = "") -> Failure:
+    """The failure of a recording that was cancelled; `details` are the traceback of where it was."""
+    message = f"Cancelled while {stage_phrase(stage)}; nothing was written."
+    return Failure("cancelled", message, details=details, stage=stage)
+
+
+def timed_out(seconds: float, stage: str, log: str) -> Failure:
+    """The failure of a recording that exceeded its time limit."""
+    message = f"Stopped after {seconds:g} s, while {stage_phrase(stage)}."
+    return Failure("timeout", message, "Allow more with --timeout.", last_lines(log), stage)
+
+
+def of_rank(failure: Failure, rank: int, ranks: int) -> Failure:
+    """The failure of a recording by several ranks; it names the rank where the others would not fail likewise."""
+    is_of_all = failure.exit_code != DEFAULT_EXIT_CODE or failure.kind == "destination"
+    return failure if is_of_all else replace(failure, message=f"Rank {rank} of {ranks}: {failure.message}")
+
+
+def ranks_timed_out(seconds: float, stopped: Mapping[int, Failure], log: str) -> Failure:
+    """The failure of ranks that exceeded their time limit, by that of each, which say where it was.
+
+    The details are the tracebacks of ranks that could still tell: one that waits for others mostly cannot.
+    """
+    stages = {rank: stage_phrase(each.stage) for rank, each in stopped.items()}
+    where = f"rank {', rank '.join(f'{rank} while {stage}' for rank, stage in stages.items())}"
+    told = [f"rank {rank}:\n{each.details}" for rank, each in stopped.items() if each.details]
+    is_same = len(set(stages.values())) == 1
+    message = f"Stopped after {seconds:g} s{', while ' + next(iter(stages.values())) if is_same else ': ' + where}."
+    hint = "Allow more with --timeout; --details shows where a rank was."
+    return Failure("timeout", message, hint, "\n".join(told) or last_lines(log), next(iter(stopped.values())).stage)
+
+
+def given_up(stage: str) -> Failure:
+    """The failure of a rank that was killed because another one had failed."""
+    return Failure("rank", f"Stopped while {stage_phrase(stage)}, because another rank failed.", stage=stage)
+
+
+def no_python(python: str, reason: str) -> Failure:
+    """The failure where the interpreter for the child cannot be started."""
+    return Failure("usage", f"{python} cannot be started: {reason}.", "Choose a Python with --python.")
+
+
+def not_started(python: str, code: int, log: str) -> Failure:
+    """The failure where the interpreter started and the recorder in it did not."""
+    tail = last_lines(log)
+    reason = tail.splitlines()[-1] if tail else f"exit code {code}"
+    message = f"{python} cannot run the recorder: {reason}."
+    return Failure("missing:python", message, "It must be Python 3.11 or later; choose one with --python.", tail)
+
+
+def failure_of_exit_code(code: int, stage: str, log: str) -> Failure:
+    """The failure of a child that ended without a failure event, by its exit code; negative for a signal."""
+    tail = last_lines(log)
+    if code == -signal.SIGKILL:
+        return Failure(
+            "killed",
+            f"The system killed the recording while {stage_phrase(stage)}, most likely because memory ran out.",
+            "Try smaller inputs; `dmesg` says whether it was the out-of-memory killer.",
+            tail,
+            stage,
+        )
+    if code < 0:
+        name = signal_name(-code)
+        message = f"The recording crashed while {stage_phrase(stage)}: {name}."
+        return Failure("crash", message, "Its last output shows where.", fatal_error(log) or tail, stage)
+    if code == 130:
+        return cancelled(stage)
+    if code == LOST_PIPE:
+        message = f"The workload closed files of the recorder while {stage_phrase(stage)}."
+        hint = "A workload may close only files that it opened itself; os.closerange closes all."
+        return Failure("crash", message, hint, tail, stage)
+    message = f"The recording ended while {stage_phrase(stage)}, with exit code {code} and no error message."
+    return Failure("crash", message, "Its last output may show why.", tail, stage)
+
+
+def stage_phrase(stage: str) -> str:
+    """A stage as the phrase that follows "while" in a sentence."""
+    return "making the first call" if stage == "first call" else stage
+
+
+def signal_name(number: int) -> str:
+    """The name of a signal, for example `SIGSEGV`."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def last_lines(log: str, count: int = MAX_LOG_LINES) -> str:
+    """The last lines of a log, without blank lines and escape sequences."""
+    lines = [line for line in (plain(line) for line in log.splitlines()) if line.strip()]
+    return "\n".join(lines[-count:])
+
+
+def fatal_error(log: str) -> str:
+    """The first lines of the stack that Python prints at a fatal signal, innermost call first; empty without one."""
+    at = log.rfind("Fatal Python error")
+    lines = [plain(line) for line in log[at:].splitlines() if line.strip()] if at >= 0 else []
+    return "\n".join(lines[:MAX_LOG_LINES])
+
+
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b.")
+
+
+def plain(text: str) -> str:
+    """One line of text without escape sequences and control characters."""
+    return "".join(letter for letter in _ESCAPES.sub("", text).replace("\t", "    ") if letter.isprintable())
+
+
+STARTING = "starting Python"
+"""The stage before the first event of the child."""
+
+STAGES = (
+    STARTING,
+    "importing torch",
+    "preparing device",
+    "connecting ranks",
+    "building",
+    "first call",
+    "warming up",
+    "checking the result",
+    "timing",
+    "loading profiler",
+    "recording",
+    "writing trace",
+)
+"""Stages in the order of a warm recording; `compiling` replaces `first call`, and some stages may be left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The child process has started."""
+
+    pid: int
+    python: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceChosen:
+    """The device of the recording."""
+
+    device: str
+    """For example `cpu` or `cuda:0`."""
+    name: str
+    torch: str
+    activities: Sequence[str] = ()
+    """The kinds of activity that the profiler will record, for example `CPU`, `CUDA`."""
+    threads: int = 0
+    """CPU threads that torch uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage has started; `total` is its number of parts, 0 where unknown."""
+
+    name: str
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StageDone:
+    """A stage has ended."""
+
+    name: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many parts of a stage are done."""
+
+    stage: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence for the user: `info` or `warning`."""
+
+    level: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The child is alive; `seconds` is the time it has spent in this stage."""
+
+    stage: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The trace was written to its destination."""
+
+    path: str
+    bytes: int
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """The metadata of the recording, which the trace has under the key `tracetui`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """No trace was written."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """The last line that the child, torch or the workload printed, as plain text; created by the parent."""
+
+    text: str
+
+
+Event = Hello | DeviceChosen | Stage | StageDone | Progress | Note | Heartbeat | Result | Failed | LogLine
+
+_EVENT_TYPES: dict[str, type[Event]] = {
+    "hello": Hello,
+    "device": DeviceChosen,
+    "stage": Stage,
+    "stage_done": StageDone,
+    "progress": Progress,
+    "note": Note,
+    "alive": Heartbeat,
+    "result": Result,
+    "error": Failed,
+}
+_EVENT_NAMES = {kind: name for name, kind in _EVENT_TYPES.items()}
+
+
+_FIELD_TYPES: dict[str, type | tuple[type, ...]] = {
+    "str": str,
+    "int": int,
+    "float": (float, int),
+    "Failure": Failure,
+    "Sequence[str]": list,
+    "Mapping[str, Any]": dict,
+}
+"""Accepted types of an event's field, by the text of its annotation."""
+encode = json.JSONEncoder(default=str).encode
+"""A value as JSON; bound at import, because a workload may replace `json.dumps`."""
+
+
+def as_line(event: Event) -> bytes:
+    """An event as one line of JSON."""
+    return encode({"ev": _EVENT_NAMES[type(event)], **asdict(event)}).encode() + b"\n"
+
+
+def from_line(line: bytes) -> Event | None:
+    """The event of a line, or None where the line is not an event."""
+    try:
+        values = json.loads(line)
+        kind = _EVENT_TYPES[values.pop("ev")]
+        event = Failed(Failure(**values["failure"])) if kind is Failed else kind(**values)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    parts = (event, event.failure) if isinstance(event, Failed) else (event,)
+    return event if all(map(_has_valid_fields, parts)) else None
+
+
+def _has_valid_fields(event: Any) -> bool:
+    """Whether the fields of an event have the right types: a workload can also write to the pipe."""
+    return all(
+        isinstance(getattr(event, each.name), _FIELD_TYPES.get(str(each.type), object)) for each in fields(event)
+    )
