@@ -88,7 +88,7 @@ pictures:
 # All of docs/reliability.md, the long parts too: about an hour. Needs the extra `fuzz`, and three TRACES to press keys on.
 TRACES ?= sample_traces/mlp_train_cpu.json.gz sample_traces/mlp_eager_cpu.json.gz sample_traces/linear_eager_cpu.json.gz
 reliability: fuzz
-	$(PYTHON) -m pytest -m "" tests/load tests/terminal tests/workloads tests/importers/test_damage.py tests/fuzz \
-		tests/analysis/test_random_traces.py tests/writing tests/cli/test_ending.py tests/drawing/test_plain.py \
+	$(PYTHON) -m pytest -m "" tests/load tests/terminal tests/workloads tests/reading/test_damage.py tests/fuzz \
+		tests/tables/test_random_traces.py tests/writing tests/cli/test_ending.py tests/drawing/test_plain.py \
 		tests/project/test_installed.py tests/browser
 	$(PYTHON) -m tests.load.monkey $(TRACES) --minutes 20

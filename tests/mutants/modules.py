@@ -28,14 +28,14 @@ WRITERS = (
     "test_events_are_found_where_their_key_is_misspelt_or_the_beginning_is_missing",
 )
 """Tests of files with several writers that start no command."""
-IDLE, MATCHING = "tests/analysis/idle", "tests/analysis/comparing/matching"
+IDLE, MATCHING = "tests/idle", "tests/comparing/matching"
 MODULES = {
     "blocks": Mutated(
         "tracetui/reading/blocks.py",
         (
-            "tests/importers/test_block_offsets.py",
-            *(f"tests/importers/test_writers.py::{test}" for test in WRITERS),
-            "tests/importers/test_blocks.py",
+            "tests/reading/test_block_offsets.py",
+            *(f"tests/reading/test_writers.py::{test}" for test in WRITERS),
+            "tests/reading/test_blocks.py",
         ),
         (
             # Whether the buffer grows here or in `_loosely`.
@@ -78,18 +78,18 @@ MODULES = {
         ),
     ),
     "verdict": Mutated("tracetui/idle/verdict.py", (f"{IDLE}/test_verdict_thresholds.py", f"{IDLE}/test_verdict.py")),
-    "key_averages": Mutated("tracetui/operators/key_averages.py", ("tests/analysis/operators/test_averages.py",)),
+    "key_averages": Mutated("tracetui/operators/key_averages.py", ("tests/operators/test_averages.py",)),
     "layout": Mutated("tracetui/drawing/timeline/layout.py", ("tests/drawing/test_layout.py",)),
     "match": Mutated(
         "tracetui/comparing/match.py",
         (f"{MATCHING}/test_passes.py", f"{MATCHING}/test_fusing.py", f"{MATCHING}/test_matching.py"),
     ),
-    "occupancy": Mutated("tracetui/tables/occupancy.py", ("tests/analysis/test_occupancy.py",)),
+    "occupancy": Mutated("tracetui/tables/occupancy.py", ("tests/tables/test_occupancy.py",)),
     "residency": Mutated(
         "tracetui/devices/residency.py",
         (
-            "tests/analysis/devices/test_block_limits.py",
-            "tests/analysis/devices/test_residency.py::test_advice_is_true",
+            "tests/devices/test_block_limits.py",
+            "tests/devices/test_residency.py::test_advice_is_true",
         ),
     ),
 }
