@@ -71,7 +71,7 @@ def no_hidden_defect(request: pytest.FixtureRequest) -> Iterator[None]:
         raise defects[0]
 
 
-FIRST = ("workloads", "terminal", "browser", "load", "ui", "analysis/comparing", "writing", "cli")
+FIRST = ("workloads", "terminal", "browser", "load", "ui", "comparing", "writing", "cli")
 """Folders of tests that take long, those that take longest first."""
 
 

@@ -104,22 +104,19 @@ def test_what_is_listed_is_declared() -> None:
 
 def test_no_column_is_declared_twice() -> None:
     declared: Counter[str] = Counter()
-    for folder in ("analysis", "drawing"):
-        for path in (PACKAGE / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ColumnSpec":
-                    name = node.args[0]
-                    if isinstance(name, ast.Constant):
-                        declared[str(name.value)] += 1
-                elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
-                    "numbers",
-                    "micros",
-                    "texts",
-                    "coded",
-                ):
-                    assert not isinstance(node.args[0], ast.Constant), (
-                        f"{path.name} makes a column without a declaration"
-                    )
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ColumnSpec":
+                name = node.args[0]
+                if isinstance(name, ast.Constant):
+                    declared[str(name.value)] += 1
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
+                "numbers",
+                "micros",
+                "texts",
+                "coded",
+            ):
+                assert not isinstance(node.args[0], ast.Constant), f"{path.name} makes a column without a declaration"
     assert set(declared.values()) == {1} and declared.keys() == COLUMNS.keys()
 
 

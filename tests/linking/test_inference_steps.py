@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.paths import SHARED
 from tracetui.linking.step_sources import step_sources
 from tracetui.linking.steps import steps
 from tracetui.panes import PANES
 from tracetui.reading.load import load
 
-FACTS = Path(__file__).parents[3].parent / "shared/traces/inference/expected.json"
+FACTS = SHARED / "inference/expected.json"
 FILES = list(json.loads(FACTS.read_text())) if FACTS.exists() else ["expected.json"]
 
 

@@ -134,7 +134,8 @@ def _millis(nanoseconds: int) -> str:
         ("uneven-kernels", f"an excess of {_percent(kernel_times.MIN_EXCESS)}"),
         (
             "lower-clock",
-            f"at least {kernel_times.MIN_CALLS_AT_CLOCK} calls at {_percent(kernel_times.MAX_CLOCK_SHARE)} of the high clock",
+            f"at least {kernel_times.MIN_CALLS_AT_CLOCK} calls"
+            f" at {_percent(kernel_times.MAX_CLOCK_SHARE)} of the high clock",
         ),
         ("lower-clock", f"(the {kernel_times.HIGH_PERCENTILE}th percentile on that GPU)"),
         ("lower-clock", f"between {kernel_times.IN_STEP[0]:g} and {kernel_times.IN_STEP[1]:g} times that of the clock"),

@@ -66,7 +66,7 @@ def test_the_app_loads_rules_comparisons_and_panes_when_they_are_needed():
     loaded = set(said.stdout.split())
     assert {"tracetui.ui.trace.trace_view", "tracetui.panes"} <= loaded
     late = (
-        *("analysis.findings.", "analysis.comparing.changes.", "analysis.checking.lists", "ui.compare."),
-        *("analysis.kernels", "analysis.serving.", "analysis.layers", "analysis.counter_table"),
+        *("findings.", "comparing.kernel_changes", "comparing.op_changes", "checking.lists", "ui.compare."),
+        *("tables.kernels", "serving.", "tables.layers", "tables.counter_table"),
     )
     assert [name for name in sorted(loaded) if name.removeprefix("tracetui.").startswith(late)] == []
