@@ -67,20 +67,25 @@ class Failures:
             return instead(str(failure))
 
 
-def remembered(trace: Trace, key: Any, what: str, make: Callable[[], Result]) -> Result:
-    """What a trace remembers under a key; that it failed is remembered too, and it is not made again.
+def keep_guarded(trace: Trace, key: Any, what: str, make: Callable[[], Result]) -> Result:
+    """`Trace.keep` of a result or of its failure, so that what failed is not made again.
 
     Raises: AnalysisFailed as `guarded`.
     """
+    return checked(trace.keep(key, lambda: result_or_failure(what, make)))
 
-    def attempt() -> Result | AnalysisFailed:
-        try:
-            with guarded(what):
-                return make()
-        except AnalysisFailed as failure:
-            return failure
 
-    result = trace.remember(key, attempt)
+def result_or_failure(what: str, make: Callable[[], Result]) -> Result | AnalysisFailed:
+    """A result, or the failure as `guarded` raises it."""
+    try:
+        with guarded(what):
+            return make()
+    except AnalysisFailed as failure:
+        return failure
+
+
+def checked(result: Result | AnalysisFailed) -> Result:
+    """A result that is no failure. Raises: AnalysisFailed for one that is."""
     if isinstance(result, AnalysisFailed):
         raise result.with_traceback(None)
     return result

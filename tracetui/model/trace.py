@@ -137,6 +137,10 @@ class Lane:
     """Height in rows: 1 more than the deepest slice's row; 0 for a lane with instants only."""
 
 
+ALL_DEVICES = -1
+"""Id of a device that stands for all devices of a trace."""
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """A device as the trace describes it; a number that the file does not give is None."""
@@ -373,7 +377,7 @@ class NoEventStore:
 
 Result = TypeVar("Result")
 
-VIEWS_KEPT = 200
+MAX_KEPT = 200
 """Maximum results about a step, a grouping or another trace that are kept; all about the whole trace are.
 
 Going to another step asks for some 15. Without a bound, every step that was ever looked at and every pair of steps
@@ -450,7 +454,7 @@ class Trace:
     """What the allocator's instants say."""
     store: EventStore = field(default_factory=NoEventStore)
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
-    """Results of analyses: by a word, or by a tuple of a word and arguments; see `remember`."""
+    """Results of analyses: by a name, or by a tuple of a name and arguments; see `keep` and `tracetui.model.kept`."""
 
     @property
     def event_count(self) -> int:
@@ -478,7 +482,7 @@ class Trace:
         """Name of what the user chose as steps; empty for the steps of the profiler."""
         return "" if self.chosen_steps is None else self.chosen_steps.name
 
-    def remember(self, key: Any, make: Callable[[], Result]) -> Result:
+    def keep(self, key: Any, make: Callable[[], Result]) -> Result:
         """Return what was stored under `key`, making and storing it the first time.
 
         Of the keys that are tuples, those that were not asked for the longest go when there are too many.
@@ -488,7 +492,7 @@ class Trace:
         if result is _MISSING:
             check_interruption()
             result = cache[key] = make()
-            for old in [each for each in list(cache) if isinstance(each, tuple)][:-VIEWS_KEPT]:
+            for old in [each for each in list(cache) if isinstance(each, tuple)][:-MAX_KEPT]:
                 cache.pop(old, None)
         elif isinstance(key, tuple):
             # To the end of the order; another thread may have taken it away meanwhile.
@@ -497,8 +501,8 @@ class Trace:
         made: Result = result
         return made
 
-    def forget(self, other: Trace) -> None:
-        """Let go of results that are about another trace too, which nobody looks at any more."""
+    def drop(self, other: Trace) -> None:
+        """Drop results that are about another trace too, which nobody looks at any more."""
         for key in list(self.cache):
             if isinstance(key, tuple) and any(part is other for part in key):
                 self.cache.pop(key, None)
