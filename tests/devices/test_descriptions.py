@@ -14,7 +14,7 @@ from tracetui.devices.descriptions import (
     assumed_devices,
     device_index,
     device_names,
-    generation,
+    gpu_generation,
     with_device,
 )
 from tracetui.errors import UsageError
@@ -57,7 +57,7 @@ def test_a_device_that_is_not_described_is_like_its_equals() -> None:
     assert table.row(0)["occupancy_pct"] == 100
     assert table.note.endswith("Device 9 is not described; taken to be like the 2 described (NVIDIA H100 80GB HBM3).")
     assert value(trace, "devices") == "NVIDIA H100 80GB HBM3 (assumed)"
-    assert generation(trace).capability == (9, 0)
+    assert gpu_generation(trace).capability == (9, 0)
     found = doubts(trace)
     assert found["device assumed"].count == 1  # type: ignore[union-attr]
     assert found["device not described"].count == 0  # type: ignore[union-attr]
@@ -123,7 +123,7 @@ def test_the_user_may_name_another_device_than_the_file() -> None:
     assert value(trace, "devices") == "H100 SXM (--device), H100 SXM (--device)"
     assert list(device_names(trace).values()) == ["H100 SXM"] * 2
     assert doubts(trace)["device taken from --device"].count == 2  # type: ignore[union-attr]
-    assert generation(trace).source == "--device"
+    assert gpu_generation(trace).source == "--device"
     with pytest.raises(UsageError, match="not known"):
         with_device(trace, "Voodoo 2")
 

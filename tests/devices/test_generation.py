@@ -9,9 +9,9 @@ from tests.support.devices import A100, H100, MI300X
 from tracetui.devices.descriptions import (
     UNKNOWN_GENERATION,
     GenerationSource,
-    generation,
     generation_by_names,
     generation_of,
+    gpu_generation,
     with_device,
 )
 from tracetui.model.trace import Device
@@ -94,12 +94,12 @@ def test_code_for_amd_tells_the_device():
 
 def test_the_generation_of_a_trace_is_described_before_it_is_named():
     old = kernel("volta_sgemm_128x64_nn", 0, 10)
-    assert generation(make_trace([old])).source == GenerationSource.KERNEL_NAMES
-    described = generation(make_trace([old], devices=[A100]))
+    assert gpu_generation(make_trace([old])).source == GenerationSource.KERNEL_NAMES
+    described = gpu_generation(make_trace([old], devices=[A100]))
     assert (described.source, described.capability, described.is_lower_bound) == ("described", (8, 0), False)
-    named = generation(with_device(make_trace([old]), "H100"))
+    named = gpu_generation(with_device(make_trace([old]), "H100"))
     assert (named.source, named.capability) == (GenerationSource.OPTION, (9, 0))
-    silent = generation(make_trace([old], devices=[Device(0, "", {})]))
+    silent = gpu_generation(make_trace([old], devices=[Device(0, "", {})]))
     assert (silent.source, silent.capability) == (GenerationSource.KERNEL_NAMES, (7, 0))
-    assert generation(make_trace([])) == UNKNOWN_GENERATION
-    assert generation(make_trace([kernel("mine", 0, 10)])) == UNKNOWN_GENERATION
+    assert gpu_generation(make_trace([])) == UNKNOWN_GENERATION
+    assert gpu_generation(make_trace([kernel("mine", 0, 10)])) == UNKNOWN_GENERATION

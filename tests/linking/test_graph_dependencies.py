@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from tests.support.paths import SHARED
-from tracetui.linking.chains import FIRST_DEPENDENCY_ID, chain, dependencies, follow, launch_of_node, node_launches
+from tracetui.linking.chains import (
+    FIRST_DEPENDENCY_ID,
+    chain,
+    follow,
+    graph_dependencies,
+    launch_of_node,
+    node_launches,
+)
 from tracetui.linking.links import links
 from tracetui.model.trace import Kind, Trace
 from tracetui.reading.load import load
@@ -54,7 +61,7 @@ def replay(tmp_path: Path, *more: Any) -> Trace:
 
 def named(trace: Trace) -> list[tuple[str, str]]:
     """The dependencies by name."""
-    edges = dependencies(trace)
+    edges = graph_dependencies(trace)
     return [
         (trace.name_of(a), trace.name_of(b)) for a, b in zip(edges.before.tolist(), edges.after.tolist(), strict=True)
     ]
@@ -111,7 +118,7 @@ def test_a_node_without_correlation_has_no_launch(tmp_path: Path) -> None:
 def test_dependencies_and_nodes_are_those_of_the_window(name: str) -> None:
     facts = json.loads((SHARED / "pftrace" / "expected.json").read_text())["graph_counters.pftrace.gz"]["facts"]
     trace = load(str(SHARED / "pftrace" / name))
-    assert len(dependencies(trace)) == facts["dependency_arrows"]
+    assert len(graph_dependencies(trace)) == facts["dependency_arrows"]
     kinds = [(Kind.GRAPH_EVENT, "EventRecord"), (Kind.GRAPH_HOST, "HostNode"), (Kind.GPU_ANNOTATION, "Annotation")]
     for kind, stage in [*kinds, (Kind.KERNEL, "Kernel"), (Kind.MEMCPY, "Memcpy")]:
         assert len(trace.slices.of_kind(kind)) == facts["render_stages"][stage]

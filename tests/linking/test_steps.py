@@ -14,7 +14,7 @@ from tracetui.devices.descriptions import with_device
 from tracetui.errors import UsageError
 from tracetui.linking.complete_steps import partial_steps
 from tracetui.linking.placement import activities_of_step, before_capture, step_index, within
-from tracetui.linking.step_sources import markers, with_steps
+from tracetui.linking.step_sources import step_markers, with_steps
 from tracetui.linking.steps import steps
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
@@ -207,10 +207,10 @@ def iterations() -> Trace:
 
 
 def test_what_repeats_at_top_level_is_offered_as_a_marker_of_steps() -> None:
-    (found,) = markers(iterations())
+    (found,) = step_markers(iterations())
     assert (found.name, len(found.rows), found.total) == ("train #", 4, 3_206)
     assert ("train # (4)") in [row["value"] for row in PANES["summary"].build(iterations()).rows()]
-    assert markers(two_steps()) == []
+    assert step_markers(two_steps()) == []
 
 
 def test_steps_can_be_taken_from_what_runs_and_from_nothing_else() -> None:

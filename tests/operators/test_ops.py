@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.model.table import Cell, Strings
 from tracetui.model.trace import Instants, Kind, Trace
-from tracetui.operators.costs import asynchronous, self_times
+from tracetui.operators.costs import asynchronous_slices, self_times
 from tracetui.operators.ops import gpu_walls, torch_time
 from tracetui.panes import PANES
 
@@ -232,7 +232,7 @@ def test_what_never_ended_ends_with_what_is_around_it() -> None:
             Event("PyTorch Profiler (0)", 0, 2_000, Kind.BOOKKEEPING, ("Spans", "PyTorch Profiler")),
         ]
     )
-    assert [trace.name_of(row) for row in asynchronous(trace)[0].tolist()] == ["open", "alone"]
+    assert [trace.name_of(row) for row in asynchronous_slices(trace)[0].tolist()] == ["open", "alone"]
     rows = rows_of(trace)
     assert rows["open", "annotation"]["cpu_total_us"] == 0.5
     assert rows["alone", "annotation"]["cpu_total_us"] == 0.9

@@ -16,6 +16,7 @@ from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import links
 from tracetui.model.hardware_counters import Quantity, quantity_of
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.kept import kept
 from tracetui.model.recorded import MAX_TIME_NS
 from tracetui.model.trace import Counter, Float64, Kind, Trace
 
@@ -68,9 +69,10 @@ class Extents:
     high: Float64
 
 
-def samples(trace: Trace, number: int) -> Samples:
+@kept
+def counter_samples(trace: Trace, number: int) -> Samples:
     """The samples of counter `number` of the trace."""
-    return trace.remember(("samples", number), lambda: _samples(trace, trace.counters[number]))
+    return _samples(trace, trace.counters[number])
 
 
 def whole(each: Samples) -> tuple[float, float, float]:
@@ -178,16 +180,13 @@ class KernelSamples:
     high: Float64
 
 
+@kept
 def kernel_samples(trace: Trace, number: int) -> KernelSamples:
     """What counter `number` says of the kernels of its GPU; of none where its values are derived or a program's."""
-    return trace.remember(("kernel samples", number), lambda: _make(trace, number))
-
-
-def _make(trace: Trace, number: int) -> KernelSamples:
-    each, slices = samples(trace, number), trace.slices
+    each, slices = counter_samples(trace, number), trace.slices
     rows = kernels_of_gpu(trace, each.counter.gpu) if each.is_measured else np.empty(0, np.int64)
     found = extents(each, slices.start[rows], slices.end[rows])
-    dense = (found.samples >= MIN_SAMPLES) & alone(trace)[rows]
+    dense = (found.samples >= MIN_SAMPLES) & runs_alone(trace)[rows]
     mean, low, high = (np.where(dense, values, np.nan) for values in (found.mean, found.low, found.high))
     return KernelSamples(rows, np.asarray(dense), found.samples, mean, low, high)
 
@@ -199,23 +198,20 @@ def kernels_of_gpu(trace: Trace, gpu: int) -> Int64:
     return np.compress(on_gpu[trace.slices.lane[rows]], rows)
 
 
+@kept
 def measured_of_kernels(trace: Trace, quantity: Quantity) -> Float64 | None:
     """The mean of a quantity while each slice ran, NaN for all but kernels with values of their own.
 
     None where no counter of the trace measures the quantity.
     """
-
-    def make() -> Float64 | None:
-        measuring = counters_of(trace, quantity)
-        if not measuring:
-            return None
-        means = np.full(len(trace.slices), np.nan)
-        for number in measuring:
-            found = kernel_samples(trace, number)
-            means[found.rows] = np.where(np.isnan(means[found.rows]), found.mean, means[found.rows])
-        return means
-
-    return trace.remember(("measured", quantity), make)
+    measuring = counters_of(trace, quantity)
+    if not measuring:
+        return None
+    means = np.full(len(trace.slices), np.nan)
+    for number in measuring:
+        found = kernel_samples(trace, number)
+        means[found.rows] = np.where(np.isnan(means[found.rows]), found.mean, means[found.rows])
+    return means
 
 
 def counters_of(trace: Trace, quantity: Quantity) -> list[int]:
@@ -227,12 +223,9 @@ def counters_of(trace: Trace, quantity: Quantity) -> list[int]:
     ]
 
 
-def alone(trace: Trace) -> Bool:
+@kept
+def runs_alone(trace: Trace) -> Bool:
     """Mask of the slices that are GPU activities during which no other one ran on their device."""
-    return trace.remember("activities alone", lambda: _alone(trace))
-
-
-def _alone(trace: Trace) -> Bool:
     slices, gpu = trace.slices, links(trace).gpu
     result = np.zeros(len(slices), bool)
     process = lane_numbers(trace).process[slices.lane[gpu]]

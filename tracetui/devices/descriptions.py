@@ -19,9 +19,10 @@ from tracetui.errors import UsageError
 from tracetui.kernel_names import decode
 from tracetui.linking.lanes import active_streams, lane_numbers
 from tracetui.model.intervals import Int64
+from tracetui.model.kept import kept
 from tracetui.model.recorded import whole_number
 from tracetui.model.table import NULL
-from tracetui.model.trace import Device, Kind, Trace
+from tracetui.model.trace import ALL_DEVICES, Device, Kind, Trace
 from tracetui.text import clean
 
 # Limits of a device per multiprocessor, from the trace or, where it has none, by compute capability.
@@ -123,8 +124,6 @@ def _whole(properties: Mapping[str, Any], key: str) -> int:
     return max(whole_number(properties.get(key)) or 0, 0)
 
 
-ALL_DEVICES = -1
-"""Id of a device that stands for all devices of a trace."""
 MODEL_KEYS = ("computeMajor", "computeMinor", "numSms", "warpSize")
 """Properties in which devices of one model agree."""
 MAX_MEMORY_RATIO = 1.05
@@ -172,15 +171,12 @@ def has_assumed_name(trace: Trace, number: int) -> bool:
     return is_assumed(trace, number) if device.name.strip() else model_by_size(device) is not None
 
 
+@kept(on_disk=True)
 def kernel_devices(trace: Trace) -> list[int]:
     """Numbers of the devices that ran kernels, in order."""
-
-    def find() -> list[int]:
-        lanes = np.unique(trace.slices.lane[trace.slices.of_kind(Kind.KERNEL)])
-        numbers: list[int] = np.unique(lane_numbers(trace).device[lanes]).tolist()
-        return numbers
-
-    return trace.remember("kernel devices", find)
+    lanes = np.unique(trace.slices.lane[trace.slices.of_kind(Kind.KERNEL)])
+    numbers: list[int] = np.unique(lane_numbers(trace).device[lanes]).tolist()
+    return numbers
 
 
 def are_alike(devices: Sequence[Device]) -> bool:
@@ -399,9 +395,15 @@ _WITHOUT_TENSOR_CORES = re.compile(r"\bgtx 16|\bmx[45]\d\d\b|\bt(?:400|500|550|6
 """Models of compute capability 7.5 that have no Tensor Cores."""
 
 
-def generation(trace: Trace) -> Generation:
+@kept
+def gpu_generation(trace: Trace) -> Generation:
     """The generation of the devices that ran kernels, the oldest where they differ; unknown where vendors differ."""
-    return trace.remember("generation", lambda: _find(trace))
+    kernels = trace.slices.of_kind(Kind.KERNEL)
+    devices = device_index(trace, kernels)
+    each = [_of_kernels(trace, int(index), kernels[devices == index]) for index in np.unique(devices)]
+    if len({one.vendor for one in each}) != 1:
+        return UNKNOWN_GENERATION
+    return min(each, key=lambda one: (one.capability or (0, 0), one.architecture))
 
 
 def generation_of(device: Device) -> Generation:
@@ -416,15 +418,6 @@ def generation_of(device: Device) -> Generation:
         return UNKNOWN_GENERATION
     with_units = not _WITHOUT_TENSOR_CORES.search(device.name)
     return Generation(source, NVIDIA, capability, _architecture(capability), with_units)
-
-
-def _find(trace: Trace) -> Generation:
-    kernels = trace.slices.of_kind(Kind.KERNEL)
-    devices = device_index(trace, kernels)
-    each = [_of_kernels(trace, int(index), kernels[devices == index]) for index in np.unique(devices)]
-    if len({one.vendor for one in each}) != 1:
-        return UNKNOWN_GENERATION
-    return min(each, key=lambda one: (one.capability or (0, 0), one.architecture))
 
 
 def _of_kernels(trace: Trace, index: int, kernels: Int64) -> Generation:

@@ -38,6 +38,7 @@ from tracetui.linking.graph_nodes import GraphNodes, graph_nodes
 from tracetui.linking.groups import Combinations, combinations
 from tracetui.linking.links import links
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.kept import kept
 from tracetui.model.table import NULL, Strings
 from tracetui.model.trace import Float64, Kind, Trace
 from tracetui.operators.key_averages import Signature, Signatures, signature_of, signatures
@@ -367,21 +368,9 @@ class KernelWork:
         return np.searchsorted(self.rows, rows)
 
 
+@kept(on_disk=True)
 def kernel_work(trace: Trace) -> KernelWork:
     """The work of all GPU activities of the trace, computed once."""
-    return trace.remember("kernel work", lambda: _make(trace))
-
-
-def work_of(op: str, signature: Signature, values: Sequence[str] | None = None) -> Work:
-    """The work of one call by its name, its inputs and, where they matter, the values of its arguments."""
-    for rule in (product, convolution, attention, traffic):
-        work = rule(op, signature, values)
-        if work is not None:
-            return work
-    return NOTHING
-
-
-def _make(trace: Trace) -> KernelWork:
     slices, rows = trace.slices, np.sort(links(trace).gpu)
     count = len(rows)
     every = operator_calls(trace, rows)
@@ -416,6 +405,15 @@ def _make(trace: Trace) -> KernelWork:
     recorded = (copied != NULL) & np.isin(slices.kind[rows], (Kind.MEMCPY, Kind.MEMSET))
     result.bytes[recorded] = copied[recorded]
     return result
+
+
+def work_of(op: str, signature: Signature, values: Sequence[str] | None = None) -> Work:
+    """The work of one call by its name, its inputs and, where they matter, the values of its arguments."""
+    for rule in (product, convolution, attention, traffic):
+        work = rule(op, signature, values)
+        if work is not None:
+            return work
+    return NOTHING
 
 
 def _fill(result: KernelWork, at_main: Int64, groups: Combinations, works: list[Work]) -> None:

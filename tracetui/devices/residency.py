@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -24,6 +23,7 @@ from tracetui.linking.groups import Combinations, combinations
 from tracetui.linking.links import links
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.kept import kept
 from tracetui.model.quantities import rounded_percent, size
 from tracetui.model.table import Column, Strings, coded, numbers
 from tracetui.model.trace import Float64, Kind, Trace
@@ -68,7 +68,7 @@ class Configuration:
 def configuration(trace: Trace, rows: Int64) -> Configuration:
     """The launch configuration of GPU activities; a row of -1 has none."""
     given, event = trace.work_args, np.where(rows >= 0, trace.slices.event[rows], -1)
-    shapes = _Shapes(*trace.remember("parsed shapes", lambda: _parsed(given.strings)))
+    shapes = _Shapes(*parsed_shapes(trace))
     grid, block = shapes.ids_of(given.text("grid", event)), shapes.ids_of(given.text("block", event))
     _take_from_launches(trace, rows, grid, block, shapes)
     return Configuration(
@@ -81,10 +81,11 @@ def configuration(trace: Trace, rows: Int64) -> Configuration:
     )
 
 
-def _parsed(texts: Sequence[str]) -> tuple[list[Dims], Int64]:
-    """The distinct grids and blocks among texts, and the number of each text's, -1 for none and for the last entry."""
+@kept(on_disk=True)
+def parsed_shapes(trace: Trace) -> tuple[list[Dims], Int64]:
+    """The distinct grids and blocks of a trace, and the number of each text's; -1 for none, and as a last entry."""
     ids: dict[Dims, int] = {}
-    parsed = [_dims(text) for text in texts]
+    parsed = [_dims(text) for text in trace.work_args.strings]
     of_text = [-1 if dims is None else ids.setdefault(dims, len(ids)) for dims in parsed]
     return list(ids), np.array([*of_text, -1], np.int64)
 

@@ -24,6 +24,7 @@ from tracetui.linking.placement import within
 from tracetui.model import columns as col
 from tracetui.model.hardware_counters import Quantity
 from tracetui.model.intervals import Bool, Int64, Part
+from tracetui.model.kept import kept
 from tracetui.model.quantities import duration
 from tracetui.model.table import Column, Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Float64, Kind, Trace
@@ -184,9 +185,30 @@ class Roofline:
     """Peak GB/s of the device's memory."""
 
 
+@kept(on_disk=True)
 def roofline(trace: Trace) -> Roofline:
     """The rates of all GPU activities of the trace, computed once."""
-    return trace.remember("roofline", lambda: _make(trace))
+    work = kernel_work(trace)
+    span = np.where(work.span > 0, work.span, np.nan).astype(np.float64)
+    peak, bandwidth, cache = _peaks(trace, work)
+    with np.errstate(invalid="ignore"):
+        tflops, gbps = work.flops / span / 1000, work.bytes / span
+        compute_ns, memory_ns = work.flops / peak / 1000, work.bytes / bandwidth
+        least = np.fmax(compute_ns, memory_ns)
+        # Where operations are known but not their peak, nothing can be said.
+        least[~np.isnan(work.flops) & np.isnan(peak)] = np.nan
+        least[_moves_between_devices(trace, work)] = np.nan
+        # Products and attention whose operations are not known may take as long as these, whatever their bytes.
+        least[np.isnan(work.flops) & is_named(trace, work.rows, _multiplies)] = np.nan
+        share = least / span
+        bound = _bounds(compute_ns, memory_ns, least, span)
+        fast = share > MAX_PEAK_RATIO
+        bound[fast] = DOUBTFUL
+        # Inputs may be in the cache before, and results not yet be written back after: at most its size each.
+        beyond_cache = (work.bytes - 2 * cache) / bandwidth
+        bound[fast & ~(compute_ns > MAX_PEAK_RATIO * span) & (beyond_cache <= MAX_PEAK_RATIO * span)] = CACHE
+        share[fast] = np.nan
+    return Roofline(tflops, gbps, least, share, bound, peak, bandwidth)
 
 
 def rate_columns(trace: Trace, rows: Int64) -> dict[str, Column]:
@@ -223,30 +245,6 @@ def bound_share(trace: Trace, rows: Int64) -> tuple[float, float, float]:
     compute = float(dur[bound == COMPUTE].sum())
     memory = float(dur[np.isin(bound, (MEMORY, CACHE))].sum())
     return compute, memory, float(dur.sum()) - compute - memory
-
-
-def _make(trace: Trace) -> Roofline:
-    work = kernel_work(trace)
-    span = np.where(work.span > 0, work.span, np.nan).astype(np.float64)
-    peak, bandwidth, cache = _peaks(trace, work)
-    with np.errstate(invalid="ignore"):
-        tflops, gbps = work.flops / span / 1000, work.bytes / span
-        compute_ns, memory_ns = work.flops / peak / 1000, work.bytes / bandwidth
-        least = np.fmax(compute_ns, memory_ns)
-        # Where operations are known but not their peak, nothing can be said.
-        least[~np.isnan(work.flops) & np.isnan(peak)] = np.nan
-        least[_moves_between_devices(trace, work)] = np.nan
-        # Products and attention whose operations are not known may take as long as these, whatever their bytes.
-        least[np.isnan(work.flops) & is_named(trace, work.rows, _multiplies)] = np.nan
-        share = least / span
-        bound = _bounds(compute_ns, memory_ns, least, span)
-        fast = share > MAX_PEAK_RATIO
-        bound[fast] = DOUBTFUL
-        # Inputs may be in the cache before, and results not yet be written back after: at most its size each.
-        beyond_cache = (work.bytes - 2 * cache) / bandwidth
-        bound[fast & ~(compute_ns > MAX_PEAK_RATIO * span) & (beyond_cache <= MAX_PEAK_RATIO * span)] = CACHE
-        share[fast] = np.nan
-    return Roofline(tflops, gbps, least, share, bound, peak, bandwidth)
 
 
 def _multiplies(name: str) -> bool:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tracetui.kernel_names import LAYOUT_CONVERSION, MAX_SHORT_NAME, OPERAND_CONVERSION, Family, Purpose, decode
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.kept import kept
 from tracetui.model.table import Strings
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 
@@ -23,7 +24,7 @@ __all__ = [
     "is_operand_conversion",
     "libraries",
     "purposes",
-    "serves",
+    "is_serving",
     "short_kernel",
 ]
 
@@ -64,13 +65,18 @@ def purposes(trace: Trace, rows: Int64) -> tuple[Int64, Strings]:
 
     Selections, sorts and softmaxes are sampling only in a trace without a backward pass.
     """
-    trains = trace.remember("trains", lambda: any(name.startswith(_BACKWARD) for name in trace.names))
+    trains = _has_backward_pass(trace)
 
     def purpose(name: str, kind: Kind) -> str:
         decoded = decode(name, kind)
         return str(Purpose[decoded.family.name] if trains and decoded.serving else decoded.purpose)
 
     return _by_name(trace, rows, purpose)
+
+
+@kept
+def _has_backward_pass(trace: Trace) -> bool:
+    return any(name.startswith(_BACKWARD) for name in trace.names)
 
 
 def libraries(trace: Trace, rows: Int64) -> tuple[Int64, Strings, Bool]:
@@ -80,14 +86,11 @@ def libraries(trace: Trace, rows: Int64) -> tuple[Int64, Strings, Bool]:
     return ids, texts, (likely >= 0) & (ids >= 0)
 
 
-def serves(trace: Trace) -> bool:
+@kept
+def is_serving(trace: Trace) -> bool:
     """Whether kernels run that only a server of a model has: writes to a KV cache, sampling, routing, quantisation."""
-
-    def find() -> bool:
-        ids, texts = purposes(trace, trace.slices.of_kind(Kind.KERNEL))
-        return any(texts[number] in _OF_SERVERS for number in np.unique(ids).tolist())
-
-    return trace.remember("serves", find)
+    ids, texts = purposes(trace, trace.slices.of_kind(Kind.KERNEL))
+    return any(texts[number] in _OF_SERVERS for number in np.unique(ids).tolist())
 
 
 def _by_name(trace: Trace, rows: Int64, say: Callable[[str, Kind], str]) -> tuple[Int64, Strings]:

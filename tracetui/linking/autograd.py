@@ -16,6 +16,7 @@ from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import latest, links, op_rows, row_of
 from tracetui.linking.trees import forest, nearest
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.kept import kept
 from tracetui.model.trace import Int32, LaneKind, Trace
 
 ENGINE = "autograd::engine::evaluate_function"
@@ -44,31 +45,9 @@ class Autograd:
         return int(mine[0]) if len(mine) else -1
 
 
+@kept(of_file=True)
 def autograd(trace: Trace) -> Autograd:
     """The links of the backward pass, found once."""
-    return trace.remember("autograd", lambda: _find(trace))
-
-
-def forward_of(trace: Trace) -> Int32:
-    """For every slice of a backward pass (nodes, ops, calls, GPU activities) its forward op; -1 elsewhere."""
-    return autograd(trace).forward
-
-
-@dataclass(frozen=True, eq=False)
-class _Ops:
-    """The ops of a trace, all arrays parallel."""
-
-    row: Int64
-    sequence: Int64
-    thread: Int64
-    """`Fwd thread id`: 0 on forward ops, the number of the forward thread on nodes."""
-    parent: Int64
-    """Index of the enclosing op, -1 for none."""
-    node: Bool
-    leaf: Bool
-
-
-def _find(trace: Trace) -> Autograd:
     slices = trace.slices
     forward, node = np.full((2, len(slices)), -1, np.int32)
     home = np.arange(len(trace.lanes))
@@ -91,6 +70,25 @@ def _find(trace: Trace) -> Autograd:
     forward[caused], node[caused] = forward[owner[caused]], node[owner[caused]]
     _adopt(trace, home, slices.lane[ops.row[indices]], lane)
     return Autograd(ops.row[indices], forward, node, home)
+
+
+def forward_of(trace: Trace) -> Int32:
+    """For every slice of a backward pass (nodes, ops, calls, GPU activities) its forward op; -1 elsewhere."""
+    return autograd(trace).forward
+
+
+@dataclass(frozen=True, eq=False)
+class _Ops:
+    """The ops of a trace, all arrays parallel."""
+
+    row: Int64
+    sequence: Int64
+    thread: Int64
+    """`Fwd thread id`: 0 on forward ops, the number of the forward thread on nodes."""
+    parent: Int64
+    """Index of the enclosing op, -1 for none."""
+    node: Bool
+    leaf: Bool
 
 
 def _ops(trace: Trace) -> _Ops:

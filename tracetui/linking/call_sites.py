@@ -18,6 +18,7 @@ from tracetui.linking.replays import replays
 from tracetui.model import columns as col
 from tracetui.model.groupings import SITES
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.kept import kept
 from tracetui.model.table import Column, Strings, coded
 from tracetui.model.trace import Kind, Trace
 
@@ -57,7 +58,7 @@ def _around(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequence[str]]
     name = names_of(trace, np.where(known, frames(trace).user[index], -1))
     if kind == "line":
         return name, trace.names
-    ids, texts = trace.remember("functions", lambda: _functions(trace))
+    ids, texts = functions_by_name(trace)
     return np.where(name >= 0, ids[name], -1), texts
 
 
@@ -87,8 +88,9 @@ def known_sites(trace: Trace) -> tuple[str, ...]:
     return SITES if len(module_paths(trace).texts) or (nodes.module >= 0).any() else SITES[:2]
 
 
-def _functions(trace: Trace) -> tuple[Int64, Strings]:
-    """The function of every name of the trace."""
+@kept(on_disk=True)
+def functions_by_name(trace: Trace) -> tuple[Int64, Strings]:
+    """The function of every name of the trace, as an id, and the texts of the ids."""
     texts = Strings()
     used = np.unique(trace.slices.name[trace.slices.of_kind(Kind.PYTHON)]).tolist()
     ids = np.full(len(trace.names) + 1, -1, np.int64)

@@ -11,6 +11,7 @@ from tracetui.linking.autograd import autograd
 from tracetui.linking.links import join_launches, links
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.kept import kept
 from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, LaneKind, Trace
 
 # Nodes of CUDA graphs that depend on each other, and the launch of those that are no GPU activity (R2.13).
@@ -41,29 +42,9 @@ class Dependencies:
         return np.unique(self.after[self.before == row])
 
 
-def dependencies(trace: Trace) -> Dependencies:
+@kept(on_disk=True)
+def graph_dependencies(trace: Trace) -> Dependencies:
     """The dependencies between nodes of graphs; an arrow with an end that fits several slices or none is left out."""
-    return trace.remember("graph dependencies", lambda: _find(trace))
-
-
-def node_launches(trace: Trace) -> tuple[Int64, Int64]:
-    """Rows of the event and host nodes, ascending, and of the calls that launched them; -1 where that is not known."""
-
-    def make() -> tuple[Int64, Int64]:
-        rows = trace.slices.of_kind(*GRAPH_NODES)
-        return rows, join_launches(trace, trace.slices.of_kind(Kind.RUNTIME), rows)
-
-    return trace.remember("launches of graph nodes", make)
-
-
-def launch_of_node(trace: Trace, row: int) -> int:
-    """The call that launched an event or host node, -1 for none and for any other slice."""
-    rows, launch = node_launches(trace)
-    index = int(np.searchsorted(rows, row))
-    return int(launch[index]) if index < len(rows) and rows[index] == row else -1
-
-
-def _find(trace: Trace) -> Dependencies:
     flows = trace.flows
     on_device = np.array([lane.kind == LaneKind.GPU for lane in trace.lanes] or [False], bool)
     mine = (flows.id >= FIRST_DEPENDENCY_ID) & on_device[flows.lane] if len(flows) else np.empty(0, bool)
@@ -85,6 +66,20 @@ def _find(trace: Trace) -> Dependencies:
     hit = index < len(starts)
     hit[hit] = flows.id[starts[order[index[hit]]]] == flows.id[ends[hit]]
     return Dependencies(before[order[index[hit]]], after[hit])
+
+
+@kept
+def node_launches(trace: Trace) -> tuple[Int64, Int64]:
+    """Rows of the event and host nodes, ascending, and of the calls that launched them; -1 where that is not known."""
+    rows = trace.slices.of_kind(*GRAPH_NODES)
+    return rows, join_launches(trace, trace.slices.of_kind(Kind.RUNTIME), rows)
+
+
+def launch_of_node(trace: Trace, row: int) -> int:
+    """The call that launched an event or host node, -1 for none and for any other slice."""
+    rows, launch = node_launches(trace)
+    index = int(np.searchsorted(rows, row))
+    return int(launch[index]) if index < len(rows) and rows[index] == row else -1
 
 
 def _occur_once(ids: Int64) -> Bool:

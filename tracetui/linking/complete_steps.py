@@ -15,6 +15,7 @@ from tracetui.linking.placement import step_index
 from tracetui.linking.step_kinds import step_kinds, unserving_steps
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Bool
+from tracetui.model.kept import kept
 from tracetui.model.trace import Trace
 
 MIN_COMPLETE_SHARE = 0.75
@@ -26,6 +27,7 @@ def averaged_steps(trace: Trace) -> Bool:
     return ~(partial_steps(trace) | unserving_steps(trace))
 
 
+@kept(on_disk=True)
 def partial_steps(trace: Trace) -> Bool:
     """Mask of `steps(trace)` that the profiler truncated: the first or last of a thread with far less in it (R3.6).
 
@@ -33,25 +35,21 @@ def partial_steps(trace: Trace) -> Bool:
     where nothing ran on a GPU. With fewer than three steps nothing is known. Steps of a server are compared with those
     of their kind.
     """
-
-    def find() -> Bool:
-        every = steps(trace)
-        rows = links(trace).gpu if len(links(trace).launched) else op_rows(trace)
-        index = step_index(trace, rows)
-        held = np.bincount(index[index >= 0], minlength=len(every))
-        kinds = np.array(step_kinds(trace).kind if every.is_served else [None] * len(every), object)
-        serving = ~unserving_steps(trace)
-        partial = np.zeros(len(every), bool)
-        for lane in distinct(every.lane).tolist():
-            mine = np.flatnonzero((every.lane == lane) & serving)
-            for end in (0, -1) if len(mine) > 2 else ():
-                others = np.delete(mine, end)
-                others = others[kinds[others] == kinds[mine[end]]]
-                if len(others) > 1:
-                    partial[mine[end]] = held[mine[end]] < MIN_COMPLETE_SHARE * np.median(held[others])
-        return partial
-
-    return trace.remember("partial steps", find)
+    every = steps(trace)
+    rows = links(trace).gpu if len(links(trace).launched) else op_rows(trace)
+    index = step_index(trace, rows)
+    held = np.bincount(index[index >= 0], minlength=len(every))
+    kinds = np.array(step_kinds(trace).kind if every.is_served else [None] * len(every), object)
+    serving = ~unserving_steps(trace)
+    partial = np.zeros(len(every), bool)
+    for lane in distinct(every.lane).tolist():
+        mine = np.flatnonzero((every.lane == lane) & serving)
+        for end in (0, -1) if len(mine) > 2 else ():
+            others = np.delete(mine, end)
+            others = others[kinds[others] == kinds[mine[end]]]
+            if len(others) > 1:
+                partial[mine[end]] = held[mine[end]] < MIN_COMPLETE_SHARE * np.median(held[others])
+    return partial
 
 
 # The time of a step without the profiler, as the recorder measured it beside the trace, and what the profiler adds.

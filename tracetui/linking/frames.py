@@ -20,6 +20,7 @@ from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links, pass_on, row_of
 from tracetui.linking.trees import forest, nearest, subtree_sums
 from tracetui.model.intervals import Bool, Int64, tree_depth
+from tracetui.model.kept import kept
 from tracetui.model.table import Strings
 from tracetui.model.trace import Int32, Kind, Trace
 
@@ -85,35 +86,9 @@ def function_of(name: str) -> str:
     return match[1] if match else name
 
 
+@kept(of_file=True)
 def frames(trace: Trace) -> Frames:
     """The Python frames around every op, call and GPU activity, found once."""
-    return trace.remember("frames", lambda: _find(trace))
-
-
-def own_frames(trace: Trace) -> tuple[Int32, Bool]:
-    """The innermost frame of the user's code or of a module around every slice; the mask says where it is that of the
-    forward op. Found on demand.
-    """
-
-    def find() -> tuple[Int32, Bool]:
-        if len(trace.slices.of_kind(Kind.PYTHON)) == 0:
-            return np.full(len(trace.slices), -1, np.int32), np.zeros(len(trace.slices), bool)
-        return _from_forward(trace, _innermost(trace, _nesting(trace), is_own))
-
-    return trace.remember("own frames", find)
-
-
-def module_paths(trace: Trace) -> ModulePaths:
-    """The path of every slice's module, outermost first."""
-    return trace.remember("module paths", lambda: _paths(trace))
-
-
-def compiled_region(trace: Trace, chain: Sequence[int]) -> int:
-    """The innermost compiled region of a dispatch chain, -1 for none; there are no module frames inside one (R3.47)."""
-    return next((row for row in reversed(chain) if row >= 0 and COMPILED_REGION.match(trace.name_of(row))), -1)
-
-
-def _find(trace: Trace) -> Frames:
     python = trace.slices.of_kind(Kind.PYTHON)
     if len(python) == 0:
         nothing = np.full(len(trace.slices), -1, np.int32)
@@ -124,6 +99,45 @@ def _find(trace: Trace) -> Frames:
         trace, _innermost(trace, nesting, lambda name: is_own(name) and not name.startswith(MODULE))
     )
     return Frames(caller, user, *_from_forward(trace, _innermost(trace, nesting, lambda name: name.startswith(MODULE))))
+
+
+@kept
+def own_frames(trace: Trace) -> tuple[Int32, Bool]:
+    """The innermost frame of the user's code or of a module around every slice; the mask says where it is that of the
+    forward op. Found on demand.
+    """
+    if len(trace.slices.of_kind(Kind.PYTHON)) == 0:
+        return np.full(len(trace.slices), -1, np.int32), np.zeros(len(trace.slices), bool)
+    return _from_forward(trace, _innermost(trace, _nesting(trace), is_own))
+
+
+@kept(of_file=True)
+def module_paths(trace: Trace) -> ModulePaths:
+    """The path of every slice's module, outermost first."""
+    module, backward = frames(trace).module, frames(trace).of_forward
+    texts = Strings()
+    every = trace.slices.of_kind(Kind.PYTHON)
+    called = every[is_named(trace, every, lambda name: name.startswith(MODULE))]
+    path = np.full(len(trace.slices) + 1, -1, np.int64)
+    level, rest = called[module[called] < 0], called[module[called] >= 0]
+    while len(level):
+        pairs = np.stack([path[module[level]], trace.slices.name[level].astype(np.int64)])
+        used, index = np.unique(pairs, axis=1, return_inverse=True)
+        made = [texts.intern(_joined(texts, above, trace.names[name])) for above, name in used.T.tolist()]
+        path[level] = np.array(made, np.int64)[index.ravel()]
+        ready = path[module[rest]] >= 0
+        level, rest = rest[ready], rest[~ready]
+    own = path[module]
+    turned = np.full(len(texts) + 1, -1, np.int64)
+    for number in distinct(own[backward & (own >= 0)]).tolist():
+        turned[number] = texts.intern(f"{BACKWARD_OF}{texts[number]}")
+    own = np.where(backward, turned[own], own)
+    return ModulePaths(own.astype(np.int32), texts)
+
+
+def compiled_region(trace: Trace, chain: Sequence[int]) -> int:
+    """The innermost compiled region of a dispatch chain, -1 for none; there are no module frames inside one (R3.47)."""
+    return next((row for row in reversed(chain) if row >= 0 and COMPILED_REGION.match(trace.name_of(row))), -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,29 +188,6 @@ def _from_forward(trace: Trace, found: Int32) -> tuple[Int32, Bool]:
     of_forward = np.where(backward.forward >= 0, found[backward.forward], -1)
     taken: Bool = (of_forward >= 0) & (found < backward.node)
     return np.where(taken, of_forward, found).astype(np.int32), taken
-
-
-def _paths(trace: Trace) -> ModulePaths:
-    """Paths level by level: a path is that of the enclosing module and a name; equal pairs share a path."""
-    module, backward = frames(trace).module, frames(trace).of_forward
-    texts = Strings()
-    every = trace.slices.of_kind(Kind.PYTHON)
-    called = every[is_named(trace, every, lambda name: name.startswith(MODULE))]
-    path = np.full(len(trace.slices) + 1, -1, np.int64)
-    level, rest = called[module[called] < 0], called[module[called] >= 0]
-    while len(level):
-        pairs = np.stack([path[module[level]], trace.slices.name[level].astype(np.int64)])
-        used, index = np.unique(pairs, axis=1, return_inverse=True)
-        made = [texts.intern(_joined(texts, above, trace.names[name])) for above, name in used.T.tolist()]
-        path[level] = np.array(made, np.int64)[index.ravel()]
-        ready = path[module[rest]] >= 0
-        level, rest = rest[ready], rest[~ready]
-    own = path[module]
-    turned = np.full(len(texts) + 1, -1, np.int64)
-    for number in distinct(own[backward & (own >= 0)]).tolist():
-        turned[number] = texts.intern(f"{BACKWARD_OF}{texts[number]}")
-    own = np.where(backward, turned[own], own)
-    return ModulePaths(own.astype(np.int32), texts)
 
 
 def _joined(texts: Strings, above: int, name: str) -> str:

@@ -17,6 +17,7 @@ from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import links
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64
+from tracetui.model.kept import kept
 from tracetui.model.recorded import GraphScopes, whole_number
 from tracetui.model.table import NULL, Column, numbers, texts
 from tracetui.model.trace import Trace
@@ -34,7 +35,7 @@ Neighbours stand in the same block of the file, which is read once for all of th
 
 def mark_columns(trace: Trace, rows: Int64) -> Iterable[Column]:
     """Columns of the marks and streams of GPU activities; none in a trace without any."""
-    if not has_marks(trace):
+    if not has_graph_marks(trace):
         return
     annotation, annotated, original, graph, node, name = trace.args_of(rows, KEYS)
     (recorded,) = trace.args_of(rows, ["stream"])
@@ -59,19 +60,16 @@ def _given(column: Column, has_values: bool) -> Iterable[Column]:
     return (column,) if has_values else ()
 
 
-def has_marks(trace: Trace) -> bool:
+@kept(on_disk=True)
+def has_graph_marks(trace: Trace) -> bool:
     """Whether kernels carry annotations: the header says so, or some of the kernels do."""
-
-    def look() -> bool:
-        if trace.metadata.get(MARKED) in (True, "true", 1):
-            return True
-        annotation, *streams, graph, node, name = trace.args_of(_sample(trace), KEYS)
-        named = zip(graph, node, name, strict=True)
-        return any(value is not None for values in (annotation, *streams) for value in values) or any(
-            isinstance(title, str) and is_node(each, number) for each, number, title in named
-        )
-
-    return trace.remember("has graph marks", look)
+    if trace.metadata.get(MARKED) in (True, "true", 1):
+        return True
+    annotation, *streams, graph, node, name = trace.args_of(_sample(trace), KEYS)
+    named = zip(graph, node, name, strict=True)
+    return any(value is not None for values in (annotation, *streams) for value in values) or any(
+        isinstance(title, str) and is_node(each, number) for each, number, title in named
+    )
 
 
 def _sample(trace: Trace) -> Int64:
@@ -144,7 +142,7 @@ def scopes_of(trace: Trace, rows: Int64) -> NodeNames:
     known: dict[tuple[str, str], int] = {}
     index = np.full(len(rows), -1, np.int64)
     # Whether there are marks takes reading the file; without a replayed activity nothing could have one.
-    inline = len(rows) > 0 and has_marks(trace)
+    inline = len(rows) > 0 and has_graph_marks(trace)
     if len(rows) == 0 or not (inline or trace.graph_scopes):
         return NodeNames(index, (), np.empty(0, np.int64), ())
     given = trace.args_of(rows, ["graph id", "graph node id", "annotation", "name"])

@@ -19,8 +19,9 @@ from tracetui.linking.frames import function_of
 from tracetui.linking.graph_marks import NODE_BITS, node_id, scopes_of
 from tracetui.linking.graph_recordings import Captured, Choice, choose, recorded_graphs
 from tracetui.linking.links import links, names_of
-from tracetui.linking.replays import captures, replays
+from tracetui.linking.replays import graph_captures, replays
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.kept import kept
 from tracetui.model.recorded import GraphRecording
 from tracetui.model.table import Strings
 from tracetui.model.trace import Int32, Kind, Trace
@@ -149,8 +150,6 @@ def _alignment(nodes: Int64, launches: Int64, found: Int64) -> Alignment:
     return Alignment(found, unnamed, share, share)
 
 
-GRAPH_NODES = "graph nodes"
-"""Key of the result among those that a trace remembers."""
 _PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear", "aten::matmul"})
 _NO_PRODUCTS = frozenset(
     {"aten::add", "aten::add_", "aten::mul", "aten::mul_", "aten::relu", "aten::gelu", "aten::silu"}
@@ -218,9 +217,10 @@ class GraphNodes:
         return np.where(self.rows[index] == rows, index, -1)
 
 
+@kept(on_disk=True)
 def graph_nodes(trace: Trace) -> GraphNodes:
     """What is known about replayed GPU activities, found once."""
-    return trace.remember(GRAPH_NODES, lambda: _with_scopes(trace, _find(trace, _recordings(trace))))
+    return _with_scopes(trace, _find(trace, _recordings(trace)))
 
 
 def with_captured(
@@ -233,7 +233,7 @@ def with_captured(
     nodes = graph_nodes(trace)
     if len(nodes) == 0:
         return ids, texts, None
-    joined, own = trace.remember(f"captured {field}", lambda: _joined(texts, nodes.texts))
+    joined, own = trace.keep(("texts with captured", field), lambda: _joined(texts, nodes.texts))
     entry = nodes.index_of(rows)
     captured = np.where(entry >= 0, getattr(nodes, field)[entry], -1)
     known = captured >= 0
@@ -255,7 +255,7 @@ def _joined(texts: Sequence[str], more: Strings) -> tuple[Strings, Int64]:
 
 
 def _recordings(trace: Trace) -> tuple[GraphRecording, ...]:
-    own = (recorded_graphs(trace),) if len(captures(trace)) else ()
+    own = (recorded_graphs(trace),) if len(graph_captures(trace)) else ()
     return tuple(each for each in (*own, *trace.graph_recordings) if len(each))
 
 

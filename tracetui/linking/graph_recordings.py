@@ -17,7 +17,7 @@ import numpy as np
 from tracetui.linking.frames import frames, module_paths
 from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import calls_named, links
-from tracetui.linking.replays import Captures, captures, replays
+from tracetui.linking.replays import Captures, graph_captures, replays
 from tracetui.linking.step_names import StepName, step_name
 from tracetui.model.intervals import Int64
 from tracetui.model.recorded import GraphRecording
@@ -39,7 +39,7 @@ def recorded_graphs(trace: Trace, label: str = "") -> GraphRecording:
     Where other threads of the process launched during a capture, as a backward pass does, the graph stands there once
     with the launches of its own thread and once with all.
     """
-    every, calls = captures(trace), calls_named(trace, _LAUNCH)
+    every, calls = graph_captures(trace), calls_named(trace, _LAUNCH)
     graphs, batches = [], []
     for index in np.argsort(every.start, kind="stable").tolist():
         for rows in _launches(trace, every, calls, index):

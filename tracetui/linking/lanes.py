@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.kept import kept
 from tracetui.model.table import NULL
 from tracetui.model.trace import GPU_WORK, LaneKind, Trace
 
@@ -40,26 +41,23 @@ class LaneNumbers:
     """The number of the stream, NULL likewise."""
 
 
+@kept(of_file=True)
 def lane_numbers(trace: Trace) -> LaneNumbers:
     """Process, device and stream of every lane; a lane of a device has the device's number as process id (R2.3)."""
-
-    def make() -> LaneNumbers:
-        known = {pid: index for index, pid in enumerate(dict.fromkeys(lane.pid for lane in trace.lanes))}
-        gpu = [lane.kind == LaneKind.GPU for lane in trace.lanes]
-        return LaneNumbers(
-            np.array([known[lane.pid] for lane in trace.lanes], np.int64),
-            np.array([_number(lane.pid, is_gpu) for lane, is_gpu in zip(trace.lanes, gpu, strict=True)], np.int64),
-            np.array([_number(lane.tid, is_gpu) for lane, is_gpu in zip(trace.lanes, gpu, strict=True)], np.int64),
-        )
-
-    return trace.remember("lane numbers", make)
+    known = {pid: index for index, pid in enumerate(dict.fromkeys(lane.pid for lane in trace.lanes))}
+    gpu = [lane.kind == LaneKind.GPU for lane in trace.lanes]
+    return LaneNumbers(
+        np.array([known[lane.pid] for lane in trace.lanes], np.int64),
+        np.array([_number(lane.pid, is_gpu) for lane, is_gpu in zip(trace.lanes, gpu, strict=True)], np.int64),
+        np.array([_number(lane.tid, is_gpu) for lane, is_gpu in zip(trace.lanes, gpu, strict=True)], np.int64),
+    )
 
 
+@kept(on_disk=True)
 def active_streams(trace: Trace) -> list[int]:
     """Lanes on which a GPU activity ran, ascending; a lane with nodes of graphs alone is none (R2.13)."""
-    return trace.remember(
-        "active streams", lambda: np.unique(trace.slices.lane[trace.slices.of_kind(*GPU_WORK)]).tolist()
-    )
+    streams: list[int] = np.unique(trace.slices.lane[trace.slices.of_kind(*GPU_WORK)]).tolist()
+    return streams
 
 
 def _number(text: str, wanted: bool) -> int:

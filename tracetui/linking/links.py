@@ -17,6 +17,7 @@ from tracetui.linking.lanes import is_named, lane_numbers
 from tracetui.linking.step_names import StepName, step_name
 from tracetui.linking.trees import disorderly_lanes, forest, nearest, nearest_slice
 from tracetui.model.intervals import Bool, Int64, covered, index_of, union, without
+from tracetui.model.kept import kept
 from tracetui.model.trace import GPU_WORK, Int32, Kind, Trace
 
 # Steps that annotations name: those of the profiler, and those of inference servers (R3.1, R3.75).
@@ -44,30 +45,24 @@ class NamedSteps:
     """What each name id among them says."""
 
 
+@kept(of_file=True)
 def profiler_steps(trace: Trace) -> ProfilerSteps:
     """The steps that the profiler recorded."""
-
-    def find() -> ProfilerSteps:
-        numbers = {}
-        for name_id, name in enumerate(trace.names):
-            match = STEP_NAME.fullmatch(name)
-            if match and len(match[1]) <= _MAX_DIGITS:
-                numbers[name_id] = int(match[1])
-        rows = _rows_named(trace, list(numbers))
-        number = np.array([numbers[name_id] for name_id in trace.slices.name[rows].tolist()], np.int64)
-        return ProfilerSteps(rows, number)
-
-    return trace.remember("profiler steps", find)
+    numbers = {}
+    for name_id, name in enumerate(trace.names):
+        match = STEP_NAME.fullmatch(name)
+        if match and len(match[1]) <= _MAX_DIGITS:
+            numbers[name_id] = int(match[1])
+    rows = _rows_named(trace, list(numbers))
+    number = np.array([numbers[name_id] for name_id in trace.slices.name[rows].tolist()], np.int64)
+    return ProfilerSteps(rows, number)
 
 
+@kept(on_disk=True)
 def named_steps(trace: Trace) -> NamedSteps:
     """The annotations of servers' steps; copies of annotations on GPU lanes are none (R3.75)."""
-
-    def find() -> NamedSteps:
-        said = {name_id: each for name_id, name in enumerate(trace.names) if (each := step_name(name))}
-        return NamedSteps(_rows_named(trace, list(said)), said)
-
-    return trace.remember("named steps", find)
+    said = {name_id: each for name_id, name in enumerate(trace.names) if (each := step_name(name))}
+    return NamedSteps(_rows_named(trace, list(said)), said)
 
 
 def step_annotations(trace: Trace) -> Int64:
@@ -263,53 +258,9 @@ class Links:
         return self.launched[self.bounds[:-1]]
 
 
+@kept(of_file=True)
 def links(trace: Trace) -> Links:
     """All links of the trace, found once."""
-    return trace.remember("links", lambda: _make(trace))
-
-
-def no_gpu(trace: Trace) -> str:
-    """Why a pane about the GPU is empty for this trace, and how to record GPU activity; empty where there is some."""
-    if len(links(trace).gpu):
-        return ""
-    if not trace.is_torch:
-        return NOT_TORCH
-    others = trace.slices.category[trace.slices.kind == Kind.OTHER]
-    if len(others) == 0:
-        return NO_GPU
-    category = trace.categories[int(np.bincount(others).argmax())]
-    return (
-        f"There is no GPU activity in this trace, but {len(others):,} slices of other categories, "
-        f"most of them {category!r}: the lanes show them."
-    )
-
-
-def op_rows(trace: Trace) -> Int64:
-    """Rows of the operators, ascending; steps of old traces (category `Operator`) excluded."""
-
-    def find() -> Int64:
-        rows = trace.slices.of_kind(Kind.CPU_OP)
-        return without(rows, step_annotations(trace))
-
-    return trace.remember("op rows", find)
-
-
-def names_of(trace: Trace, rows: NDArray[np.integer]) -> Int64:
-    """Name ids of slices, -1 where the row is -1."""
-    return np.where(rows >= 0, trace.slices.name[rows], -1).astype(np.int64)
-
-
-def calls_named(trace: Trace, pattern: re.Pattern[str]) -> Int64:
-    """Rows of the runtime and driver calls whose name matches the pattern, ascending."""
-
-    def find() -> Int64:
-        rows = trace.slices.of_kind(Kind.RUNTIME)
-        return rows[is_named(trace, rows, pattern.search)]
-
-    return trace.remember(("calls named", pattern.pattern), find)
-
-
-def _make(trace: Trace) -> Links:
     slices = trace.slices
     gpu = slices.of_kind(*GPU_WORK)
     gpu = gpu[np.argsort(slices.start[gpu], kind="stable")]
@@ -336,17 +287,54 @@ def _make(trace: Trace) -> Links:
     return Links(gpu, launches, launch, owner, annotation, work, bounds, trusted)
 
 
+def no_gpu(trace: Trace) -> str:
+    """Why a pane about the GPU is empty for this trace, and how to record GPU activity; empty where there is some."""
+    if len(links(trace).gpu):
+        return ""
+    if not trace.is_torch:
+        return NOT_TORCH
+    others = trace.slices.category[trace.slices.kind == Kind.OTHER]
+    if len(others) == 0:
+        return NO_GPU
+    category = trace.categories[int(np.bincount(others).argmax())]
+    return (
+        f"There is no GPU activity in this trace, but {len(others):,} slices of other categories, "
+        f"most of them {category!r}: the lanes show them."
+    )
+
+
+@kept(of_file=True)
+def op_rows(trace: Trace) -> Int64:
+    """Rows of the operators, ascending; steps of old traces (category `Operator`) excluded."""
+    rows = trace.slices.of_kind(Kind.CPU_OP)
+    return without(rows, step_annotations(trace))
+
+
+def names_of(trace: Trace, rows: NDArray[np.integer]) -> Int64:
+    """Name ids of slices, -1 where the row is -1."""
+    return np.where(rows >= 0, trace.slices.name[rows], -1).astype(np.int64)
+
+
+def calls_named(trace: Trace, pattern: re.Pattern[str]) -> Int64:
+    """Rows of the runtime and driver calls whose name matches the pattern, ascending."""
+    # Keys are written to disk, which a pattern cannot be.
+    return _calls_matching(trace, pattern.pattern, pattern.flags)
+
+
+@kept(of_file=True)
+def _calls_matching(trace: Trace, pattern: str, flags: int) -> Int64:
+    rows = trace.slices.of_kind(Kind.RUNTIME)
+    return rows[is_named(trace, rows, re.compile(pattern, flags).search)]
+
+
 # The GPU activities of a region (an annotation, a Python frame, an op), and busy time as unions of intervals.
 
 
+@kept
 def busy_stretches(trace: Trace) -> tuple[Int64, Int64]:
     """Starts and ends (ns) of the intervals in which any device ran something, ascending and disjoint."""
-
-    def make() -> tuple[Int64, Int64]:
-        gpu = links(trace).gpu
-        return union(trace.slices.start[gpu], trace.slices.end[gpu])
-
-    return trace.remember("busy stretches", make)
+    gpu = links(trace).gpu
+    return union(trace.slices.start[gpu], trace.slices.end[gpu])
 
 
 def busy_time(trace: Trace, rows: Int64) -> int:
@@ -389,7 +377,7 @@ def region(trace: Trace, row: int) -> Region:
     record is placed by its own start, which is a guess and marked (R3.3).
     """
     slices, trace_links = trace.slices, links(trace)
-    moment, work = trace.remember("work by cause", lambda: _by_cause(trace))
+    moment, work = _activities_by_cause(trace)
     first, last = np.searchsorted(moment, [slices.start[row], slices.end[row]])
     rows = np.sort(work[first:last])
     launch = trace_links.launch[rows].astype(np.int64)
@@ -403,7 +391,8 @@ def region(trace: Trace, row: int) -> Region:
     return Region(rows, launch < 0, begin, end, busy_time(trace, rows))
 
 
-def _by_cause(trace: Trace) -> tuple[Int64, Int64]:
+@kept
+def _activities_by_cause(trace: Trace) -> tuple[Int64, Int64]:
     """The launch time of each GPU activity, or its start where the launch is unknown, ascending; and the activities."""
     trace_links, start = links(trace), trace.slices.start
     launch = trace_links.launch[trace_links.gpu].astype(np.int64)

@@ -19,6 +19,7 @@ from tracetui.linking.step_sources import no_steps
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange
+from tracetui.model.kept import kept
 from tracetui.model.table import NULL, Column, numbers
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 
@@ -107,15 +108,17 @@ def index_in_step(trace: Trace, every: Int64, rows: Int64, part: Part | None) ->
 
 def activities_of_step(trace: Trace, index: int) -> Int64:
     """The GPU activities launched in one of `steps(trace)`, in order of start."""
-
-    def make() -> tuple[Int64, Int64]:
-        gpu = links(trace).gpu
-        belongs = step_index(trace, gpu)
-        order = np.argsort(belongs, kind="stable")
-        return gpu[order], np.searchsorted(belongs[order], np.arange(len(steps(trace)) + 1))
-
-    by_step, bounds = trace.remember("GPU activities by step", make)
+    by_step, bounds = _activities_by_step(trace)
     return np.asarray(by_step[bounds[index] : bounds[index + 1]])
+
+
+@kept(on_disk=True)
+def _activities_by_step(trace: Trace) -> tuple[Int64, Int64]:
+    """The GPU activities in order of their step, and where those of each step begin, with the end of the last."""
+    gpu = links(trace).gpu
+    belongs = step_index(trace, gpu)
+    order = np.argsort(belongs, kind="stable")
+    return gpu[order], np.searchsorted(belongs[order], np.arange(len(steps(trace)) + 1))
 
 
 def before_capture(trace: Trace) -> Int64:
@@ -185,24 +188,13 @@ def step_column(trace: Trace, rows: Int64, help: str) -> Column:
 # What was launched between two steps: vLLM samples after its annotation has ended (R3.78).
 
 
-def after_step(trace: Trace) -> Int64:
+@kept
+def step_launched_after(trace: Trace) -> Int64:
     """For each of `links(trace).gpu` the index of the step after which it was launched, outside of every step.
 
     That is the step before it on the launching thread, or on the only thread of the process that has steps; -1 for what
     belongs to a step or precedes them all, and wherever the steps are those of the profiler.
     """
-    return trace.remember("GPU activities after steps", lambda: _find(trace))
-
-
-def between_share(trace: Trace) -> float | None:
-    """Percent of the time of GPU activities that was launched after a step and within none; None without activities."""
-    gpu = links(trace).gpu
-    time = trace.slices.dur[gpu]
-    total = int(time.sum())
-    return 100 * int(time[after_step(trace) >= 0].sum()) / total if total else None
-
-
-def _find(trace: Trace) -> Int64:
     every, slices, joined = steps(trace), trace.slices, links(trace)
     after = np.full(len(joined.gpu), -1, np.int64)
     if not every.is_served:
@@ -220,6 +212,14 @@ def _find(trace: Trace) -> Int64:
         last = np.searchsorted(every.start[index], moment[mine], side="right") - 1
         after[outside[mine]] = np.where(last >= 0, index[np.maximum(last, 0)], -1)
     return after
+
+
+def between_share(trace: Trace) -> float | None:
+    """Percent of the time of GPU activities that was launched after a step and within none; None without activities."""
+    gpu = links(trace).gpu
+    time = trace.slices.dur[gpu]
+    total = int(time.sum())
+    return 100 * int(time[step_launched_after(trace) >= 0].sum()) / total if total else None
 
 
 # The part of a trace to show first: the middle step, or the busiest part.

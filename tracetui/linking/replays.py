@@ -20,6 +20,7 @@ from tracetui.linking.links import calls_named, links
 from tracetui.linking.trees import Axis, Stretches
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.kept import kept
 from tracetui.model.table import Column, Strings, Table, coded, micros, numbers, texts
 from tracetui.model.trace import Trace
 
@@ -61,9 +62,24 @@ class Replays:
         return index if index < len(self) and self.launch[index] == row else -1
 
 
+@kept(of_file=True)
 def replays(trace: Trace) -> Replays:
     """The graph replays of the trace, found once; most traces have none."""
-    return trace.remember("replays", lambda: _find(trace))
+    slices, joined = trace.slices, links(trace)
+    calls = np.union1d(calls_named(trace, GRAPH_LAUNCH), joined.launches[joined.counts > 1])
+    index = np.flatnonzero(np.isin(joined.launches, calls))
+    launch, first, nodes = joined.launches[index], joined.first[index], joined.counts[index]
+    signature = _signatures(trace, index)
+    start = slices.start[launch]
+    return Replays(
+        launch,
+        first,
+        nodes,
+        _numbered(signature, graph_ids(trace, first), start),
+        signature,
+        slices.start[first] - start,
+        slices.dur[launch] / np.maximum(nodes, 1),
+    )
 
 
 def graph_column(trace: Trace, rows: Int64) -> Column:
@@ -118,24 +134,6 @@ def by_graph(trace: Trace, rows: Int64, note: str = "") -> Table:
         note or ("" if len(graph_replays) else "No graph was replayed in this trace."),
     )
     return table.take(table.order("total_us", descending=True))
-
-
-def _find(trace: Trace) -> Replays:
-    slices, joined = trace.slices, links(trace)
-    calls = np.union1d(calls_named(trace, GRAPH_LAUNCH), joined.launches[joined.counts > 1])
-    index = np.flatnonzero(np.isin(joined.launches, calls))
-    launch, first, nodes = joined.launches[index], joined.first[index], joined.counts[index]
-    signature = _signatures(trace, index)
-    start = slices.start[launch]
-    return Replays(
-        launch,
-        first,
-        nodes,
-        _numbered(signature, graph_ids(trace, first), start),
-        signature,
-        slices.start[first] - start,
-        slices.dur[launch] / np.maximum(nodes, 1),
-    )
 
 
 def _signatures(trace: Trace, index: Int64) -> NDArray[np.uint64]:
@@ -203,25 +201,9 @@ class Captures:
         return len(self.lane)
 
 
-def captures(trace: Trace) -> Captures:
+@kept(of_file=True)
+def graph_captures(trace: Trace) -> Captures:
     """All captures of graphs, by thread and time."""
-    return trace.remember("captures", lambda: _find_captures(trace))
-
-
-def in_capture(trace: Trace, rows: Int64) -> Bool:
-    """Mask of the slices that began while a thread of their process captured a graph."""
-    every, slices = captures(trace), trace.slices
-    if len(every) == 0:
-        return np.zeros(len(rows), bool)
-    # The backward pass of a step that is captured launches on a thread of its own.
-    process = lane_numbers(trace).process
-    axis = Axis.around(slices.start, slices.end)
-    held = Stretches.of(axis, process[every.lane], every.start, every.end)
-    begun = slices.start[rows]
-    return np.asarray(held.covered(process[slices.lane[rows]], begun, begun + 1) > 0)
-
-
-def _find_captures(trace: Trace) -> Captures:
     slices = trace.slices
     begins, ends = calls_named(trace, _BEGIN), calls_named(trace, _END)
     found: list[tuple[int, int, int, int]] = []
@@ -230,6 +212,19 @@ def _find_captures(trace: Trace) -> Captures:
         found += _pairs(trace, lane, opened[np.argsort(slices.start[opened])], closed[np.argsort(slices.end[closed])])
     columns = np.array(found, np.int64).reshape(-1, 4).T
     return Captures(columns[0], columns[1], columns[2], columns[3])
+
+
+def in_capture(trace: Trace, rows: Int64) -> Bool:
+    """Mask of the slices that began while a thread of their process captured a graph."""
+    every, slices = graph_captures(trace), trace.slices
+    if len(every) == 0:
+        return np.zeros(len(rows), bool)
+    # The backward pass of a step that is captured launches on a thread of its own.
+    process = lane_numbers(trace).process
+    axis = Axis.around(slices.start, slices.end)
+    held = Stretches.of(axis, process[every.lane], every.start, every.end)
+    begun = slices.start[rows]
+    return np.asarray(held.covered(process[slices.lane[rows]], begun, begun + 1) > 0)
 
 
 def _pairs(trace: Trace, lane: int, opened: Int64, closed: Int64) -> list[tuple[int, int, int, int]]:

@@ -22,6 +22,7 @@ from tracetui.linking.step_names import NOT_AVERAGED, StepName
 from tracetui.linking.step_series import annotated_series, is_training, lookups, partners
 from tracetui.linking.steps import Steps, steps
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.kept import kept
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
 
@@ -65,9 +66,21 @@ class StepKinds:
         return dict(sorted(((each, known.count(each)) for each in set(known)), key=lambda item: (-item[1], item[0])))
 
 
+@kept(on_disk=True)
 def step_kinds(trace: Trace) -> StepKinds:
     """Kind, requests and tokens of each of `steps(trace)`."""
-    return trace.remember("step kinds", lambda: _find(trace))
+    every = steps(trace)
+    facts = _Facts(len(every))
+    _from_names(trace, every, facts)
+    if every.is_served:
+        _from_functions(trace, every, facts)
+        _from_emptiness(trace, facts)
+        if not is_training(trace):
+            _from_lookups(trace, every, facts)
+            _from_file_name(trace, every, facts)
+            _from_kernels(trace, facts)
+        facts.kind = [UNKNOWN if kind is None else kind for kind in facts.kind]
+    return StepKinds(tuple(facts.kind), facts.requests, facts.tokens, facts.made, tuple(facts.evidence))
 
 
 def unserving_steps(trace: Trace) -> Bool:
@@ -116,21 +129,6 @@ class _Facts:
             self.tokens[index] = said.tokens
         if said.made is not None and self.made[index] == NULL:
             self.made[index] = said.made
-
-
-def _find(trace: Trace) -> StepKinds:
-    every = steps(trace)
-    facts = _Facts(len(every))
-    _from_names(trace, every, facts)
-    if every.is_served:
-        _from_functions(trace, every, facts)
-        _from_emptiness(trace, facts)
-        if not is_training(trace):
-            _from_lookups(trace, every, facts)
-            _from_file_name(trace, every, facts)
-            _from_kernels(trace, facts)
-        facts.kind = [UNKNOWN if kind is None else kind for kind in facts.kind]
-    return StepKinds(tuple(facts.kind), facts.requests, facts.tokens, facts.made, tuple(facts.evidence))
 
 
 def _from_names(trace: Trace, every: Steps, facts: _Facts) -> None:

@@ -21,6 +21,7 @@ from tracetui.linking.replays import in_capture
 from tracetui.linking.step_names import CAPTURE, FAMILIES, pattern_words
 from tracetui.linking.trees import Axis
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.kept import kept
 from tracetui.model.trace import Kind, Trace
 
 MIN_LOOKUPS = 3
@@ -86,15 +87,12 @@ def annotated_series(trace: Trace) -> list[StepSeries]:
     return series
 
 
+@kept
 def frame_series(trace: Trace) -> list[StepSeries]:
     """Calls of the functions that servers run once per step, and of the model within a generation loop."""
-
-    def find() -> list[StepSeries]:
-        python = trace.slices.of_kind(Kind.PYTHON)
-        series = [each for pattern in _FRAMES if (each := _calls(trace, python, pattern))]
-        return [*series, *_generating(trace, python)]
-
-    return trace.remember("frame series", find)
+    python = trace.slices.of_kind(Kind.PYTHON)
+    series = [each for pattern in _FRAMES if (each := _calls(trace, python, pattern))]
+    return [*series, *_generating(trace, python)]
 
 
 def lookup_series(trace: Trace) -> list[StepSeries]:
@@ -121,9 +119,10 @@ def lookups(trace: Trace, rows: Int64) -> Iterator[tuple[int | None, tuple[int, 
     return (known.get(number, (None, None)) for number in dims.tolist())
 
 
+@kept
 def is_training(trace: Trace) -> bool:
     """Whether anything of a backward pass or of an optimizer stands in the trace."""
-    return trace.remember("is training", lambda: any(_BACKWARD.search(name) for name in trace.names))
+    return any(_BACKWARD.search(name) for name in trace.names)
 
 
 def in_recording(trace: Trace, rows: Int64) -> Bool:

@@ -32,6 +32,7 @@ from tracetui.linking.steps import (
 from tracetui.linking.trees import Axis, forest
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, covered
+from tracetui.model.kept import kept
 from tracetui.model.quantities import counted, duration
 from tracetui.model.table import Strings, Table, micros, numbers, texts
 from tracetui.model.trace import ChosenSteps, Kind, Trace
@@ -63,18 +64,15 @@ class Marker:
     """Sum of their durations in ns."""
 
 
-def markers(trace: Trace) -> list[Marker]:
+@kept
+def step_markers(trace: Trace) -> list[Marker]:
     """Possible markers of steps, the one that covers most time first; none where the profiler recorded steps."""
-
-    def find() -> list[Marker]:
-        if len(trace.slices.of_kind(Kind.ANNOTATION)) == 0 or len(steps(trace)):
-            return []
-        candidates = [
-            marker for name, rows in _repeated_annotations(trace).items() if (marker := _marker(trace, name, rows))
-        ]
-        return sorted(candidates, key=lambda marker: -marker.total)
-
-    return trace.remember("markers", find)
+    if len(trace.slices.of_kind(Kind.ANNOTATION)) == 0 or len(steps(trace)):
+        return []
+    candidates = [
+        marker for name, rows in _repeated_annotations(trace).items() if (marker := _marker(trace, name, rows))
+    ]
+    return sorted(candidates, key=lambda marker: -marker.total)
 
 
 def _repeated_annotations(trace: Trace) -> dict[str, Int64]:
@@ -179,9 +177,21 @@ class StepSource:
         return covered(trace.slices.start[self.rows], self.end)
 
 
+@kept
 def step_sources(trace: Trace) -> list[StepSource]:
     """Everything offered as steps, the profiler's own first, then what is likely, then what covers most time."""
-    return trace.remember("step sources", lambda: _offered(trace))
+    low, high = trace.window
+    likely = {marker.name for marker in step_markers(trace)}
+    least = MIN_COVERED * (high - low), MIN_COVERED * max(len(links(trace).gpu), 1)
+    known = _known(trace)
+    taken = {each.rows.tobytes() for each in known}
+    found = [
+        replace(each, is_likely=each.found_by == "annotation" and each.name in likely)
+        for each in (*_repeated(trace), *_graphs(trace))
+        if (each.covered(trace) >= least[0] or each.activities >= least[1]) and each.rows.tobytes() not in taken
+    ]
+    found.sort(key=lambda each: (not each.is_likely, -each.covered(trace), len(each.rows)))
+    return [*_recorded(trace), *known, *found]
 
 
 def with_steps(trace: Trace, name: str) -> Trace:
@@ -385,21 +395,6 @@ def _of_series(trace: Trace, series: StepSeries) -> StepSource:
         rule=series.found_by,
         words=series.words,
     )
-
-
-def _offered(trace: Trace) -> list[StepSource]:
-    low, high = trace.window
-    likely = {marker.name for marker in markers(trace)}
-    least = MIN_COVERED * (high - low), MIN_COVERED * max(len(links(trace).gpu), 1)
-    known = _known(trace)
-    taken = {each.rows.tobytes() for each in known}
-    found = [
-        replace(each, is_likely=each.found_by == "annotation" and each.name in likely)
-        for each in (*_repeated(trace), *_graphs(trace))
-        if (each.covered(trace) >= least[0] or each.activities >= least[1]) and each.rows.tobytes() not in taken
-    ]
-    found.sort(key=lambda each: (not each.is_likely, -each.covered(trace), len(each.rows)))
-    return [*_recorded(trace), *known, *found]
 
 
 def _recorded(trace: Trace) -> list[StepSource]:

@@ -32,6 +32,7 @@ from tracetui.linking.step_series import (
     partners,
 )
 from tracetui.model.intervals import Bool, Int64, union
+from tracetui.model.kept import kept
 from tracetui.model.native import insertion_index
 from tracetui.model.trace import Kind, Trace
 
@@ -295,43 +296,9 @@ class Steps:
         return found
 
 
+@kept(on_disk=True)
 def steps(trace: Trace) -> Steps:
     """The steps of the trace in order of their start; none is a common answer."""
-    return trace.remember("steps", lambda: _find(trace))
-
-
-def found_series(trace: Trace) -> StepSeries | None:
-    """The steps of a trace without `ProfilerStep`, by the first rule that finds some; None where no rule does."""
-    annotated = _annotated(trace)
-    annotated = [each for each in annotated if each.name != FORWARD] or annotated
-    if annotated:
-        return _preferred(trace, annotated)
-    for series in (frame_series(trace), lookup_series(trace), [*graph_series(trace), *kernel_series(trace)]):
-        widest = _widest(trace, series)
-        if widest is not None:
-            return widest
-    return None
-
-
-def candidate_series(trace: Trace) -> list[StepSeries]:
-    """Every series that some rule finds, in order of preference."""
-    rules = (_annotated, frame_series, lookup_series, graph_series, kernel_series)
-    return trace.remember("candidate series", lambda: [series for rule in rules for series in rule(trace)])
-
-
-def launched_in(trace: Trace, start: Int64, end: Int64) -> int:
-    """GPU activities launched in windows, on any thread, as steps count them (R3.3)."""
-
-    def make() -> Int64:
-        joined = links(trace)
-        return np.sort(np.repeat(trace.slices.start[joined.launches], joined.counts))
-
-    moments = trace.remember("launches of activities", make)
-    starts, ends = union(start, end)
-    return int((np.searchsorted(moments, ends) - np.searchsorted(moments, starts)).sum())
-
-
-def _find(trace: Trace) -> Steps:
     chosen = trace.chosen_steps
     if chosen is not None:
         number = np.arange(1, len(chosen.rows) + 1)
@@ -353,6 +320,40 @@ def _find(trace: Trace) -> Steps:
         is_guess=series.is_guess,
         is_served=True,
     )
+
+
+def found_series(trace: Trace) -> StepSeries | None:
+    """The steps of a trace without `ProfilerStep`, by the first rule that finds some; None where no rule does."""
+    annotated = _annotated(trace)
+    annotated = [each for each in annotated if each.name != FORWARD] or annotated
+    if annotated:
+        return _preferred(trace, annotated)
+    for series in (frame_series(trace), lookup_series(trace), [*graph_series(trace), *kernel_series(trace)]):
+        widest = _widest(trace, series)
+        if widest is not None:
+            return widest
+    return None
+
+
+@kept
+def candidate_series(trace: Trace) -> list[StepSeries]:
+    """Every series that some rule finds, in order of preference."""
+    rules = (_annotated, frame_series, lookup_series, graph_series, kernel_series)
+    return [series for rule in rules for series in rule(trace)]
+
+
+def launched_in(trace: Trace, start: Int64, end: Int64) -> int:
+    """GPU activities launched in windows, on any thread, as steps count them (R3.3)."""
+    moments = _launch_times(trace)
+    starts, ends = union(start, end)
+    return int((np.searchsorted(moments, ends) - np.searchsorted(moments, starts)).sum())
+
+
+@kept(on_disk=True)
+def _launch_times(trace: Trace) -> Int64:
+    """The start of the launch of each GPU activity that has one, ascending."""
+    joined = links(trace)
+    return np.sort(np.repeat(trace.slices.start[joined.launches], joined.counts))
 
 
 def _annotated(trace: Trace) -> list[StepSeries]:

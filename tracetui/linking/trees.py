@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tracetui.model import native
 from tracetui.model.intervals import TOLERANCE, Bool, Int64, covered_within, nest, tree_depth, union
+from tracetui.model.kept import kept
 from tracetui.model.native import insertion_index
 from tracetui.model.trace import Int32, LaneKind, Trace
 
@@ -187,19 +188,16 @@ def inside(trace: Trace, rows: Int64, marked: Int64) -> Int64:
     return last - first
 
 
+@kept(of_file=True)
 def disorderly_lanes(trace: Trace) -> Bool:
     """Mask of the nesting lanes on which some slice ends after its parent."""
-
-    def find() -> Bool:
-        slices = trace.slices
-        mask = np.zeros(len(trace.lanes), bool)
-        for number, lane in enumerate(trace.lanes):
-            if lane.kind == LaneKind.CPU:
-                rows = slice(lane.first, lane.last)
-                parent = slices.parent[rows]
-                outlasts = slices.end[rows] > slices.end[parent]
-                outlasts &= parent >= 0
-                mask[number] = outlasts.any() or (slices.row[rows] != slices.depth[rows]).any()
-        return mask
-
-    return trace.remember("disorderly lanes", find)
+    slices = trace.slices
+    mask = np.zeros(len(trace.lanes), bool)
+    for number, lane in enumerate(trace.lanes):
+        if lane.kind == LaneKind.CPU:
+            rows = slice(lane.first, lane.last)
+            parent = slices.parent[rows]
+            outlasts = slices.end[rows] > slices.end[parent]
+            outlasts &= parent >= 0
+            mask[number] = outlasts.any() or (slices.row[rows] != slices.depth[rows]).any()
+    return mask

@@ -20,17 +20,19 @@ from tracetui.linking.placement import time_within, within
 from tracetui.linking.trees import Axis, forest, nearest
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part
+from tracetui.model.kept import kept
 from tracetui.model.recorded import Loss
 from tracetui.model.table import NULL, Table, coded, micros, numbers, texts
 from tracetui.model.trace import Counter, Kind, Trace
 
 
+@kept(on_disk=True)
 def memory_curves(trace: Trace) -> tuple[Counter, ...]:
     """Counters per device: bytes allocated, and bytes reserved where they change; the host only where it is alone.
 
     Names are short, for the column of lane names: `mem`, `Δmem` where only the change is known, `res`.
     """
-    return trace.remember("memory curves", lambda: _curves(allocator(trace)))
+    return _curves(allocator(trace))
 
 
 def _curves(allocations: Allocator) -> tuple[Counter, ...]:
@@ -124,60 +126,9 @@ class Allocator:
         return peaks
 
 
+@kept(on_disk=True)
 def allocator(trace: Trace) -> Allocator:
     """The events of all allocators; none where memory was not recorded."""
-    return trace.remember("allocator", lambda: _make(trace))
-
-
-@dataclass(frozen=True, eq=False)
-class Causes:
-    """The ops behind the allocator events, one entry per event, as rows of slices; -1 for none."""
-
-    made_by: Int64
-    """The innermost op around the event on its thread; torch counts the bytes there."""
-    op: Int64
-    """The innermost op that does more than allocate; `made_by` where there is none."""
-
-
-def causes(trace: Trace) -> Causes:
-    """The ops behind all events of `allocator(trace)`."""
-
-    def make() -> Causes:
-        allocations, ops = allocator(trace), op_rows(trace)
-        innermost = enclosing(trace, ops, allocations.lane, allocations.time)
-        if len(ops) == 0:
-            return Causes(innermost, innermost)
-        names = trace.slices.name[ops]
-        room = [number for number in distinct(names).tolist() if _MAKES_ROOM.fullmatch(trace.names[number])]
-        works = ~np.isin(names, room)
-        above = nearest(forest(trace, ops), works)
-        user = np.where(works | (above < 0), np.arange(len(ops)), above)[innermost]
-        return Causes(np.where(innermost >= 0, ops[innermost], -1), np.where(innermost >= 0, ops[user], -1))
-
-    return trace.remember("causes of allocations", make)
-
-
-def enclosing(trace: Trace, rows: Int64, lane: NDArray[np.integer], moment: Int64) -> Int64:
-    """For times on lanes the index in `rows` of the innermost slice around each, -1 for none.
-
-    `rows` ascends.
-    """
-    if len(rows) == 0:
-        return np.full(len(moment), -1, np.int64)
-    slices = trace.slices
-    start, end = slices.start[rows], slices.end[rows]
-    axis = Axis.around(np.append(start, moment), np.append(end, moment))
-    parent = forest(trace, rows)
-    innermost = np.searchsorted(axis.position(slices.lane[rows], start), axis.position(lane, moment), side="right") - 1
-    innermost[slices.lane[rows[innermost]] != lane] = -1
-    over = np.flatnonzero((innermost >= 0) & (end[innermost] <= moment))
-    while len(over):
-        innermost[over] = parent[innermost[over]]
-        over = over[(innermost[over] >= 0) & (end[innermost[over]] <= moment[over])]
-    return innermost
-
-
-def _make(trace: Trace) -> Allocator:
     instants = trace.instants
     indices = np.flatnonzero(np.isin(instants.event, trace.memory_args.event))
     indices = indices[np.lexsort((instants.event[indices], instants.time[indices]))]
@@ -202,6 +153,51 @@ def _make(trace: Trace) -> Allocator:
         since_start=_running(device, np.where(failed, 0, amount)),
         partner=_partners(device, given.get("Addr", absent), np.where(failed, 0, amount)),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Causes:
+    """The ops behind the allocator events, one entry per event, as rows of slices; -1 for none."""
+
+    made_by: Int64
+    """The innermost op around the event on its thread; torch counts the bytes there."""
+    op: Int64
+    """The innermost op that does more than allocate; `made_by` where there is none."""
+
+
+@kept
+def allocation_causes(trace: Trace) -> Causes:
+    """The ops behind all events of `allocator(trace)`."""
+    allocations, ops = allocator(trace), op_rows(trace)
+    innermost = enclosing(trace, ops, allocations.lane, allocations.time)
+    if len(ops) == 0:
+        return Causes(innermost, innermost)
+    names = trace.slices.name[ops]
+    room = [number for number in distinct(names).tolist() if _MAKES_ROOM.fullmatch(trace.names[number])]
+    works = ~np.isin(names, room)
+    above = nearest(forest(trace, ops), works)
+    user = np.where(works | (above < 0), np.arange(len(ops)), above)[innermost]
+    return Causes(np.where(innermost >= 0, ops[innermost], -1), np.where(innermost >= 0, ops[user], -1))
+
+
+def enclosing(trace: Trace, rows: Int64, lane: NDArray[np.integer], moment: Int64) -> Int64:
+    """For times on lanes the index in `rows` of the innermost slice around each, -1 for none.
+
+    `rows` ascends.
+    """
+    if len(rows) == 0:
+        return np.full(len(moment), -1, np.int64)
+    slices = trace.slices
+    start, end = slices.start[rows], slices.end[rows]
+    axis = Axis.around(np.append(start, moment), np.append(end, moment))
+    parent = forest(trace, rows)
+    innermost = np.searchsorted(axis.position(slices.lane[rows], start), axis.position(lane, moment), side="right") - 1
+    innermost[slices.lane[rows[innermost]] != lane] = -1
+    over = np.flatnonzero((innermost >= 0) & (end[innermost] <= moment))
+    while len(over):
+        innermost[over] = parent[innermost[over]]
+        over = over[(innermost[over] >= 0) & (end[innermost[over]] <= moment[over])]
+    return innermost
 
 
 def _devices(trace: Trace, lane: Int64, kind: Int64, number: Int64) -> tuple[Int64, tuple[str, ...]]:

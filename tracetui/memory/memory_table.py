@@ -16,7 +16,7 @@ from tracetui.linking.groups import Groups, group
 from tracetui.linking.links import names_of
 from tracetui.linking.placement import chosen, step_at
 from tracetui.linking.steps import steps
-from tracetui.memory.allocator import CPU, Allocator, allocator, causes, copies, copy_rows
+from tracetui.memory.allocator import CPU, Allocator, allocation_causes, allocator, copies, copy_rows
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange
 from tracetui.model.quantities import moment, size
@@ -51,7 +51,7 @@ def memory(trace: Trace, step: Part | None = None, by: str | None = None) -> Tab
 
 
 def _events(trace: Trace, allocations: Allocator, rows: Int64, index: Int64) -> Table:
-    lifetime, behind = allocations.lifetime()[rows], causes(trace)
+    lifetime, behind = allocations.lifetime()[rows], allocation_causes(trace)
     kind = np.select([allocations.failed[rows], allocations.bytes[rows] < 0], [2, 1], 0)
     return Table(
         (
@@ -100,7 +100,7 @@ class _Needs:
 
 def _by_op(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
     """Per device and op: bytes allocated and freed, and the bytes in use at the device's peak."""
-    note, behind = _note(trace, allocations, rows), causes(trace)
+    note, behind = _note(trace, allocations, rows), allocation_causes(trace)
     held, full = _held_at_peak(allocations, rows)
     inside = np.zeros(len(allocations), bool)
     inside[rows] = True
@@ -186,7 +186,7 @@ def _by_device(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
             coded(col.DEVICE.but(help="The device whose memory it is."), device, allocations.devices),
             numbers(col.PEAK, allocations.total[peak]),
             micros(col.PEAK_US, allocations.time[peak]),
-            texts(col.PEAK_OP, [chain_of(trace, int(causes(trace).op[event])) for event in peak]),
+            texts(col.PEAK_OP, [chain_of(trace, int(allocation_causes(trace).op[event])) for event in peak]),
             numbers(col.RISE, allocations.since_start[peak]),
             numbers(col.RESERVED, [int(allocations.reserved[events].max()) for events in mine]),
             numbers(col.LAST, allocations.total[[int(events[-1]) for events in mine]]),
@@ -199,7 +199,7 @@ def _by_device(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
             micros(col.MEDIAN_LIFETIME_US, lifetime, null=lifetime < 0),
             numbers(col.FAILED, [int(allocations.failed[events].sum()) for events in mine]),
         ),
-        causes(trace).made_by[peak],
+        allocation_causes(trace).made_by[peak],
         _note(trace, allocations, rows),
     )
 
@@ -246,7 +246,7 @@ def _note(trace: Trace, allocations: Allocator, rows: Int64) -> str:
 def _peak_words(trace: Trace, allocations: Allocator, device: int, event: int) -> str:
     """The peak of a device, in a sentence."""
     when = f"at {moment(allocations.time[event] / 1000)} µs"
-    at = chain_of(trace, int(causes(trace).op[event]))
+    at = chain_of(trace, int(allocation_causes(trace).op[event]))
     where = f"{when} in {at}" if at else when
     if allocations.total[event] == NULL:
         return f"{allocations.devices[device]} grew by at most {size(allocations.since_start[event])}, {where}."

@@ -29,6 +29,7 @@ from tracetui.linking.steps import steps
 from tracetui.linking.trees import forest, nearest, subtree_sums
 from tracetui.model import native
 from tracetui.model.intervals import TOLERANCE, Bool, Int64, Part, TimeRange, is_among, nest, sorted_order, without
+from tracetui.model.kept import is_kept, kept
 from tracetui.model.native import insertion_index
 from tracetui.model.table import Strings
 from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
@@ -37,12 +38,9 @@ COLLECTIVE = re.compile(r"(nccl|gloo|mpi|ucc|xccl):")
 """Prefix of annotations by a process group; other libraries may use such names, too."""
 
 
-def asynchronous(trace: Trace) -> tuple[Int64, Int64]:
+@kept(on_disk=True)
+def asynchronous_slices(trace: Trace) -> tuple[Int64, Int64]:
     """Rows of the asynchronous slices, ascending, and the times in ns at which torch ends them."""
-    return trace.remember("asynchronous", lambda: _find(trace))
-
-
-def _find(trace: Trace) -> tuple[Int64, Int64]:
     slices = trace.slices
     notes = slices.of_kind(Kind.ANNOTATION)
     collectives = notes[is_named(trace, notes, COLLECTIVE.match)]
@@ -178,22 +176,20 @@ def is_overlapped(self_time: Int64) -> Bool:
     return np.asarray(self_time < -TOLERANCE)
 
 
+@kept
 def costs(trace: Trace, frames: bool = False) -> Costs:
     """Costs of every CPU slice as torch counts them; with Python frames as torch counts since 2.12."""
-    return trace.remember(("costs", frames), lambda: _count(trace, frames))
+    return _count(trace, frames)
 
 
+@kept
 def costs_within(trace: Trace, time_range: TimeRange, frames: bool = False) -> Costs:
     """The costs of every CPU slice in a range of time: what of its CPU time, and of the activities that it launched,
     lies within (R3.58). Slices without either are left out.
     """
-
-    def make() -> Costs:
-        cost = _count(trace, frames, time_range)
-        touched = time_range.touched(trace.slices.start[cost.row], trace.slices.end[cost.row])
-        return cost.take(np.flatnonzero(touched | (cost.kernels > 0) | (cost.device > 0)))
-
-    return trace.remember(("costs", frames, time_range), make)
+    cost = _count(trace, frames, time_range)
+    touched = time_range.touched(trace.slices.start[cost.row], trace.slices.end[cost.row])
+    return cost.take(np.flatnonzero(touched | (cost.kernels > 0) | (cost.device > 0)))
 
 
 def device_costs_within(trace: Trace, time_range: TimeRange) -> Costs:
@@ -206,18 +202,15 @@ def device_costs_within(trace: Trace, time_range: TimeRange) -> Costs:
     return replace(cost.take(inside), device=spent, self_device=spent)
 
 
+@kept
 def device_costs(trace: Trace) -> Costs:
     """Costs of slices on a device: activities, annotations and waits; each owns itself."""
-
-    def make() -> Costs:
-        rows = trace.slices.of_kind(*_ON_DEVICE)
-        texts, name = _merged_steps(trace, rows)
-        none = np.zeros(len(rows), np.int64)
-        dur = device_durations(trace, rows)
-        work = np.isin(trace.slices.kind[rows], GPU_WORK).astype(np.int64)
-        return Costs(rows, name, texts, none, none, dur, dur, work)
-
-    return trace.remember("device costs", make)
+    rows = trace.slices.of_kind(*_ON_DEVICE)
+    texts, name = _merged_steps(trace, rows)
+    none = np.zeros(len(rows), np.int64)
+    dur = device_durations(trace, rows)
+    work = np.isin(trace.slices.kind[rows], GPU_WORK).astype(np.int64)
+    return Costs(rows, name, texts, none, none, dur, dur, work)
 
 
 def device_durations(trace: Trace, rows: Int64) -> Int64:
@@ -226,20 +219,17 @@ def device_durations(trace: Trace, rows: Int64) -> Int64:
     return np.maximum(trace.slices.dur[rows] - extra, 0)
 
 
+@kept
 def counted_rows(trace: Trace, frames: bool = False) -> Int64:
     """The slices in torch's tree, ascending; all slices of a trace that torch did not write."""
-    return trace.remember(f"counted rows, frames {frames}", lambda: _counted(trace, frames))
-
-
-def _counted(trace: Trace, frames: bool) -> Int64:
     slices = trace.slices
     extra = ((Kind.PYTHON,) if frames else ()) + (() if trace.is_torch else (Kind.OTHER,))
     rows = slices.of_kind(*_KINDS, *extra)
     on_thread = np.array([lane.kind in (LaneKind.CPU, LaneKind.OVERHEAD) for lane in trace.lanes], bool)
     rows = rows[on_thread[slices.lane[rows]]]
     dropped = [name for name in _dropped(trace) if name >= 0]
-    kept: Int64 = rows[~is_among(slices.name[rows], dropped)] if dropped else rows
-    return kept
+    counted: Int64 = rows[~is_among(slices.name[rows], dropped)] if dropped else rows
+    return counted
 
 
 def self_times(trace: Trace, part: Part | None = None) -> Int64:
@@ -247,18 +237,23 @@ def self_times(trace: Trace, part: Part | None = None) -> Int64:
 
     Slices stay on the thread on which they were recorded. Of a range of time only what lies within counts.
     """
+    return _self_times(trace, part) if isinstance(part, TimeRange) else _whole_self_times(trace)
 
-    def make() -> Int64:
-        rows = _synchronous(trace, counted_rows(trace))
-        if isinstance(part, TimeRange):
-            # What holds a slice of the range runs within it as well: the tree of these is that of all.
-            rows = within(trace, rows, part)
-        self_time = np.zeros(len(trace.slices), np.int64)
-        parent = _tree(trace, rows, trace.slices.lane[rows].astype(np.int64))
-        self_time[rows] = _self_cpu(parent, time_within(trace, rows, part))
-        return self_time
 
-    return make() if isinstance(part, TimeRange) else trace.remember("self times", make)
+@kept
+def _whole_self_times(trace: Trace) -> Int64:
+    return _self_times(trace, None)
+
+
+def _self_times(trace: Trace, time_range: TimeRange | None) -> Int64:
+    rows = _synchronous(trace, counted_rows(trace))
+    if time_range is not None:
+        # What holds a slice of the range runs within it as well: the tree of these is that of all.
+        rows = within(trace, rows, time_range)
+    self_time = np.zeros(len(trace.slices), np.int64)
+    parent = _tree(trace, rows, trace.slices.lane[rows].astype(np.int64))
+    self_time[rows] = _self_cpu(parent, time_within(trace, rows, time_range))
+    return self_time
 
 
 class SelfCpuSum(NamedTuple):
@@ -270,24 +265,21 @@ class SelfCpuSum(NamedTuple):
     """Whether some of them are below 0 and measure nothing."""
 
 
+@kept
 def self_cpu_sum(trace: Trace) -> SelfCpuSum:
     """Sum of the self CPU times of all slices, which takes a quarter of the time that `costs` does.
 
     Names that repeat do not change the sum: what one loses, the other gains.
     """
-
-    def make() -> SelfCpuSum:
-        if ("costs", False) in trace.cache:
-            known = costs(trace).self_cpu
-            return SelfCpuSum(int(known.sum()), bool(is_overlapped(known).any()))
-        rows = _synchronous(trace, counted_rows(trace))
-        parent = _tree(trace, rows, threads(trace, rows, named_ops(trace)))
-        own = _self_cpu(parent, trace.slices.dur[rows])
-        # Merged with the name that it repeats, a slice may be overlapped no more.
-        overlapped = bool(is_overlapped(own).any()) and bool(is_overlapped(costs(trace).self_cpu).any())
-        return SelfCpuSum(int(own.sum()), overlapped)
-
-    return trace.remember("sum of self times", make)
+    if is_kept(trace, costs):
+        known = costs(trace).self_cpu
+        return SelfCpuSum(int(known.sum()), bool(is_overlapped(known).any()))
+    rows = _synchronous(trace, counted_rows(trace))
+    parent = _tree(trace, rows, threads(trace, rows, named_ops(trace)))
+    own = _self_cpu(parent, trace.slices.dur[rows])
+    # Merged with the name that it repeats, a slice may be overlapped no more.
+    overlapped = bool(is_overlapped(own).any()) and bool(is_overlapped(costs(trace).self_cpu).any())
+    return SelfCpuSum(int(own.sum()), overlapped)
 
 
 def _count(trace: Trace, frames: bool, time_range: TimeRange | None = None) -> Costs:
@@ -328,7 +320,7 @@ def _launch_counts(trace: Trace, time_range: TimeRange | None) -> Int64:
 
 def _asynchronous_among(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
     """Positions of the asynchronous slices in ascending rows, and their ends; they only have a duration (3(d).5)."""
-    found, ends = asynchronous(trace)
+    found, ends = asynchronous_slices(trace)
     if len(found) == 0 or len(rows) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     index = np.minimum(np.searchsorted(rows, found), len(rows) - 1)
@@ -349,7 +341,7 @@ def _tree_without(trace: Trace, rows: Int64, alone: Int64, named: Int64) -> Int6
 
 def _synchronous(trace: Trace, rows: Int64) -> Int64:
     """The rows that are in the tree (3(d).5)."""
-    return without(rows, asynchronous(trace)[0])
+    return without(rows, asynchronous_slices(trace)[0])
 
 
 def _dropped(trace: Trace) -> list[int]:
@@ -446,25 +438,23 @@ def _without_children(parent: Int64, dur: Int64) -> Int64:
 
 def _merged_steps(trace: Trace, rows: Int64) -> tuple[Strings, Int64]:
     """Names with all steps under one, and the id of each row."""
-    texts = trace.remember("names with one step", lambda: _one_step(trace))
+    texts = _names_with_one_step(trace)
     name = trace.slices.name[rows].astype(np.int64)
-    name[_is_step(trace)[name]] = texts.find(STEPS)
+    name[_step_name_mask(trace)[name]] = texts.find(STEPS)
     return texts, name
 
 
-def _one_step(trace: Trace) -> Strings:
+@kept(on_disk=True)
+def _names_with_one_step(trace: Trace) -> Strings:
     texts = Strings(trace.names)
     texts.intern(STEPS)
     return texts
 
 
-def _is_step(trace: Trace) -> Bool:
+@kept(on_disk=True)
+def _step_name_mask(trace: Trace) -> Bool:
     """Mask of the names that torch shortens to the common name of steps."""
-
-    def make() -> Bool:
-        return np.array([name.startswith("ProfilerStep#") for name in trace.names], bool)
-
-    return trace.remember("names of steps", make)
+    return np.array([name.startswith("ProfilerStep#") for name in trace.names], bool)
 
 
 def slices_listed_as(trace: Trace, name: str) -> Int64:

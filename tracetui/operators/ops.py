@@ -28,6 +28,7 @@ from tracetui.linking.trees import forest
 from tracetui.model import columns as col
 from tracetui.model.groupings import SITES
 from tracetui.model.intervals import Int64, Part, TimeRange, tree_depth, union
+from tracetui.model.kept import kept
 from tracetui.model.native import insertion_index
 from tracetui.model.quantities import duration
 from tracetui.model.table import NULL, Column, Strings, Table, coded, micros, numbers
@@ -123,7 +124,7 @@ def gpu_walls(trace: Trace, time_range: TimeRange | None = None) -> Int64:
     def make() -> Int64:
         return _walls(trace, trace_links.launched, np.repeat(trace_links.launches, trace_links.counts), time_range)
 
-    return trace.remember("gpu walls", make) if time_range is None else make()
+    return trace.keep("gpu walls", make) if time_range is None else make()
 
 
 def backward_walls(trace: Trace, time_range: TimeRange | None = None) -> Int64 | None:
@@ -135,7 +136,7 @@ def backward_walls(trace: Trace, time_range: TimeRange | None = None) -> Int64 |
         known = forward >= 0
         return _walls(trace, gpu[known], forward[known].astype(np.int64), time_range) if known.any() else None
 
-    return trace.remember("backward walls", make) if time_range is None else make()
+    return trace.keep("backward walls", make) if time_range is None else make()
 
 
 def _walls(trace: Trace, work: Int64, holder: Int64, time_range: TimeRange | None = None) -> Int64:
@@ -157,7 +158,7 @@ def _walls(trace: Trace, work: Int64, holder: Int64, time_range: TimeRange | Non
         return walls
     moments = distinct(np.concatenate([start, end]))
     opens, closes = insertion_index(moments, start), insertion_index(moments, end)
-    parent, level = trace.remember("tree of walls", lambda: _tree_of(trace, rows))
+    parent, level = _counted_tree(trace)
     level = level[node]
     for depth in range(int(level.max()), -1, -1):
         here = np.flatnonzero(level == depth)
@@ -168,9 +169,10 @@ def _walls(trace: Trace, work: Int64, holder: Int64, time_range: TimeRange | Non
     return walls
 
 
-def _tree_of(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
-    """The parent and the depth of each row."""
-    parent = forest(trace, rows)
+@kept
+def _counted_tree(trace: Trace) -> tuple[Int64, Int64]:
+    """The parent and the depth of each of `counted_rows(trace)`."""
+    parent = forest(trace, counted_rows(trace))
     return parent, tree_depth(parent)
 
 

@@ -14,6 +14,7 @@ from tracetui.linking.steps import steps
 from tracetui.linking.trees import inside
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange, is_among
+from tracetui.model.kept import kept
 from tracetui.model.table import Table, coded, micros, numbers
 from tracetui.model.trace import Trace
 from tracetui.operators.costs import is_overlapped, self_times
@@ -33,26 +34,20 @@ INNER_VIEWS = ("detach", "detach_")
 """View ops that only `aten::` ops of the same names call, and that would count twice with them."""
 
 
+@kept(on_disk=True)
 def view_rows(trace: Trace) -> Int64:
     """Rows of all calls of known view ops, whether they launch anything or not; ascending."""
-
-    def find() -> Int64:
-        rows = op_rows(trace)
-        known: Int64 = rows[is_among(trace.slices.name[rows], _ids(trace, VIEW_OPS))]
-        return known
-
-    return trace.remember("view rows", find)
+    rows = op_rows(trace)
+    known: Int64 = rows[is_among(trace.slices.name[rows], _ids(trace, VIEW_OPS))]
+    return known
 
 
+@kept(on_disk=True)
 def idle_rows(trace: Trace) -> Int64:
     """Rows of the ops inside which nothing was launched, on their thread; ascending (R3.18)."""
-
-    def find() -> Int64:
-        rows = op_rows(trace)
-        idle: Int64 = rows[inside(trace, rows, links(trace).launches) == 0]
-        return idle
-
-    return trace.remember("idle rows", find)
+    rows = op_rows(trace)
+    idle: Int64 = rows[inside(trace, rows, links(trace).launches) == 0]
+    return idle
 
 
 def idle_view_rows(trace: Trace) -> Int64:
@@ -60,7 +55,8 @@ def idle_view_rows(trace: Trace) -> Int64:
     is_idle = np.zeros(len(trace.slices), bool)
     is_idle[idle_rows(trace)] = True
     rows = view_rows(trace)
-    return rows[is_idle[rows]]
+    idle: Int64 = rows[is_idle[rows]]
+    return idle
 
 
 def views(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
