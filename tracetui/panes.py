@@ -13,7 +13,7 @@ import numpy as np
 
 from tracetui.errors import UsageError
 from tracetui.model import groupings
-from tracetui.model.guarding import guarded, remembered
+from tracetui.model.guarding import guarded, keep_guarded
 from tracetui.model.intervals import Part
 from tracetui.model.table import Table
 from tracetui.model.trace import Trace
@@ -176,7 +176,7 @@ class Pane:
         """The groupings that apply to a trace: by graph where graphs were replayed, by call site where it is known, by
         purpose and library where a model is served, allocations by op and device where they were recorded.
         """
-        from tracetui.kernel_names.slice_names import serves
+        from tracetui.kernel_names.slice_names import is_serving
         from tracetui.linking.call_sites import known_sites
         from tracetui.linking.replays import replays
         from tracetui.memory.allocator import allocator
@@ -184,7 +184,7 @@ class Pane:
         has_allocations = self.name != "memory" or len(allocator(trace)) > 0
         absent = {
             *(() if len(replays(trace)) else ("graph",)),
-            *(() if "purpose" not in self.groups or serves(trace) else ("purpose", "library")),
+            *(() if "purpose" not in self.groups or is_serving(trace) else ("purpose", "library")),
             *(() if has_allocations else ("op", "device")),
             *(set(groupings.SITES) - set(known_sites(trace)) if set(groupings.SITES) <= set(self.groups) else ()),
         }
@@ -203,7 +203,7 @@ class Pane:
 
         with guarded(f"The pane {self.name}"):
             chosen(trace, step)
-        return remembered(
+        return keep_guarded(
             trace, ("pane", self.name, step, by), f"The pane {self.name}", lambda: self._made(trace, step, by)
         )
 

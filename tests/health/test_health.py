@@ -17,7 +17,7 @@ from tests.support.paths import SHARED
 from tests.support.shortened import shortened
 from tracetui.drawing.text.export import render
 from tracetui.errors import TraceError
-from tracetui.health.health_table import CHECKS, doubtful, doubts, marks
+from tracetui.health.health_table import CHECKS, doubtful_checks, doubts, marks
 from tracetui.health.link_checks import Doubt
 from tracetui.model.trace import Device, Kind, Quality, Trace
 from tracetui.panes import PANES
@@ -49,7 +49,7 @@ OPTIONS = {"no stack": 1, "no memory": 1}
 def test_a_plain_trace_leaves_no_doubt() -> None:
     trace = plain()
     assert found(trace) == OPTIONS
-    assert doubtful(trace) == []
+    assert doubtful_checks(trace) == []
     assert marks(trace) == {}
     table = PANES["health"].build(trace)
     assert len(table) == len(CHECKS)
@@ -320,7 +320,7 @@ def test_damaged_files_have_the_doubts_that_were_put_in(
     shared_trace: Callable[[str], Path], name: str, wanted: dict[str, int]
 ) -> None:
     trace = load(str(shared_trace(f"edge/{name}")))
-    listed = {check.name for check in doubtful(trace)}
+    listed = {check.name for check in doubtful_checks(trace)}
     assert {check: number for check, number in found(trace).items() if check in listed | set(wanted)} == wanted
 
 

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op
-from tracetui.idle.gaps import doing, gaps, longest
+from tracetui.idle.gaps import gaps, longest, slices_in_gaps
 from tracetui.model.trace import Kind
 
 OVERLAPPING = [(0, 2), (1, 17)]
@@ -57,7 +57,7 @@ def test_a_gap_in_what_only_the_second_of_two_overlapping_ops_covers():
             kernel("k", 200_000, 10_000, correlation=2),
         ]
     )
-    assert [trace.names[trace.slices.name[row]] for row in doing(trace).tolist()] == ["aten::b"]
+    assert [trace.names[trace.slices.name[row]] for row in slices_in_gaps(trace).tolist()] == ["aten::b"]
     assert [row["cpu_doing"] for row in gaps(trace).rows()] == ["aten::b"]
 
 
@@ -72,4 +72,4 @@ def test_the_thread_is_in_a_call_that_begins_in_another_and_outlasts_it():
             kernel("k", 32, 0, correlation=2),
         ]
     )
-    assert [trace.names[trace.slices.name[row]] for row in doing(trace).tolist()] == ["cudaStreamWaitEvent"]
+    assert [trace.names[trace.slices.name[row]] for row in slices_in_gaps(trace).tolist()] == ["cudaStreamWaitEvent"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, step
 from tests.support.paths import SHARED
-from tracetui.devices.counters import extents, kernel_samples, samples, whole
+from tracetui.devices.counters import counter_samples, extents, kernel_samples, whole
 from tracetui.model.hardware_counters import hardware_counter
 from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Counter, Device, Trace
@@ -60,7 +60,7 @@ def test_a_value_weighs_by_the_time_it_holds() -> None:
 
 
 def test_behind_a_hole_nothing_is_known_of_the_hardware() -> None:
-    each = samples(traced(sampled(*evenly(10), *evenly(90, first=1_000_000))), 0)
+    each = counter_samples(traced(sampled(*evenly(10), *evenly(90, first=1_000_000))), 0)
     found = extents(each, np.array([500_000]), np.array([600_000]))
     assert np.isnan(found.mean[0])
     assert np.isnan(found.high[0])
@@ -68,7 +68,7 @@ def test_behind_a_hole_nothing_is_known_of_the_hardware() -> None:
 
 
 def test_a_value_of_a_program_holds_until_the_next() -> None:
-    each = samples(traced(of_program(*evenly(10), *evenly(90, first=1_000_000))), 0)
+    each = counter_samples(traced(of_program(*evenly(10), *evenly(90, first=1_000_000))), 0)
     found = extents(each, np.array([500_000]), np.array([600_000]))
     assert (found.mean[0], found.low[0], found.high[0]) == (10, 10, 10)
 
@@ -186,7 +186,7 @@ def test_gpus_come_first_in_order_and_what_is_derived_last() -> None:
 def test_extents_are_those_of_a_walk_over_every_nanosecond(
     pairs: list[tuple[int, int]], start: int, length: int
 ) -> None:
-    each = samples(traced(sampled(*sorted(pairs))), 0)
+    each = counter_samples(traced(sampled(*sorted(pairs))), 0)
     found = extents(each, np.array([start]), np.array([start + length]))
     held = [
         float(value)

@@ -83,7 +83,7 @@ def test_warnings_of_a_pane_are_those_among_all_checks():
             kernel("relu", 440_000, 50_000, correlation=9),
         ]
     )
-    worst = health_table.doubtful(trace)
+    worst = health_table.doubtful_checks(trace)
     assert len(worst) > 2
     for name, pane in PANES.items():
         table = pane.build(trace)

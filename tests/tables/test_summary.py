@@ -92,9 +92,9 @@ def test_gpu_activities_are_counted_without_those_of_the_cpu(step: int | None) -
     trace = small()
     number = None if step is None else int(steps(trace).number[step])
     found = activity_counts(trace, number)
-    assert not {"view rows", "idle rows"} & set(trace.cache) and ("counts", number) not in trace.cache
+    assert not {"view_rows", "idle_rows"} & set(trace.cache) and ("counts", number) not in trace.cache
     assert found.items() <= counts(trace, number).items() and set(found) == {"kernels", "copies"}
-    assert "idle rows" in trace.cache
+    assert "idle_rows" in trace.cache
 
 
 def test_tables_are_kept() -> None:

@@ -56,7 +56,7 @@ from tracetui.linking.placement import step_index
 from tracetui.linking.step_sources import steps_sentence
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
-from tracetui.model.guarding import attempted, failures_in_words, guarded, remembered
+from tracetui.model.guarding import attempted, failures_in_words, guarded, keep_guarded
 from tracetui.model.intervals import Part, TimeRange
 from tracetui.model.quantities import counted, duration
 from tracetui.model.table import NULL, Table, micros, numbers, texts
@@ -171,7 +171,7 @@ def _judged(trace: Trace, step: int | None) -> tuple[list[Finding], list[Analysi
         every.sort(key=lambda finding: (-finding.severity, finding.id != "untrusted", -(finding.cost or 0)))
         return every, failures
 
-    return remembered(trace, ("findings", step), "The list of findings", make)
+    return keep_guarded(trace, ("findings", step), "The list of findings", make)
 
 
 def _found(rule: Callable[[Scope], Iterator[Finding]], scope: Scope) -> list[Finding]:

@@ -13,13 +13,13 @@ import numpy as np
 
 from tracetui.findings.idle_time import idle_cost, lead_in, parts_of
 from tracetui.findings.scope import Finding, Scope, Severity, longest, most_common
-from tracetui.idle.thread_causes import indicating
+from tracetui.idle.thread_causes import indicating_slices
 from tracetui.idle.waits import Cause
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links
 from tracetui.linking.placement import step_index
-from tracetui.linking.replays import captures, in_capture
+from tracetui.linking.replays import graph_captures, in_capture
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import forest
 from tracetui.model.intervals import Int64, covered
@@ -45,7 +45,7 @@ _BEFORE_GRAPH = re.compile(r"^(TorchDynamo Cache Lookup|Pregraph bytecode|AOTDis
 def recompilation(scope: Scope) -> Iterator[Finding]:
     """Code was compiled while the GPU waited for it, or at all in a trace without a GPU."""
     trace = scope.trace
-    rows = scope.inside(indicating(trace)[Cause.COMPILATION])
+    rows = scope.inside(indicating_slices(trace)[Cause.COMPILATION])
     if len(rows) == 0:
         return
     captured, compiled = _capture_time(scope, rows), rows[trace.slices.kind[rows] != Kind.RUNTIME]
@@ -87,7 +87,7 @@ def _recompiled(trace: Trace, rows: Int64) -> list[str]:
 def _graph_capture(scope: Scope, rows: Int64, took: int) -> Iterator[Finding]:
     """Graphs were captured while the GPU waited, which costs once what replays save."""
     trace, slices = scope.trace, scope.trace.slices
-    calls = scope.inside(captures(trace).row)
+    calls = scope.inside(graph_captures(trace).row)
     launched = scope.inside(trace.slices.of_kind(Kind.RUNTIME))
     launched = launched[is_named(trace, launched, LAUNCH_NAME.search) & in_capture(trace, launched)]
     many = len(calls) != 1
@@ -107,7 +107,7 @@ def _graph_capture(scope: Scope, rows: Int64, took: int) -> Iterator[Finding]:
 def _capture_time(scope: Scope, rows: Int64) -> int:
     """Time in ns in which graphs are captured and made ready, of slices that indicate compilation."""
     trace, slices = scope.trace, scope.trace.slices
-    every = captures(trace)
+    every = graph_captures(trace)
     mine = np.isin(every.row, scope.inside(every.row))
     calls = rows[slices.kind[rows] == Kind.RUNTIME]
     return covered(np.append(slices.start[calls], every.start[mine]), np.append(slices.end[calls], every.end[mine]))

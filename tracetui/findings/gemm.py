@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from tracetui.devices.descriptions import AMD, Generation, generation
+from tracetui.devices.descriptions import AMD, Generation, gpu_generation
 from tracetui.devices.formulas import size_of
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.devices.roofline import CACHE, MEMORY, roofline
@@ -201,7 +201,7 @@ def _batchable(scope: Scope) -> _Batchable:
         at = np.arange(len(index)) - np.repeat(np.cumsum(last - first) - (last - first), last - first) + first[index]
         return _Batchable(calls.kernel[at], index, calls.take(first[[int(np.argmax(last - first))]]))
 
-    return scope.trace.remember(("batchable products", scope.step), find)
+    return scope.trace.keep(("batchable products", scope.step), find)
 
 
 def _loops(scope: Scope, calls: Calls) -> Int64:
@@ -250,7 +250,7 @@ _REDUCED = ("tf32", "f16", "bf16", "f8", "e4m3", "e5m2")
 
 def fp32_math(scope: Scope) -> Iterator[Finding]:
     """Products and convolutions compute fp32 on CUDA cores although the device has Tensor Cores."""
-    trace, device = scope.trace, generation(scope.trace)
+    trace, device = scope.trace, gpu_generation(scope.trace)
     rows = fp32_rows(scope)
     if len(rows) == 0 or not device.has_fp16_tensor_cores:
         return
@@ -278,7 +278,7 @@ def fp32_math(scope: Scope) -> Iterator[Finding]:
 def fp32_rows(scope: Scope) -> Int64:
     """Products and convolutions in fp32 on CUDA cores; on AMD those on Matrix Cores too, where fp32 is slow as well."""
     trace = scope.trace
-    if generation(trace).vendor == AMD:
+    if gpu_generation(trace).vendor == AMD:
         return np.compress(is_named(trace, scope.computing, _is_fp32_on_amd), scope.computing)
     return np.compress(is_named(trace, scope.computing, is_fp32_product), scope.computing)
 
@@ -309,7 +309,7 @@ def _gains(name: str, decoded: Decoded) -> bool:
 def _other_products(scope: Scope, rows: Int64) -> str:
     """In which types other products run on Tensor Cores, in words."""
     rows = np.setdiff1d(_on_tensor_cores(scope), rows)
-    units = "Matrix Cores" if generation(scope.trace).vendor == AMD else "Tensor Cores"
+    units = "Matrix Cores" if gpu_generation(scope.trace).vendor == AMD else "Tensor Cores"
     if len(rows) == 0:
         return f"no product runs on {units} in a lower precision"
     names = {scope.trace.name_of(row) for row in rows.tolist()}
@@ -432,7 +432,7 @@ def _split(shuffled: int, converted: int) -> str:
 def _layout_advice(scope: Scope, shuffled: int, converted: int) -> str:
     parts = []
     if shuffled:
-        amd = generation(scope.trace).vendor == AMD
+        amd = gpu_generation(scope.trace).vendor == AMD
         parts.append(
             "Put the model and its inputs into channels_last (model.to(memory_format=torch.channels_last)): these "
             "convolutions compute in that layout."

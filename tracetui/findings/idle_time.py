@@ -49,7 +49,7 @@ def _parts_in_scope(scope: Scope) -> IdleParts:
         held[scope.gaps] = True
         return parts.take(held[parts.gap])
 
-    return scope.trace.remember(("idle parts in scope", scope.step), find)
+    return scope.trace.keep(("idle parts in scope", scope.step), find)
 
 
 def launching_parts(scope: Scope) -> IdleParts:
@@ -98,7 +98,7 @@ def lead_in(scope: Scope) -> LeadIn:
         share = scope.lead_in / max(int(sums.sum()), 1)
         return LeadIn(scope.lead_in, {each: int(sums[each] * min(share, 1.0)) for each in Cause if sums[each]})
 
-    return scope.trace.remember(("lead-in", scope.step), find)
+    return scope.trace.keep(("lead-in", scope.step), find)
 
 
 def _first_thread(scope: Scope) -> int:

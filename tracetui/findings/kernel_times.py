@@ -10,8 +10,8 @@ from functools import cache
 
 import numpy as np
 
-from tracetui.devices.counters import alone, counters_of, extents, samples
-from tracetui.devices.descriptions import AMD, generation
+from tracetui.devices.counters import counter_samples, counters_of, extents, runs_alone
+from tracetui.devices.descriptions import AMD, gpu_generation
 from tracetui.devices.residency import Configuration, configuration, residency
 from tracetui.findings.gemm import batchable_rows
 from tracetui.findings.launches import Calls, calls_of, kernel_time
@@ -202,7 +202,7 @@ def lower_clock(scope: Scope) -> Iterator[Finding]:
 def _slow_calls(scope: Scope) -> SlowCalls:
     trace = scope.trace
     rows = scope.computing
-    rows = rows[~is_named(trace, rows, depends_on_data) & alone(trace)[rows]]
+    rows = rows[~is_named(trace, rows, depends_on_data) & runs_alone(trace)[rows]]
     rows, clock = _clocked(trace, rows)
     nothing = SlowCalls(rows[:0], clock[:0], clock[:0], clock[:0], clock[:0])
     if len(rows) == 0:
@@ -259,7 +259,7 @@ def _during(trace: Trace, rows: Int64, device: Int64, quantity: Quantity) -> Flo
     """The mean of a quantity of the GPU of each slice while it ran, NaN where it is not known."""
     means = np.full(len(rows), np.nan)
     for number in counters_of(trace, quantity):
-        each = samples(trace, number)
+        each = counter_samples(trace, number)
         mine = np.flatnonzero((device == each.counter.gpu) & np.isnan(means))
         means[mine] = extents(each, trace.slices.start[rows[mine]], trace.slices.end[rows[mine]]).mean
     return means
@@ -312,7 +312,7 @@ def low_waves(scope: Scope) -> Iterator[Finding]:
     example = longest(trace, rows)
     at = int(np.flatnonzero(rows == example)[0])
     blocks = int(found.blocks[at])
-    units = "compute units" if generation(trace).vendor == AMD else "multiprocessors"
+    units = "compute units" if gpu_generation(trace).vendor == AMD else "multiprocessors"
     yield from scope.priced(
         "low-waves",
         int(scope.gpu_cost(rows) * lost),
@@ -353,7 +353,7 @@ def underfilled(scope: Scope) -> Underfilled:
         blocks = np.array([math.prod(shape) for shape in setup.shapes] or [0], np.int64)
         return Underfilled(rows[low], coverage[low], blocks[setup.grid[low]])
 
-    return scope.trace.remember(("underfilled", scope.step), find)
+    return scope.trace.keep(("underfilled", scope.step), find)
 
 
 def _persistent(scope: Scope, rows: Int64, setup: Configuration) -> Bool:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.devices.descriptions import device_index, generation, peaks_of, units_of
+from tracetui.devices.descriptions import device_index, gpu_generation, peaks_of, units_of
 from tracetui.findings.gemm import fp32_rows
 from tracetui.findings.idle_time import idle_cost, lead_in, parts_of
 from tracetui.findings.scope import MIN_SHARES, Finding, Scope, Severity, longest, most_common, severity_of
-from tracetui.health.health_table import doubt_of, doubtful
+from tracetui.health.health_table import doubt_of, doubtful_checks
 from tracetui.health.link_checks import NO_ACTIVITY_CHECK, Check, CheckSeverity, Doubt, unfinished
 from tracetui.health.recording_checks import CLIPPED_CHECK
 from tracetui.health.time_checks import CLOCK_CHECK, LENGTH_CHECK, stack_cost
@@ -27,6 +27,7 @@ from tracetui.linking.placement import before_capture
 from tracetui.linking.trees import forest
 from tracetui.memory.allocator import CPU, allocator
 from tracetui.model.intervals import Int64, covered, covered_within, union
+from tracetui.model.kept import kept
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.trace import Kind, Trace
 
@@ -64,7 +65,7 @@ def not_pytorch(scope: Scope) -> Iterator[Finding]:
 def no_gpu(scope: Scope) -> Iterator[Finding]:
     """Nothing ran on a GPU that was recorded: what the CPU did."""
     trace = scope.trace
-    if len(links(trace).gpu) or len(_device_rows(trace)) or _accelerator(trace):
+    if len(links(trace).gpu) or len(_unknown_device_rows(trace)) or _accelerator(trace):
         return
     work = _cpu_work(scope)
     calls = trace.slices.of_kind(Kind.RUNTIME)
@@ -96,7 +97,7 @@ def no_gpu(scope: Scope) -> Iterator[Finding]:
 def other_accelerator(scope: Scope) -> Iterator[Finding]:
     """The device lanes are those of an accelerator that is neither CUDA nor ROCm."""
     trace = scope.trace
-    rows, name = _device_rows(trace), _accelerator(trace)
+    rows, name = _unknown_device_rows(trace), _accelerator(trace)
     if len(links(trace).gpu) or not (len(rows) or name):
         return
     work = _cpu_work(scope)
@@ -120,32 +121,26 @@ def other_accelerator(scope: Scope) -> Iterator[Finding]:
     )
 
 
-def _device_rows(trace: Trace) -> Int64:
+@kept
+def _unknown_device_rows(trace: Trace) -> Int64:
     """Slices of unknown categories in processes that run no operators: the lanes of a device."""
-
-    def find() -> Int64:
-        slices = trace.slices
-        process = lane_numbers(trace).process[slices.lane]
-        rows = slices.of_kind(Kind.OTHER)
-        own = [number for number, text in enumerate(trace.categories) if text.casefold() == "trace"]
-        rows = rows[~np.isin(slices.category[rows], own)]
-        host = process[slices.of_kind(Kind.CPU_OP, Kind.PYTHON)]
-        return rows[~np.isin(process[rows], host)] if len(host) else rows[:0]
-
-    return trace.remember("rows of unknown devices", find)
+    slices = trace.slices
+    process = lane_numbers(trace).process[slices.lane]
+    rows = slices.of_kind(Kind.OTHER)
+    own = [number for number, text in enumerate(trace.categories) if text.casefold() == "trace"]
+    rows = rows[~np.isin(slices.category[rows], own)]
+    host = process[slices.of_kind(Kind.CPU_OP, Kind.PYTHON)]
+    return rows[~np.isin(process[rows], host)] if len(host) else rows[:0]
 
 
+@kept
 def _accelerator(trace: Trace) -> str:
     """The accelerator that categories or events of the allocator name, such as `MTIA`; empty for none."""
-
-    def find() -> str:
-        used = np.unique(trace.slices.category).tolist()
-        names = (match[1] for number in used if (match := _ACCELERATOR.match(trace.categories[number])))
-        labels = [label for label in allocator(trace).devices if not label.startswith((CPU, "GPU"))]
-        memory = ["a custom device" if label.startswith("device") else label.split()[0] for label in labels]
-        return next(names, "").upper() or next(iter(memory), "")
-
-    return trace.remember("accelerator", find)
+    used = np.unique(trace.slices.category).tolist()
+    names = (match[1] for number in used if (match := _ACCELERATOR.match(trace.categories[number])))
+    labels = [label for label in allocator(trace).devices if not label.startswith((CPU, "GPU"))]
+    memory = ["a custom device" if label.startswith("device") else label.split()[0] for label in labels]
+    return next(names, "").upper() or next(iter(memory), "")
 
 
 @dataclass(frozen=True)
@@ -318,7 +313,7 @@ class _Problem:
 
 def untrusted(scope: Scope) -> Iterator[Finding]:
     """Some numbers of the trace are wrong, whatever else is found (see the Health pane)."""
-    wrong = [check for check in doubtful(scope.trace) if check.severity == CheckSeverity.WRONG]
+    wrong = [check for check in doubtful_checks(scope.trace) if check.severity == CheckSeverity.WRONG]
     problems = [each for check in wrong if (each := _problem(scope, check)) is not None]
     problems.sort(key=lambda each: -each.severity)
     if not problems:
@@ -403,7 +398,7 @@ def unjudged(scope: Scope) -> list[tuple[str, str]]:
         return []
     has_shapes = scope.program.has_shapes
     reasons = [] if has_shapes else [(rule, NO_SHAPES) for rule in NEEDING_SHAPES]
-    if len(fp32_rows(scope)) and generation(scope.trace).has_fp16_tensor_cores is None:
+    if len(fp32_rows(scope)) and gpu_generation(scope.trace).has_fp16_tensor_cores is None:
         reasons.append(("fp32-math", NO_DEVICE))
     return reasons + _lacking_device(scope, has_shapes)
 

@@ -17,18 +17,19 @@ import numpy as np
 from tracetui.health.time_checks import impossible_activities, stack_cost
 from tracetui.idle.gpu_spans import communicates, step_spans
 from tracetui.idle.idleness import device_order, idleness
-from tracetui.idle.waits import flush, sync_calls
+from tracetui.idle.waits import final_flush, sync_calls
 from tracetui.kernel_names import decode
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.lanes import is_named
 from tracetui.linking.links import calls_named, links, op_rows
 from tracetui.linking.placement import chosen, step_index, within
-from tracetui.linking.replays import GRAPH_LAUNCH, captures
+from tracetui.linking.replays import GRAPH_LAUNCH, graph_captures
 from tracetui.linking.step_kinds import unserving_steps
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import Axis, Stretches
 from tracetui.memory.allocator import TO_HOST
 from tracetui.model.intervals import Int64, covered, union
+from tracetui.model.kept import kept
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.operators.key_averages import has_shapes
@@ -128,17 +129,14 @@ class Program:
         return self.compiled_share >= MIN_COMPILED_SHARE
 
 
+@kept
 def program(trace: Trace) -> Program:
     """Facts about the program, found once."""
-    return trace.remember("program", lambda: _read(trace))
-
-
-def _read(trace: Trace) -> Program:
     frames = stack_cost(trace)
     host = (Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON)
     return Program(
         compiled_share=_compiled_share(trace),
-        has_graphs=len(calls_named(trace, GRAPH_LAUNCH)) + len(captures(trace)) > 0,
+        has_graphs=len(calls_named(trace, GRAPH_LAUNCH)) + len(graph_captures(trace)) > 0,
         has_workers=_has(trace, host, _WORKERS),
         loads_in_process=_has(trace, host, _SINGLE),
         has_backward=_has(trace, (Kind.CPU_OP,), BACKWARD),
@@ -327,7 +325,7 @@ class Scope:
         wanted[rows] = True
         order = device_order(self.trace).row
         mine = wanted[order]
-        begin, end = _limiting(self.trace, order)
+        begin, end = _limiting_times(self.trace)
         keep = np.append(np.flatnonzero(mine), np.flatnonzero(mine) + len(order))
         begin, end = union(begin[keep], end[keep])
         if len(begin) == 0:
@@ -418,7 +416,7 @@ class Scope:
         """Start of the first call, operator, annotation or GPU activity and end of the last, the flush left out."""
         slices = self.trace.slices
         rows = slices.of_kind(Kind.CPU_OP, Kind.RUNTIME, Kind.ANNOTATION, *GPU_WORK)
-        rows = np.setdiff1d(rows, flush(self.trace), assume_unique=True)
+        rows = np.setdiff1d(rows, final_flush(self.trace), assume_unique=True)
         if len(rows) == 0:
             return self.trace.window
         return int(slices.start[rows].min()), int(slices.end[rows].max())
@@ -483,7 +481,7 @@ class Scope:
     @cached_property
     def _on_cpu(self) -> Int64:
         """Duration of each step in ns, without the wait with which the profiler ends the capture."""
-        every, slices, last = steps(self.trace), self.trace.slices, flush(self.trace)
+        every, slices, last = steps(self.trace), self.trace.slices, final_flush(self.trace)
         lasted = every.end - every.start
         for row in last.tolist():
             inside = np.minimum(every.end, slices.end[row]) - np.maximum(every.start, slices.start[row])
@@ -506,37 +504,31 @@ MAX_QUEUED_PAUSE_NS = 5_000
 """Maximum ns from one activity to the next that had been launched by then, where its launch was not recorded."""
 
 
-def _limiting(trace: Trace, order: Int64) -> tuple[Int64, Int64]:
-    """The two parts of each activity in which it held the program up, first all of one kind, then of the other.
+@kept
+def _limiting_times(trace: Trace) -> tuple[Int64, Int64]:
+    """The two parts of each activity of `device_order(trace)` in which it held the program up, first all of one kind,
+    then all of the other.
 
     While the next activity of its device had been launched, and while the CPU waited for the GPU; (0, 0) for none.
     """
-
-    def find() -> tuple[Int64, Int64]:
-        slices, device = trace.slices, device_order(trace).device
-        launch = links(trace).launch[order].astype(np.int64)
-        start, end = slices.start[order], slices.end[order]
-        ready = np.where(launch >= 0, slices.start[launch], start)
-        follows = np.append(device[1:] == device[:-1], False) if len(order) else np.empty(0, bool)
-        # Where a launch was not recorded, what follows at once had been launched.
-        soon = (
-            np.append((launch[1:] < 0) & (start[1:] <= end[:-1] + MAX_QUEUED_PAUSE_NS), False)
-            if len(order)
-            else follows
-        )
-        ahead = np.where(soon, start, np.append(ready[1:], 0)) if len(order) else start
-        queued = np.where(follows, ahead, start)
-        begin = np.minimum(np.maximum(start, queued), end)
-        calls = np.concatenate([sync_calls(trace), blocking_copies(trace, order)])
-        low, high = union(slices.start[calls], slices.end[calls])
-        # Of several waits during one activity the last counts: it lasts to the activity's end or longer.
-        last = np.searchsorted(low, end) - 1
-        waited = (last >= 0) & (np.append(high, 0)[last] > start)
-        since = np.where(waited, np.clip(np.append(low, 0)[last], start, end), 0)
-        until = np.where(waited, np.clip(np.append(high, 0)[last], start, end), 0)
-        return np.concatenate([begin, since]), np.concatenate([end, until])
-
-    return trace.remember("limiting activities", find)
+    slices, order, device = trace.slices, device_order(trace).row, device_order(trace).device
+    launch = links(trace).launch[order].astype(np.int64)
+    start, end = slices.start[order], slices.end[order]
+    ready = np.where(launch >= 0, slices.start[launch], start)
+    follows = np.append(device[1:] == device[:-1], False) if len(order) else np.empty(0, bool)
+    # Where a launch was not recorded, what follows at once had been launched.
+    soon = np.append((launch[1:] < 0) & (start[1:] <= end[:-1] + MAX_QUEUED_PAUSE_NS), False) if len(order) else follows
+    ahead = np.where(soon, start, np.append(ready[1:], 0)) if len(order) else start
+    queued = np.where(follows, ahead, start)
+    begin = np.minimum(np.maximum(start, queued), end)
+    calls = np.concatenate([sync_calls(trace), blocking_copies(trace, order)])
+    low, high = union(slices.start[calls], slices.end[calls])
+    # Of several waits during one activity the last counts: it lasts to the activity's end or longer.
+    last = np.searchsorted(low, end) - 1
+    waited = (last >= 0) & (np.append(high, 0)[last] > start)
+    since = np.where(waited, np.clip(np.append(low, 0)[last], start, end), 0)
+    until = np.where(waited, np.clip(np.append(high, 0)[last], start, end), 0)
+    return np.concatenate([begin, since]), np.concatenate([end, until])
 
 
 def blocking_copies(trace: Trace, rows: Int64) -> Int64:

@@ -22,7 +22,7 @@ from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.table import NULL
-from tracetui.serving.server_steps import ACTIVITY_NAMES, Activity, between
+from tracetui.serving.server_steps import ACTIVITY_NAMES, Activity, between_steps
 
 MIN_PAIRS = 3
 """Minimum decodes that directly follow another one."""
@@ -158,7 +158,7 @@ def _interruptions(times: StepTimes, kinds: StepKinds) -> list[tuple[int, int, i
 
 def _said(scope: Scope, index: Int64) -> str:
     """What the CPU did between these steps while the GPU was idle, where that was recorded."""
-    found = between(scope.trace)
+    found = between_steps(scope.trace)
     exposed = found.exposed[np.isin(found.step, index)].sum(axis=0)
     named = [each for each in np.argsort(-exposed, kind="stable").tolist() if each < Activity.OTHER and exposed[each]]
     whole = int(exposed.sum())

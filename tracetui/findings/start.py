@@ -12,7 +12,7 @@ import numpy as np
 
 from tracetui.findings.idle_time import LeadIn, idle_cost, lead_in, longest_part, parts_of
 from tracetui.findings.scope import Finding, Program, Scope, Severity, longest
-from tracetui.idle.thread_causes import first_runs, indicating, start_up_calls
+from tracetui.idle.thread_causes import first_runs, indicating_slices, start_up_calls
 from tracetui.idle.waits import Cause
 from tracetui.linking.links import calls_named, links
 from tracetui.linking.placement import step_index
@@ -181,7 +181,7 @@ def data_loading(scope: Scope) -> Iterator[Finding]:
     between = idle_cost(scope, parts)
     if between + before == 0:
         return
-    every = indicating(trace)[Cause.DATA_LOADING]
+    every = indicating_slices(trace)[Cause.DATA_LOADING]
     # A loop may load between its steps.
     rows = inside if len(inside := scope.inside(every)) else every
     calls = len(union(slices.start[rows], slices.end[rows])[0])

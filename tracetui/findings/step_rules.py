@@ -14,7 +14,7 @@ import numpy as np
 
 from tracetui.devices.residency import configuration, residency
 from tracetui.findings.scope import Finding, Scope, severity_of
-from tracetui.idle.thread_causes import indicating
+from tracetui.idle.thread_causes import indicating_slices
 from tracetui.idle.verdict import gap_causes
 from tracetui.idle.waits import WORDS, Cause
 from tracetui.kernel_names.slice_names import short_kernel
@@ -173,7 +173,7 @@ def _longest_excess(trace: Trace, worst: int, others: Int64) -> tuple[int, str, 
     rows = slices.of_kind(*_TELLING)
     index = step_index(trace, rows)
     # What waits for the GPU takes as long as the GPU does.
-    held = ~np.isin(rows, steps(trace).row) & ~np.isin(rows, indicating(trace)[Cause.HOST_SYNC])
+    held = ~np.isin(rows, steps(trace).row) & ~np.isin(rows, indicating_slices(trace)[Cause.HOST_SYNC])
     held &= (index == worst) | np.isin(index, others)
     rows, mine = rows[held], (index == worst)[held]
     if not mine.any():

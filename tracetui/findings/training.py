@@ -75,7 +75,7 @@ def optimizer_loop(scope: Scope) -> Iterator[Finding]:
 
 def is_optimizer_loop(scope: Scope) -> bool:
     """Whether the optimizer runs one set of kernels for each parameter, and a finding says so."""
-    return scope.trace.remember(("is optimizer loop", scope.step), lambda: any(True for _ in optimizer_loop(scope)))
+    return scope.trace.keep(("is optimizer loop", scope.step), lambda: any(True for _ in optimizer_loop(scope)))
 
 
 def optimizer_loop_idle(scope: Scope) -> int:
@@ -85,7 +85,7 @@ def optimizer_loop_idle(scope: Scope) -> int:
 
 def loop_of(scope: Scope) -> OptimizerLoop:
     """The optimizer's loop over parameters; without rows where it has none."""
-    return scope.trace.remember(("optimizer loop", scope.step), lambda: _find(scope))
+    return scope.trace.keep(("optimizer loop", scope.step), lambda: _find(scope))
 
 
 def _find(scope: Scope) -> OptimizerLoop:

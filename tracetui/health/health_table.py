@@ -11,12 +11,14 @@ from functools import partial
 
 import numpy as np
 
+from tracetui.errors import AnalysisFailed
 from tracetui.health.link_checks import LINK_CHECKS, LOSS_CHECKS, Check, CheckSeverity, Doubt
 from tracetui.health.recording_checks import FILE_CHECKS, RECORDING_CHECKS
 from tracetui.health.time_checks import TIME_CHECKS
 from tracetui.model import columns as col
-from tracetui.model.guarding import attempted, failures_in_words, remembered
+from tracetui.model.guarding import attempted, checked, failures_in_words, result_or_failure
 from tracetui.model.intervals import Part
+from tracetui.model.kept import kept
 from tracetui.model.table import NULL, Table, numbers, texts
 from tracetui.model.trace import Trace
 
@@ -65,7 +67,14 @@ def doubt_of(trace: Trace, check: Check) -> Doubt | None:
 
     Raises: AnalysisFailed where the check failed.
     """
-    return remembered(trace, ("doubt", check.name), f"The check {check.name!r}", lambda: check.find(trace))
+    return checked(_check_result(trace, check.name))
+
+
+@kept(on_disk=True)
+def _check_result(trace: Trace, name: str) -> Doubt | AnalysisFailed | None:
+    """The result of the check of a name, or its failure."""
+    check = next(each for each in CHECKS + LOSS_CHECKS if each.name == name)
+    return result_or_failure(f"The check {name!r}", lambda: check.find(trace))
 
 
 def _answered(trace: Trace, checks: Iterable[Check]) -> tuple[list[Check], tuple[str, ...]]:
@@ -79,13 +88,13 @@ def _answered(trace: Trace, checks: Iterable[Check]) -> tuple[list[Check], tuple
     return answered, failures_in_words(failures, "checks")
 
 
-def doubtful(trace: Trace) -> list[Check]:
+@kept
+def doubtful_checks(trace: Trace) -> list[Check]:
     """The checks that found warnings or wrong numbers, the worst first.
 
     Raises: AnalysisFailed where a check failed.
     """
-
-    return trace.remember("doubtful checks", lambda: _worst(trace, checks_of(trace)))
+    return _worst(trace, checks_of(trace))
 
 
 def _worst(trace: Trace, checks: Iterable[Check]) -> list[Check]:
@@ -98,7 +107,7 @@ def _worst(trace: Trace, checks: Iterable[Check]) -> list[Check]:
 def marks(trace: Trace) -> dict[str, list[str]]:
     """For every affected column (`pane.column`), or whole pane, the names of the checks."""
     found: dict[str, list[str]] = {}
-    for check in doubtful(trace):
+    for check in doubtful_checks(trace):
         for index in check.touches:
             found.setdefault(index, []).append(check.name)
     return found

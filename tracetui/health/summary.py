@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.devices.descriptions import ALL_DEVICES, device_names, has_assumed_name
-from tracetui.health.health_table import doubtful
+from tracetui.devices.descriptions import device_names, has_assumed_name
+from tracetui.health.health_table import doubtful_checks
 from tracetui.health.recording_checks import kinds_in_words
 from tracetui.idle.gpu_spans import step_spans
 from tracetui.idle.verdict import IDLE_PARTS, totals, verdict_on
@@ -18,12 +18,13 @@ from tracetui.linking.lanes import active_streams
 from tracetui.linking.links import busy_stretches, links, no_gpu, op_rows
 from tracetui.linking.placement import between_share, chosen, within
 from tracetui.linking.step_kinds import step_kinds
-from tracetui.linking.step_sources import coverage, markers, steps_sentence
+from tracetui.linking.step_sources import coverage, step_markers, steps_sentence
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Part, TimeRange, covered_within
+from tracetui.model.kept import kept
 from tracetui.model.table import Cell, Table, numbers, texts
-from tracetui.model.trace import Kind, LaneKind, Trace
+from tracetui.model.trace import ALL_DEVICES, Kind, LaneKind, Trace
 from tracetui.operators.key_averages import has_shapes
 from tracetui.operators.ops import has_allocations
 from tracetui.operators.views import idle_view_rows
@@ -84,7 +85,7 @@ def facts(trace: Trace, step: Part | None = None) -> list[SummaryFact]:
         SummaryFact("recorded_with", _options(trace)),
         SummaryFact("workload", _workload(trace)),
         *_unprofiled(trace),
-        SummaryFact("doubts", len(doubtful(trace))),
+        SummaryFact("doubts", len(doubtful_checks(trace))),
         SummaryFact("without_launch", int((links(trace).launch[links(trace).gpu] < 0).sum())),
     ]
 
@@ -118,38 +119,34 @@ def _devices(trace: Trace) -> Iterable[str]:
         yield f"{name}{mark}"
 
 
+@kept(on_disk=True)
 def counts(trace: Trace, step: Part | None = None) -> dict[str, int]:
     """Counts of the trace or of the step with a number, under the names of the summary's lines."""
-
-    def make() -> dict[str, int]:
-        return {
-            **activity_counts(trace, step),
-            "cpu_ops": len(within(trace, op_rows(trace), step)),
-            "launches": len(within(trace, links(trace).launches, step)),
-            "occupancy_queries": len(within(trace, queries(trace), step)),
-            "view_ops": len(within(trace, idle_view_rows(trace), step)),
-        }
-
-    return trace.remember(("counts", step), make)
+    return {
+        **activity_counts(trace, step),
+        "cpu_ops": len(within(trace, op_rows(trace), step)),
+        "launches": len(within(trace, links(trace).launches, step)),
+        "occupancy_queries": len(within(trace, queries(trace), step)),
+        "view_ops": len(within(trace, idle_view_rows(trace), step)),
+    }
 
 
+@kept(on_disk=True)
 def activity_counts(trace: Trace, step: Part | None = None) -> dict[str, int]:
     """The counts of kernels and of other GPU activities among `counts`, which come without those of the CPU."""
-
-    def make() -> dict[str, int]:
-        work = within(trace, links(trace).gpu, step)
-        kernel = trace.slices.kind[work] == Kind.KERNEL
-        return {"kernels": int(kernel.sum()), "copies": int((~kernel).sum())}
-
-    return trace.remember(("activity counts", step), make)
+    work = within(trace, links(trace).gpu, step)
+    kernel = trace.slices.kind[work] == Kind.KERNEL
+    return {"kernels": int(kernel.sum()), "copies": int((~kernel).sum())}
 
 
 def _counts(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
     low, high = _window(trace, step)
     yield SummaryFact("duration_us", (high - low) / 1000, "us")
     yield SummaryFact("steps", len(chosen(trace, step)))
-    if markers(trace):
-        yield SummaryFact("step_markers", ", ".join(f"{each.name} ({len(each.rows)})" for each in markers(trace)[:3]))
+    if step_markers(trace):
+        yield SummaryFact(
+            "step_markers", ", ".join(f"{each.name} ({len(each.rows)})" for each in step_markers(trace)[:3])
+        )
     yield from _found_steps(trace)
     yield from (SummaryFact(key, number) for key, number in counts(trace, step).items())
 

@@ -7,10 +7,11 @@ import numpy as np
 from tracetui.health.link_checks import Check, CheckSeverity, Doubt
 from tracetui.idle.idle_parts import clock_skew
 from tracetui.idle.idleness import idleness, unrecorded_holes
-from tracetui.idle.waits import flush
+from tracetui.idle.waits import final_flush
 from tracetui.linking.links import links
 from tracetui.linking.replays import replays
 from tracetui.model.intervals import Int64, count_passed, covered
+from tracetui.model.kept import kept
 from tracetui.model.quantities import duration, percent
 from tracetui.model.trace import Kind, Trace
 from tracetui.operators.costs import costs, counted_rows, is_overlapped, self_cpu_sum
@@ -56,7 +57,7 @@ def runs_past(trace: Trace) -> Doubt | None:
     rows, slices, quality = _by_stream(trace), trace.slices, trace.quality
     if len(rows) == 0:
         return None
-    bad, inside = _past_others(trace)
+    bad, inside = _activities_past_others(trace)
     if quality.overlong:
         row = int(cut_activities(trace)[0])
         dur, passed = quality.longest_overlong
@@ -72,7 +73,7 @@ def runs_past(trace: Trace) -> Doubt | None:
 
 def impossible_activities(trace: Trace) -> Int64:
     """GPU activities whose durations are wrong, because several later ones of their stream ran within them."""
-    return np.union1d(_past_others(trace)[0], cut_activities(trace)).astype(np.int64)
+    return np.union1d(_activities_past_others(trace)[0], cut_activities(trace)).astype(np.int64)
 
 
 def cut_activities(trace: Trace) -> Int64:
@@ -86,20 +87,17 @@ def cut_activities(trace: Trace) -> Int64:
     return gpu[order[found]].astype(np.int64)
 
 
-def _past_others(trace: Trace) -> tuple[Int64, Int64]:
+@kept(on_disk=True)
+def _activities_past_others(trace: Trace) -> tuple[Int64, Int64]:
     """Such activities, and how many later ones start and end within each."""
-
-    def find() -> tuple[Int64, Int64]:
-        rows, slices, trace_links = _by_stream(trace), trace.slices, links(trace)
-        if len(rows) == 0:
-            return rows, rows
-        index = np.searchsorted(trace_links.launches, trace_links.launch[rows])
-        in_graph = (trace_links.launch[rows] >= 0) & (np.append(trace_links.counts, 0)[index] > 1)
-        inside = count_passed(slices.lane[rows], slices.start[rows], slices.end[rows])
-        bad = np.flatnonzero((inside > 0) & ~in_graph)
-        return rows[bad], inside[bad]
-
-    return trace.remember("activities past others", find)
+    rows, slices, trace_links = _by_stream(trace), trace.slices, links(trace)
+    if len(rows) == 0:
+        return rows, rows
+    index = np.searchsorted(trace_links.launches, trace_links.launch[rows])
+    in_graph = (trace_links.launch[rows] >= 0) & (np.append(trace_links.counts, 0)[index] > 1)
+    inside = count_passed(slices.lane[rows], slices.start[rows], slices.end[rows])
+    bad = np.flatnonzero((inside > 0) & ~in_graph)
+    return rows[bad], inside[bad]
 
 
 def graph_holes(trace: Trace) -> Doubt | None:
@@ -175,7 +173,7 @@ def own_flush(trace: Trace) -> Doubt | None:
     """The wait with which the profiler ends the capture (R3.31)."""
     if len(links(trace).gpu) == 0:
         return None
-    rows = flush(trace)
+    rows = final_flush(trace)
     if len(rows) == 0:
         return Doubt(0)
     row = int(rows[0])

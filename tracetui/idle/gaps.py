@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tracetui.idle.idle_parts import IdleParts, clock_skew, idle_contents, idle_parts
 from tracetui.idle.idleness import MIN_GAP_NS, Idleness, idleness
-from tracetui.idle.thread_causes import indicating
+from tracetui.idle.thread_causes import indicating_slices
 from tracetui.idle.verdict import gap_causes, verdict_on
 from tracetui.idle.waits import WORDS, Cause
 from tracetui.linking.call_sites import launch_site_columns, launch_site_of
@@ -26,6 +26,7 @@ from tracetui.linking.steps import steps
 from tracetui.linking.trees import Axis
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part, TimeRange
+from tracetui.model.kept import kept
 from tracetui.model.table import Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, LaneKind, Trace
 
@@ -222,7 +223,7 @@ def gaps(trace: Trace, step: Part | None = None, by: str | None = None) -> Table
     after, slices = idle.after[kept], trace.slices
     lane = lane_numbers(trace)
     unknown = ~idle.known[kept]
-    doing_ids, chains = _cpu_doing(trace)
+    doing_ids, chains = _gap_chains(trace)
     return Table(
         (
             numbers(col.INDEX, count_within(step_index(trace, idle.after))[kept]),
@@ -311,25 +312,22 @@ def _time_within(start: Int64, end: Int64, part: Part | None) -> Int64:
     return part.covered(start, end) if isinstance(part, TimeRange) else end - start
 
 
-def doing(trace: Trace) -> Int64:
+@kept
+def slices_in_gaps(trace: Trace) -> Int64:
     """For every gap the slice that the thread was in, in the middle of the gap's main cause; or -1."""
-
-    def make() -> Int64:
-        idle, cause, seen = idleness(trace), gap_causes(trace).cause, idle_contents(trace)
-        rows = np.full(len(idle), -1, np.int64)
-        best = _main_stretches(idle, cause, seen)
-        gap, lane = seen.gap[best], seen.lane[best]
-        best, gap, lane = best[lane >= 0], gap[lane >= 0], lane[lane >= 0]
-        low, high = seen.start[best] - clock_skew(trace), seen.end[best] - clock_skew(trace)
-        longest_runs = indicating(trace) | {Cause.OPERATORS: op_rows(trace)}
-        for each, candidates in longest_runs.items():
-            mine = np.flatnonzero(seen.cause[best] == each)
-            if each in SAMPLED and len(mine):
-                low[mine], high[mine] = longest(trace, candidates, lane[mine], low[mine], high[mine])
-        rows[gap] = open_at(trace, lane, (low + high) // 2)
-        return rows
-
-    return trace.remember("doing", make)
+    idle, cause, seen = idleness(trace), gap_causes(trace).cause, idle_contents(trace)
+    rows = np.full(len(idle), -1, np.int64)
+    best = _main_stretches(idle, cause, seen)
+    gap, lane = seen.gap[best], seen.lane[best]
+    best, gap, lane = best[lane >= 0], gap[lane >= 0], lane[lane >= 0]
+    low, high = seen.start[best] - clock_skew(trace), seen.end[best] - clock_skew(trace)
+    longest_runs = indicating_slices(trace) | {Cause.OPERATORS: op_rows(trace)}
+    for each, candidates in longest_runs.items():
+        mine = np.flatnonzero(seen.cause[best] == each)
+        if each in SAMPLED and len(mine):
+            low[mine], high[mine] = longest(trace, candidates, lane[mine], low[mine], high[mine])
+    rows[gap] = open_at(trace, lane, (low + high) // 2)
+    return rows
 
 
 SAMPLED = frozenset(Cause(number) for number in range(Cause.CALLS)) - {
@@ -338,7 +336,7 @@ SAMPLED = frozenset(Cause(number) for number in range(Cause.CALLS)) - {
     Cause.LONG_GAP,
     Cause.PEERS,
 }
-"""Causes indicated by slices of the thread alone: `doing` looks inside the longest of these."""
+"""Causes indicated by slices of the thread alone: `slices_in_gaps` looks inside the longest of these."""
 
 
 def _main_stretches(idle: Idleness, cause: NDArray[np.int8], seen: IdleParts) -> Int64:
@@ -350,14 +348,11 @@ def _main_stretches(idle: Idleness, cause: NDArray[np.int8], seen: IdleParts) ->
     return np.asarray(order[head])
 
 
-def _cpu_doing(trace: Trace) -> tuple[NDArray[np.int32], list[str]]:
+@kept
+def _gap_chains(trace: Trace) -> tuple[NDArray[np.int32], list[str]]:
     """Ids and texts: the chain of slices that the launching thread was in during each gap; -1 for none."""
-
-    def make() -> tuple[NDArray[np.int32], list[str]]:
-        ids, texts = chain_texts(trace, doing(trace))
-        return ids, list(texts)
-
-    return trace.remember("cpu doing", make)
+    ids, texts = chain_texts(trace, slices_in_gaps(trace))
+    return ids, list(texts)
 
 
 def _note(trace: Trace, idle: Idleness, step: Part | None) -> str:
@@ -401,13 +396,14 @@ class CpuName:
 
 def gap_before(trace: Trace, row: int) -> int:
     """The index in `idleness(trace)` of the gap that a GPU activity ended, -1 for none."""
+    return int(_gaps_by_activity(trace)[row]) if row >= 0 else -1
 
-    def make() -> Int64:
-        index = np.full(len(trace.slices), -1, np.int64)
-        index[idleness(trace).after] = np.arange(len(idleness(trace)))
-        return index
 
-    return int(trace.remember("gaps by activity", make)[row]) if row >= 0 else -1
+@kept
+def _gaps_by_activity(trace: Trace) -> Int64:
+    index = np.full(len(trace.slices), -1, np.int64)
+    index[idleness(trace).after] = np.arange(len(idleness(trace)))
+    return index
 
 
 def on_cpu(trace: Trace, gap: int) -> tuple[int, int]:

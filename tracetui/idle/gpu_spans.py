@@ -21,6 +21,7 @@ from tracetui.linking.step_kinds import step_kinds, unserving_steps
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import Axis
 from tracetui.model.intervals import Bool, Int64, covered_within, union
+from tracetui.model.kept import kept
 from tracetui.model.table import NULL
 from tracetui.model.trace import Float64, Kind, Trace
 
@@ -122,24 +123,18 @@ def gpu_spans(
     return GpuSpans(devices, active, start, end, busy, idle, wait)
 
 
+@kept(on_disk=True)
 def step_spans(trace: Trace) -> GpuSpans:
     """The spans of `steps(trace)`: from the first to the last activity that each launched."""
-
-    def make() -> GpuSpans:
-        rows = device_order(trace).row
-        return gpu_spans(trace, rows, step_index(trace, rows), len(steps(trace)))
-
-    return trace.remember("step spans", make)
+    rows = device_order(trace).row
+    return gpu_spans(trace, rows, step_index(trace, rows), len(steps(trace)))
 
 
+@kept(on_disk=True)
 def trace_span(trace: Trace) -> GpuSpans:
     """The span of the whole trace as one part: from the first to the last activity of each device."""
-
-    def make() -> GpuSpans:
-        rows = device_order(trace).row
-        return gpu_spans(trace, rows, np.zeros(len(rows), np.int64), 1)
-
-    return trace.remember("trace span", make)
+    rows = device_order(trace).row
+    return gpu_spans(trace, rows, np.zeros(len(rows), np.int64), 1)
 
 
 def gaps_of(trace: Trace, spans: GpuSpans, waits: bool = True) -> tuple[Int64, Int64]:
@@ -214,21 +209,19 @@ class Exposure:
         return Exposure(**{**sums, "device": np.full(len(self.device) // devices, -1)})
 
 
+@kept(on_disk=True)
 def exposure(trace: Trace) -> Exposure:
     """One entry per device, over all its activities in the trace."""
-    return trace.remember("exposure", lambda: _measure(trace, np.zeros(len(device_order(trace).row), np.int64), 1))
+    return _measure(trace, np.zeros(len(device_order(trace).row), np.int64), 1)
 
 
+@kept(on_disk=True)
 def step_exposure(trace: Trace) -> Exposure:
     """One entry per step and device, over the activities that the step launched.
 
     What other steps ran at the same time hides communication and copies, and is not idle time.
     """
-
-    def make() -> Exposure:
-        return _measure(trace, step_index(trace, device_order(trace).row), len(steps(trace)))
-
-    return trace.remember("step exposure", make)
+    return _measure(trace, step_index(trace, device_order(trace).row), len(steps(trace)))
 
 
 def communicates(trace: Trace, rows: Int64) -> Bool:
@@ -323,31 +316,9 @@ class StepTimes:
         return np.asarray(self.before >= 0)
 
 
+@kept
 def step_times(trace: Trace) -> StepTimes:
     """The times of the steps of a server; all unknown in any other trace."""
-    return trace.remember("step times", lambda: _find(trace))
-
-
-def between_windows(trace: Trace) -> tuple[Int64, Int64, Int64]:
-    """Indices of the steps before which the CPU had time since the neighbour, and start and end of that time in ns."""
-    every, times = steps(trace), step_times(trace)
-    index = np.flatnonzero(times.between != NULL)
-    return index, every.end[times.before[index]], np.maximum(every.start[index], every.end[times.before[index]])
-
-
-def behind_sentence(trace: Trace) -> str:
-    """Before how many steps idle time of the GPU cannot be told, and why; empty where it always can."""
-    times = step_times(trace)
-    count, pairs = int(times.is_behind.sum()), int(times.follows.sum())
-    if count == 0:
-        return ""
-    return (
-        f"GPU idle time before {count:,} of {pairs:,} steps cannot be told: the GPU was so far behind that it ran a "
-        "step only after the next but one had begun on the CPU."
-    )
-
-
-def _find(trace: Trace) -> StepTimes:
     every, kinds = steps(trace), step_kinds(trace)
     kind = np.array([each or "" for each in kinds.kind], object)
     before = _neighbours(trace, np.asarray(kind != "") & ~unserving_steps(trace))
@@ -370,6 +341,25 @@ def _find(trace: Trace) -> StepTimes:
     ends_itself = follows & (every.end == trace.slices.end[every.row])[other] if len(every) else follows
     between = np.where(ends_itself, high - low, NULL)
     return StepTimes(before, start, end, period, gap, between, np.where(ends_itself, exposed, NULL), behind)
+
+
+def between_windows(trace: Trace) -> tuple[Int64, Int64, Int64]:
+    """Indices of the steps before which the CPU had time since the neighbour, and start and end of that time in ns."""
+    every, times = steps(trace), step_times(trace)
+    index = np.flatnonzero(times.between != NULL)
+    return index, every.end[times.before[index]], np.maximum(every.start[index], every.end[times.before[index]])
+
+
+def behind_sentence(trace: Trace) -> str:
+    """Before how many steps idle time of the GPU cannot be told, and why; empty where it always can."""
+    times = step_times(trace)
+    count, pairs = int(times.is_behind.sum()), int(times.follows.sum())
+    if count == 0:
+        return ""
+    return (
+        f"GPU idle time before {count:,} of {pairs:,} steps cannot be told: the GPU was so far behind that it ran a "
+        "step only after the next but one had begun on the CPU."
+    )
 
 
 def _neighbours(trace: Trace, serves: Bool) -> Int64:

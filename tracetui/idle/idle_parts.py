@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.idle.idleness import Idleness, device_order, idleness, unrecorded_holes
-from tracetui.idle.thread_causes import ThreadCauses, indicating, stalled_calls, start_up_calls, thread_causes
+from tracetui.idle.thread_causes import ThreadCauses, indicating_slices, stalled_calls, start_up_calls, thread_causes
 from tracetui.idle.waits import MIN_FULL_QUEUE, OVERHEAD, Cause, later_nodes, queue_depth, queueing, stream_waits
 from tracetui.linking.groups import distinct
 from tracetui.linking.lanes import is_named, lane_numbers
@@ -24,6 +24,7 @@ from tracetui.linking.placement import before_capture
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import Axis, Stretches
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.kept import kept
 from tracetui.model.native import insertion_index
 from tracetui.model.trace import Kind, Trace
 
@@ -45,22 +46,19 @@ MIN_PAUSE_NS = 5_000
 """Minimum ns for which a device did nothing before an activity that had been launched: queued ones follow sooner."""
 
 
+@kept(on_disk=True)
 def clock_skew(trace: Trace) -> int:
     """Time in ns by which GPU times are ahead of CPU times; negative where they are behind, 0 where nothing shows."""
-
-    def find() -> int:
-        floor, most = _floor(trace, *_on_idle_streams(trace)), MAX_FLOOR_NS
-        if floor is not None and floor < MIN_FLOOR_NS:
-            return floor - TRUE_FLOOR_NS
-        if floor is None:
-            floor, most = _floor(trace, *_behind_gaps(trace)), MAX_GAP_FLOOR_NS
-        if floor is None:
-            return 0
-        # A clock that is ahead delays every start: what one launch did not wait for is no clock.
-        floor = min(floor, int(queueing(trace).latency.min()))
-        return floor - TRUE_FLOOR_NS if floor > most else 0
-
-    return trace.remember("clock skew", find)
+    floor, most = _floor(trace, *_on_idle_streams(trace)), MAX_FLOOR_NS
+    if floor is not None and floor < MIN_FLOOR_NS:
+        return floor - TRUE_FLOOR_NS
+    if floor is None:
+        floor, most = _floor(trace, *_behind_gaps(trace)), MAX_GAP_FLOOR_NS
+    if floor is None:
+        return 0
+    # A clock that is ahead delays every start: what one launch did not wait for is no clock.
+    floor = min(floor, int(queueing(trace).latency.min()))
+    return floor - TRUE_FLOOR_NS if floor > most else 0
 
 
 def _on_idle_streams(trace: Trace) -> tuple[Int64, Int64]:
@@ -152,24 +150,22 @@ class IdleParts:
         return IdleParts(self.gap[index], self.start[index], self.end[index], self.cause[index], self.lane[index])
 
 
+@kept
 def idle_parts(trace: Trace) -> IdleParts:
     """The partition of all gaps."""
-
-    def make() -> IdleParts:
-        idle, seen, main = idleness(trace), idle_contents(trace), main_causes(trace)
-        split = idle.dur >= MIN_SPLIT_GAP_NS
-        whole = np.flatnonzero(~split)
-        lane = trace.slices.lane[idle.launch[whole]] if len(idle) else whole
-        lane = np.where(idle.known[whole], lane, -1).astype(np.int64)
-        short = IdleParts(whole, idle.start[whole], idle.end[whole], main[whole], lane)
-        return _in_order([seen.take(split[seen.gap]), short])
-
-    return trace.remember("idle parts", make)
+    idle, seen, main = idleness(trace), idle_contents(trace), main_causes(trace)
+    split = idle.dur >= MIN_SPLIT_GAP_NS
+    whole = np.flatnonzero(~split)
+    lane = trace.slices.lane[idle.launch[whole]] if len(idle) else whole
+    lane = np.where(idle.known[whole], lane, -1).astype(np.int64)
+    short = IdleParts(whole, idle.start[whole], idle.end[whole], main[whole], lane)
+    return _in_order([seen.take(split[seen.gap]), short])
 
 
+@kept
 def idle_contents(trace: Trace) -> IdleParts:
     """All gaps cut wherever something else begins, however short they are: what there was in each."""
-    return trace.remember("idle contents", lambda: _contents(trace, idleness(trace)))
+    return _contents(trace, idleness(trace))
 
 
 def sums_by_cause(trace: Trace, parts: IdleParts) -> dict[Cause, Int64]:
@@ -184,40 +180,9 @@ def sums_by_cause(trace: Trace, parts: IdleParts) -> dict[Cause, Int64]:
     return sums
 
 
+@kept
 def main_causes(trace: Trace) -> NDArray[np.int8]:
     """The cause of each gap: that which covers most of it, weighed as short gaps are where it is short."""
-    return trace.remember("main causes", lambda: _main_causes(trace))
-
-
-def after_sync(trace: Trace) -> Bool:
-    """Mask of the gaps that began while the launching thread waited for the GPU, so that nothing was queued."""
-    return trace.remember("after sync", lambda: _after_sync(trace, idleness(trace)))
-
-
-def late_gaps(trace: Trace) -> Bool:
-    """Mask of the gaps during which the activity after them was launched."""
-
-    def find() -> Bool:
-        seen, late = idle_contents(trace), np.zeros(len(idleness(trace)), bool)
-        late[seen.gap[seen.cause < Cause.LATENCY]] = True
-        return late
-
-    return trace.remember("late gaps", find)
-
-
-def usual_latency(trace: Trace) -> float:
-    """The median latency in ns of kernels launched one by one for an idle stream: the floor of this machine."""
-    queue, trace_links = queueing(trace), links(trace)
-    alone = (trace.slices.kind[trace_links.first] == Kind.KERNEL) & (trace_links.counts == 1)
-    latency = queue.latency[(queue.stream_wait == 0) & alone] - clock_skew(trace)
-    free = latency[latency > 0]
-    # Where most of them waited for something else, those that did not are what is usual.
-    if len(free) and np.median(free) > MAX_USUAL_LATENCY_NS:
-        free = free[free <= MAX_USUAL_LATENCY_NS]
-    return float(np.median(free)) if len(free) else float(DEFAULT_LATENCY_NS)
-
-
-def _main_causes(trace: Trace) -> NDArray[np.int8]:
     idle, sums = idleness(trace), sums_by_cause(trace, idle_contents(trace))
     short = idle.dur < MIN_SPLIT_GAP_NS
     nothing = np.zeros(len(idle), np.int64)
@@ -235,6 +200,32 @@ def _main_causes(trace: Trace) -> NDArray[np.int8]:
     line = _largest(short_lines, len(idle))
     line = np.where(line == Cause.UNSEEN, finer, line)
     return np.where(short, line, _largest(sums, len(idle))).astype(np.int8)
+
+
+@kept
+def after_sync(trace: Trace) -> Bool:
+    """Mask of the gaps that began while the launching thread waited for the GPU, so that nothing was queued."""
+    return _after_sync(trace, idleness(trace))
+
+
+@kept
+def late_gaps(trace: Trace) -> Bool:
+    """Mask of the gaps during which the activity after them was launched."""
+    seen, late = idle_contents(trace), np.zeros(len(idleness(trace)), bool)
+    late[seen.gap[seen.cause < Cause.LATENCY]] = True
+    return late
+
+
+def usual_latency(trace: Trace) -> float:
+    """The median latency in ns of kernels launched one by one for an idle stream: the floor of this machine."""
+    queue, trace_links = queueing(trace), links(trace)
+    alone = (trace.slices.kind[trace_links.first] == Kind.KERNEL) & (trace_links.counts == 1)
+    latency = queue.latency[(queue.stream_wait == 0) & alone] - clock_skew(trace)
+    free = latency[latency > 0]
+    # Where most of them waited for something else, those that did not are what is usual.
+    if len(free) and np.median(free) > MAX_USUAL_LATENCY_NS:
+        free = free[free <= MAX_USUAL_LATENCY_NS]
+    return float(np.median(free)) if len(free) else float(DEFAULT_LATENCY_NS)
 
 
 def _largest(sums: dict[Cause, Int64], count: int) -> NDArray[np.int8]:
@@ -376,7 +367,7 @@ def _in_launch(trace: Trace, idle: Idleness, gap: Int64, inside: Int64) -> NDArr
     full = queue_depth(trace)[index] >= MIN_FULL_QUEUE
     slow = np.where(full, Cause.FULL_QUEUE, Cause.SLOW_LAUNCH)
     cause = np.where(inside[gap] > MIN_SLOW_LAUNCH_NS, slow, Cause.LAUNCH)
-    special = indicating(trace)
+    special = indicating_slices(trace)
     for each in (Cause.PAGEABLE, Cause.START_UP):
         cause = np.where(np.isin(launch, special[each]), each, cause)
     stalled = np.isin(launch, stalled_calls(trace)) & ~np.isin(launch, start_up_calls(trace))
@@ -405,16 +396,13 @@ def _behind_the_start(trace: Trace, idle: Idleness, gap: Int64) -> Bool:
     return np.asarray(early & idle.known[gap] & np.isin(idle.after[gap], gpu[head]))
 
 
+@kept
 def told_to_wait(trace: Trace) -> Bool:
     """Mask of the gaps before whose launch the thread made some stream wait for an event, since the previous launch on
     the same stream.
 
     The call does not name the stream: that it was this one is a guess.
     """
-    return trace.remember("told to wait", lambda: _told_to_wait(trace))
-
-
-def _told_to_wait(trace: Trace) -> Bool:
     idle = idleness(trace)
     trace_links, slices = links(trace), trace.slices
     waits, work = stream_waits(trace), trace_links.launched
@@ -477,7 +465,7 @@ def _after_sync(trace: Trace, idle: Idleness) -> Bool:
         return np.zeros(0, bool)
     # A wait that ended as the device ran dry, in the time of the CPU.
     moment = idle.start - clock_skew(trace)
-    syncs = indicating(trace)[Cause.HOST_SYNC]
+    syncs = indicating_slices(trace)[Cause.HOST_SYNC]
     axis = Axis.around(slices.start, slices.end)
     open_waits = Stretches.of(axis, slices.lane[syncs], slices.start[syncs], slices.end[syncs])
     lane = np.where(idle.known, slices.lane[idle.launch], 0).astype(np.int64)

@@ -16,6 +16,7 @@ from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import links
 from tracetui.linking.replays import graph_ids, replays
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.kept import kept
 from tracetui.model.trace import Trace
 
 MIN_GAP_NS = 30
@@ -72,37 +73,9 @@ class DeviceOrder:
     """The earlier activity of the device that ended last, -1 for the first."""
 
 
+@kept(on_disk=True)
 def device_order(trace: Trace) -> DeviceOrder:
     """Every GPU activity with the gap before it and the time that it adds to the device's busy time."""
-    return trace.remember("device order", lambda: _order(trace))
-
-
-def idleness(trace: Trace) -> Idleness:
-    """The gaps of every device, split into three parts."""
-
-    def make() -> Idleness:
-        order, slices = device_order(trace), trace.slices
-        index = np.flatnonzero(order.gap)
-        index = index[np.argsort(slices.start[order.row[index]] - order.gap[index], kind="stable")]
-        after, dur = order.row[index], order.gap[index]
-        end = slices.start[after]
-        start = end - dur
-        launch = links(trace).launch[after].astype(np.int64)
-        parts = _parts(start, end, slices.start[launch], slices.end[launch], launch >= 0)
-        return Idleness(start, end, order.device[index], order.before[index], after, launch, *parts)
-
-    return trace.remember("idleness", make)
-
-
-def _parts(start: Int64, end: Int64, called: Int64, returned: Int64, known: Bool) -> tuple[Int64, Int64, Int64]:
-    """The three parts of each gap: A, B and C of 3(g)."""
-    late = np.clip(np.minimum(called, end) - start, 0, None)
-    inside = np.clip(np.minimum(returned, end) - np.maximum(called, start), 0, None)
-    waiting = end - np.maximum(start, np.minimum(returned, end))
-    return late * known, inside * known, waiting * known
-
-
-def _order(trace: Trace) -> DeviceOrder:
     trace_links, slices = links(trace), trace.slices
     rows = trace_links.gpu
     device = lane_numbers(trace).process[slices.lane[rows]]
@@ -116,6 +89,28 @@ def _order(trace: Trace) -> DeviceOrder:
         mine = rows[first:last]
         gap[first:last], fresh[first:last], before[first:last] = _along(slices.start[mine], slices.end[mine], mine)
     return DeviceOrder(rows, device, gap, fresh, before)
+
+
+@kept(on_disk=True)
+def idleness(trace: Trace) -> Idleness:
+    """The gaps of every device, split into three parts."""
+    order, slices = device_order(trace), trace.slices
+    index = np.flatnonzero(order.gap)
+    index = index[np.argsort(slices.start[order.row[index]] - order.gap[index], kind="stable")]
+    after, dur = order.row[index], order.gap[index]
+    end = slices.start[after]
+    start = end - dur
+    launch = links(trace).launch[after].astype(np.int64)
+    parts = _parts(start, end, slices.start[launch], slices.end[launch], launch >= 0)
+    return Idleness(start, end, order.device[index], order.before[index], after, launch, *parts)
+
+
+def _parts(start: Int64, end: Int64, called: Int64, returned: Int64, known: Bool) -> tuple[Int64, Int64, Int64]:
+    """The three parts of each gap: A, B and C of 3(g)."""
+    late = np.clip(np.minimum(called, end) - start, 0, None)
+    inside = np.clip(np.minimum(returned, end) - np.maximum(called, start), 0, None)
+    waiting = end - np.maximum(start, np.minimum(returned, end))
+    return late * known, inside * known, waiting * known
 
 
 def _along(start: Int64, end: Int64, rows: Int64) -> tuple[Int64, Int64, Int64]:
@@ -157,12 +152,9 @@ class UnrecordedHoles:
     """Number of replays that have such holes."""
 
 
+@kept
 def unrecorded_holes(trace: Trace) -> UnrecordedHoles:
     """The gaps of graph replays in which work is missing."""
-    return trace.remember("unrecorded holes", lambda: _find(trace))
-
-
-def _find(trace: Trace) -> UnrecordedHoles:
     idle, graphs = idleness(trace), replays(trace)
     none = np.empty(0, np.int64)
     if len(graphs) == 0 or len(idle) == 0:

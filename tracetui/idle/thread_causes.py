@@ -13,17 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.idle.waits import MIN_FULL_QUEUE, SYNC_NAME, Cause, flush, named_slices, queue_depth
+from tracetui.idle.waits import MIN_FULL_QUEUE, SYNC_NAME, Cause, final_flush, named_slices, queue_depth
 from tracetui.linking.frames import COMPILED_REGION
 from tracetui.linking.groups import Groups, group
 from tracetui.linking.lanes import is_named
 from tracetui.linking.links import calls_named, links, op_rows
 from tracetui.linking.placement import step_index
-from tracetui.linking.replays import captures
+from tracetui.linking.replays import graph_captures
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import Axis, Stretches
 from tracetui.memory.allocator import PAGEABLE, TO_HOST, bytes_of
 from tracetui.model.intervals import Bool, Int64, union
+from tracetui.model.kept import kept
 from tracetui.model.native import insertion_index
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
@@ -60,17 +61,9 @@ _LIBRARY = re.compile(r"mm\b|matmul|conv|linear|product|fft|linalg|cudnn|miopen|
 _EMPTY = re.compile(r"^aten::(empty|new_empty|resize_|set_|detach)")
 
 
+@kept
 def start_up_calls(trace: Trace) -> Int64:
     """Runtime calls that are slow first uses, ascending (R3.61)."""
-    return trace.remember("start-up calls", lambda: _first_uses(trace))
-
-
-def stalled_calls(trace: Trace) -> Int64:
-    """Ops and runtime calls during which their thread was not running, ascending (R3.62)."""
-    return trace.remember("stalled calls", lambda: _stalls(trace))
-
-
-def _first_uses(trace: Trace) -> Int64:
     slices = trace.slices
     rows = calls_named(trace, _EVERY)
     rows = rows[_alike(trace, rows, rows[slices.dur[rows] > MIN_REPEATED_FIRST_USE_NS])]
@@ -100,6 +93,30 @@ def _first_uses(trace: Trace) -> Int64:
     return rows[long & first & ~late]
 
 
+@kept
+def stalled_calls(trace: Trace) -> Int64:
+    """Ops and runtime calls during which their thread was not running, ascending (R3.62)."""
+    slices = trace.slices
+    rows = slices.of_kind(Kind.CPU_OP, Kind.RUNTIME)
+    own = slices.self_time[rows]
+    long = rows[own >= MIN_STALL_NS]
+    if len(long) < MIN_STALLED_CALLS:
+        return long[:0]
+    calls = _quick_calls(trace, rows[_alike(trace, rows, long)])
+    usual = calls.names.median(calls.own)
+    # A name that was called once or twice has no median of its own: that of all calls serves.
+    usual = np.where(calls.names.calls < 3, float(np.median(own)), usual)
+    limit = np.maximum(MIN_STALL_NS, MIN_STALL_RATIO * usual)[calls.names.member]
+    stalled = (calls.own >= limit) & (usual <= MAX_USUAL_NS)[calls.names.member]
+    stalled &= ~_is_first(slices.start[calls.rows], calls.names.member)
+    share = calls.names.sum(stalled) / calls.names.calls
+    rare = (share <= MAX_STALLED_SHARE) | (calls.names.sum(stalled) == 1)
+    stalled &= (rare & ~_recurring(trace, calls, stalled))[calls.names.member]
+    rows = calls.rows[stalled]
+    functions = len(np.unique(calls.names.member[stalled]))
+    return rows if len(rows) >= MIN_STALLED_CALLS and functions >= MIN_STALLED_FUNCTIONS else rows[:0]
+
+
 def is_warm(trace: Trace) -> bool:
     """Whether steps ran before those that were recorded: then kernels and operators have mostly run before, too."""
     return len(steps(trace)) > 0 and int(steps(trace).number.min()) >= MIN_WARM_STEP
@@ -115,16 +132,13 @@ def slow_first(trace: Trace, rows: Int64) -> Int64:
     return rows[long & _is_first(slices.start[rows], names.member) & (names.calls >= 3)[names.member]]
 
 
+@kept
 def first_runs(trace: Trace) -> Bool:
     """For every slice whether it is the first op of its name; False for the -1 that stands for none."""
-
-    def find() -> Bool:
-        ops = op_rows(trace)
-        mask = np.zeros(len(trace.slices) + 1, bool)
-        mask[ops] = _is_first(trace.slices.start[ops], trace.slices.name[ops])
-        return mask
-
-    return trace.remember("first runs", find)
+    ops = op_rows(trace)
+    mask = np.zeros(len(trace.slices) + 1, bool)
+    mask[ops] = _is_first(trace.slices.start[ops], trace.slices.name[ops])
+    return mask
 
 
 def _alike(trace: Trace, rows: Int64, long: Int64) -> Bool:
@@ -177,28 +191,6 @@ def _quick_calls(trace: Trace, rows: Int64) -> _Calls:
     light = is_named(trace, ops, lambda name: name in VIEW_OPS or _EMPTY.search(name))
     rows = np.sort(np.concatenate([calls, ops[launching[ops] | light]]))
     return _Calls(rows, slices.self_time[rows], group(slices.name[rows]))
-
-
-def _stalls(trace: Trace) -> Int64:
-    slices = trace.slices
-    rows = slices.of_kind(Kind.CPU_OP, Kind.RUNTIME)
-    own = slices.self_time[rows]
-    long = rows[own >= MIN_STALL_NS]
-    if len(long) < MIN_STALLED_CALLS:
-        return long[:0]
-    calls = _quick_calls(trace, rows[_alike(trace, rows, long)])
-    usual = calls.names.median(calls.own)
-    # A name that was called once or twice has no median of its own: that of all calls serves.
-    usual = np.where(calls.names.calls < 3, float(np.median(own)), usual)
-    limit = np.maximum(MIN_STALL_NS, MIN_STALL_RATIO * usual)[calls.names.member]
-    stalled = (calls.own >= limit) & (usual <= MAX_USUAL_NS)[calls.names.member]
-    stalled &= ~_is_first(slices.start[calls.rows], calls.names.member)
-    share = calls.names.sum(stalled) / calls.names.calls
-    rare = (share <= MAX_STALLED_SHARE) | (calls.names.sum(stalled) == 1)
-    stalled &= (rare & ~_recurring(trace, calls, stalled))[calls.names.member]
-    rows = calls.rows[stalled]
-    functions = len(np.unique(calls.names.member[stalled]))
-    return rows if len(rows) >= MIN_STALLED_CALLS and functions >= MIN_STALLED_FUNCTIONS else rows[:0]
 
 
 def _recurring(trace: Trace, calls: _Calls, long: Bool) -> Bool:
@@ -267,24 +259,21 @@ def thread_causes(trace: Trace, lanes: Int64, low: Int64, high: Int64) -> Thread
     return ThreadCauses(axis, home, position[changes], cause[changes])
 
 
-def indicating(trace: Trace) -> dict[Cause, Int64]:
+@kept
+def indicating_slices(trace: Trace) -> dict[Cause, Int64]:
     """For each cause that certain slices indicate these slices, ascending; in the order of `Cause`."""
-
-    def find() -> dict[Cause, Int64]:
-        found = named_slices(trace)
-        pageable, small = _copies(trace)
-        more = {
-            # The first collective makes its communicator.
-            Cause.START_UP: np.union1d(start_up_calls(trace), slow_first(trace, found[Cause.COMMUNICATION])),
-            Cause.PAGEABLE: pageable,
-            Cause.HOST_SYNC: small,
-            Cause.STALLED: stalled_calls(trace),
-        }
-        for cause, rows in more.items():
-            found[cause] = np.union1d(found.get(cause, rows[:0]), rows)
-        return {cause: found[cause] for cause in sorted(found)}
-
-    return trace.remember("indicating slices", find)
+    found = named_slices(trace)
+    pageable, small = _copies(trace)
+    more = {
+        # The first collective makes its communicator.
+        Cause.START_UP: np.union1d(start_up_calls(trace), slow_first(trace, found[Cause.COMMUNICATION])),
+        Cause.PAGEABLE: pageable,
+        Cause.HOST_SYNC: small,
+        Cause.STALLED: stalled_calls(trace),
+    }
+    for cause, rows in more.items():
+        found[cause] = np.union1d(found.get(cause, rows[:0]), rows)
+    return {cause: found[cause] for cause in sorted(found)}
 
 
 def _copies(trace: Trace) -> tuple[Int64, Int64]:
@@ -302,7 +291,7 @@ def _copies(trace: Trace) -> tuple[Int64, Int64]:
 
 def _indicated(trace: Trace, axis: Axis, home: Int64, count: int) -> tuple[Int64, NDArray[np.int8]]:
     """Boundaries of what certain slices indicate; `_NONE` where nothing does."""
-    named = ((cause, rows) for cause, rows in indicating(trace).items() if len(rows))
+    named = ((cause, rows) for cause, rows in indicating_slices(trace).items() if len(rows))
     painted = [(cause, _on_threads(trace, axis, rows, home, count)) for cause, rows in named]
     # The last to be painted counts.
     painted.insert(0, (Cause.COMPILATION, _capturing(trace, axis, home)))
@@ -318,7 +307,7 @@ def _indicated(trace: Trace, axis: Axis, home: Int64, count: int) -> tuple[Int64
 
 def _capturing(trace: Trace, axis: Axis, home: Int64) -> Stretches:
     """The time in which the threads capture graphs: whatever they call meanwhile, nothing of it runs."""
-    every = captures(trace)
+    every = graph_captures(trace)
     thread = home[every.lane]
     mine = thread >= 0
     return Stretches.of(axis, thread[mine], every.start[mine], every.end[mine])
@@ -342,7 +331,7 @@ def _innermost(trace: Trace, axis: Axis, home: Int64, windows: tuple[Int64, Int6
     ops = np.flatnonzero(code[:-1] == Cause.OPERATORS)
     code[ops[is_named(trace, ops, COMPILED_REGION.search)]] = Cause.PYTHON
     code[steps(trace).row] = Cause.UNSEEN
-    code[flush(trace)] = Cause.UNSEEN
+    code[final_flush(trace)] = Cause.UNSEEN
     listed = code != Cause.UNSEEN
     listed[:-1] &= (home >= 0)[slices.lane] & (slices.dur > 0)
     rows = np.flatnonzero(listed)

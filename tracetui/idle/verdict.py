@@ -29,6 +29,7 @@ from tracetui.linking.links import links
 from tracetui.linking.placement import chosen, step_index, time_within, within
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Bool, Int64, Part, TimeRange
+from tracetui.model.kept import kept
 from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.table import Strings
 from tracetui.model.trace import Kind, Trace
@@ -59,15 +60,12 @@ class GapCauses:
     """Time in ns of every gap that each cause has; without causes that do not occur. Adds up to the gap."""
 
 
+@kept
 def gap_causes(trace: Trace) -> GapCauses:
     """The cause of every gap."""
-
-    def make() -> GapCauses:
-        idle, spent = idleness(trace), sums_by_cause(trace, idle_parts(trace))
-        shares, texts = _share_texts(sums_by_cause(trace, idle_contents(trace)), idle.dur)
-        return GapCauses(main_causes(trace), after_sync(trace), shares, texts, _by_step(trace, spent), spent)
-
-    return trace.remember("gap causes", make)
+    idle, spent = idleness(trace), sums_by_cause(trace, idle_parts(trace))
+    shares, texts = _share_texts(sums_by_cause(trace, idle_contents(trace)), idle.dur)
+    return GapCauses(main_causes(trace), after_sync(trace), shares, texts, _by_step(trace, spent), spent)
 
 
 def _by_step(trace: Trace, spent: dict[Cause, Int64]) -> Int64:
@@ -402,39 +400,33 @@ class Verdict:
         return f" ({WORDS[self.host_cause]})" if self.cause == "host-stall" else ""
 
 
+@kept(on_disk=True)
 def verdict(trace: Trace) -> Verdict | None:
     """The verdict on the whole trace, all devices together; None without GPU activity.
 
     The numbers are those from the first activity to the last. The words are those of the median step where there are
     steps, so that the verdicts on the trace, on its steps and in a comparison agree.
     """
-
-    def make() -> Verdict | None:
-        work, gaps = np.zeros(len(device_order(trace).row), np.int64), np.zeros(len(idleness(trace)), np.int64)
-        if len(work) == 0:
-            return None
-        whole = _judge(trace, work, gaps, trace_span(trace), exposure(trace).total())[0]
-        complete = np.flatnonzero(averaged_steps(trace)).tolist()
-        typical = typical_verdict(trace, complete) or typical_verdict(trace, range(len(steps(trace))))
-        return replace(whole, typical=typical) if whole else None
-
-    return trace.remember("verdict", make)
+    work, gaps = np.zeros(len(device_order(trace).row), np.int64), np.zeros(len(idleness(trace)), np.int64)
+    if len(work) == 0:
+        return None
+    whole = _judge(trace, work, gaps, trace_span(trace), exposure(trace).total())[0]
+    complete = np.flatnonzero(averaged_steps(trace)).tolist()
+    typical = typical_verdict(trace, complete) or typical_verdict(trace, range(len(steps(trace))))
+    return replace(whole, typical=typical) if whole else None
 
 
+@kept(on_disk=True)
 def step_verdicts(trace: Trace) -> list[Verdict | None]:
     """The verdict on each of `steps(trace)`; None for a step that launched nothing on a GPU.
 
     It rests on the gaps within the GPU span of the step and right before it; an activity that was launched late counts
     in the step that launched it.
     """
-
-    def make() -> list[Verdict | None]:
-        work, gaps = (step_index(trace, rows) for rows in (device_order(trace).row, idleness(trace).after))
-        if len(work) == 0:
-            return [None] * len(steps(trace))
-        return _judge(trace, work, gaps, step_spans(trace), step_exposure(trace).total())
-
-    return trace.remember("step verdicts", make)
+    work, gaps = (step_index(trace, rows) for rows in (device_order(trace).row, idleness(trace).after))
+    if len(work) == 0:
+        return [None] * len(steps(trace))
+    return _judge(trace, work, gaps, step_spans(trace), step_exposure(trace).total())
 
 
 def typical_verdict(trace: Trace, indices: Iterable[int]) -> Verdict | None:

@@ -17,6 +17,7 @@ from tracetui.linking.groups import distinct
 from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import calls_named, links
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.kept import kept
 from tracetui.model.native import insertion_index
 from tracetui.model.trace import Kind, Trace
 
@@ -38,40 +39,34 @@ class Queueing:
     """Rest of the delay."""
 
 
+@kept(on_disk=True)
 def queueing(trace: Trace) -> Queueing:
     """The waiting times of every launch."""
-
-    def make() -> Queueing:
-        trace_links, slices = links(trace), trace.slices
-        called, returned = slices.start[trace_links.launches], slices.end[trace_links.launches]
-        began = slices.start[trace_links.first]
-        delay = np.maximum(began - returned, 0)
-        # In one stream work may overlap (PDL): what outlasts the start did not hold it up.
-        free = np.minimum(_stream_free(trace, trace_links.first), began)
-        wait = np.clip(free - returned, 0, None)
-        return Queueing(began - called, delay, wait, delay - wait)
-
-    return trace.remember("queueing", make)
+    trace_links, slices = links(trace), trace.slices
+    called, returned = slices.start[trace_links.launches], slices.end[trace_links.launches]
+    began = slices.start[trace_links.first]
+    delay = np.maximum(began - returned, 0)
+    # In one stream work may overlap (PDL): what outlasts the start did not hold it up.
+    free = np.minimum(_stream_free(trace, trace_links.first), began)
+    wait = np.clip(free - returned, 0, None)
+    return Queueing(began - called, delay, wait, delay - wait)
 
 
+@kept
 def queue_depth(trace: Trace) -> Int64:
     """For each of `links(trace).launches`: launches begun minus those whose first activity has started, itself
     included.
     """
-
-    def make() -> Int64:
-        trace_links, slices = links(trace), trace.slices
-        device = lane_numbers(trace).process[slices.lane[trace_links.first]]
-        depth = np.zeros(len(trace_links.launches), np.int64)
-        for number in distinct(device):
-            mine = np.flatnonzero(device == number)
-            begun = slices.start[trace_links.launches[mine]]
-            started = np.sort(slices.start[trace_links.first[mine]])
-            made = insertion_index(np.sort(begun), begun, side="right")
-            depth[mine] = made - insertion_index(started, begun, side="right")
-        return np.maximum(depth, 0)
-
-    return trace.remember("queue depth", make)
+    trace_links, slices = links(trace), trace.slices
+    device = lane_numbers(trace).process[slices.lane[trace_links.first]]
+    depth = np.zeros(len(trace_links.launches), np.int64)
+    for number in distinct(device):
+        mine = np.flatnonzero(device == number)
+        begun = slices.start[trace_links.launches[mine]]
+        started = np.sort(slices.start[trace_links.first[mine]])
+        made = insertion_index(np.sort(begun), begun, side="right")
+        depth[mine] = made - insertion_index(started, begun, side="right")
+    return np.maximum(depth, 0)
 
 
 def later_nodes(trace: Trace, rows: Int64) -> Bool:
@@ -98,23 +93,20 @@ SYNC_NAME = re.compile(r"^(cu|cuda|hip)(Device|Stream|Event|Ctx)Synchronize")
 
 def sync_calls(trace: Trace) -> Int64:
     """Calls that wait for the GPU, without the profiler's own at the end of the capture (R3.31)."""
-    return np.setdiff1d(calls_named(trace, SYNC_NAME), flush(trace), assume_unique=True)
+    return np.setdiff1d(calls_named(trace, SYNC_NAME), final_flush(trace), assume_unique=True)
 
 
-def flush(trace: Trace) -> Int64:
+@kept(on_disk=True)
+def final_flush(trace: Trace) -> Int64:
     """The wait for the whole device with which the profiler ends the capture, as one row or none (R3.31)."""
-
-    def find() -> Int64:
-        rows = calls_named(trace, SYNC_NAME)
-        launches = links(trace).launches
-        if len(rows) == 0 or len(launches) == 0:
-            return rows[:0]
-        start = trace.slices.start
-        last = rows[[np.argmax(start[rows])]]
-        its_own = "Device" in trace.name_of(int(last[0])) and start[last[0]] > start[launches].max()
-        return last if its_own else last[:0]
-
-    return trace.remember("flush", find)
+    rows = calls_named(trace, SYNC_NAME)
+    launches = links(trace).launches
+    if len(rows) == 0 or len(launches) == 0:
+        return rows[:0]
+    start = trace.slices.start
+    last = rows[[np.argmax(start[rows])]]
+    its_own = "Device" in trace.name_of(int(last[0])) and start[last[0]] > start[launches].max()
+    return last if its_own else last[:0]
 
 
 # The causes of gaps, and the slices whose names indicate a cause (R3.27).
@@ -274,7 +266,7 @@ def named_slices(trace: Trace) -> dict[Cause, Int64]:
                 code[pair] = cause
                 break
     found = code[key]
-    found[flush(trace)] = len(Cause)
+    found[final_flush(trace)] = len(Cause)
     rows = np.flatnonzero(found < len(Cause))
     return {cause: rows[found[rows] == cause] for cause in sorted({cause for cause, _, _ in _PATTERNS})}
 

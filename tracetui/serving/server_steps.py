@@ -28,6 +28,7 @@ from tracetui.linking.step_kinds import StepKinds
 from tracetui.linking.steps import Steps, steps
 from tracetui.linking.trees import Axis
 from tracetui.model.intervals import Bool, Int64, covered_within, union
+from tracetui.model.kept import kept
 from tracetui.model.table import NULL
 from tracetui.model.trace import Float64, Kind, Trace
 
@@ -103,12 +104,9 @@ class Between:
     """The part in which no device ran anything; 0 in a trace without GPU activities."""
 
 
-def between(trace: Trace) -> Between:
+@kept
+def between_steps(trace: Trace) -> Between:
     """What the CPU did before each step that follows another one."""
-    return trace.remember("between steps", lambda: _find(trace))
-
-
-def _find(trace: Trace) -> Between:
     index, low, high = between_windows(trace)
     lane = steps(trace).lane[index]
     time, exposed = np.zeros((2, len(index), len(Activity)), np.int64)
@@ -336,12 +334,9 @@ class PurposeTimes:
         return self.names.index(name) if name in self.names else -1
 
 
+@kept
 def purpose_times(trace: Trace) -> PurposeTimes:
     """The times of `steps(trace)` by the purpose of their GPU activities."""
-    return trace.remember("purpose times", lambda: _purpose_times(trace))
-
-
-def _purpose_times(trace: Trace) -> PurposeTimes:
     slices, every = trace.slices, device_order(trace).row
     devices, count = step_spans(trace).device, len(steps(trace))
     ids, texts = purposes(trace, every)

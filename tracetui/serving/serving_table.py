@@ -32,7 +32,7 @@ from tracetui.serving.server_steps import (
     Iterations,
     PurposeTimes,
     batches,
-    between,
+    between_steps,
     iterations,
     purpose_times,
 )
@@ -301,7 +301,7 @@ def _by_purpose(facts: _Facts, groups: dict[str, Int64]) -> Table:
 
 def _by_activity(facts: _Facts, groups: dict[str, Int64]) -> Table:
     """What the CPU did before steps of each kind that follow another one."""
-    found = between(facts.trace)
+    found = between_steps(facts.trace)
     pairs: list[tuple[str, int, Int64]] = []
     for kind, rows in groups.items():
         mine = np.flatnonzero(np.isin(found.step, rows))
@@ -431,7 +431,7 @@ def _shares(facts: _Facts, work: PurposeTimes, rows: Sequence[Int64]) -> list[Co
 
 def _activities(trace: Trace, rows: Int64) -> str | None:
     """What the CPU did before these steps, the largest first: `scheduling 61 %, sampling 20 %`."""
-    found = between(trace)
+    found = between_steps(trace)
     time = found.time[np.isin(found.step, rows)].sum(axis=0)
     whole = int(time.sum())
     if whole == 0:

@@ -10,7 +10,15 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tracetui.devices.counters import MIN_SAMPLES, KernelSamples, Samples, extents, kernel_samples, samples, whole
+from tracetui.devices.counters import (
+    MIN_SAMPLES,
+    KernelSamples,
+    Samples,
+    counter_samples,
+    extents,
+    kernel_samples,
+    whole,
+)
 from tracetui.idle.gpu_spans import step_spans
 from tracetui.linking.groups import group
 from tracetui.linking.lanes import active_streams, lane_numbers
@@ -43,8 +51,8 @@ def counter_table(trace: Trace, step: Part | None = None, by: str | None = None)
     if by == "step" or isinstance(step, int):
         return _by_step(trace, order, step)
     if isinstance(step, TimeRange):
-        return _table(trace, order, [_within_range(samples(trace, number), step) for number in order])
-    means = [(len(samples(trace, number)), *whole(samples(trace, number))) for number in order]
+        return _table(trace, order, [_within_range(counter_samples(trace, number), step) for number in order])
+    means = [(len(counter_samples(trace, number)), *whole(counter_samples(trace, number))) for number in order]
     return _table(trace, order, means)
 
 
@@ -80,7 +88,7 @@ def _table(
     """The columns of counters `order`, given samples, mean, minimum and maximum of each row."""
     counters = [trace.counters[number] for number in order]
     count, mean, low, high = np.array(list(values), np.float64).reshape(-1, 4).T
-    every = np.array([samples(trace, number).spacing for number in order], np.float64)
+    every = np.array([counter_samples(trace, number).spacing for number in order], np.float64)
     return Table(
         (
             *extra,
@@ -107,7 +115,7 @@ def _unit(counter: Counter) -> str | None:
 
 def _within(trace: Trace, number: int, time_range: TimeRange) -> tuple[float, ...]:
     """Samples, mean, minimum and maximum of a counter in a range of time."""
-    found = extents(samples(trace, number), np.array([time_range.start]), np.array([time_range.end]))
+    found = extents(counter_samples(trace, number), np.array([time_range.start]), np.array([time_range.end]))
     return float(found.samples[0]), float(found.mean[0]), float(found.low[0]), float(found.high[0])
 
 
@@ -121,7 +129,7 @@ def _by_step(trace: Trace, order: list[int], part: Part | None) -> Table:
     every, picked = steps(trace), chosen(trace, part)
     values, numbers_of, rows, counters = [], [], [], []
     for number in order:
-        each = samples(trace, number)
+        each = counter_samples(trace, number)
         start, end, known = _ranges(trace, each, picked)
         if isinstance(part, TimeRange):
             start, end = np.maximum(start, part.start), np.minimum(end, part.end)
@@ -161,7 +169,7 @@ def _by_kernel(trace: Trace, order: list[int], step: Part | None) -> Table:
     values, counters, names, calls, measured, rows = [], [], [], [], [], []
     densities: dict[str, list[str]] = {}
     for number in order:
-        each = samples(trace, number)
+        each = counter_samples(trace, number)
         if not each.is_measured:
             continue
         found = kernel_samples(trace, number)

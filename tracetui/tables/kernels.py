@@ -21,6 +21,7 @@ from tracetui.linking.replays import graph_column
 from tracetui.model import columns as col
 from tracetui.model.groupings import SITES
 from tracetui.model.intervals import Bool, Int64, Part
+from tracetui.model.kept import kept
 from tracetui.model.table import Column, Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, Trace
 
@@ -119,21 +120,22 @@ def _timing(trace: Trace, rows: Int64) -> tuple[Column, Column, Column]:
 
 def gap_before(trace: Trace, rows: Int64) -> Int64:
     """Idle time (ns) of the device before each activity; -1 for the first of a device."""
-    gpu = links(trace).gpu
-
-    def make() -> tuple[Int64, Int64]:
-        slices = trace.slices
-        device = lane_numbers(trace).process[slices.lane[gpu]]
-        gap = np.full(len(gpu), -1, np.int64)
-        for number in distinct(device):
-            mine = np.flatnonzero(device == number)
-            reach = np.maximum.accumulate(slices.end[gpu[mine]])
-            gap[mine[1:]] = np.maximum(slices.start[gpu[mine[1:]]] - reach[:-1], 0)
-        order = np.argsort(gpu)
-        return gpu[order], gap[order]
-
-    known, gap = trace.remember("gaps before", make)
+    known, gap = _gaps_before(trace)
     return gap[np.searchsorted(known, rows)]
+
+
+@kept(on_disk=True)
+def _gaps_before(trace: Trace) -> tuple[Int64, Int64]:
+    """The GPU activities, ascending, and the idle time (ns) of the device before each."""
+    gpu, slices = links(trace).gpu, trace.slices
+    device = lane_numbers(trace).process[slices.lane[gpu]]
+    gap = np.full(len(gpu), -1, np.int64)
+    for number in distinct(device):
+        mine = np.flatnonzero(device == number)
+        reach = np.maximum.accumulate(slices.end[gpu[mine]])
+        gap[mine[1:]] = np.maximum(slices.start[gpu[mine[1:]]] - reach[:-1], 0)
+    order = np.argsort(gpu)
+    return gpu[order], gap[order]
 
 
 def _grouped(trace: Trace, rows: Int64, by: str, part: Part | None) -> Table:

@@ -28,6 +28,7 @@ from tracetui.linking.step_sources import no_steps
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange, covered_within, union
+from tracetui.model.kept import kept
 from tracetui.model.table import Column, ColumnSpec, Table, micros, numbers, texts
 from tracetui.model.trace import Float64, Kind, Trace
 from tracetui.tables.repeats import MIN_COVERED_SHARE, MIN_REPEATS, Repeat, repeats
@@ -168,23 +169,9 @@ def layers(trace: Trace, step: Part | None = None, by: str | None = None) -> Tab
     return Table(table.columns, table.slices, note)
 
 
+@kept
 def layer_parts(trace: Trace) -> LayerParts:
     """The parts of all complete steps in whose kernels something repeats."""
-    return trace.remember("layer parts", lambda: _find(trace))
-
-
-def _note(trace: Trace, any_layers: bool, is_range: bool, is_named: bool) -> str:
-    """Why there are no layers, or what a layer is."""
-    if len(links(trace).gpu) == 0:
-        return no_gpu(trace)
-    if len(steps(trace)) == 0:
-        return f"Layers are looked for within steps. {no_steps(trace)}"
-    if any_layers:
-        return ABOUT_LAYERS + ("." if is_named else NO_NAMES)
-    return NO_LAYERS_IN_RANGE if is_range and len(layer_parts(trace)) else NO_LAYERS
-
-
-def _find(trace: Trace) -> LayerParts:
     rows, step, device = _ordered_kernels(trace)
     names, kinds = trace.slices.name[rows].astype(np.int64), step_kinds(trace).kind
     key = step * (int(device.max(initial=0)) + 1) + device
@@ -204,6 +191,17 @@ def _find(trace: Trace) -> LayerParts:
             found.append(_parts(sections, high - low, low, (index, number, int(device[low]))))
     table = np.concatenate(found, axis=1) if found else np.empty((8, 0), np.int64)
     return _timed(trace, rows, table)
+
+
+def _note(trace: Trace, any_layers: bool, is_range: bool, is_named: bool) -> str:
+    """Why there are no layers, or what a layer is."""
+    if len(links(trace).gpu) == 0:
+        return no_gpu(trace)
+    if len(steps(trace)) == 0:
+        return f"Layers are looked for within steps. {no_steps(trace)}"
+    if any_layers:
+        return ABOUT_LAYERS + ("." if is_named else NO_NAMES)
+    return NO_LAYERS_IN_RANGE if is_range and len(layer_parts(trace)) else NO_LAYERS
 
 
 def _ordered_kernels(trace: Trace) -> tuple[Int64, Int64, Int64]:

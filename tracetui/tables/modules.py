@@ -22,6 +22,7 @@ from tracetui.linking.placement import before_capture, time_within, within
 from tracetui.linking.trees import subtree_sums
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part, TimeRange
+from tracetui.model.kept import kept
 from tracetui.model.table import NULL, Column, ColumnSpec, Table, coded, micros, numbers
 from tracetui.model.trace import Float64, Int32, Kind, Trace
 
@@ -58,7 +59,7 @@ def modules(trace: Trace, step: Part | None = None, by: str | None = None) -> Ta
     GPU activities launched in it, a range of time calls and activities as far as they run within it (R3.58).
     """
     around, backward = _around(trace, by)
-    tree = _shown_tree(trace, by)
+    tree = _module_tree_with_captured(trace, by)
     if len(tree) == 0:
         return Table(
             _columns(trace, tree, _nothing(), np.empty(0, np.int64)),
@@ -105,7 +106,7 @@ def holders(trace: Trace, row: int, by: str | None = None) -> list[tuple[int, st
 
 def _captured_holders(trace: Trace, row: int, by: str | None) -> list[tuple[int, str]] | None:
     """The same for an activity whose capture is known, with the slice that each row of the tree leads to."""
-    tree = _shown_tree(trace, by)
+    tree = _module_tree_with_captured(trace, by)
     node = int(tree.of_activities(np.array([row]))[0])
     if node < 0:
         return None
@@ -125,7 +126,7 @@ def calls_of_path(trace: Trace, path: str) -> Int64:
     wanted = [word.strip() for word in path.strip().removeprefix("/").split("/")]
     is_anchored = path.strip().startswith("/")
     for by in (None, "function"):
-        tree = _tree(trace, by)
+        tree = _module_tree(trace, by)
         words = [names.split(SEPARATOR) for names in _texts(trace, tree)[1][:-1]]
         nodes = [
             node for node, names in enumerate(words) if (names if is_anchored else names[-len(wanted) :]) == wanted
@@ -140,18 +141,17 @@ def path_of(trace: Trace, row: int, by: str | None = None) -> str:
     return "/" + holders(trace, row, by)[0][1].replace(SEPARATOR, "/")
 
 
-def _tree(trace: Trace, by: str | None) -> FrameTree:
-    return trace.remember(
-        ("frame tree", by), lambda: frame_tree(trace, _frames(trace, by), _around(trace, by)[0], by == "call")
-    )
+@kept
+def _module_tree(trace: Trace, by: str | None) -> FrameTree:
+    return frame_tree(trace, _frames(trace, by), _around(trace, by)[0], by == "call")
 
 
-def _shown_tree(trace: Trace, by: str | None) -> FrameTree:
+@kept
+def _module_tree_with_captured(trace: Trace, by: str | None) -> FrameTree:
     """The tree with what captured replayed activities; calls of the capture are not calls of this trace."""
     if by == "call":
-        return _tree(trace, by)
-    key = ("captured tree", by)
-    return trace.remember(key, lambda: with_captured(trace, _tree(trace, by), by is not None))
+        return _module_tree(trace, by)
+    return with_captured(trace, _module_tree(trace, by), by is not None)
 
 
 def _is_module(name: str) -> bool:

@@ -21,6 +21,7 @@ from tracetui.linking.placement import chosen, within
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange, covered
+from tracetui.model.kept import kept
 from tracetui.model.quantities import count, counted, duration, rounded_percent
 from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.model.trace import Kind, LaneKind, Trace
@@ -128,7 +129,7 @@ def _activities(trace: Trace, part: TimeRange) -> Iterator[RangeFact]:
 
 
 def _ops(trace: Trace, part: TimeRange) -> Iterator[RangeFact]:
-    rows, own = _own_times(trace, part)
+    rows, own = _op_times_in_range(trace, part)
     longest = int(rows[np.argmax(own)]) if len(rows) else -1
     yield RangeFact("operators", None, len(rows), int(own.sum()), longest, bool(is_overlapped(own).any()))
 
@@ -183,17 +184,14 @@ def _kernel_names(trace: Trace, part: TimeRange) -> Iterator[RangeFact]:
 
 
 def _op_names(trace: Trace, part: TimeRange) -> Iterator[RangeFact]:
-    yield from _names(trace, "operator", *_own_times(trace, part), MAX_NAMED_OPS)
+    yield from _names(trace, "operator", *_op_times_in_range(trace, part), MAX_NAMED_OPS)
 
 
-def _own_times(trace: Trace, part: TimeRange) -> tuple[Int64, Int64]:
+@kept
+def _op_times_in_range(trace: Trace, part: TimeRange) -> tuple[Int64, Int64]:
     """The operators that run within a range, and the self time in ns of each there."""
-
-    def make() -> tuple[Int64, Int64]:
-        rows = within(trace, op_rows(trace), part)
-        return rows, self_times(trace, part)[rows]
-
-    return trace.remember(("own times", part), make)
+    rows = within(trace, op_rows(trace), part)
+    return rows, self_times(trace, part)[rows]
 
 
 def _names(trace: Trace, what: str, rows: Int64, spent: Int64, limit: int) -> Iterator[RangeFact]:

@@ -13,7 +13,7 @@ from tracetui.idle.waits import sync_calls
 from tracetui.linking.complete_steps import partial_steps
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import busy_time, links, op_rows, span
-from tracetui.linking.placement import after_step, chosen, placed_by_start, step_index
+from tracetui.linking.placement import chosen, placed_by_start, step_index, step_launched_after
 from tracetui.linking.replays import replays
 from tracetui.linking.step_kinds import KIND_HELP, step_kinds
 from tracetui.linking.step_sources import no_steps, source_table, steps_sentence
@@ -165,7 +165,7 @@ def _after(trace: Trace, picked: Int64) -> tuple[Column, ...]:
     count = len(every)
     if not every.is_served or len(gpu) == 0:
         return missing(col.AFTER_ACTIVITIES, len(picked)), missing(col.AFTER_US, len(picked))
-    index = after_step(trace)
+    index = step_launched_after(trace)
     held = index >= 0
     time = np.bincount(index[held], trace.slices.dur[gpu[held]], count)
     return (
