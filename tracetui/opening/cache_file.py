@@ -47,8 +47,12 @@ class NotStorable(Exception):
 
 
 def by_name(classes: Iterable[type]) -> Classes:
-    """Classes by their names, which are stored in a tree."""
-    return {each.__name__: each for each in classes}
+    """Classes by their names, which are stored in a tree. Raises: TypeError for two of one name."""
+    named: dict[str, type] = {}
+    for each in classes:
+        if named.setdefault(each.__name__, each) is not each:
+            raise TypeError(f"{named[each.__name__]} and {each} have one name")
+    return named
 
 
 class Encoder:

@@ -368,6 +368,11 @@ def _remote_identity(url: str) -> TraceIdentity | None:
     return TraceIdentity(url, 0, 0, 0, 0, digest)
 
 
+def is_read_by(module: str) -> bool:
+    """Whether a module of the package is among the code on which a reading rests."""
+    return module.removeprefix("tracetui.").replace(".", "/").startswith(_READING)
+
+
 @cache
 def reading_version() -> str:
     """A digest of the code that reads, so that no other release shows what this one read; empty without its sources."""

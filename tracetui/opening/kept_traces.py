@@ -11,34 +11,18 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
+from importlib import import_module
 from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from tracetui.devices.descriptions import ALL_DEVICES
-from tracetui.devices.kernel_work import KernelWork
-from tracetui.devices.roofline import Roofline
 from tracetui.errors import AnalysisFailed
 from tracetui.files import is_url
-from tracetui.health.link_checks import Doubt
-from tracetui.idle.gpu_spans import Exposure, GpuSpans
-from tracetui.idle.idleness import DeviceOrder, Idleness
-from tracetui.idle.verdict import Verdict
-from tracetui.idle.waits import Cause, Queueing
-from tracetui.linking.autograd import Autograd
-from tracetui.linking.chains import Dependencies
-from tracetui.linking.frames import Frames, ModulePaths
-from tracetui.linking.graph_nodes import GraphMatch, GraphNodes
-from tracetui.linking.lanes import LaneNumbers
-from tracetui.linking.links import Links, NamedSteps, ProfilerSteps
-from tracetui.linking.replays import Captures, Replays
-from tracetui.linking.step_kinds import StepKinds
-from tracetui.linking.step_names import StepName
-from tracetui.linking.steps import Steps
-from tracetui.memory.allocator import Allocator
 from tracetui.model.intervals import TimeRange
-from tracetui.model.recorded import Arguments, GraphRecording, Loss
+from tracetui.model.kept import kept_of, of_file_results, result_classes
+from tracetui.model.recorded import Arguments, Loss
 from tracetui.model.trace import (
+    ALL_DEVICES,
     Counter,
     Device,
     EventStore,
@@ -53,6 +37,7 @@ from tracetui.model.trace import (
 from tracetui.opening.cache_file import (
     Array,
     CacheDamaged,
+    Classes,
     Encoder,
     NotStorable,
     Tree,
@@ -68,101 +53,28 @@ from tracetui.opening.cache_folder import (
     cache_folder,
     entry_name,
     identity_of,
+    is_read_by,
     is_wanted,
     reading_version,
 )
 from tracetui.reading.json_repair import Found, Oddity
 from tracetui.reading.store import Container, LoadProgress, Store, StoreParts, collector_off
 
-# Which results of analyses are kept with a trace: those that the first picture needs, and that take long to find.
-
-RESULT_CLASSES = (
-    *(Allocator, Autograd, Captures, Cause, Dependencies, DeviceOrder, Doubt, Exposure, Frames, GpuSpans, GraphMatch),
-    *(GraphNodes, GraphRecording, Idleness, KernelWork, LaneNumbers, Links, ModulePaths, NamedSteps, ProfilerSteps),
-    *(Queueing, Replays, Roofline, StepKinds, StepName, Steps, Verdict),
-)
-"""Classes of the results."""
-_OF_THE_FILE = frozenset(
-    {
-        "autograd",
-        "calls named",
-        "captures",
-        "disorderly lanes",
-        "frames",
-        "lane numbers",
-        "links",
-        "module paths",
-        "op rows",
-        "profiler steps",
-        "replays",
-    }
-)
-"""The words under which a trace remembers results that nothing changes, whatever the user chooses."""
-_AS_RECORDED = frozenset(
-    {
-        "GPU activities by step",
-        "active streams",
-        "activity counts",
-        "activities past others",
-        "allocator",
-        "asynchronous",
-        "clock skew",
-        "counts",
-        "device order",
-        "doubtful checks",
-        "doubt",
-        "exposure",
-        "flush",
-        "functions",
-        "gaps before",
-        "graph dependencies",
-        "graph nodes",
-        "has graph marks",
-        "idle rows",
-        "idleness",
-        "kernel devices",
-        "kernel work",
-        "launches of activities",
-        "memory curves",
-        "named steps",
-        "names of steps",
-        "names with one step",
-        "parsed shapes",
-        "partial steps",
-        "picture",
-        "queueing",
-        "roofline",
-        "step exposure",
-        "step kinds",
-        "step spans",
-        "step verdicts",
-        "steps",
-        "steps of GPU work",
-        "trace span",
-        "verdict",
-        "view rows",
-    }
-)
-"""The words of other results."""
-
 
 def kept_results(trace: Trace) -> dict[Any, Any]:
-    """The results to keep that are known by now."""
+    """The results that are known by now and declared `on_disk`, of a trace that is shown as it was recorded."""
     if not is_as_recorded(trace):
         return {}
     # Another thread may add to them meanwhile.
     known = list(trace.cache.items())
-    wanted = _OF_THE_FILE | _AS_RECORDED
     return {
         key: result
         for key, result in known
-        if _word(key) in wanted and not _is_of_range(key) and not isinstance(result, AnalysisFailed)
+        if (function := kept_of(key))
+        and function.on_disk
+        and not _is_of_range(key)
+        and not isinstance(result, AnalysisFailed)
     }
-
-
-def of_the_file(results: dict[Any, Any]) -> dict[Any, Any]:
-    """The results among those kept that nothing changes."""
-    return {key: result for key, result in results.items() if _word(key) in _OF_THE_FILE}
 
 
 def is_as_recorded(trace: Trace) -> bool:
@@ -180,16 +92,13 @@ def _is_of_range(key: Any) -> bool:
     return isinstance(key, tuple) and any(isinstance(part, TimeRange) for part in key)
 
 
-def _word(key: Any) -> Any:
-    return key[0] if isinstance(key, tuple) else key
-
-
 MIN_TRACE_BYTES = 20 * 10**6
 """Minimum size of a trace that is kept, unpacked; a smaller one is read in the blink of an eye."""
 _CLASSES = (
     *(Arguments, Container, Counter, Device, Flows, Found, Instants, Lane, LaneKind, Loss, Oddity, Quality, Slices),
-    *(StoreParts, *RESULT_CLASSES),
+    StoreParts,
 )
+"""Classes of what a trace is made of; those of results are what their functions return."""
 _OWN = {"store", "cache"}
 """Fields of a trace that are not stored as they are."""
 
@@ -225,7 +134,6 @@ class _Reading:
     """Whether the cache has the trace already."""
 
 
-_BY_NAME = by_name(_CLASSES)
 _readings: WeakKeyDictionary[EventStore, _Reading] = WeakKeyDictionary()
 """What can be written, by the store of events, which a trace has in common with those that are made from it."""
 _lock = Lock()
@@ -281,13 +189,15 @@ def keep_trace(trace: Trace, stopped: Callable[[], bool] = lambda: False) -> boo
         return False
     try:
         results = kept_results(trace)
-        encoder = Encoder(_BY_NAME, reading.arrays)
+        classes = stored_classes()
+        encoder = Encoder(classes, reading.arrays)
         header = {
             "reading": reading_version(),
             "identity": list(reading.identity),
             "trace": reading.tree,
             "known": encoder.tree(list(results)),
-            "results": encoder.tree(_storable(results)),
+            "makers": sorted({function.function.__module__ for key in results if (function := kept_of(key))}),
+            "results": encoder.tree(_storable(results, classes)),
         }
         size = sum(array.nbytes for array in encoder.arrays)
         name = entry_name(reading.identity.path)
@@ -351,7 +261,7 @@ def _note(trace: Trace, identity: TraceIdentity) -> None:
     """Take note of a trace as it was read: what is added to it later is not of the file."""
     if not isinstance(trace.store, Store):
         return
-    encoder = Encoder(_BY_NAME)
+    encoder = Encoder(by_name(_CLASSES))
     parts = {field.name: getattr(trace, field.name) for field in fields(Trace) if field.name not in _OWN}
     try:
         tree = encoder.tree({**parts, "store": trace.store.parts()})
@@ -361,12 +271,12 @@ def _note(trace: Trace, identity: TraceIdentity) -> None:
         _readings[trace.store] = _Reading(identity, tree, encoder.arrays, set(), {}, False)
 
 
-def _storable(results: dict[Any, Any]) -> dict[Any, Any]:
+def _storable(results: dict[Any, Any], classes: Classes) -> dict[Any, Any]:
     """The results that can be stored."""
     stored = {}
     for key, result in results.items():
         with suppress(NotStorable):
-            Encoder(_BY_NAME).tree(result)
+            Encoder(classes).tree(result)
             stored[key] = result
     return stored
 
@@ -406,15 +316,33 @@ def _mapped(file: int, path: str, identity: TraceIdentity) -> Trace | None:
         header, arrays = content.header, content.arrays
         if header["reading"] != reading_version() or header["identity"] != list(identity):
             return None
-        parts: dict[str, Any] = decode(header["trace"], arrays, _BY_NAME)
+        _import_makers(header["makers"])
+        classes = stored_classes()
+        parts: dict[str, Any] = decode(header["trace"], arrays, classes)
         store = Store.of_parts(parts.pop("store"), identity.path)
-        results: dict[Any, Any] = decode(header["results"], arrays, _BY_NAME)
-        known = set(decode(header["known"], arrays, _BY_NAME))
-        trace = Trace(**parts, store=store, cache=of_the_file(results))
-    except (CacheDamaged, ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+        results: dict[Any, Any] = decode(header["results"], arrays, classes)
+        known = set(decode(header["known"], arrays, classes))
+        trace = Trace(**parts, store=store, cache=of_file_results(results))
+    except (CacheDamaged, ValueError, TypeError, KeyError, IndexError, AttributeError, ImportError, RecursionError):
         return None
     if identity_of(path) != identity:
         return None
     with _lock:
         _readings[store] = _Reading(identity, header["trace"], arrays, known, results, True)
     return trace
+
+
+def stored_classes() -> Classes:
+    """The classes of what is in a cache file, by name: those of traces, and of the results of imported modules."""
+    return by_name((*_CLASSES, *result_classes()))
+
+
+def _import_makers(names: Sequence[str]) -> None:
+    """Import the modules that made results, which then say of which classes these are.
+
+    Raises: ValueError for a module that has no part in a reading; ImportError.
+    """
+    for name in names:
+        if not is_read_by(name):
+            raise ValueError(f"{name} makes no results that are kept")
+        import_module(name)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,9 +19,10 @@ from tracetui.errors import NotATrace, NotFound, TraceError, UsageError
 from tracetui.files import is_url
 from tracetui.linking.captured_tree import refusals
 from tracetui.linking.graph_marks import node_id
-from tracetui.linking.graph_nodes import GRAPH_NODES, graph_nodes
+from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.linking.graph_recordings import batch_in_name, recorded_graphs, requests_of
 from tracetui.linking.replays import replays
+from tracetui.model.kept import of_file_results
 from tracetui.model.recorded import GraphRecording, GraphScopes
 from tracetui.model.trace import Trace
 from tracetui.reading.load import load
@@ -121,10 +122,6 @@ _LEADING = re.compile(r"(\d{1,6})\.\w+\.pt\.trace\.")
 _RANK = re.compile(r"rank[_-]?(\d{1,6})", re.IGNORECASE)
 
 
-_RESTING_ON_RECORDINGS = frozenset({GRAPH_NODES, "kernel work", "roofline", "verdict", "step verdicts", "layer parts"})
-"""The words of results that other recordings change: the work of replayed kernels, and what is said of it."""
-
-
 def with_captures(trace: Trace, named: Sequence[str] = (), cancelled: Callable[[], bool] | None = None) -> Trace:
     """A trace with what files say about the capture of the graphs that are replayed in it.
 
@@ -143,7 +140,7 @@ def with_captures(trace: Trace, named: Sequence[str] = (), cancelled: Callable[[
     if not named:
         return _with_found(_with_found_names(trace), cancelled)
     scopes = tuple(_scopes(file) for file in files if file.name.startswith(NAMES))
-    trace = replace(trace, graph_scopes=scopes, cache=_kept(trace))
+    trace = replace(trace, graph_scopes=scopes, cache=of_file_results(trace.cache))
     recordings = [file for file in files if not file.name.startswith(NAMES)]
     return _with_named(trace, recordings, of_folders, cancelled)
 
@@ -233,17 +230,8 @@ def _recording(path: Path, batches: dict[str, int], cancelled: Callable[[], bool
 
 
 def _with(trace: Trace, recording: GraphRecording) -> Trace:
-    """The trace with one more recording; what was found out without it is not kept where it rests on recordings."""
-    return replace(trace, graph_recordings=(*trace.graph_recordings, recording), cache=_kept(trace))
-
-
-def _kept(trace: Trace) -> dict[Any, Any]:
-    """What was found out about a trace and does not rest on recordings."""
-    return {
-        key: value
-        for key, value in trace.cache.items()
-        if (key[0] if isinstance(key, tuple) else key) not in _RESTING_ON_RECORDINGS
-    }
+    """The trace with one more recording; results that a recording may change are worked out again."""
+    return replace(trace, graph_recordings=(*trace.graph_recordings, recording), cache=of_file_results(trace.cache))
 
 
 def names_near(trace: Trace) -> list[Path]:
@@ -276,7 +264,7 @@ def _with_found_names(trace: Trace) -> Trace:
             scopes.append(_scopes(path))
         except (TraceError, OSError) as error:
             trace.quality.notes.append(f"{path.name} cannot be used: {error}")
-    return replace(trace, graph_scopes=tuple(scopes), cache=_kept(trace)) if scopes else trace
+    return replace(trace, graph_scopes=tuple(scopes), cache=of_file_results(trace.cache)) if scopes else trace
 
 
 def _scopes(path: Path) -> GraphScopes:

@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.paths import ROOT
 from tracetui.opening import cache_folder
 from tracetui.opening.cache_folder import END_BYTES, identity_of, reading_version
-
-
-def test_every_module_that_reads_and_keeps_is_in_the_version() -> None:
-    script = (
-        "import sys, tracetui.opening.kept_traces\n"
-        "print(*[m.__file__ for n, m in sys.modules.items() if n.startswith('tracetui') and m.__file__])"
-    )
-    said = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
-    package = ROOT / "tracetui"
-    names = {Path(file).relative_to(package).as_posix() for file in said.stdout.split()}
-    # These decide nothing about what a trace holds.
-    others = {"crash_report.py", "errors.py", "files.py", "text.py"}
-    unseen = {name for name in names - others if not name.startswith(tuple(cache_folder._READING))}
-    assert len(names) > 30 and not unseen
 
 
 def test_the_version_changes_with_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from tracetui.model.intervals import TimeRange
 from tracetui.model.table import Table
 from tracetui.model.trace import Trace
 from tracetui.opening.cache_file import Encoder
-from tracetui.opening.kept_traces import _BY_NAME, add_results, keep_trace, kept_results, read_trace
+from tracetui.opening.kept_traces import add_results, keep_trace, kept_results, read_trace, stored_classes
 from tracetui.opening.trace_opening import OpenOptions, keep_opened, open_trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load
@@ -85,7 +85,7 @@ def test_a_real_file_comes_back_as_it_was_read(path: Path, read_again: list[str]
 
 
 def results(trace: Trace) -> list[Any]:
-    encoder = Encoder(_BY_NAME)
+    encoder = Encoder(stored_classes())
     found = [links(trace), frames(trace), module_paths(trace), graph_nodes(trace), steps(trace)]
     return [encoder.tree(each) for each in found] + [array.tolist() for array in encoder.arrays]
 
@@ -96,9 +96,9 @@ def test_results_that_were_known_come_back(name: str, monkeypatch: pytest.Monkey
     before = results(read)
     assert keep_trace(read)
     again = read_trace(str(SAMPLES / name))
-    assert {"links", "frames", "module paths"} <= set(again.cache) and "steps" not in again.cache
+    assert {"links", "frames", "module_paths"} <= set(again.cache) and "steps" not in again.cache
     add_results(again)
-    assert {"graph nodes", "steps"} <= set(again.cache)
+    assert {"graph_nodes", "steps"} <= set(again.cache)
     assert results(again) == before == results(load(str(SAMPLES / name)))
 
 
@@ -109,7 +109,7 @@ def test_what_the_first_list_asks_for_comes_back_but_for_ranges_of_time() -> Non
     drawn = TimeRange(start, start + 1_000_000)
     PANES["kernels"].build(trace)
     known = {part: counts(trace, part) for part in (None, drawn)}
-    checked = {key: found for key, found in trace.cache.items() if isinstance(key, tuple) and key[0] == "doubt"}
+    checked = {key: found for key, found in trace.cache.items() if isinstance(key, tuple) and key[0] == "_check_result"}
     assert keep_trace(trace)
     again = read_trace(path)
     add_results(again)
@@ -182,7 +182,7 @@ def test_every_pane_says_the_same_with_the_results_that_came_back(name: str) -> 
     assert keep_opened(first)
     again = open_trace(path)
     known = set(again.cache)
-    assert {"picture", ("doubt", CHECKS[0].name), "verdict"} <= known and known == set(kept_results(first))
+    assert {"track_layout", ("_check_result", CHECKS[0].name), "verdict"} <= known and known == set(kept_results(first))
     assert [repr_of(pane.build(again)) for pane in panes] == tables
     tracks = np.arange(Picture(again).tracks)
     window = Window.fit(*again.window, 100)
@@ -200,10 +200,10 @@ def test_a_result_of_an_unknown_class_is_left_out_and_the_rest_is_kept() -> None
 
     path = str(SAMPLES / "mlp_train_cpu.json.gz")
     trace = open_trace(path)
-    trace.cache["clock skew"] = Unknown()
+    trace.cache["clock_skew"] = Unknown()
     links(trace)
     assert keep_opened(trace)
     again = open_trace(path)
-    assert "links" in again.cache and "clock skew" not in again.cache
-    again.cache["clock skew"] = Unknown()
+    assert "links" in again.cache and "clock_skew" not in again.cache
+    again.cache["clock_skew"] = Unknown()
     assert not keep_opened(again)
