@@ -12,7 +12,7 @@ from tracetui.checking.lists import LISTS, listing, measured
 from tracetui.checking.namespace import summary_facts
 from tracetui.checking.report import assertion, report
 from tracetui.comparing.side import side
-from tracetui.health.health_table import CHECKS, doubtful
+from tracetui.health.health_table import CHECKS, doubtful_checks
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load
@@ -55,7 +55,7 @@ def remarks(trace: Trace, *texts: str, scope: str = "", baseline: Trace | None =
 )
 def test_a_doubt_is_told_where_it_touches(text):
     trace = impossible()
-    assert "work that runs past others" in [check.name for check in doubtful(trace)]
+    assert "work that runs past others" in [check.name for check in doubtful_checks(trace)]
     assert "work that runs past others (" in remarks(trace, text)
 
 

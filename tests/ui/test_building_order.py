@@ -90,7 +90,7 @@ async def test_quitting_does_not_wait_for_an_analysis(monkeypatch):
         begun.set()
         try:
             for number in itertools.count():
-                trace.remember(f"part {number}", lambda: time.sleep(0.01))
+                trace.keep(f"part {number}", lambda: time.sleep(0.01))
         finally:
             ended.set()
 

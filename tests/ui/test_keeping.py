@@ -41,7 +41,7 @@ async def test_what_was_shown_is_kept_with_its_picture_and_shown_again(monkeypat
     async with again.run_test(size=(120, 40)) as pilot:
         await opened(again, pilot)
         view = again.screen.query_one(TraceView)
-        assert "picture" in kept_traces._readings[view.trace.store].results
+        assert "track_layout" in kept_traces._readings[view.trace.store].results
         assert view.trace.cache["links"] is links(view.trace)
         assert [str(strip) for strip in view.lanes.render_lines(view.lanes.size.region)] == shown
 

@@ -68,7 +68,7 @@ OP_HELP = {
 
 def op_sums(side: Side) -> OpSums:
     """The operators of a side, in the order in which their names first occur; computed once."""
-    return side.trace.remember(("op sums", side.scope), lambda: _made(side))
+    return side.trace.keep(("op sums", side.scope), lambda: _made(side))
 
 
 def op_list(side: Side) -> Table:
@@ -181,7 +181,7 @@ def measured(side: Side) -> dict[str, Measure]:
         }
         return {name: _honest(side, each) for name, each in every.items()}
 
-    return side.trace.remember(("measured", side.scope), make)
+    return side.trace.keep(("measured", side.scope), make)
 
 
 def require_measures(side: Side) -> None:
@@ -256,7 +256,7 @@ def listing(side: Side, name: str) -> tuple[Table, str]:
         table = kind.make(side)
         return table, kind.lacks(side, table)
 
-    return side.trace.remember(("list to check", name, side.scope), make)
+    return side.trace.keep(("list to check", name, side.scope), make)
 
 
 def _steps(side: Side) -> Table:

@@ -30,7 +30,7 @@ from tracetui.comparing.measures import Measure, known_measures
 from tracetui.comparing.side import STEP, Side, side
 from tracetui.errors import UsageError
 from tracetui.findings import Severity, complete_finding_list
-from tracetui.health.health_table import doubtful
+from tracetui.health.health_table import doubtful_checks
 from tracetui.health.link_checks import Check
 from tracetui.health.summary import SummaryFact, changes_of_file, facts
 from tracetui.kernel_names.slice_names import Family
@@ -38,6 +38,7 @@ from tracetui.linking.links import no_gpu
 from tracetui.linking.step_sources import no_steps
 from tracetui.model import columns as col
 from tracetui.model.guarding import Failures
+from tracetui.model.kept import kept
 from tracetui.model.table import Cell, Column, Table, numbers, texts
 from tracetui.model.trace import Trace
 
@@ -139,7 +140,7 @@ def touching(trace: Trace, used: Mapping[str, Iterable[str]]) -> list[tuple[Chec
     `used` holds the columns behind every name.
     """
     affecting = []
-    for check in doubtful(trace):
+    for check in doubtful_checks(trace):
         names = [name for name, columns in used.items() if any(_is_touched(check, column) for column in columns)]
         if names:
             affecting.append((check, names))
@@ -461,7 +462,7 @@ class Namespace:
         figure = number(_figure(hidden.value), unit_of(fact.unit), reason)
         if fact.key != WARNINGS_LINE:
             return figure
-        names = [check.name for check in doubtful(self.side.trace)]
+        names = [check.name for check in doubtful_checks(self.side.trace)]
         return replace(figure, offenders=of_names("health", names).counted())
 
     def _absent(self, title: str, why: str) -> str:
@@ -470,15 +471,12 @@ class Namespace:
         return f"{title} is not in {self.title}: {said[:1].lower()}{said[1:]}"
 
 
+@kept
 def summary_facts(trace: Trace, step: int | None = None) -> dict[str, SummaryFact]:
     """The lines of the summary of a trace or a step by name, with those that it has only where there is something."""
-
-    def make() -> dict[str, SummaryFact]:
-        lines = {fact.key: fact for fact in facts(trace, step)}
-        always = [SummaryFact(MARKERS_LINE, None), *starmap(SummaryFact, changes_of_file(trace).items())]
-        return {fact.key: fact for fact in always} | lines
-
-    return trace.remember(("facts to check", step), make)
+    lines = {fact.key: fact for fact in facts(trace, step)}
+    always = [SummaryFact(MARKERS_LINE, None), *starmap(SummaryFact, changes_of_file(trace).items())]
+    return {fact.key: fact for fact in always} | lines
 
 
 def _columns(of: Side) -> dict[str, Column]:

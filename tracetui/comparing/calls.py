@@ -19,7 +19,7 @@ from tracetui.comparing.measures import measures
 from tracetui.comparing.side import CAPTURE, STEP, Side
 from tracetui.devices.descriptions import device_names
 from tracetui.idle.verdict import typical_verdict, verdict
-from tracetui.idle.waits import flush, sync_calls
+from tracetui.idle.waits import final_flush, sync_calls
 from tracetui.kernel_names import decode
 from tracetui.linking.groups import combinations, distinct
 from tracetui.linking.steps import steps
@@ -120,7 +120,7 @@ class Calls:
 
 def calls(side: Side) -> Calls:
     """The calls within the parts of a side, found once."""
-    return side.trace.remember(("calls", side.scope), lambda: _make(side))
+    return side.trace.keep(("calls", side.scope), lambda: _make(side))
 
 
 def _make(side: Side) -> Calls:
@@ -129,7 +129,7 @@ def _make(side: Side) -> Calls:
     part = side.part_of(cost.row)
     kind = trace.slices.kind[cost.row]
     held = (part >= 0) & np.isin(kind, list(_KINDS))
-    held &= ~np.isin(cost.row, np.concatenate([steps(trace).row, flush(trace)]))
+    held &= ~np.isin(cost.row, np.concatenate([steps(trace).row, final_flush(trace)]))
     cost, part = cost.take(np.flatnonzero(held)), part[held]
     key, keys = _keys(trace, cost)
     host = _hosts(trace, cost.row)
@@ -227,7 +227,7 @@ class Traits:
 
 def traits(side: Side) -> Traits:
     """The properties of a side, found once."""
-    return side.trace.remember(("traits", side.scope), lambda: _find(side))
+    return side.trace.keep(("traits", side.scope), lambda: _find(side))
 
 
 def _find(side: Side) -> Traits:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tracetui.comparing.fusing import Classes, classes
+from tracetui.comparing.fusing import Classes, activity_classes
 from tracetui.comparing.match import FUSED, MATCH_KINDS, OTHER_SHAPES, SAME_NAME, SPLIT, TAKEN_IN, Matching
 from tracetui.comparing.measures import Measure, launch_gap, measures, rests_on_launches, without_launches
 from tracetui.comparing.noise import (
@@ -71,7 +71,7 @@ def change_rows(a: Trace, b: Trace, matching: Matching) -> ChangeRows:
     middle_a, middle_b = _middles(matching)
     how = np.concatenate([matching.how, matching.how_b]).astype(np.int64)
     many = _many(matching, how, middle_a, middle_b)
-    labels = _Labels(classes(a), classes(b), matching)
+    labels = _Labels(activity_classes(a), activity_classes(b), matching)
     shown_a = np.where(np.isin(many, (JOINED, BOTH)), -1, labels.of_a("shown", middle_a))
     shown_b = np.where(np.isin(many, (PARTED, BOTH)), -1, labels.of_b("shown", middle_b))
     # Work of several operators is in one kernel: it has a row for the kernel, not for the operators.

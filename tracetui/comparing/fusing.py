@@ -24,6 +24,7 @@ from tracetui.linking.groups import combinations
 from tracetui.linking.links import calls_named, links, names_of
 from tracetui.linking.replays import GRAPH_LAUNCH
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.kept import kept
 from tracetui.model.table import NULL
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.operators.key_averages import Signature, signatures
@@ -175,12 +176,9 @@ class Classes:
         return self.number[np.searchsorted(self.rows, rows)]
 
 
-def classes(trace: Trace) -> Classes:
+@kept
+def activity_classes(trace: Trace) -> Classes:
     """The classes of the GPU activities of a trace, computed once."""
-    return trace.remember("classes of work", lambda: _make(trace))
-
-
-def _make(trace: Trace) -> Classes:
     slices = trace.slices
     rows = slices.of_kind(*GPU_WORK)
     owner = callers(trace, rows)

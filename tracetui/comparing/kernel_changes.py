@@ -31,7 +31,7 @@ from tracetui.comparing.change_rows import (
     change_rows,
     mark_of,
 )
-from tracetui.comparing.fusing import ActivityClass, classes
+from tracetui.comparing.fusing import ActivityClass, activity_classes
 from tracetui.comparing.match import FUSED, MATCH_KINDS, SPLIT, TAKEN_IN, Matching, even_pairs, in_launch_order, match
 from tracetui.comparing.noise import BEYOND_NOISE, Change, Difference, difference, gpu_tick, representative, within_tick
 from tracetui.comparing.side import Side
@@ -52,7 +52,7 @@ def part_times(side: Side, rows: Int64, row: Int64, count: int) -> Float64:
 
     NaN is unknown. A table row without activities takes 0.
     """
-    trace, work_classes = side.trace, classes(side.trace)
+    trace, work_classes = side.trace, activity_classes(side.trace)
     work = in_launch_order(trace, side.activities()[0])
     part = side.part_of(work)
     order = np.argsort(part, kind="stable")
@@ -209,7 +209,7 @@ class _SideBytes:
 
     def classes(self, indices: Int64) -> list[ActivityClass]:
         """The class of each of some activities."""
-        work_classes = classes(self.trace)
+        work_classes = activity_classes(self.trace)
         return [work_classes.known[number] for number in work_classes.of(self.rows[indices]).tolist()]
 
     def is_generated(self, row: int) -> bool:
@@ -224,7 +224,7 @@ def _estimate(apart: _SideBytes, whole: _SideBytes, row: int) -> float:
     """
     every, kernels = apart.indices(row), whole.indices(row)
     first = every[apart.partner[every] == kernels[0]]
-    work_classes = classes(apart.trace)
+    work_classes = activity_classes(apart.trace)
     one, all_ = (
         np.bincount(work_classes.of(apart.rows[indices]), minlength=len(work_classes.known))
         for indices in (first, every)
@@ -301,7 +301,7 @@ class KernelChanges:
 
 def kernel_changes(a: Side, b: Side) -> KernelChanges:
     """The GPU activities of the representative parts of two sides, the largest change first; computed once."""
-    return a.trace.remember(("kernel changes", a.scope, b.trace, b.scope), lambda: _make(a, b))
+    return a.trace.keep(("kernel changes", a.scope, b.trace, b.scope), lambda: _make(a, b))
 
 
 def _make(a: Side, b: Side) -> KernelChanges:
@@ -343,7 +343,7 @@ class _KernelSide:
 
     def classes(self, index: int) -> list[ActivityClass]:
         """The distinct classes in a row, in order of their first launch."""
-        known = classes(self.trace)
+        known = activity_classes(self.trace)
         return [known.known[number] for number in dict.fromkeys(known.of(self.slices[index]).tolist())]
 
 

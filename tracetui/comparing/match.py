@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from tracetui.comparing.fusing import (
     ActivityClass,
     Unmatched,
+    activity_classes,
     callers,
-    classes,
     fused_into,
     in_place_of,
     refused_into,
@@ -360,7 +360,7 @@ class Matching:
 def match(a: Side, part_a: int, b: Side, part_b: int) -> Matching:
     """The activities of a part of A matched with those of a part of B; computed once."""
     key = ("matching", a.scope, part_a, b.trace, b.scope, part_b)
-    return a.trace.remember(key, lambda: _match(a, part_a, b, part_b))
+    return a.trace.keep(key, lambda: _match(a, part_a, b, part_b))
 
 
 def _match(a: Side, part_a: int, b: Side, part_b: int) -> Matching:
@@ -400,9 +400,9 @@ class _Part:
 
     def __init__(self, trace: Trace, rows: Int64) -> None:
         self.trace, self.rows = trace, rows
-        self.known = classes(trace).known
+        self.known = activity_classes(trace).known
         self.caller = callers(trace, rows)
-        self.number = classes(trace).of(rows)
+        self.number = activity_classes(trace).of(rows)
         self.partner = np.full(len(rows), -1, np.int64)
         self.how = np.full(len(rows), -1, np.int8)
 

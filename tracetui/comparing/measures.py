@@ -18,7 +18,7 @@ from tracetui.devices.kernel_work import kernel_work
 from tracetui.errors import AnalysisFailed
 from tracetui.idle.gpu_spans import GpuSpans, gaps_of, gpu_spans
 from tracetui.idle.verdict import gap_causes
-from tracetui.idle.waits import KEYS, WORDS, Cause, flush, sync_calls
+from tracetui.idle.waits import KEYS, WORDS, Cause, final_flush, sync_calls
 from tracetui.kernel_names import Family
 from tracetui.kernel_names.slice_names import families
 from tracetui.linking.groups import distinct
@@ -85,7 +85,7 @@ def known_measures(side: Side) -> tuple[dict[str, Measure], list[AnalysisFailed]
         results, failures = attempted(partial(some, make) for make in made)
         return {each.name: each for result in results for each in result}, failures
 
-    return side.trace.remember(("measures", side.scope), find)
+    return side.trace.keep(("measures", side.scope), find)
 
 
 def rests_on_launches(name: str) -> bool:
@@ -155,7 +155,7 @@ def _spans(side: Side) -> GpuSpans:
         rows, part = side.activities()
         return gpu_spans(side.trace, rows, part, len(side), side.bounds(rows))
 
-    return side.trace.remember(("spans of parts", side.scope), make)
+    return side.trace.keep(("spans of parts", side.scope), make)
 
 
 def _idle_times(side: Side) -> Iterator[Measure]:
@@ -246,7 +246,7 @@ def _families(side: Side) -> Iterator[Measure]:
 
 def _waiting(side: Side) -> Float64:
     """Time in ns that each part's own thread waited for the GPU, the profiler's last wait included."""
-    rows = np.union1d(sync_calls(side.trace), flush(side.trace))
+    rows = np.union1d(sync_calls(side.trace), final_flush(side.trace))
     lane = side.trace.slices.lane
     if side.part_kind in (CAPTURE, RANGE):
         launches = links(side.trace).launches

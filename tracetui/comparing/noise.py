@@ -26,6 +26,7 @@ from tracetui.comparing.side import Side
 from tracetui.linking.groups import combinations
 from tracetui.linking.links import links, op_rows
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.kept import kept
 from tracetui.model.trace import Float64, Kind, Trace
 
 _MAX_CELLS = 1 << 21
@@ -187,20 +188,18 @@ MAX_TICK_NS = 1000
 """Maximum tick in ns: a larger common divisor is the work of chance in a short trace."""
 
 
+@kept
 def gpu_tick(trace: Trace) -> int:
     """The tick in ns of the times of GPU activities."""
-    return trace.remember("tick of the GPU", lambda: _tick(trace.slices.dur[links(trace).gpu]))
+    return _tick(trace.slices.dur[links(trace).gpu])
 
 
+@kept
 def cpu_tick(trace: Trace) -> int:
     """The tick in ns of all other times."""
-
-    def make() -> int:
-        others = np.ones(len(trace.slices), bool)
-        others[links(trace).gpu] = False
-        return _tick(trace.slices.dur[others])
-
-    return trace.remember("tick of the CPU", make)
+    others = np.ones(len(trace.slices), bool)
+    others[links(trace).gpu] = False
+    return _tick(trace.slices.dur[others])
 
 
 def _tick(durations: Int64) -> int:
@@ -226,7 +225,7 @@ def representative(side: Side) -> int:
 
     Without GPU activity the part of median duration; -1 for a side without parts.
     """
-    return side.trace.remember(("representative", side.scope), lambda: _find_representative(side))
+    return side.trace.keep(("representative", side.scope), lambda: _find_representative(side))
 
 
 def _find_representative(side: Side) -> int:
@@ -275,7 +274,7 @@ class PartGroup:
 
 def groups_of_parts(side: Side) -> tuple[PartGroup, ...]:
     """The parts of a side by what they run, in the order of the first part of each group; found once."""
-    return side.trace.remember(("groups of parts", side.scope), lambda: _find(side))
+    return side.trace.keep(("groups of parts", side.scope), lambda: _find(side))
 
 
 def is_mixed(side: Side) -> bool:

@@ -92,7 +92,7 @@ class Side:
         if self.time_range is None:
             return self_times(self.trace)
         part = self.time_range
-        return self.trace.remember(("self times of range", part), lambda: self_times(self.trace, part))
+        return self.trace.keep(("self times of range", part), lambda: self_times(self.trace, part))
 
     def part_of(self, rows: Int64) -> Int64:
         """The part that each slice or GPU activity belongs to, -1 for none."""
@@ -116,7 +116,7 @@ class Side:
             part = self.part_of(gpu)
             return gpu[part >= 0], part[part >= 0]
 
-        return self.trace.remember(("work of parts", self.scope), make)
+        return self.trace.keep(("work of parts", self.scope), make)
 
     def inferred(self) -> int:
         """Number of activities without launch record, placed by their own start: a guess (R3.3)."""
@@ -135,7 +135,7 @@ class Side:
             lone = (links(self.trace).launch[rows] < 0) & ~np.isin(rows, before_capture(self.trace))
             return np.bincount(part[lone], minlength=len(self)).astype(np.int64)
 
-        return self.trace.remember(("unlaunched work of parts", self.scope), count)
+        return self.trace.keep(("unlaunched work of parts", self.scope), count)
 
     def _run_of(self, rows: Int64) -> Int64:
         """The run in which each row was launched, or started where it has no launch, on any thread of the run's

@@ -33,7 +33,7 @@ from tracetui.comparing.op_changes import op_changes
 from tracetui.comparing.op_sentences import names_alone, op_sentences, op_sentences_of_gpu
 from tracetui.comparing.side import STEP, Side
 from tracetui.errors import AnalysisFailed
-from tracetui.health.health_table import doubt_of, doubtful
+from tracetui.health.health_table import doubt_of, doubtful_checks
 from tracetui.health.link_checks import Check, CheckSeverity
 from tracetui.linking.complete_steps import TimeRatio, UnprofiledTime, partial_steps, time_ratio, unprofiled_time
 from tracetui.linking.steps import steps
@@ -102,7 +102,7 @@ def warning_sentences(a: Side, b: Side, severity: CheckSeverity, names: tuple[st
 
 
 def _of(side: Side, other: Side, severity: CheckSeverity) -> Iterator[Check]:
-    for check in doubtful(side.trace):
+    for check in doubtful_checks(side.trace):
         if check.severity == severity and _touches(check, side) and not _is_elsewhere(check, side, other):
             yield check
 

@@ -145,7 +145,7 @@ class RecentTraces:
         dropped = self._traces.pop(path, None)
         if dropped is not None:
             for other, _ in self._traces.values():
-                other.trace.forget(dropped[0].trace)
+                other.trace.drop(dropped[0].trace)
 
     def _is_shown(self, trace: Trace) -> bool:
         """Whether a screen that one can come back to shows the trace."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.errors import UsageError
-from tracetui.idle.gaps import doing
+from tracetui.idle.gaps import slices_in_gaps
 from tracetui.idle.idleness import idleness
-from tracetui.idle.waits import flush, stream_waits, sync_calls
+from tracetui.idle.waits import final_flush, stream_waits, sync_calls
 from tracetui.linking.chains import node_launches
 from tracetui.linking.groups import distinct
 from tracetui.linking.lanes import lane_numbers
@@ -140,7 +140,8 @@ def _add_some_work(trace: Trace, kept: Bool, moment: int, neighbours: Bool) -> N
 def _nodes_of_calls(trace: Trace, kept: Bool) -> Int64:
     """The event and host nodes of graphs whose launch is kept."""
     rows, launch = node_launches(trace)
-    return rows[(launch >= 0) & kept[launch]]
+    nodes: Int64 = rows[(launch >= 0) & kept[launch]]
+    return nodes
 
 
 def _add_work_of_calls(trace: Trace, kept: Bool, neighbours: Bool) -> None:
@@ -259,7 +260,7 @@ def _add_idle_before(trace: Trace, run: _Run, neighbours: Bool) -> None:
 def _add_doing(trace: Trace, run: _Run, own: Bool, neighbours: Bool) -> None:
     """What the launching thread was in during gaps that come after the steps have ended on the CPU."""
     parent = trace.slices.parent
-    rows = distinct(doing(trace)[np.isin(idleness(trace).after, run.work)])
+    rows = distinct(slices_in_gaps(trace)[np.isin(idleness(trace).after, run.work)])
     while len(rows := rows[rows >= 0]):
         neighbours[rows[~own[rows]]] = True
         rows = distinct(parent[rows])
@@ -284,12 +285,12 @@ def _add_named(trace: Trace, own: Bool, neighbours: Bool) -> None:
 def _add_end(trace: Trace, kept: Bool, neighbours: Bool) -> None:
     """What comes next where a wait for the device would be the last of all, and so be taken for the profiler's own."""
     slices, found = trace.slices, links(trace)
-    waits = np.union1d(sync_calls(trace), flush(trace))
+    waits = np.union1d(sync_calls(trace), final_flush(trace))
     mine, launches = waits[kept[waits]], found.launches[kept[found.launches]]
     if len(mine) == 0 or len(launches) == 0:
         return
     last = slices.start[mine].max()
-    if slices.start[launches].max() < last and not kept[flush(trace)].any():
+    if slices.start[launches].max() < last and not kept[final_flush(trace)].any():
         later = waits if (slices.start[waits] > last).any() else found.launches
         later = later[slices.start[later] > last]
         neighbours[later[np.argsort(slices.start[later], kind="stable")][:1]] = True

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.comparing.small import together
-from tracetui.comparing.fusing import classes, problem
+from tracetui.comparing.fusing import activity_classes, problem
 from tracetui.comparing.match import alignment, even_pairs, in_launch_order, uneven_pairs
 from tracetui.comparing.noise import representative
 from tracetui.comparing.side import side
@@ -89,7 +89,7 @@ class TestOrder:
                 ]
             )
 
-        found = classes(replay("a", "b"))
+        found = activity_classes(replay("a", "b"))
         assert {work.op for work in found.known} == {""}
         assert together(replay("a", "b", "a"), replay("b", "a", "a")).partner.tolist() == [1, 0, 2]
 

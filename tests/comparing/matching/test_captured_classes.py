@@ -8,7 +8,7 @@ from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.captures import CapturedLaunch, recording
 from tests.support.comparing.small import together
 from tests.support.graphs import replay
-from tracetui.comparing.fusing import classes
+from tracetui.comparing.fusing import activity_classes
 from tracetui.comparing.kernel_changes import kernel_changes
 from tracetui.comparing.side import side
 from tracetui.model.trace import Trace
@@ -32,9 +32,9 @@ def captured() -> Trace:
 
 
 def test_a_class_has_the_captured_operator_and_says_that_it_is_inferred():
-    known = classes(captured()).known
+    known = activity_classes(captured()).known
     assert {(each.op, each.is_captured) for each in known} == {("aten::mul", True), ("aten::add", True)}
-    plain = classes(make_trace(REPLAYED)).known
+    plain = activity_classes(make_trace(REPLAYED)).known
     assert [(each.op, each.is_captured) for each in plain] == [("", False)]
 
 

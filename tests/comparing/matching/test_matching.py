@@ -15,7 +15,7 @@ from tests.support.build import Event, kernel, launch, make_trace, memcpy, step
 from tests.support.comparing.recording import Call, Work, record
 from tests.support.comparing.small import F32, PROGRAMS, fused, pairs, pointwise, product, programs, together, trace
 from tests.support.comparing.tutorial import COMPILED, EAGER, matmul_add
-from tracetui.comparing.fusing import classes
+from tracetui.comparing.fusing import activity_classes
 from tracetui.comparing.match import MATCH_KINDS, Matching, calls, renamed
 from tracetui.model.trace import NO_ID, Kind, Trace
 
@@ -115,12 +115,12 @@ class TestNewNames:
     def test_what_is_found_here_and_there_is_no_name(self) -> None:
         """Two of six: the others may be anything."""
         one, two = pointwise("a", kernel_name="one"), pointwise("a", kernel_name="two")
-        work = classes(trace(one)).known[0], classes(trace(two)).known[0]
+        work = activity_classes(trace(one)).known[0], activity_classes(trace(two)).known[0]
         assert renamed([(*work, 2)], [(work[0], 6)], [(work[1], 5)]).of_a == {}
         assert renamed([(*work, 3)], [(work[0], 6)], [(work[1], 6)]).of_a == {("one", "aten::a"): ("two", "aten::a")}
 
     def test_the_larger_number_counts_and_equal_ones_tell_nothing(self) -> None:
-        known = [classes(trace(pointwise("a", kernel_name=name))).known[0] for name in ("one", "two", "three")]
+        known = [activity_classes(trace(pointwise("a", kernel_name=name))).known[0] for name in ("one", "two", "three")]
         every = [(each, 4) for each in known]
         half = [(known[0], known[1], 2), (known[0], known[2], 2)]
         assert renamed(half, every, every).of_a == {}

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.devices.counters import samples
+from tracetui.devices.counters import counter_samples
 from tracetui.drawing.timeline.cells import FROM_BOTTOM, SPACE, Frame, IndexColumns, Painter, SliceIndex, index_columns
 from tracetui.drawing.timeline.palette import GROUND, IDLE_CLASS, VARIED, Labels, Palette, codes, palette
 from tracetui.drawing.timeline.window import Window
@@ -25,6 +25,7 @@ from tracetui.linking.lanes import active_streams, lane_numbers
 from tracetui.memory.allocator import memory_curves
 from tracetui.model.hardware_counters import short_counter, with_unit
 from tracetui.model.intervals import covered_within, nest, union
+from tracetui.model.kept import kept
 from tracetui.model.quantities import significant, size
 from tracetui.model.trace import GPU_WORK, Counter, Kind, LaneKind, Trace
 
@@ -203,7 +204,7 @@ class Picture:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        instants, compact_rows, bounds, index, families = trace.remember("picture", lambda: _prepare(trace))
+        instants, compact_rows, bounds, index, families = track_layout(trace)
         lanes = len(trace.lanes)
         self.full = [range(int(bounds[i]), int(bounds[i + 1])) for i in range(lanes)]
         """All tracks of each lane."""
@@ -417,7 +418,7 @@ def _counter_curves(trace: Trace) -> Iterable[Curve]:
         if counter.gpu < 0:
             yield Curve(counter)
         elif not counter.is_derived:
-            each = samples(trace, number)
+            each = counter_samples(trace, number)
             # Of a GPU that ran nothing no lane above says whose counter it is.
             owner = "" if counter.gpu in shown else f"GPU {counter.gpu} "
             yield Curve(replace(counter, time=each.time, value=each.value), each.held, owner)
@@ -461,7 +462,8 @@ def _heights(trace: Trace, rows: NDArray[np.int16] | None) -> list[int]:
     return [int(height) for height in heights]
 
 
-def _prepare(
+@kept(on_disk=True)
+def track_layout(
     trace: Trace,
 ) -> tuple[dict[int, Int64], NDArray[np.int16] | None, Int64, IndexColumns, NDArray[np.uint8]]:
     """What takes long to find: instants by lane, rows without frames, the first track of each lane, index, families."""
@@ -479,9 +481,9 @@ def _index(trace: Trace, bounds: Int64, compact_rows: NDArray[np.int16] | None) 
     rows = np.arange(len(slices))
     tracks = bounds[:lanes][slices.lane] + slices.row
     if compact_rows is not None:
-        kept = np.flatnonzero(compact_rows >= 0)
-        rows = np.concatenate([rows, kept])
-        tracks = np.concatenate([tracks, bounds[lanes:-1][slices.lane[kept]] + compact_rows[kept]])
+        shown = np.flatnonzero(compact_rows >= 0)
+        rows = np.concatenate([rows, shown])
+        tracks = np.concatenate([tracks, bounds[lanes:-1][slices.lane[shown]] + compact_rows[shown]])
     return index_columns(slices, rows, tracks, int(bounds[-1]))
 
 

@@ -21,6 +21,7 @@ from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.scene import AXIS_LINES, Scene
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.intervals import Int64
+from tracetui.model.kept import kept
 from tracetui.model.trace import GPU_WORK, Trace
 from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.compare.shown_part import MARKS, ShownPart, ShownParts, lanes_worth_showing, part_parts
@@ -168,16 +169,13 @@ def _rows_alike(part: ShownPart, name: str) -> Int64:
     return np.take(rows, np.argsort(slices.start[rows], kind="stable"))
 
 
+@kept
 def _names_alike(trace: Trace) -> dict[str, list[int]]:
     """The indices of the names of a trace, by the name without what changes from run to run."""
-
-    def find() -> dict[str, list[int]]:
-        alike: dict[str, list[int]] = {}
-        for number, name in enumerate(trace.names):
-            alike.setdefault(_alike(name), []).append(number)
-        return alike
-
-    return trace.remember("names alike", find)
+    alike: dict[str, list[int]] = {}
+    for number, name in enumerate(trace.names):
+        alike.setdefault(_alike(name), []).append(number)
+    return alike
 
 
 def _alike(name: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tracetui.drawing.format import cut_name
 from tracetui.drawing.timeline.scene import lane_label
-from tracetui.idle.gaps import CpuName, cpu_names_of, doing, gap_causes_of, gap_threads, on_cpu
+from tracetui.idle.gaps import CpuName, cpu_names_of, gap_causes_of, gap_threads, on_cpu, slices_in_gaps
 from tracetui.idle.idleness import idleness
 from tracetui.idle.verdict import gap_causes
 from tracetui.idle.waits import WORDS
@@ -109,7 +109,7 @@ def _start(trace: Trace, gap: int) -> str:
 
 def _cpu_lines(trace: Trace, gap: int, chain_of: Callable[[Trace, int], Sequence[int]], width: int) -> list[DetailLine]:
     """What the CPU was in during the main cause, and the names in which it spent the gap."""
-    row = int(doing(trace)[gap])
+    row = int(slices_in_gaps(trace)[gap])
     lines = [DetailLine("")]
     if row >= 0:
         lines += fact_lines(DetailFact("CPU was in", short_name(trace, row), row), width)

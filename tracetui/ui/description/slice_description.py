@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.devices.counters import MIN_SAMPLES, alone, kernel_samples
+from tracetui.devices.counters import MIN_SAMPLES, kernel_samples, runs_alone
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.devices.residency import advice_of, configuration, residency
 from tracetui.devices.roofline import BOUNDS, COMPUTE, MEMORY, roofline
@@ -21,7 +21,7 @@ from tracetui.kernel_names import Family, decode
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.autograd import autograd
 from tracetui.linking.captured_tree import OWN_CAPTURE, OWN_NAMES, unknown_node
-from tracetui.linking.chains import dependencies, dispatch_cost, launch_of_node, outermost_op
+from tracetui.linking.chains import dispatch_cost, graph_dependencies, launch_of_node, outermost_op
 from tracetui.linking.frames import MODULE, compiled_region, frames, is_own, module_paths
 from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.linking.links import links, region
@@ -133,7 +133,7 @@ def graph_node_facts(trace: Trace, row: int) -> Iterator[DetailFact]:
         yield DetailFact("graph node", words)
         launch = launch_of_node(trace, row)
         yield DetailFact("launched by", short_name(trace, launch) if launch >= 0 else "unknown", launch)
-    edges = dependencies(trace)
+    edges = graph_dependencies(trace)
     yield from _named(trace, "waited for", edges.needed_by(row))
     yield from _named(trace, "needed by", edges.waiting_for(row))
 
@@ -178,7 +178,7 @@ def _counters(trace: Trace, row: int) -> Iterator[DetailFact]:
                 DetailFact(clean(short_counter(counter.name)), clean(f"{words} ({found.samples[index]} samples)"))
             )
     if sampled and not facts:
-        why = f"fewer than {MIN_SAMPLES} samples began" if alone(trace)[row] else "other activities ran"
+        why = f"fewer than {MIN_SAMPLES} samples began" if runs_alone(trace)[row] else "other activities ran"
         facts.append(DetailFact("counters", f"nothing of this kernel: {why} while it ran"))
     yield from facts
 

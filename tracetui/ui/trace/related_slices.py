@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from tracetui.drawing.timeline.scene import ShadedGap
-from tracetui.idle.gaps import cpu_slices_of, doing, gap_threads, on_cpu
+from tracetui.idle.gaps import cpu_slices_of, gap_threads, on_cpu, slices_in_gaps
 from tracetui.idle.idleness import idleness
 from tracetui.linking import placement
-from tracetui.linking.chains import chain, dependencies, launch_of_node
+from tracetui.linking.chains import chain, graph_dependencies, launch_of_node
 from tracetui.linking.frames import is_own
 from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import links
@@ -22,6 +22,7 @@ from tracetui.linking.placement import (
 from tracetui.linking.step_kinds import kind_words
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64
+from tracetui.model.kept import is_kept, kept
 from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, LaneKind, Trace
 from tracetui.ui.description.slice_description import describe
 
@@ -80,7 +81,7 @@ def lit_with(trace: Trace, row: int) -> frozenset[int]:
 
 def _depending(trace: Trace, row: int) -> list[int]:
     """The nodes of a graph that a node waited for, and those that waited for it."""
-    edges = dependencies(trace)
+    edges = graph_dependencies(trace)
     return [*edges.needed_by(row)[:MAX_LIT].tolist(), *edges.waiting_for(row)[:MAX_LIT].tolist()]
 
 
@@ -98,6 +99,11 @@ def chain_of(trace: Trace, row: int) -> list[int]:
     ]
 
 
+@kept
+def _gpu_starts(trace: Trace) -> Int64:
+    return trace.slices.start[links(trace).gpu]
+
+
 def kernel_from(trace: Trace, row: int, direction: int, moment: float) -> int:
     """The GPU activity before or after a slice by start, over all streams; -1 at the end.
 
@@ -108,7 +114,7 @@ def kernel_from(trace: Trace, row: int, direction: int, moment: float) -> int:
     if len(gpu) == 0:
         return -1
     start = trace.slices.start
-    starts = trace.remember("starts of GPU work", lambda: start[gpu])
+    starts = _gpu_starts(trace)
     if is_gpu_work(trace, row):
         low, high = np.searchsorted(starts, [start[row], start[row] + 1])
         index = int(low + np.flatnonzero(gpu[low:high] == row)[0]) + direction
@@ -183,26 +189,19 @@ PREPARED_WIDTH = 60
 """Cells of the lines that are made and thrown away."""
 
 
+@kept
 def prepare_descriptions(trace: Trace) -> None:
     """Make the analyses of the whole trace that descriptions ask for, by describing a slice of each kind."""
-
-    def make() -> bool:
-        kinds, first = np.unique(trace.slices.kind, return_index=True)
-        for kind, row in zip(kinds.tolist(), first.tolist(), strict=True):
-            if kind != Kind.BOOKKEEPING:
-                describe(trace, row, chain_of(trace, row), PREPARED_WIDTH)
-                lit_with(trace, row)
-        return True
-
-    trace.remember(PREPARED, make)
+    kinds, first = np.unique(trace.slices.kind, return_index=True)
+    for kind, row in zip(kinds.tolist(), first.tolist(), strict=True):
+        if kind != Kind.BOOKKEEPING:
+            describe(trace, row, chain_of(trace, row), PREPARED_WIDTH)
+            lit_with(trace, row)
 
 
 def is_prepared(trace: Trace) -> bool:
     """Whether descriptions find what they ask for."""
-    return PREPARED in trace.cache
-
-
-PREPARED = "prepared descriptions"
+    return is_kept(trace, prepare_descriptions)
 
 
 # What is shown and highlighted with a selected gap, and which gap comes next. Pure.
@@ -244,7 +243,7 @@ def lit_with_gap(trace: Trace, gap: int, is_explained: bool) -> frozenset[int]:
     idle = idleness(trace)
     rows = {int(idle.before[gap]), int(idle.after[gap]), int(idle.launch[gap])}
     if is_explained:
-        rows |= {int(doing(trace)[gap]), *cpu_slices_of(trace, gap).tolist()}
+        rows |= {int(slices_in_gaps(trace)[gap]), *cpu_slices_of(trace, gap).tolist()}
     return frozenset(rows - {-1})
 
 

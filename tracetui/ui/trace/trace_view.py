@@ -23,7 +23,7 @@ from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.window import Window
 from tracetui.errors import AnalysisFailed
-from tracetui.idle.gaps import doing, gap_before, idle_part_blocks
+from tracetui.idle.gaps import gap_before, idle_part_blocks, slices_in_gaps
 from tracetui.idle.idleness import idleness
 from tracetui.linking.chains import follow, follow_back
 from tracetui.linking.step_sources import low_coverage, steps_label
@@ -187,7 +187,7 @@ class TraceView(SearchableView):
         row = int(idleness(self.trace).after[gap])
         self._point_at(row, gap)
         if self._is_idle_explained:
-            self.lanes.uncover(int(doing(self.trace)[gap]), unfold=jump)
+            self.lanes.uncover(int(slices_in_gaps(self.trace)[gap]), unfold=jump)
         self.lanes.reveal(row)
         self.window = Window.fit(*stretch_around(self.trace, gap), self.lanes.cells)
 
