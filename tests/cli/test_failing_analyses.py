@@ -148,7 +148,7 @@ def test_a_comparison_has_its_other_parts(pair: tuple[str, str], capsys: Said, b
 @pytest.mark.parametrize("form", ["table", "md", "json"])
 @pytest.mark.parametrize(
     "name",
-    ["comparison.totals", "comparison.kernel_changes", "comparison.op_changes", "comparison.statement"],
+    ["statement.totals", "statement.kernel_changes", "statement.op_changes", "statement.statement"],
 )
 def test_a_comparison_is_printed_in_every_form(
     name: str, form: str, pair: tuple[str, str], capsys: Said, breaks: Breaks, tmp_path: Path

@@ -56,16 +56,26 @@ def test_no_name_is_wider_than_its_place(text, cells):
 @pytest.mark.parametrize("between", [" > ", " / "])
 def test_a_chain_is_read_no_further_than_it_is_kept(between):
     """Paths of functions that call each other a thousand times are cut once for each of a thousand rows."""
-    counted = []
-    with mock.patch.object(format, "cell_len", lambda text: counted.append(len(text)) or cell_len(text)):
+    counted: list[int] = []
+
+    def counting(text: str) -> int:
+        counted.append(len(text))
+        return cell_len(text)
+
+    with mock.patch.object(format, "cell_len", counting):
         cut = cut_name(between.join(["naïve"] * 2000), 30)
     assert cut == "…" + between.lstrip() + between.join(["naïve"] * 3)
     assert sum(counted) < 5 * 2000 * len("naïve" + between)
 
 
 def test_folders_go_in_one_pass():
-    counted = []
-    with mock.patch.object(format, "cell_len", lambda text: counted.append(len(text)) or cell_len(text)):
+    counted: list[int] = []
+
+    def counting(text: str) -> int:
+        counted.append(len(text))
+        return cell_len(text)
+
+    with mock.patch.object(format, "cell_len", counting):
         cut = cut_name("ä/" * 3000 + "b", 10)
     assert cut == "…/ä/ä/ä/b"
     assert sum(counted) < 10 * 6000

@@ -47,7 +47,7 @@ MAX_BYTES = 4_000_000
 """Maximum size of a file that is altered, packed as it is."""
 MANY_BYTES = 40_000_000
 """Maximum size of its text."""
-ODD_VALUES = (
+ODD_VALUES: tuple[Any, ...] = (
     None, True, False, -1, 0, 1, 7, 2**31, 2**53 + 1, 2**63, 10**30, -(10**30), 0.5, 1e-300, 1e300, float("nan"),
     float("inf"), "", "0", "7", "x", "N/A", "-", "1,2", [], [1], [[]], [[1, 2], [3]], ["x", None], {}, {"a": 1}, [True],
 )  # fmt: skip
@@ -288,7 +288,7 @@ def more_args(events: list[Event], random: Random) -> list[Event]:
 
 def no_args(events: list[Event], random: Random) -> list[Event]:
     """Take the args away from the events of a category, or put something else in their place."""
-    value = random.choice((None, {}, [], "x", 5))
+    value: Any = random.choice((None, {}, [], "x", 5))
     for event in _category(events, random):
         event["args"] = value
     return events
@@ -358,7 +358,16 @@ def odd_steps(events: list[Event], random: Random) -> list[Event]:
         name = random.choice(
             (f"ProfilerStep#{number}", f"ProfilerStep#{number}", "execute_context_1(8)_generation_0()")
         )
-        new = {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": start, "dur": dur, "args": {}}
+        new: Event = {
+            "ph": "X",
+            "cat": category,
+            "name": name,
+            "pid": pid,
+            "tid": tid,
+            "ts": start,
+            "dur": dur,
+            "args": {},
+        }
         events += [new] * random.choice((1, 1, 2))
     return events
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from random import Random
 
 import pytest
 
@@ -26,7 +27,7 @@ def test_every_pane_of_altered_traces_can_be_made():
 def test_every_alteration_of_a_trace(name, monkeypatch):
     """One of each, so that a way of altering that no longer works is seen at once."""
     monkeypatch.setattr(altered_traces, "ALTERATIONS", {name: ALTERATIONS[name]})
-    monkeypatch.setattr(altered_traces.Random, "sample", lambda self, names, k: list(names)[:k])
+    monkeypatch.setattr(Random, "sample", lambda self, names, k: list(names)[:k])
     original = read(SAMPLES / "mlp_eager_cpu.json.gz")
     assert original is not None
     data, names = altered(original, 7)

@@ -95,10 +95,10 @@ def pair(tmp_path: Path) -> tuple[SideName, SideName]:
 @pytest.mark.parametrize(
     ("name", "failed"),
     [
-        ("comparison.totals", {"totals"}),
-        ("comparison.kernel_changes", {"kernels"}),
-        ("comparison.op_changes", {"ops", "statement"}),
-        ("comparison.statement", {"statement"}),
+        ("statement.totals", {"totals"}),
+        ("statement.kernel_changes", {"kernels"}),
+        ("statement.op_changes", {"ops", "statement"}),
+        ("statement.statement", {"statement"}),
     ],
 )
 async def test_the_compare_screen_has_its_other_tabs(

@@ -461,7 +461,7 @@ def slices_listed_as(trace: Trace, name: str) -> Int64:
     """Slices, in order of their start, that torch's table lists under a name: for that of all steps every step."""
     is_meant = np.zeros(len(trace.names), bool)
     if name == STEPS:
-        is_meant |= _is_step(trace)
+        is_meant |= _step_name_mask(trace)
     if (known := trace.names.find(name)) >= 0:
         is_meant[known] = True
     rows = np.flatnonzero(is_meant[trace.slices.name] & (trace.slices.kind != Kind.BOOKKEEPING))
