@@ -15,9 +15,9 @@ from tests.support.comparing.recording import write
 from tests.support.failing import Breaks, Defect, break_idle_time, check_sentence, fail, reports
 from tests.support.paths import SHARED
 from tests.support.rank_files import write_ranks
-from tracetui import findings
 from tracetui.cli.main import main
 from tracetui.errors import AnalysisFailed
+from tracetui.findings import rules
 from tracetui.health import health_table
 from tracetui.model.table import Table
 from tracetui.panes import PANES
@@ -88,8 +88,8 @@ def test_a_rule_that_fails_drops_itself_alone(
     assert main(["show", "findings", slow_launches, "--format", "json"]) == 0
     whole = json.loads(capsys.readouterr().out)
     assert "launch-overhead" in {row["id"] for row in whole["rows"]}
-    rules = [rule_that_fails if rule.__name__ == "launch_overhead" else rule for rule in findings.RULES]
-    monkeypatch.setattr(findings, "RULES", tuple(rules))
+    failing = [rule_that_fails if rule.__name__ == "launch_overhead" else rule for rule in rules.RULES]
+    monkeypatch.setattr(rules, "RULES", tuple(failing))
     assert main(["show", "findings", slow_launches, "--format", "json"]) == 1
     output = capsys.readouterr()
     check_sentence(output.err)
@@ -190,7 +190,7 @@ def test_an_assertion_that_rests_on_it_is_an_error_and_no_pass(trace: str, tmp_p
 def test_an_assertion_about_findings_is_an_error_where_a_rule_failed(
     trace: str, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(findings, "RULES", (*findings.RULES, rule_that_fails))
+    monkeypatch.setattr(rules, "RULES", (*rules.RULES, rule_that_fails))
     asked = ["findings >= 0", "count(findings, id == 'x') == 0", "findings('major') >= 0", "kernels > 0"]
     assert main(["check", trace, *asked, "--format", "json"]) == 1
     output = capsys.readouterr()
@@ -250,7 +250,7 @@ def test_a_pane_that_failed_is_not_made_again(trace: str, monkeypatch: pytest.Mo
         raise Defect
 
     opened = load(trace)
-    monkeypatch.setitem(PANES, "ops", replace(PANES["ops"], make=noted))
+    monkeypatch.setitem(PANES, "ops", replace(PANES["ops"], table=noted))
     for _ in range(3):
         with pytest.raises(AnalysisFailed):
             PANES["ops"].build(opened)

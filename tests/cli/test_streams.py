@@ -16,14 +16,15 @@ import pytest
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.terminal.hostile import PAYLOADS, hostile_file, steered
 from tracetui.cli.main import main
-from tracetui.cli.show import FORMATS, PANE_NAMES
+from tracetui.cli.show import FORMATS
 from tracetui.cli.streams import console
+from tracetui.panes import PANES
 from tracetui.text import REPLACEMENT, clean, clean_lines
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
 COMMANDS = {
-    **{f"{pane} {form}": ["show", pane, "TRACE", "--format", form] for pane in PANE_NAMES for form in FORMATS},
-    **{f"{pane} plain": ["show", pane, "TRACE", "--plain"] for pane in PANE_NAMES},
+    **{f"{pane} {form}": ["show", pane, "TRACE", "--format", form] for pane in PANES for form in FORMATS},
+    **{f"{pane} plain": ["show", pane, "TRACE", "--plain"] for pane in PANES},
     "a step": ["show", "kernels", "TRACE", "--step", "1", "--where", "OWNED", "--sort", "name", "--limit", "3"],
     **{f"compare {form}": ["compare", "TRACE", "#1", "#2", "--format", form] for form in ("table", "json", "md")},
     "compare csv": ["compare", "TRACE", "#1", "#2", "--format", "csv", "--show", "kernels"],
@@ -85,7 +86,7 @@ def code_of(words: list[str]) -> object:
 def is_quick(name: str) -> bool:
     """Whether a command is of the quick tier too: every pane as CSV, one in every format, all other commands."""
     pane, _, form = name.partition(" ")
-    return pane not in PANE_NAMES or pane == "kernels" or form == "csv"
+    return pane not in PANES or pane == "kernels" or form == "csv"
 
 
 def tried(names: Iterable[str], is_quick: Callable[[str], bool]) -> list[Any]:

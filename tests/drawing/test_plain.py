@@ -14,7 +14,6 @@ import pytest
 from tests.support.build import kernel, make_trace, op
 from tests.support.paths import ROOT, SAMPLES
 from tracetui.cli.main import main
-from tracetui.cli.show import PANE_NAMES
 from tracetui.drawing.text.export import plain_text
 from tracetui.panes import PANES
 
@@ -29,7 +28,7 @@ def printed(capsys, *words):
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("pane", PANE_NAMES)
+@pytest.mark.parametrize("pane", PANES)
 def test_a_pane_is_lines_of_names_and_values(capsys, pane):
     lines = printed(capsys, "show", pane, EAGER, "--plain").splitlines()
     assert lines[0] == f"{pane} of mlp_eager_cpu.json.gz"

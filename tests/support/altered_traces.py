@@ -33,7 +33,7 @@ from tracetui.drawing.text import export
 from tracetui.errors import TraceError
 from tracetui.model.table import Column, Table, TextKind
 from tracetui.model.trace import Trace
-from tracetui.panes import PANES, Pane
+from tracetui.panes import PANES, BuiltPane
 from tracetui.ranks.stretches import summarise_trace
 from tracetui.reading.load import load
 from tracetui.ui.description.slice_description import describe
@@ -491,7 +491,7 @@ def faults_of(data: bytes) -> list[str]:
         return [*found, *_beside_panes(trace)]
 
 
-def _pane(trace: Trace, pane: Pane, by: str | None) -> Iterator[str]:
+def _pane(trace: Trace, pane: BuiltPane, by: str | None) -> Iterator[str]:
     where = pane.name if by is None else f"{pane.name} by {by}"
     begin = time.process_time()
     try:

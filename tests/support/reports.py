@@ -6,7 +6,6 @@ import numpy as np
 
 from tests.support.build import annotation, kernel, launch, make_trace, op, step
 from tests.support.report_page import Page
-from tracetui.drawing.column_order import COLUMN_ORDER
 from tracetui.drawing.report.page import NAME_WIDTH, page
 from tracetui.drawing.report.reports import PANES_OF_REPORT, trace_report
 from tracetui.drawing.text.readable_table import shown_texts
@@ -69,7 +68,7 @@ def check_tables(trace: Trace, found: Page, step: int | None) -> int:
             continue
         assert name is not None, title
         shown = table.take(np.arange(min(len(table), part.limit)))
-        order = COLUMN_ORDER.get(f"{part.pane} by {part.by}", COLUMN_ORDER[part.pane])
+        order = PANES[part.pane].columns_by(part.by)
         columns = [shown[each] for each in order if each in table and not table[each].nulls().all()]
         columns = [each for each in columns if is_telling(each, part.pane)]
         rows = found.tables[name]

@@ -57,7 +57,7 @@ def test_rows_are_placed_as_when_all_are_looked_at(name):
 @pytest.mark.parametrize("pane", PANES)
 def test_only_checks_about_a_pane_are_made_for_it(pane, monkeypatch):
     trace = training()
-    known = health_table.marked(trace, pane, PANES["kernels"].make(trace, None, None))
+    known = health_table.marked(trace, pane, PANES["kernels"].table(trace, None, None))
     made = []
     find = health_table.doubt_of
 
@@ -66,7 +66,7 @@ def test_only_checks_about_a_pane_are_made_for_it(pane, monkeypatch):
         return find(trace, check)
 
     monkeypatch.setattr(health_table, "doubt_of", noted)
-    again = health_table.marked(trace, pane, PANES["kernels"].make(trace, None, None))
+    again = health_table.marked(trace, pane, PANES["kernels"].table(trace, None, None))
     assert again.doubts == known.doubts
     assert all(any(name.split(".")[0] == pane for name in check.touches) for check in made)
     assert all(check.severity >= CheckSeverity.DOUBT for check in made)

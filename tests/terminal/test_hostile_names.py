@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.terminal.hostile import PAYLOADS, hostile_document, hostile_file, steered
 from tests.support.terminal.raw import Raw
-from tracetui.cli.show import PANE_NAMES
+from tracetui.panes import PANES
 
 KEYS = (
     *"1234567890MRH",
@@ -75,13 +75,14 @@ MESSAGES = (
     ("run", TITLE),
 )
 PRINTED = {
-    **{pane: ("show", pane, "TRACE") for pane in PANE_NAMES},
+    **{pane: ("show", pane, "TRACE") for pane in PANES},
     **{form: ("show", "kernels", "TRACE", form) for form in FORMS},
     **{f"message {number}": words for number, words in enumerate(MESSAGES)},
 }
 """Commands that print and end, by what they are to show; `TRACE` stands for the file."""
 ALL_OF_THEM = """
 import json, sys
+from tracetui.panes import PANES
 from tracetui.cli.main import main
 for name, words in json.loads(sys.argv[1]).items():
     try:

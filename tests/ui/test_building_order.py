@@ -40,7 +40,7 @@ async def test_the_pane_that_was_asked_for_is_built_first(built):
 async def test_a_tab_that_is_opened_comes_before_the_others(built, monkeypatch):
     gate = threading.Event()
     findings = PANES["findings"]
-    slow = replace(findings, make=lambda *asked: (gate.wait(PATIENCE), findings.make(*asked))[1])
+    slow = replace(findings, table=lambda *asked: (gate.wait(PATIENCE), findings.table(*asked))[1])
     monkeypatch.setitem(PANES, "findings", slow)
     app = Shown(training())
     async with app.run_test(size=(120, 40)) as pilot:
@@ -70,7 +70,7 @@ async def test_a_defect_of_an_analysis_is_a_sentence_in_its_pane(monkeypatch):
     def fail(*_: object):
         raise ZeroDivisionError("of [bold]\x1b[0mnothing")
 
-    monkeypatch.setitem(PANES, "ops", replace(PANES["ops"], make=fail))
+    monkeypatch.setitem(PANES, "ops", replace(PANES["ops"], table=fail))
     async with shown(training()) as (app, pilot):
         assert len(app.list.order)
         await pilot.press("2")
@@ -94,7 +94,7 @@ async def test_quitting_does_not_wait_for_an_analysis(monkeypatch):
         finally:
             ended.set()
 
-    monkeypatch.setitem(PANES, "findings", replace(PANES["findings"], make=endless))
+    monkeypatch.setitem(PANES, "findings", replace(PANES["findings"], table=endless))
     app = Shown(training())
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, begun.is_set, "the findings are not begun")

@@ -11,7 +11,6 @@ from tests.support.serving import Served, decode, served
 from tracetui.model.table import ColumnSpec, TextKind
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
-from tracetui.ui.trace.pane_list import TAB_KEYS
 from tracetui.ui.widgets.columns import ShownColumn, layout_of, scrolled
 
 MAX_PRESSES = 60
@@ -84,7 +83,7 @@ def test_the_names_stay_and_a_verdict_behind_numbers_is_none() -> None:
 @pytest.mark.parametrize("make", [server, training])
 async def test_right_shows_the_heading_of_every_column(make, size: tuple[int, int]) -> None:
     async with shown(make(), size) as (app, pilot):
-        for pane, key in TAB_KEYS.items():
+        for pane, key in ((pane.name, pane.key) for pane in PANES.values()):
             await keys(pilot, key)
             view = app.list
             if app.view.panes.pane != pane or view.table is None or not len(view.order) or view._cards is not None:

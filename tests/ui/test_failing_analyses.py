@@ -18,10 +18,10 @@ from tests.support.rank_files import write_ranks
 from tests.support.waiting import until
 from tracetui.opening.rank_folder import RankSetName
 from tracetui.opening.trace_opening import SideName
+from tracetui.panes import PANES
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_list import CHANGE_TABS
 from tracetui.ui.ranks.rank_view import RankScreen, RankView
-from tracetui.ui.trace.pane_list import TAB_KEYS
 
 pytestmark = pytest.mark.usefixtures("breaks")
 
@@ -35,14 +35,14 @@ async def test_the_panes_that_do_not_rest_on_it_are_listed(monkeypatch: pytest.M
     break_idle_time(monkeypatch)
     async with shown(training(), size=(160, 50)) as (app, pilot):
         listed = {}
-        for pane, key in TAB_KEYS.items():
+        for pane, key in ((pane.name, pane.key) for pane in PANES.values()):
             if pane not in ("counters", "range"):
                 await pilot.press(key)
                 await settle(pilot)
                 listed[pane] = app.view.panes.table
         assert app.crash == "" and app.is_running
         assert listed["gaps"] is None
-        await pilot.press(TAB_KEYS["gaps"])
+        await pilot.press(PANES["gaps"].key)
         check_sentence(app.list.note)
         for pane in ("kernels", "ops", "launches", "health", "views"):
             assert listed[pane] is not None
@@ -50,11 +50,11 @@ async def test_the_panes_that_do_not_rest_on_it_are_listed(monkeypatch: pytest.M
 
 
 async def test_a_rule_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tracetui import findings
+    from tracetui.findings import rules
 
-    monkeypatch.setattr(findings, "RULES", (*findings.RULES, lambda scope: fail()))
+    monkeypatch.setattr(rules, "RULES", (*rules.RULES, lambda scope: fail()))
     async with shown(training(), size=(160, 50)) as (app, pilot):
-        await pilot.press(TAB_KEYS["findings"])
+        await pilot.press(PANES["findings"].key)
         await settle(pilot)
         table = app.view.panes.table
         assert table is not None

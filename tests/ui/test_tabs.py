@@ -10,19 +10,20 @@ from tests.support.health import plain
 from tests.support.memory_events import copied, two_ops
 from tracetui.model.trace import Quality, Trace
 from tracetui.panes import PANES
-from tracetui.ui.trace.pane_list import TAB_KEYS, TABS
+from tracetui.ui.base import keys as declared_keys
+from tracetui.ui.trace.pane_list import TABS
 from tracetui.ui.widgets.bar_texts import damage_marks
 from tracetui.ui.widgets.columns import layout_of
 
 
 def test_every_tab_is_a_pane_with_a_key_of_its_own() -> None:
-    assert set(TABS) == set(PANES) == set(TAB_KEYS)
-    assert len(set(TAB_KEYS.values())) == len(TABS)
+    assert set(TABS) == set(PANES) and len(TABS) == len(PANES)
+    assert [PANES[name].key for name in TABS] == declared_keys.TABS.names.split(",")
 
 
 async def test_every_key_opens_its_tab() -> None:
     async with shown(two_ops(), (200, 50)) as (app, pilot):
-        for name, key in TAB_KEYS.items():
+        for name, key in ((name, PANES[name].key) for name in TABS):
             await pilot.press(key)
             await settle(pilot)
             assert app.view.panes.pane == name
@@ -33,7 +34,7 @@ async def test_a_tab_begins_at_the_top_and_is_found_as_it_was_left() -> None:
         await pilot.press("A", "1", "end")
         await settle(pilot)
         assert app.list.cursor == len(app.list.order) - 1 > 1
-        await pilot.press(TAB_KEYS["health"])
+        await pilot.press(PANES["health"].key)
         await settle(pilot)
         assert app.list.cursor == 0 < len(app.list.order) - 1, "the gravest check"
         await pilot.press("2")
@@ -99,7 +100,7 @@ def test_columns_are_titled_for_the_screen(trace: Trace, pane: str, by: str | No
 async def test_a_tab_counts_what_its_list_lists_and_is_dim_where_that_is_nothing() -> None:
     async with shown(training(), (200, 50)) as (app, pilot):
         panes = app.view.panes
-        for name, key in TAB_KEYS.items():
+        for name, key in ((name, PANES[name].key) for name in TABS):
             await pilot.press(key)
             await settle(pilot)
             tab = next(tab for tab in panes._tabs() if tab.name == name)

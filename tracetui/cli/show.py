@@ -25,6 +25,7 @@ from tracetui.cli.arguments import (
 from tracetui.cli.inputs import read_trace
 from tracetui.cli.streams import console, tell_failures
 from tracetui.errors import UsageError
+from tracetui.panes import PANE_FILES, pane_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,26 +36,6 @@ if TYPE_CHECKING:
 
 HELP = "print a pane as text, JSON, CSV or Markdown"
 
-PANE_NAMES = (
-    "summary",
-    "steps",
-    "kernels",
-    "ops",
-    "views",
-    "occupancy",
-    "launches",
-    "gaps",
-    "roofline",
-    "serving",
-    "layers",
-    "modules",
-    "memory",
-    "counters",
-    "findings",
-    "range",
-    "health",
-)
-"""The keys of `analysis.panes.PANES`, which needs numpy and which help and completion cannot wait for."""
 WHOLE_TRACE = (("health", None), ("health", "offender"), ("steps", "source"))
 """Panes and groupings whose rows are those of the whole trace, also where a part of it is asked for."""
 FORMATS = ("table", "json", "csv", "md")
@@ -70,7 +51,7 @@ MIN_WIDTH = 40
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `tracetui show`."""
-    parser.add_argument("pane", metavar="PANE", choices=PANE_NAMES, help="one of " + ", ".join(PANE_NAMES))
+    parser.add_argument("pane", metavar="PANE", choices=tuple(PANE_FILES), help="one of " + ", ".join(PANE_FILES))
     add_trace(parser)
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--step", type=int, metavar="N", help="only the step with this number")
@@ -98,7 +79,6 @@ def run(options: argparse.Namespace) -> int:
     from tracetui.drawing.text.readable_table import Extent
     from tracetui.model.intervals import TimeRange, read_time_range
     from tracetui.model.quantities import duration
-    from tracetui.panes import pane_named
 
     form = "plain" if wants_plain(options) else options.format
     trace = read_trace(options.trace, opening(options))

@@ -25,6 +25,7 @@ from tracetui.model import columns as col
 from tracetui.model.hardware_counters import Quantity
 from tracetui.model.intervals import Bool, Int64, Part
 from tracetui.model.kept import kept
+from tracetui.model.pane import Pane
 from tracetui.model.quantities import duration
 from tracetui.model.table import Column, Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Float64, Kind, Trace
@@ -42,6 +43,20 @@ def roofline_table(trace: Trace, step: Part | None = None, by: str | None = None
     known = at[(work.group[at] >= 0) & ~(np.isnan(work.flops[at]) & np.isnan(work.bytes[at]))]
     table = _table(trace, work, rooflines, known)
     return Table(table.columns, table.slices, _note(trace, work, at, known)).take(table.order("total_us", True))
+
+
+PANE = Pane(
+    "roofline",
+    "Roofline",
+    key="R",
+    help="One row is an operator with its shapes and main kernel.",
+    table=roofline_table,
+    columns=(
+        "op input_shapes kernel total_us peak_pct bound calls tflops gbps sm_active_pct dram_pct "
+        "dram_model_pct intensity above_us mean_us"
+    ),
+    is_of_names=True,
+)
 
 
 def _table(trace: Trace, work: KernelWork, rooflines: Roofline, at: Int64) -> Table:

@@ -1,7 +1,7 @@
-"""Which columns of each pane are read first, in the order of their importance: a screen drops the last of them.
+"""The order of columns by importance: a screen drops the last of them, a report has the same in the same order.
 
-A report has the same columns in the same order; text output drops those that come last where a line is full. What a
-column is and how it looks stands in `analysis/columns.py`.
+The order of a pane is part of its declaration; here are those of the tables of ranks and comparisons. Text output has
+all columns of a table. `model/columns.py` declares the columns.
 """
 
 from __future__ import annotations
@@ -9,488 +9,42 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tracetui.model.table import Column, Table
-
-_SUMS = ("calls", "total_us", "pct", "mean_us", "median_us", "min_us", "max_us")
-_SITES = ("line", "function", "module")
-_GAP_SUMS = ("gaps", "total_us", "pct", "cpu_late_us", "in_launch_us", "waiting_us", "median_us", "max_us")
-_RANK_MEDIANS = (
-    "step_us",
-    "busy_us",
-    "exposed_comm_us",
-    "exposed_wait_us",
-    "idle_us",
-    "bubble_pct",
-    "wait_suffered_us",
-)
-_LAUNCHES_GROUPED = (*_SITES, "op", "stream", "api", "calls", "kernels", "total_us", "mean_us", "median_us", "max_us")
-_CHANGES_GROUPED = (
-    "family",
-    "op",
-    "kind",
-    "mark",
-    "saves_us",
-    "calls_a",
-    "a_us",
-    "b_us",
-    "self_cpu_a_us",
-    "self_cpu_b_us",
-    "change_pct",
-)
+from tracetui.panes import PANES
 
 Rank = tuple[bool, bool, int, int]
 """Columns in order of their importance, the lowest first."""
 
-COLUMN_ORDER: dict[str, tuple[str, ...]] = {
-    "kernels": (
-        "step",
-        "index",
-        "short_name",
-        "dur_us",
-        "launch_delay_us",
-        "gap_before_us",
-        "op",
-        "occupancy_pct",
-        "bound",
-        "peak_pct",
-        "grid",
-        "block",
-        "registers",
-        "limiter",
-        "waves",
-        "stream",
-        "kineto_occupancy_pct",
-        "line",
-        "module",
-        "start_us",
-    ),
-    "counters": ("step", "kernel", "gpu", "counter", "unit", "mean", "min", "max", "samples", "calls", "measured"),
-    "roofline": (
-        "op",
-        "input_shapes",
-        "kernel",
-        "total_us",
-        "peak_pct",
-        "bound",
-        "calls",
-        "tflops",
-        "gbps",
-        "sm_active_pct",
-        "dram_pct",
-        "dram_model_pct",
-        "intensity",
-        "above_us",
-        "mean_us",
-    ),
-    "serving": (
-        "kind",
-        "steps",
-        "requests",
-        "tokens",
-        "token_us",
-        "gpu_period_us",
-        "idle_within_us",
-        "idle_between_us",
-        "median_us",
-        "p99_us",
-        "gpu_busy_us",
-        "between_us",
-        "exposed_us",
-        "between",
-        "output_tokens_per_s",
-        "attention_pct",
-        "products_pct",
-        "comm_pct",
-        "routing_pct",
-        "quantise_pct",
-        "sampling_pct",
-        "comm_us",
-        "min_comm_us",
-        "pct",
-        "p95_us",
-        "gpu_period_p99_us",
-        "cpu_step_us",
-    ),
-    "serving by batch": (
-        "kind",
-        "batch",
-        "batch_unit",
-        "steps",
-        "padded",
-        "median_us",
-        "p95_us",
-        "gpu_period_us",
-        "tokens_per_s",
-        "gpu_busy_us",
-        "idle_within_us",
-        "kernels",
-        "graph_replays",
-        "p99_us",
-    ),
-    "serving by purpose": ("kind", "purpose", "median_us", "pct", "alone_us", "min_us", "p95_us", "activities"),
-    "serving by iteration": (
-        "kind",
-        "runs",
-        "requests",
-        "tokens",
-        "median_us",
-        "gpu_period_us",
-        "draft_us",
-        "check_us",
-        "idle_within_us",
-        "min_token_us",
-        "p99_us",
-        "p95_us",
-        "steps",
-    ),
-    "serving by between": ("kind", "cpu_activity", "median_us", "pct", "exposed_us", "steps"),
-    "layers": (
-        "kind",
-        "part",
-        "layers",
-        "kernels",
-        "steps",
-        "median_us",
-        "pct",
-        "gpu_idle_us",
-        "gpu_busy_us",
-        "p95_us",
-        "max_us",
-        "odd",
-        "module",
-        "runs",
-        "variants",
-        "min_us",
-        "series",
-    ),
-    "layers by layer": (
-        "layer",
-        "module",
-        "kind",
-        "series",
-        "median_us",
-        "to_median",
-        "gpu_idle_us",
-        "gpu_busy_us",
-        "kernels",
-        "p95_us",
-        "max_us",
-        "min_us",
-        "steps",
-        "runs",
-    ),
-    "layers by kernel": (
-        "index",
-        "short_name",
-        "median_us",
-        "pct",
-        "op",
-        "kind",
-        "variant",
-        "series",
-        "family",
-        "p95_us",
-        "max_us",
-        "min_us",
-        "calls",
-    ),
-    "kernels by name": ("short_name", *_SUMS),
-    "kernels by op": ("op", *_SUMS),
-    "kernels by family": ("family", *_SUMS),
-    "kernels by purpose": ("purpose", *_SUMS),
-    "kernels by library": ("library", *_SUMS),
-    "kernels by annotation": ("annotation", *_SUMS),
-    "kernels by stream": ("stream", *_SUMS),
-    **{f"kernels by {site}": (site, *_SUMS) for site in _SITES},
-    **{f"gaps by {site}": (site, *_GAP_SUMS) for site in _SITES},
-    "kernels by graph": (
-        "graph",
-        "op",
-        "replays",
-        "nodes",
-        "total_us",
-        "mean_us",
-        "call_us",
-        "call_per_node_us",
-        "median_delay_us",
-        "captured_by",
-    ),
-    "ops": (
-        "name",
-        "input_shapes",
-        *_SITES,
-        "calls",
-        "kernels",
-        "self_cpu_us",
-        "cpu_total_us",
-        "device_total_us",
-        "self_device_us",
-        "gpu_wall_us",
-        "backward_gpu_us",
-    ),
-    "views": (
-        "name",
-        "metadata_only",
-        "calls",
-        "self_cpu_us",
-        "cpu_total_us",
-        "per_step",
-        "pct_of_step_cpu",
-        "launched",
-    ),
-    "occupancy": (
-        "step",
-        "index",
-        "kernel",
-        "dur_us",
-        "op",
-        "occupancy_pct",
-        "limiter",
-        "block",
-        "registers",
-        "kineto_occupancy_pct",
-        "name",
-        "line",
-        "module",
-        "start_us",
-    ),
-    "launches": (
-        "step",
-        "index",
-        "api",
-        "dur_us",
-        "delay_us",
-        "kernel",
-        "op",
-        "queue_depth",
-        "stream_wait_us",
-        "dispatch_us",
-        "kernels",
-        "thread",
-        "start_us",
-        "line",
-        "module",
-    ),
-    "steps": (
-        "step",
-        "kind",
-        "requests",
-        "tokens",
-        "thread",
-        "dur_us",
-        "kernels",
-        "gpu_busy_us",
-        "gpu_idle_us",
-        "verdict",
-        "idle_pct",
-        "wait_before_us",
-        "exposed_comm_us",
-        "sync_us",
-        "late_pct",
-        "launch_delay_us",
-        "launches",
-        "copies",
-        "view_ops",
-        "occupancy_queries",
-        "cpu_ops",
-        "gpu_others_us",
-        "fingerprint",
-        "start_us",
-        "graph_replays",
-        "after_us",
-        "gpu_period_us",
-        "idle_between_us",
-        "between_us",
-        "exposed_us",
-        "kind_from",
-    ),
-    "gaps": (
-        "step",
-        "index",
-        "dur_us",
-        "cause",
-        "cpu_doing",
-        "after",
-        "cpu_late_us",
-        "in_launch_us",
-        "waiting_us",
-        "after_sync",
-        "shares",
-        "before",
-        "start_us",
-        "line",
-        "module",
-    ),
-    "memory": (
-        "step",
-        "event",
-        "bytes",
-        "total_allocated",
-        "op",
-        "device",
-        "lifetime_us",
-        "since_start",
-        "total_reserved",
-        "made_by",
-        "start_us",
-    ),
-    "memory by op": ("op", "device", "at_peak", "at_peak_pct", "allocated", "allocs", "freed", "largest"),
-    "memory by device": (
-        "device",
-        "peak",
-        "rise",
-        "peak_us",
-        "peak_op",
-        "reserved",
-        "last",
-        "allocated",
-        "allocs",
-        "median_lifetime_us",
-        "failed",
-    ),
-    "memory by copy": ("copy", "calls", "bytes", "total_us", "gbps", "median_gbps", "median_bytes", "max_us", "hint"),
+_MEDIANS = "step_us busy_us exposed_comm_us exposed_wait_us idle_us bubble_pct wait_suffered_us"
+_CHANGES = "family op kind mark saves_us calls_a a_us b_us self_cpu_a_us self_cpu_b_us change_pct"
+OTHER_ORDERS: dict[str, str] = {
     "ranks": (
-        "mark",
-        "rank",
-        "wait_caused_us",
-        "cause",
-        "wait_suffered_us",
-        "step_us",
-        "busy_us",
-        "exposed_comm_us",
-        "clock_shift_us",
-        "clock_error_us",
-        "came_last",
-        "host",
-        "late_steps",
-        "phase",
-        "cause_note",
-        "clock_drift_ppm",
-        "exposed_wait_us",
-        "idle_us",
-        "bubble_pct",
-        "steps",
-        "stage",
-        "collectives",
-        "causes",
-        "file",
+        "mark rank wait_caused_us cause wait_suffered_us step_us busy_us exposed_comm_us clock_shift_us "
+        "clock_error_us came_last host late_steps phase cause_note clock_drift_ppm exposed_wait_us idle_us "
+        "bubble_pct steps stage collectives causes file"
     ),
-    "ranks by host": ("host", "ranks", "wait_caused_us", "worst_rank", "cause", *_RANK_MEDIANS),
-    "ranks by stage": ("stage", "ranks", "wait_caused_us", "worst_rank", "cause", *_RANK_MEDIANS),
-    "ranks by files": ("rank", "file", "why"),
+    "ranks by host": f"host ranks wait_caused_us worst_rank cause {_MEDIANS}",
+    "ranks by stage": f"stage ranks wait_caused_us worst_rank cause {_MEDIANS}",
+    "ranks by files": "rank file why",
     "ranks by collectives": (
-        "step",
-        "name",
-        "group",
-        "skew_us",
-        "last",
-        "transfer_us",
-        "busbw_gbps",
-        "ranks",
-        "of",
-        "bytes",
-        "mismatch",
-        "partial",
-        "seq",
-        "start_us",
+        "step name group skew_us last transfer_us busbw_gbps ranks of bytes mismatch partial seq start_us"
     ),
-    "ranks by matrix": ("rank", "late_rank", "wait_us", "collectives", "wait_error_us"),
-    "ranks by groups": ("group", "ranks", "of", "collectives", "wait_us", "transfer_us", "busbw_gbps", "imbalance_pct"),
-    "ranks by steps": ("step", "ranks", "step_us", "slowest_us", "wait_us", "late_rank", "wait_caused_us"),
-    "health": ("severity", "check", "count", "share_pct", "effect", "example"),
-    "health by offender": ("byte", "offender"),
-    "findings": ("severity", "title", "evidence", "cost_us", "step"),
-    "gaps by cause": (
-        "cause",
-        "gaps",
-        "total_us",
-        "pct",
-        "cpu_late_us",
-        "in_launch_us",
-        "waiting_us",
-        "median_us",
-        "max_us",
-    ),
-    "gaps by stream": (
-        "device",
-        "stream",
-        "activities",
-        "gaps",
-        "idle_us",
-        "host_wait_us",
-        "kernel_wait_us",
-        "other_us",
-    ),
-    "launches by name": _LAUNCHES_GROUPED,
-    "launches by op": _LAUNCHES_GROUPED,
-    "launches by stream": _LAUNCHES_GROUPED,
-    **{f"occupancy by {site}": (site, "queries", "total_us", "mean_us", "max_us") for site in _SITES},
-    "occupancy by op": ("op", "kernel", "queries", "launches", "total_us", "us_per_launch"),
-    "changed kernels": (
-        "mark",
-        "short_name",
-        "saves_us",
-        "calls_a",
-        "a_us",
-        "b_us",
-        "change_pct",
-        "noise_us",
-        "op",
-        "how",
-        "saved_bytes",
-    ),
+    "ranks by matrix": "rank late_rank wait_us collectives wait_error_us",
+    "ranks by groups": "group ranks of collectives wait_us transfer_us busbw_gbps imbalance_pct",
+    "ranks by steps": "step ranks step_us slowest_us wait_us late_rank wait_caused_us",
+    "changed kernels": "mark short_name saves_us calls_a a_us b_us change_pct noise_us op how saved_bytes",
     "changed ops": (
-        "mark",
-        "name",
-        "saves_us",
-        "calls_a",
-        "self_cpu_a_us",
-        "self_cpu_b_us",
-        "change_pct",
-        "noise_us",
-        "fused_into",
-        "folded_change",
-        "kind",
-        "cpu_a_us",
-        "cpu_b_us",
+        "mark name saves_us calls_a self_cpu_a_us self_cpu_b_us change_pct noise_us fused_into folded_change "
+        "kind cpu_a_us cpu_b_us"
     ),
-    "steps by source": (
-        "steps_by",
-        "runs",
-        "time_pct",
-        "activities_pct",
-        "per_run",
-        "median_us",
-        "found_by",
-        "where",
-    ),
-    "modules": (
-        "tree",
-        "calls",
-        "activities",
-        "gpu_us",
-        "pct",
-        "idle_us",
-        "own_gpu_us",
-        "cpu_us",
-        "own_cpu_us",
-        "forward_gpu_us",
-        "backward_gpu_us",
-    ),
-    "totals": ("measure", "a", "b", "difference", "ratio", "change", "a_scatter", "b_scatter", "about"),
-    "summary": ("key", "value"),
-    "range": ("what", "name", "count", "total_us", "pct"),
-    "changed kernels by family": _CHANGES_GROUPED,
-    "changed kernels by op": _CHANGES_GROUPED,
-    "changed kernels by mark": _CHANGES_GROUPED,
-    "changed ops by kind": _CHANGES_GROUPED,
-    "changed ops by mark": _CHANGES_GROUPED,
+    "totals": "measure a b difference ratio change a_scatter b_scatter about",
+    "changed kernels by family": _CHANGES,
+    "changed kernels by op": _CHANGES,
+    "changed kernels by mark": _CHANGES,
+    "changed ops by kind": _CHANGES,
+    "changed ops by mark": _CHANGES,
 }
-"""Names of columns by pane, or by pane and grouping as in `kernels by name`."""
-_OF_SERVERS = {
-    "kind",
-    "requests",
-    "tokens",
-    "kind_from",
+"""Names of columns by table, or by table and grouping as in `ranks by host`."""
+_OF_SERVERS = {"kind", "requests", "tokens", "kind_from"} | {
     "after_us",
     "gpu_period_us",
     "idle_between_us",
@@ -498,8 +52,13 @@ _OF_SERVERS = {
     "exposed_us",
 }
 """Columns of steps that only those of inference servers fill."""
-_OF_SERVING = {"steps", "serving", "layers"}
-"""Panes about servers."""
+
+
+def column_names(pane: str, by: str | None = None) -> tuple[str, ...]:
+    """Names of the columns of a pane or another table in order of importance; empty where nothing says which."""
+    if pane in PANES:
+        return PANES[pane].columns_by(by)
+    return tuple(OTHER_ORDERS.get(f"{pane} by {by}", OTHER_ORDERS.get(pane, "")).split())
 
 
 def ordered(table: Table, pane: str, by: str | None = None) -> list[Column]:
@@ -508,8 +67,7 @@ def ordered(table: Table, pane: str, by: str | None = None) -> list[Column]:
     The step is left out where all rows are of one, and of the steps themselves what is 0 in every one or is known of a
     server's steps only.
     """
-    names = COLUMN_ORDER.get(f"{pane} by {by}", COLUMN_ORDER.get(pane, ()))
-    columns = [table[name] for name in names if name in table] or list(table.columns)
+    columns = [table[name] for name in column_names(pane, by) if name in table] or list(table.columns)
     if pane == "steps":
         # There are more columns than fit: what is 0 in every step says little.
         columns = [column for column in columns if column.name not in _OF_SERVERS or not column.nulls().all()]
@@ -521,16 +79,17 @@ def importance(pane: str, by: str | None = None) -> Callable[[Column], Rank]:
     """A function for the rank of a column of a pane, the lowest for what is read first.
 
     What says what a row is comes before all others, then by how far a column is a detail, and by its place in the list;
-    in panes about servers, whose columns are details elsewhere, by its place first. What is 0 in every step is last.
+    in panes that keep their order, whose columns are details elsewhere, by its place first. What is 0 in every step
+    is last.
     """
-    names = COLUMN_ORDER.get(f"{pane} by {by}", COLUMN_ORDER.get(pane, ()))
-    ranks = {name: rank for rank, name in enumerate(names)}
+    ranks = {name: rank for rank, name in enumerate(column_names(pane, by))}
+    keeps_order = pane in PANES and PANES[pane].keeps_order
 
     def rank_of(column: Column) -> Rank:
         spec = column.spec
         is_zero = pane == "steps" and _is_zero(column)
         place = ranks.get(column.name, len(ranks))
-        return is_zero, not spec.is_key, *((place, spec.detail) if pane in _OF_SERVING else (spec.detail, place))
+        return is_zero, not spec.is_key, *((place, spec.detail) if keeps_order else (spec.detail, place))
 
     return rank_of
 

@@ -1,6 +1,6 @@
 """The findings pane: rules over a trace, each with its evidence, advice and a slice to look at.
 
-A rule is a function from a `Scope` to findings; to add one, write it in the file of its topic and list it here.
+A rule is a function from a `Scope` to findings; to add one, write it in the file of its topic and list it in `rules`.
 """
 
 from __future__ import annotations
@@ -12,43 +12,7 @@ from functools import partial
 import numpy as np
 
 from tracetui.errors import AnalysisFailed
-from tracetui.findings.attention import attention_unfused, gather
-from tracetui.findings.communication import exposed_communication, small_collectives, straggler
-from tracetui.findings.compilation import graph_breaks, recompilation
-from tracetui.findings.gemm import (
-    batchable_products,
-    fp32_math,
-    layout_conversion,
-    misaligned_products,
-    small_batch_products,
-)
-from tracetui.findings.idle import (
-    dependency,
-    host_sync,
-    launch_overhead,
-    long_gap_without_op,
-    pageable_copy,
-    peer_wait,
-    stalled_thread,
-    unrecorded_graph_work,
-)
-from tracetui.findings.kernel_times import low_waves, lower_clock, uneven_kernels
-from tracetui.findings.recording import (
-    launches_missing,
-    no_gpu,
-    not_judged,
-    not_pytorch,
-    other_accelerator,
-    own_profiler,
-    stack_recording,
-    untrusted,
-)
-from tracetui.findings.roofline import far_from_roofline
 from tracetui.findings.scope import Finding, Scope, Severity
-from tracetui.findings.serving import graph_launches_hold_up, idle_between_decodes, prefills_interrupt
-from tracetui.findings.start import allocator, data_loading, start_up
-from tracetui.findings.step_rules import cold_step, outlier_step, serialised_streams
-from tracetui.findings.training import missing_no_grad, optimizer_loop, tiny_kernels
 from tracetui.idle.gaps import gap_before
 from tracetui.idle.idleness import idleness
 from tracetui.idle.verdict import BUSY, verdict_on
@@ -58,6 +22,7 @@ from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.guarding import attempted, failures_in_words, guarded, keep_guarded
 from tracetui.model.intervals import Part, TimeRange
+from tracetui.model.pane import Pane
 from tracetui.model.quantities import counted, duration
 from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.model.trace import Trace
@@ -94,54 +59,7 @@ def _share(scope: Scope, finding: Finding) -> float:
     return 100.0 if finding.cost is None else 100 * finding.cost / scope.time
 
 
-__all__ = ["RULES", "Finding", "Severity", "complete_finding_list", "finding_list", "findings"]
-
-RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
-    untrusted,
-    no_gpu,
-    other_accelerator,
-    data_loading,
-    start_up,
-    allocator,
-    pageable_copy,
-    host_sync,
-    stalled_thread,
-    peer_wait,
-    long_gap_without_op,
-    launch_overhead,
-    dependency,
-    unrecorded_graph_work,
-    exposed_communication,
-    straggler,
-    small_collectives,
-    idle_between_decodes,
-    graph_launches_hold_up,
-    prefills_interrupt,
-    cold_step,
-    outlier_step,
-    fp32_math,
-    layout_conversion,
-    misaligned_products,
-    attention_unfused,
-    gather,
-    small_batch_products,
-    batchable_products,
-    low_waves,
-    far_from_roofline,
-    uneven_kernels,
-    lower_clock,
-    tiny_kernels,
-    optimizer_loop,
-    serialised_streams,
-    recompilation,
-    graph_breaks,
-    missing_no_grad,
-    own_profiler,
-    stack_recording,
-    launches_missing,
-    not_judged,
-)
-"""Rules for a trace of the PyTorch profiler; among findings of equal severity and cost the earlier rule comes first."""
+__all__ = ["PANE", "Finding", "Severity", "complete_finding_list", "finding_list", "findings"]
 
 
 def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
@@ -164,8 +82,11 @@ def _judged(trace: Trace, step: int | None) -> tuple[list[Finding], list[Analysi
     """What the rules find, and the failures of those that failed."""
 
     def make() -> tuple[list[Finding], list[AnalysisFailed]]:
+        # The app waits at its start for the declaration of the pane, and not for the rules.
+        from tracetui.findings.rules import FOREIGN_RULES, RULES
+
         scope = Scope(trace, step)
-        rules = RULES if trace.is_torch else (not_pytorch,)
+        rules = RULES if trace.is_torch else FOREIGN_RULES
         results, failures = attempted(partial(_found, rule, scope) for rule in rules)
         every = [finding for result in results for finding in result]
         every.sort(key=lambda finding: (-finding.severity, finding.id != "untrusted", -(finding.cost or 0)))
@@ -206,6 +127,17 @@ def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> T
         _whole(scope, every),
         headline=headline(scope, every, len(failures)),
     ).lacking(failures_in_words(failures, "rules"))
+
+
+PANE = Pane(
+    "findings",
+    "Findings",
+    key="7",
+    help="One row is a finding, with evidence and advice.",
+    table=findings,
+    columns="severity title evidence cost_us step",
+    is_in_time_order=False,
+)
 
 
 IN_RANGE = "Findings are about the whole trace; listed are those whose evidence is in the range of time."

@@ -19,6 +19,7 @@ from tracetui.model import columns as col
 from tracetui.model.guarding import attempted, checked, failures_in_words, result_or_failure
 from tracetui.model.intervals import Part
 from tracetui.model.kept import kept
+from tracetui.model.pane import Grouping, Pane
 from tracetui.model.table import NULL, Table, numbers, texts
 from tracetui.model.trace import Trace
 
@@ -50,6 +51,21 @@ def health(trace: Trace, step: Part | None = None, by: str | None = None) -> Tab
         np.array([doubt.row if doubt else -1 for doubt in found], np.int64),
         _note(trace, every),
     ).lacking(failures)
+
+
+PANE = Pane(
+    "health",
+    "Health",
+    key="H",
+    help="One row is a check of the trace itself.",
+    table=health,
+    columns="severity check count share_pct effect example",
+    groupings=(Grouping("offender", "byte offender"),),
+    details="check effect example",
+    of_step=False,
+    of_range=False,
+    is_in_time_order=False,
+)
 
 
 def checks_of(trace: Trace) -> tuple[Check, ...]:
@@ -111,6 +127,38 @@ def marks(trace: Trace) -> dict[str, list[str]]:
         for index in check.touches:
             found.setdefault(index, []).append(check.name)
     return found
+
+
+ABOVE_WHOLE = {
+    "peak_pct": "the call took up to 5 % less than the data sheet allows, as where the GPU runs above its listed clock",
+    "pct": "what ran side by side, or lies in one another, is added",
+}
+"""Why a share may be above 100 %, by its column."""
+ADDED_UP = "what it adds up overlaps, or lies partly outside of what it is a share of"
+"""Why any other share may be."""
+MAX_ROUNDING_PCT = 1e-6
+"""By how much a sum of floats may be above 100 % without being more than the whole."""
+
+
+def marked_shares(table: Table) -> Table:
+    """The table with the mark `~` on shares above 100 %, and why they are above it; rounding is taken away."""
+    columns, reasons = [], dict[str, str]()
+    for column in table.columns:
+        is_share = column.unit == "%" and column.values.dtype.kind == "f"
+        values = column.values.astype(np.float64) if is_share else np.empty(0)
+        above = values > 100
+        if above.any():
+            values = np.where(above & (values <= 100 + MAX_ROUNDING_PCT), 100.0, values)
+            above = values > 100
+            marks = above if column.doubtful is None else above | column.doubtful
+            column = replace(column, values=values, doubtful=marks if marks.any() else None)
+        if above.any():
+            reasons.setdefault(ABOVE_WHOLE.get(column.name, ADDED_UP), column.spec.heading)
+        columns.append(column)
+    if not reasons and columns == list(table.columns):
+        return table
+    said = [f"{heading} above 100 (~): {why}." for why, heading in reasons.items()]
+    return replace(table, columns=tuple(columns), note=" ".join(filter(None, (table.note, *said))))
 
 
 def marked(trace: Trace, pane: str, table: Table) -> Table:

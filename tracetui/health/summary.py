@@ -23,6 +23,7 @@ from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Part, TimeRange, covered_within
 from tracetui.model.kept import kept
+from tracetui.model.pane import Pane
 from tracetui.model.table import Cell, Table, numbers, texts
 from tracetui.model.trace import ALL_DEVICES, Kind, LaneKind, Trace
 from tracetui.operators.key_averages import has_shapes
@@ -57,6 +58,18 @@ def summary(trace: Trace, step: Part | None = None, by: str | None = None) -> Ta
         None,
         " ".join(filter(None, (no_gpu(trace) or " ".join(judged.remarks if judged else ()), not_shown(trace)))),
     )
+
+
+PANE = Pane(
+    "summary",
+    "Summary",
+    key="9",
+    help="What the file is, what it holds and how busy the GPU was.",
+    table=summary,
+    columns="key value",
+    of_step=False,
+    is_in_time_order=False,
+)
 
 
 def not_shown(trace: Trace) -> str:

@@ -17,7 +17,7 @@ from tracetui.idle.idleness import MIN_GAP_NS, Idleness, idleness
 from tracetui.idle.thread_causes import indicating_slices
 from tracetui.idle.verdict import gap_causes, verdict_on
 from tracetui.idle.waits import WORDS, Cause
-from tracetui.linking.call_sites import launch_site_columns, launch_site_of
+from tracetui.linking.call_sites import launch_site_columns, launch_site_of, site_groupings
 from tracetui.linking.groups import count_within, distinct, group
 from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import links, names_of, no_gpu, op_rows
@@ -27,6 +27,7 @@ from tracetui.linking.trees import Axis
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part, TimeRange
 from tracetui.model.kept import kept
+from tracetui.model.pane import Grouping, Pane
 from tracetui.model.table import Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, LaneKind, Trace
 
@@ -245,6 +246,28 @@ def gaps(trace: Trace, step: Part | None = None, by: str | None = None) -> Table
         after,
         _note(trace, idle, step),
     )
+
+
+_SUMS = "gaps total_us pct cpu_late_us in_launch_us waiting_us median_us max_us"
+PANE = Pane(
+    "gaps",
+    "Gaps",
+    key="6",
+    help="One row is a stretch in which a device ran nothing.",
+    table=gaps,
+    columns=(
+        "step index dur_us cause cpu_doing after cpu_late_us in_launch_us waiting_us after_sync shares before "
+        "start_us line module"
+    ),
+    largest_first="dur_us",
+    groupings=(
+        Grouping("cause", f"cause {_SUMS}", opens=""),
+        Grouping("stream", "device stream activities gaps idle_us host_wait_us kernel_wait_us other_us"),
+        *site_groupings(_SUMS, opens=""),
+    ),
+    details="cause shares cpu_doing",
+    is_timed=True,
+)
 
 
 def _by_cause(trace: Trace, idle: Idleness, kept: Int64, step: Part | None) -> Table:

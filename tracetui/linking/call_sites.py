@@ -16,12 +16,14 @@ from tracetui.linking.graph_nodes import graph_nodes, with_captured
 from tracetui.linking.links import names_of
 from tracetui.linking.replays import replays
 from tracetui.model import columns as col
-from tracetui.model.groupings import SITES
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.kept import kept
+from tracetui.model.pane import Grouping
 from tracetui.model.table import Column, Strings, coded
 from tracetui.model.trace import Kind, Trace
 
+SITES = ("line", "function", "module")
+"""Groupings by the place in the program that launched."""
 _SPECS = {"line": col.LINE, "function": col.FUNCTION, "module": col.MODULE}
 
 
@@ -86,6 +88,16 @@ def known_sites(trace: Trace) -> tuple[str, ...]:
     if len(trace.slices.of_kind(Kind.PYTHON)) == 0 and not (nodes.line >= 0).any():
         return ()
     return SITES if len(module_paths(trace).texts) or (nodes.module >= 0).any() else SITES[:2]
+
+
+def site_groupings(columns: str = "", opens: str | None = None) -> tuple[Grouping, ...]:
+    """Groupings of a pane by each kind of call site, offered where a trace holds it; `columns` follow the site."""
+
+    def by(site: str) -> Grouping:
+        names = f"{site} {columns}" if columns else ""
+        return Grouping(site, names, opens, is_offered=lambda trace: site in known_sites(trace))
+
+    return tuple(by(site) for site in SITES)
 
 
 @kept(on_disk=True)

@@ -19,6 +19,7 @@ from tracetui.linking.steps import steps
 from tracetui.memory.allocator import CPU, Allocator, allocation_causes, allocator, copies, copy_rows
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange
+from tracetui.model.pane import Grouping, Pane
 from tracetui.model.quantities import moment, size
 from tracetui.model.recorded import Loss
 from tracetui.model.table import NULL, Column, Strings, Table, coded, micros, numbers, texts
@@ -48,6 +49,35 @@ def memory(trace: Trace, step: Part | None = None, by: str | None = None) -> Tab
     if by == "device":
         return _by_device(trace, allocations, rows)
     return _events(trace, allocations, rows, index)
+
+
+def _has_allocations(trace: Trace) -> bool:
+    return len(allocator(trace)) > 0
+
+
+PANE = Pane(
+    "memory",
+    "Memory",
+    key="M",
+    help="One row is an allocation or a free.",
+    table=memory,
+    columns="step event bytes total_allocated op device lifetime_us since_start total_reserved made_by start_us",
+    groupings=(
+        Grouping(
+            "op",
+            columns="op device at_peak at_peak_pct allocated allocs freed largest",
+            opens="device",
+            is_offered=_has_allocations,
+        ),
+        Grouping(
+            "device",
+            columns="device peak rise peak_us peak_op reserved last allocated allocs median_lifetime_us failed",
+            opens="",
+            is_offered=_has_allocations,
+        ),
+        Grouping("copy", "copy calls bytes total_us gbps median_gbps median_bytes max_us hint", details="copy hint"),
+    ),
+)
 
 
 def _events(trace: Trace, allocations: Allocator, rows: Int64, index: Int64) -> Table:

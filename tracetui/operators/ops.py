@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from tracetui.linking.autograd import forward_of
-from tracetui.linking.call_sites import site_column
+from tracetui.linking.call_sites import SITES, site_column, site_groupings
 from tracetui.linking.captured_tree import capture_counts
 from tracetui.linking.graph_nodes import GraphNodes, graph_nodes
 from tracetui.linking.groups import Groups, combinations, distinct, group
@@ -26,10 +26,10 @@ from tracetui.linking.placement import chosen, step_index, time_within, within
 from tracetui.linking.replays import replays
 from tracetui.linking.trees import forest
 from tracetui.model import columns as col
-from tracetui.model.groupings import SITES
 from tracetui.model.intervals import Int64, Part, TimeRange, tree_depth, union
 from tracetui.model.kept import kept
 from tracetui.model.native import insertion_index
+from tracetui.model.pane import Grouping, Pane
 from tracetui.model.quantities import duration
 from tracetui.model.table import NULL, Column, Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, Trace
@@ -237,9 +237,8 @@ FRAMES_LISTED_UNTIL = (2, 13)
 def ops(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     """Calls and times by name; an op and an annotation of the same name are two rows.
 
-    `by` is one of `groupings.OPS`. A step holds the slices that began in it and the activities launched in it. A range
-    of time holds calls that were open in it, with what of their CPU time and of the activities they launched is in it
-    (R3.58).
+    A step holds the slices that began in it and the activities launched in it. A range of time holds calls that were
+    open in it, with what of their CPU time and of the activities they launched is in it (R3.58).
     """
     version = _torch_version(trace) if by == "event" else (0, 0)
     frames = by == "frame" or version >= FRAMES_SINCE
@@ -264,6 +263,29 @@ def ops(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     table = with_captured_ops(trace, table, step)
     table = table.take(table.order("cpu_total_us", descending=True))
     return table.take(table.order("device_total_us", descending=True))
+
+
+PANE = Pane(
+    "ops",
+    "Ops",
+    key="2",
+    help=(
+        "One row is an operator name, as in key_averages(); by event there is every row of torch's table, by frame "
+        "with Python frames, which torch 2.12 and 2.13 list."
+    ),
+    table=ops,
+    columns=(
+        "name input_shapes line function module calls kernels self_cpu_us cpu_total_us device_total_us "
+        "self_device_us gpu_wall_us backward_gpu_us"
+    ),
+    groupings=(
+        Grouping("shape"),
+        Grouping("event"),
+        Grouping("frame"),
+        *site_groupings(),
+    ),
+    is_of_names=True,
+)
 
 
 def _open_calls(trace: Trace, sums: Averages, cost: Costs, names: Groups, part: Part | None) -> Averages:

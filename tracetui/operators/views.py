@@ -15,6 +15,7 @@ from tracetui.linking.trees import inside
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange, is_among
 from tracetui.model.kept import kept
+from tracetui.model.pane import Pane
 from tracetui.model.table import Table, coded, micros, numbers
 from tracetui.model.trace import Trace
 from tracetui.operators.costs import is_overlapped, self_times
@@ -90,6 +91,17 @@ def views(trace: Trace, step: Part | None = None, by: str | None = None) -> Tabl
         _note(trace, len(names), step),
     )
     return table.take(table.order("self_cpu_us", descending=True))
+
+
+PANE = Pane(
+    "views",
+    "Views",
+    key="3",
+    help="One row is the name of an op that launched nothing on the GPU.",
+    table=views,
+    columns="name metadata_only calls self_cpu_us cpu_total_us per_step pct_of_step_cpu launched",
+    is_of_names=True,
+)
 
 
 def _note(trace: Trace, listed: int, part: Part | None) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from tracetui.idle.gpu_spans import StepTimes, behind_sentence, step_spans, step_times
 from tracetui.kernel_names.decoded import Purpose
+from tracetui.kernel_names.slice_names import is_serving
 from tracetui.linking.complete_steps import averaged_steps
 from tracetui.linking.links import busy_stretches, links, no_gpu
 from tracetui.linking.placement import between_share, chosen, step_index
@@ -22,6 +23,7 @@ from tracetui.linking.step_sources import no_steps, steps_sentence
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, covered_within
+from tracetui.model.pane import Grouping, Pane
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.table import NULL, Column, ColumnSpec, Table, missing, numbers, texts
 from tracetui.model.trace import Float64, Kind, Trace
@@ -100,6 +102,41 @@ def serving(trace: Trace, step: Part | None = None, by: str | None = None) -> Ta
     }[by]
     table = make(facts, groups)
     return Table(table.columns, table.slices, _note(facts, groups, by, len(table)))
+
+
+PANE = Pane(
+    "serving",
+    "Serving",
+    key="S",
+    help="One row is a kind of step of an inference server: how long, how often, and what lies between.",
+    table=serving,
+    columns=(
+        "kind steps requests tokens token_us gpu_period_us idle_within_us idle_between_us median_us p99_us "
+        "gpu_busy_us between_us exposed_us between output_tokens_per_s attention_pct products_pct comm_pct "
+        "routing_pct quantise_pct sampling_pct comm_us min_comm_us pct p95_us gpu_period_p99_us cpu_step_us"
+    ),
+    groupings=(
+        Grouping(
+            "batch",
+            columns=(
+                "kind batch batch_unit steps padded median_us p95_us gpu_period_us tokens_per_s gpu_busy_us "
+                "idle_within_us kernels graph_replays p99_us"
+            ),
+        ),
+        Grouping("purpose", "kind purpose median_us pct alone_us min_us p95_us activities", is_offered=is_serving),
+        Grouping("between", "kind cpu_activity median_us pct exposed_us steps"),
+        Grouping(
+            "iteration",
+            columns=(
+                "kind runs requests tokens median_us gpu_period_us draft_us check_us idle_within_us "
+                "min_token_us p99_us p95_us steps"
+            ),
+        ),
+    ),
+    of_step=False,
+    is_in_time_order=False,
+    keeps_order=True,
+)
 
 
 def output_rate(trace: Trace, made: Int64) -> float:

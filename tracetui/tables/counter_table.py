@@ -26,6 +26,7 @@ from tracetui.linking.placement import chosen, within
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part, TimeRange
+from tracetui.model.pane import Grouping, Pane
 from tracetui.model.quantities import duration
 from tracetui.model.table import NULL, Column, Table, coded, micros, numbers, texts
 from tracetui.model.trace import Counter, Trace
@@ -54,6 +55,22 @@ def counter_table(trace: Trace, step: Part | None = None, by: str | None = None)
         return _table(trace, order, [_within_range(counter_samples(trace, number), step) for number in order])
     means = [(len(counter_samples(trace, number)), *whole(counter_samples(trace, number))) for number in order]
     return _table(trace, order, means)
+
+
+PANE = Pane(
+    "counters",
+    "Counters",
+    key="K",
+    help="One row is a counter of a GPU or a program.",
+    table=counter_table,
+    columns="step kernel gpu counter unit mean min max samples calls measured",
+    groupings=(
+        Grouping("step"),
+        Grouping("kernel"),
+    ),
+    is_offered=lambda trace: bool(trace.counters),
+    is_in_time_order=False,
+)
 
 
 def ordered(trace: Trace) -> list[int]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from tracetui.devices.residency import configuration, occupancy_note, residency
 from tracetui.devices.roofline import rate_columns
-from tracetui.kernel_names.slice_names import Family, families, libraries, purposes, short_kernel
-from tracetui.linking.call_sites import site_column, site_columns, site_of
+from tracetui.kernel_names.slice_names import Family, families, is_serving, libraries, purposes, short_kernel
+from tracetui.linking.call_sites import SITES, site_column, site_columns, site_groupings, site_of
 from tracetui.linking.captured_tree import by_captured_graph
 from tracetui.linking.graph_marks import mark_columns
 from tracetui.linking.graph_nodes import op_names
@@ -17,11 +17,11 @@ from tracetui.linking.groups import distinct, group
 from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import links, names_of, no_gpu
 from tracetui.linking.placement import index_in_step, step_column, time_within, within
-from tracetui.linking.replays import graph_column
+from tracetui.linking.replays import graph_column, replays
 from tracetui.model import columns as col
-from tracetui.model.groupings import SITES
 from tracetui.model.intervals import Bool, Int64, Part
 from tracetui.model.kept import kept
+from tracetui.model.pane import Grouping, Pane
 from tracetui.model.table import Column, Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, Trace
 
@@ -32,7 +32,7 @@ _OP_HELP = "The operator that caused the launch; of a replayed kernel the one th
 
 
 def kernels(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
-    """Every kernel, copy and fill in order of start, or grouped by one of `groupings.KERNELS`.
+    """Every kernel, copy and fill in order of start, or grouped.
 
     A step holds what was launched in it (R3.3); an activity without launch record is in no step. A range of time holds
     what ran in it, and groups add up the time within it (R3.58).
@@ -43,6 +43,37 @@ def kernels(trace: Trace, step: Part | None = None, by: str | None = None) -> Ta
     if by is not None:
         return _grouped(trace, rows, by, step)
     return Table(_columns(trace, rows, step), rows, _note(trace, rows))
+
+
+_SUMS = "calls total_us pct mean_us median_us min_us max_us"
+PANE = Pane(
+    "kernels",
+    "Kernels",
+    key="1",
+    help="One row is a kernel, copy or fill, by start.",
+    table=kernels,
+    columns=(
+        "step index short_name dur_us launch_delay_us gap_before_us op occupancy_pct bound peak_pct grid "
+        "block registers limiter waves stream kineto_occupancy_pct line module start_us"
+    ),
+    groupings=(
+        Grouping("name", f"short_name {_SUMS}", opens=""),
+        Grouping("op", f"op {_SUMS}", opens=""),
+        Grouping("family", f"family {_SUMS}", opens=""),
+        Grouping("purpose", f"purpose {_SUMS}", opens="", is_offered=is_serving),
+        Grouping("library", f"library {_SUMS}", opens="", is_offered=is_serving),
+        Grouping("annotation", f"annotation {_SUMS}", opens=""),
+        Grouping("stream", f"stream {_SUMS}", opens=""),
+        Grouping(
+            "graph",
+            columns="graph op replays nodes total_us mean_us call_us call_per_node_us median_delay_us captured_by",
+            opens="",
+            is_offered=lambda trace: len(replays(trace)) > 0,
+        ),
+        *site_groupings(_SUMS, opens=""),
+    ),
+    is_timed=True,
+)
 
 
 def _columns(trace: Trace, rows: Int64, part: Part | None) -> tuple[Column, ...]:

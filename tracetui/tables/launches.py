@@ -7,14 +7,14 @@ import re
 import numpy as np
 
 from tracetui.idle.waits import queue_depth, queueing
-from tracetui.linking.call_sites import site_column, site_columns, site_of
+from tracetui.linking.call_sites import SITES, site_column, site_columns, site_groupings, site_of
 from tracetui.linking.groups import group
 from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import calls_named, links, names_of, no_gpu
 from tracetui.linking.placement import index_in_step, step_column, time_within, within
 from tracetui.model import columns as col
-from tracetui.model.groupings import SITES
 from tracetui.model.intervals import Int64, Part
+from tracetui.model.pane import Grouping, Pane
 from tracetui.model.table import Column, Table, coded, micros, numbers
 from tracetui.model.trace import Trace
 
@@ -55,6 +55,27 @@ def launches(trace: Trace, step: Part | None = None, by: str | None = None) -> T
         rows,
         _note(trace),
     )
+
+
+_SUMS = "op stream api calls kernels total_us mean_us median_us max_us"
+PANE = Pane(
+    "launches",
+    "Launches",
+    key="5",
+    help="One row is a call that launched GPU activities.",
+    table=launches,
+    columns=(
+        "step index api dur_us delay_us kernel op queue_depth stream_wait_us dispatch_us kernels thread "
+        "start_us line module"
+    ),
+    groupings=(
+        Grouping("name", _SUMS, opens=""),
+        Grouping("op", _SUMS, opens=""),
+        Grouping("stream", _SUMS, opens=""),
+        *site_groupings(opens=""),
+    ),
+    is_timed=True,
+)
 
 
 def _waits(trace: Trace, index: Int64) -> tuple[Column, ...]:

@@ -29,6 +29,7 @@ from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange, covered_within, union
 from tracetui.model.kept import kept
+from tracetui.model.pane import Grouping, Pane
 from tracetui.model.table import Column, ColumnSpec, Table, micros, numbers, texts
 from tracetui.model.trace import Float64, Kind, Trace
 from tracetui.tables.repeats import MIN_COVERED_SHARE, MIN_REPEATS, Repeat, repeats
@@ -167,6 +168,31 @@ def layers(trace: Trace, step: Part | None = None, by: str | None = None) -> Tab
     is_named = "module" in table and not table["module"].nulls().all()
     note = _note(trace, len(kept) > 0, isinstance(step, TimeRange), is_named)
     return Table(table.columns, table.slices, note)
+
+
+PANE = Pane(
+    "layers",
+    "Layers",
+    key="L",
+    help="One row is a part of a step: what repeats, and what is before and behind it.",
+    table=layers,
+    columns=(
+        "kind part layers kernels steps median_us pct gpu_idle_us gpu_busy_us p95_us max_us odd module runs "
+        "variants min_us series"
+    ),
+    groupings=(
+        Grouping(
+            "layer",
+            columns=(
+                "layer module kind series median_us to_median gpu_idle_us gpu_busy_us kernels p95_us max_us "
+                "min_us steps runs"
+            ),
+        ),
+        Grouping("kernel", "index short_name median_us pct op kind variant series family p95_us max_us min_us calls"),
+    ),
+    is_in_time_order=False,
+    keeps_order=True,
+)
 
 
 @kept

@@ -23,6 +23,7 @@ from tracetui.linking.trees import subtree_sums
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part, TimeRange
 from tracetui.model.kept import kept
+from tracetui.model.pane import Grouping, Pane
 from tracetui.model.table import NULL, Column, ColumnSpec, Table, coded, micros, numbers
 from tracetui.model.trace import Float64, Int32, Kind, Trace
 
@@ -55,7 +56,7 @@ class _OwnCosts:
 
 
 def modules(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
-    """The tree, a row before what it calls; `by` is one of `groupings.MODULES`. A step holds calls that begin in it and
+    """The tree, a row before what it calls. A step holds calls that begin in it and
     GPU activities launched in it, a range of time calls and activities as far as they run within it (R3.58).
     """
     around, backward = _around(trace, by)
@@ -75,6 +76,21 @@ def modules(trace: Trace, step: Part | None = None, by: str | None = None) -> Ta
         np.append(_first_calls(trace, tree, step), outside)[kept],
         _note(trace, by, costs.inferred, tree),
     )
+
+
+PANE = Pane(
+    "modules",
+    "Modules",
+    key="C",
+    help="One row is a module below the module that called it.",
+    table=modules,
+    columns="tree calls activities gpu_us pct idle_us own_gpu_us cpu_us own_cpu_us forward_gpu_us backward_gpu_us",
+    groupings=(
+        Grouping("function"),
+        Grouping("call"),
+    ),
+    is_in_time_order=False,
+)
 
 
 def _first_calls(trace: Trace, tree: FrameTree, step: Part | None) -> Int64:

@@ -11,12 +11,13 @@ import numpy as np
 
 from tracetui.devices.residency import configuration, occupancy_note, residency
 from tracetui.idle.verdict import totals
-from tracetui.linking.call_sites import site_columns, site_of
+from tracetui.linking.call_sites import site_columns, site_groupings, site_of
 from tracetui.linking.groups import combinations, distinct, group
 from tracetui.linking.links import calls_named, links, names_of, no_gpu
 from tracetui.linking.placement import index_in_step, step_column, time_within, within
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part
+from tracetui.model.pane import Grouping, Pane
 from tracetui.model.quantities import duration, percent
 from tracetui.model.table import NULL, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, Trace
@@ -78,6 +79,23 @@ def occupancy(trace: Trace, step: Part | None = None, by: str | None = None) -> 
         rows,
         _note(trace, rows, step),
     )
+
+
+PANE = Pane(
+    "occupancy",
+    "Occupancy",
+    key="4",
+    help="One row is an occupancy query.",
+    table=occupancy,
+    columns=(
+        "step index kernel dur_us op occupancy_pct limiter block registers kineto_occupancy_pct name line "
+        "module start_us"
+    ),
+    groupings=(
+        Grouping("op", "op kernel queries launches total_us us_per_launch", opens="kernel"),
+        *site_groupings("queries total_us mean_us max_us", opens=""),
+    ),
+)
 
 
 def asked_for(trace: Trace, rows: Int64) -> Int64:

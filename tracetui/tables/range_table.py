@@ -22,6 +22,7 @@ from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange, covered
 from tracetui.model.kept import kept
+from tracetui.model.pane import Pane
 from tracetui.model.quantities import count, counted, duration, rounded_percent
 from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.model.trace import Kind, LaneKind, Trace
@@ -91,6 +92,17 @@ def range_table(trace: Trace, step: Part | None = None, by: str | None = None) -
         no_gpu(trace),
         headline=_headline(trace, part, facts),
     )
+
+
+PANE = Pane(
+    "range",
+    "Range",
+    key="T",
+    help="What ran in a range of time: one row is a count with its time within it.",
+    table=range_table,
+    columns="what name count total_us pct",
+    is_in_time_order=False,
+)
 
 
 def _extent(trace: Trace, part: TimeRange) -> Iterator[RangeFact]:

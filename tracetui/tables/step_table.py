@@ -20,6 +20,7 @@ from tracetui.linking.step_sources import no_steps, source_table, steps_sentence
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part
+from tracetui.model.pane import Grouping, Pane
 from tracetui.model.table import NULL, Column, Table, micros, missing, numbers, texts
 from tracetui.model.trace import Kind, Trace
 from tracetui.operators.views import idle_view_rows
@@ -79,6 +80,24 @@ def step_table(trace: Trace, step: Part | None = None, by: str | None = None) ->
         every.row[picked],
         _note(trace),
     )
+
+
+PANE = Pane(
+    "steps",
+    "Steps",
+    key="8",
+    help="One row is a step, or by source what can stand for steps.",
+    table=step_table,
+    columns=(
+        "step kind requests tokens thread dur_us kernels gpu_busy_us gpu_idle_us verdict idle_pct "
+        "wait_before_us exposed_comm_us sync_us late_pct launch_delay_us launches copies view_ops "
+        "occupancy_queries cpu_ops gpu_others_us fingerprint start_us graph_replays after_us gpu_period_us "
+        "idle_between_us between_us exposed_us kind_from"
+    ),
+    groupings=(Grouping("source", "steps_by runs time_pct activities_pct per_run median_us found_by where"),),
+    of_step=False,
+    keeps_order=True,
+)
 
 
 def _kinds(trace: Trace, picked: Int64) -> tuple[Column, ...]:

@@ -15,9 +15,9 @@ from tests.support.perfetto import writer as w
 from tests.support.perfetto.writer import BEGIN, END, NEEDS_STATE, packet
 from tests.support.terminal.hostile import PAYLOADS, steered
 from tracetui.cli.main import main
-from tracetui.cli.show import PANE_NAMES
 from tracetui.errors import NotATrace, TraceError
 from tracetui.model.trace import Trace
+from tracetui.panes import PANE_FILES
 from tracetui.reading import source
 from tracetui.reading.load import load
 from tracetui.reading.perfetto import packet_collector, packets
@@ -310,7 +310,7 @@ def test_texts_of_packets_cannot_steer_the_terminal(tmp_path, capsys):
     )
     path = tmp_path / "\x1b]0;OWNED\x07.pftrace"
     path.write_bytes(data)
-    for pane in PANE_NAMES:
+    for pane in PANE_FILES:
         for form in ((), ("--format", "json")):
             assert main(["show", pane, str(path), *form]) in (0, 1)
             said = capsys.readouterr()

@@ -10,9 +10,9 @@ import numpy as np
 from tracetui.comparing.side import side
 from tracetui.drawing.format import cut_name
 from tracetui.errors import UsageError
+from tracetui.linking.call_sites import SITES
 from tracetui.linking.frames import MODULE, function_of
 from tracetui.linking.steps import steps
-from tracetui.model.groupings import SITES
 from tracetui.model.intervals import TimeRange
 from tracetui.model.quantities import count, duration
 from tracetui.model.table import ColumnSpec, Table, texts

@@ -28,7 +28,6 @@ from tracetui.health.summary import activity_counts
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.call_sites import known_sites
 from tracetui.linking.steps import steps
-from tracetui.model.groupings import SITES
 from tracetui.model.guarding import guarded
 from tracetui.model.intervals import Part, TimeRange
 from tracetui.model.quantities import count
@@ -37,6 +36,7 @@ from tracetui.model.trace import Interrupted, Trace, interruptible
 from tracetui.panes import PANES
 from tracetui.tables.modules import holders
 from tracetui.text import clean
+from tracetui.ui.base import keys
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.trace.related_slices import has_gpu, is_prepared, prepare_descriptions, step_labels, step_of
 from tracetui.ui.trace.row_tree import RowTree
@@ -46,54 +46,8 @@ from tracetui.ui.widgets.details import WAITING_NOTE
 from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, TabbedList
 from tracetui.ui.widgets.table_view import LEAF, TableView
 
-TABS = (
-    "kernels",
-    "ops",
-    "views",
-    "occupancy",
-    "launches",
-    "gaps",
-    "findings",
-    "steps",
-    "summary",
-    "memory",
-    "health",
-    "roofline",
-    "modules",
-    "serving",
-    "layers",
-    "counters",
-    "range",
-)
-"""Panes with a tab, in order."""
-
-TAB_KEYS = dict(zip(TABS, (*"123456789", "M", "H", "R", "C", "S", "L", "K", "T"), strict=True))
-"""The key of each tab."""
-
-WHOLE_TRACE_PANES = ("steps", "serving", "summary", "health")
-"""Panes that speak of the whole trace whatever the step; health also where a range of time is listed."""
-
-DETAILED_COLUMNS: dict[str, tuple[str, ...]] = {
-    "gaps": ("cause", "shares", "cpu_doing"),
-    "health": ("check", "effect", "example"),
-    "memory by copy": ("copy", "hint"),
-}
-"""Columns too long for a list, by pane: the details show those of the current row."""
-OPENED_GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
-    "kernels": dict.fromkeys(
-        ("name", "op", "family", "purpose", "library", "annotation", "stream", "graph", *SITES), ()
-    ),
-    "launches": dict.fromkeys(("name", "op", "stream", *SITES), ()),
-    "occupancy": {"op": ("kernel",), **dict.fromkeys(SITES, ())},
-    "gaps": dict.fromkeys(("cause", *SITES), ()),
-    "memory": {"op": ("device",), "device": ()},
-}
-"""Groupings of which a group can be opened, by pane: single rows have its first column too, and those named here."""
-UNTIMED_PANES = ("modules", "serving", "layers", "findings", "health", "summary", "counters", "range")
-"""Panes that are not in the order of time: the cursor stays where it was left."""
-
-TIMED_PANES = ("kernels", "launches", "gaps")
-"""Panes whose rows are walked with the timeline in view: where these are short the timeline may be larger."""
+TABS = tuple(sorted(PANES, key=lambda name: keys.TABS.names.split(",").index(PANES[name].key)))
+"""Panes with a tab, in the order of their keys."""
 UNKNOWN_LENGTH = 1000
 """Stands for the length of a list that is not known yet: more rows than any screen has lines."""
 
@@ -185,13 +139,14 @@ class PaneList(TabbedList):
     @property
     def longest(self) -> int:
         """Rows of the longest list that goes with the timeline, of the current step; a large number while unknown."""
-        tables = [self._tables.get(self._key(name)) for name in (TIMED_PANES if has_gpu(self.trace) else ("ops",))]
+        timed = [name for name in TABS if PANES[name].is_timed] if has_gpu(self.trace) else ["ops"]
+        tables = [self._tables.get(self._key(name)) for name in timed]
         return max((len(table) if isinstance(table, Table) else 0 if table else UNKNOWN_LENGTH) for table in tables)
 
     @property
     def groups_names(self) -> bool:
         """Whether a row stands for all slices of a name rather than for one."""
-        return self.pane in ("ops", "views", "roofline") or self.arrangement.by is not None
+        return PANES[self.pane].is_of_names or self.arrangement.by is not None
 
     @property
     def table(self) -> Table | None:
@@ -336,12 +291,13 @@ class PaneList(TabbedList):
 
     def _group_at(self, table: Table, row: int) -> OpenGroup | None:
         by = self.arrangement.by
-        if by is None or self.pane not in OPENED_GROUPS or by not in OPENED_GROUPS[self.pane]:
+        grouping = PANES[self.pane].grouping(by)
+        if by is None or grouping is None or grouping.opens is None:
             return None
         key = table.columns[0]
         label = str(named_groups(table, by).columns[0].cell(row))
         label = clean(short_kernel(label) if key.spec.text is TextKind.KERNEL else label)
-        names = [key.name, *(name for name in OPENED_GROUPS[self.pane][by] if name in table)]
+        names = [key.name, *(name for name in grouping.opens.split() if name in table)]
         if (self.pane, by) == ("kernels", "stream") and table.slices is not None:
             return OpenGroup(by, label, (), int(self.trace.slices.lane[table.slices[row]]))
         return OpenGroup(by, label, tuple((name, table[name].cell(row)) for name in names))
@@ -418,9 +374,9 @@ class PaneList(TabbedList):
 
     def _key_of(self, pane: str, part: Part | None) -> TableKey:
         """The table that a pane shows where a step or a range of time is listed."""
-        if pane == "health" or (pane in WHOLE_TRACE_PANES and not self._is_range_listed):
-            part = None
-        return pane, part, self.arrangements[pane].by
+        declared = PANES[pane]
+        is_listed = declared.of_range if isinstance(part, TimeRange) else declared.of_step
+        return pane, part if is_listed else None, self.arrangements[pane].by
 
     def _build(self) -> None:
         """Have the missing tables of this step built, the visible one first."""
@@ -539,11 +495,10 @@ class PaneList(TabbedList):
     def _explain_row(self) -> None:
         """Show in the details the sentences of the current row that are too long for the list."""
         view, arrangement = self.view, self.arrangement
-        wanted = DETAILED_COLUMNS.get(f"{self.pane} by {arrangement.by}" if arrangement.by else self.pane, ())
         sentences = []
         is_described = self.lists_gaps and self._follows_gap and view.located
         if view.table is not None and view.row >= 0 and not is_described:
-            for column in map(view.table.__getitem__, wanted):
+            for column in map(view.table.__getitem__, PANES[self.pane].details_by(arrangement.by)):
                 text = column.cell(view.row)
                 if text:
                     is_sentence = column.spec.text is TextKind.PROSE
@@ -577,7 +532,7 @@ class PaneList(TabbedList):
             self._place_on_step(view.table)
         elif self._followed_slices:
             view.located = any(view.put_cursor_on_slice(row) for row in self._followed_slices)
-            if not view.located and self.pane not in UNTIMED_PANES:
+            if not view.located and PANES[self.pane].is_in_time_order:
                 self._place_near(int(self.trace.slices.start[self._followed_slices[0]]))
         self._explain_row()
 
@@ -629,13 +584,10 @@ class PaneList(TabbedList):
             self.view.put_cursor(int(np.argmin(distance)))
 
     def _tabs(self) -> Sequence[Tab]:
-        offered = (
-            name
+        return [
+            Tab(name, PANES[name].title, self._count(name), PANES[name].key, self._is_empty(name))
             for name in TABS
             if name == self.pane or (PANES[name].is_offered(self.trace) and (name != "range" or self.time_range))
-        )
-        return [
-            Tab(name, PANES[name].title, self._count(name), TAB_KEYS[name], self._is_empty(name)) for name in offered
         ]
 
     def _is_empty(self, name: str) -> bool:

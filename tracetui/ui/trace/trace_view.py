@@ -25,10 +25,10 @@ from tracetui.drawing.timeline.window import Window
 from tracetui.errors import AnalysisFailed
 from tracetui.idle.gaps import gap_before, idle_part_blocks, slices_in_gaps
 from tracetui.idle.idleness import idleness
+from tracetui.linking.call_sites import SITES
 from tracetui.linking.chains import follow, follow_back
 from tracetui.linking.step_sources import low_coverage, steps_label
 from tracetui.linking.steps import steps
-from tracetui.model.groupings import SITES
 from tracetui.model.guarding import guarded
 from tracetui.model.intervals import TimeRange
 from tracetui.model.table import Table
@@ -53,7 +53,7 @@ from tracetui.ui.trace.navigator import (
     send_view,
     write_range,
 )
-from tracetui.ui.trace.pane_list import TAB_KEYS, PaneList
+from tracetui.ui.trace.pane_list import TABS, PaneList
 from tracetui.ui.trace.related_slices import (
     chain_of,
     dur_of_step,
@@ -100,7 +100,7 @@ TRACE_COMMANDS: list[BindingType] = [
     command(keys.CUT, "cut_range", "Cut the range", "Writes what is open in it as a smaller trace."),
     command(keys.MARK, "mark", "Mark this view", "Or remove the mark of the selection."),
     command(keys.MARKS, "marks", "List of marks"),
-    *(command(keys.tab_key(key), f"tab('{name}')", f"Pane {name}", PANES[name].help) for name, key in TAB_KEYS.items()),
+    *(command(keys.tab_key(PANES[name].key), f"tab('{name}')", f"Pane {name}", PANES[name].help) for name in TABS),
     command(keys.DETAILS, "details", "Details of the selection", "On a narrow screen: in place of the list."),
     command(keys.COPY_ROW, "copy_row", "Copy the row", "As Markdown: to the clipboard and a file."),
     command(keys.COPY_VIEW, "copy_view", "Copy the view string", "For --at: step, pane, selection and window."),

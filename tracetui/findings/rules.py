@@ -1,0 +1,92 @@
+"""The list of all rules, of which each is in the file of its topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tracetui.findings.attention import attention_unfused, gather
+from tracetui.findings.communication import exposed_communication, small_collectives, straggler
+from tracetui.findings.compilation import graph_breaks, recompilation
+from tracetui.findings.gemm import (
+    batchable_products,
+    fp32_math,
+    layout_conversion,
+    misaligned_products,
+    small_batch_products,
+)
+from tracetui.findings.idle import (
+    dependency,
+    host_sync,
+    launch_overhead,
+    long_gap_without_op,
+    pageable_copy,
+    peer_wait,
+    stalled_thread,
+    unrecorded_graph_work,
+)
+from tracetui.findings.kernel_times import low_waves, lower_clock, uneven_kernels
+from tracetui.findings.recording import (
+    launches_missing,
+    no_gpu,
+    not_judged,
+    not_pytorch,
+    other_accelerator,
+    own_profiler,
+    stack_recording,
+    untrusted,
+)
+from tracetui.findings.roofline import far_from_roofline
+from tracetui.findings.scope import Finding, Scope
+from tracetui.findings.serving import graph_launches_hold_up, idle_between_decodes, prefills_interrupt
+from tracetui.findings.start import allocator, data_loading, start_up
+from tracetui.findings.step_rules import cold_step, outlier_step, serialised_streams
+from tracetui.findings.training import missing_no_grad, optimizer_loop, tiny_kernels
+
+RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
+    untrusted,
+    no_gpu,
+    other_accelerator,
+    data_loading,
+    start_up,
+    allocator,
+    pageable_copy,
+    host_sync,
+    stalled_thread,
+    peer_wait,
+    long_gap_without_op,
+    launch_overhead,
+    dependency,
+    unrecorded_graph_work,
+    exposed_communication,
+    straggler,
+    small_collectives,
+    idle_between_decodes,
+    graph_launches_hold_up,
+    prefills_interrupt,
+    cold_step,
+    outlier_step,
+    fp32_math,
+    layout_conversion,
+    misaligned_products,
+    attention_unfused,
+    gather,
+    small_batch_products,
+    batchable_products,
+    low_waves,
+    far_from_roofline,
+    uneven_kernels,
+    lower_clock,
+    tiny_kernels,
+    optimizer_loop,
+    serialised_streams,
+    recompilation,
+    graph_breaks,
+    missing_no_grad,
+    own_profiler,
+    stack_recording,
+    launches_missing,
+    not_judged,
+)
+"""Rules for a trace of the PyTorch profiler; among findings of equal severity and cost the earlier rule comes first."""
+FOREIGN_RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (not_pytorch,)
+"""Rules for any other trace."""

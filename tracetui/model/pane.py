@@ -1,0 +1,91 @@
+"""What a pane is: a table of a trace, with all that the command line, the screen, reports and help know about it.
+
+Each pane is declared once, as `PANE` in the file that computes its table. Needs no numpy, as `--help` reads this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracetui.model.intervals import Part
+    from tracetui.model.table import Table
+    from tracetui.model.trace import Trace
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """One way to group the rows of a pane."""
+
+    name: str
+    """The value of `--by`."""
+    columns: str = ""
+    """Names of the columns in order of importance, with spaces between; those of the pane where none are named."""
+    opens: str | None = None
+    """Columns that tell the rows of a group apart beside the first one; None where a group cannot be opened."""
+    details: str = ""
+    """Columns too long for a list: the details show those of the current row."""
+    is_offered: Callable[[Trace], bool] = lambda _: True
+    """Whether a trace has something to group by."""
+
+
+@dataclass(frozen=True)
+class Pane:
+    """The declaration of a table that every trace has."""
+
+    name: str
+    """Name on the command line."""
+    title: str
+    """Title of its tab."""
+    key: str
+    """The key of its tab."""
+    help: str
+    """One sentence about its rows."""
+    table: Callable[[Trace, Part | None, str | None], Table]
+    """Computes the table of a trace, of a step or a range of time, by a grouping."""
+    columns: str = ""
+    """Names of the columns in order of importance, with spaces between: a screen drops the last of them."""
+    groupings: tuple[Grouping, ...] = ()
+    details: str = ""
+    """Columns too long for a list of single rows."""
+    largest_first: str | None = None
+    """The column by which single rows are listed, the largest first; None for the order of the table."""
+    is_offered: Callable[[Trace], bool] = lambda _: True
+    """Whether a trace can have rows for it; a pane for which it has nothing gets no tab until it is asked for."""
+    of_step: bool = True
+    """Whether it lists the step that is chosen rather than the whole trace."""
+    of_range: bool = True
+    """Whether it lists the range of time that is chosen rather than the whole trace."""
+    is_in_time_order: bool = True
+    """Whether the cursor follows the time of what is selected; elsewhere it stays where it was left."""
+    is_timed: bool = False
+    """Whether it is read with the timeline in view: where its list is short the timeline may be larger."""
+    is_of_names: bool = False
+    """Whether a row stands for all slices of a name rather than for one."""
+    keeps_order: bool = False
+    """Whether columns that are details in other panes keep the place that `columns` gives them."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Allowed values of `by`."""
+        return tuple(grouping.name for grouping in self.groupings)
+
+    def offered(self, trace: Trace) -> tuple[str, ...]:
+        """The groupings that apply to a trace: by graph where graphs were replayed, by call site where it is known."""
+        return tuple(grouping.name for grouping in self.groupings if grouping.is_offered(trace))
+
+    def grouping(self, by: str | None) -> Grouping | None:
+        """The grouping with a name; None for single rows, and for a name that is none."""
+        return next((grouping for grouping in self.groupings if grouping.name == by), None)
+
+    def columns_by(self, by: str | None) -> tuple[str, ...]:
+        """Names of the columns, grouped or not, in order of importance."""
+        grouping = self.grouping(by)
+        return tuple((grouping.columns if grouping is not None and grouping.columns else self.columns).split())
+
+    def details_by(self, by: str | None) -> tuple[str, ...]:
+        """Names of the columns that the details show."""
+        grouping = self.grouping(by)
+        return tuple((self.details if grouping is None else grouping.details).split())
