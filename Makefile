@@ -2,10 +2,10 @@
 PYTHON ?= $(shell command -v python || echo python3)
 TEST ?= $(PYTHON) -m pytest
 
-.PHONY: scanner check format-check lint types layers test test-rest test-all nightly format bench bench-gpu findings gpu fuzz mutants audit \
-	pins pictures reliability
+.PHONY: scanner check format-check lint types layers house numbers test test-rest test-all nightly format bench bench-gpu \
+	findings gpu fuzz mutants audit pins pictures reliability
 
-check: format-check lint types layers test
+check: format-check lint types layers house test
 
 format-check:
 	$(PYTHON) -m ruff format --check .
@@ -18,6 +18,14 @@ types:
 
 layers:
 	$(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
+# Figures of the code held against house.toml; `python -m tests.house --write` lowers the budgets of what fell.
+house:
+	$(PYTHON) -m tests.house
+
+# After a change of numbers on purpose, which the commit tells: the digests of every table of the traces at hand.
+numbers:
+	$(PYTHON) -m tests.house.numbers write
 
 # The quick tier: everything that needs no process of its own, and one test of each kind that does.
 test:
