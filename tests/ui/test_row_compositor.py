@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tracetui.ui.base.terminal_driver import RowCompositor
+from tracetui.ui.base.textual_internals import RowCompositor
 
 WIDTH, HEIGHT = 40, 16
 

@@ -118,10 +118,10 @@ def reading_paths() -> str:
 
 def screen_writer() -> str:
     """What writes the screen of the app here, and why it is Textual itself."""
-    # It looks for the version of Textual.
-    from tracetui.ui.base.differ_switch import why_off
+    # It looks private names up in Textual.
+    from tracetui.ui.base.textual_internals import why_textual_writes
 
-    reason = why_off()
+    reason = why_textual_writes()
     return f"Textual writes the screen, as {reason}." if reason else "Only cells of the screen that change are written."
 
 

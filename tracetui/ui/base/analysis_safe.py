@@ -12,13 +12,17 @@ from pathlib import Path
 
 from textual.events import Compose, Mount
 from textual.message import Message
-from textual.message_pump import MessagePump
 
-from tracetui import tables as analysis
 from tracetui.errors import AnalysisFailed, TracetuiError
 from tracetui.model import guarding
+from tracetui.ui.base.textual_internals import HookedPump
 
-_ANALYSES = Path(analysis.__file__).parent
+_PRODUCT = Path(guarding.__file__).parents[1]
+_ANALYSES = frozenset(
+    ("linking", "kernel_names", "operators", "memory", "devices", "idle", "serving")
+    + ("tables", "health", "findings", "ranks", "comparing", "checking", "panes.py")
+)
+"""What makes tables of a trace."""
 
 
 def analysis_failure(error: BaseException) -> AnalysisFailed | None:
@@ -27,22 +31,20 @@ def analysis_failure(error: BaseException) -> AnalysisFailed | None:
         return error
     if isinstance(error, TracetuiError) or not isinstance(error, Exception):
         return None
-    files = (Path(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__))
-    return (
-        guarding.failure_of("What was asked for", error) if any(_ANALYSES in file.parents for file in files) else None
-    )
+    files = {Path(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__)}
+    parts = {file.relative_to(_PRODUCT).parts[0] for file in files if _PRODUCT in file.parents}
+    return guarding.failure_of("What was asked for", error) if parts & _ANALYSES else None
 
 
-class AnalysisSafe(MessagePump):
+class AnalysisSafe(HookedPump):
     """A part of the screen that goes on where an analysis fails in answer to a key or a message, and says so."""
 
-    async def _dispatch_message(self, message: Message) -> None:
-        try:
-            await super()._dispatch_message(message)
-        except Exception as error:
-            # Whatever could not be put on screen at all is not there to go on.
-            failure = None if isinstance(message, Compose | Mount) else analysis_failure(error)
-            tell = getattr(self.app, "tell_failure", None)
-            if failure is None or tell is None:
-                raise
-            tell(failure)
+    def goes_on(self, message: Message, error: Exception) -> bool:
+        """Say that an analysis failed; False for other errors."""
+        # Whatever could not be put on screen at all is not there to go on.
+        failure = None if isinstance(message, Compose | Mount) else analysis_failure(error)
+        tell = getattr(self.app, "tell_failure", None)
+        if failure is None or tell is None:
+            return False
+        tell(failure)
+        return True

@@ -19,11 +19,12 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.cells import cell_len
 from rich.color import ColorSystem
-from rich.console import Console
-from textual._cells import cell_len
-from textual._compositor import ChopsUpdate, LayoutUpdate
+from rich.console import COLOR_SYSTEMS, Console
 from textual.strip import Strip
+
+from tracetui.ui.base.textual_internals import ChopsUpdate, LayoutUpdate, codes_of
 
 Update = LayoutUpdate | ChopsUpdate
 
@@ -208,7 +209,7 @@ class CellDiffer:
     def __init__(self, console: Console, can_erase_colour: bool) -> None:
         """`can_erase_colour` says whether the terminal erases with the background of the pen, not with its own."""
         self._console = console
-        colours = console._color_system or ColorSystem.TRUECOLOR
+        colours = COLOR_SYSTEMS.get(console.color_system or "", ColorSystem.TRUECOLOR)
         self._render_codes = partial(Strip.render_ansi, color_system=colours)
         self._can_erase_colour = can_erase_colour
         self._pens = Pens()
@@ -273,7 +274,7 @@ class CellDiffer:
             return
         there = self._strips[y]
         known = there.get(x)
-        if known is not None and known[1] == end and (known[0] is strip or known[0]._segments == strip._segments):
+        if known is not None and known[1] == end and (known[0] is strip or known[0] == strip):
             return
         if known is None or known[1] != end:
             for begin in [begin for begin, (_, stop) in there.items() if begin < end and x < stop]:
@@ -306,14 +307,14 @@ class CellDiffer:
         numbers, firsts, whole = [], [], set()
         for index, strip in enumerate(strips):
             firsts.append(len(texts))
-            for part, style, control in strip._segments:
+            for part, style, control in strip:
                 texts.append(part)
                 if style is None:
                     numbers.append(0)
                 else:
-                    codes = style._ansi
+                    codes = codes_of(style)
                     numbers.append(of_codes[render_codes(style) if codes is None else codes])
-                    if style._link:
+                    if style.link:
                         whole.add(index)
                 if control:
                     whole.add(index)

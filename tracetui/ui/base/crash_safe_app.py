@@ -5,6 +5,7 @@ Errors of messages that reach a widget after it was removed are ignored: see `is
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -14,20 +15,18 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rich.console import RenderableType
 from textual import log
-from textual._styles_cache import StylesCache
 from textual.app import App, ComposeResult
 from textual.command import CommandList, CommandPalette
 from textual.css.query import NoMatches
+from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Click, Event, Key, Paste, Resize
 from textual.message import Message
 from textual.message_pump import MessagePump
-from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.worker import WorkerFailed
@@ -36,14 +35,20 @@ from tracetui.crash_report import crash_message
 from tracetui.errors import AnalysisFailed
 from tracetui.text import clean
 from tracetui.ui.base.analysis_safe import AnalysisSafe, analysis_failure
-from tracetui.ui.base.differ_switch import why_off
+from tracetui.ui.base.cell_differ import Update
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.base.signal_handling import SignalHandling, in_background
-from tracetui.ui.base.terminal_driver import TerminalDriver
-
-if TYPE_CHECKING:
-    from tracetui.ui.base.terminal_driver import FrameWriter
-
+from tracetui.ui.base.terminal_driver import FrameWriter, TerminalDriver
+from tracetui.ui.base.textual_internals import (
+    INNER_FAILURES,
+    HookedApp,
+    clear_style_caches,
+    is_behind_messages,
+    is_opening,
+    is_stopped,
+    missing_names,
+    works,
+)
 
 # Keys of a burst are carried out one after the other: what a key led to has happened before the next is looked at.
 
@@ -69,7 +74,7 @@ class KeyOrder:
     def __init__(self, app: App[Any], handle: Callable[[Event], Awaitable[None]]) -> None:
         self._app, self._handle = app, handle
         self._held: deque[Event] = deque()
-        self._target: MessagePump | None = None
+        self._target: Widget | None = None
         """Where the last key went."""
         self._last: Event | None = None
         """The last key, until it has come back or was used up on its way."""
@@ -121,13 +126,13 @@ class KeyOrder:
 
     def _is_busy(self) -> bool:
         """Whether the last key is under way, or anything waits at the widget that got it, or at those around that."""
-        if self._last is not None and not self._last._stop_propagation:
+        if self._last is not None and not is_stopped(self._last):
             return True
-        node = self._target
+        node: DOMNode | None = self._target
         while node is not None and node is not self._app:
             if node.message_queue_size:
                 return True
-            node = node._parent
+            node = node.parent
         return False
 
     def _begin(self) -> None:
@@ -165,7 +170,7 @@ def is_ordered(event: object) -> bool:
 
 
 class SafeCommandList(CommandList):
-    """Ignores a click on a command that is not listed any more."""
+    """Ignores a click on a command that is not listed any more, and pages until it is laid out."""
 
     def on_click(self, event: Click) -> None:
         """Keep the click from Textual 8.2, which looks its index up in the present list."""
@@ -174,25 +179,29 @@ class SafeCommandList(CommandList):
             event.prevent_default()
             event.stop()
 
+    # Textual 8.2 looks up the line of the current command without asking whether lines were made yet
+    # (`OptionList._move_page`): pgup or pgdn right behind ctrl+p, in one burst, ended the app with `KeyError: 0`.
+
+    def action_page_up(self) -> None:
+        """Move a page up."""
+        if self.scrollable_content_region:
+            super().action_page_up()  # type: ignore[no-untyped-call]
+
+    def action_page_down(self) -> None:
+        """Move a page down."""
+        if self.scrollable_content_region:
+            super().action_page_down()  # type: ignore[no-untyped-call]
+
 
 class SafePalette(CommandPalette, Overlay[None]):
-    """Palette that closes once, and ignores keys that move in its list until the list is laid out."""
+    """Palette that closes once."""
 
     def compose(self) -> ComposeResult:
         """The usual parts with a list of our own."""
         for part in super().compose():
             yield SafeCommandList() if type(part) is CommandList else part
 
-    def _action_command_list(self, action: str) -> None:
-        # Textual 8.2 looks up the line of the current command without asking whether lines were made yet
-        # (`OptionList._move_page`): pgup or pgdn right behind ctrl+p, in one burst, ended the app with `KeyError: 0`.
-        lists = self.query(CommandList)
-        if lists and lists.first().scrollable_content_region:
-            super()._action_command_list(action)
 
-
-INNER_FAILURES = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RuntimeError)
-"""What goes wrong where an inner part of Textual is not as it was."""
 MIN_SCREENS = 2
 """Screens of which the last cannot be left for the one below: Textual's own, and the first that is shown."""
 FAILURE_SECONDS = 30
@@ -228,8 +237,8 @@ def _is_gone(part: MessagePump | None) -> bool:
     return not part.is_attached or part.screen not in part.app.screen_stack
 
 
-class CrashSafeApp(AnalysisSafe, App[int]):
-    """Textual's own account of an error is a screenful of source with the values of variables: not for this app."""
+class CrashSafeApp(AnalysisSafe, HookedApp):
+    """An app that leaves the terminal as it was, and tells a defect in two sentences."""
 
     crash: str = ""
     """The report of a defect, printed once the terminal is given back."""
@@ -241,7 +250,11 @@ class CrashSafeApp(AnalysisSafe, App[int]):
         # Without colours at all, not in the greys that Textual makes of its own.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self._writer: FrameWriter | None = None
-        self._has_writer = not why_off()
+        self._has_writer = works("frames")
+        self.terminal: TerminalDriver | None = None
+        """The driver, where it is the one for terminals."""
+        self.event_loop: asyncio.AbstractEventLoop | None = None
+        """The loop that the app runs in, while it does."""
         self._key_order = KeyOrder(self, super().on_event)
 
     @property
@@ -254,17 +267,15 @@ class CrashSafeApp(AnalysisSafe, App[int]):
         usual = super().get_driver_class()
         return TerminalDriver if usual is LinuxDriver else usual
 
-    def _handle_exception(self, error: Exception) -> None:
+    def take_error(self, error: Exception) -> bool:
+        """Deal with an error that came up anywhere; False to end the app, with a report."""
         cause = error.error if isinstance(error, WorkerFailed) else error
-        if is_for_removed_widget(cause):
-            return
-        if self._goes_on(cause):
-            return
-        if not self.crash:
-            self.crash = crash_message(cause)
-        super()._handle_exception(error)
+        if is_for_removed_widget(cause) or self._is_bearable(cause):
+            return True
+        self.crash = self.crash or crash_message(cause)
+        return False
 
-    def _goes_on(self, error: BaseException) -> bool:
+    def _is_bearable(self, error: BaseException) -> bool:
         """Whether an analysis failed where that is no reason to end, and say so.
 
         A screen that could not be opened over another one is left again. What runs behind a message, when all else is
@@ -274,10 +285,9 @@ class CrashSafeApp(AnalysisSafe, App[int]):
         failure = analysis_failure(error) if isinstance(part, Widget) else None
         if failure is None or not isinstance(part, Widget):
             return False
-        is_opening = calls[0] == "_pre_process" and len(self.screen_stack) > MIN_SCREENS and part.screen is self.screen
-        if is_opening:
+        if is_opening(calls) and len(self.screen_stack) > MIN_SCREENS and part.screen is self.screen:
             self.call_later(self.pop_screen)
-        elif "_flush_next_callbacks" not in calls:
+        elif not is_behind_messages(calls):
             return False
         self.tell_failure(failure)
         return True
@@ -286,43 +296,22 @@ class CrashSafeApp(AnalysisSafe, App[int]):
         """Say that an analysis failed, above whatever is on screen."""
         self.notify(clean(str(failure)), severity="warning", markup=False, timeout=FAILURE_SECONDS)
 
-    def _fatal_error(self) -> None:
-        self._close_messages_no_wait()
-
-    def panic(self, *renderables: RenderableType) -> None:
-        """End the app; `crash` has the report."""
-        self._close_messages_no_wait()
-
-    def _print_error_renderables(self) -> None:
-        self._exit_renderables.clear()
-
-    def _set_pointer_shape(self, shape: str) -> None:
-        """Leave the mouse pointer as it is: terminals that do not know the sequence show it as text."""
-
-    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
-        """Write an update as differences of cells; in Textual's way where that cannot be done."""
-        writer = self._frame_writer() if renderable is not None else None
-        if writer is None:
-            super()._display(screen, renderable)
-        elif not writer.is_update(renderable):
-            writer.forget()
-            super()._display(screen, renderable)
-        else:
-            if self._running and not self._closed and not self._batch_count:
-                self._try_to_write(partial(writer.show, renderable))
-            self.post_display_hook()
-
-    def _frame_writer(self) -> FrameWriter | None:
-        """The writer of frames, made when it is first needed; None where Textual writes."""
-        if self._writer is None and self._has_writer and isinstance(self._driver, TerminalDriver):
+    def take_frame(self, update: Update | None) -> bool:
+        """Write an update as differences of cells; False where Textual has to write it."""
+        if self._writer is None and self._has_writer and self.terminal is not None:
             try:
-                # What it imports may have moved in a later version of Textual.
-                from tracetui.ui.base.terminal_driver import FrameWriter
-
-                self._writer = FrameWriter(self, self._driver, self.resume_writing)
-            except (ImportError, *INNER_FAILURES) as error:
+                self._writer = FrameWriter(self, self.terminal, self.resume_writing)
+            except INNER_FAILURES as error:
                 self._write_as_textual(error)
-        return self._writer
+        if self._writer is None:
+            return False
+        if update is None:
+            self._writer.forget()
+            return False
+        if self.shows_frames():
+            self._try_to_write(partial(self._writer.show, update))
+        self.post_display_hook()
+        return True
 
     def _try_to_write(self, write: Callable[[], None]) -> None:
         try:
@@ -338,7 +327,7 @@ class CrashSafeApp(AnalysisSafe, App[int]):
 
     def resume_writing(self) -> None:
         """Write what waited for the terminal, which is ready by now."""
-        if self._writer is not None and self._running and not self._closed:
+        if self._writer is not None and self.is_running:
             self._try_to_write(self._writer.resume)
 
     def action_redraw(self) -> None:
@@ -351,7 +340,9 @@ class CrashSafeApp(AnalysisSafe, App[int]):
 
     def on_mount(self) -> None:
         """From now on, a screen that was left leaves nothing behind."""
-        self.screen_change_signal.subscribe(self, forget_drawings)
+        self.screen_change_signal.subscribe(self, lambda _: clear_style_caches())
+        if missing_names():
+            log.warning(f"Textual lacks, or has in another form: {', '.join(missing_names())}")
 
     async def on_event(self, event: Event) -> None:
         """Handle an event; keys that come after the one that quits are for the shell."""
@@ -361,7 +352,7 @@ class CrashSafeApp(AnalysisSafe, App[int]):
         if isinstance(event, Key):
             self.last_key = time.monotonic()
             self._key_order.came_back(event)
-        if self._exit and isinstance(event, Key):
+        if self.return_code is not None and isinstance(event, Key):
             return
         if is_ordered(event):
             await self._key_order.take(event)
@@ -369,7 +360,9 @@ class CrashSafeApp(AnalysisSafe, App[int]):
             await super().on_event(event)
 
     async def _on_climbed(self, message: Climbed) -> None:
-        await self._key_order.climbed(message.number)
+        # Keys that come after the one that quits are for the shell.
+        if self.return_code is None:
+            await self._key_order.climbed(message.number)
 
     def action_command_palette(self) -> None:
         """Show the palette of commands, unless it is on screen."""
@@ -379,7 +372,7 @@ class CrashSafeApp(AnalysisSafe, App[int]):
 
     def action_suspend_process(self) -> None:
         """Give the terminal back and stop, until the shell continues the process in the foreground."""
-        if self._driver is None or not self._driver.can_suspend:
+        if self.terminal is None or not self.terminal.can_suspend:
             return
         with self.suspend():
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -387,9 +380,17 @@ class CrashSafeApp(AnalysisSafe, App[int]):
                 # Continued with `bg`: there is nothing to do without a terminal.
                 os.kill(os.getpid(), signal.SIGSTOP)
 
+    async def run_async(self, **options: Any) -> int | None:
+        """Run, and know the loop in which."""
+        self.event_loop = asyncio.get_running_loop()
+        try:
+            return await super().run_async(**options)
+        finally:
+            self.event_loop = None
+
     def leave(self, code: int) -> None:
         """End the app from a signal's handler; before it runs there is nothing to end but the process."""
-        loop = self._loop
+        loop = self.event_loop
         if loop is None or loop.is_closed():
             raise SystemExit(code)
         loop.call_soon_threadsafe(self._leave, code)
@@ -409,14 +410,3 @@ class CrashSafeApp(AnalysisSafe, App[int]):
             print(self.crash, file=sys.stderr)
             return 1
         return self.return_code or 0
-
-
-def forget_drawings(_: object = None) -> None:
-    """Let go of the lines of widgets that are gone; those of the others are made again when they are wanted.
-
-    A cache of colours in Textual (https://github.com/Textualize/textual/issues/6665) has the caches of lines of the
-    last 1024 widgets as its keys: 220 kB for each time that the palette was opened, up to some 40 MB.
-    """
-    forget = getattr(StylesCache.get_inner_outer, "cache_clear", None)
-    if forget is not None:
-        forget()

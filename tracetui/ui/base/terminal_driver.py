@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import termios
 import threading
 import time
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from itertools import pairwise
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING
 
 from rich.control import Control
-from textual._ansi_sequences import SYNC_END, SYNC_START
-from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
-from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import CursorPosition
-from textual.geometry import Region
 from textual.message import Message
-from textual.strip import Strip
-from textual.widget import Widget
+from textual.messages import TerminalSupportsSynchronizedOutput
 
 from tracetui.ui.base.cell_differ import CellDiffer, Update
 from tracetui.ui.base.signal_handling import attributes, in_background
+from tracetui.ui.base.textual_internals import forget_writer, has_writer, queued_writes
+
+if TYPE_CHECKING:
+    from tracetui.ui.base.crash_safe_app import CrashSafeApp
 
 # Whether the terminal is ready for another frame: each ends in a question, whose answer says that it was taken.
 
@@ -119,6 +118,8 @@ class FlowControl:
 
 _EMPTY = "\x1b[H\x1b[J"
 """The cursor to the first cell, and nothing after it."""
+SYNC_START, SYNC_END = "\x1b[?2026h", "\x1b[?2026l"
+"""Around a frame that the terminal shows at once."""
 MAX_QUEUED_WRITES = 2
 """Writes that wait for the thread that writes; at so many the terminal takes them slower than they come."""
 
@@ -132,16 +133,26 @@ class TerminalDriver(LinuxDriver):
     _has_terminal = False
     """Whether the terminal is the app's, from the first setting that is changed to the last that is put back."""
 
-    def __init__(self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None):
+    def __init__(
+        self, app: CrashSafeApp, *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
+    ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
+        app.terminal = self
+        self.owner = app
+        self.event_loop = asyncio.get_running_loop()
         self.flow = FlowControl()
+        self.can_synchronize = False
+        """Whether the terminal has said that it can show a frame at once."""
         self.takeovers = 0
         """How often the terminal was taken; what it shows at first is not known."""
+        # Textual stops and goes on within the handler of a signal, which waits forever for a lock when the signal came
+        # while the app was writing, and takes the terminal twice when the signal to go on is told late.
+        signal.signal(signal.SIGTSTP, self._stop)
+        signal.signal(signal.SIGCONT, self._continue)
 
     def is_ready(self) -> bool:
         """Whether another frame may be written now."""
-        waiting = getattr(self._writer_thread, "_queue", None)
-        return self.flow.is_ready() and (waiting is None or waiting.qsize() < MAX_QUEUED_WRITES)
+        return self.flow.is_ready() and queued_writes(self) < MAX_QUEUED_WRITES
 
     def process_message(self, message: Message) -> None:
         """Hand a message on, unless it is the answer to a frame: nothing else asks where the cursor is."""
@@ -149,8 +160,10 @@ class TerminalDriver(LinuxDriver):
             self.flow.take_answer()
             with suppress(RuntimeError):
                 # The app may have ended meanwhile.
-                self._loop.call_soon_threadsafe(self._app.resume_writing)  # type: ignore[attr-defined]
+                self.event_loop.call_soon_threadsafe(self.owner.resume_writing)
             return
+        if isinstance(message, TerminalSupportsSynchronizedOutput):
+            self.can_synchronize = True
         super().process_message(message)
 
     def run_input_thread(self) -> None:
@@ -158,11 +171,15 @@ class TerminalDriver(LinuxDriver):
         try:
             super().run_input_thread()
         except Exception as error:
-            self._app.call_later(self._app._handle_exception, error)
+            self.owner.call_later(self._fail, error)
+
+    @staticmethod
+    def _fail(error: Exception) -> None:
+        raise error
 
     def write(self, data: str) -> None:
         """Write to the terminal; output is dropped while the app does not have it."""
-        if self._writer_thread is not None:
+        if has_writer(self):
             super().write(data)
 
     def start_application_mode(self) -> None:
@@ -171,7 +188,7 @@ class TerminalDriver(LinuxDriver):
             return
         super().start_application_mode()  # type: ignore[no-untyped-call]
         # In the background the terminal is not to be had, and Textual leaves it at that.
-        self._has_terminal = self._writer_thread is not None
+        self._has_terminal = has_writer(self)
         self.takeovers += 1
         self.flow.forget()
 
@@ -190,16 +207,13 @@ class TerminalDriver(LinuxDriver):
     def close(self) -> None:
         """Write what waits to be written, and end the thread that writes."""
         super().close()
-        self._writer_thread = None
+        forget_writer(self)
 
-    # Textual stops and goes on within the handler of a signal, which waits forever for a lock when the signal came
-    # while the app was writing, and takes the terminal twice when the signal to go on is told late.
+    def _stop(self, *_: object) -> None:
+        self.event_loop.call_soon_threadsafe(self.owner.action_suspend_process)
 
-    def _sigtstp_application(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._app.action_suspend_process)
-
-    def _sigcont_application(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._go_on)
+    def _continue(self, *_: object) -> None:
+        self.event_loop.call_soon_threadsafe(self._go_on)
 
     def _go_on(self) -> None:
         """Take the terminal again where another program has used it meanwhile, as a shell does after SIGSTOP."""
@@ -207,7 +221,7 @@ class TerminalDriver(LinuxDriver):
             return
         self.suspend_application_mode()
         self.resume_application_mode()
-        self._app.refresh(layout=True)
+        self.owner.refresh(layout=True)
 
     def _is_raw(self) -> bool:
         now = attributes(self.fileno)
@@ -223,7 +237,7 @@ RETRY_SECONDS = 0.05
 class FrameWriter:
     """The way from Textual's updates to the terminal."""
 
-    def __init__(self, app: App[Any], driver: TerminalDriver, retry: Callable[[], None]) -> None:
+    def __init__(self, app: CrashSafeApp, driver: TerminalDriver, retry: Callable[[], None]) -> None:
         """`retry` is called a while after a frame was held back, and is to call `resume`."""
         self._app = app
         self._retry = retry
@@ -232,11 +246,6 @@ class FrameWriter:
         self._takeovers = driver.takeovers
         self._cursor: tuple[int, int] | None = None
         self._is_held = False
-
-    @staticmethod
-    def is_update(renderable: object) -> TypeGuard[Update]:
-        """Whether it is an update of the kinds that are known."""
-        return isinstance(renderable, LayoutUpdate | ChopsUpdate)
 
     def show(self, update: Update) -> None:
         """Show an update, now or when the terminal has taken the frames before it."""
@@ -263,9 +272,9 @@ class FrameWriter:
         cursor = self._app.screen.outer_size.clamp_offset(self._app.cursor_position)
         if not frame and cursor == self._cursor:
             return
-        self._cursor = self._app._previous_cursor_position = cursor
+        self._cursor = cursor
         frame += Control.move_to(*cursor).segment.text
-        if self._app._sync_available:
+        if self._driver.can_synchronize:
             frame = f"{SYNC_START}{frame}{SYNC_END}"
         self._driver.write(frame + self._driver.flow.question())
         self._driver.flush()
@@ -287,76 +296,3 @@ def erases_in_colour(environment: Mapping[str, str]) -> bool:
         return curses.tigetflag("bce") > 0
     except (ImportError, curses.error):
         return False
-
-
-# A compositor that asks widgets for the lines that changed, and for no others.
-
-Span = tuple[int, int, int]
-"""A line of the screen, and the columns from and before which it changed."""
-
-
-class RowCompositor(Compositor):
-    """Paints the changed lines of a screen."""
-
-    def render_partial_update(self) -> ChopsUpdate | None:
-        """What changed since the last update, None for nothing."""
-        regions = self._dirty_regions.copy()
-        self._dirty_regions.clear()
-        spans = [span for span in self._regions_to_spans(regions) if 0 <= span[0] < self.size.height]
-        if not spans:
-            return None
-        painting = _Painting(self.cuts, spans)
-        for widget, (region, clip) in self.visible_widgets.items():
-            painting.take(widget, region, region.intersection(clip))
-            if not painting.missing:
-                break
-        return ChopsUpdate(painting.chops, spans, painting.ends)
-
-
-class _Painting:
-    """The pieces of the changed lines, filled from the front of the screen to the back."""
-
-    def __init__(self, cuts: list[list[int]], spans: Iterable[Span]) -> None:
-        """`cuts` are the columns of each line at which a widget begins or ends."""
-        self._cuts = cuts
-        self.chops: list[dict[int, Strip | None]] = [{} for _ in cuts]
-        """The pieces of each line by their first column; None where nothing changed."""
-        self.ends: list[list[int]] = [[] for _ in cuts]
-        """The columns behind these pieces."""
-        self.missing: dict[int, set[int]] = defaultdict(set)
-        """The first columns of pieces that are wanted and not there yet, by line."""
-        for y, left, right in spans:
-            self.chops[y] = dict.fromkeys(cuts[y][:-1])
-            self.ends[y] = cuts[y][1:]
-            self.missing[y] |= {x for x, end in pairwise(cuts[y]) if x < right and end > left}
-
-    def take(self, widget: Widget, region: Region, seen: Region) -> None:
-        """Fill in what is wanted and seen of a widget."""
-        left, right = seen.column_span
-        wanted = [
-            y for y, columns in self.missing.items() if y in seen.line_range and any(left <= x < right for x in columns)
-        ]
-        for first, count in _runs(wanted):
-            asked = Region(seen.x - region.x, first - region.y, seen.width, count)
-            for y, strip in enumerate(widget.render_lines(asked), first):
-                self._fill(y, strip, left, right)
-
-    def _fill(self, y: int, strip: Strip, left: int, right: int) -> None:
-        columns = [x for x in self._cuts[y] if left <= x <= right]
-        pieces = strip.divide([x - left for x in columns[1:]]) if len(columns) > 2 else [strip]
-        chops, missing = self.chops[y], self.missing[y]
-        for x, piece in zip(columns, pieces, strict=False):
-            if x in missing:
-                missing.discard(x)
-                chops[x] = piece
-        if not missing:
-            del self.missing[y]
-
-
-def _runs(lines: list[int]) -> Iterator[tuple[int, int]]:
-    """First line and number of lines of each stretch without a hole; `lines` ascend."""
-    begin = 0
-    for index in range(1, len(lines) + 1):
-        if index == len(lines) or lines[index] != lines[index - 1] + 1:
-            yield lines[begin], index - begin
-            begin = index

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from rich.style import Style
 
+from tracetui.ui.base.textual_internals import style_versions
+
 if TYPE_CHECKING:
     from textual.widget import Widget
 else:
@@ -24,8 +26,9 @@ class CachedStyle(Widget):
     @property
     def rich_style(self) -> Style:
         """Text colour and background, as in `Widget`; kept until the styles of the widget or those above change."""
-        # The key counts the changes of each node's styles.
-        versions = tuple(node.styles._cache_key for node in self.ancestors_with_self)
+        versions = style_versions(self)
+        if versions is None:
+            return super().rich_style
         if self._cached_style[0] != versions:
             self._cached_style = versions, super().rich_style
         return self._cached_style[1]

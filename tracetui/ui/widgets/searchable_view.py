@@ -16,7 +16,7 @@ from tracetui.ui.base import keys
 from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import PartSizes
-from tracetui.ui.base.terminal_driver import RowCompositor
+from tracetui.ui.base.textual_internals import paint_rows
 from tracetui.ui.widgets.bar import SplitBar
 from tracetui.ui.widgets.bar_texts import FocusedPart, HintsBar
 from tracetui.ui.widgets.lanes import LanesView
@@ -355,7 +355,7 @@ class SizedScreen(AnalysisSafe, Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._compositor = RowCompositor()
+        paint_rows(self)
 
     @property
     def view(self) -> SearchableView:
