@@ -95,9 +95,9 @@ def pair(tmp_path: Path) -> tuple[SideName, SideName]:
 @pytest.mark.parametrize(
     ("name", "failed"),
     [
-        ("change_rows.totals", {"totals"}),
-        ("kernel_changes.kernel_changes", {"kernels"}),
-        ("op_changes.op_changes", {"ops", "statement"}),
+        ("statement.totals", {"totals"}),
+        ("statement.kernel_changes", {"kernels"}),
+        ("statement.op_changes", {"ops", "statement"}),
         ("statement.statement", {"statement"}),
     ],
 )
