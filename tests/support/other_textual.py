@@ -88,7 +88,7 @@ def _run(name: str) -> None:
     """Run the app without a name, which has to be noticed."""
     if name != NOTHING:
         words = re.findall(r"\w+", name.partition("(")[0].split(".")[-1])
-        _Renaming.words = re.compile(rf"(?<!textual\.)\b{words[-1]}\b")
+        _Renaming.words = re.compile(rf"(?<!textual\.)(?<!drivers\.)\b{words[-1]}\b")
         sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
     from tracetui.ui.base import textual_internals
 

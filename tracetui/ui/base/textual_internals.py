@@ -32,12 +32,15 @@ from tracetui.ui.base.differ_switch import why_off
 if TYPE_CHECKING:
     from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
 else:
+    # A placeholder stands for each that is not there; what rests on it is left out.
+    Missing = type("Missing", (), {})
     try:
-        from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
+        from textual import _compositor
     except ImportError:
-        # Placeholders; `works("frames")` and `works("rows")` are false then.
-        ChopsUpdate = LayoutUpdate = type("Missing", (), {})
-        Compositor = object
+        _compositor = None
+    ChopsUpdate = getattr(_compositor, "ChopsUpdate", Missing)
+    LayoutUpdate = getattr(_compositor, "LayoutUpdate", Missing)
+    Compositor = getattr(_compositor, "Compositor", Missing)
 
 NAMES = {
     "frames": (
@@ -48,6 +51,7 @@ NAMES = {
         "textual._compositor LayoutUpdate",
     ),
     "rows": (
+        "textual._compositor Compositor",
         "textual.screen Screen._compositor",
         "textual._compositor Compositor.render_partial_update(self)",
         "textual._compositor Compositor._dirty_regions",
