@@ -47,7 +47,7 @@ def load_with_tracetui(path: str) -> Figures:
     from tracetui.linking.links import links
     from tracetui.linking.steps import steps
     from tracetui.reading.load import load
-    from tracetui.reading.store import LoadProgress
+    from tracetui.reading.load_progress import LoadProgress
 
     kept: list[Trace] = []
 

@@ -22,10 +22,10 @@ from tests.support.paths import SHARED
 from tests.support.perfetto.torch_reader import read_torch
 from tracetui.model.trace import Quality
 from tracetui.reading.columns import Collector
+from tracetui.reading.load_progress import collector_off
 from tracetui.reading.perfetto.packet_collector import PacketCollector
 from tracetui.reading.perfetto.packets import PacketReader
 from tracetui.reading.source import CountedFile, Source
-from tracetui.reading.store import collector_off
 
 _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "Trace": {"packet": (1, "*Packet")},

@@ -12,7 +12,7 @@ from tests.support.paths import SAMPLES
 from tracetui.cli import streams
 from tracetui.cli.inputs import read_trace
 from tracetui.cli.streams import TraceProgress, label_of, rate
-from tracetui.reading.store import LoadProgress
+from tracetui.reading.load_progress import LoadProgress
 
 
 class Terminal(io.StringIO):

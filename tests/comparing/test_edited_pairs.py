@@ -144,7 +144,9 @@ def test_a_new_name_beside_one_that_is_gone(beside: Beside) -> None:
     check_whole(a, b, changes)
 
 
-@pytest.mark.parametrize(("name", "kernel"), [(RESNET, "bn_bw"), (MOE, "RadixSortOnesweep"), (EAGER_H100, "gelu")])
+@pytest.mark.parametrize(
+    ("name", "kernel"), [(RESNET, "threshold_kernel_impl"), (MOE, "RadixSortOnesweep"), (EAGER_H100, "gelu")]
+)
 def test_a_slower_kernel(shared_trace: Shared, beside: Beside, name: str, kernel: str) -> None:
     every = Recording.of(shared_trace(name)).gpu()
     wanted = next(event["name"] for event in every if kernel.lower() in event["name"].lower())

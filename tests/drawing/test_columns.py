@@ -107,6 +107,8 @@ def test_what_is_listed_is_declared() -> None:
 def test_no_column_is_declared_twice() -> None:
     declared: Counter[str] = Counter()
     for path in PACKAGE.rglob("*.py"):
+        if path.relative_to(PACKAGE).parts[0] in ("ui", "cli"):
+            continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ColumnSpec":
                 name = node.args[0]

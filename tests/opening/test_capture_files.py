@@ -21,8 +21,9 @@ from tracetui.errors import NotATrace, NotFound, UsageError
 from tracetui.linking.captured_tree import capture_counts
 from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.model.trace import Kind, Trace
-from tracetui.opening import trace_opening
-from tracetui.opening.trace_opening import OpenOptions, beside, open_trace
+from tracetui.opening import capture_files
+from tracetui.opening.capture_files import beside
+from tracetui.opening.trace_opening import OpenOptions, open_trace
 from tracetui.reading.load import load
 from tracetui.tables.kernels import kernels
 
@@ -153,7 +154,7 @@ def test_the_file_of_the_right_batch_size_is_read_first_and_no_more(tmp_path, mo
         read.append(Path(name).name)
         return load(name)
 
-    monkeypatch.setattr("tracetui.opening.trace_opening.load", follow)
+    monkeypatch.setattr("tracetui.opening.capture_files.load", follow)
     assert ops(opened(path)) == ["aten::mm", "aten::add"]
     assert read == ["bs_32_rank0.json"]
 
@@ -171,7 +172,7 @@ def test_batch_sizes_stand_in_the_file_with_details_too(tmp_path, monkeypatch):
 
 
 def test_no_more_files_are_read_than_allowed(tmp_path, monkeypatch):
-    monkeypatch.setattr(trace_opening, "MAX_FILES", 2)
+    monkeypatch.setattr(capture_files, "MAX_FILES", 2)
     path = served(tmp_path)
     for name in "abc":
         recorded(tmp_path / "capture_traces" / f"{name}.json", GRAPH if name == "c" else OTHER)
@@ -180,7 +181,7 @@ def test_no_more_files_are_read_than_allowed(tmp_path, monkeypatch):
 
 
 def test_a_large_file_is_read_only_if_it_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(trace_opening, "MAX_FILE_BYTES", 100)
+    monkeypatch.setattr(capture_files, "MAX_FILE_BYTES", 100)
     path = served(tmp_path)
     file = recorded(tmp_path / "capture_traces" / "all.json")
     trace = opened(path)

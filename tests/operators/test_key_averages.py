@@ -22,7 +22,7 @@ from tracetui.model.table import Table
 from tracetui.operators.ops import torch_time
 from tracetui.panes import PANES
 from tracetui.reading.load import load
-from tracetui.reading.store import collector_off
+from tracetui.reading.load_progress import collector_off
 
 QUICK = (
     "mlp_training",

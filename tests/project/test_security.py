@@ -19,10 +19,10 @@ STARTING = {"subprocess", "multiprocessing", "pty"}
 TEXT_ONLY = "urllib.parse"
 """A module of such a package that takes addresses apart, and connects to nothing."""
 ALLOWED = {
-    "socket": {"listener.py", "perfetto.py"},
+    "socket": {"attach_listener.py", "perfetto.py"},
     "http": {"perfetto_server.py"},
     "subprocess": {"exports.py"},
-    "multiprocessing": {"worker_pool.py"},
+    "multiprocessing": {"rank_reading.py"},
 }
 """The server on this machine; tmux, to which text is given to copy; and workers, which read the traces of ranks."""
 

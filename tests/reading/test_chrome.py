@@ -11,7 +11,7 @@ from tracetui.errors import NoEvents
 from tracetui.model.table import NULL
 from tracetui.model.trace import NO_ID, Kind, LaneKind
 from tracetui.reading.load import load
-from tracetui.reading.store import LoadProgress
+from tracetui.reading.load_progress import LoadProgress
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tracetui.reading.store import collector_off
+from tracetui.reading.load_progress import collector_off
 
 
 class SlowNesting(NamedTuple):

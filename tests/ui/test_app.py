@@ -16,7 +16,7 @@ from tracetui.errors import UsageError
 from tracetui.linking.steps import steps
 from tracetui.model.trace import Trace
 from tracetui.opening.trace_opening import OpenOptions
-from tracetui.reading.store import LoadProgress
+from tracetui.reading.load_progress import LoadProgress
 from tracetui.ui.app import TraceApp, run
 from tracetui.ui.opening.loading_screen import LoadingScreen, progress_words
 from tracetui.ui.opening.trace_picker import TracePicker

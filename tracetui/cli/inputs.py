@@ -83,7 +83,7 @@ def write_trace(
     Raises: UsageError, CannotWrite, and what `write` raises.
     """
     # These load numpy, which `--help` must not wait for.
-    from tracetui.reading.store import LoadProgress
+    from tracetui.reading.load_progress import LoadProgress
     from tracetui.writing.output import output
 
     with TraceProgress("standard output" if path == "-" else path) as progress:

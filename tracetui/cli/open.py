@@ -18,7 +18,7 @@ from tracetui.errors import NotFound, UsageError
 from tracetui.files import is_url
 from tracetui.opening.rank_folder import AS_NAMED, RankOptions, RankSetName, is_folder
 from tracetui.opening.trace_opening import SideName
-from tracetui.reading.store import collector_off
+from tracetui.reading.load_progress import collector_off
 from tracetui.text import clean
 
 HELP = "open traces in the app; what `tracetui TRACE` does"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
     from tracetui_workloads.recording.launcher import Event
 
-    from tracetui.reading.store import LoadProgress
+    from tracetui.reading.load_progress import LoadProgress
 
 
 _STREAMS = {0: "stdin", 1: "stdout", 2: "stderr"}

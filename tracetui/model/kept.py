@@ -16,6 +16,7 @@ from enum import Enum
 from functools import cache, partial, wraps
 from inspect import Parameter, signature
 from sys import modules
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_args, get_type_hints, overload
 
 if TYPE_CHECKING:
@@ -111,7 +112,8 @@ def result_classes() -> set[type]:
 def classes_of(function: Callable[..., Any]) -> frozenset[type]:
     """The project's classes in the return annotation of a function, and those of their fields."""
     # The parameters may be annotated with what is imported for type checkers alone.
-    returned = eval(function.__annotations__["return"], modules[function.__module__].__dict__)
+    only = SimpleNamespace(__annotations__={"result": function.__annotations__["return"]})
+    returned = get_type_hints(only, modules[function.__module__].__dict__)["result"]
     classes: dict[type, None] = {}
     _add_classes(returned, classes)
     return frozenset(classes)

@@ -58,7 +58,8 @@ from tracetui.opening.cache_folder import (
     reading_version,
 )
 from tracetui.reading.json_repair import Found, Oddity
-from tracetui.reading.store import Container, LoadProgress, Store, StoreParts, collector_off
+from tracetui.reading.load_progress import LoadProgress, collector_off
+from tracetui.reading.store import Container, Store, StoreParts
 
 
 def kept_results(trace: Trace) -> dict[Any, Any]:

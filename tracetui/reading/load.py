@@ -23,19 +23,12 @@ from tracetui.reading.chrome import TraceParts, assemble, no_events, note_events
 from tracetui.reading.columns import Collector
 from tracetui.reading.decode import decode_raw
 from tracetui.reading.file_layout import FileLayout, top_keys
+from tracetui.reading.load_progress import LoadProgress, collector_off
 from tracetui.reading.memory_budget import PER_EVENT, PER_WINDOW_BYTE, not_enough_memory
 from tracetui.reading.perfetto.recognition import PROBED_BYTES, is_perfetto
 from tracetui.reading.scanner.scanned_events import ScannedBlocks, block_scanner
 from tracetui.reading.source import Source, open_source
-from tracetui.reading.store import (
-    BlockLocation,
-    Container,
-    FileBlocks,
-    LoadProgress,
-    MemoryBlocks,
-    Store,
-    collector_off,
-)
+from tracetui.reading.store import BlockLocation, Container, FileBlocks, MemoryBlocks, Store
 
 # Names of copies whose producer writes the direction beside the name: `Memcpy` with `copy kind` (torch 2.15, R2.25a).
 

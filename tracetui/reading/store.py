@@ -7,16 +7,14 @@ that hold the wanted events are decoded, one at a time.
 
 from __future__ import annotations
 
-import gc
 import os
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
@@ -26,21 +24,7 @@ from tracetui.errors import TraceError
 from tracetui.model.intervals import Bool, Int64
 from tracetui.reading.decode import EventReader, decode_objects, decode_raw
 from tracetui.reading.json_repair import Found, Oddity
-
-# Keeps the garbage collector out of the way while millions of short-lived objects come and go.
-
-
-@contextmanager
-def collector_off() -> Iterator[None]:
-    """Pause the cyclic collector: decoding makes no cycles, and looking for them doubles its time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
+from tracetui.reading.load_progress import collector_off
 
 MAX_SINGLE_EVENTS = 16
 """Maximum events that are looked up in a block one by one; for more all of its events are decoded."""
@@ -360,18 +344,3 @@ def _args_decoder(keys: Sequence[str]) -> msgspec.json.Decoder[Any]:
     args = msgspec.defstruct("WantedArgs", fields, gc=False, frozen=True)
     event = msgspec.defstruct("WantedEvent", [("args", args, args())], gc=False)
     return msgspec.json.Decoder(list[event])  # type: ignore[valid-type]
-
-
-# How far a load has come: for those who show it, which need not know how traces are read.
-
-
-class LoadProgress(NamedTuple):
-    """How far a load has come."""
-
-    bytes_done: int
-    """Bytes taken from the disk or the pipe."""
-    bytes_total: int | None
-    """All there are, None for a pipe."""
-    events: int
-    stage: str
-    """`reading`, `pairing`, `sorting` or `nesting`; `opening` where it comes from the cache."""

@@ -22,8 +22,9 @@ from tracetui.model.kept import KEPT, Kept
 from tracetui.model.trace import Trace
 from tracetui.opening.cache_file import Encoder, decode
 from tracetui.opening.cache_folder import is_read_by
+from tracetui.opening.capture_files import with_captures
 from tracetui.opening.kept_traces import kept_results, stored_classes
-from tracetui.opening.trace_opening import OpenOptions, keep_opened, open_trace, with_captures
+from tracetui.opening.trace_opening import OpenOptions, keep_opened, open_trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load
 

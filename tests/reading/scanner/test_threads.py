@@ -20,10 +20,10 @@ from tests.support.same_columns import both, needs_scanner, reading
 from tracetui.errors import NotFound
 from tracetui.reading import scan_ahead, source
 from tracetui.reading.load import load
+from tracetui.reading.load_progress import LoadProgress
 from tracetui.reading.scan_ahead import ChunkReader
 from tracetui.reading.scanner.scanner import Scanner, scanning_threads
 from tracetui.reading.source import Source
-from tracetui.reading.store import LoadProgress
 
 pytestmark = needs_scanner
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from tracetui.reading.store import collector_off
+from tracetui.reading.load_progress import collector_off
 
 Event = dict[str, Any]
 Edit = Callable[["Recording"], None]

@@ -20,7 +20,7 @@ from tracetui.drawing.timeline.raster import Picture
 from tracetui.errors import TracetuiError
 from tracetui.model.trace import Trace
 from tracetui.opening.trace_opening import SideName
-from tracetui.reading.store import LoadProgress
+from tracetui.reading.load_progress import LoadProgress
 from tracetui.ui.base.analysis_safe import AnalysisSafe
 
 OverlayResult = TypeVar("OverlayResult")

@@ -29,7 +29,7 @@ from tracetui.linking.steps import steps
 from tracetui.model.guarding import guarded
 from tracetui.model.quantities import count, size
 from tracetui.opening.trace_opening import AS_RECORDED, OpenOptions, open_trace
-from tracetui.reading.store import LoadProgress
+from tracetui.reading.load_progress import LoadProgress
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command

@@ -1,6 +1,25 @@
-"""The events that the child sends to its parent through the pipe: one JSON object per line.
+"""Failures of a recording with their exit codes, its request and options, and the events that the child sends.
 
-The child writes and the parent reads; a line that is not an event, for example one cut short by a kill, is skipped.
+kind                 code  what happened
+usage                2     the workload, a parameter or the function does not exist or is invalid
+missing:NAME         3     torch, triton, a C++ compiler or another module is not installed
+device               3     the device does not exist, or torch has no code for it
+unavailable          3     the workload has no implementation for this device
+oom                  4     memory ran out, on the machine or on the GPU
+killed               4     the system killed the child
+crash                4     a signal ended the child, or it exited without an event that says why
+compile              4     torch.compile failed
+wrong-result         4     the result differs from eager mode's
+no-kernels           4     the profiler recorded no GPU activity
+incomplete           4     the trace lacks steps
+destination          4     the trace could not be written
+timeout              4     the recording took longer than allowed
+rank                 4     another rank of the same recording failed
+error                4     the workload raised another exception
+cancelled            130   the recording was stopped on request
+
+Events go through the pipe, one JSON object per line. The child writes and the parent reads; a line that is not an
+event, for example one cut short by a kill, is skipped.
 """
 
 from __future__ import annotations
