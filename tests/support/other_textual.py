@@ -89,7 +89,7 @@ def _run(name: str) -> None:
     if name != NOTHING:
         words = re.findall(r"\w+", name.partition("(")[0].split(".")[-1])
         _Renaming.words = re.compile(rf"(?<!textual\.)(?<!drivers\.)\b{words[-1]}\b")
-        sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _Finder())
     from tracetui.ui.base import textual_internals
 
     known = [each for names in textual_internals.NAMES.values() for each in names]

@@ -30,7 +30,9 @@ from textual.widget import Widget
 from tracetui.ui.base.differ_switch import why_off
 
 if TYPE_CHECKING:
-    from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
+    from textual._compositor import ChopsUpdate as ChopsUpdate
+    from textual._compositor import Compositor
+    from textual._compositor import LayoutUpdate as LayoutUpdate
 else:
     # A placeholder stands for each that is not there; what rests on it is left out.
     Missing = type("Missing", (), {})
