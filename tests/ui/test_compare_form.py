@@ -23,7 +23,7 @@ async def test_variants_that_do_not_exist_are_refused_in_the_form(recordings, fo
     app = TraceApp([str(folder)])
     async with app.run_test(size=(80, 24)) as pilot:
         await form(app, pilot)
-        await pilot.press(*["up"] * 3, *"eager,odd", "enter")
+        await pilot.press(*["up"] * 2, *"eager,odd", "enter")
         await pilot.pause()
         assert said(app, "#command") == "tracetui run linear --compare=eager,odd"
         assert "linear has no variant odd; there are eager, compile" in said(app, "#trouble")
