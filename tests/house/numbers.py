@@ -208,6 +208,11 @@ def _file(name: str) -> Path:
     return SAMPLES.parent / name if name.startswith("sample_traces/") else SHARED / name
 
 
+def _word(name: str) -> str:
+    """A file for a command, relative to the checkout, where commands run: some print what they were given."""
+    return os.path.relpath(_file(name), ROOT)
+
+
 _kept: dict[tuple[str, OpenOptions], Trace] = {}
 
 
@@ -279,7 +284,7 @@ def trace_digests(unit: str, wanted: Callable[[str], bool]) -> Iterator[tuple[st
     """All of one trace: the line of the record, which of its parts, and the digest."""
     if not any(map(wanted, (*PANES, *TRACE_LINES))):
         return
-    path = str(_file(unit))
+    path = _word(unit)
     try:
         trace = opened(path)
     except Exception as error:
@@ -302,7 +307,7 @@ def trace_digests(unit: str, wanted: Callable[[str], bool]) -> Iterator[tuple[st
     if wanted("device") and len(trace.devices) > 1:
         yield from _rebuilt("device", path, OpenOptions(device=DEVICE), DEVICE_PANES)
     if wanted("capture") and unit in CAPTURES:
-        options = OpenOptions(captures=(str(_file(CAPTURES[unit])),))
+        options = OpenOptions(captures=(_word(CAPTURES[unit]),))
         yield from _rebuilt("capture", path, options, tuple(PANES), every_grouping=True)
 
 
@@ -334,7 +339,7 @@ def pair_digests(unit: str, wanted: Callable[[str], bool]) -> Iterator[tuple[str
     """A comparison of two sides or more."""
     if not wanted("compare"):
         return
-    sides = [str(_file(side)) for side in unit.split(" ")]
+    sides = [_word(side) for side in unit.split(" ")]
     yield "compare", "json", _attempt(lambda: command(["compare", *sides, "--format", "json"]))
     yield "compare", "text", _attempt(lambda: command(["compare", *sides], prose_digest))
     if len(sides) == 2:
@@ -344,7 +349,7 @@ def pair_digests(unit: str, wanted: Callable[[str], bool]) -> Iterator[tuple[str
 
 def rank_digests(unit: str, wanted: Callable[[str], bool]) -> Iterator[tuple[str, str, Digest]]:
     """All tables of a set of ranks, which is read by this process alone."""
-    paths = [str(_file(each)) for each in unit.removeprefix("ranks of ").split(" ")]
+    paths = [_word(each) for each in unit.removeprefix("ranks of ").split(" ")]
     for name in filter(lambda each: wanted(f"ranks {each}"), RANK_TABLES):
         words = ["ranks", *paths, "--show", name, "--jobs", "1", "--format", "json"]
         yield f"ranks {name}", "json", _attempt(partial(command, words))

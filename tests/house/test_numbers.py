@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.house import numbers as house_numbers
 from tests.house.numbers import RECORD, differences, document_digest, measure, prose_digest, read_record, table_digest
-from tests.support.paths import SHARED
+from tests.support.paths import SAMPLES, SHARED
 from tracetui.model.table import ColumnSpec, Strings, Table, TextKind, coded, numbers, texts
 
 TABLE = Table(
@@ -97,6 +100,20 @@ def test_the_record_is_small_and_holds_digests_alone() -> None:
     assert RECORD.stat().st_size <= 150_000
     digests = [digest for lines in read_record().values() for digest in lines.values()]
     assert all(re.fullmatch(r"[0-9a-f]{10} [0-9a-f]{6}", each) for each in digests)
+
+
+def test_a_digest_does_not_tell_where_the_checkout_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The JSON of three sides has commands, which repeat the paths.
+    unit = " ".join(["sample_traces/linear_eager_cpu.json.gz"] * 3)
+    digests = []
+    for root in (tmp_path / "here", tmp_path / "and there"):
+        shutil.copytree(SAMPLES, root / "sample_traces")
+        monkeypatch.setattr(house_numbers, "ROOT", root)
+        monkeypatch.setattr(house_numbers, "SAMPLES", root / "sample_traces")
+        monkeypatch.chdir(root)
+        digests.append(list(house_numbers.pair_digests(unit, lambda _: True)))
+        house_numbers.forget_opened()
+    assert len(digests[0]) == 2 and digests[0] == digests[1]
 
 
 @pytest.mark.full
