@@ -146,6 +146,10 @@ def open_already(path: Path) -> int | None:
 
 
 # Paths that are URLs, and what of them may be shown.
+#
+# A URL may hold a password (`https://user:password@host/`) or a signature in its query. The rest of the program only
+# has its public form, without these; what was cut off is known to this module alone, for the process that it was given
+# to.
 
 CUT_QUERY = "?..."
 """What stands for the query of a URL in its public form."""

@@ -38,6 +38,9 @@ def clean_lines(text: str) -> str:
 
 
 # Regular expressions that are compiled when they are first used.
+#
+# The names of kernels are read with some hundred of them, which take longer to compile than the screen takes to be
+# drawn. A trace needs a few.
 
 
 class _LazyPattern:

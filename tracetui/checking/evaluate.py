@@ -37,6 +37,10 @@ from tracetui.model.quantities import percent
 from tracetui.model.trace import Float64
 
 # Whether a number is above that of a baseline by more than noise.
+#
+# One number on each side says nothing about noise. Where both sides are single steps, the other complete steps of
+# their files give it: the range from the smallest to the largest, since single steps differ more than medians do, and
+# two of them easily differ by the distance between the quartiles.
 
 MIN_OTHER_STEPS = 3
 """Minimum other steps from which noise is taken."""

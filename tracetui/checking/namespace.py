@@ -43,6 +43,9 @@ from tracetui.model.table import Cell, Column, Table, numbers, texts
 from tracetui.model.trace import Trace
 
 # Which health warnings affect the names that expressions use.
+#
+# A health check names the columns of panes that it affects; a name of an expression stands for the columns from which
+# its value is computed.
 
 _BUSY = ("steps.gpu_busy_us", "kernels.dur_us")
 _IDLE = ("steps.gpu_idle_us",)

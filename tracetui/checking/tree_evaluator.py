@@ -56,6 +56,12 @@ from tracetui.model.table import Strings
 from tracetui.model.trace import Float64
 
 # Operators of the language: arithmetic, comparisons, patterns of names, and `and`, `or` and `not`.
+#
+# A count of the steps has a value in each of them: what is computed from it is computed step by step, and what is said
+# of it must hold in every step. An unknown value stays unknown and keeps its reason. Numbers that agree in twelve
+# digits are equal, since 0.3 ms and 300 us differ in the last bit. An unknown answer stays unknown unless the others
+# decide: `and` needs a certain no, `or` a certain yes. In a pattern `*` stands for any text and `?` for one character,
+# case is ignored, and matching takes time proportional to the name.
 
 
 def matcher(pattern: str, whole: bool = False) -> Callable[[str], bool]:

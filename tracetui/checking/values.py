@@ -21,6 +21,9 @@ from tracetui.model.table import Cell, Column, Table
 from tracetui.model.trace import Float64
 
 # Units of numbers: which can be compared and added, and the unit of a product or a quotient.
+#
+# Numbers without a dimension are of four kinds. A bare number of an expression takes the unit of the other operand;
+# counts and ratios are plain; a percentage multiplies as a share (10% of it), and is never compared with a count.
 
 Powers = tuple[int, int, int]
 """Exponents of microseconds, bytes and operations."""

@@ -31,6 +31,9 @@ from tracetui.operators.views import INNER_VIEWS, VIEW_OPS, idle_view_rows
 from tracetui.tables.occupancy import queries
 
 # Names of CPU slices normalised for comparison between runs and between versions of a program.
+#
+# torch.compile numbers its regions and names graphs by a hash; its entries are a kind of their own. A generated kernel
+# ends in its number within the module, which changes with the program.
 
 COMPILE = "compile"
 """The kind of the entries of torch.compile."""

@@ -161,6 +161,9 @@ class _Labels:
 
 
 # Totals of two sides: one row per measure of `measures`.
+#
+# A measure that only one side has is 0 on the other where the other has GPU activities at all: a cause of gaps or a
+# family of kernels that does not occur there. Bytes and operations that were not recorded stay unknown.
 
 MIN_KNOWN_PERCENT = 90.0
 """Minimum percent of the GPU time with known bytes, for sums of bytes to be compared."""

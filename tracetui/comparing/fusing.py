@@ -30,6 +30,12 @@ from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.operators.key_averages import Signature, signatures
 
 # Classes of GPU activities: what is compared is computed once for all activities that are alike.
+#
+# Alike are activities of one name, launched by one operator with inputs of the same sizes, on grids of the same size
+# (copies and fills: of as many bytes). A trace has millions of activities and some hundred such classes.
+#
+# The problem size is independent of the operator's name: `mm` and `addmm` of the same M, N and K have the same one. It
+# rests on the sizes of the inputs only: strides and padding of convolutions and masks of attention are not compared.
 
 _BASES = ("mm", "bmm", "_scaled_mm", "_int_mm", "mv", "dot")
 _WITH_BIAS = ("addmm", "_addmm_activation", "baddbmm", "addmv")

@@ -45,6 +45,14 @@ from tracetui.model.trace import Float64, Trace
 from tracetui.operators.key_averages import Signature
 
 # The time of each table row in every part of a side, from which its median and noise follow.
+#
+# A row holds activities of the representative part. Each of them is paired with one of every other part: by class
+# where both parts have equally many, else by name and operator, else by name, always in order of launch. A copy whose
+# size changes from step to step is paired by its position. So the rows of a part with equally many activities of each
+# name add up to its total.
+#
+# Where a part has another number of them, the mean time of a call of the class counts; for a class that it lacks, that
+# of the sizes that only it has. Otherwise the row's time in that part is unknown.
 
 
 def part_times(side: Side, rows: Int64, row: Int64, count: int) -> Float64:

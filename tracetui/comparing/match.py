@@ -35,6 +35,13 @@ from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Float64, Trace
 
 # Pairing of two sequences of GPU activities by key, by operator call, and by position between anchors.
+#
+# Activities are in order of launch, which is the program's own order. Equal keys are paired one to one in order; where
+# one side has more of a key, those farthest from the others' positions stay unpaired. Pairs that are in the same order
+# on both sides are anchors; what lies between two anchors on one side belongs between the same two on the other, and a
+# pair that crosses others is no anchor. Of two calls of operators the activities are paired in order where both have
+# equally many with the same roles; else all of one match all of the other, since a library may run several kernels in
+# place of one.
 
 
 @dataclass(frozen=True, eq=False)

@@ -183,6 +183,8 @@ def difference(a: Float64, b: Float64, exact: bool = False) -> Difference:
 
 
 # The tick of a trace's clock: what two times differ by at least where they differ.
+#
+# Older profilers write whole microseconds, the timers of some GPUs count in 32 ns.
 
 MAX_TICK_NS = 1000
 """Maximum tick in ns: a larger common divisor is the work of chance in a short trace."""
@@ -218,6 +220,11 @@ def within_tick(difference: Float64, calls: Float64, tick: int) -> np.ndarray:
 
 
 # Which parts of a side run the same: the median over an eager and a compiled run of one function means nothing.
+#
+# Parts are alike where their numbers of GPU activities differ by a few percent and most names are the same; on a side
+# without GPU activity operators count instead. A few different parts, such as a first step that warms up, do not spoil
+# the median; as many as the noise is taken from do. The representative part stands for a side where single slices are
+# compared.
 
 
 def representative(side: Side) -> int:

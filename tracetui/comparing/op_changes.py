@@ -298,6 +298,9 @@ def _order(table: Table, kept: Int64) -> Int64:
 
 
 # Operators on the CPU that generated kernels replace, and generated kernels that replace other generated kernels.
+#
+# A replaced operator counts with everything it called that was replaced too: `masked_fill` works through a copy and
+# `masked_fill_`, whose time is included. A callee that the other side calls as often as before is not counted.
 
 Row = Mapping[str, Any]
 

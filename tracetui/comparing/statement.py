@@ -189,6 +189,8 @@ def _why(a: Side, b: Side, rows: Sequence[dict[str, Any]], totals: TotalsByName)
 
 
 # All results of a comparison, each computed when it is first asked for and then kept.
+#
+# A result that fails because of a defect costs the others nothing: each raises AnalysisFailed then.
 
 
 @dataclass(frozen=True, eq=False)

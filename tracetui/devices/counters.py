@@ -160,6 +160,9 @@ def _samples(trace: Trace, counter: Counter) -> Samples:
 
 
 # What the hardware measured while single kernels ran, where samples are dense enough for that (3(m).4).
+#
+# A counter measures the whole GPU. What it says is put down to a kernel only where the kernel ran alone on the GPU and
+# at least `MIN_SAMPLES` samples began while it ran.
 
 MIN_SAMPLES = 3
 """Minimum samples that begin while a kernel runs, for a value of this kernel."""

@@ -26,6 +26,9 @@ from tracetui.model.trace import ALL_DEVICES, Device, Kind, Trace
 from tracetui.text import clean
 
 # Limits of a device per multiprocessor, from the trace or, where it has none, by compute capability.
+#
+# Sources of the table: the technical specifications by compute capability in the CUDA C++ Programming Guide and
+# NVIDIA's `cuda_occupancy.h`. AMD records neither registers nor LDS in traces, so its devices have no limits here.
 
 KIB = 1024
 
@@ -308,6 +311,10 @@ def _name(trace: Trace, number: int) -> str:
 
 
 # The generation of the GPU that ran the kernels: as described, else as the names of kernels tell.
+#
+# A kernel that was built for one generation also runs on newer ones, so that names give a lower bound: the newest
+# generation named. What follows from a lower bound is what that generation can do; what it cannot do, a newer device
+# may. Code for AMD runs on exactly the architecture that it was built for.
 
 NVIDIA, AMD = "NVIDIA", "AMD"
 

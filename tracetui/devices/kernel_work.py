@@ -44,6 +44,8 @@ from tracetui.model.trace import Float64, Kind, Trace
 from tracetui.operators.key_averages import Signature, Signatures, signature_of, signatures
 
 # The operator calls that launched GPU activities, and those that captured the activities of replayed graphs.
+#
+# A captured call ran once, while its graph was recorded; it stands here once for each replay (R3.40).
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +148,9 @@ def _launching(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
 
 
 # Operators bound by memory: what they must read and write, from the shapes and types of their inputs.
+#
+# Inputs count with all their elements, also where strides repeat some. Results of reductions are left out, since a
+# trace does not hold their shape: that is a lower bound, as for generated kernels, whose results are unknown.
 
 Values = Sequence[str] | None
 COMPILED = "triton_"

@@ -374,6 +374,9 @@ MODELS = _GRAPHICS + _PUBLISHED + _DATA_CENTER + _INSTINCT
 
 
 # The model of a device by its name, else by what a description says of its size.
+#
+# Names are matched by whole words, so that neither `RTX 3080 Ti` is an RTX 3080 nor `A10` an A100. Boards of one name
+# differ in multiprocessors and memory, which decide where a description gives them; what fits no board stays unknown.
 
 MAX_UNITS_RATIO = 1.05
 """Maximum ratio of multiprocessors to those of a model of the same name; slices of a GPU have far fewer."""

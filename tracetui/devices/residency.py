@@ -29,6 +29,9 @@ from tracetui.model.table import Column, Strings, coded, numbers
 from tracetui.model.trace import Float64, Kind, Trace
 
 # Launch configuration of kernels: grid, block, registers and shared memory, as recorded.
+#
+# The values are in the args of the kernel; ROCm records grid and block with the launch instead. A value that is no
+# number or list of numbers counts as missing.
 
 THREAD_GRIDS = ("hipExtModuleLaunchKernel",)
 """Launch calls whose grid counts threads and not blocks (R2.7)."""

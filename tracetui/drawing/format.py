@@ -148,6 +148,8 @@ def _end(text: str, cells: int) -> str:
 
 
 # Words wrapped to a width in cells: lines break at spaces, and only a word longer than a line within it. Pure.
+#
+# A number keeps its unit.
 
 _AMOUNT = re.compile(r"(?<=\d) (?=(?:%|ns|µs|ms|s|[kKMGTP]?i?B(?:/s)?|[kMGTP]?FLOP(?:/s)?)(?![\w]))")
 _HELD = "\xa0"

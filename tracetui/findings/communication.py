@@ -283,6 +283,9 @@ def _estimated_waiting(dur: Int64, member: Int64) -> str:
 
 
 # Rules about single collectives: too many small ones, and one device of several that comes late to them.
+#
+# Their time is part of the communication that nothing hides and of the idle time, which other findings price: these
+# are weighed by it and have no cost of their own.
 
 MIN_SMALL_CALLS = 50
 """Number of collectives of one kind in a step beyond which they are many ..."""

@@ -189,6 +189,9 @@ def _longest_excess(trace: Trace, worst: int, others: Int64) -> tuple[int, str, 
 
 
 # Rule about kernels of several streams that run one after another although nothing orders them.
+#
+# It speaks on strong evidence only: the later kernel had been launched and its stream was free while the earlier one
+# ran with few blocks, and no call made a stream wait for another.
 
 MIN_PAIRS = 20
 """Minimum kernels that waited for one of another stream."""

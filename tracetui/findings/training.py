@@ -144,6 +144,9 @@ def _above_one_pass(scope: Scope, loop: OptimizerLoop) -> int:
 
 
 # The rule about autograd: graphs that are recorded for a backward pass that never comes, and fill the memory.
+#
+# It needs allocator events with running totals and at least three iterations. Memory that grows and then stays, as
+# that of a cache does, is no finding.
 
 MIN_ITERATIONS = 3
 """Minimum iterations in all of which memory grows."""

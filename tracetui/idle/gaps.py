@@ -392,6 +392,8 @@ def _note(trace: Trace, idle: Idleness, step: Part | None) -> str:
 
 
 # What stands around one gap: the activities before and after it, its causes, and what the CPU did meanwhile.
+#
+# CPU times are those of the trace; the gap is moved to the clock of the CPU where the two clocks disagree (3(g)).
 
 MAX_SLICES_OF_GAP = 400
 """Maximum slices of the CPU named with a gap, the longest ones."""

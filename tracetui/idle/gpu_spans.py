@@ -176,6 +176,10 @@ def _wait(start: Int64, end: Int64, moment: Int64) -> Int64:
 
 
 # What a device did in a GPU span: compute, exposed communication, exposed copies, work of others, nothing (R3.30).
+#
+# Unions of intervals: concurrent activities count once, compute hides communication, and kernels hide copies,
+# whichever step launched them, so that the five parts add up to the span. Whether a kernel communicates is read from
+# its name.
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,6 +288,10 @@ def uncovered(
 
 
 # What a server's steps take, from GPU end to GPU end, and what lies between two of them (R3.82, R3.83).
+#
+# The CPU prepares a step while the GPU still runs the one before, so that neither the CPU's window nor the GPU span of
+# a step is the time in which it made a token. Two steps are neighbours when one directly follows the other on its
+# thread and both serve requests.
 
 
 @dataclass(frozen=True, eq=False)

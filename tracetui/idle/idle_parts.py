@@ -29,6 +29,10 @@ from tracetui.model.native import insertion_index
 from tracetui.model.trace import Kind, Trace
 
 # How far the clock of the GPUs runs ahead of that of the CPU, from the least delays of launches (R3.63).
+#
+# A kernel cannot start before its launch, and on an idle stream it starts some microseconds after. Where the floor
+# over hundreds of launches is far from that, the clocks disagree: by how much is known to a few microseconds. No
+# launch of the trace may contradict it: a clock that is ahead is ahead by less than the smallest delay of all.
 
 MIN_LAUNCHES = 100
 """Minimum launches of one call for one stream, made while the stream was idle, that show a floor."""

@@ -129,6 +129,10 @@ def _along(start: Int64, end: Int64, rows: Int64) -> tuple[Int64, Int64, Int64]:
 
 
 # Holes in graph replays that nodes fill which the profiler did not record (R3.64).
+#
+# Replays of one graph run the same nodes in the same order, and a hole that is as long in every replay before the same
+# node is no idle time: something ran there. So is a hole in a replay that has fewer nodes than another one of its
+# graph. Where only a few replays were recorded, or their holes differ, nothing is known.
 
 MIN_REPLAYS = 3
 """Minimum replays of a graph that tell a hole from chance."""

@@ -31,6 +31,11 @@ from tracetui.model.trace import Kind, Trace
 from tracetui.operators.views import VIEW_OPS
 
 # Calls that took far longer than such calls take: first uses (start-up), and threads that were not running.
+#
+# A first use is the first call of a function, the first launch of a kernel, or any call in the first operator of a
+# name: contexts are created, libraries and modules loaded (R3.61). Waiting for the GPU is no slow call, and neither is
+# a copy or a launch that waits for room in the queue. A thread that stands still is known only by several different
+# functions that it hits, irregularly (R3.62).
 
 MIN_FIRST_USE_NS = 1_000_000
 """Minimum ns of a first use, whatever later calls take."""

@@ -20,6 +20,9 @@ from tracetui.model.trace import Kind
 from tracetui.text import lazy_pattern
 
 # Which library a kernel is from, where its decoder did not say: by namespaces, then by names that one library uses.
+#
+# A namespace is certain. A function's bare name is likely, since engines copy kernels from each other: it is marked
+# inferred, and names that several engines ship say so.
 
 _NAMESPACES = (
     (r"(?:deep_ep|dpsk::ep)::", "DeepEP"),
@@ -115,6 +118,9 @@ def _by_name(decoded: Decoded, name: ParsedName) -> tuple[str | None, bool]:
 
 
 # What a kernel does in a model, finer than its family: norm, activation, quantisation, MoE routing, sampling, ...
+#
+# The purpose follows from the decoded family and operation, and from whole words of the name where these are too
+# coarse. It is a guess from the name, never from what the kernel computes, and `other` where nothing is known.
 
 _BY_FAMILY: dict[Family, Purpose] = {
     Family.GEMM: Purpose.GEMM,

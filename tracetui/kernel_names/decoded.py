@@ -334,6 +334,10 @@ def first_float(types: list[str]) -> str | None:
 
 
 # Words of kernel names and the families they stand for; the first rule that matches decides.
+#
+# A word is matched as a whole, never as letters within a word: names are split at underscores, capitals and digits
+# first (`spelled`). Order matters where a kernel does two things: a normalisation that quantises is a normalisation,
+# an all-reduce that normalises is communication, a matrix product that activates is a matrix product.
 
 MAX_CHARACTERS = 400
 """Maximum characters of one name that are split into words."""

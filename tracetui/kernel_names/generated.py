@@ -216,6 +216,8 @@ def _template(ops: tuple[str, ...], index: int | None, sure: bool, text: str = "
 
 
 # Copies and fills by the driver (F1), Triton kernels of users, and C++ names with a known word in them.
+#
+# A copy states its direction. What words of other names suggest is at best likely, and marked so.
 
 _COPY = lazy_pattern(r"Memcpy (\w)\w*to(\w)\w* \((\w+) -> (\w+)\)$")
 _FILL = lazy_pattern(r"Memset \((\w+)\)$")

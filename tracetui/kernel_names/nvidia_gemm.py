@@ -242,6 +242,8 @@ def _direction(words: list[str]) -> str | None:
 
 
 # cuBLAS: nvjet matrix products on Hopper and Blackwell (F5), and small kernels around a product (F10).
+#
+# The library is column-major: the tile's first number lies along the columns of the output in PyTorch.
 
 _NVJET_NAME = lazy_pattern(
     r"nvjet(?:_sm(?P<sm>\d+[af]?))?_(?P<types>[a-z]{3}|[a-z]{5})(?P<tf32>_tf32)?_(?P<m>\d+)x(?P<n>\d+)"

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from tracetui.text import lazy_pattern
 
 # Mangled C++ names made readable: the part of the Itanium grammar that kernels use.
+#
+# Names, template arguments, literals and substitutions are read; parameters are not, since nothing uses them. For
+# anything else (lambdas, expressions, local names) only the identifiers are listed.
 
 MAX_DEMANGLED_CHARACTERS = 20_000
 """Maximum characters of a demangled name: substitutions can make a short one explode."""

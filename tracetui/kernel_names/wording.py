@@ -19,6 +19,8 @@ from tracetui.kernel_names.text import ParsedName, call
 from tracetui.text import lazy_pattern
 
 # Which parts of a kernel's name tell what it does: the function's own name, else what it was instantiated for.
+#
+# Namespaces come last, the innermost first, because forks of a library rename the outer ones.
 
 _MAX_DEPTH = 4
 """Maximum templates around the type that names what a generic kernel runs."""

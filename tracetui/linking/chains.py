@@ -15,6 +15,9 @@ from tracetui.model.kept import kept
 from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, LaneKind, Trace
 
 # Nodes of CUDA graphs that depend on each other, and the launch of those that are no GPU activity (R2.13).
+#
+# The arrows of dependencies run from the end of a node to the start of one that waited for it. They link nodes and are
+# never launches: those are joined by correlation id.
 
 FIRST_DEPENDENCY_ID = 1 << 40
 """Ids of arrows from here on are dependencies between nodes."""

@@ -53,6 +53,9 @@ def partial_steps(trace: Trace) -> Bool:
 
 
 # The time of a step without the profiler, as the recorder measured it beside the trace, and what the profiler adds.
+#
+# It stands in the metadata of a recording (`tracetui`, `unprofiled`). Text of a trace is not trusted: what is no
+# positive number, or lies outside of its own interval, counts as not there.
 
 
 @dataclass(frozen=True, slots=True)

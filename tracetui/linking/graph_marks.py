@@ -119,6 +119,10 @@ def _entries(annotation: Any) -> list[Any]:
 
 
 # Names that a program gave to nodes of graphs at capture: in the args of the replayed kernels, or in a file (R3.40).
+#
+# torch 2.15 writes them into the args of kernels, copies and fills
+# (`export_chrome_trace(cuda_graph_annotations=...)`), and so does its tool for older traces; a file has them by graph
+# node id, the innermost name last.
 
 NODE_BITS = (1 << 32) - 1
 """The lower half of a graph node id is the node; the upper half is the graph, and may be left out."""

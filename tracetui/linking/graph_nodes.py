@@ -27,6 +27,8 @@ from tracetui.model.table import Strings
 from tracetui.model.trace import Int32, Kind, Trace
 
 # Alignment of a replay with a captured graph: which captured launch each GPU activity came from (R3.40).
+#
+# Both are lists of names as numbers, in order. At least nine tenths of the longer list must find an equal partner.
 
 MIN_EQUAL_SHARE = 0.9
 """Minimum share of equal names for a replay to be of a captured graph."""

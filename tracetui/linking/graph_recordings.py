@@ -173,6 +173,10 @@ def _stacks(trace: Trace, texts: Strings, rows: Int64) -> tuple[Int64, tuple[tup
 
 
 # Which of several captured graphs with the same names each replay is of: by batch size, then by order (R3.40).
+#
+# vLLM captures a graph for each batch size and, piecewise, one for each part of the model; the middle layers have the
+# same names. Parts are replayed in the order of their capture, so that a part that is unique tells which the others
+# are.
 
 _BY_TOKENS = ("execute_context", "execute_new")
 """Families of steps whose graphs are captured for a number of tokens."""

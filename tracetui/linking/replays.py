@@ -182,6 +182,8 @@ def _cause(trace: Trace, launch: int) -> str | None:
 
 
 # Captures of graphs: what a thread launches between the begin and the end of a capture is recorded and does not run.
+#
+# A capture that began before the trace, or ends after it, lasts from its first or to its last moment.
 
 _BEGIN = re.compile(r"^(cu|cuda|hip)StreamBeginCapture")
 _END = re.compile(r"^(cu|cuda|hip)StreamEndCapture")

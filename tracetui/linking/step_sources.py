@@ -39,6 +39,8 @@ from tracetui.model.trace import ChosenSteps, Kind, Trace
 
 # Annotations that could serve as steps in a trace without steps: they repeat at top level with similar durations
 # (R3.5).
+#
+# They are only offered. Names that differ only in numbers count as one name, with `#` for each number.
 
 MIN_REPEATS = 3
 """Minimum occurrences of a marker."""

@@ -37,6 +37,10 @@ from tracetui.model.native import insertion_index
 from tracetui.model.trace import Kind, Trace
 
 # Steps guessed from what repeats on the GPU: replays of graphs, or kernels, with a sign of a token in every cycle.
+#
+# The last resort for a trace that names no steps (R3.76). Names that occur equally often and interleave mark cycles:
+# one of each between two of the first. Layers repeat too; a cycle counts as a step only where each holds a sampling
+# kernel, an embedding, or a copy from the device, and holds about as much as the others.
 
 MIN_CYCLES = 3
 """Minimum cycles that are taken for steps."""

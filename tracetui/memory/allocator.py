@@ -239,6 +239,8 @@ def _partners(device: Int64, address: Int64, amount: Int64) -> Int64:
 
 
 # Copies and fills by kind: direction, bytes, rate, and advice about slow ones.
+#
+# The name tells whether host memory was pinned (CUDA); ROCm often omits that and the size.
 
 NO_COPIES = "Nothing was copied or filled on the GPU."
 PAGEABLE = re.compile(r"\bpageable\b", re.IGNORECASE)

@@ -361,6 +361,8 @@ def _pack_cluster(opens: list[int], closes: list[int]) -> list[int]:
 
 
 # A range of time of a trace, and its one notation: start and length, as in `12.5us+250us` (R3.58).
+#
+# It stands behind `#@` in the name of a side, behind `--range`, and behind `range=` in a view string.
 
 UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 """Units of time, in ns."""
@@ -421,6 +423,9 @@ def microseconds(nanoseconds: float) -> str:
 
 
 # Which numbers of a column are among others, and the index at which each number stands; faster than by sorting.
+#
+# Row numbers, kinds and the profiler's ids are small whole numbers that lie close together: a table that has an entry
+# for each of them is filled and looked up in one pass.
 
 _FEW = 4
 """Members that are compared one after the other."""

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Loads a library that was compiled of a C file beside it; reading and nesting in Python serve where there is none.
+#
+# Libraries are called through ctypes, so that one build serves every Python; the GIL is free during a call.
 
 PURE = "TRACETUI_PURE"
 """Variable of the environment that keeps libraries from being used, set to anything but 0 or nothing."""

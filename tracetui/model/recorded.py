@@ -72,6 +72,8 @@ class Arguments:
 
 
 # What was put into graphs while they were captured: each launch with the operator, line and module that made it.
+#
+# A recording stands for one trace file that holds captures; of the file itself nothing else is kept.
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,9 @@ from tracetui.model.recorded import Arguments, GraphRecording, GraphScopes, Loss
 from tracetui.model.table import Strings
 
 # Stopping an analysis that runs in a thread and whose result nobody waits for any more.
+#
+# A thread cannot be stopped from outside. Analyses are made of others, each of which goes through `Trace.remember`:
+# there a thread asks whether to go on, and there it may be made to wait.
 
 
 class Interrupted(Exception):

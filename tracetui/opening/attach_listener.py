@@ -162,6 +162,11 @@ def _began(folder: Path) -> int:
 
 
 # The datagrams between Kineto, the recorder inside a PyTorch process, and the program that asks it for traces.
+#
+# A process that was started with KINETO_USE_DAEMON=1 sends one about every five seconds and takes its answer for the
+# configuration of a trace; an empty one means that none is wanted. It waits 50 ms for the answer and looks for it
+# again with the next question. The structures are those of libkineto's `ipcfabric`, in the machine's byte order: a
+# size, a type of 32 bytes, then the content. Nothing here opens a socket.
 
 SERVER_NAME = "dynolog"
 """The name under which Kineto looks for the program that it asks."""

@@ -28,6 +28,10 @@ from numpy.typing import NDArray
 from tracetui.model.table import Strings
 
 # Values as a tree of JSON and a list of arrays, and back: columns stay bytes, everything else becomes text.
+#
+# A node of the tree is a number, a text, a truth value or null itself, or a list of a tag and what belongs to it.
+# Objects are those of the classes that are named to the encoder; nothing in a tree can name another class, and nothing
+# is run.
 
 Tree = Any
 Array = NDArray[Any]

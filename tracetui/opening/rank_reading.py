@@ -38,6 +38,9 @@ from tracetui.ranks.rank_summary import SUMMARY_VERSION, RankSummary
 from tracetui.reading.remote_files import known_bytes, remote_version
 
 # Summaries of ranks in the user's cache, each under the digest of its file's content, with an index of paths.
+#
+# A file whose identity is that in the index is not read at all; another one is read for its digest, which may be known
+# of a copy. What is damaged, or was written by another release, is removed.
 
 INDEX = "index.paths"
 """Name of the file that says which content the paths have; it counts as no summary."""
@@ -204,6 +207,9 @@ def _index_text(index: Mapping[str, list[object]], entries: Iterable[CacheEntry]
 
 
 # A pool of worker processes, and how many of them cores and memory allow.
+#
+# Workers end with the pool, and with the process that made it, also when that is killed: each holds the reading end of
+# a pipe whose writing end only this process has.
 
 WORKER_BYTES = 100 << 20
 """Memory of a worker that reads nothing."""

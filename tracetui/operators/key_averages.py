@@ -158,6 +158,9 @@ def _kind_words() -> Int64:
 
 
 # Signatures of operator calls: shapes and types of their inputs, as recorded with `record_shapes=True`.
+#
+# A trace has millions of calls and at most a few thousand distinct signatures: what depends on shapes is computed once
+# per signature.
 
 Dims = tuple[Any, ...]
 

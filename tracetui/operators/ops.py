@@ -55,6 +55,8 @@ from tracetui.operators.key_averages import (
 )
 
 # Operators that were captured into graphs, as rows below those of torch's table: GPU time of the replays (R3.40).
+#
+# They did not run while the trace was recorded, so that they have no calls and no CPU time; their time is inferred.
 
 CAPTURED_OP = "captured op"
 """Kind of the rows."""

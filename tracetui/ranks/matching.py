@@ -26,6 +26,9 @@ from tracetui.ranks.rank_summary import (
 )
 
 # Two ranks' collectives of one group laid beside each other where order is all that is recorded (R5.3).
+#
+# One may have begun to record later, or have lost some. Collectives end on all ranks at nearly one time, so the right
+# shift is the one at which names agree and the ends keep their distance, whatever the clocks say.
 
 MIN_AGREEMENT = 0.9
 """Minimum share of names that agree at a shift."""

@@ -16,6 +16,9 @@ from tracetui.model.quantities import counted, duration
 from tracetui.model.recorded import RankHeader
 
 # What the names of files and folders say of a rank: the conventions of the programs that write them (R5.1).
+#
+# A name is asked where the file itself names no rank, and for what no file says: the stage, the replica, the
+# iteration.
 
 _DIGITS = r"(\d{1,9})"
 _FILE_PATTERNS = tuple(

@@ -36,6 +36,9 @@ from tracetui.ranks.rank_summary import OPERATIONS, Flag, RankSummary
 from tracetui.ranks.waiting import Charges, Waiting, bus_bandwidth, find_waiting, known_transfer
 
 # How evenly tokens are spread over the ranks of experts: what the fullest receives, and how long it takes (R5.14).
+#
+# An all-to-all dispatches tokens to their experts where the next one of its group brings as much back: in proportion,
+# for the two may differ in type. Kernels of serving engines say by their names which they are.
 
 MIN_COST_SHARE = 0.01
 """Minimum time that an even load would save, as a share of the run."""
@@ -163,6 +166,9 @@ def _busy_between(entries: _Entries, dispatch: int, combine: int) -> Int64 | Non
 
 
 # Pairs and groups of ranks that transfer slower than others of their kind (R5.13).
+#
+# Bus bandwidth is compared between operations of one name, size and type among as many ranks, on as many hosts: what
+# differs is the way between them.
 
 Kind = tuple[bool, int, int, int, int]
 """Whether it is a transfer between two ranks, operation, token, ranks and hosts."""
@@ -270,6 +276,8 @@ def _slow(
 
 
 # A host of which all ranks are late: its clock, its input, its neighbours (R5.9).
+#
+# None of its ranks need stand out alone, since they share the blame.
 
 MIN_RANK_SHARE = 0.25
 """Share of an equal part of the blame that every rank of the host must have; with less it is not all of them."""

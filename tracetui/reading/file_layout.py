@@ -63,6 +63,9 @@ class FileLayout:
 
 
 # What stands outside of the arrays of events: the keys of the object around them, and whatever follows behind it.
+#
+# A file may go on behind a closing bracket: the bracket stands between events by mistake, the object has its key
+# `traceEvents` twice, or several traces were written one behind the other. Here is found where events go on.
 
 EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BLANK = re.compile(rb"[\s,]*+")

@@ -23,6 +23,9 @@ from tracetui.model.trace import BEGINNING, EXAMPLES, MENDED, REPEATED, REPLACED
 from tracetui.reading.odd_texts import may_repeat_keys, repeats_key, replaced_in, unrepeated
 
 # Known damage of an event, and how its text becomes JSON again.
+#
+# Bare words (`N/A`, `-nan`), backslashes that begin no escape, paths of Windows written without escapes, and quotes
+# within a name.
 
 EVENT_KEYS = "ph|name|cat|pid|tid|ts|dur|args|id|s|bp"
 """Keys that an event may begin with, as a pattern."""
@@ -128,6 +131,9 @@ def _with_quoted_names(text: str) -> str:
 
 
 # Indices of a damaged text from which reading must fail, known from the failure of a reading that began before them.
+#
+# What is nested is read along with what encloses it. Were every bracket of a nest that never closes tried anew, a
+# thousand levels would be read a thousand times.
 
 DEEPEST = 500
 """Levels of brackets; what is nested deeper than the decoder goes is tried again from where so many are left."""

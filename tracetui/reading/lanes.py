@@ -165,6 +165,9 @@ class LaneTable:
 
 
 # Collects the samples of counters (ph C): every number among the arguments is a series of its own.
+#
+# Counters of the hardware stand under the process `GPU N Counters` (R2.15), or have the category `mtia_counters` and
+# the number of the device as process.
 
 MAX_SERIES = 10_000
 """Series of counters that are kept; each takes a kilobyte."""

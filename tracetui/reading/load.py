@@ -31,6 +31,9 @@ from tracetui.reading.source import Source, open_source
 from tracetui.reading.store import BlockLocation, Container, FileBlocks, MemoryBlocks, Store
 
 # Names of copies whose producer writes the direction beside the name: `Memcpy` with `copy kind` (torch 2.15, R2.25a).
+#
+# They get the name that every other recording of torch has, `Memcpy DtoH (Device -> Pinned)`, which says what analyses
+# ask of it. Where the arguments do not tell, the name stays.
 
 _NAME = "Memcpy"
 _KEYS = ("copy kind", "src kind", "dst kind")

@@ -89,6 +89,10 @@ class ChunkReader:
 
 
 # Scans the chunks of a file, in threads where there are cores for them, and gives them in the order of the file.
+#
+# Each thread has a scanner of its own and takes the next chunk when it is done with one; a bounded number is read
+# before they are asked for. The GIL is free while a chunk is read, inflated and scanned: one thread inflates while
+# others scan.
 
 ROOMS_MORE = 2
 """Chunks beyond one for each thread that are in memory."""

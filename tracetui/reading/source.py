@@ -28,6 +28,10 @@ from tracetui.reading.remote_files import RemoteFile
 from tracetui.reading.unpacking import GzipReader, Reader, Utf16Reader, ZipReader, ZstdReader
 
 # Unwraps the bytes of a trace in a thread beside the one that reads events.
+#
+# Inflating frees the GIL, and so does scanning, so that both run at once. The thread is a few chunks ahead and no
+# further. What it meets (damage, a remark, how much it has taken from the disk) is told with the chunk in which it met
+# it, so that a reader hears the same in the same order as without a thread.
 
 CHUNK = 1 << 20
 """Bytes of a chunk, as many as of a block of events."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 
 # The library that inflates gzip and deflated zip: zlib-ng where it is installed, else the zlib of Python.
+#
+# Both stop at the same byte of a damaged stream and say the same, as one is a fork of the other.
 
 GZIP, RAW = 31, -15
 """What `wbits` is of a gzip member, and of a deflated stream without anything around it."""

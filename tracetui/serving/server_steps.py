@@ -177,6 +177,9 @@ def _said(name: str) -> str:
 
 
 # Iterations of speculative decoding: the drafts of a small model and the step in which the large one checks them.
+#
+# An iteration ends with the step that checks (`verify`, of servers that do not call it so the decode), and holds the
+# drafts since the one before (R3.87). How many drafted tokens were accepted is not recorded.
 
 DRAFT, VERIFY, DECODE = "draft", "verify", "decode"
 

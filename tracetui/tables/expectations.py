@@ -25,6 +25,8 @@ from tracetui.model.trace import Kind, Trace
 from tracetui.tables.occupancy import queries
 
 # Measures of a trace that an expectation can name, each a function from the trace to what it shows.
+#
+# A number that differs between steps is observed as a range. What the trace cannot tell is null.
 
 NOTHING = "^$"
 """Pattern of a name that must not occur."""

@@ -35,6 +35,10 @@ from tracetui.model.trace import Float64, Kind, Trace
 from tracetui.tables.repeats import MIN_COVERED_SHARE, MIN_REPEATS, Repeat, repeats
 
 # What layers are called in the program: the modules around the launches, or around the capture, of their kernels.
+#
+# A layer is found as a repeat of kernels (R3.80), which may begin in the middle of a module. Its module is the
+# shortest path that holds most of its time and that tells neighbouring layers apart; nothing where no path does
+# (R3.80a).
 
 MIN_MODULE_SHARE = 0.5
 """Minimum share of a layer's time, of which the module is known, that its module holds."""

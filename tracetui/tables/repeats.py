@@ -18,6 +18,9 @@ from tracetui.linking.groups import distinct
 from tracetui.model.intervals import Int64
 
 # Exact runs of a sequence: stretches in which every element is the same as the one a period before it (R3.80).
+#
+# Only periods in which some name occurs once are known, which is what a layer of a model has. Names count within their
+# run alone, so that it does not matter where else they occur: two encoders of a model run many of the same kernels.
 
 MAX_PERIODS = 16
 """Maximum periods that are tried per sequence."""

@@ -39,6 +39,9 @@ from tracetui.ui.widgets.bar_texts import HintsBar
 from tracetui.ui.widgets.searchable_view import SizedScreen
 
 # Themes: the app's own dark and light, and two in the terminal's colours. Quiet: in the lanes the slices stand out.
+#
+# The latter leave text and background as the terminal has them, so that they suit any palette, and terminals with 16
+# colours or none; what has the focus is shown in reverse video (`ansi.tcss`).
 
 DARK = Theme(
     name="tracetui-dark",

@@ -73,6 +73,9 @@ def _prepare(app: App[Any], message: StepsAsked) -> None:
 
 
 # The traces that were read last, with their screens: going back to one of them takes no time.
+#
+# Only a few are kept, for each holds memory in proportion to its events; one that is on screen always is. Once a trace
+# has been on screen for a moment, it is written to the cache on disk.
 
 MAX_RECENT_TRACES = 4
 """Maximum traces kept beside those on screen."""

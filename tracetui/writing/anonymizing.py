@@ -22,6 +22,9 @@ from tracetui.reading.decode import decoded
 from tracetui.reading.torch import kind_of
 
 # Names that are public: what PyTorch, CUDA, ROCm and their libraries call things.
+#
+# A name is public when all of it is made of words from these tables. What is missing here is taken for a user's own
+# and replaced, which costs a name that could have stayed; a wide table would give one away that should not have.
 
 _CATEGORIES_TEXT = """
     cpu_op operator user_annotation user runtime kernel gpu_memcpy memcpy gpu_memset memset gpu_user_annotation
@@ -171,6 +174,8 @@ def _letters(name: str) -> str:
 
 
 # Arguments and metadata without what is a user's own: which keys stay, and which values.
+#
+# Numbers, shapes and types stay. Every other argument, and all metadata that is not listed here, is left out.
 
 _ARGUMENTS = """
     External id|external id|correlation|device|context|stream|queued|priority|channel|channel_type|cbid|cid|kind
@@ -259,6 +264,9 @@ def is_number(value: Any) -> bool:
 
 
 # Names of kernels with stand-ins for what is a user's own, and everything else where it was.
+#
+# A C++ name is read identifier by identifier: what stands in a namespace of PyTorch or of a known library stays, so
+# that `at::native::vectorized_elementwise_kernel<4, mine::Gate<float>>` loses `mine` and `Gate` alone.
 
 StandIn = Callable[[str], str]
 """Gives the stand-in for a text."""

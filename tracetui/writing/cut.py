@@ -22,6 +22,9 @@ from tracetui.writing.output import Sink, write_events
 from tracetui.writing.selection import Selection, Wanted, select, within
 
 # Which events of the file make up a selection, also those that are in no column of a trace.
+#
+# Metadata belongs to the lanes that it names, and what ends a slice to what began it. A few kinds of events are not
+# kept in columns at all; only these are looked at again, one by one, when the file is read for the second time.
 
 _THREAD_METADATA = ("thread_name", "thread_sort_index")
 _CREATED, _DELETED = "N", "D"

@@ -27,6 +27,10 @@ from tracetui.writing.output import Sink, object_around, write_array
 from tracetui.writing.selection import Wanted
 
 # Events of one rank rewritten so that they stand beside those of others in one file: ids, times and names.
+#
+# What a viewer joins by id (launch and kernel, operator and kernel, both ends of an arrow, forward and backward) gets
+# numbers of the rank's own; processes and devices get new numbers, threads and streams stay within these. Times are
+# moved by whole nanoseconds, and everything else stays the bytes that it was.
 
 IDS_PER_RANK = 10**10
 """How many ids each rank has: the third rank's correlation 12 is 20000000012."""

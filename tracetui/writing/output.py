@@ -167,6 +167,8 @@ def _packed(file: IO[bytes], path: str) -> Iterator[Output]:
 
 
 # Events put into a file again, with what stood around them: an object stays an object, an array an array.
+#
+# Lines without an array around them become an array, which every viewer opens.
 
 BATCH = 1 << 20
 """So many bytes are gathered before they are written."""

@@ -71,6 +71,10 @@ def _rows_at(trace: Trace, lane: Int64, moment: Int64) -> Int64:
 
 
 # The slices that some steps need, so that in a trace of nothing else their numbers stay what they are.
+#
+# A step has the CPU slices that are open within it and the GPU work that it launched, whenever that ran (R3.3). Around
+# it stands what its numbers are measured against: work of other steps that held up a stream or was still queued, with
+# the calls that launched it, and what the thread was in while the device stood idle before the step's first work.
 
 _ON_DEVICE = (LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.SYNC)
 

@@ -29,6 +29,11 @@ from tracetui.model.quantities import count, duration
 from tracetui.model.trace import Counter, LaneKind
 
 # Which tracks of a picture stand on which line of a figure: those on which anything happens in a stretch of time.
+#
+# Slices as blocks to draw: those that would be too narrow to see are merged with their neighbours.
+#
+# The file stays small however many slices a stretch of time holds, and nothing that ran is missing from it: a merged
+# block knows how many slices it stands for, and how much of its width they fill.
 
 Float64 = NDArray[np.float64]
 

@@ -41,6 +41,10 @@ from tracetui.model.trace import Trace
 from tracetui.text import clean
 
 # A table to be heard or searched: `name: value`, one per line, a block of lines per row, and nothing else.
+#
+# No colours, boxes, bars, alignment or shortened names: what a screen reader speaks, and what a terminal shows that
+# can do nothing. Columns are called what they are on the screen, and `--sort` takes these words, so that what was
+# heard can be typed.
 
 UNKNOWN = "not known"
 """Stands where the trace holds no value: a dash is not spoken."""
@@ -94,6 +98,9 @@ def _said(table: Table) -> Sequence[str]:
 
 
 # A table as Markdown that can be pasted into a pull request: where it comes from, the table, what to know below it.
+#
+# Names stand as code, everything else is escaped, so that nothing out of a trace is read as markup, a link or a
+# mention. Columns that say the same in every row become a sentence; a row of many columns stands upright.
 
 NARROW = 8
 """So many columns are read at once; beyond them repetition is taken out, and a single row turned upright."""

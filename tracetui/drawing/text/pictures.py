@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from tracetui.model.table import Table
 
 # Plots in braille: dots on two logarithmic axes with their numbers; two by four dots in a cell.
+#
+# A dot that falls on another one shares its cell.
 
 Float64 = NDArray[np.float64]
 

@@ -18,6 +18,10 @@ from tracetui.drawing.timeline.palette import BOLD, GROUND, REVERSE, SHORTEST, U
 from tracetui.model.trace import Slices
 
 # Slices sorted by track and start, so that the whole screen is found with one search.
+#
+# A *track* is one row of a lane. The work per frame depends on the number of cells and hardly on that of slices: one
+# `searchsorted` over all tracks and cell edges, prefix sums for how busy a cell is, and a table of the longest slice
+# of 1, 2, 4, ... blocks for what a cell is busy with.
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]

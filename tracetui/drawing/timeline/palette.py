@@ -202,6 +202,8 @@ IDLE_CLASS = np.array([next(i for i, (_, causes) in enumerate(_CLASSES) if cause
 
 
 # Names of slices, cut to the room that they have on a row.
+#
+# Every letter takes exactly one cell: what a terminal would draw wider, narrower or not at all is replaced.
 
 SHORTEST = 5
 """Cells below which a slice gets no label."""

@@ -30,6 +30,11 @@ from tracetui.model.quantities import significant, size
 from tracetui.model.trace import GPU_WORK, Counter, Kind, LaneKind, Trace
 
 # The stretches in which a device ran nothing, as one row of dashes that say why.
+#
+# The dashes keep apart from slices, which have a background: here nothing ran. They are empty until the causes have
+# been worked out, which is done after a trace is on screen.
+#
+# Counters as one row of bars: the highest value that a counter has in each cell.
 
 
 class Curve:

@@ -22,6 +22,8 @@ from tracetui.model.trace import GPU_WORK, Lane, LaneKind
 from tracetui.text import clean
 
 # The time axis: ticks at round moments.
+#
+# A tick's cell and label depend on the grid and not on the window, so a pan moves them and changes none.
 
 SPACING = 14
 """Cells between ticks, at least."""

@@ -247,6 +247,10 @@ def _chosen(columns: dict[str, Any], rows: Any) -> dict[str, Any]:
 
 
 # Pairs the begins and ends of track events.
+#
+# torch writes all begins of a group and then all their ends in the same order: the k-th end closes the k-th begin.
+# Others write ends in order of time, each of which closes the innermost open slice of its track. A stack would pair
+# torch's slices wrongly where times are equal or slices overlap; pairs by position would be wrong for the others.
 
 _NO_NAME = 0
 MAX_GROUPS = 16

@@ -16,6 +16,9 @@ from tracetui.reading.perfetto.wire import SPAN, DamagedMessage, Frames, Message
 from tracetui.reading.source import MOST_INFLATED, ByteWindow, Source, Stopped
 
 # Packets that a writer packed into one, with zlib or zstd, and the limits of what they may grow to.
+#
+# A stream that is damaged gives what stands before the damage. What grows beyond all measure ends the reading of
+# packed packets; the others are read on.
 
 ZLIB_PACKETS, ZSTD_PACKETS = 50, 133
 """Fields of packets that hold packed ones."""

@@ -24,6 +24,9 @@ from tracetui.model.trace import NO_ID
 from tracetui.reading.decode import CLASS_OF_LETTER
 
 # Finds and calls the library that the sources in C are compiled to.
+#
+# It is called through ctypes, so that one build serves every Python; the GIL is free during a call. Where the library
+# is absent, was compiled of another source, or `TRACETUI_PURE` is set, events are read in Python.
 
 NAME = "_scanner.so"
 """File of the library, beside this one."""

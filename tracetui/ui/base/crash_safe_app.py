@@ -51,6 +51,10 @@ from tracetui.ui.base.textual_internals import (
 )
 
 # Keys of a burst are carried out one after the other: what a key led to has happened before the next is looked at.
+#
+# Textual hands a key to the widget with the focus, and looks for its command when it has come back through all
+# parents. A key right behind it, as a paste or a fast hand sends it, would go to the widget that had the focus before,
+# and a command that is looked for at once would overtake it.
 
 ROUNDS = 3
 """How often a marker climbs from the widget to the app; what a part hears and tells on in its own words takes two."""

@@ -220,6 +220,10 @@ def where_it_works(name: str, character: str | None, parts: Sequence[str] = ()) 
 
 
 # What a person can do, declared once: a command is a Textual binding with a title, a help sentence, a hint.
+#
+# The key hint line, the help and the palette are all generated from the `BINDINGS` of the widgets that are on screen,
+# so a command cannot be in one and missing from another. Whether a command can be used right now is asked of its
+# widget's `check_action`.
 
 
 def command(key: Key, action: str, title: str, help: str = "", hint: str = "", before_typing: bool = False) -> Binding:

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from tracetui.ui.base.crash_safe_app import CrashSafeApp
 
 # Whether the terminal is ready for another frame: each ends in a question, whose answer says that it was taken.
+#
+# The question is where the cursor is (`CSI 6n`). Every terminal answers that when it gets there in what was written,
+# so the answer counts for all that SSH and the network hold before it. While frames are under way no other is written,
+# and what is wanted meanwhile is one frame later. How many may be under way depends on whether answers take longer
+# than the fastest one: on a slow line it is one. A terminal that never answers is written to as frames come.
 
 QUESTION = "\x1b[6n"
 
@@ -229,6 +234,8 @@ class TerminalDriver(LinuxDriver):
 
 
 # Writes what Textual wants to show as differences of cells, and no faster than the terminal takes them.
+#
+# It stands in for `App._display` and uses other parts of Textual that may change without notice.
 
 RETRY_SECONDS = 0.05
 """Time after which a frame that was held back is tried again, should no answer of the terminal come before."""

@@ -40,6 +40,9 @@ from tracetui.ui.widgets.details import WAITING_NOTE
 from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, TabbedList
 
 # The tables of a comparison for the screen: marks with a sign, measures as words, numbers with units. Pure.
+#
+# Signs are those of a diff: `+` is what B has more of, `-` what it has less of or what is gone. Text output and
+# exports have the plain words.
 
 SIGNS = {"faster": "-", "slower": "+", "gone": "-", "new": "+", "same": "=", "cannot tell": "?"}
 SHORT = {"fused into": "fused", "split into": "split", "cannot tell": "noise"}

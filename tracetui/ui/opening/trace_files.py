@@ -127,6 +127,9 @@ def candidates(folder: Path, depth: int = MAX_FOLDER_DEPTH) -> FolderSearch:
 
 
 # Noticing traces that appear in folders, once they are written to their end. No screen.
+#
+# Folders are looked through now and then: no system tells of files that another machine writes. A file is complete
+# when it is as it was at the last look, and where it is plain JSON, when it ends as JSON does.
 
 WATCH_SECONDS = 1.0
 """Seconds between two looks."""
@@ -246,6 +249,9 @@ class TraceFollower:
 
 
 # What is in a trace, in a few facts, for the list of traces: read by a process of its own, and kept in a cache.
+#
+# The process is `tracetui show summary`, so that the numbers are those of the screen, a large file takes no memory
+# here, and reading can be stopped at any time. Files above a size are not read.
 
 MAX_PACKED_BYTES = 16 << 20
 """Maximum size of a compressed file that is read for the list."""

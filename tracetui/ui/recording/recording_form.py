@@ -34,6 +34,8 @@ from tracetui.ui.widgets.picker import Picker
 from tracetui.ui.widgets.table_view import TableView
 
 # How a recording is made, as fields of a form: what is asked each time, what is folded away, and the command for it.
+#
+# `--device cuda:1`, `--python`, `--timeout` and where the trace goes are left to the command line.
 
 COMPARE = Param("compare", "", "record variants, as in eager,compile")
 """The field that asks for variants; empty for one recording."""

@@ -233,6 +233,9 @@ def _name(kind: str, number: int) -> str:
 
 
 # The process group of the ranks of a recording, in the child: joining it, and deciding together.
+#
+# Whatever depends on a clock must be decided by all ranks together: where one calls the step once more than another,
+# both wait for ever.
 
 BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
 """The backend of the workload's collectives, by kind of device."""

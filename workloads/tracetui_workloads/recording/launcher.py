@@ -52,6 +52,10 @@ from tracetui_workloads.recording.protocol import (
 )
 
 # Requests from the user's choices: `plan` makes one request, `plan_variants` one per variant of a workload.
+#
+# Variants are recordings worth comparing. `eager` and `compile` exist for everything, a workload defines further ones
+# or has a name of its own for one of these, a user's function has the other functions of its file, and `NAME=VALUE` is
+# a parameter or an option that differs.
 
 COMMON_VARIANTS: Mapping[str, Mapping[str, Any]] = {"eager": {"compile": False}, "compile": {"compile": True}}
 """Variants that every workload and function has."""

@@ -435,6 +435,9 @@ def _destination_failure(out: Path) -> Failure | None:
 
 
 # A recording by several ranks: a child process for each, all or none of their traces, in one folder.
+#
+# The traces are written to a folder with the name of a partial file, which gets its own name once every rank has
+# succeeded. Where one rank fails the others are killed, and its failure is that of the recording.
 
 LOST_PATIENCE_S = 10.0
 """Seconds after a rank lost its connection in which the rank that ended is waited for, to be told why it did."""

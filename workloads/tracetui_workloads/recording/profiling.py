@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 
 # The child's reports to its parent: events on the inherited pipe, stages, a heartbeat; and the signals that stop it.
+#
+# Events never go to standard output: torch, compilers and the workload itself print there.
 
 # Imported by name: a workload may replace `time.monotonic`.
 

@@ -134,6 +134,8 @@ def _require_possible(option: Option, value: Any) -> None:
 
 
 # The request for a recording: a workload, its parameters and options; passed to the child as JSON.
+#
+# Errors that can be found without torch are raised before a process is started.
 
 
 @dataclass(frozen=True, slots=True)
