@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.support.newest_torch import NoNewerTorch, newest_torch
-from tests.support.paths import ROOT, SAMPLES
+from tests.support.paths import IMPORT_PATH, ROOT, SAMPLES
 from tests.support.slow_key_averages import slow_key_averages
 from tracetui.model.table import Table
 from tracetui.operators.ops import torch_time
@@ -52,7 +53,8 @@ def record(folder: Path, *names: str, python: str = "") -> Path:
     if not python and find_spec("torch") is None:
         pytest.skip("needs torch to record a trace and its table")
     command = [python or sys.executable, "-W", "ignore", "-m", "tests.support.programs", str(folder), *names]
-    subprocess.run(command, check=True, cwd=ROOT, capture_output=True, timeout=600)
+    environment = os.environ | {"PYTHONPATH": IMPORT_PATH}
+    subprocess.run(command, check=True, cwd=ROOT, env=environment, capture_output=True, timeout=600)
     return folder
 
 

@@ -316,18 +316,19 @@ class BlockReader:
         scanned = None if self._scanner is None else self._scanner.scan(data, offset)
         if scanned is not None:
             return scanned
+        # Looked for before there are events: objects and events at once take twice the memory.
+        repeating = rows_with_repeated_keys(data)
         events = DecodedEvents(decode_strict(data), data, is_tolerant=False)
         if json_repair.has_bare_paths(data):
             return self._noted(json_repair.parse(data, self._window.check), data, offset)
-        self._note_odd_texts(data, offset)
+        self._note_odd_texts(data, offset, repeating)
         return Block(events, data.rstrip(), offset)
 
-    def _note_odd_texts(self, data: bytes, offset: int) -> None:
-        """Take note of what of a block of valid JSON was replaced or stands twice in it."""
+    def _note_odd_texts(self, data: bytes, offset: int, repeating: list[int]) -> None:
+        """Take note of what of a block of valid JSON was replaced, and of the rows in which a key stands twice."""
         layout = self.layout
         # Of halves of characters no valid JSON is made.
         replaced, at = (0, 0) if data.isascii() else replaced_in(data)
-        repeating = rows_with_repeated_keys(data)
         layout.replaced += replaced
         layout.repeated += len(repeating)
         if replaced:

@@ -378,8 +378,9 @@ def _raw_events(block: bytes, is_tolerant: bool) -> list[msgspec.Raw]:
 
 def located(block: bytes, rows: Sequence[int], is_tolerant: bool) -> list[tuple[int, str]]:
     """Offset in the block, and the beginning, of the given events; none of a block that was read leniently."""
-    raw = _raw_events(block, is_tolerant)
     found: list[tuple[int, str]] = []
+    # A block with nothing to locate, which nearly every one is, is not decoded once more.
+    raw = _raw_events(block, is_tolerant) if rows else []
     least, counted = 0, 0
     for row in sorted(rows) if raw else []:
         least += sum(len(memoryview(item)) for item in raw[counted:row])
