@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import POLL_SECONDS
 from tracetui.files import whole_file, write_whole
 
 
@@ -58,6 +58,6 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path):
     reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
     reader.start()
     write_whole(pipe, "text")
-    reader.join(PATIENCE)
+    reader.join(POLL_SECONDS)
     assert read == ["text"]
     assert pipe.is_fifo()

@@ -125,14 +125,14 @@ def load_with_orjson(path: str) -> Figures:
 
 def build_panes(path: str) -> Figures:
     """Seconds for each pane of a loaded trace, built in order, as the app builds them."""
-    from tracetui.drawing.timeline.raster import Picture
+    from tracetui.drawing.timeline.raster import TimelineIndex
     from tracetui.panes import PANES
     from tracetui.reading.load import load
 
     trace = load(path)
     figures: Figures = {}
     started = time.perf_counter()
-    Picture(trace)
+    TimelineIndex(trace)
     figures["lanes"] = [time.perf_counter() - started, len(trace.slices)]
     for pane in PANES.values():
         started = time.perf_counter()

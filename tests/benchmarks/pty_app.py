@@ -28,7 +28,7 @@ _NOT_PASSED_ON = {"NO_COLOR", "TMUX", "COLORTERM", "PYTHONDONTWRITEBYTECODE"}
 """Variables that the app does not get. An installed app has its bytecode beside it; without, half of the start would be
 compiling.
 """
-PATIENCE = 180.0
+POLL_SECONDS = 180.0
 """Seconds until a picture must be there."""
 IDLE_SHARE = 0.1
 """Share of a CPU below which the app has computed everything that was asked for."""
@@ -88,15 +88,15 @@ class PtyApp:
         while b"Kernels" not in self.painted:
             if self.watch(quiet=0.05, patience=1.0) is None and self._ended():
                 raise SystemExit(f"the app ended:\n{self.painted.decode(errors='replace')[-2000:]}")
-            if time.perf_counter() - self._started > PATIENCE:
-                raise SystemExit(f"no picture within {PATIENCE:.0f} s")
+            if time.perf_counter() - self._started > POLL_SECONDS:
+                raise SystemExit(f"no picture within {POLL_SECONDS:.0f} s")
 
     def wait_until_idle(self) -> None:
         """Read until the app has neither painted nor computed for a second.
 
         Raises: SystemExit when the patience ends.
         """
-        until = time.perf_counter() + PATIENCE
+        until = time.perf_counter() + POLL_SECONDS
         while time.perf_counter() < until:
             before, started = self.cpu_seconds(), time.perf_counter()
             painted = self.watch(quiet=1.0, patience=1.0)
@@ -105,7 +105,7 @@ class PtyApp:
             if painted is None and not share > IDLE_SHARE:
                 self._is_pictured = True
                 return
-        raise SystemExit(f"the app was not idle within {PATIENCE:.0f} s")
+        raise SystemExit(f"the app was not idle within {POLL_SECONDS:.0f} s")
 
     def seconds_to_picture(self) -> tuple[float, float]:
         """Seconds from the command until lanes had been painted, and until the list of kernels had been too.
@@ -125,7 +125,7 @@ class PtyApp:
     def quit(self) -> None:
         """End the app with its key, so that it leaves behind what it wants to keep, and wait for that."""
         os.write(self._terminal, b"q")
-        until = time.perf_counter() + PATIENCE
+        until = time.perf_counter() + POLL_SECONDS
         while not self._ended() and time.perf_counter() < until:
             self.watch(quiet=0.05, patience=0.2)
 

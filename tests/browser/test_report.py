@@ -151,8 +151,8 @@ def test_real_traces(name: str, opened: Callable[[str], Page], shared_trace: Cal
 def test_light_and_dark_differ(browser: Chromium, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text(html_of(training()), encoding="utf-8")
-    assert ground(browser.picture(path, 1200, 400)) > 240
-    assert ground(browser.picture(path, 1200, 400, dark=True)) < 40
+    assert ground(browser.timeline_index(path, 1200, 400)) > 240
+    assert ground(browser.timeline_index(path, 1200, 400, dark=True)) < 40
 
 
 def test_no_page_is_wider_than_its_window(browser: Chromium, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import tracetui
 from tests.support.paths import SAMPLES
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import POLL_SECONDS
 from tests.support.workloads.children import LIGHT_TORCH, QUICK, needs_torch
 from tracetui.cli.main import COMMANDS
 
@@ -75,7 +75,7 @@ def run(folder, *words, **more):
         text=True,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=PATIENCE,
+        timeout=POLL_SECONDS,
     )
 
 

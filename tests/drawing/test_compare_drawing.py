@@ -6,10 +6,10 @@ import pytest
 from tests.support.build import kernel, launch, make_trace, op, step
 from tracetui.comparing.side import side
 from tracetui.drawing.format import cell
+from tracetui.drawing.timeline.grid import TimelineGrid, View, label_width
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, REVERSE, UNDERLINE, palette, stippled
-from tracetui.drawing.timeline.raster import Picture
-from tracetui.drawing.timeline.scene import Scene, View, label_width
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.quantities import duration, percent
 from tracetui.model.table import numbers
@@ -31,8 +31,8 @@ def two_steps() -> Trace:
     return make_trace(events)
 
 
-def line_of(scene: Scene, row: int) -> int:
-    return scene.layout.line_of(row) + scene.axis_lines
+def line_of(grid: TimelineGrid, row: int) -> int:
+    return grid.layout.line_of(row) + grid.axis_lines
 
 
 @pytest.mark.parametrize("dark", [True, False])
@@ -40,37 +40,37 @@ def line_of(scene: Scene, row: int) -> int:
 def test_lit_slices_carry_a_pattern_in_every_terminal(colours: int, dark: bool) -> None:
     trace = two_steps()
     rows = trace.slices.of_kind(Kind.KERNEL).tolist()
-    picture = Picture(trace)
-    scene = Scene(picture, Layout(picture))
+    timeline_index = TimelineIndex(trace)
+    grid = TimelineGrid(timeline_index, Layout(timeline_index))
     window = Window.fit(0, 200_000, WIDTH - label_width(WIDTH))
-    view = View(window, selected=rows[0], lit=frozenset(rows))
-    frame = scene.draw(view, WIDTH, 12, stippled(colours, dark))
-    text = frame.text(line_of(scene, rows[0]))
+    view = View(window, selected=rows[0], highlighted=frozenset(rows))
+    frame = grid.draw(view, WIDTH, 12, stippled(colours, dark))
+    text = frame.text(line_of(grid, rows[0]))
     assert "▒" in text and "░" in text and text.index("▒") < text.index("░")
-    plain = scene.draw(View(window), WIDTH, 12, stippled(colours, dark))
-    assert not set("▒░") & set(plain.text(line_of(scene, rows[0])))
+    plain = grid.draw(View(window), WIDTH, 12, stippled(colours, dark))
+    assert not set("▒░") & set(plain.text(line_of(grid, rows[0])))
 
 
 def test_short_lit_slices_have_whole_cells() -> None:
     trace = make_trace([kernel("gemm", 100_300, 400), kernel("relu", 100_700, 600), kernel("late", 190_000, 10_000)])
-    picture = Picture(trace)
-    scene = Scene(picture, Layout(picture))
+    timeline_index = TimelineIndex(trace)
+    grid = TimelineGrid(timeline_index, Layout(timeline_index))
     window = Window(100, 1_000.0)
     row = int(np.flatnonzero(trace.slices.name == trace.names.find("gemm"))[0])
-    view = View(window, lit=frozenset([row]))
+    view = View(window, highlighted=frozenset([row]))
     x = label_width(WIDTH)
-    assert chr(int(scene.draw(view, WIDTH, 12, stippled(256)).chars[line_of(scene, row), x])) == "░"
-    assert chr(int(scene.draw(view, WIDTH, 12, palette()).chars[line_of(scene, row), x])) != "░"
+    assert chr(int(grid.draw(view, WIDTH, 12, stippled(256)).chars[line_of(grid, row), x])) == "░"
+    assert chr(int(grid.draw(view, WIDTH, 12, palette()).chars[line_of(grid, row), x])) != "░"
 
 
 def test_the_pattern_frames_the_name_of_a_lit_slice() -> None:
     trace = two_steps()
-    picture = Picture(trace)
-    scene = Scene(picture, Layout(picture))
+    timeline_index = TimelineIndex(trace)
+    grid = TimelineGrid(timeline_index, Layout(timeline_index))
     found = np.flatnonzero(trace.slices.name == trace.names.find("aten::linear")).tolist()
     window = Window.fit(0, 100_000, WIDTH - label_width(WIDTH))
-    frame = scene.draw(View(window, lit=frozenset(found[:1])), WIDTH, 12, stippled(256))
-    assert "░aten::linear░" in frame.text(line_of(scene, found[0]))
+    frame = grid.draw(View(window, highlighted=frozenset(found[:1])), WIDTH, 12, stippled(256))
+    assert "░aten::linear░" in frame.text(line_of(grid, found[0]))
 
 
 @pytest.mark.parametrize("colours", [256, 16, 0])
@@ -78,15 +78,15 @@ def test_what_lies_beside_the_part_is_pale(colours: int) -> None:
     trace = two_steps()
     part = ShownPart(side(trace), 0)
     assert part.stretches == ((0, 90_000), (40_000, 70_000))
-    picture = Picture(trace)
-    scene = Scene(picture, Layout(picture))
+    timeline_index = TimelineIndex(trace)
+    grid = TimelineGrid(timeline_index, Layout(timeline_index))
     left = label_width(WIDTH)
     window = Window.fit(0, 200_000, WIDTH - left)
     theme = palette(colours)
-    plain = scene.draw(View(window), WIDTH, 12, theme)
-    frame = scene.draw(View(window, inside=part.stretches), WIDTH, 12, theme)
+    plain = grid.draw(View(window), WIDTH, 12, theme)
+    frame = grid.draw(View(window, inside=part.stretches), WIDTH, 12, theme)
     first, second = trace.slices.of_kind(Kind.KERNEL).tolist()
-    y = line_of(scene, first)
+    y = line_of(grid, first)
     here, there = (left + window.cell_of(float(trace.slices.start[row]) + 15_000) for row in (first, second))
     assert frame.bg[y, here] == plain.bg[y, here] and frame.attributes[y, here] == plain.attributes[y, here]
     if colours == 256:
@@ -100,34 +100,34 @@ def test_what_lies_beside_the_part_is_pale(colours: int) -> None:
 
 def test_an_end_before_the_window_has_no_mark() -> None:
     trace = two_steps()
-    picture = Picture(trace)
-    scene = Scene(picture, Layout(picture))
+    timeline_index = TimelineIndex(trace)
+    grid = TimelineGrid(timeline_index, Layout(timeline_index))
     window = Window.fit(75_000, 85_000, WIDTH - label_width(WIDTH))
-    frame = scene.draw(View(window, inside=ShownPart(side(trace), 0).stretches), WIDTH, 12, palette())
+    frame = grid.draw(View(window, inside=ShownPart(side(trace), 0).stretches), WIDTH, 12, palette())
     assert all("╎" not in frame.text(y) for y in range(12))
 
 
 def test_marked_slices_beside_the_part_keep_their_look() -> None:
     trace = two_steps()
     part = ShownPart(side(trace), 0)
-    picture = Picture(trace)
-    scene = Scene(picture, Layout(picture))
+    timeline_index = TimelineIndex(trace)
+    grid = TimelineGrid(timeline_index, Layout(timeline_index))
     window = Window.fit(0, 200_000, WIDTH - label_width(WIDTH))
     second = trace.slices.of_kind(Kind.KERNEL).tolist()[1]
     view = View(window, selected=second, inside=part.stretches)
-    frame = scene.draw(view, WIDTH, 12, stippled(256))
+    frame = grid.draw(view, WIDTH, 12, stippled(256))
     x = label_width(WIDTH) + window.cell_of(float(trace.slices.start[second]) + 15_000)
-    y = line_of(scene, second)
+    y = line_of(grid, second)
     assert frame.attributes[y, x] & (BOLD | UNDERLINE) and frame.bg[y, x] == stippled(256).selected
 
 
 def test_the_arrow_to_what_lies_before_the_window_eats_no_letter() -> None:
     trace = make_trace([op("aten::mm", 0, 1_000), op("aten::gelu", 50_000, 50_000)])
-    picture = Picture(trace)
-    scene = Scene(picture, Layout(picture))
+    timeline_index = TimelineIndex(trace)
+    grid = TimelineGrid(timeline_index, Layout(timeline_index))
     window = Window.fit(60_000, 90_000, WIDTH - label_width(WIDTH))
-    frame = scene.draw(View(window, lit=frozenset([0])), WIDTH, 12, palette())
-    text = frame.text(line_of(scene, 0))
+    frame = grid.draw(View(window, highlighted=frozenset([0])), WIDTH, 12, palette())
+    text = frame.text(line_of(grid, 0))
     assert text[label_width(WIDTH) - 1 :].startswith("◀aten::gelu")
 
 

@@ -15,7 +15,7 @@ from tracetui.comparing.side import side
 from tracetui.comparing.statement import Comparison, comparison
 from tracetui.drawing.report.page import page
 from tracetui.drawing.report.reports import comparison_report
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.model.trace import Trace
 
 
@@ -26,7 +26,7 @@ def told(a: Trace, b: Trace) -> Comparison:
 
 def html_of(compared: Comparison) -> str:
     """The page on two sides."""
-    return page(comparison_report(compared, (Picture(compared.a.trace), Picture(compared.b.trace))))
+    return page(comparison_report(compared, (TimelineIndex(compared.a.trace), TimelineIndex(compared.b.trace))))
 
 
 def test_it_says_what_the_comparison_says():

@@ -9,10 +9,10 @@ import pytest
 
 from tests.support.build import Event, make_trace, op
 from tracetui.drawing.report.lanes_svg import Stretch, arrange
+from tracetui.drawing.timeline.grid import TimelineGrid, View, label_width
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import palette
-from tracetui.drawing.timeline.raster import Curve, Picture
-from tracetui.drawing.timeline.scene import Scene, View, label_width
+from tracetui.drawing.timeline.raster import Curve, TimelineIndex
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.hardware_counters import Quantity, hardware_counter, quantity_of, short_counter
 from tracetui.model.trace import Counter, Kind, Trace
@@ -36,8 +36,10 @@ def two_gpus(*counters: Counter) -> Trace:
 
 def labels(trace: Trace, width: int = 160, height: int = 20, selected: int = -1) -> list[str]:
     """The names of the lanes as drawn."""
-    picture = Picture(trace)
-    frame = Scene(picture, Layout(picture)).draw(View(Window(0, 10.0), selected), width, height, palette())
+    timeline_index = TimelineIndex(trace)
+    frame = TimelineGrid(timeline_index, Layout(timeline_index)).draw(
+        View(Window(0, 10.0), selected), width, height, palette()
+    )
     column = [frame.text(row)[: label_width(width) - 1].strip() for row in range(1, height)]
     return [text for text in column if text]
 
@@ -86,7 +88,7 @@ def test_a_share_is_drawn_of_the_whole_and_a_power_of_its_highest() -> None:
 def test_a_hole_between_samples_is_empty() -> None:
     time = [*range(0, 100, 10), *range(1000, 1100, 10)]
     trace = two_gpus(sampled("Power (W)", *((moment, 5.0) for moment in time)))
-    curve = Picture(trace).curves[0]
+    curve = TimelineIndex(trace).curves[0]
     bars = curve.bars(np.array([0, 90, 400, 900, 1000, 1100])).tobytes().decode("utf-32-le")
     assert bars == "██  █"
     assert np.isnan(curve.value_at(500))
@@ -94,9 +96,9 @@ def test_a_hole_between_samples_is_empty() -> None:
 
 
 def test_what_the_profiler_derived_is_not_drawn() -> None:
-    names = [curve.name for curve in Picture(two_gpus(sampled("Cycles (Current Kernel)", (0, 5)))).curves]
+    names = [curve.name for curve in TimelineIndex(two_gpus(sampled("Cycles (Current Kernel)", (0, 5)))).curves]
     assert names == []
-    assert [curve.name for curve in Picture(two_gpus(sampled("Cycles (all)", (0, 5)))).curves] == ["Cycles"]
+    assert [curve.name for curve in TimelineIndex(two_gpus(sampled("Cycles (all)", (0, 5)))).curves] == ["Cycles"]
 
 
 @pytest.mark.parametrize(
@@ -136,8 +138,8 @@ def test_counters_of_a_gpu_that_ran_nothing_name_it_below_all_streams() -> None:
     ],
 )
 def test_a_report_shows_how_busy_the_gpu_was_before_other_counters(names: list[str], chosen: list[int]) -> None:
-    picture = Picture(two_gpus(*(sampled(name, (0, 5), (10, 5)) for name in names)))
-    assert list(arrange(picture, Stretch(0, 1000, 100.0)).curves) == chosen
+    timeline_index = TimelineIndex(two_gpus(*(sampled(name, (0, 5), (10, 5)) for name in names)))
+    assert list(arrange(timeline_index, Stretch(0, 1000, 100.0)).curves) == chosen
 
 
 def test_values_at_the_end_of_all_numbers_are_drawn() -> None:

@@ -6,10 +6,10 @@ import numpy as np
 
 from tests.support.build import kernel, launch, make_trace, op
 from tracetui.drawing.timeline.cells import Frame
+from tracetui.drawing.timeline.grid import TimelineGrid, View
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import GROUND, palette
-from tracetui.drawing.timeline.raster import Picture
-from tracetui.drawing.timeline.scene import Scene, View
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.drawing.timeline.window import Window
 from tracetui.idle.gaps import idle_blocks
 
@@ -31,10 +31,10 @@ def trace():
 
 def drawn(colours):
     """The idle row over 80 cells of 1 µs, and its colours."""
-    picture = Picture(made := trace())
-    picture.show_idle(idle_blocks(made))
-    frame = picture.frame([picture.idle_track(0)], Window(0, 1000.0), 80, colours=colours)
-    return picture, frame
+    timeline_index = TimelineIndex(made := trace())
+    timeline_index.show_idle(idle_blocks(made))
+    frame = timeline_index.frame([timeline_index.idle_track(0)], Window(0, 1000.0), 80, colours=colours)
+    return timeline_index, frame
 
 
 def test_dashes_stand_where_nothing_ran_and_say_why():
@@ -56,34 +56,34 @@ def test_without_colours_the_words_are_left():
 
 
 def test_a_cell_of_many_gaps_is_a_bar_as_high_as_their_share():
-    picture, _ = drawn(palette())
-    frame = picture.frame([picture.idle_track(0)], Window(0, 40_000.0), 2)
+    timeline_index, _ = drawn(palette())
+    frame = timeline_index.frame([timeline_index.idle_track(0)], Window(0, 40_000.0), 2)
     assert frame.text(0) == "▆▃"
 
 
 def test_a_click_on_idle_time_finds_the_work_that_ended_it():
-    picture, _ = drawn(palette())
-    track = picture.idle_track(0)
-    assert picture.trace.name_of(picture.slice_at(track, 20_000, 21_000)) == "b"
-    assert picture.trace.name_of(picture.slice_at(track, 60_500, 61_000)) == "c"
-    assert picture.slice_at(track, 0, 5_000) == -1
-    assert picture.slice_at(track, 75_000, 76_000) == -1
+    timeline_index, _ = drawn(palette())
+    track = timeline_index.idle_track(0)
+    assert timeline_index.trace.name_of(timeline_index.slice_at(track, 20_000, 21_000)) == "b"
+    assert timeline_index.trace.name_of(timeline_index.slice_at(track, 60_500, 61_000)) == "c"
+    assert timeline_index.slice_at(track, 0, 5_000) == -1
+    assert timeline_index.slice_at(track, 75_000, 76_000) == -1
 
 
 def test_the_row_is_empty_until_the_causes_are_known_and_stands_above_the_first_stream():
-    picture = Picture(trace())
-    layout = Layout(picture)
+    timeline_index = TimelineIndex(trace())
+    layout = Layout(timeline_index)
     layout.resize(20)
     tracks = [line.track for line in layout.lines]
-    idle = tracks.index(picture.idle_track(0))
-    assert tracks[idle + 1] == picture.full[layout.lines[idle + 1].lane].start
-    frame = Scene(picture, layout).draw(View(Window(0, 1000.0)), 100, 20, palette())
+    idle = tracks.index(timeline_index.idle_track(0))
+    assert tracks[idle + 1] == timeline_index.full[layout.lines[idle + 1].lane].start
+    frame = TimelineGrid(timeline_index, layout).draw(View(Window(0, 1000.0)), 100, 20, palette())
     assert "GPU 0 idle" in frame.text(idle + 1)
     assert frame.text(idle + 1)[20:].strip() == ""
     assert isinstance(frame, Frame)
 
 
 def test_a_trace_without_a_gpu_has_no_such_row():
-    picture = Picture(make_trace([op("aten::mm", 0, 10)]))
-    assert picture.idles == []
-    assert np.array_equal(picture.frame([picture.tracks - 1], Window(0, 1.0), 3).chars.shape, (1, 3))
+    timeline_index = TimelineIndex(make_trace([op("aten::mm", 0, 10)]))
+    assert timeline_index.idles == []
+    assert np.array_equal(timeline_index.frame([timeline_index.tracks - 1], Window(0, 1.0), 3).chars.shape, (1, 3))

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from tests.support.build import Event, kernel, make_trace, op, python, step
+from tracetui.drawing.timeline.grid import TimelineGrid, View, label_width
 from tracetui.drawing.timeline.layout import Fold, Layout, idle_lanes
 from tracetui.drawing.timeline.palette import palette
-from tracetui.drawing.timeline.raster import Picture
-from tracetui.drawing.timeline.scene import Scene, View, label_width
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.trace import Counter, Kind, LaneKind, Trace
 from tracetui.reading.load import load
@@ -32,7 +32,7 @@ def streams(count: int) -> list[Event]:
 
 def laid_out(trace: Trace, height: int, *full: int) -> Layout:
     """The layout at a height, some of its lanes unfolded."""
-    layout = Layout(Picture(trace))
+    layout = Layout(TimelineIndex(trace))
     for lane in full:
         layout.folds[lane] = Fold.FULL
     layout.resize(height)
@@ -79,9 +79,12 @@ def test_a_counter_takes_a_line_from_the_rows():
     """Of 12 lines 9 are left beside the counter, the stream and its idle time, of which the lane takes 8."""
     counter = Counter("python", "queue", "size", np.array([0]), np.array([1.0]))
     layout = laid_out(make_trace([*stack(60), *streams(1)], counters=(counter,)), 12)
-    picture = layout._picture
+    timeline_index = layout._timeline_index
     assert shape(layout) == [0] * 8 + [-1, -1, 1]
-    assert [line.track for line in layout.lines[8:10]] == [picture.counter_track(0), picture.idle_track(0)]
+    assert [line.track for line in layout.lines[8:10]] == [
+        timeline_index.counter_track(0),
+        timeline_index.idle_track(0),
+    ]
 
 
 def test_a_lane_says_on_its_last_line_which_rows_it_shows():
@@ -192,8 +195,8 @@ def framed() -> Trace:
 def test_frames_stand_only_on_the_rows_of_a_full_lane():
     trace = framed()
     layout = laid_out(trace, 20)
-    picture = layout._picture
-    compact, full = picture.compact[0], picture.full[0]
+    timeline_index = layout._timeline_index
+    compact, full = timeline_index.compact[0], timeline_index.full[0]
     assert [line.track for line in layout.lines] == list(compact)
     frame = next(row for row in range(len(trace.slices)) if trace.name_of(row) == "b.py(1): g")
     assert layout.line_of(frame) == -1
@@ -226,13 +229,13 @@ def test_idle_time_stands_above_the_first_stream_of_each_device():
     other = [Event("x", 5, 10, Kind.KERNEL, ("1", f"stream {i}")) for i in (7, 8)]
     layout = laid_out(make_trace([*stack(1), *streams(2), *other]), 20)
     assert shape(layout) == [0, -1, 1, 2, -1, 3, 4]
-    assert [line.track - layout._picture.idle_track(0) for line in layout.lines if line.lane < 0] == [0, 1]
+    assert [line.track - layout._timeline_index.idle_track(0) for line in layout.lines if line.lane < 0] == [0, 1]
     assert layout.device_tracks == [1, 2, 3, 4]
 
 
 def test_only_some_lanes_without_counters_and_idle_time():
     counter = Counter("python", "queue", "size", np.array([0]), np.array([1.0]))
-    layout = Layout(Picture(make_trace([*stack(2), *streams(2)], counters=(counter,))), only=[0, 2])
+    layout = Layout(TimelineIndex(make_trace([*stack(2), *streams(2)], counters=(counter,))), only=[0, 2])
     layout.resize(20)
     assert shape(layout) == [0, 0, 2]
     assert not layout.reveal(2)
@@ -244,7 +247,7 @@ def test_lanes_of_waits_stand_with_the_devices_folded_and_are_no_streams():
     layout = laid_out(replace(trace, lanes=lanes, cache={}), 20)
     assert shape(layout) == [2, 2, -1, 0, 1]
     assert layout.folds == [Fold.COMPACT, Fold.FOLDED, Fold.COMPACT]
-    assert layout.device_tracks == [layout._picture.full[0].start]
+    assert layout.device_tracks == [layout._timeline_index.full[0].start]
     book = (replace(trace.lanes[0], kind=LaneKind.BOOKKEEPING), *trace.lanes[1:])
     assert 0 not in shape(laid_out(replace(trace, lanes=book, cache={}), 20))
 
@@ -289,11 +292,11 @@ def test_frames_make_a_thread_busy_only_where_there_is_nothing_else():
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_labels_beside_the_lanes_keep_their_numbers_and_units(width: int, shared_trace: Callable[[str], Path]) -> None:
-    picture = Picture(load(str(shared_trace("d01_v100_torch1.9_6steps_mem_occ.json.gz"))))
-    layout = Layout(picture)
+    timeline_index = TimelineIndex(load(str(shared_trace("d01_v100_torch1.9_6steps_mem_occ.json.gz"))))
+    layout = Layout(timeline_index)
     left = label_width(width)
     window = Window.fit(0, 200_860_000, width - left)
-    frame = Scene(picture, layout).draw(View(window), width, 14, palette())
+    frame = TimelineGrid(timeline_index, layout).draw(View(window), width, 14, palette())
     labels = [frame.text(line)[:left].strip() for line in range(14)]
     assert any(re.fullmatch(r".*≤\d+\.\d GiB", label) for label in labels)
     assert re.fullmatch(r"\d+\.\d+ ms( wide)?", labels[0])

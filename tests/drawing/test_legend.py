@@ -23,7 +23,7 @@ def test_samples_have_the_colours_of_slices(colours, dark):
     for family, words in FAMILY_WORDS.items():
         assert list(entries[words].bg) == used.shades[family].tolist()
     assert set(entries["selected"].bg) == {used.selected}
-    assert set(entries["related to it"].bg) == {used.lit}
+    assert set(entries["related to it"].bg) == {used.highlighted}
     assert [entries[words].fg[0] for words in entries if words.startswith("idle")] == used.idle.tolist()
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.build import Event, kernel, make_trace, op, python
 from tracetui.drawing.timeline.cells import BLOCK, FROM_BOTTOM, FROM_LEFT, Frame
+from tracetui.drawing.timeline.grid import SPACING, axis, tick_label, tick_step
 from tracetui.drawing.timeline.palette import BOLD, GROUND, REVERSE, UNDERLINE, Labels, nearest_colour, palette
-from tracetui.drawing.timeline.raster import MANY, Curve, Picture, Window
-from tracetui.drawing.timeline.scene import SPACING, axis, tick_label, tick_step
+from tracetui.drawing.timeline.raster import MANY, Curve, TimelineIndex, Window
 from tracetui.kernel_names.slice_names import Family
 from tracetui.model.table import Strings
 from tracetui.model.trace import Counter, Instants, Kind, Trace
@@ -59,11 +59,11 @@ class Piece:
     family: Family
 
 
-def pieces_of(trace: Trace, track: int, picture: Picture) -> list[Piece]:
+def pieces_of(trace: Trace, track: int, timeline_index: TimelineIndex) -> list[Piece]:
     """The slices of a track, each cut where the next one starts."""
     slices = trace.slices
-    rows = [row for row in range(len(slices)) if picture.track_of(row) == track]
-    first = sum(picture.track_of(row) < track for row in range(len(slices)))
+    rows = [row for row in range(len(slices)) if timeline_index.track_of(row) == track]
+    first = sum(timeline_index.track_of(row) < track for row in range(len(slices)))
     ends = [*(int(slices.start[row]) for row in rows[1:]), 1 << 60]
     return [
         Piece(
@@ -129,28 +129,28 @@ def eighth(moment: int, low: int, high: int, most: int) -> int:
 @pytest.mark.parametrize(("first", "ns_per_cell"), [(0, 333.3), (-5, 1700.0), (200, 41.7), (1000, 3.0)])
 def test_every_cell_is_what_a_slow_look_says(seed: int, first: int, ns_per_cell: float) -> None:
     trace = random_trace(seed, 120)
-    picture = Picture(trace)
+    timeline_index = TimelineIndex(trace)
     window, width = Window(first, ns_per_cell), 40
-    frame = picture.frame(range(picture.idle_track(0)), window, width)
+    frame = timeline_index.frame(range(timeline_index.idle_track(0)), window, width)
     edges = window.edges(width).tolist()
-    for track in range(picture.idle_track(0)):
-        pieces = pieces_of(trace, track, picture)
+    for track in range(timeline_index.idle_track(0)):
+        pieces = pieces_of(trace, track, timeline_index)
         for x in range(width):
             check_cell(frame, track, x, pieces, edges[x], edges[x + 1])
 
 
 def test_a_pan_leaves_cells_as_they_are() -> None:
-    picture = Picture(random_trace(1))
+    timeline_index = TimelineIndex(random_trace(1))
     window = Window(3, 97.3)
-    tracks = range(picture.tracks)
-    before, after = picture.frame(tracks, window, 60), picture.frame(tracks, window.pan(20), 60)
+    tracks = range(timeline_index.tracks)
+    before, after = timeline_index.frame(tracks, window, 60), timeline_index.frame(tracks, window.pan(20), 60)
     assert np.array_equal(before.bg[:, 20:], after.bg[:, :40])
     assert np.array_equal(axis(window, 60)[30:46], axis(window.pan(20), 60)[10:26])
 
 
 def test_few_slices_longest_is_exact_and_blocks_hold_a_slice_of_the_range() -> None:
     trace = make_trace([kernel("k", 10 * i, 1 + (i * 37) % 9) for i in range(500)])
-    index = Picture(trace).index
+    index = TimelineIndex(trace).index
     weights = trace.slices.dur
     for first, last in [(0, 1), (3, 30), (5, 31), (0, 500), (17, 203), (32, 64), (31, 97)]:
         found = int(index.longest(np.array([first]), np.array([last]))[0])
@@ -160,7 +160,7 @@ def test_few_slices_longest_is_exact_and_blocks_hold_a_slice_of_the_range() -> N
 
 def test_labels_are_written_where_there_is_room_and_cannot_steer_a_terminal() -> None:
     trace = make_trace([op("aten::\x1b[31mlinear\n宽", 0, 1000), op("aten::relu", 1000, 60)])
-    text = Picture(trace).frame([0], Window(0, 10.0), 120).text(0)
+    text = TimelineIndex(trace).frame([0], Window(0, 10.0), 120).text(0)
     assert "\x1b" not in text and "\n" not in text
     assert "linear" in text and "宽" not in text and len(text) == 120
     assert "relu" in text and "aten::relu" not in text
@@ -173,9 +173,9 @@ def test_a_python_frame_is_called_by_its_function() -> None:
 
 def test_selected_and_lit_slices_stand_out_with_and_without_colour() -> None:
     trace = make_trace([op("one op", 0, 500), op("two op", 500, 500), op("three op", 1000, 500)])
-    picture, window = Picture(trace), Window(0, 10.0)
+    timeline_index, window = TimelineIndex(trace), Window(0, 10.0)
     for colours in (palette(), palette(16), palette(0)):
-        frame = picture.frame([0], window, 150, selected=1, lit=[2], colours=colours)
+        frame = timeline_index.frame([0], window, 150, selected=1, highlighted=[2], colours=colours)
         attributes = frame.attributes[0]
         assert (attributes[50:100] & BOLD).all() and not (attributes[:50] & BOLD).any()
         assert (attributes[100:150] & UNDERLINE).all() and not (attributes[100:] & BOLD).any()
@@ -185,12 +185,12 @@ def test_selected_and_lit_slices_stand_out_with_and_without_colour() -> None:
 
 def test_a_selected_slice_is_seen_among_a_thousand_in_one_cell() -> None:
     trace = make_trace([kernel("k", 10 * i, 5) for i in range(1000)])
-    frame = Picture(trace).frame([0], Window(0, 1000.0), 10, selected=777)
+    frame = TimelineIndex(trace).frame([0], Window(0, 1000.0), 10, selected=777)
     assert np.flatnonzero(frame.bg[0] == palette().selected).tolist() == [7]
 
 
 def test_a_marked_sliver_takes_its_whole_cell() -> None:
-    frame = Picture(make_trace([kernel("k", 540, 20)])).frame([0], Window(0, 100.0), 10, selected=0)
+    frame = TimelineIndex(make_trace([kernel("k", 540, 20)])).frame([0], Window(0, 100.0), 10, selected=0)
     assert frame.bg[0].tolist() == [GROUND] * 5 + [palette().selected] + [GROUND] * 4
 
 
@@ -200,66 +200,66 @@ def test_backgrounds_keep_their_shade_among_256_colours() -> None:
 
 def test_letters_tell_families_where_colours_are_few() -> None:
     trace = make_trace([kernel("gemm", 0, 30), kernel("nccl_all_reduce", 30, 30)])
-    frame = Picture(trace).frame([0], Window(0, 10.0), 6, colours=palette(16))
+    frame = TimelineIndex(trace).frame([0], Window(0, 10.0), 6, colours=palette(16))
     assert frame.text(0) == "gggNNN"
 
 
 def test_a_letter_keeps_a_space_from_a_name() -> None:
     trace = make_trace([kernel("gemm_of_something", 20, 19_980)])
-    frame = Picture(trace).frame([0], Window(0, 1000.0), 20, colours=palette(16))
+    frame = TimelineIndex(trace).frame([0], Window(0, 1000.0), 20, colours=palette(16))
     assert frame.text(0) == "g gemm_of_something "
     aligned = make_trace([kernel("gemm_of_something", 0, 200)])
-    assert Picture(aligned).frame([0], Window(0, 10.0), 20, colours=palette(16)).text(0) == "gemm_of_something   "
+    assert TimelineIndex(aligned).frame([0], Window(0, 10.0), 20, colours=palette(16)).text(0) == "gemm_of_something   "
 
 
 def test_a_letter_behind_a_name_keeps_a_space_from_it() -> None:
     trace = make_trace([kernel("gemm_of_something", 0, 155), kernel("nccl_all_reduce", 165, 30)])
-    frame = Picture(trace).frame([0], Window(0, 10.0), 20, colours=palette(16))
+    frame = TimelineIndex(trace).frame([0], Window(0, 10.0), 20, colours=palette(16))
     assert frame.text(0).startswith("gemm_of_some") and "  " not in frame.text(0).strip()[:15]
     ends_in_cell = make_trace([kernel("gemm_of_something", 0, 100), kernel("nccl_all_reduce", 100, 30)])
-    assert Picture(ends_in_cell).frame([0], Window(0, 10.0), 13, colours=palette(16)).text(0) == "gemm_of_… NNN"
+    assert TimelineIndex(ends_in_cell).frame([0], Window(0, 10.0), 13, colours=palette(16)).text(0) == "gemm_of_… NNN"
 
 
 def test_python_frames_can_be_left_out() -> None:
     frames = [Event(f"a.py({i}): f", i, 1000 - 2 * i, Kind.PYTHON, ("1", "1")) for i in range(50)]
     trace = make_trace([*frames, op("aten::mm", 60, 500), op("aten::addmm", 70, 400)])
-    picture = Picture(trace)
-    assert [len(tracks) for tracks in (picture.full[0], picture.compact[0])] == [52, 2]
+    timeline_index = TimelineIndex(trace)
+    assert [len(tracks) for tracks in (timeline_index.full[0], timeline_index.compact[0])] == [52, 2]
     row = int(np.flatnonzero(trace.slices.kind == Kind.CPU_OP)[1])
-    full, compact = picture.tracks_of(row)
-    assert picture.slice_at(full, 100, 200) == picture.slice_at(compact, 100, 200) == row
-    assert len(picture.tracks_of(0)) == 1
+    full, compact = timeline_index.tracks_of(row)
+    assert timeline_index.slice_at(full, 100, 200) == timeline_index.slice_at(compact, 100, 200) == row
+    assert len(timeline_index.tracks_of(0)) == 1
 
 
 def test_neighbours() -> None:
     trace = make_trace(
         [op("a", 0, 100), op("b", 10, 20), op("a", 40, 20), op("b", 200, 10), kernel("k", 5, 50), kernel("k", 20, 9)]
     )
-    picture = Picture(trace)
+    timeline_index = TimelineIndex(trace)
     by_start = {(int(trace.slices.start[row]), trace.name_of(row)): row for row in range(len(trace.slices))}
-    assert picture.next_in_lane(by_start[10, "b"]) == by_start[40, "a"]
-    assert picture.next_in_lane(by_start[0, "a"]) == by_start[200, "b"]
-    assert picture.next_in_lane(by_start[0, "a"], -1) == -1
-    assert picture.next_in_lane(by_start[5, "k"]) == by_start[20, "k"]
-    assert picture.next_in_lane(by_start[20, "k"]) == -1
-    assert picture.next_of_name(by_start[0, "a"]) == by_start[40, "a"]
-    assert picture.next_of_name(by_start[200, "b"], -1) == by_start[10, "b"]
-    assert picture.nearest(picture.track_of(by_start[200, "b"]), 160) == by_start[200, "b"]
+    assert timeline_index.next_in_lane(by_start[10, "b"]) == by_start[40, "a"]
+    assert timeline_index.next_in_lane(by_start[0, "a"]) == by_start[200, "b"]
+    assert timeline_index.next_in_lane(by_start[0, "a"], -1) == -1
+    assert timeline_index.next_in_lane(by_start[5, "k"]) == by_start[20, "k"]
+    assert timeline_index.next_in_lane(by_start[20, "k"]) == -1
+    assert timeline_index.next_of_name(by_start[0, "a"]) == by_start[40, "a"]
+    assert timeline_index.next_of_name(by_start[200, "b"], -1) == by_start[10, "b"]
+    assert timeline_index.nearest(timeline_index.track_of(by_start[200, "b"]), 160) == by_start[200, "b"]
 
 
 def test_busy_share_joins_streams() -> None:
     trace = make_trace([kernel("k", 0, 50), kernel("k", 25, 50, stream="stream 8"), op("a", 0, 1000)])
-    picture = Picture(trace)
-    assert picture.gpu_busy(Window(0, 100.0), 2).tolist() == [0.75, 0.0]
-    assert picture.busy_share(0, 100) == 0.75
-    assert Picture(make_trace([op("a", 0, 50)])).gpu_busy(Window(0, 100.0), 1).tolist() == [0.5]
+    timeline_index = TimelineIndex(trace)
+    assert timeline_index.gpu_busy(Window(0, 100.0), 2).tolist() == [0.75, 0.0]
+    assert timeline_index.busy_share(0, 100) == 0.75
+    assert TimelineIndex(make_trace([op("a", 0, 50)])).gpu_busy(Window(0, 100.0), 1).tolist() == [0.5]
 
 
 def test_a_trace_without_slices_is_drawn_empty() -> None:
-    picture = Picture(make_trace([]))
-    assert picture.tracks == 0
-    assert picture.frame([-1], Window(0, 1.0), 5).text(0) == "     "
-    assert picture.gpu_busy(Window(0, 1.0), 3).tolist() == [0, 0, 0]
+    timeline_index = TimelineIndex(make_trace([]))
+    assert timeline_index.tracks == 0
+    assert timeline_index.frame([-1], Window(0, 1.0), 5).text(0) == "     "
+    assert timeline_index.gpu_busy(Window(0, 1.0), 3).tolist() == [0, 0, 0]
 
 
 def test_instants_are_marked_where_their_row_is_empty() -> None:
@@ -269,14 +269,14 @@ def test_instants_are_marked_where_their_row_is_empty() -> None:
     time = np.array([20, 70, 80])
     zero = np.zeros(3, np.int32)
     instants = Instants(time, np.array(texts, np.int32), zero.astype(np.int16), zero, zero.astype(np.uint8), zero)
-    frame = Picture(replace(trace, instants=instants)).frame([0], Window(0, 10.0), 10)
+    frame = TimelineIndex(replace(trace, instants=instants)).frame([0], Window(0, 10.0), 10)
     assert [x for x in range(10) if frame.text(0)[x] == "╵"] == [7]
 
 
 def test_clocks_gone_wild_do_not_overflow() -> None:
     trace = make_trace([op("a", -(1 << 61), 1 << 40), op("b", 1 << 61, 1 << 40), kernel("k", 5, 5)])
-    picture = Picture(trace)
-    frame = picture.frame(range(picture.tracks), Window.fit(*trace.window, 50), 50)
+    timeline_index = TimelineIndex(trace)
+    frame = timeline_index.frame(range(timeline_index.tracks), Window.fit(*trace.window, 50), 50)
     assert (frame.bg >= 0).any() or (frame.chars != ord(" ")).any()
 
 
@@ -340,11 +340,11 @@ def test_many_lit_slices_are_found_as_few_are() -> None:
     events = [python("train.py(1): main", 0, 10_000)]
     events += [op(f"op{i % 3}", 100 + i * 50, 40) for i in range(120)]
     events += [kernel(f"k{i % 3}", 100 + i * 50, 45) for i in range(120)]
-    picture = Picture(make_trace(events))
-    rows = list(range(0, len(picture.trace.slices), 2))
+    timeline_index = TimelineIndex(make_trace(events))
+    rows = list(range(0, len(timeline_index.trace.slices), 2))
     assert len(rows) > MANY
-    one_by_one = sorted(place for row in rows for place in picture._places([row]))
-    assert picture._places(rows) == one_by_one
+    one_by_one = sorted(place for row in rows for place in timeline_index._places([row]))
+    assert timeline_index._places(rows) == one_by_one
     # The frame stands on the full track alone, the operators on both.
     assert len(one_by_one) > len(rows)
 

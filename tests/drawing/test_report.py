@@ -20,7 +20,7 @@ from tests.support.reports import ATTACKS, check_tables, html_of, training
 from tracetui.cli.main import main
 from tracetui.drawing.report.lanes_svg import BUDGET, Stretch, blocks, lanes_figure
 from tracetui.drawing.report.page import NAME_WIDTH, Report, Section, page
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.errors import UsageError
 from tracetui.model import columns as col
 from tracetui.model.table import Table, numbers, texts
@@ -209,7 +209,7 @@ def test_a_crowd_stays_within_the_budget() -> None:
     for lane in range(30):
         events += [op(f"aten::x{i % 7}", i * 10_000, 5_000, lane=("1", str(lane))) for i in range(3_000)]
     trace = make_trace(events)
-    figure = lanes_figure(Picture(trace), 0, 30_000_000, "step 1")
+    figure = lanes_figure(TimelineIndex(trace), 0, 30_000_000, "step 1")
     assert figure.slices >= 90_000 and figure.blocks <= BUDGET
     assert len(figure.svg) < 2_000_000
     counted = sum(int(number.replace(",", "")) for number in re.findall(r"<title>([\d,]+) slices", figure.svg))

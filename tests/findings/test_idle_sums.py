@@ -79,7 +79,7 @@ def check_sums(trace: Trace) -> None:
     """Findings about idle time take each microsecond once, and no cost is more than all time."""
     scope = Scope(trace, None)
     total = sum(finding.cost or 0 for finding in idle_findings(trace))
-    assert total <= scope.idle + scope.lead_in
+    assert total <= scope.idle + scope.time_to_first_kernel
     assert all((finding.cost or 0) <= scope.time for finding in finding_list(trace))
 
 

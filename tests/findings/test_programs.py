@@ -443,7 +443,7 @@ def test_findings_about_idle_time_never_cost_more_than_it(program):
     trace = program().trace()
     scope = Scope(trace, None)
     spent = sum(finding.cost or 0 for finding in finding_list(trace) if finding.id in IDLE)
-    assert spent <= scope.idle + scope.lead_in
+    assert spent <= scope.idle + scope.time_to_first_kernel
     assert all((finding.cost or 0) <= scope.time for finding in finding_list(trace))
 
 

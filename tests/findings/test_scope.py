@@ -49,14 +49,14 @@ def test_the_wait_that_ends_the_capture_is_no_time_of_the_step():
 def test_without_steps_the_start_up_before_the_first_kernel_counts():
     trace = make_trace([op("aten::mm", 100, 800), launch(700, 5, 1), kernel("a", 1_000, 200, correlation=1)])
     scope = Scope(trace, None)
-    assert (scope.time, scope.lead_in) == (1_100, 900)
+    assert (scope.time, scope.time_to_first_kernel) == (1_100, 900)
 
 
 def test_what_was_launched_before_the_capture_is_no_time_without_a_gpu():
     early = kernel("z", 150, 600, correlation=9)
     work = [op("aten::mm", 100, 800), launch(700, 5, 1), kernel("a", 1_000, 200, correlation=1)]
     trace = make_trace([step(0, 100, 900), *work, early])
-    assert Scope(trace, None).lead_in == 900 - 600
+    assert Scope(trace, None).time_to_first_kernel == 900 - 600
 
 
 def test_a_kernel_costs_the_time_in_which_the_next_one_was_launched_already():

@@ -4,6 +4,7 @@
     python -m tests.house --write    lowers budgets to what was measured, and adds those of new folders; raises none
     python -m tests.house --write --moved    budgets of folders follow the files, while their sums do not rise
     python -m tests.house --fast     without what runs the app and the commands, which takes most of the time
+    python -m tests.house --list tracetui/idle    only names the short functions below a path
 
 A budget is raised by hand in `house.toml`, on purpose, and the commit says why. Figures that need the shared traces are
 left out where these are not at hand. What the figures are stands in `source` and `running`.
@@ -151,7 +152,11 @@ def main(words: Sequence[str] | None = None, path: Path = BUDGET) -> int:
     parser.add_argument("--write", action="store_true", help="lower the budgets to what was measured")
     parser.add_argument("--moved", action="store_true", help="folders follow the files, where sums do not rise")
     parser.add_argument("--fast", action="store_true", help="run nothing: figures of the source code alone")
+    parser.add_argument("--list", metavar="PATH", help="name the short functions below a path, and measure nothing")
     options = parser.parse_args(words)
+    if options.list is not None:
+        print("\n".join(source.short_functions(source.read_sources(ROOT, *source.CODE), options.list)))
+        return 0
     budgets = tomllib.loads(path.read_text())
     figures = measure(budgets["words"], budgets["names"], runs=not options.fast)
     _print(figures, budgets)

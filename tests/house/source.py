@@ -92,12 +92,12 @@ def code_figures(sources: list[Source], panes: list[str]) -> dict[str, int]:
     * `remembered`: calls of `.remember`; `remembered_names`: places that name such a result by its text elsewhere
     * `question_docstrings`: docstrings that begin with a question word
     """
-    once, short = _used_once(sources)
+    once = list(used_once(sources))
     functions = [function for source in sources for function in source.functions]
     keys, strings = _remembered(sources)
     return {
-        "used_once": once,
-        "used_once_and_short": short,
+        "used_once": len(once),
+        "used_once_and_short": sum(body_lines(function) <= MAX_SHORT_LINES for _, function in once),
         "one_line_functions": sum(body_lines(each) <= 1 for each in functions),
         "trace_parameters": sum(
             isinstance(each.annotation, ast.Name) and each.annotation.id == "Trace"
@@ -156,7 +156,8 @@ def _identifiers(source: Source) -> Iterator[str]:
             yield from (node.asname or node.name).split(".")
 
 
-def _used_once(sources: list[Source]) -> tuple[int, int]:
+def used_once(sources: list[Source]) -> Iterator[tuple[Source, Function]]:
+    """Functions of modules that are used once; `code_figures` says what counts as a use."""
     everywhere: Counter[str] = Counter()
     by_file: dict[str, Counter[str]] = {}
     for source in sources:
@@ -167,7 +168,6 @@ def _used_once(sources: list[Source]) -> tuple[int, int]:
         )
         by_file[source.path] = used
         everywhere.update(used)
-    once = short = 0
     for source in sources:
         module = source.nodes[0]
         assert isinstance(module, ast.Module)
@@ -175,9 +175,20 @@ def _used_once(sources: list[Source]) -> tuple[int, int]:
             is_private = function.name.startswith("_")
             used = by_file[source.path] if is_private else everywhere
             if used[function.name] == 1:
-                once += 1
-                short += body_lines(function) <= MAX_SHORT_LINES
-    return once, short
+                yield source, function
+
+
+def short_functions(sources: list[Source], path: str) -> list[str]:
+    """A line for each function below a path that is used once and short, or has a body of one line."""
+    once = {id(function) for _, function in used_once(sources)}
+    lines = []
+    for source in sources:
+        for function in source.functions if source.path.startswith(path) else ():
+            length = body_lines(function)
+            marks = ["used once"] * (id(function) in once and length <= MAX_SHORT_LINES) + ["one line"] * (length <= 1)
+            if marks:
+                lines.append(f"{source.path}:{function.lineno} {function.name}: {', '.join(marks)}")
+    return lines
 
 
 def _is_pane_table(node: ast.AST, panes: set[str]) -> bool:

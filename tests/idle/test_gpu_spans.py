@@ -14,13 +14,13 @@ from tests.support.paths import SHARED
 from tracetui.checking.evaluate import Evaluator
 from tracetui.checking.parser import parsed
 from tracetui.checking.values import Number
-from tracetui.comparing.calls import traits
+from tracetui.comparing.calls import recording_conditions
 from tracetui.comparing.change_rows import paired
 from tracetui.comparing.measures import measures
 from tracetui.comparing.side import STEP, side
 from tracetui.comparing.statement import statement
 from tracetui.drawing.report.reports import trace_report
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.health.summary import facts
 from tracetui.idle.gpu_spans import GpuSpans, gaps_of, step_spans, trace_span
 from tracetui.idle.idleness import MIN_GAP_NS, idleness
@@ -80,9 +80,9 @@ def test_the_statement_of_a_comparison_and_the_report_have_the_same_idle_time() 
     assert "Bottleneck: " in text
     assert "; busy with its own work for " in text
     assert "; busy for " in "\n".join(statement(side(idle, "2"), side(loading(0), "2")))
-    assert traits(side(busy, "2")).verdict == step_verdicts(busy)[1].words  # type: ignore[union-attr]
+    assert recording_conditions(side(busy, "2")).verdict == step_verdicts(busy)[1].words  # type: ignore[union-attr]
     for trace, share in ((busy, "0 %"), (idle, "50 %")):
-        said = trace_report(trace, Picture(trace)).verdict
+        said = trace_report(trace, TimelineIndex(trace)).verdict
         assert f"in the median step idle {share} from the first GPU activity to the last" in said
 
 
@@ -120,7 +120,7 @@ def test_a_step_that_waits_for_its_data_before_its_first_kernel_is_called_so() -
     whole = verdict(trace)
     assert whole is not None
     assert whole.words == "host-stall-bound (data loading)"
-    assert traits(side(trace)).verdict == whole.words
+    assert recording_conditions(side(trace)).verdict == whole.words
     assert {row["wait_before_us"] for row in PANES["steps"].build(trace).rows()} == {None, 2_002.0}
     assert {row["gpu_idle_us"] for row in PANES["steps"].build(trace).rows()} == {0.0}
 
@@ -355,7 +355,7 @@ def test_the_verdict_of_a_trace_and_a_comparison_agree(name, shared_trace) -> No
     trace = load(str(shared_trace(name)))
     one = side(trace)
     whole, found = verdict(trace), measures(one)
-    assert traits(one).verdict == (whole.words.removesuffix(ELSEWHERE) if whole else None)
+    assert recording_conditions(one).verdict == (whole.words.removesuffix(ELSEWHERE) if whole else None)
     if whole is None:
         assert np.isnan(found["gpu_idle_pct"].values).all()
         return

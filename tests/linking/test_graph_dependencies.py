@@ -21,7 +21,7 @@ from tracetui.linking.links import links
 from tracetui.model.trace import Kind, Trace
 from tracetui.reading.load import load
 from tracetui.ui.description.slice_description import graph_node_facts
-from tracetui.ui.trace.related_slices import lit_with
+from tracetui.ui.trace.related_slices import highlighted_with
 
 LAUNCH = {"ph": "X", "cat": "cuda_runtime", "name": "cudaGraphLaunch", "pid": 1, "tid": 1, "ts": 0, "dur": 5}
 
@@ -97,7 +97,7 @@ def test_a_node_leads_to_its_launch_and_names_its_dependencies(tmp_path: Path) -
     trace = replay(tmp_path, *arrow(0, (7, 15), (7, 16)), *arrow(1, (7, 16), (8, 20)))
     event, call = row(trace, "EventRecord"), row(trace, "cudaGraphLaunch")
     assert (launch_of_node(trace, event), follow(trace, event), chain(trace, event)) == (call, call, [call, event])
-    assert lit_with(trace, event) == {call, row(trace, "gemm"), row(trace, "norm")}
+    assert highlighted_with(trace, event) == {call, row(trace, "gemm"), row(trace, "norm")}
     told = {fact.label: fact.value for fact in graph_node_facts(trace, event)}
     assert told["launched by"] == "cudaGraphLaunch"
     assert "gemm" in told["waited for"].lower()

@@ -33,7 +33,7 @@ RATE = 20
 """Keys a second."""
 ROUND = 10.0
 """Seconds between two questions."""
-PATIENCE = 60.0
+POLL_SECONDS = 60.0
 """Seconds that an answer may take."""
 SIZES = ((200, 50), (80, 24), (120, 40), (60, 12), (300, 80))
 ESCAPE, ENTER, TAB, BACKSPACE = "\x1b", "\r", "\t", "\x7f"
@@ -188,13 +188,13 @@ def _ask(app: Raw, diary: Diary) -> None:
         # What is on top may take the sign for a text, or have no help: go into it, or leave it.
         app.send(ENTER if attempt % 2 else ESCAPE)
         time.sleep(1.0)
-    raise AssertionError(f"no answer within {PATIENCE} s:\n{diary.unheard[-1]}")
+    raise AssertionError(f"no answer within {POLL_SECONDS} s:\n{diary.unheard[-1]}")
 
 
 def _wait_for(app: Raw, painted: Painted, wanted: bool) -> float | None:
     """Wait until the help is on screen, or is not: the moment at which that was written, None where it was not."""
     began = time.monotonic()
-    end = began + PATIENCE
+    end = began + POLL_SECONDS
     if bool(ANSWER.search(painted.text)) == wanted:
         return began
     while time.monotonic() < end:
@@ -218,7 +218,7 @@ def _leave(app: Raw, diary: Diary) -> None:
     _wake(app)
     app.send(LEAVING)
     try:
-        diary.code = app.exit_code(PATIENCE)
+        diary.code = app.exit_code(POLL_SECONDS)
     except subprocess.TimeoutExpired:
         raise AssertionError(f"it did not quit: {words(app.between(-4000))}") from None
 

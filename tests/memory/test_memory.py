@@ -14,10 +14,10 @@ from tests.support.autograd import backward, forward
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.memory_events import Moment, copied, two_ops, with_memory
 from tests.support.slow import slow_events
+from tracetui.drawing.timeline.grid import TimelineGrid, View
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import palette
-from tracetui.drawing.timeline.raster import Picture
-from tracetui.drawing.timeline.scene import Scene, View
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.drawing.timeline.window import Window
 from tracetui.memory.allocator import NO_COPIES, allocator, memory_curves
 from tracetui.memory.memory_table import NO_MEMORY
@@ -155,8 +155,8 @@ def test_curves_are_of_devices_and_of_the_host_only_where_it_stands_alone() -> N
 def test_the_curve_is_drawn_under_the_streams() -> None:
     events = [op("a", 0, 1_000), kernel("k", 0, 1_000)]
     trace = with_memory(events, [Moment(0, 512, 1, 512), Moment(500, 512, 2, 1_024), Moment(750, -1_024, 2, 0)])
-    picture = Picture(trace)
-    frame = Scene(picture, Layout(picture)).draw(View(Window(0, 10.0)), 16 + 100, 6, palette())
+    timeline_index = TimelineIndex(trace)
+    frame = TimelineGrid(timeline_index, Layout(timeline_index)).draw(View(Window(0, 10.0)), 16 + 100, 6, palette())
     lines = ["".join(map(chr, line)).rstrip() for line in frame.chars]
     place = next(number for number, line in enumerate(lines) if "mem" in line)
     assert "stream" in lines[place - 1]

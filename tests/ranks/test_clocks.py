@@ -104,7 +104,7 @@ def test_a_host_without_a_collective_in_common_has_no_shift_and_no_waits() -> No
                 plans[rank].collective(start, max(row) + MS, **args_of(number, members, str(members[0])))
     ranks = set_of(plans)
     assert np.isnan(ranks.clocks.error).tolist() == [False, True]
-    assert ranks.waiting.charged.time.sum() > 0 and set(ranks.waiting.charged.late.tolist()) <= {0, 1}
+    assert ranks.waiting.attributed.time.sum() > 0 and set(ranks.waiting.attributed.late.tolist()) <= {0, 1}
 
 
 def test_bounds_add_up_through_a_third_host() -> None:

@@ -125,7 +125,7 @@ def test_collectives_of_length_zero_match_and_nobody_waits() -> None:
         for plan in plans:
             plan.collective(10 * MS * number, 10 * MS * number, **args_of(number, (0, 1)))
     ranks = set_of(plans)
-    assert len(ranks.matches.instances) == 5 and ranks.waiting.charged.time.sum() == 0 and ranks.late == []
+    assert len(ranks.matches.instances) == 5 and ranks.waiting.attributed.time.sum() == 0 and ranks.late == []
 
 
 def test_a_broadcast_is_matched_and_nobody_is_charged() -> None:
@@ -134,7 +134,7 @@ def test_a_broadcast_is_matched_and_nobody_is_charged() -> None:
         for plan, start in zip(plans, row, strict=True):
             plan.collective(start, start + MS, BROADCAST, **{**args_of(number, (0, 1)), "Collective name": "broadcast"})
     ranks = set_of(plans)
-    assert len(ranks.matches.instances) == 6 and len(ranks.waiting.charged.time) == 0
+    assert len(ranks.matches.instances) == 6 and len(ranks.waiting.attributed.time) == 0
 
 
 def test_kernels_without_a_record_are_matched_by_order() -> None:

@@ -63,10 +63,10 @@ def test_waits_are_those_of_the_true_clock_within_the_error(pair: tuple[RankSet,
     ranks, truth = pair
     if truth["missing"]:
         pytest.skip("the truth counts ranks that are not here")
-    charged = ranks.waiting.charged
+    attributed = ranks.waiting.attributed
     for index, rank in enumerate(ranks.ranks):
-        slack = float(charged.error[(charged.waiting == index)].sum()) / 1000 + 1500
-        assert abs(charged.suffered(len(ranks))[index] / 1000 - truth["wait_suffered_us"][rank]) <= slack
+        slack = float(attributed.error[(attributed.waiting == index)].sum()) / 1000 + 1500
+        assert abs(attributed.suffered(len(ranks))[index] / 1000 - truth["wait_suffered_us"][rank]) <= slack
 
 
 def test_the_megatron_pair() -> None:
@@ -75,7 +75,7 @@ def test_the_megatron_pair() -> None:
         [str(SHARED / f"d05{rank}.json") for rank in ("a_a100_megatron_tp8_rank0", "b_a100_megatron_tp8_rank1")]
     )
     (late,) = ranks.late
-    caused = ranks.waiting.charged.caused(2) / 1e6
+    caused = ranks.waiting.attributed.caused(2) / 1e6
     assert (ranks.ranks[late.index], late.cause) == (0, "host")
     assert caused[0] == pytest.approx(242.3, abs=0.2) and caused[1] == pytest.approx(2.5, abs=0.3)
     assert ranks.run_ns / 1e6 == pytest.approx(603, abs=1) and ranks.run.missing == tuple(range(2, 8))

@@ -61,8 +61,8 @@ def test_waits_sum_to_what_ranks_caused_and_never_exceed_the_collective(rows: li
     run_together(plans, [[20 * MS * number + late for late in row] for number, row in enumerate(rows, 1)])
     ranks = set_of(plans)
     waiting = ranks.waiting
-    assert waiting.charged.caused(3).sum() == pytest.approx(waiting.charged.suffered(3).sum())
-    assert waiting.charged.matrix(3).sum() == pytest.approx(waiting.wait.sum())
+    assert waiting.attributed.caused(3).sum() == pytest.approx(waiting.attributed.suffered(3).sum())
+    assert waiting.attributed.matrix(3).sum() == pytest.approx(waiting.wait.sum())
     assert (waiting.wait <= waiting.end - waiting.start).all() and (waiting.transfer == MS).all()
     assert waiting.skew.tolist() == [max(row) - min(row) for row in rows]
 
@@ -70,7 +70,7 @@ def test_waits_sum_to_what_ranks_caused_and_never_exceed_the_collective(rows: li
 def test_a_rank_in_step_is_blamed_by_nobody() -> None:
     plans = [RankPlan(rank) for rank in range(3)]
     run_together(plans, [[20 * MS * number, 20 * MS * number + 15_000, 20 * MS * number] for number in range(1, 5)])
-    assert len(set_of(plans).waiting.charged.time) == 0
+    assert len(set_of(plans).waiting.attributed.time) == 0
 
 
 def with_root(operation: str, arrivals: list[int], recorded: list[int]) -> RankSet:
@@ -83,7 +83,7 @@ def with_root(operation: str, arrivals: list[int], recorded: list[int]) -> RankS
 def test_in_a_broadcast_all_wait_for_the_root_and_for_nobody_else() -> None:
     ranks = with_root("broadcast", [0, 5 * MS, 9 * MS], [1, 1, 1])
     assert ranks.waiting.wait.tolist() == [5 * MS, 0, 0]
-    assert ranks.waiting.charged.caused(3).tolist() == [0, 5 * MS, 0]
+    assert ranks.waiting.attributed.caused(3).tolist() == [0, 5 * MS, 0]
 
     assert ranks.waiting.transfer.tolist() == [15 * MS] and ranks.waiting.last.tolist() == [1]
 
@@ -91,7 +91,7 @@ def test_in_a_broadcast_all_wait_for_the_root_and_for_nobody_else() -> None:
 def test_in_a_reduce_the_root_waits_for_the_last_of_the_others() -> None:
     ranks = with_root("reduce", [0, 5 * MS, 9 * MS], [0, 0, 0])
     assert ranks.waiting.wait.tolist() == [9 * MS, 0, 0]
-    assert ranks.waiting.charged.matrix(3)[0].tolist() == [0, 0, 9 * MS]
+    assert ranks.waiting.attributed.matrix(3)[0].tolist() == [0, 0, 9 * MS]
     assert ranks.waiting.transfer.tolist() == [11 * MS]
     assert with_root("reduce", [9 * MS, 5 * MS, 0], [0, 0, 0]).waiting.wait.tolist() == [0, 0, 0]
 
@@ -104,8 +104,8 @@ def test_ranks_that_record_themselves_tell_no_root() -> None:
 def test_two_that_come_last_together_share_the_wait() -> None:
     plans = [RankPlan(rank) for rank in range(3)]
     run_together(plans, [[MS, 3 * MS, 3 * MS + 10_000]])
-    charged = set_of(plans).waiting.charged
-    assert sorted(charged.late.tolist()) == [1, 2] and charged.time.tolist() == [(2 * MS + 10_000) / 2] * 2
+    attributed = set_of(plans).waiting.attributed
+    assert sorted(attributed.late.tolist()) == [1, 2] and attributed.time.tolist() == [(2 * MS + 10_000) / 2] * 2
 
 
 def test_a_wait_is_charged_on_along_the_chain() -> None:
@@ -116,7 +116,7 @@ def test_a_wait_is_charged_on_along_the_chain() -> None:
             plans[rank].collective(start, max(row) + MS, **args_of(0, members, str(members[0] + 1)))
     run_together(plans, [[9 * MS, 8 * MS, 3 * MS, 3 * MS]])
     waiting = set_of(plans).waiting
-    assert waiting.charged.caused(4).tolist() == [13 * MS, 5 * MS, 0, 0]
+    assert waiting.attributed.caused(4).tolist() == [13 * MS, 5 * MS, 0, 0]
     assert waiting.root.caused(4).tolist() == [3 * MS, 15 * MS, 0, 0]
 
 
@@ -338,9 +338,9 @@ def test_of_many_that_come_last_together_each_has_its_part() -> None:
     plans = [RankPlan(rank) for rank in range(16)]
     late = [MS if rank < 8 else 3 * MS for rank in range(16)]
     run_together(plans, [[20 * MS * number + each for each in late] for number in range(1, 5)])
-    charged = set_of(plans).waiting.charged
-    assert charged.caused(16).tolist() == [0] * 8 + [8 * MS] * 8
-    assert charged.suffered(16).tolist() == [8 * MS] * 8 + [0] * 8
+    attributed = set_of(plans).waiting.attributed
+    assert attributed.caused(16).tolist() == [0] * 8 + [8 * MS] * 8
+    assert attributed.suffered(16).tolist() == [8 * MS] * 8 + [0] * 8
 
 
 @pytest.mark.parametrize("cause", ["input", "host", "kernels", "extra"])

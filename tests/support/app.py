@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.waiting import until
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint, read_view_string
 from tracetui.ui.app import TraceApp
@@ -48,7 +48,7 @@ class Shown(TraceApp):
         self.trace = trace
 
     def start(self) -> None:
-        self.post_message(Loaded("made.json", self.trace, Picture(self.trace)))
+        self.post_message(Loaded("made.json", self.trace, TimelineIndex(self.trace)))
 
     @property
     def view(self) -> TraceView:

@@ -8,10 +8,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import POLL_SECONDS
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-SECONDS = PATIENCE
+SECONDS = POLL_SECONDS
 _OPTIONS = (
     "--headless",
     "--no-sandbox",
@@ -63,7 +63,7 @@ class Chromium:
         console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
         return Visit(done.stdout, console, _requested(log))
 
-    def picture(self, page: Path, width: int, height: int, dark: bool = False) -> bytes:
+    def timeline_index(self, page: Path, width: int, height: int, dark: bool = False) -> bytes:
         """A screenshot as PNG."""
         path = self._folder / "shot.png"
         scheme = ["--blink-settings=preferredColorScheme=0"] if dark else []

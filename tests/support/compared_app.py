@@ -30,9 +30,9 @@ class Compared(TraceApp):
         row = self.view.timelines.lanes[side].selected
         return self.view.compared.sides[side].trace.name_of(row) if row >= 0 else ""
 
-    def lit(self, side: int) -> set[str]:
+    def highlighted(self, side: int) -> set[str]:
         trace = self.view.compared.sides[side].trace
-        return {trace.name_of(row) for row in self.view.timelines.lanes[side].lit}
+        return {trace.name_of(row) for row in self.view.timelines.lanes[side].highlighted}
 
     def text(self, bar: str) -> str:
         return self.view.query_one(bar, Bar).text

@@ -148,7 +148,7 @@ def _without_kernels(trace: Trace) -> float:
     every, scope = exposure(trace), Scope(trace, None)
     if len(every.device) == 0:
         return scope.time
-    return float((every.idle + every.exposed_copy).mean()) + scope.lead_in
+    return float((every.idle + every.exposed_copy).mean()) + scope.time_to_first_kernel
 
 
 def _matches(row: Row, patterns: Sequence[str], fields: Sequence[str] = TEXT_FIELDS) -> bool:

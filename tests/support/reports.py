@@ -9,7 +9,7 @@ from tests.support.report_page import Page
 from tracetui.drawing.report.page import NAME_WIDTH, page
 from tracetui.drawing.report.reports import PANES_OF_REPORT, trace_report
 from tracetui.drawing.text.readable_table import shown_texts
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.model.table import Column
 from tracetui.model.trace import Device, Trace
 from tracetui.panes import PANES
@@ -44,7 +44,7 @@ def training(names: tuple[str, ...] = ("gemm", "relu_kernel"), label: str = "mad
 
 
 def html_of(trace: Trace, step: int | None = None) -> str:
-    return page(trace_report(trace, Picture(trace), step, "0"))
+    return page(trace_report(trace, TimelineIndex(trace), step, "0"))
 
 
 def is_telling(column: Column, pane: str) -> bool:

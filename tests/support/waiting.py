@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from textual.pilot import Pilot, WaitForScreenTimeout
 
-PATIENCE = 300.0
+POLL_SECONDS = 300.0
 """Seconds after which something does not come any more; a test that passes never waits so long, on no machine."""
 SOON = 60.0
 """Seconds within which what was stopped has gone: mostly at once. What is stopped in tests would last 600 seconds."""
@@ -19,7 +19,7 @@ LOOK = 0.02
 T = TypeVar("T")
 
 
-def wait_until(holds: Callable[[], T], missing: str = "it did not happen", seconds: float = PATIENCE) -> T:
+def wait_until(holds: Callable[[], T], missing: str = "it did not happen", seconds: float = POLL_SECONDS) -> T:
     """The first true value of a function.
 
     Raises: AssertionError when there is none for so many seconds.
@@ -34,9 +34,9 @@ def wait_until(holds: Callable[[], T], missing: str = "it did not happen", secon
 async def until(pilot: Pilot[Any], holds: Callable[[], T], missing: str = "it did not happen") -> T:
     """The first true value of a function, with the app at work in between.
 
-    Raises: AssertionError when there is none for `PATIENCE` seconds.
+    Raises: AssertionError when there is none for `POLL_SECONDS` seconds.
     """
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + POLL_SECONDS
     delay = None
     while True:
         # Textual's own patience is shorter than what a busy machine may need.

@@ -11,7 +11,7 @@ from tests.support.paths import SAMPLES
 from tests.support.terminal.cells import differing, screen_of
 from tests.support.terminal.raw import Raw
 from tests.support.terminal.slow_link import SlowLink
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import POLL_SECONDS
 
 EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
 BYTES_PER_SECOND, DELAY = 20_000, 0.15
@@ -52,7 +52,7 @@ def test_no_frames_are_queued_while_a_key_is_held(first, held):
 
 def settle(link):
     """Wait until nothing is under way, and nothing more comes of it."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + POLL_SECONDS
     idle_since = None
     while idle_since is None or time.monotonic() - idle_since < 0.6:
         assert time.monotonic() < end, "the line never was idle"

@@ -13,7 +13,7 @@ from tracetui_workloads.registry import Entry
 
 from tests.support.comparing import tutorial
 from tests.support.comparing.recording import write
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import POLL_SECONDS
 from tracetui.opening.trace_opening import SideName
 from tracetui.ui.opening import trace_picker
 from tracetui.ui.recording import recording_form, recording_screen
@@ -69,7 +69,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(trace_picker, "is_cheap", lambda file: False)
     monkeypatch.delenv("TMUX", raising=False)
-    monkeypatch.setattr(bar_texts, "NOTICE_SECONDS", PATIENCE)
+    monkeypatch.setattr(bar_texts, "NOTICE_SECONDS", POLL_SECONDS)
     # Tests wait until every table is there: each step would take as long as three.
     monkeypatch.setattr(pane_list, "QUIET_SECONDS", 0.0)
     monkeypatch.setattr(pane_list, "STEPS_AHEAD", ())

@@ -11,7 +11,7 @@ import pytest
 from tests.support.app import keys, opened, settle, shown, training
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.memory_events import Moment, with_memory
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import POLL_SECONDS, until
 from tracetui.errors import UsageError
 from tracetui.linking.steps import steps
 from tracetui.model.trace import Trace
@@ -45,8 +45,8 @@ async def test_stepping_moves_list_lanes_and_details_together() -> None:
         await pilot.press("full_stop")
         assert app.selected == "relu_kernel"
         assert app.list.cursor == 1
-        lit = {app.trace.name_of(row) for row in app.view.lanes.lit}
-        assert lit == {"cudaLaunchKernel", "aten::relu"}
+        highlighted = {app.trace.name_of(row) for row in app.view.lanes.highlighted}
+        assert highlighted == {"cudaLaunchKernel", "aten::relu"}
         assert app.view.query_one(Details).lines[0].text == "relu_kernel"
         await pilot.press("full_stop")
         await settle(pilot)
@@ -280,7 +280,7 @@ async def test_escape_opens_what_was_read_so_far(tmp_path: Path, monkeypatch: py
     def slow_load(
         path: str, options: OpenOptions, progress: Callable[[LoadProgress], None], cancelled: Callable[[], bool]
     ) -> Trace:
-        for done in range(1, 100 * int(PATIENCE)):
+        for done in range(1, 100 * int(POLL_SECONDS)):
             progress(LoadProgress(min(done, 499) * 1000, 500_000, done, "reading"))
             time.sleep(0.01)
             if cancelled():

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.app import Shown, settle, shown, training
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import POLL_SECONDS, until
 from tracetui.panes import PANES
 from tracetui.ui.trace import pane_list, related_slices
 from tracetui.ui.widgets.details import WAITING_NOTE
@@ -40,7 +40,7 @@ async def test_the_pane_that_was_asked_for_is_built_first(built):
 async def test_a_tab_that_is_opened_comes_before_the_others(built, monkeypatch):
     gate = threading.Event()
     findings = PANES["findings"]
-    slow = replace(findings, table=lambda *asked: (gate.wait(PATIENCE), findings.table(*asked))[1])
+    slow = replace(findings, table=lambda *asked: (gate.wait(POLL_SECONDS), findings.table(*asked))[1])
     monkeypatch.setitem(PANES, "findings", slow)
     app = Shown(training())
     async with app.run_test(size=(120, 40)) as pilot:
@@ -99,7 +99,7 @@ async def test_quitting_does_not_wait_for_an_analysis(monkeypatch):
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, begun.is_set, "the findings are not begun")
         await pilot.press("q")
-    assert ended.wait(PATIENCE)
+    assert ended.wait(POLL_SECONDS)
     assert app.crash == "" and app.return_code == 0
 
 
@@ -108,7 +108,7 @@ async def test_details_say_that_they_are_being_computed(monkeypatch):
     prepare = related_slices.prepare_descriptions
 
     def late(trace):
-        gate.wait(PATIENCE)
+        gate.wait(POLL_SECONDS)
         prepare(trace)
 
     monkeypatch.setattr(pane_list, "prepare_descriptions", late)

@@ -59,8 +59,8 @@ async def the_change_that_saves_most_is_lit_in_both(app: Compared, pilot: Pilot[
         await pilot.resize_terminal(*size)
         await settle(pilot)
         assert app.listed("mark")[0] == "- fused"
-        assert {tutorial.GELU, tutorial.MUL} <= app.lit(0)
-        assert tutorial.GEGLU in app.lit(1)
+        assert {tutorial.GELU, tutorial.MUL} <= app.highlighted(0)
+        assert tutorial.GEGLU in app.highlighted(1)
         assert "eager.json" in app.text("#header") and "compiled.json" in app.text("#header")
         assert "701 → 642 µs" in app.view.compared.statement[0]
         assert "[2]" in app.text("#part-0")
@@ -92,7 +92,7 @@ async def panning_and_zooming_move_both(app: Compared, pilot: Pilot[int]) -> Non
 
 async def walking_through_a_lights_the_partners_in_b(app: Compared, pilot: Pilot[int]) -> None:
     walked = []
-    app.view.lit.selected = (-1, -1)
+    app.view.highlighted.selected = (-1, -1)
     for _ in range(5):
         await pilot.press("full_stop")
         await pilot.pause()
@@ -111,7 +111,7 @@ async def walking_through_a_lights_the_partners_in_b(app: Compared, pilot: Pilot
     await pilot.press("comma")
     await pilot.pause()
     # What went into one kernel is lit together.
-    assert tutorial.GELU in app.lit(0) and app.selected(0) == tutorial.MUL
+    assert tutorial.GELU in app.highlighted(0) and app.selected(0) == tutorial.MUL
     assert app.view.panes.view.located and app.view.panes.view.cursor == 0
 
 
@@ -123,7 +123,7 @@ async def selecting_in_the_timeline_of_b_lights_a(app: Compared, pilot: Pilot[in
     b._select(row)
     await pilot.pause()
     assert trace.name_of(row) == app.selected(1) == tutorial.GEGLU
-    assert {tutorial.GELU, tutorial.MUL} <= app.lit(0)
+    assert {tutorial.GELU, tutorial.MUL} <= app.highlighted(0)
     assert "B: " in app.text("#hints")
 
 
@@ -167,7 +167,7 @@ async def steps_move_in_both_and_instances_follow(app: Compared, pilot: Pilot[in
     await settle(pilot)
     assert [part.number for part in app.view.compared.parts] == [3, 3]
     assert "[3]" in app.text("#part-0") and "[3]" in app.text("#part-1")
-    assert {tutorial.GELU, tutorial.MUL} <= app.lit(0)
+    assert {tutorial.GELU, tutorial.MUL} <= app.highlighted(0)
     mine = set(app.view.compared.parts[0].activities.tolist())
     assert app.view.timelines.lanes[0].selected in mine
     app.view.timelines.lanes[0].focus()
@@ -186,7 +186,7 @@ async def swapping_turns_signs_round(app: Compared, pilot: Pilot[int]) -> None:
     await settle(pilot)
     assert app.view.compared.sides[0].trace.label == "compiled.json"
     assert app.listed("mark")[0] == "+ split"
-    assert tutorial.GEGLU in app.lit(0) and tutorial.MUL in app.lit(1)
+    assert tutorial.GEGLU in app.highlighted(0) and tutorial.MUL in app.highlighted(1)
     assert app.text("#header").index("compiled.json") < app.text("#header").index("eager.json")
 
 
@@ -205,7 +205,7 @@ async def test_tabs_group_sort_search_and_filter(eager: SideName, compiled: Side
         await pilot.press("F", *"gelu", "enter")
         await pilot.pause()
         assert "aten::gelu" in app.listed("name") and len(app.listed("name")) < 4
-        assert app.listed("name")[0] in app.lit(0) | app.lit(1)
+        assert app.listed("name")[0] in app.highlighted(0) | app.highlighted(1)
         await pilot.press("escape", "slash", *"linear", "enter")
         await pilot.pause()
         assert app.listed("name")[panes.view.cursor] == "aten::linear"
@@ -429,12 +429,12 @@ async def test_without_a_gpu_operators_go_with_operators(tmp_path: Path) -> None
     async with shown(a, b) as (app, pilot):
         assert app.view.panes.pane == "ops"
         assert app.listed("name")[0] == "aten::gelu" and app.listed("mark")[0] == "- faster"
-        app.view.lit.selected = (-1, -1)
+        app.view.highlighted.selected = (-1, -1)
         starts = []
         for _ in range(3):
             await pilot.press("full_stop")
             await pilot.pause()
-            row = app.view.lit.selected[1]
+            row = app.view.highlighted.selected[1]
             starts.append(
                 int(app.view.compared.comparison.b.trace.slices.start[row]) - app.view.compared.parts[1].start
             )

@@ -13,7 +13,7 @@ from tracetui.comparing.match import match
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import comparison
 from tracetui.drawing.timeline.layout import Layout
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.drawing.timeline.window import Window
 from tracetui.errors import UsageError
 from tracetui.model.table import Table, numbers, texts
@@ -22,7 +22,7 @@ from tracetui.opening.trace_opening import SideName
 from tracetui.reading.load import load
 from tracetui.ui.compare.change_details import change_lines
 from tracetui.ui.compare.compare_list import grouped, readable_changes, readable_totals, rows_without_change
-from tracetui.ui.compare.lit_slices import change_of, instances_of
+from tracetui.ui.compare.highlighted_slices import change_of, instances_of
 from tracetui.ui.compare.shown_part import ShownPart, lanes_worth_showing, next_scope
 from tracetui.ui.compare.timelines import PartnerLookup
 from tracetui.ui.description.styled_lines import folded
@@ -70,7 +70,7 @@ def test_threads_that_do_next_to_nothing_get_no_line() -> None:
     assert shown is not None
     names = [found.trace.lanes[lane].name for lane in shown]
     assert names == ["1", "stream 7"]
-    layout = Layout(Picture(found.trace), shown)
+    layout = Layout(TimelineIndex(found.trace), shown)
     assert {found.trace.lanes[lane].name for lane in (line.lane for line in layout_lines(layout))} == {"1", "stream 7"}
 
 

@@ -94,7 +94,7 @@ async def other_steps_keep_the_screen_as_it_is(app: Compared, pilot: Pilot[int])
     assert [(each.window.first, each.window.ns_per_cell) for each in (a, b) if each.window] == [before, before]
     assert a.window.origin == app.view.compared.parts[0].start
     assert [app.listed(name)[panes.view.cursor] for name in ("short_name", "op")] == wanted
-    assert app.view.lit.selected[0] in app.view.compared.parts[0].activities
+    assert app.view.highlighted.selected[0] in app.view.compared.parts[0].activities
     panes.view.focus()
     await press(pilot, "b", "left_square_bracket")
     assert panes.arrangement.by == "family" and set(app.listed("family")) == {"gemm", "pointwise"}
@@ -126,9 +126,9 @@ async def walking_in_a_lane_ends_with_the_part(app: Compared, pilot: Pilot[int])
 
 
 async def what_is_walked_to_is_described(app: Compared, pilot: Pilot[int]) -> None:
-    app.view.lit.selected = (-1, -1)
+    app.view.highlighted.selected = (-1, -1)
     await press(pilot, "full_stop", "full_stop", "full_stop")
-    row, trace = app.view.lit.selected[0], app.view.compared.comparison.a.trace
+    row, trace = app.view.highlighted.selected[0], app.view.compared.comparison.a.trace
     assert app.text("#hints").startswith("A: kernel 3 of 5: gelu")
     lines = [line.text for line in app.view.query_one(Details).lines]
     facts = {line[:18].strip(): line[18:] for line in lines}
@@ -238,8 +238,8 @@ async def test_calls_without_a_partner_light_their_group(tmp_path: Path) -> None
         assert unmatched
         app.view.select(0, unmatched[0])
         await settle(pilot)
-        assert {name for name in app.lit(1) if "tanh" in name}
-        assert len(app.view.timelines.lanes[0].lit) >= 16
+        assert {name for name in app.highlighted(1) if "tanh" in name}
+        assert len(app.view.timelines.lanes[0].highlighted) >= 16
         assert "no match of its own" in app.text("#hints")
 
 
@@ -247,13 +247,13 @@ async def test_an_operator_lights_the_kernel_that_it_went_into_on_the_cpu() -> N
     a, b = (SideName(str(SAMPLES / f"mlp_{how}_cpu.json.gz")) for how in ("eager", "compile"))
     async with shown(a, b) as (app, _):
         assert app.listed("name")[0] == "aten::gelu" and app.listed("mark")[0] == "- fused"
-        assert "aten::gelu" in app.lit(0)
-        assert any(name.startswith("graph_0_cpp_fused") for name in app.lit(1))
+        assert "aten::gelu" in app.highlighted(0)
+        assert any(name.startswith("graph_0_cpp_fused") for name in app.highlighted(1))
         part = app.view.compared.parts[1]
-        assert part.side.part_of(np.array([app.view.lit.selected[1]]))[0] == part.part
+        assert part.side.part_of(np.array([app.view.highlighted.selected[1]]))[0] == part.part
         # The same from the timeline.
         app.view.select(0, int(app.view.compared.parts[0].calls_named("op", "aten::gelu")[0]))
-        assert any(name.startswith("graph_0_cpp_fused") for name in app.lit(1))
+        assert any(name.startswith("graph_0_cpp_fused") for name in app.highlighted(1))
 
 
 async def test_fit_fills_the_window_with_the_group_of_the_side_in_focus(tmp_path: Path) -> None:

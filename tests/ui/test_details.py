@@ -4,7 +4,7 @@ from tests.support.graphs import replay
 from tracetui.model.trace import Kind
 from tracetui.ui.description.slice_description import describe, facts_of_args
 from tracetui.ui.description.styled_lines import DetailFact, fact_lines, folded
-from tracetui.ui.trace.related_slices import chain_of, kernel_from, lit_with
+from tracetui.ui.trace.related_slices import chain_of, highlighted_with, kernel_from
 
 GEMM = {"grid": [12, 8, 1], "block": [256, 1, 1], "registers per thread": 32, "shared memory": 49152}
 
@@ -73,8 +73,8 @@ def test_of_python_frames_in_a_row_the_chain_keeps_own_code_modules_and_the_inne
 def test_a_kernel_lights_its_launch_and_its_op() -> None:
     trace = two_kernels()
     rows = rows_by_name(trace)
-    assert lit_with(trace, rows["gemm"]) == {rows["cudaLaunchKernel"], rows["aten::addmm"]}
-    assert lit_with(trace, rows["aten::linear"]) == {rows["cudaLaunchKernel"], rows["gemm"]}
+    assert highlighted_with(trace, rows["gemm"]) == {rows["cudaLaunchKernel"], rows["aten::addmm"]}
+    assert highlighted_with(trace, rows["aten::linear"]) == {rows["cudaLaunchKernel"], rows["gemm"]}
 
 
 def test_stepping_goes_through_kernels_in_time_order_from_anything() -> None:

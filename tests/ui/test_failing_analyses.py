@@ -134,7 +134,7 @@ async def test_the_compare_screen_opens_where_idle_time_fails(
 async def test_a_search_for_partners_that_fails_is_a_notice(
     pair: tuple[SideName, SideName], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracetui.ui.compare.lit_slices.match", fail)
+    monkeypatch.setattr("tracetui.ui.compare.highlighted_slices.match", fail)
     async with compared_app.shown(*pair) as (app, _):
         assert all(app.view.panes.has(tab) for tab in CHANGE_TABS)
         assert app.crash == "" and app.is_running

@@ -8,8 +8,8 @@ import pytest
 from tests.support.app import Shown, keys, shown
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.waiting import until
+from tracetui.drawing.timeline.grid import DOT, label_width
 from tracetui.drawing.timeline.palette import palette
-from tracetui.drawing.timeline.scene import DOT, label_width
 from tracetui.idle.gaps import gap_causes_of
 from tracetui.idle.idleness import idleness
 from tracetui.idle.waits import WORDS
@@ -76,10 +76,10 @@ async def test_enter_on_the_longest_gap_fits_it_with_its_neighbours_and_says_wha
             assert words in text
         assert "290.0 µs into the gap" in text
         assert "the CPU meanwhile" in text
-        lit = {app.trace.name_of(row) for row in app.view.lanes.lit}
-        assert {"b", "c", "cudaLaunchKernel"} < lit
-        assert any(name.startswith("enumerate(DataLoader)") for name in lit)
-        assert "aten::first" not in lit
+        highlighted = {app.trace.name_of(row) for row in app.view.lanes.highlighted}
+        assert {"b", "c", "cudaLaunchKernel"} < highlighted
+        assert any(name.startswith("enumerate(DataLoader)") for name in highlighted)
+        assert "aten::first" not in highlighted
 
 
 async def test_gaps_come_longest_first_and_are_walked_in_that_order_from_every_part():
@@ -161,13 +161,13 @@ async def test_the_gap_is_shaded_on_its_device_and_on_the_launching_thread(colou
         monkeypatch.setattr(type(app.view.lanes), "colours", used)
         await keys(pilot, "6", "enter", "minus")
         lanes, window = app.view.lanes, app.view.window
-        assert window is not None and lanes._scene is not None
+        assert window is not None and lanes._grid is not None
         lanes.changed()
         lanes.render_lines(lanes.size.region)
         frame = lanes._frame
         assert frame is not None
         stream = next(row for row in range(len(app.trace.slices)) if app.trace.name_of(row) == "c")
-        line = lanes._scene.layout.line_of(stream) + lanes._scene.axis_lines
+        line = lanes._grid.layout.line_of(stream) + lanes._grid.axis_lines
         left = label_width(lanes.size.width)
         inside, outside = (left + window.cell_of(moment * US) for moment in (200, 410))
         if colours == 256:
@@ -175,9 +175,11 @@ async def test_the_gap_is_shaded_on_its_device_and_on_the_launching_thread(colou
         else:
             assert frame.chars[line, inside] == DOT != frame.chars[line, outside]
         band = next(
-            i for i, each in enumerate(lanes._scene.layout.lines) if each.track == lanes._scene.picture.idle_track(0)
+            i
+            for i, each in enumerate(lanes._grid.layout.lines)
+            if each.track == lanes._grid.timeline_index.idle_track(0)
         )
-        assert " data loading " in frame.text(band + lanes._scene.axis_lines)
+        assert " data loading " in frame.text(band + lanes._grid.axis_lines)
         assert frame.text(0)[left + window.cell_of(80 * US)] == "▼"
         assert frame.text(0)[left + window.cell_of(370 * US)] == "▽"
 
@@ -196,13 +198,13 @@ async def test_keys_about_the_selection_mean_the_gap():
 async def test_a_click_on_idle_time_selects_the_gap():
     async with shown(with_gaps(), (120, 40)) as (app, pilot):
         lanes = app.view.lanes
-        assert lanes._scene is not None and app.view.window is not None
+        assert lanes._grid is not None and app.view.window is not None
         await keys(pilot, "6", "0")
-        picture = lanes._scene.picture
-        lines = lanes._scene.layout.lines
-        line = next(i for i, each in enumerate(lines) if each.track == picture.idle_track(0))
+        timeline_index = lanes._grid.timeline_index
+        lines = lanes._grid.layout.lines
+        line = next(i for i, each in enumerate(lines) if each.track == timeline_index.idle_track(0))
         x = label_width(lanes.size.width) + app.view.window.cell_of(200 * US)
-        await pilot.click(LanesView, offset=(x, line + lanes._scene.axis_lines))
+        await pilot.click(LanesView, offset=(x, line + lanes._grid.axis_lines))
         assert gap_of(app) == (80, 380)
 
 

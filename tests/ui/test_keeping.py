@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.app import opened, settle
 from tests.support.paths import SAMPLES
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import POLL_SECONDS, until
 from tracetui.linking.links import links
 from tracetui.opening import kept_traces
 from tracetui.opening.cache_folder import SIZE_VARIABLE
@@ -68,4 +68,4 @@ async def test_the_end_of_the_app_ends_the_writing(monkeypatch: pytest.MonkeyPat
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, begun.is_set, "nothing is written")
         assert not ended.is_set()
-    assert ended.wait(PATIENCE)
+    assert ended.wait(POLL_SECONDS)

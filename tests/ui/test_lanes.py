@@ -8,9 +8,9 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
+from tracetui.drawing.timeline.grid import label_width, lane_label
 from tracetui.drawing.timeline.layout import Fold, Layout, idle_lanes
-from tracetui.drawing.timeline.raster import Picture, Window
-from tracetui.drawing.timeline.scene import label_width, lane_label
+from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.model.trace import Kind, Lane, LaneKind, Trace
 from tracetui.ui.widgets.lanes import LanesView
 
@@ -40,7 +40,7 @@ class Demo(App[None]):
         yield LanesView()
 
     def on_mount(self) -> None:
-        self.lanes.show(self.trace, Picture(self.trace))
+        self.lanes.show(self.trace, TimelineIndex(self.trace))
         self.lanes.focus()
 
     @property
@@ -54,8 +54,8 @@ class Demo(App[None]):
 
     @property
     def arrangement(self) -> Layout:
-        assert self.lanes._scene is not None
-        return self.lanes._scene.layout
+        assert self.lanes._grid is not None
+        return self.lanes._grid.layout
 
     def on_lanes_view_selected(self, message: LanesView.Selected) -> None:
         self.heard.append(message.row)
@@ -157,7 +157,9 @@ async def test_the_mouse_selects_pans_zooms_and_folds() -> None:
         window = app.window
         layout = app.arrangement
         line = next(
-            i for i, shown in enumerate(layout.lines) if shown.track == Picture(trace).track_of(row_of(trace, "gemm"))
+            i
+            for i, shown in enumerate(layout.lines)
+            if shown.track == TimelineIndex(trace).track_of(row_of(trace, "gemm"))
         )
         await pilot.click(LanesView, offset=(left + window.cell_of(150_000), line + 1))
         assert lanes.selected == row_of(trace, "gemm", 1)
@@ -219,7 +221,7 @@ async def test_lit_slices_outside_the_window_are_pointed_at() -> None:
     app = Demo(trace)
     async with app.run_test(size=(200, 50)) as pilot:
         app.lanes.window = Window.fit(135_000, 180_000, app.lanes.cells)
-        app.lanes.lit = frozenset([row_of(trace, "cudaLaunchKernel")])
+        app.lanes.highlighted = frozenset([row_of(trace, "cudaLaunchKernel")])
         await pilot.pause()
         assert sum("◀" in line for line in app.screen_text()) == 1
 
@@ -248,7 +250,7 @@ async def test_lanes_without_a_trace_are_blank() -> None:
 
 def test_devices_stay_in_sight_below_deep_stacks() -> None:
     deep = [op(f"op{i}", i, 1000 - 2 * i) for i in range(200)]
-    layout = Layout(Picture(make_trace([*deep, kernel("k", 5, 10)])))
+    layout = Layout(TimelineIndex(make_trace([*deep, kernel("k", 5, 10)])))
     layout.resize(20)
     layout.folds[0] = Fold.FULL
     layout.resize(21)
@@ -261,7 +263,7 @@ def test_devices_stay_in_sight_below_deep_stacks() -> None:
 def test_compact_lanes_show_the_rows_around_what_is_revealed() -> None:
     deep = [op(f"op{i}", i, 1000 - 2 * i) for i in range(60)]
     trace = make_trace([*deep, kernel("k", 5, 10)])
-    layout = Layout(Picture(trace))
+    layout = Layout(TimelineIndex(trace))
     layout.resize(12)
     assert [line.track for line in layout.lines[:5]] == [0, 1, 2, 3, 4]
     assert layout.reveal(40, unfold=False)
@@ -270,7 +272,7 @@ def test_compact_lanes_show_the_rows_around_what_is_revealed() -> None:
 
 
 def test_folding_goes_round_and_skips_states_that_look_alike() -> None:
-    layout = Layout(Picture(make_trace([op("a", 0, 100), op("b", 10, 20), kernel("k", 0, 5)])))
+    layout = Layout(TimelineIndex(make_trace([op("a", 0, 100), op("b", 10, 20), kernel("k", 0, 5)])))
     layout.resize(20)
     assert layout.fold(0) == Fold.FOLDED and len(layout.lines) == 3
     layout.fold(0)

@@ -6,7 +6,7 @@ import pytest
 from textual.app import App, ComposeResult
 
 from tests.support.build import kernel, make_trace, op
-from tracetui.drawing.timeline.raster import Picture, Window
+from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.model.trace import Trace
 from tracetui.ui.widgets.surface import Minimap
 
@@ -25,7 +25,7 @@ class Demo(App[None]):
 
     def on_mount(self) -> None:
         self.map.styles.height = self.height
-        self.map.show(self.trace, Picture(self.trace))
+        self.map.show(self.trace, TimelineIndex(self.trace))
 
     @property
     def map(self) -> Minimap:

@@ -10,8 +10,8 @@ from textual.command import CommandPalette
 
 from tests.support.app import Shown, burst, settle, training
 from tests.support.paths import SAMPLES
-from tests.support.waiting import PATIENCE, until
-from tracetui.drawing.timeline.raster import Picture
+from tests.support.waiting import POLL_SECONDS, until
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.model.table import Table
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening.trace_opening import SideName
@@ -41,7 +41,7 @@ def gate(monkeypatch):
     event = threading.Event()
 
     def load(path, options, progress, cancelled):
-        event.wait(PATIENCE)
+        event.wait(POLL_SECONDS)
         return importer.load(path, progress=progress, cancelled=cancelled)
 
     monkeypatch.setattr("tracetui.ui.opening.loading_screen.open_trace", load)
@@ -138,7 +138,7 @@ async def a_row_that_was_chosen_before_another_pane_was_opened_is_of_neither(app
 
 
 async def a_command_for_a_screen_that_is_gone_by_now_does_nothing(app, pilot):
-    app.push_screen(TraceScreen(app.trace, Picture(app.trace), Viewpoint()))
+    app.push_screen(TraceScreen(app.trace, TimelineIndex(app.trace), Viewpoint()))
     await settle(pilot)
     view = app.screen.query_one(TraceView)
     found = next(each for each in commands_of(view) if each.binding.action == "search")

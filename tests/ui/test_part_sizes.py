@@ -7,7 +7,7 @@ import pytest
 from tests.support.app import Shown, burst, keys, settle, shown, training
 from tests.support.build import kernel, launch, make_trace, op
 from tracetui.drawing.timeline.layout import Layout
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.model.trace import Trace
 from tracetui.ui.trace.pane_list import PaneList
 from tracetui.ui.widgets.bar import SplitBar
@@ -143,7 +143,7 @@ def threads(number: int = 12) -> Trace:
 @pytest.mark.parametrize("height", [6, 12, 30, 80])
 def test_a_pinned_lane_stays_at_the_top(height):
     trace = threads()
-    layout = Layout(Picture(trace))
+    layout = Layout(TimelineIndex(trace))
     layout.resize(height)
     before = list(layout.lines)
     row = next(i for i in range(len(trace.slices)) if trace.name_of(i) == "gemm")
@@ -164,11 +164,11 @@ def test_a_pinned_lane_stays_at_the_top(height):
 async def test_the_lane_of_the_selection_is_pinned_by_a_key():
     async with shown(threads()) as (app, pilot):
         await keys(pilot, "p")
-        scene = app.view.lanes._scene
-        assert scene is not None and scene.layout.lines[0].is_pinned
+        grid = app.view.lanes._grid
+        assert grid is not None and grid.layout.lines[0].is_pinned
         assert "▪GPU 0" in app.view.lanes.render_lines(app.view.lanes.size.region)[1].text
         await keys(pilot, "p")
-        assert not scene.layout.lines[0].is_pinned
+        assert not grid.layout.lines[0].is_pinned
 
 
 async def test_deep_stacks_have_the_lines_that_a_short_list_leaves():

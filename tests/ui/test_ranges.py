@@ -10,7 +10,7 @@ from tests.support.app import Shown, burst, keys, settle, shown, training
 from tests.support.build import make_trace, op
 from tests.support.paths import SAMPLES
 from tests.support.waiting import until
-from tracetui.drawing.timeline.scene import DOTS, label_width
+from tracetui.drawing.timeline.grid import DOTS, label_width
 from tracetui.model.intervals import TimeRange
 from tracetui.panes import PANES
 from tracetui.reading.load import load

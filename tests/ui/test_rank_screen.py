@@ -112,7 +112,7 @@ async def the_late_rank_is_shown_beside_another(app: TraceApp, pilot: Pilot[int]
         for lanes, side in zip(first.view.timelines.lanes, (a, b), strict=True)
     ]
     assert abs(marks[0] - marks[1]) <= 1
-    assert "nccl" in b.trace.name_of(first.view.lit.selected[1])
+    assert "nccl" in b.trace.name_of(first.view.highlighted.selected[1])
     await keys(pilot, "n")
     await until(pilot, lambda: isinstance(app.screen, MomentScreen) and app.screen is not first, "no next collective")
     await settle(pilot)

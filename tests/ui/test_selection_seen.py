@@ -8,8 +8,8 @@ import pytest
 from tests.support.app import Shown, keys, shown
 from tests.support.build import kernel, launch, make_trace, op
 from tracetui.drawing.timeline.cells import Frame
+from tracetui.drawing.timeline.grid import label_width
 from tracetui.drawing.timeline.palette import GROUND, UNDERLINE, codes, palette
-from tracetui.drawing.timeline.scene import label_width
 from tracetui.kernel_names.slice_names import Family
 from tracetui.model.trace import Trace
 
@@ -42,14 +42,14 @@ def cell_of(app: Shown, row: int) -> int:
 
 
 def line_of(app: Shown, row: int) -> int:
-    scene = app.view.lanes._scene
-    assert scene is not None
-    line = scene.layout.line_of(row)
-    return line if line < 0 else line + scene.axis_lines
+    grid = app.view.lanes._grid
+    assert grid is not None
+    line = grid.layout.line_of(row)
+    return line if line < 0 else line + grid.axis_lines
 
 
 def launch_of(app: Shown) -> int:
-    return next(row for row in app.view.lanes.lit if app.trace.name_of(row) == "cudaLaunchKernel")
+    return next(row for row in app.view.lanes.highlighted if app.trace.name_of(row) == "cudaLaunchKernel")
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -104,7 +104,7 @@ def test_a_pattern_tells_a_marked_slice_from_a_family_of_nearly_its_colour(colou
     assert used.alike.shape == (len(used.shades), 3)
     assert not used.alike[:, 0].any()
     for family in Family:
-        if used.lit in used.shades[family]:
+        if used.highlighted in used.shades[family]:
             assert used.alike[family, 1]
         if used.selected in used.shades[family]:
             assert used.alike[family, 2]

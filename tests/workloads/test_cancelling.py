@@ -13,7 +13,7 @@ import pytest
 from tracetui_workloads.recording.launcher import Options, Stage, plan, record
 
 from tests.support.paths import ROOT
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.waiting import POLL_SECONDS, wait_until
 from tests.support.workloads.children import LIGHT_TORCH, QUICK, asked, followed, is_gone, needs_torch, own_function
 
 pytestmark = pytest.mark.full
@@ -184,7 +184,7 @@ sys.exit(outcome.exit_code)
     os.kill(parent.pid, number)
     parent.stdout.read()
     parent.stdout.close()
-    assert parent.wait(PATIENCE) == 128 + number
+    assert parent.wait(POLL_SECONDS) == 128 + number
     assert is_gone(pid)
 
 

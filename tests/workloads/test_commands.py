@@ -14,7 +14,7 @@ from tracetui_workloads.recording.launcher import DeviceChosen, LogLine, Note, O
 from tracetui_workloads.recording.protocol import OPTIONS, Options
 
 from tests.support.paths import ROOT
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import POLL_SECONDS
 from tests.support.workloads.children import COMMAND, ENVIRONMENT, needs_torch
 from tests.support.workloads.faults import light
 from tracetui.cli import run as run_command
@@ -29,7 +29,7 @@ def tracetui(*words, folder):
         cwd=folder,
         text=True,
         capture_output=True,
-        timeout=PATIENCE,
+        timeout=POLL_SECONDS,
         env=ENVIRONMENT,
         stdin=subprocess.DEVNULL,
     )
@@ -317,7 +317,9 @@ def test_without_torch_the_list_says_so(tmp_path):
         "importlib.util.find_spec = lambda name, *more: None if name == 'torch' else find(name, *more)\n"
         "from tracetui.cli.main import main\nsys.exit(main(['workloads']))"
     )
-    result = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+    result = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=POLL_SECONDS
+    )
     assert result.returncode == 0
     assert all("PyTorch is not installed" in line for line in result.stdout.splitlines())
 

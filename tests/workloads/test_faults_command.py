@@ -14,7 +14,7 @@ import time
 import pytest
 from tracetui_workloads.recording.launcher import Note, Stage, record
 
-from tests.support.waiting import PATIENCE, SOON
+from tests.support.waiting import POLL_SECONDS, SOON
 from tests.support.workloads.children import LIGHT_TORCH, asked, is_gone, needs_torch, own_function
 from tests.support.workloads.faults import contents, light, own
 from tracetui.cli.streams import RecordingProgress
@@ -159,7 +159,7 @@ def test_a_supervisor_ends_as_its_recorder_did(tmp_path):
         pass_fds=(pipe, parent_pipe),
         env={**os.environ, **LIGHT_TORCH},
         capture_output=True,
-        timeout=PATIENCE,
+        timeout=POLL_SECONDS,
     )
     for file in (parent_pipe, held, pipe):
         os.close(file)
@@ -193,7 +193,7 @@ def test_a_listener_that_fails_ends_the_recording_at_once(tmp_path):
     began = time.monotonic()
     with pytest.raises(LookupError):
         asyncio.run(record(request, hear, environment=LIGHT_TORCH))
-    assert time.monotonic() - began < PATIENCE
+    assert time.monotonic() - began < POLL_SECONDS
     assert is_gone(pids[0])
 
 

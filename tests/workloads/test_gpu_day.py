@@ -17,7 +17,7 @@ from tests.benchmarks import gpu_day, gpu_packing, gpu_report, gpu_results
 from tests.benchmarks.gpu_packing import pack
 from tests.support.bare_machine import bare_environment
 from tests.support.paths import ROOT
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import POLL_SECONDS
 from tests.support.workloads.children import needs_torch
 from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.cli.main import build_parser
@@ -92,7 +92,7 @@ def test_a_command_that_takes_too_long_is_ended_and_its_words_are_kept():
     started = time.monotonic()
     script = "print('a row', flush=True); import time; time.sleep(600)"
     assert gpu_day.run_until(started + 1, [sys.executable, "-c", script]) == (None, "a row\n")
-    assert time.monotonic() - started < PATIENCE
+    assert time.monotonic() - started < POLL_SECONDS
 
 
 def test_a_command_that_ends_in_time():

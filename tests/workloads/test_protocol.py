@@ -38,7 +38,7 @@ from tracetui_workloads.recording.protocol import (
 )
 
 from tests.support.paths import ROOT
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import POLL_SECONDS
 
 SAID: list[Event] = [
     protocol.Hello(42, "3.11.7"),
@@ -150,7 +150,7 @@ def test_the_heart_beats_except_while_it_would_be_recorded(monkeypatch):
         reporter.send = noted
         with reporter.during("compiling"):
             reporter.start_heartbeat()
-            assert beaten.wait(PATIENCE)
+            assert beaten.wait(POLL_SECONDS)
             with reporter.without_heartbeat():
                 assert not [thread for thread in threading.enumerate() if thread.name == "heartbeat"]
         with reporter.without_heartbeat():
@@ -275,6 +275,6 @@ def test_neither_the_registry_nor_the_launcher_loads_torch():
     script += "assert len(tracetui_workloads.registry.entries()) > 5\n"
     script += "print(sorted({'torch', 'numpy', 'tracetui', 'rich'} & {m.split('.')[0] for m in sys.modules}))"
     result = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=True
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=POLL_SECONDS, check=True
     )
     assert result.stdout == "[]\n"

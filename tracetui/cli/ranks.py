@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_columns, add_sort, add_where, completes_files, row_count
 from tracetui.cli.inputs import add_rank_set, read_rank_set
-from tracetui.cli.show import FORMATS, SCREENFUL, asked_width, chosen_columns, narrowed
+from tracetui.cli.show import DEFAULT_ROWS, FORMATS, asked_width, chosen_columns, narrowed
 from tracetui.cli.streams import console, tell_failures
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _write(ranks: RankSet, table: Table, options: argparse.Namespace) -> None:
 
     name, form = options.show, options.format
     on_screen = form == "table" and sys.stdout.isatty()
-    limit = SCREENFUL if options.limit is None and on_screen else options.limit
+    limit = DEFAULT_ROWS if options.limit is None and on_screen else options.limit
     shown = table if limit is None else table.take(np.arange(min(limit, len(table))))
     columns = chosen_columns(table, options.columns)
     is_chosen = columns is not None

@@ -75,10 +75,10 @@ def _of_one(options: argparse.Namespace) -> tuple[Report, bool]:
     """The report on a trace, and whether its file is whole."""
     from tracetui import __version__
     from tracetui.drawing.report.reports import trace_report
-    from tracetui.drawing.timeline.raster import Picture
+    from tracetui.drawing.timeline.raster import TimelineIndex
 
     trace = read_trace(options.traces[0], opening(options))
-    return trace_report(trace, Picture(trace), options.step, __version__), not trace.quality.is_part
+    return trace_report(trace, TimelineIndex(trace), options.step, __version__), not trace.quality.is_part
 
 
 def _of_ranks(options: argparse.Namespace) -> tuple[Report, bool]:
@@ -105,12 +105,12 @@ def _of_two(options: argparse.Namespace) -> tuple[Report, bool]:
     from tracetui import __version__
     from tracetui.comparing.statement import comparison
     from tracetui.drawing.report.reports import comparison_report
-    from tracetui.drawing.timeline.raster import Picture
+    from tracetui.drawing.timeline.raster import TimelineIndex
 
     if options.step is not None:
         raise UsageError("--step is for a report on one trace; a side may be `A.json#3`.")
     a, b = read_sides(named_pair(options.traces), opening(options))
-    pictures = Picture(a.trace), Picture(b.trace)
+    pictures = TimelineIndex(a.trace), TimelineIndex(b.trace)
     is_whole = all(not side.trace.quality.is_part for side in (a, b))
     return comparison_report(comparison(a, b), pictures, __version__), is_whole
 

@@ -39,11 +39,11 @@ HELP = "print a pane as text, JSON, CSV or Markdown"
 WHOLE_TRACE = (("health", None), ("health", "offender"), ("steps", "source"))
 """Panes and groupings whose rows are those of the whole trace, also where a part of it is asked for."""
 FORMATS = ("table", "json", "csv", "md")
-INCAPABLE = ("dumb", "unknown")
+DUMB_TERMINALS = ("dumb", "unknown")
 """Types of terminals that can do nothing but print."""
 PICTURE_LINES = 20
 """Height of a drawing above a list."""
-SCREENFUL = 200
+DEFAULT_ROWS = 200
 """Rows of a table on a terminal where no limit is given."""
 MIN_WIDTH = 40
 """Minimum width in COLUMNS that is followed."""
@@ -108,7 +108,7 @@ def wants_plain(options: argparse.Namespace) -> bool:
     if options.plain and options.format != "table":
         raise UsageError(f"--plain and --format {options.format} are two forms: leave one out.")
     return bool(options.plain) or (
-        options.format == "table" and sys.stdout.isatty() and os.environ.get("TERM", "") in INCAPABLE
+        options.format == "table" and sys.stdout.isatty() and os.environ.get("TERM", "") in DUMB_TERMINALS
     )
 
 
@@ -193,7 +193,7 @@ def write(
         table = named_groups(table, extent.by)
     on_screen = form == "table" and sys.stdout.isatty()
     if limit is None and on_screen:
-        limit = SCREENFUL
+        limit = DEFAULT_ROWS
     cut = limit is not None and len(table) > limit
     shown = table.take(np.arange(min(len(table), limit))) if limit is not None else table
     extent = replace(extent, rows=len(table), has_chosen_columns=columns is not None)

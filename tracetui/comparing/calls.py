@@ -195,7 +195,7 @@ THREADS = "threads"
 
 
 @dataclass(frozen=True)
-class Traits:
+class RecordingConditions:
     """Properties of a side."""
 
     name: str
@@ -228,16 +228,16 @@ class Traits:
         return 0 < self.parts == self.compiled_parts
 
 
-def traits(side: Side) -> Traits:
+def recording_conditions(side: Side) -> RecordingConditions:
     """The properties of a side, found once."""
-    return side.trace.keep(("traits", side.scope), lambda: _find(side))
+    return side.trace.keep(("recording conditions", side.scope), lambda: _find(side))
 
 
-def _find(side: Side) -> Traits:
+def _find(side: Side) -> RecordingConditions:
     trace = side.trace
     about = trace.metadata.get("tracetui")
     about = about if isinstance(about, Mapping) else {}
-    return Traits(
+    return RecordingConditions(
         side.name,
         side.part_kind,
         len(side),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracetui.comparing.calls import OP, RECORDED, THREADS, Traits, traits
+from tracetui.comparing.calls import OP, RECORDED, THREADS, RecordingConditions, recording_conditions
 from tracetui.comparing.change_rows import Total
 from tracetui.comparing.kernel_changes import kernel_changes
 from tracetui.comparing.noise import Change, Difference
@@ -215,7 +215,7 @@ def separate_times(a: Side, b: Side, totals: Mapping[str, Total]) -> Iterator[st
         if (each := totals.get(name)) and each.difference.change is not Change.UNKNOWN:
             before, after = each.difference.a.median, each.difference.b.median
             yield f"{words.format(per(a, b))}: A {before:,g}, B {after:,g}."
-    left, right = traits(a).verdict, traits(b).verdict
+    left, right = recording_conditions(a).verdict, recording_conditions(b).verdict
     if left and right and left != right:
         yield f"Bottlenecks: A is {left}, B is {right}."
 
@@ -243,7 +243,7 @@ def unfair(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> list[str]:
 
 def unsure(a: Side, b: Side) -> list[str]:
     """Sentences about what stays uncertain, and what both sides share."""
-    said = [*_on_the_same(traits(a), traits(b))]
+    said = [*_on_the_same(recording_conditions(a), recording_conditions(b))]
     if 1 in (len(a), len(b)) and not len(a) == len(b) == 1:
         alone, other = ("A", "B") if len(a) == 1 else ("B", "A")
         said.append(f"{alone} is one {(a if alone == 'A' else b).part_kind}: noise is known only for {other}.")
@@ -255,7 +255,7 @@ def unsure(a: Side, b: Side) -> list[str]:
 
 
 def _unfair(one: Side, other: Side, names: tuple[str, str]) -> Iterator[str]:
-    a, b = traits(one), traits(other)
+    a, b = recording_conditions(one), recording_conditions(other)
     for name, side in zip(names, (a, b), strict=True):
         if side.cut:
             yield f"{name} was not read to its end, so some of its GPU activity may be missing."
@@ -308,12 +308,12 @@ def _kinds(side: Side) -> dict[str, int]:
     return dict(Counter(known).most_common())
 
 
-def _devices(side: Traits) -> str:
+def _devices(side: RecordingConditions) -> str:
     counts = {name: side.devices.count(name) for name in side.devices}
     return ", ".join(name if number == 1 else f"{number} x {name}" for name, number in counts.items())
 
 
-def _on_others(a: Traits, b: Traits) -> Iterator[str]:
+def _on_others(a: RecordingConditions, b: RecordingConditions) -> Iterator[str]:
     """Differences between programs that are not known to compute on the same data."""
     others = sorted(name for name in a.operands.keys() & b.operands.keys() if a.operands[name] != b.operands[name])
     what = _differing(a, b, _is_same_numbers(a, b))
@@ -325,7 +325,7 @@ def _on_others(a: Traits, b: Traits) -> Iterator[str]:
         yield f"Different weights or inputs: {listed(others)}."
 
 
-def _on_the_same(a: Traits, b: Traits) -> Iterator[str]:
+def _on_the_same(a: RecordingConditions, b: RecordingConditions) -> Iterator[str]:
     """The difference between programs that compute on the same data: this is what is compared, and fair."""
     if not _is_same_numbers(a, b):
         return
@@ -338,13 +338,13 @@ def _on_the_same(a: Traits, b: Traits) -> Iterator[str]:
         yield f"Different parameters, {listed(own)}, {rest}."
 
 
-def _is_same_numbers(a: Traits, b: Traits) -> bool:
+def _is_same_numbers(a: RecordingConditions, b: RecordingConditions) -> bool:
     """Whether all weights and inputs that both sides name, at least one, have equal digests."""
     shared = a.operands.keys() & b.operands.keys()
     return bool(shared) and all(a.operands[name] == b.operands[name] for name in shared)
 
 
-def _differing(a: Traits, b: Traits, of_conditions: bool) -> str:
+def _differing(a: RecordingConditions, b: RecordingConditions, of_conditions: bool) -> str:
     """Workloads or parameters that differ, in words; empty for none."""
     changed, names = _changed(a, b), "" if of_conditions else _names(a, b)
     if of_conditions or names:
@@ -354,12 +354,12 @@ def _differing(a: Traits, b: Traits, of_conditions: bool) -> str:
     return f"Recorded with different parameters: {listed(list(changed.values()))}" if changed else ""
 
 
-def _names(a: Traits, b: Traits) -> str:
+def _names(a: RecordingConditions, b: RecordingConditions) -> str:
     """The names of two different workloads; empty where they are the same or unknown."""
     return f"{a.workload} and {b.workload}" if a.workload and b.workload and a.workload != b.workload else ""
 
 
-def _changed(a: Traits, b: Traits) -> dict[str, str]:
+def _changed(a: RecordingConditions, b: RecordingConditions) -> dict[str, str]:
     """Parameters that both sides have with different values."""
     shared = [key for key in a.params if key in b.params]
     return {key: f"{key} {a.params[key]} → {b.params[key]}" for key in shared if a.params[key] != b.params[key]}

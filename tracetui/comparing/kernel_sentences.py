@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.comparing.calls import is_generated, traits
+from tracetui.comparing.calls import is_generated, recording_conditions
 from tracetui.comparing.change_rows import FASTER, FUSED_INTO, GONE, NEW, SLOWER, SPLIT_INTO, Total
 from tracetui.comparing.fairness import (
     WITHIN_NOISE,
@@ -191,7 +191,7 @@ def _is_resized(row: Row) -> bool:
 
 def _same_products(a: Side, b: Side, rows: Sequence[Row]) -> Iterator[str]:
     """The sentence that torch.compile leaves matrix products to the library (R3.52)."""
-    if traits(a).compiled == traits(b).compiled:
+    if recording_conditions(a).compiled == recording_conditions(b).compiled:
         return
     same = [row for row in rows if row["family"] == _GEMM and row["name_a"] and row["name_a"] == row["name_b"]]
     count = sum(min(row["calls_a"], row["calls_b"]) for row in same)
@@ -373,7 +373,7 @@ def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> I
     yield from _graphs(a, b, totals, per(a, b))
     yield from _idle(totals)
     yield from _wait_before(totals, per(a, b))
-    left, right = traits(a).verdict, traits(b).verdict
+    left, right = recording_conditions(a).verdict, recording_conditions(b).verdict
     if left and right and left != right:
         yield f"Bottleneck: {left} → {right}."
     if not differ_in_length(a, b):
@@ -448,8 +448,8 @@ def _waits(totals: TotalsByName) -> bool:
 def _graphs(a: Side, b: Side, totals: TotalsByName, per: str) -> Iterator[str]:
     """The number of launches where one side replays CUDA graphs; nothing where not all launches were recorded."""
     launches = _of(totals, "launches")
-    if traits(a).graphs != traits(b).graphs and launches and not totals["launches"].gap:
-        name = "A" if traits(a).graphs else "B"
+    if recording_conditions(a).graphs != recording_conditions(b).graphs and launches and not totals["launches"].gap:
+        name = "A" if recording_conditions(a).graphs else "B"
         yield f"{name} replays CUDA graphs: {launches.a.median:,g} → {launches.b.median:,g} launches{per}."
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.comparing.calls import traits
+from tracetui.comparing.calls import recording_conditions
 from tracetui.comparing.change_rows import Total, merged, paired, totals
 from tracetui.comparing.fairness import is_same, separate_times, unfair, unrelated_programs, unsure
 from tracetui.comparing.kernel_changes import KernelChanges, kernel_changes
@@ -118,7 +118,7 @@ def _is_elsewhere(check: Check, side: Side, other: Side) -> bool:
     if (
         check.severity == CheckSeverity.DOUBT
         and FRAMES_COLUMN in check.touches
-        and traits(side).frames != traits(other).frames
+        and recording_conditions(side).frames != recording_conditions(other).frames
     ):
         return True
     if check.name == CUT_CHECK:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracetui.findings.idle_time import idle_cost, lead_in, parts_of
+from tracetui.findings.idle_time import idle_cost, parts_of, time_to_first_kernel
 from tracetui.findings.scope import Finding, Scope, Severity, longest, most_common
 from tracetui.idle.thread_causes import indicating_slices
 from tracetui.idle.waits import Cause
@@ -55,7 +55,7 @@ def recompilation(scope: Scope) -> Iterator[Finding]:
         return
     took = covered(trace.slices.start[rows], trace.slices.end[rows])
     has_gpu = len(links(trace).gpu) > 0
-    waited = idle_cost(scope, parts_of(scope, Cause.COMPILATION)) + lead_in(scope).of(Cause.COMPILATION)
+    waited = idle_cost(scope, parts_of(scope, Cause.COMPILATION)) + time_to_first_kernel(scope).of(Cause.COMPILATION)
     cost = waited if has_gpu else took
     held = len(distinct(steps(trace).number[step_index(trace, rows)])) if len(steps(trace)) else 1
     repeated = _recompiled(trace, rows)
@@ -93,7 +93,7 @@ def _graph_capture(scope: Scope, rows: Int64, took: int) -> Iterator[Finding]:
     many = len(calls) != 1
     yield from scope.priced(
         "recompilation",
-        idle_cost(scope, parts_of(scope, Cause.COMPILATION)) + lead_in(scope).of(Cause.COMPILATION),
+        idle_cost(scope, parts_of(scope, Cause.COMPILATION)) + time_to_first_kernel(scope).of(Cause.COMPILATION),
         f"{'CUDA graphs are' if many else 'A CUDA graph is'} captured while the GPU waits",
         f"{counted(len(calls), 'capture')} of {counted(len(launched), 'launch')}, which run only when the graph is "
         f"replayed; {duration(took)} with making the {'graphs' if many else 'graph'} ready",

@@ -71,7 +71,7 @@ def longest_part(scope: Scope, parts: IdleParts) -> int:
 
 
 @dataclass(frozen=True)
-class LeadIn:
+class TimeToFirstKernel:
     """What passed before the first GPU activity in scope, in ns."""
 
     total: int
@@ -82,21 +82,23 @@ class LeadIn:
         return sum(self.by_cause.get(cause, 0) for cause in causes)
 
 
-def lead_in(scope: Scope) -> LeadIn:
+def time_to_first_kernel(scope: Scope) -> TimeToFirstKernel:
     """The time before the first GPU activity by what the thread that launched it was doing."""
 
-    def find() -> LeadIn:
+    def find() -> TimeToFirstKernel:
         trace, (begin, end) = scope.trace, scope.lead_window
-        if scope.lead_in == 0 or end <= begin:
-            return LeadIn(0, {})
+        if scope.time_to_first_kernel == 0 or end <= begin:
+            return TimeToFirstKernel(0, {})
         lane = _first_thread(scope)
         window = np.array([begin], np.int64), np.array([end], np.int64)
         threads = thread_causes(trace, np.array([lane], np.int64), *window)
         _, start, stop, cause = threads.within(np.array([lane], np.int64), *window)
         sums = np.bincount(cause, stop - start, len(Cause)).astype(np.int64)
         # What ran on a GPU meanwhile had been launched before the capture.
-        share = scope.lead_in / max(int(sums.sum()), 1)
-        return LeadIn(scope.lead_in, {each: int(sums[each] * min(share, 1.0)) for each in Cause if sums[each]})
+        share = scope.time_to_first_kernel / max(int(sums.sum()), 1)
+        return TimeToFirstKernel(
+            scope.time_to_first_kernel, {each: int(sums[each] * min(share, 1.0)) for each in Cause if sums[each]}
+        )
 
     return scope.trace.keep(("lead-in", scope.step), find)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tracetui.devices.descriptions import device_index, gpu_generation, peaks_of, units_of
 from tracetui.findings.gemm import fp32_rows
-from tracetui.findings.idle_time import idle_cost, lead_in, parts_of
+from tracetui.findings.idle_time import idle_cost, parts_of, time_to_first_kernel
 from tracetui.findings.scope import MIN_SHARES, Finding, Scope, Severity, longest, most_common, severity_of
 from tracetui.health.health_table import doubt_of, doubtful_checks
 from tracetui.health.link_checks import NO_ACTIVITY_CHECK, Check, CheckSeverity, Doubt, unfinished
@@ -260,17 +260,17 @@ def stack_recording(scope: Scope) -> Iterator[Finding]:
 
 def _late_at_first(scope: Scope) -> int:
     """Time in ns before the first GPU activity in which the CPU had not launched it yet; 0 where no launch tells."""
-    launch = int(links(scope.trace).launch[scope.activities[0]]) if scope.lead_in else -1
+    launch = int(links(scope.trace).launch[scope.activities[0]]) if scope.time_to_first_kernel else -1
     if launch < 0:
         return 0
-    return min(max(int(scope.trace.slices.start[launch]) - scope.lead_window[0], 0), scope.lead_in)
+    return min(max(int(scope.trace.slices.start[launch]) - scope.lead_window[0], 0), scope.time_to_first_kernel)
 
 
 def own_profiler(scope: Scope) -> Iterator[Finding]:
     """The GPU was idle because the profiler was busy with itself."""
     trace = scope.trace
     parts = parts_of(scope, Cause.PROFILER)
-    cost = idle_cost(scope, parts) + lead_in(scope).of(Cause.PROFILER)
+    cost = idle_cost(scope, parts) + time_to_first_kernel(scope).of(Cause.PROFILER)
     if cost == 0:
         return
     rows = _overhead_within(scope, parts)

@@ -269,11 +269,11 @@ class Scope:
         return min(self._extent[0] if self.is_whole else int(every.start[0]), first), first
 
     @cached_property
-    def lead_in(self) -> int:
+    def time_to_first_kernel(self) -> int:
         """Time in ns that passed before the first activity, which is in no gap, while nothing launched earlier ran."""
-        return self.lead_window[1] - self.lead_window[0] - self.during_lead_in(links(self.trace).gpu)
+        return self.lead_window[1] - self.lead_window[0] - self.before_first_kernel(links(self.trace).gpu)
 
-    def during_lead_in(self, rows: Int64) -> int:
+    def before_first_kernel(self, rows: Int64) -> int:
         """Time in ns before the first activity in which at least one of the slices ran."""
         slices, window = self.trace.slices, self.lead_window
         return covered(slices.start[rows].clip(*window), slices.end[rows].clip(*window))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracetui.findings.idle_time import LeadIn, idle_cost, lead_in, longest_part, parts_of
+from tracetui.findings.idle_time import TimeToFirstKernel, idle_cost, longest_part, parts_of, time_to_first_kernel
 from tracetui.findings.scope import Finding, Program, Scope, Severity, longest
 from tracetui.idle.thread_causes import first_runs, indicating_slices, start_up_calls
 from tracetui.idle.waits import Cause
@@ -38,7 +38,7 @@ def start_up(scope: Scope) -> Iterator[Finding]:
     """CUDA and its libraries start up, or modules are loaded, before the first kernel and between kernels (R3.61)."""
     trace = scope.trace
     calls = scope.inside(start_up_calls(trace))
-    parts, lead = parts_of(scope, Cause.START_UP), lead_in(scope)
+    parts, lead = parts_of(scope, Cause.START_UP), time_to_first_kernel(scope)
     between, before = idle_cost(scope, parts), _start_of(lead)
     if between + before == 0:
         return
@@ -58,7 +58,7 @@ def start_up(scope: Scope) -> Iterator[Finding]:
     )
 
 
-def _start_of(lead: LeadIn) -> int:
+def _start_of(lead: TimeToFirstKernel) -> int:
     """Time in ns of the start-up before the first kernel: all of it where first uses take the larger part."""
     own = lead.of(Cause.START_UP)
     elsewhere = lead.of(Cause.DATA_LOADING, Cause.COMPILATION, Cause.PROFILER)
@@ -177,7 +177,7 @@ def _flushed(trace: Trace, freed: Int64, taken: Int64) -> bool:
 def data_loading(scope: Scope) -> Iterator[Finding]:
     """The GPU is idle while the input pipeline runs on the thread that launches, or on the main thread."""
     trace, slices = scope.trace, scope.trace.slices
-    parts, before = parts_of(scope, Cause.DATA_LOADING), lead_in(scope).of(Cause.DATA_LOADING)
+    parts, before = parts_of(scope, Cause.DATA_LOADING), time_to_first_kernel(scope).of(Cause.DATA_LOADING)
     between = idle_cost(scope, parts)
     if between + before == 0:
         return

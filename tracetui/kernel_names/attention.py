@@ -60,8 +60,8 @@ def flash(name: ParsedName) -> Decoded | None:
 
 def _flash2(name: ParsedName) -> Decoded:
     op, flag_names = _FLASH2[name.base]
-    traits = next((part for part in name.arguments if "kernel_traits" in part), "")
-    inner = call(traits)[1]
+    recording_conditions = next((part for part in name.arguments if "kernel_traits" in part), "")
+    inner = call(recording_conditions)[1]
     numbers = [int(part) for part in inner[:4] if part.isdecimal() and len(part) < 7]
     states = [part for part in name.arguments if part in ("true", "false")]
     names = flag_names.get(len(states), ())

@@ -221,13 +221,13 @@ def late_ranks(
     return [*found, *behind]
 
 
-def standing_out(charged: Charges, ranks: Int64, run_ns: int) -> list[int]:
+def standing_out(attributed: Charges, ranks: Int64, run_ns: int) -> list[int]:
     """Those of some ranks for which others waited long, longer than for most, and longer than clocks could make up.
 
     Of a chain of waits the rank at its beginning is asked, not those that only passed the delay on.
     """
     size = int(ranks.max(initial=-1)) + 1
-    caused, error = charged.caused(size), charged.caused_error(size)
+    caused, error = attributed.caused(size), attributed.caused_error(size)
     least = MIN_RUN_SHARE * run_ns * (len(ranks) - 1)
     named = []
     for index in ranks[np.argsort(-caused[ranks], kind="stable")].tolist():
@@ -302,13 +302,13 @@ def _late_rank(
     index: int, summaries: Sequence[RankSummary], matches: Matches, waiting: Waiting, excess: StretchExcess
 ) -> LateRank:
     entries = matches.entries
-    charged = waiting.charged
-    blamed = np.bincount(charged.instance[charged.late == index], minlength=len(matches.instances)) > 0
+    attributed = waiting.attributed
+    blamed = np.bincount(attributed.instance[attributed.late == index], minlength=len(matches.instances)) > 0
     rows = np.flatnonzero((entries.rank == index) & waiting.is_last & blamed[entries.instance])
     names = name_excess(summaries, matches, rows, excess.median[rows])
     causes = causes_of(excess, rows, names)
     own = summaries[index]
-    steps, phase = _when(own, matches, charged, index, len(summaries) - 1)
+    steps, phase = _when(own, matches, attributed, index, len(summaries) - 1)
     if causes and causes[0][0] == "input":
         phase = "input"
     return LateRank(
@@ -319,7 +319,7 @@ def _late_rank(
         of_steps=len(own.steps),
         phase=phase,
         last=len(rows),
-        caused_ns=float(charged.time[charged.late == index].sum()),
+        caused_ns=float(attributed.time[attributed.late == index].sum()),
         of=int(np.count_nonzero((entries.rank == index) & matches.instances.is_symmetric[entries.instance])),
     )
 
@@ -339,10 +339,12 @@ def causes_of(excess: StretchExcess, rows: Int64, names: NameExcess) -> tuple[tu
     return tuple(sorted(kept, key=lambda each: -each[1]))
 
 
-def _when(own: RankSummary, matches: Matches, charged: Charges, index: int, others: int) -> tuple[tuple[int, ...], str]:
+def _when(
+    own: RankSummary, matches: Matches, attributed: Charges, index: int, others: int
+) -> tuple[tuple[int, ...], str]:
     """The steps in which others waited for a rank, and the part of the step in which most of it was."""
-    entries, mine = matches.entries, charged.late == index
-    caused = np.bincount(charged.instance[mine], charged.time[mine], len(matches.instances))
+    entries, mine = matches.entries, attributed.late == index
+    caused = np.bincount(attributed.instance[mine], attributed.time[mine], len(matches.instances))
     rows = np.flatnonzero(entries.rank == index)
     time = caused[entries.instance[rows]]
     step, phase = own.collectives.step[entries.row[rows]], own.collectives.phase[entries.row[rows]]

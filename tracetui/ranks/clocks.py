@@ -33,7 +33,7 @@ MAX_BUCKETS = 128
 
 
 @dataclass(frozen=True)
-class Corridor:
+class ClockBounds:
     """What is possible for the difference of two clocks in the middle of the run, in ns."""
 
     low: float
@@ -51,8 +51,8 @@ class Corridor:
         return self.contradiction > 0
 
 
-def corridor(moment: Float64, low: Float64, high: Float64, ends: Float64, longest: float) -> Corridor:
-    """The corridor between lower and upper bounds at some moments, in ns from the middle of the run.
+def clock_bounds(moment: Float64, low: Float64, high: Float64, ends: Float64, longest: float) -> ClockBounds:
+    """The range between lower and upper bounds at some moments, in ns from the middle of the run.
 
     A side that something does not bound is infinite. `ends` are the differences of the ends of the collectives on both
     sides, of which the longest lasts `longest` ns.
@@ -68,12 +68,12 @@ def corridor(moment: Float64, low: Float64, high: Float64, ends: Float64, longes
         apart = float(least[nearest] - most[nearest])
         point = float(least[nearest] + most[nearest]) / 2 if middle is None else middle
         error = apart / 2 + (float(np.median(np.abs(ends - point))) if len(ends) else 0.0)
-        return Corridor(point - error, point + error, 0.0, middle, apart)
+        return ClockBounds(point - error, point + error, 0.0, middle, apart)
     steady = len(drifts) // 2
     drift = 0.0 if possible[steady] else float(drifts[np.argmax(np.where(possible, most - least, -np.inf))])
     # Drifts between two that were tried, and what a clock gains during one collective.
     slack = DRIFT_STEP / 2 * float(np.abs(moment).max()) + MAX_DRIFT * longest
-    return Corridor(float(least[possible].min()) - slack, float(most[possible].max()) + slack, drift, middle)
+    return ClockBounds(float(least[possible].min()) - slack, float(most[possible].max()) + slack, drift, middle)
 
 
 def _tightest(moment: Float64, low: Float64, high: Float64) -> tuple[Float64, Float64, Float64]:
@@ -285,7 +285,7 @@ def _end_spread(home: Int64, number: NDArray[np.integer], end: Float64) -> float
     return float(np.median((high - low)[several])) if several.any() else np.inf
 
 
-def _pairs(times: _HostTimes, count: int) -> dict[tuple[int, int], Corridor]:
+def _pairs(times: _HostTimes, count: int) -> dict[tuple[int, int], ClockBounds]:
     """What each pair of hosts allows for the difference of their clocks, for pairs with a collective in common."""
     wanted = [(one, other) for one in range(count) for other in range(one + 1, count)]
     if count > MAX_PAIRED_HOSTS:
@@ -297,13 +297,13 @@ def _pairs(times: _HostTimes, count: int) -> dict[tuple[int, int], Corridor]:
         held = np.isfinite(low) | np.isfinite(high)
         if held.any():
             ends = (times.end[other] - times.end[one])[np.isfinite(low) & np.isfinite(high)]
-            found[one, other] = corridor(times.moment[held], low[held], high[held], ends, times.longest)
+            found[one, other] = clock_bounds(times.moment[held], low[held], high[held], ends, times.longest)
     return found
 
 
 def _solved(
     times: _HostTimes,
-    pairs: dict[tuple[int, int], Corridor],
+    pairs: dict[tuple[int, int], ClockBounds],
     host: Int64,
     names: tuple[str | None, ...],
     notes: list[str],

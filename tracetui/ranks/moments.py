@@ -72,8 +72,8 @@ def entry_of(ranks: RankSet, instance: int, index: int) -> int:
 
 def late_instances(ranks: RankSet, index: int) -> Int64:
     """The operations in which others waited for a rank, in order of time."""
-    charged = ranks.charged_to(index)
-    instance = np.unique(charged.instance[charged.late == index])
+    attributed = ranks.attributed_to(index)
+    instance = np.unique(attributed.instance[attributed.late == index])
     start = ranks.waiting.start[ranks.matches.first[:-1][instance]]
     found: Int64 = instance[np.argsort(start, kind="stable")]
     return found
@@ -81,13 +81,13 @@ def late_instances(ranks: RankSet, index: int) -> Int64:
 
 def worst_instance(ranks: RankSet, index: int, waiting: int | None = None) -> int:
     """The operation in which others, or one of them, waited longest for a rank; -1 for none."""
-    charged = ranks.charged_to(index) if waiting is None else ranks.waiting.charged
-    mine = charged.late == index
+    attributed = ranks.attributed_to(index) if waiting is None else ranks.waiting.attributed
+    mine = attributed.late == index
     if waiting is not None:
-        mine &= charged.waiting == waiting
+        mine &= attributed.waiting == waiting
     if not mine.any():
         return -1
-    return int(np.bincount(charged.instance[mine], charged.time[mine]).argmax())
+    return int(np.bincount(attributed.instance[mine], attributed.time[mine]).argmax())
 
 
 def usual_rank(ranks: RankSet, index: int) -> int:
@@ -199,10 +199,10 @@ def range_of(ranks: RankSet, index: int, window: tuple[int, int]) -> TimeRange:
 
 def top_waits(ranks: RankSet, index: int, caused: bool, limit: int) -> Sequence[tuple[int, float, int]]:
     """The ranks that waited for a rank, or that it waited for, with the time in ns and the number of operations."""
-    charged = ranks.waiting.charged
-    mine, others = (charged.late, charged.waiting) if caused else (charged.waiting, charged.late)
+    attributed = ranks.waiting.attributed
+    mine, others = (attributed.late, attributed.waiting) if caused else (attributed.waiting, attributed.late)
     held = mine == index
-    time = np.bincount(others[held], charged.time[held], len(ranks))
+    time = np.bincount(others[held], attributed.time[held], len(ranks))
     count = np.bincount(others[held], minlength=len(ranks))
     order = np.argsort(-time, kind="stable")[:limit].tolist()
     return [(each, float(time[each]), int(count[each])) for each in order if time[each] > 0]

@@ -311,10 +311,10 @@ def find_late_host(
     hosts, ranks = int(host.max(initial=-1)) + 1, len(summaries)
     if hosts < 2:
         return None
-    charged = waiting.root
-    between = host[charged.waiting] != host[charged.late]
-    caused = np.bincount(host[charged.late[between]], charged.time[between], hosts)
-    error = np.bincount(host[charged.late[between]], np.minimum(charged.error, charged.time)[between], hosts)
+    attributed = waiting.root
+    between = host[attributed.waiting] != host[attributed.late]
+    caused = np.bincount(host[attributed.late[between]], attributed.time[between], hosts)
+    error = np.bincount(host[attributed.late[between]], np.minimum(attributed.error, attributed.time)[between], hosts)
     worst = int(caused.argmax())
     members = np.flatnonzero(host == worst)
     others = np.delete(caused, worst)
@@ -323,11 +323,12 @@ def find_late_host(
         return None
     if caused[worst] < MIN_TIMES_MEDIAN * float(np.median(others)):
         return None
-    each = np.bincount(charged.late[between], charged.time[between], ranks)[members]
+    each = np.bincount(attributed.late[between], attributed.time[between], ranks)[members]
     if each.min() < MIN_RANK_SHARE * caused[worst] / len(members):
         return None
     blamed = (
-        np.bincount(charged.instance[between & (host[charged.late] == worst)], minlength=len(matches.instances)) > 0
+        np.bincount(attributed.instance[between & (host[attributed.late] == worst)], minlength=len(matches.instances))
+        > 0
     )
     entries = matches.entries
     rows = np.flatnonzero((host[entries.rank] == worst) & blamed[entries.instance])
@@ -381,16 +382,16 @@ class RankSet:
         """The ranks that stand out, the latest first."""
         return late_ranks(self.summaries, self.matches, self.waiting, self.clocks, self.run_ns)
 
-    def charged_to(self, index: int) -> Charges:
+    def attributed_to(self, index: int) -> Charges:
         """The waits that tell where a rank was late: of one behind later ranks those that would be without these."""
         is_hidden = any(each.index == index and each.behind for each in self.late)
-        return self._charged_without_latest if is_hidden else self.waiting.charged
+        return self._attributed_without_latest if is_hidden else self.waiting.attributed
 
     @cached_property
-    def _charged_without_latest(self) -> Charges:
+    def _attributed_without_latest(self) -> Charges:
         fewer, instances = self.matches.without([each.index for each in self.late if not each.behind])
-        charged = find_waiting(fewer, self.clocks).charged
-        return replace(charged, instance=instances[charged.instance])
+        attributed = find_waiting(fewer, self.clocks).attributed
+        return replace(attributed, instance=instances[attributed.instance])
 
     @cached_property
     def usual(self) -> StretchExcess:
@@ -493,13 +494,13 @@ MAX_TURNS = 16
 
 def caused_by_step(ranks: RankSet) -> tuple[list[int], NDArray[np.float64]]:
     """Numbers of the steps, and the time in ns that others waited for each rank (column) in each step (row)."""
-    charged, count = ranks.waiting.charged, len(ranks)
+    attributed, count = ranks.waiting.attributed, len(ranks)
     steps = sorted({number for each in ranks.summaries for number in each.steps.number.tolist()})
-    number = ranks.step_of_instances[charged.instance]
+    number = ranks.step_of_instances[attributed.instance]
     row = np.searchsorted(steps, number) if steps else np.zeros(0, np.int64)
     held = number != NULL if steps else np.zeros(len(number), bool)
-    where = row[held] * count + charged.late[held] if steps else row
-    sums = np.bincount(where, charged.time[held], len(steps) * count)
+    where = row[held] * count + attributed.late[held] if steps else row
+    sums = np.bincount(where, attributed.time[held], len(steps) * count)
     return steps, sums.astype(np.float64).reshape(len(steps), count)
 
 

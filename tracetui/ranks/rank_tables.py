@@ -31,8 +31,8 @@ def ranks_table(ranks: RankSet) -> Table:
     host = clocks.host
     unknown = ~clocks.is_known[host]
     alone = np.full(count, count < 2)
-    charged = ranks.waiting.charged
-    caused, suffered = charged.caused(count), charged.suffered(count)
+    attributed = ranks.waiting.attributed
+    caused, suffered = attributed.caused(count), attributed.suffered(count)
     late = {each.index: each for each in ranks.late}
     times = rank_times(ranks)
     number = np.array(ranks.ranks, np.int64)
@@ -168,16 +168,16 @@ def _known(group_of: Int64, words: list[str | None]) -> Int64:
 
 def matrix_table(ranks: RankSet) -> Table:
     """One row per pair of ranks of which one waited for the other, the longest wait first."""
-    charged = ranks.waiting.charged
-    pairs = combinations(charged.waiting, charged.late)
+    attributed = ranks.waiting.attributed
+    pairs = combinations(attributed.waiting, attributed.late)
     size = len(pairs)
     member = np.array(ranks.ranks, np.int64)
-    time = np.bincount(pairs.member, charged.time, size)
-    error = np.bincount(pairs.member, np.minimum(charged.error, charged.time), size)
+    time = np.bincount(pairs.member, attributed.time, size)
+    error = np.bincount(pairs.member, np.minimum(attributed.error, attributed.time), size)
     table = Table(
         (
-            numbers(col.RANK.but(help="Rank that waited."), member[charged.waiting[pairs.first]]),
-            numbers(col.LATE_RANK, member[charged.late[pairs.first]]),
+            numbers(col.RANK.but(help="Rank that waited."), member[attributed.waiting[pairs.first]]),
+            numbers(col.LATE_RANK, member[attributed.late[pairs.first]]),
             micros(col.WAIT_US.but(help="Time that it waited, summed over the collectives."), time),
             micros(col.WAIT_ERROR_US, error),
             numbers(

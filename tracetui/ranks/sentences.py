@@ -213,8 +213,8 @@ def _headline(ranks: RankSet) -> str:
     if ranks.late_host is not None:
         return _host(ranks, ranks.late_host)
     if not named:
-        charged = ranks.waiting.charged
-        total = float(charged.time.sum())
+        attributed = ranks.waiting.attributed
+        total = float(attributed.time.sum())
         return f"{NOBODY}: ranks wait {duration(total)} for each other in all, {_share(ranks, total)}."
     return " ".join(late_words(ranks, each) for each in named)
 
@@ -359,9 +359,9 @@ def _uncertain(ranks: RankSet) -> list[str]:
     unknown = [rank for rank, host in zip(ranks.ranks, clocks.host.tolist(), strict=True) if not clocks.is_known[host]]
     if unknown:
         said.append(f"No collective ties the clock of {_named(unknown)} to that of rank {ranks.ranks[0]}.")
-    charged = ranks.waiting.charged
-    error = float(np.minimum(charged.error, charged.time).sum())
-    total = float(charged.time.sum())
+    attributed = ranks.waiting.attributed
+    error = float(np.minimum(attributed.error, attributed.time).sum())
+    total = float(attributed.time.sum())
     if error > 0.1 * total > 0:
         said.append(f"Of {duration(total)} of waiting the clocks may have made up {duration(error)}.")
     return said

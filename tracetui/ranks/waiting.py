@@ -46,7 +46,7 @@ class Waiting:
     """Time in ns of each operation from the last arrival to the first end, NULL likewise and where nobody waits."""
     is_last: Bool
     """Entries of ranks that came last, or so near to it that they may have; none where ranks are in step."""
-    charged: Charges
+    attributed: Charges
     """Who waited for whom."""
     root: Charges
     """The same with the waits of the one that came last charged on to whom it had waited for."""
@@ -110,7 +110,7 @@ def find_waiting(matches: Matches, clocks: Clocks) -> Waiting:
     rooted = counted & (instances.root >= 0)
     transfer = np.where(symmetric | transfers, np.maximum(first_end - arrival, 0), NULL)
     wait, is_last, last, transfer = _with_roots(matches, rooted, clocks, start, end, (wait, is_last, last, transfer))
-    charged = _charges(matches, clocks, wait, is_last)
+    attributed = _charges(matches, clocks, wait, is_last)
     return Waiting(
         start=start,
         end=end,
@@ -120,8 +120,8 @@ def find_waiting(matches: Matches, clocks: Clocks) -> Waiting:
         skew=np.where(counted, arrival - first_start, NULL),
         transfer=transfer,
         is_last=is_last,
-        charged=charged,
-        root=_followed(matches, start, wait, charged),
+        attributed=attributed,
+        root=_followed(matches, start, wait, attributed),
     )
 
 
@@ -228,7 +228,7 @@ def _charges(matches: Matches, clocks: Clocks, wait: Int64, is_last: Bool) -> Ch
     )
 
 
-def _followed(matches: Matches, start: Int64, wait: Int64, charged: Charges) -> Charges:
+def _followed(matches: Matches, start: Int64, wait: Int64, attributed: Charges) -> Charges:
     """Charges to a rank that had itself waited, charged on to whom it waited for, along the chain.
 
     Looks back from each operation to the last one that both ranks were in: what delayed both makes neither late for
@@ -240,9 +240,9 @@ def _followed(matches: Matches, start: Int64, wait: Int64, charged: Charges) -> 
     before = np.full(len(entries), -1, np.int64)
     before[order[1:]] = np.where(entries.rank[order[1:]] == entries.rank[order[:-1]], order[:-1], -1)
     key = entries.instance * ranks + entries.rank
-    blamed = _blamed(matches, charged)
-    live, at = charged, np.searchsorted(key, charged.instance * ranks + charged.late)
-    done = [_taken(charged, charged.late, charged.time, np.zeros(len(charged.time), bool))]
+    blamed = _blamed(matches, attributed)
+    live, at = attributed, np.searchsorted(key, attributed.instance * ranks + attributed.late)
+    done = [_taken(attributed, attributed.late, attributed.time, np.zeros(len(attributed.time), bool))]
     for _ in range(MAX_CHAIN):
         previous = before[at]
         instance = np.where(previous >= 0, entries.instance[previous], -1)
@@ -267,10 +267,10 @@ def _taken(charges: Charges, late: Int64, time: Float64, kept: Bool) -> Charges:
     return Charges(charges.waiting[kept], late[kept], charges.instance[kept], time[kept], charges.error[kept])
 
 
-def _blamed(matches: Matches, charged: Charges) -> Int64:
+def _blamed(matches: Matches, attributed: Charges) -> Int64:
     """A rank that each operation waited for, -1 for none."""
     found = np.full(len(matches.instances) + 1, -1, np.int64)
-    found[charged.instance] = charged.late
+    found[attributed.instance] = attributed.late
     return found
 
 

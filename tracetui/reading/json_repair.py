@@ -143,7 +143,7 @@ _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 """A string, also one that does not end, or a bracket."""
 
 
-class DeadEnds:
+class Backtracking:
     """Brackets of a text with which no value begins that could be read; a byte for each character of the text."""
 
     def __init__(self, text: str, check: Callable[[], None] = lambda: None) -> None:
@@ -483,7 +483,7 @@ class _Reading:
 
     def __init__(self, text: str, check: Callable[[], None]) -> None:
         self._text = text
-        self._dead_ends = DeadEnds(text, check)
+        self._backtracking = Backtracking(text, check)
         self._paths = path_starts(text)
         self._passed_paths = 0
         self._following: int | None = 0
@@ -492,7 +492,7 @@ class _Reading:
         """The value, None where none can be read; where to go on; whether it was mended, and whether it is open."""
         # Where a reading failed, None for one that went too deep.
         stop: int | None = index
-        if index not in self._dead_ends:
+        if index not in self._backtracking:
             try:
                 item, end = _decoder.raw_decode(self._text, index)
                 if isinstance(item, dict):
@@ -507,7 +507,7 @@ class _Reading:
                 stop = None
         following = self._event_behind(index)
         if following is not None and (stop is None or following < stop):
-            self._dead_ends.note(index, stop)
+            self._backtracking.note(index, stop)
         end = len(self._text) if following is None else following
         item, length = mended(self._text[index:end], _decoder)
         return item, index + length, item is not None, item is None and following is None

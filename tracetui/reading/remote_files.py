@@ -34,7 +34,7 @@ MAX_CONNECTIONS = 16
 """Maximum files that are asked for at the same time."""
 ANSWER_SECONDS = 60.0
 """Seconds after which a server that says nothing of a file or a folder is given up."""
-PATIENCE = 0.2
+POLL_SECONDS = 0.2
 """Seconds of waiting for a block between two looks at whether that is still wanted."""
 MAX_CAUSE_LETTERS = 200
 """Maximum letters of what a library says of an error."""
@@ -166,7 +166,7 @@ class _Fetcher:
             self._wanted.release()
         while True:
             try:
-                block = self._fetched.get(timeout=PATIENCE)
+                block = self._fetched.get(timeout=POLL_SECONDS)
             except Empty:
                 if cancelled():
                     return b""

@@ -94,11 +94,11 @@ class ChunkReader:
 # before they are asked for. The GIL is free while a chunk is read, inflated and scanned: one thread inflates while
 # others scan.
 
-ROOMS_MORE = 2
+EXTRA_BUFFERS = 2
 """Chunks beyond one for each thread that are in memory."""
 BYTES_PER_EVENT, MIN_EVENTS = 64, 1 << 10
 """A chunk with more events than one for so many bytes, and than so many, is read block by block where its room ends."""
-PATIENCE = 0.2
+POLL_SECONDS = 0.2
 """Seconds of waiting for a chunk between two looks at whether it is still wanted."""
 MIN_CHUNKS = 4
 """Chunks that are left to read below which threads are not worth their while."""
@@ -118,7 +118,7 @@ class ScannedChunk:
 
 
 @dataclass(slots=True)
-class _Room:
+class ChunkBuffer:
     """What is used again and again for one chunk at a time."""
 
     buffer: bytearray
@@ -155,14 +155,14 @@ class ScanAhead:
     def __init__(self, chunks: ChunkReader, threads: int, check: Callable[[], None]) -> None:
         self._chunks, self._check = chunks, check
         size = chunks.size
-        rooms = threads + ROOMS_MORE if threads > 1 else 1
+        rooms = threads + EXTRA_BUFFERS if threads > 1 else 1
         self._free = [
-            _Room(bytearray(size), ScannedColumns(max(size // BYTES_PER_EVENT, MIN_EVENTS), MAX_BLOCKS))
+            ChunkBuffer(bytearray(size), ScannedColumns(max(size // BYTES_PER_EVENT, MIN_EVENTS), MAX_BLOCKS))
             for _ in range(rooms)
         ]
         self._reading, self._changed = Lock(), Condition()
         self._begun: dict[int, Chunk] = {}
-        self._done: dict[int, tuple[ScannedChunk, _Room]] = {}
+        self._done: dict[int, tuple[ScannedChunk, ChunkBuffer]] = {}
         self._failures: dict[int, BaseException] = {}
         """What went wrong, by the index of the chunk."""
         self._count = 0
@@ -229,7 +229,7 @@ class ScanAhead:
                     raise self._failures.get(index) or next(iter(self._failures.values()))
                 if is_last:
                     return False
-                has_changed = self._changed.wait(PATIENCE)
+                has_changed = self._changed.wait(POLL_SECONDS)
             if not has_changed:
                 self._check()
 
@@ -258,7 +258,7 @@ class ScanAhead:
                 self._has_ended = True
                 self._changed.notify_all()
 
-    def _taken_room(self) -> _Room | None:
+    def _taken_room(self) -> ChunkBuffer | None:
         """Room for a chunk, waited for; None where no further one is read."""
         with self._changed:
             while not self._free and not self._has_ended:

@@ -117,7 +117,7 @@ class ReadAhead:
 
 HARMLESS, MOST_INFLATED = 1 << 26, 200
 """Beyond so many bytes what inflates to more than so many times its size is no trace; real ones reach 30 times."""
-PATIENCE = 0.2
+POLL_SECONDS = 0.2
 """Seconds of waiting for a pipe between two looks at whether that is still wanted."""
 PEEKED = 1 << 20
 """Bytes of the buffer into which the beginning is read."""
@@ -316,7 +316,7 @@ class CountedFile:
 
     def _has_come(self) -> bool:
         """Wait until a pipe has bytes or has ended; False when the wait was given up."""
-        while self.is_pipe and not select.select([self.file], [], [], PATIENCE)[0]:
+        while self.is_pipe and not select.select([self.file], [], [], POLL_SECONDS)[0]:
             if self.is_unwanted():
                 return False
         return True

@@ -433,7 +433,7 @@ class TraceApp(CrashSafeApp):
         screen = self.recent.screen_of(message, viewpoint)
         if screen in self.screen_stack and len(self.screen_stack) < MAX_SCREENS:
             # The comparison was opened from this trace, and stays below to come back to.
-            self.push_screen(TraceScreen(message.trace, message.picture, viewpoint, message.path))
+            self.push_screen(TraceScreen(message.trace, message.timeline_index, viewpoint, message.path))
         elif screen in self.screen_stack:
             while self.screen is not screen:
                 self.pop_screen()

@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.worker import get_current_worker
 
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.errors import TracetuiError, UsageError
 from tracetui.linking.frames import module_paths
 from tracetui.linking.links import links
@@ -68,7 +68,7 @@ def _prepare(app: App[Any], message: StepsAsked) -> None:
         links(trace)
         module_paths(trace)
         replays(trace)
-        read = Loaded(message.path, trace, Picture(trace))
+        read = Loaded(message.path, trace, TimelineIndex(trace))
     app.post_message(StepsReady(read, message))
 
 
@@ -126,7 +126,7 @@ class RecentTraces:
         if known is not None and known.trace is read.trace:
             return known
         self._forget_screen(read.path)
-        screen = TraceScreen(read.trace, read.picture, viewpoint or Viewpoint(), read.path, marks)
+        screen = TraceScreen(read.trace, read.timeline_index, viewpoint or Viewpoint(), read.path, marks)
         self._screens[read.path] = screen
         self._app.install_screen(screen, f"trace {id(screen)}")
         return screen
@@ -347,7 +347,7 @@ class ComparisonOpener:
             screen = SeveralScreen(message.several[0], message.wanted, message.several[1])
         else:
             (a, b), (first, second) = message.sides, message.reads
-            pictures, paths = (first.picture, second.picture), (first.path, second.path)
+            pictures, paths = (first.timeline_index, second.timeline_index), (first.path, second.path)
             if self._moment is not None:
                 from tracetui.ui.ranks.lanes_screen import MomentScreen
 

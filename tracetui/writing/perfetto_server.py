@@ -32,7 +32,7 @@ _AS_IT_IS = ("plain", "gzip")
 _CHUNK = 1 << 18
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _METHODS = "GET, HEAD, OPTIONS"
-_PATIENCE = 60
+_POLL_SECONDS = 60
 """Seconds after which a browser that stopped listening is given up."""
 
 
@@ -155,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
     default_request_version = "HTTP/1.1"
     server_version = "tracetui"
     sys_version = ""
-    timeout = _PATIENCE
+    timeout = _POLL_SECONDS
 
     def do_GET(self) -> None:
         """Send the file."""

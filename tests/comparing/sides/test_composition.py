@@ -11,7 +11,7 @@ from tests.support.build import make_trace, op, step
 from tests.support.comparing import tutorial
 from tests.support.comparing.played import compiled, eager, played, said, trace_of
 from tests.support.comparing.recording import Call, Work
-from tracetui.comparing.calls import traits
+from tracetui.comparing.calls import recording_conditions
 from tracetui.comparing.change_rows import paired, totals
 from tracetui.comparing.noise import groups_of_parts, is_mixed
 from tracetui.comparing.op_changes import op_changes
@@ -107,7 +107,7 @@ def test_totals_of_a_mixed_side_say_nothing():
 
 def test_compiled_are_only_sides_of_which_all_parts_are():
     def words(*programs: list[Call]) -> str:
-        return in_words(traits(side(trace_of(*programs, steps=False), "f")))
+        return in_words(recording_conditions(side(trace_of(*programs, steps=False), "f")))
 
     assert words(compiled(), compiled()) == "2 runs, compiled"
     assert words(eager(), compiled(), compiled()) == "3 runs, 2 of them compiled"
@@ -123,8 +123,8 @@ def test_the_puzzle(shared_trace):
     ]
     assert not CLAIMS.search("\n".join(lines))
     assert "GPU per run, from the first kernel to the last, in µs: A 1,613 and 634, B 191 and 157." in lines
-    assert not traits(side(trace, "unfused")).compiled
-    assert traits(side(trace, "unfused[2]")).compiled
+    assert not recording_conditions(side(trace, "unfused")).compiled
+    assert recording_conditions(side(trace, "unfused[2]")).compiled
 
 
 def test_real_steps_are_not_called_mixed(shared_trace):

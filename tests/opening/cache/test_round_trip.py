@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.paths import SAMPLES, SHARED
 from tests.support.same_columns import columns_of
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.drawing.timeline.window import Window
 from tracetui.errors import TraceError
 from tracetui.health.health_table import CHECKS
@@ -176,7 +176,7 @@ def without(options: OpenOptions) -> OpenOptions:
 def test_every_pane_says_the_same_with_the_results_that_came_back(name: str) -> None:
     path = str(SAMPLES / name)
     first = open_trace(path)
-    Picture(first)
+    TimelineIndex(first)
     panes = [pane for pane in PANES.values() if pane.name != "range"]
     tables = [repr_of(pane.build(first)) for pane in panes]
     assert keep_opened(first)
@@ -184,9 +184,9 @@ def test_every_pane_says_the_same_with_the_results_that_came_back(name: str) -> 
     known = set(again.cache)
     assert {"track_layout", ("_check_result", CHECKS[0].name), "verdict"} <= known and known == set(kept_results(first))
     assert [repr_of(pane.build(again)) for pane in panes] == tables
-    tracks = np.arange(Picture(again).tracks)
+    tracks = np.arange(TimelineIndex(again).tracks)
     window = Window.fit(*again.window, 100)
-    frames_of = [Picture(each).frame(tracks.tolist(), window, 100) for each in (first, again)]
+    frames_of = [TimelineIndex(each).frame(tracks.tolist(), window, 100) for each in (first, again)]
     assert np.array_equal(frames_of[0].chars, frames_of[1].chars) and np.array_equal(frames_of[0].bg, frames_of[1].bg)
 
 

@@ -261,7 +261,7 @@ def test_a_bounded_number_of_chunks_is_read_ahead(long_trace: str, monkeypatch: 
     with reading(monkeypatch, True, 1000, 3):
         load(long_trace)
     assert len(read) > 50
-    assert len(set(read)) <= 3 + scan_ahead.ROOMS_MORE
+    assert len(set(read)) <= 3 + scan_ahead.EXTRA_BUFFERS
 
 
 def test_threads_are_as_many_as_cores_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.support.paths import ROOT
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import POLL_SECONDS
 
 MARK = "TRACETUI_TEST_MARK"
 """A variable by which every process that a test started is found again, whatever group or session it moved to."""
@@ -98,7 +98,7 @@ class Raw:
         Raises: AssertionError with what is told and what was written last when it is not within the patience, or the
             program has ended.
         """
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + POLL_SECONDS
         has_ended = False
         while not is_so():
             assert time.monotonic() < end and not has_ended, f"{told}: {self.written[-800:]!r}"
@@ -110,7 +110,7 @@ class Raw:
 
     def wait_until_quiet(self, seconds: float = 0.5) -> int:
         """Wait until nothing was written for a while; returns how many bytes there were by then."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + POLL_SECONDS
         before, since = len(self._written), time.monotonic()
         while time.monotonic() < end:
             time.sleep(0.02)
@@ -126,7 +126,7 @@ class Raw:
         os.close(self._master)
         self._master = -1
 
-    def exit_code(self, patience: float = PATIENCE) -> int:
+    def exit_code(self, patience: float = POLL_SECONDS) -> int:
         """Wait for the end; negative for a signal."""
         code = self.process.wait(patience)
         # Its last words.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyte
 
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import POLL_SECONDS
 
 PAUSE = 0.05
 """Seconds between two looks at the screen."""
@@ -71,7 +71,7 @@ class Tmux:
 
         Raises: AssertionError with what is told and the screen when it is not within the patience.
         """
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + POLL_SECONDS
         while not is_so(screen := self.screen()):
             assert time.monotonic() < end, f"{told}:\n{screen}"
             time.sleep(PAUSE)
@@ -82,7 +82,7 @@ class Tmux:
 
         Raises: AssertionError when it goes on changing for the patience.
         """
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + POLL_SECONDS
         last, same = "", 0
         while same < SETTLED or last == before:
             assert time.monotonic() < end, f"it did not settle:\n{last}"
@@ -96,7 +96,7 @@ class Tmux:
 
         Raises: AssertionError with the screen when it does not answer within the patience.
         """
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + POLL_SECONDS
         while "it is 42" not in self.screen():
             assert time.monotonic() < end, self.screen()
             self.type("echo it is $((6 * 7))")
@@ -118,7 +118,7 @@ class Tmux:
 
         Raises: AssertionError when it does not become so within the patience.
         """
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + POLL_SECONDS
         while time.monotonic() < end:
             cell = self.cell(text)
             if cell.data == text[0] and getattr(cell, look) == wanted:
@@ -162,5 +162,5 @@ class Tmux:
 
     def _run(self, *words: str, env: dict[str, str] | None = None) -> str:
         command = ["tmux", "-S", self._socket, *words]
-        result = subprocess.run(command, capture_output=True, text=True, check=True, env=env, timeout=PATIENCE)
+        result = subprocess.run(command, capture_output=True, text=True, check=True, env=env, timeout=POLL_SECONDS)
         return result.stdout

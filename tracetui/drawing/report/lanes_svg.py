@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from tracetui.drawing.format import shorten
 from tracetui.drawing.report.page import letter, slice_class, text
+from tracetui.drawing.timeline.grid import lane_label, tick_label, tick_step
 from tracetui.drawing.timeline.layout import ON_DEVICE, Layout
 from tracetui.drawing.timeline.legend import FAMILY_WORDS
 from tracetui.drawing.timeline.palette import IDLE_CLASS, IDLE_WORDS, SHORTEST, palette
-from tracetui.drawing.timeline.raster import Picture
-from tracetui.drawing.timeline.scene import lane_label, tick_label, tick_step
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.idle.gaps import idle_blocks
 from tracetui.idle.waits import WORDS
 from tracetui.kernel_names.slice_names import Family
@@ -28,7 +28,7 @@ from tracetui.model.intervals import Int64
 from tracetui.model.quantities import count, duration
 from tracetui.model.trace import Counter, LaneKind
 
-# Which tracks of a picture stand on which line of a figure: those on which anything happens in a stretch of time.
+# Which tracks of a timeline stand on which line of a figure: those on which anything happens in a stretch of time.
 #
 # Slices as blocks to draw: those that would be too narrow to see are merged with their neighbours.
 #
@@ -111,7 +111,7 @@ class Row:
 
     track: int
     first: int
-    """Place in the picture's index of the first slice that touches the stretch."""
+    """Place in the timeline's index of the first slice that touches the stretch."""
     last: int
     """Place after the last one."""
     label: str = ""
@@ -119,7 +119,7 @@ class Row:
     begins: bool = False
     """Whether a lane begins here."""
     band: int = -1
-    """Number of the picture's idle band that stands above this row, -1 for none."""
+    """Number of the timeline's idle band that stands above this row, -1 for none."""
 
 
 @dataclass(frozen=True)
@@ -128,38 +128,42 @@ class Arrangement:
 
     rows: tuple[Row, ...]
     curves: tuple[int, ...]
-    """Numbers of the picture's curves, below the rows."""
+    """Numbers of the timeline's curves, below the rows."""
     hidden: int
     """Lanes on which something happens and for which there is no room."""
 
 
-def arrange(picture: Picture, stretch: Stretch) -> Arrangement:
+def arrange(timeline_index: TimelineIndex, stretch: Stretch) -> Arrangement:
     """Threads above, devices below, in the order of the screen, without what is idle all the time."""
-    tracks = np.array(Layout(picture).tracks, np.int64)
+    tracks = np.array(Layout(timeline_index).tracks, np.int64)
     moments = np.array([stretch.start_ns, max(stretch.end_ns, stretch.start_ns + 1)], np.int64)
-    touching = picture.index.touching(tracks, moments)
+    touching = timeline_index.index.touching(tracks, moments)
     first, last = touching.first[:, 0], touching.last[:, 0]
     by_lane: dict[int, list[int]] = {}
-    for number, lane in enumerate(_lanes_of(picture, tracks).tolist()):
+    for number, lane in enumerate(_lanes_of(timeline_index, tracks).tolist()):
         by_lane.setdefault(lane, []).append(number)
     groups = []
     for lane, numbers in by_lane.items():
         used = [number for number in numbers if last[number] > first[number]]
         if used:
             groups.append((lane, [number for number in numbers if number <= used[-1]]))
-    shown, hidden = _fitting(picture, groups)
-    bands = _bands(picture)
+    shown, hidden = _fitting(timeline_index, groups)
+    bands = _bands(timeline_index)
     rows: list[Row] = []
     for lane, numbers in shown:
-        band = bands.pop(_process(picture, lane), -1) if picture.trace.lanes[lane].kind == LaneKind.GPU else -1
-        rows += _rows_of(picture, lane, numbers, (tracks, first, last), band)
-    return Arrangement(tuple(rows), _chosen_curves(picture), hidden)
+        band = (
+            bands.pop(_process(timeline_index, lane), -1)
+            if timeline_index.trace.lanes[lane].kind == LaneKind.GPU
+            else -1
+        )
+        rows += _rows_of(timeline_index, lane, numbers, (tracks, first, last), band)
+    return Arrangement(tuple(rows), _chosen_curves(timeline_index), hidden)
 
 
-def _chosen_curves(picture: Picture) -> tuple[int, ...]:
+def _chosen_curves(timeline_index: TimelineIndex) -> tuple[int, ...]:
     """The curves of a figure: how busy GPUs and their memory were, then the last of the others."""
-    every = range(len(picture.curves))
-    telling = [number for number in every if _tells_use(picture.curves[number].counter)][:MOST_CURVES]
+    every = range(len(timeline_index.curves))
+    telling = [number for number in every if _tells_use(timeline_index.curves[number].counter)][:MOST_CURVES]
     others = [number for number in every if number not in telling]
     return tuple(sorted([*telling, *others[len(others) - (MOST_CURVES - len(telling)) :]]))
 
@@ -168,9 +172,11 @@ def _tells_use(counter: Counter) -> bool:
     return counter.gpu >= 0 and quantity_of(counter.name) in (Quantity.SM_ACTIVE, Quantity.DRAM)
 
 
-def _fitting(picture: Picture, groups: list[tuple[int, list[int]]]) -> tuple[list[tuple[int, list[int]]], int]:
+def _fitting(
+    timeline_index: TimelineIndex, groups: list[tuple[int, list[int]]]
+) -> tuple[list[tuple[int, list[int]]], int]:
     """The lanes that fit, devices having half of the lines if they need them, and how many do not."""
-    lanes = picture.trace.lanes
+    lanes = timeline_index.trace.lanes
     upper = [group for group in groups if lanes[group[0]].kind not in ON_DEVICE]
     lower = [group for group in groups if lanes[group[0]].kind in ON_DEVICE]
     needed = sum(min(len(numbers), MOST_ROWS) for _, numbers in lower)
@@ -187,13 +193,13 @@ def _fitting(picture: Picture, groups: list[tuple[int, list[int]]]) -> tuple[lis
 
 
 def _rows_of(
-    picture: Picture, lane: int, numbers: list[int], places: tuple[Int64, Int64, Int64], band: int
+    timeline_index: TimelineIndex, lane: int, numbers: list[int], places: tuple[Int64, Int64, Int64], band: int
 ) -> list[Row]:
     tracks, first, last = places
     shown = numbers[:MOST_ROWS]
     rows = []
     for place, number in enumerate(shown):
-        label = lane_label(picture.trace.lanes[lane], LABEL) if place == 0 else ""
+        label = lane_label(timeline_index.trace.lanes[lane], LABEL) if place == 0 else ""
         if place == len(shown) - 1 and len(numbers) > len(shown) > 1:
             label = f"+{len(numbers) - len(shown)} deeper rows"
         begins = place == 0
@@ -203,22 +209,22 @@ def _rows_of(
     return rows
 
 
-def _lanes_of(picture: Picture, tracks: Int64) -> Int64:
+def _lanes_of(timeline_index: TimelineIndex, tracks: Int64) -> Int64:
     """The lane of each track."""
-    lanes = np.full(picture.tracks, -1, np.int64)
-    for ranges in (picture.full, picture.compact):
+    lanes = np.full(timeline_index.tracks, -1, np.int64)
+    for ranges in (timeline_index.full, timeline_index.compact):
         for lane, these in enumerate(ranges):
             lanes[these.start : these.stop] = lane
     return lanes[tracks]
 
 
-def _bands(picture: Picture) -> dict[int, int]:
+def _bands(timeline_index: TimelineIndex) -> dict[int, int]:
     """The idle band of each device by the device's number in `lane_numbers`."""
-    return {band.process: number for number, band in enumerate(picture.idles)}
+    return {band.process: number for number, band in enumerate(timeline_index.idles)}
 
 
-def _process(picture: Picture, lane: int) -> int:
-    return int(lane_numbers(picture.trace).process[lane])
+def _process(timeline_index: TimelineIndex, lane: int) -> int:
+    return int(lane_numbers(timeline_index.trace).process[lane])
 
 
 WIDTH, NAMES = 990, 148
@@ -247,15 +253,20 @@ class LanesFigure:
 
 
 def lanes_figure(
-    picture: Picture, start_ns: int, end_ns: int, origin: str, key: str = "lanes", until_ns: int | None = None
+    timeline_index: TimelineIndex,
+    start_ns: int,
+    end_ns: int,
+    origin: str,
+    key: str = "lanes",
+    until_ns: int | None = None,
 ) -> LanesFigure:
     """The lanes between two moments; `origin` is what the first of them is called, `key` begins every id.
 
     What lies behind `until_ns` is not what the figure is about, and pale.
     """
     stretch = Stretch(start_ns, max(end_ns, start_ns + 1), WIDTH)
-    arrangement = arrange(picture, stretch)
-    drawing = _Drawing(picture, stretch, arrangement, key)
+    arrangement = arrange(timeline_index, stretch)
+    drawing = _Drawing(timeline_index, stretch, arrangement, key)
     body = drawing.draw()
     label = f"Lanes from {origin}, {duration(end_ns - start_ns)}"
     height = drawing.height
@@ -275,8 +286,8 @@ def lanes_figure(
 class _Drawing:
     """Collects what is drawn, from the top."""
 
-    def __init__(self, picture: Picture, stretch: Stretch, arrangement: Arrangement, key: str) -> None:
-        self.picture, self.stretch, self.key = picture, stretch, key
+    def __init__(self, timeline_index: TimelineIndex, stretch: Stretch, arrangement: Arrangement, key: str) -> None:
+        self.timeline_index, self.stretch, self.key = timeline_index, stretch, key
         self.arrangement = arrangement
         self.names: list[str] = []
         self.height = AXIS
@@ -290,7 +301,7 @@ class _Drawing:
     def draw(self) -> str:
         """Everything below the axis."""
         rows = self.arrangement.rows
-        found = _within_budget(self.picture, rows, self.stretch)
+        found = _within_budget(self.timeline_index, rows, self.stretch)
         for row, made in zip(rows, found, strict=True):
             if row.begins:
                 self.height += GAP
@@ -311,11 +322,11 @@ class _Drawing:
             self.names.append(f'<text x="4" y="{self.height + 10.5:g}"{style}>{text(words)}</text>')
 
     def _draw_row(self, row: Row, made: Blocks) -> None:
-        index, slices = self.picture.index, self.picture.trace.slices
+        index, slices = self.timeline_index.index, self.timeline_index.trace.slices
         if len(made) == 0:
             return
         places = index.longest(made.first + row.first, made.last + row.first)
-        family = self.picture.family(places).tolist()
+        family = self.timeline_index.family(places).tolist()
         rows = index.rows[places]
         self.families.update(family)
         self.drawn += len(made)
@@ -326,7 +337,7 @@ class _Drawing:
             many = int(made.last[number] - made.first[number])
             style = slice_class(kind, place & 1)
             of = int(slices.kind[index.rows[place]])
-            said = f"{shorten(self.picture.labels.text(name, of), TITLE)}, {duration(dur)}"
+            said = f"{shorten(self.timeline_index.labels.text(name, of), TITLE)}, {duration(dur)}"
             if kind < Family.OP:
                 said += f" ({FAMILY_WORDS[Family(kind)]})"
             if many > 1:
@@ -350,7 +361,7 @@ class _Drawing:
             # Slices of other programs have a colour by name, and no family.
             return
         if room >= SHORTEST:
-            codes = self.picture.labels.fit(name, kind, room)
+            codes = self.timeline_index.labels.fit(name, kind, room)
             words = codes.astype("<u4").tobytes().decode("utf-32-le")
         else:
             words = letter(family)
@@ -358,8 +369,8 @@ class _Drawing:
 
     def _draw_idle(self, number: int) -> None:
         """The stretches in which a device ran nothing, hatched by what held it up."""
-        band = self.picture.idles[number]
-        found = idle_blocks(self.picture.trace)
+        band = self.timeline_index.idles[number]
+        found = idle_blocks(self.timeline_index.trace)
         mine = np.flatnonzero(
             (found.process == band.process) & (found.end > self.stretch.start_ns) & (found.start < self.stretch.end_ns)
         )
@@ -401,7 +412,7 @@ class _Drawing:
 
     def _draw_curve(self, number: int) -> None:
         """A counter as an area, from its lowest to its highest value."""
-        curve = self.picture.curves[number]
+        curve = self.timeline_index.curves[number]
         steps = WIDTH // 2
         edges = np.linspace(self.stretch.start_ns, self.stretch.end_ns, steps + 1).astype(np.int64)
         edges = np.maximum.accumulate(edges)
@@ -423,14 +434,14 @@ class _Drawing:
         self.height += ROW
 
 
-def _within_budget(picture: Picture, rows: tuple[Row, ...], stretch: Stretch) -> list[Blocks]:
+def _within_budget(timeline_index: TimelineIndex, rows: tuple[Row, ...], stretch: Stretch) -> list[Blocks]:
     """The blocks of every row, merged as far as it takes to have few enough."""
     found: list[Blocks] = []
     for finest in FINENESS:
         found = []
         for row in rows:
             places = np.arange(row.first, row.last)
-            found.append(blocks(picture.index.start(places), picture.index.end(places), stretch, finest))
+            found.append(blocks(timeline_index.index.start(places), timeline_index.index.end(places), stretch, finest))
         if sum(map(len, found)) <= BUDGET:
             break
     return found

@@ -22,7 +22,7 @@ from tracetui.drawing.report.page import Report, Section, Tile, text
 from tracetui.drawing.text.comparison_text import TITLES, comparison_readable, head
 from tracetui.drawing.text.rank_text import bar_parts, pane_name
 from tracetui.drawing.text.readable_table import readable, recorded_on
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.drawing.timeline.window import Window
 from tracetui.idle.gaps import idle_blocks
 from tracetui.idle.verdict import verdict as verdict_of_trace
@@ -42,13 +42,13 @@ WIDTH, HEIGHT, COLUMNS = 1140, 44, 380
 MOST_STEPS = 200
 
 
-def overview(picture: Picture, start_ns: int, end_ns: int) -> str:
+def overview(timeline_index: TimelineIndex, start_ns: int, end_ns: int) -> str:
     """The busy share over the trace as SVG, with the stretch between two moments marked."""
-    low, high = picture.trace.window
+    low, high = timeline_index.trace.window
     if high <= low:
         return ""
-    share = picture.gpu_busy(Window.over(low, high - low, COLUMNS), COLUMNS)
-    what = "GPU" if picture.has_gpu else "CPU"
+    share = timeline_index.gpu_busy(Window.over(low, high - low, COLUMNS), COLUMNS)
+    what = "GPU" if timeline_index.has_gpu else "CPU"
     bottom = HEIGHT - 12
     each = WIDTH / COLUMNS
     points = "".join(f"H{i * each:.1f}V{bottom - (bottom - 2) * y:.1f}" for i, y in enumerate(share.tolist()))
@@ -59,7 +59,7 @@ def overview(picture: Picture, start_ns: int, end_ns: int) -> str:
         f'<figure class="overview"><svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" role="img" '
         f'aria-label="{text(title)}">{_seen("seen", left, right, bottom)}'
         f'<path class="busy" d="M0 {bottom}{points}H{WIDTH}V{bottom}Z"/>{_seen("frame", left, right, bottom)}'
-        f"{_steps(picture, stretch)}</svg><figcaption>{text(title)}; the band is what the lanes below show."
+        f"{_steps(timeline_index, stretch)}</svg><figcaption>{text(title)}; the band is what the lanes below show."
         f"</figcaption></figure>"
     )
 
@@ -70,9 +70,9 @@ def _seen(style: str, left: float, right: float, bottom: int) -> str:
     return f'<rect class="{style}" x="{left:.1f}" y="1" width="{right - left:.1f}" height="{bottom}"/>'
 
 
-def _steps(picture: Picture, stretch: Stretch) -> str:
+def _steps(timeline_index: TimelineIndex, stretch: Stretch) -> str:
     """A line under each step; every other one thicker, so that neighbours are told apart."""
-    found = steps(picture.trace)
+    found = steps(timeline_index.trace)
     if not 0 < len(found) <= MOST_STEPS:
         return ""
     left, right = stretch.place(found.start).tolist(), stretch.place(found.end).tolist()
@@ -152,7 +152,7 @@ PANES_OF_REPORT = (
 """The panes of a report, in order; findings, lanes, health and summary are made below."""
 
 
-def trace_report(trace: Trace, picture: Picture, step: int | None = None, version: str = "") -> Report:
+def trace_report(trace: Trace, timeline_index: TimelineIndex, step: int | None = None, version: str = "") -> Report:
     """The report on a trace, with the lanes of a step; without one those that the app shows first.
 
     Raises: UsageError for a step that does not exist.
@@ -177,7 +177,7 @@ def trace_report(trace: Trace, picture: Picture, step: int | None = None, versio
     mark = DOUBTFUL * (summary is not None and summary.is_doubtful("value"))
     sections = [
         made("Findings", lambda: _findings(trace, failures)),
-        made("Lanes", lambda: _lanes(trace, picture, number, (start, end), failures)),
+        made("Lanes", lambda: _lanes(trace, timeline_index, number, (start, end), failures)),
         *_panes(trace, number, failures),
         made("Health", lambda: _health(trace, failures)),
         made("Summary", lambda: _summary(pane_named("summary").build(trace), failures)),
@@ -246,10 +246,12 @@ def _findings(trace: Trace, failures: Failures) -> Section | None:
     return Section("Findings", tuple(said), findings_html(table, trace.label))
 
 
-def _lanes(trace: Trace, picture: Picture, step: int | None, stretch: tuple[int, int], failures: Failures) -> Section:
-    absent = shown_idle(trace, picture, failures)
+def _lanes(
+    trace: Trace, timeline_index: TimelineIndex, step: int | None, stretch: tuple[int, int], failures: Failures
+) -> Section:
+    absent = shown_idle(trace, timeline_index, failures)
     known = step is not None
-    figure = lanes_figure(picture, *stretch, f"step {step}" if known else "start")
+    figure = lanes_figure(timeline_index, *stretch, f"step {step}" if known else "start")
     where = f"Step {step}" if known else "The stretch in which most happens"
     at = f", {duration(stretch[0])} after the start of the trace" if stretch[0] > 0 else ", at the start of the trace"
     said = f"{where}: {duration(stretch[1] - stretch[0])}{at}. Threads stand above, streams below."
@@ -261,15 +263,15 @@ def _lanes(trace: Trace, picture: Picture, step: int | None, stretch: tuple[int,
     if figure.hidden_lanes:
         said += f" {count(figure.hidden_lanes)} more lanes have no room."
     title = f"Lanes of step {step}" if known else "Lanes"
-    return Section(title, (said, *absent), overview(picture, *stretch) + figure.svg)
+    return Section(title, (said, *absent), overview(timeline_index, *stretch) + figure.svg)
 
 
-def shown_idle(trace: Trace, picture: Picture, failures: Failures) -> tuple[str, ...]:
+def shown_idle(trace: Trace, timeline_index: TimelineIndex, failures: Failures) -> tuple[str, ...]:
     """Draw the idle time of a trace in its lanes; what is to be said where that fails, so that they lack it."""
 
     def show() -> tuple[str, ...]:
-        if picture.has_gpu:
-            picture.show_idle(idle_blocks(trace))
+        if timeline_index.has_gpu:
+            timeline_index.show_idle(idle_blocks(trace))
         return ()
 
     return failures.made_or("The idle time in the lanes", show, lambda sentence: (clean(sentence),))
@@ -345,13 +347,13 @@ ROWS = 60
 """Of each table."""
 
 
-def comparison_report(told: Comparison, pictures: tuple[Picture, Picture], version: str = "") -> Report:
+def comparison_report(told: Comparison, pictures: tuple[TimelineIndex, TimelineIndex], version: str = "") -> Report:
     """The report on two sides; the pictures are those of their traces."""
     stretches = [_stretch(side) for side in (told.a, told.b)]
     length = max((end - start for start, end in stretches), default=0)
     timelines = [
-        _timeline(side, mark, picture, stretch, length, told.failures)
-        for mark, side, picture, stretch in zip("AB", (told.a, told.b), pictures, stretches, strict=True)
+        _timeline(side, mark, timeline_index, stretch, length, told.failures)
+        for mark, side, timeline_index, stretch in zip("AB", (told.a, told.b), pictures, stretches, strict=True)
     ]
     statement = told.sentences
     more = tuple(map(clean, statement[1:]))
@@ -399,14 +401,14 @@ def _stretch(side: Side) -> tuple[int, int]:
 
 
 def _timeline(
-    side: Side, mark: str, picture: Picture, stretch: tuple[int, int], length: int, failures: Failures
+    side: Side, mark: str, timeline_index: TimelineIndex, stretch: tuple[int, int], length: int, failures: Failures
 ) -> Section:
     """The lanes of the part that stands for the side, from its start, for as long as the longer of the two takes."""
     start, end = stretch
-    absent = shown_idle(side.trace, picture, failures)
+    absent = shown_idle(side.trace, timeline_index, failures)
     part = representative(side)
     name = f"{side.part_kind} {side.number[part]}" if part >= 0 else side.part_kind
-    figure = lanes_figure(picture, start, start + length, name, key=f"lanes-{mark.lower()}", until_ns=end)
+    figure = lanes_figure(timeline_index, start, start + length, name, key=f"lanes-{mark.lower()}", until_ns=end)
     said = f"{clean(side.name)}, {name}: {duration(end - start)} until its last work ends. Both sides have one scale"
     said += "; what comes after that is pale." if end - start < length else "."
     return Section(f"Timeline of {mark}", (said, *absent), figure.svg)
@@ -472,13 +474,13 @@ def _alone(table: Table) -> Table:
 
 
 def _rank_tiles(ranks: RankSet) -> tuple[Tile, ...]:
-    charged = ranks.waiting.charged
+    attributed = ranks.waiting.attributed
     tiles = [Tile(f"of {count(ranks.run.world_size)} ranks are here", count(len(ranks)))]
     if len(ranks) > 1:
         tiles += [
             Tile("collectives", count(len(ranks.matches.instances))),
             Tile("in common", duration(ranks.run_ns)),
-            Tile("waiting for each other, of all ranks", duration(float(charged.time.sum()))),
+            Tile("waiting for each other, of all ranks", duration(float(attributed.time.sum()))),
             Tile("late rank" if len(ranks.late) == 1 else "late ranks", count(len(ranks.late))),
         ]
     return tuple(tiles)

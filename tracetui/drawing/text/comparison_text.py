@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tracetui.comparing.calls import Traits, traits
+from tracetui.comparing.calls import RecordingConditions, recording_conditions
 from tracetui.comparing.change_rows import SAME
 from tracetui.comparing.noise import Change
 from tracetui.comparing.side import Side
@@ -120,7 +120,7 @@ def facts_of(failures: Failures, side: Side) -> dict[str, Any]:
 
 def side_facts(side: Side) -> dict[str, Any]:
     """What identifies a side in JSON."""
-    said = traits(side)
+    said = recording_conditions(side)
     return {
         **facts(side.trace),
         "scope": clean(side.scope),
@@ -196,7 +196,9 @@ def head(told: Comparison) -> list[str]:
 
 def side_words(failures: Failures, side: Side) -> str:
     """A side of a comparison in words, or the sentence that says why that failed."""
-    return failures.made_or(f"The description of {clean(side.name)}", lambda: in_words(traits(side)), clean)
+    return failures.made_or(
+        f"The description of {clean(side.name)}", lambda: in_words(recording_conditions(side)), clean
+    )
 
 
 def comparison_readable(name: str, table: Table) -> Table:
@@ -214,7 +216,7 @@ def _worth_showing(tables: Sequence[Shown]) -> list[Shown]:
     return [shown for shown in tables if len(shown.table) or shown.table.note or len(tables) == 1]
 
 
-def in_words(said: Traits) -> str:
+def in_words(said: RecordingConditions) -> str:
     """A side in words: `3 steps, compiled, overhead-bound, NVIDIA H100, PyTorch 2.13`."""
     words = (
         "whole capture"

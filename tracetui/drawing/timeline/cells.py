@@ -325,12 +325,12 @@ class Painter:
         edges: Int64,
         colours: Palette,
         selected: Sequence[int] = (),
-        lit: Sequence[int] = (),
+        highlighted: Sequence[int] = (),
     ) -> Frame:
-        """Draw tracks between the edges; `selected` and `lit` are ascending places to bring out."""
+        """Draw tracks between the edges; `selected` and `highlighted` are ascending places to bring out."""
         frame = Frame.blank(len(tracks), len(edges) - 1)
         touching = self._index.touching(tracks, edges)
-        marks = (np.asarray(lit, np.int64), np.asarray(selected, np.int64))
+        marks = (np.asarray(highlighted, np.int64), np.asarray(selected, np.int64))
         count = touching.last - touching.first
         self._dense(frame, touching, np.diff(edges), count > 2, marks, colours)
         self._sparse(frame, touching, edges, (count > 0) & (count <= 2), marks, colours)
@@ -454,7 +454,7 @@ class Painter:
     def _colour(self, places: Int64, level: NDArray[np.uint8], colours: Palette) -> NDArray[np.int16]:
         """Colours of slices; neighbours on a track get different shades."""
         colour: NDArray[np.int16] = colours.shades[self.family(places), places & 1]
-        colour[level == 1] = colours.lit
+        colour[level == 1] = colours.highlighted
         colour[level == 2] = colours.selected
         return colour
 
@@ -518,7 +518,7 @@ def _edges_in_cell(low: Int64, high: Int64, colour: NDArray[np.int16], colours: 
 
 
 def _mark_level(places: Int64, marks: tuple[Int64, Int64]) -> NDArray[np.uint8]:
-    """0 for ordinary slices, 1 for lit ones, 2 for the selected one."""
+    """0 for ordinary slices, 1 for highlighted ones, 2 for the selected one."""
     level = np.zeros(len(places), np.uint8)
     for number, marked in enumerate(marks, start=1):
         if len(marked):
@@ -528,8 +528,8 @@ def _mark_level(places: Int64, marks: tuple[Int64, Int64]) -> NDArray[np.uint8]:
 
 
 def _by_mark(marks: tuple[Int64, Int64], colours: Palette) -> list[tuple[Int64, int, int]]:
-    """Places, colour and attributes of lit and of selected slices, where there are any."""
-    looks = ((colours.lit, UNDERLINE), (colours.selected, BOLD | UNDERLINE))
+    """Places, colour and attributes of highlighted and of selected slices, where there are any."""
+    looks = ((colours.highlighted, UNDERLINE), (colours.selected, BOLD | UNDERLINE))
     return [(places, *look) for places, look in zip(marks, looks, strict=True) if len(places)]
 
 
@@ -541,7 +541,7 @@ def _nested(mask: Bool, within: Bool) -> Bool:
 
 
 def _stipple(frame: Frame) -> None:
-    """Fill the whole cells of lit slices with one pattern, those of the selected one with a denser one."""
+    """Fill the whole cells of highlighted slices with one pattern, those of the selected one with a denser one."""
     whole = (frame.bg != GROUND) & ((frame.attributes & UNDERLINE) > 0)
     whole &= (frame.chars < 128) | (frame.chars == _HATCH)
     frame.chars[whole] = np.where(frame.attributes[whole] & BOLD, np.uint32(_HATCH), np.uint32(_STIPPLE))

@@ -13,7 +13,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import profiler_steps
 from tracetui.model.trace import Kind, LaneKind, Trace
@@ -60,25 +60,25 @@ class Line:
 
 
 class Layout:
-    """The lines of a picture on a screen of some height; what a person folded and scrolled is kept here."""
+    """The lines of a timeline on a screen of some height; what a person folded and scrolled is kept here."""
 
-    def __init__(self, picture: Picture, only: Collection[int] | None = None) -> None:
+    def __init__(self, timeline_index: TimelineIndex, only: Collection[int] | None = None) -> None:
         """With `only`, just these lanes are shown, and neither counters nor idle time."""
-        self._picture = picture
-        lanes = picture.trace.lanes
-        idle = idle_lanes(picture.trace)
+        self._timeline_index = timeline_index
+        lanes = timeline_index.trace.lanes
+        idle = idle_lanes(timeline_index.trace)
         self.folds = [
             Fold.COMPACT if lane.kind in _BUSY_LANES and i not in idle else Fold.FOLDED for i, lane in enumerate(lanes)
         ]
         """The state of each lane."""
-        shown = [i for i in range(len(lanes)) if _is_shown(picture, i) and (only is None or i in only)]
+        shown = [i for i in range(len(lanes)) if _is_shown(timeline_index, i) and (only is None or i in only)]
         self._above = [i for i in shown if lanes[i].kind not in ON_DEVICE]
         self._below = [i for i in shown if lanes[i].kind in ON_DEVICE]
-        self._idle = _lanes_under_idle(picture) if only is None else {}
-        self._curves = len(picture.curves) if only is None else 0
-        self._under = _curves_under(picture, self._below) if only is None else {}
+        self._idle = _lanes_under_idle(timeline_index) if only is None else {}
+        self._curves = len(timeline_index.curves) if only is None else 0
+        self._under = _curves_under(timeline_index, self._below) if only is None else {}
         """Numbers of the curves of a GPU's counters, by the last lane of the GPU."""
-        self._loose_curves = _loose_curves(picture, self._under) if only is None else ((), ())
+        self._loose_curves = _loose_curves(timeline_index, self._under) if only is None else ((), ())
         self._pinned: list[int] = []
         self._top = 0
         self._offset: dict[int, int] = {}
@@ -128,7 +128,7 @@ class Layout:
     @property
     def device_tracks(self) -> list[int]:
         """Those of streams on which something ran."""
-        lanes = self._picture.trace.lanes
+        lanes = self._timeline_index.trace.lanes
         streams = (lane for lane in self._below if lanes[lane].kind == LaneKind.GPU)
         return [track for lane in streams for track in self._reachable(lane)]
 
@@ -140,7 +140,7 @@ class Layout:
         """The line on which a slice is drawn, -1 when that is not on screen."""
         if row < 0:
             return -1
-        tracks = self._picture.tracks_of(row)
+        tracks = self._timeline_index.tracks_of(row)
         return next((i for i, line in enumerate(self.lines) if line.track in tracks), -1)
 
     def fold(self, lane: int) -> Fold:
@@ -168,10 +168,10 @@ class Layout:
         """
         if row < 0 or self.line_of(row) >= 0:
             return False
-        lane = int(self._picture.trace.slices.lane[row])
+        lane = int(self._timeline_index.trace.slices.lane[row])
         if lane not in self._above and lane not in self._below:
             return False
-        tracks = self._picture.tracks_of(row)
+        tracks = self._timeline_index.tracks_of(row)
         track = tracks[-1]
         if track not in self._base(lane):
             if not unfold:
@@ -207,8 +207,8 @@ class Layout:
 
     def _base(self, lane: int) -> range:
         """The tracks that a lane shows some of."""
-        compact = self._picture.compact[lane]
-        return compact if len(compact) and self.folds[lane] != Fold.FULL else self._picture.full[lane]
+        compact = self._timeline_index.compact[lane]
+        return compact if len(compact) and self.folds[lane] != Fold.FULL else self._timeline_index.full[lane]
 
     def _reachable(self, lane: int) -> range:
         base = self._base(lane)
@@ -242,7 +242,7 @@ class Layout:
         return lines + [line for number in self._loose_curves[part] for line in self._of_curve(number)]
 
     def _of_curve(self, number: int) -> list[Line]:
-        return [Line(-1, self._picture.counter_track(number))]
+        return [Line(-1, self._timeline_index.counter_track(number))]
 
     def _of_lane(self, lane: int, cap: int) -> list[Line]:
         base, shown = self._base(lane), self._shown_rows(lane, cap)
@@ -295,35 +295,35 @@ def _hidden_words(above: int, below: int) -> str:
     return ", ".join([*first, *(f"{count} {where}" for count, where in hidden[1:])])
 
 
-def _lanes_under_idle(picture: Picture) -> dict[int, int]:
+def _lanes_under_idle(timeline_index: TimelineIndex) -> dict[int, int]:
     """The first stream of each device, and the track of the device's idle time, which stands above it."""
-    process = lane_numbers(picture.trace).process
-    tracks = {band.process: picture.idle_track(number) for number, band in enumerate(picture.idles)}
+    process = lane_numbers(timeline_index.trace).process
+    tracks = {band.process: timeline_index.idle_track(number) for number, band in enumerate(timeline_index.idles)}
     found: dict[int, int] = {}
-    for number, lane in enumerate(picture.trace.lanes):
-        if lane.kind == LaneKind.GPU and _is_shown(picture, number) and int(process[number]) in tracks:
+    for number, lane in enumerate(timeline_index.trace.lanes):
+        if lane.kind == LaneKind.GPU and _is_shown(timeline_index, number) and int(process[number]) in tracks:
             found[number] = tracks.pop(int(process[number]))
     return found
 
 
-def _curves_under(picture: Picture, below: Collection[int]) -> dict[int, list[int]]:
+def _curves_under(timeline_index: TimelineIndex, below: Collection[int]) -> dict[int, list[int]]:
     """The curves of the counters of each GPU, under the last of its lanes that are shown."""
-    lanes, numbered = picture.trace.lanes, lane_numbers(picture.trace)
+    lanes, numbered = timeline_index.trace.lanes, lane_numbers(timeline_index.trace)
     pid_of = {int(device): lane.pid for lane, device in zip(lanes, numbered.device.tolist(), strict=True)}
     last = {lanes[lane].pid: lane for lane in below}
     under: dict[int, list[int]] = {}
-    for number, curve in enumerate(picture.curves):
+    for number, curve in enumerate(timeline_index.curves):
         lane = last.get(pid_of.get(curve.counter.gpu, ""), -1) if curve.counter.gpu >= 0 else -1
         if lane >= 0:
             under.setdefault(lane, []).append(number)
     return under
 
 
-def _loose_curves(picture: Picture, under: dict[int, list[int]]) -> tuple[list[int], list[int]]:
+def _loose_curves(timeline_index: TimelineIndex, under: dict[int, list[int]]) -> tuple[list[int], list[int]]:
     """The other curves: those of programs below the threads, and below the devices what belongs to a device."""
     held = {number for numbers in under.values() for number in numbers}
-    loose = [number for number in range(len(picture.curves)) if number not in held]
-    curves, own = picture.curves, picture.file_curves
+    loose = [number for number in range(len(timeline_index.curves)) if number not in held]
+    curves, own = timeline_index.curves, timeline_index.file_curves
     # What is full is a device: its curve stays in sight with its streams.
     on_device = [number >= own or curves[number].counter.gpu >= 0 for number in loose]
     return (
@@ -332,10 +332,10 @@ def _loose_curves(picture: Picture, under: dict[int, list[int]]) -> tuple[list[i
     )
 
 
-def _is_shown(picture: Picture, lane: int) -> bool:
+def _is_shown(timeline_index: TimelineIndex, lane: int) -> bool:
     """Whether a lane is shown at all: not the profiler's own span, nor PyTorch's lanes of instants only."""
-    trace = picture.trace
-    if trace.lanes[lane].kind == LaneKind.BOOKKEEPING or len(picture.full[lane]) == 0:
+    trace = timeline_index.trace
+    if trace.lanes[lane].kind == LaneKind.BOOKKEEPING or len(timeline_index.full[lane]) == 0:
         return False
     return trace.lanes[lane].rows > 0 or not trace.is_torch
 

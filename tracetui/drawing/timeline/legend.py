@@ -71,7 +71,7 @@ def legend_entries(colours: Palette) -> list[LegendEntry]:
     hatch, stipple = "▒" if colours.mono or colours.stippled else " ", "░" if colours.stippled else " "
     entries.append(_of_mark("selected", hatch, colours.selected, BOLD | UNDERLINE, colours))
     underlined = UNDERLINE | (REVERSE if colours.mono else 0)
-    entries.append(_of_mark("related to it", stipple, colours.lit, underlined, colours))
+    entries.append(_of_mark("related to it", stipple, colours.highlighted, underlined, colours))
     for words, colour in zip(IDLE_WORDS, colours.idle.tolist(), strict=True):
         entries.append(LegendEntry("╌╌", words, (GROUND if colours.mono else colour,) * 2, (GROUND,) * 2))
     return entries + [LegendEntry(sign, words, (GROUND,) * 2, (GROUND,) * 2, BOLD) for sign, words in SIGNS]
@@ -126,7 +126,7 @@ def _of_mark(words: str, sign: str, colour: int, attributes: int, colours: Palet
 # From a grid of cells to runs of text in one style, which is what a terminal library wants to be given.
 
 
-class Brush:
+class CellWriter:
     """Makes segments of rows; styles are made once per combination of colours and attributes."""
 
     def __init__(self, ground: Style) -> None:

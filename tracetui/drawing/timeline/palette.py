@@ -88,7 +88,7 @@ class Palette:
     """The colour, black or white, that is readable on each of the 256."""
     selected: int
     """Colour of the selected slice."""
-    lit: int
+    highlighted: int
     """Colour of slices that belong with the selected one."""
     quiet: int
     """Colour of ticks, rules and secondary words on the widget's own background."""
@@ -99,13 +99,13 @@ class Palette:
     colours: int
     """256, 16, or 0 for none."""
     alike: NDArray[np.bool_]
-    """Whether a family's colour is near that of lit (1) and selected (2) slices; shape (FAMILIES, 3)."""
+    """Whether a family's colour is near that of highlighted (1) and selected (2) slices; shape (FAMILIES, 3)."""
     veil: int = GROUND
     """Colour of slices that are not what the timeline is about; GROUND for no colour of their own."""
     tint: int = GROUND
     """Background of a range of time; GROUND for no colour of its own."""
     stippled: bool = False
-    """Whether lit and selected slices carry a pattern as well, so that no colour is mistaken for them."""
+    """Whether highlighted and selected slices carry a pattern as well, so that no colour is mistaken for them."""
 
     @property
     def mono(self) -> bool:
@@ -134,7 +134,7 @@ def palette(colours: int = 256, dark: bool = True) -> Palette:
 
 @lru_cache(maxsize=8)
 def stippled(colours: int = 256, dark: bool = True) -> Palette:
-    """The palette in which lit slices carry a pattern."""
+    """The palette in which highlighted slices carry a pattern."""
     return replace(palette(colours, dark), stippled=True)
 
 

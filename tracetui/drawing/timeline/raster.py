@@ -193,7 +193,7 @@ class IdleBand:
 _SHORTEST = min(map(len, WORDS)) + 2
 
 
-__all__ = ["Frame", "Picture", "Window"]
+__all__ = ["Frame", "TimelineIndex", "Window"]
 
 Int64 = NDArray[np.int64]
 
@@ -204,7 +204,7 @@ MANY = 50
 """From so many slices on they are looked up in a table of all."""
 
 
-class Picture:
+class TimelineIndex:
     """Everything needed to draw a trace; `tracks` counts its rows, numbered from 0."""
 
     def __init__(self, trace: Trace) -> None:
@@ -278,7 +278,7 @@ class Picture:
         width: int,
         *,
         selected: int = -1,
-        lit: Iterable[int] = (),
+        highlighted: Iterable[int] = (),
         colours: Palette | None = None,
     ) -> Frame:
         """The cells of some tracks, one row each, in the order given; a track of -1 gives an empty row."""
@@ -290,7 +290,7 @@ class Picture:
         edges = window.edges(width)
         drawn = np.flatnonzero((wanted >= 0) & (wanted < self._slice_tracks))
         chosen = self._places([selected] if selected >= 0 else ())
-        cells = self._painter.paint(wanted[drawn], edges, colours, chosen, self._places(lit))
+        cells = self._painter.paint(wanted[drawn], edges, colours, chosen, self._places(highlighted))
         for i, line in enumerate(drawn.tolist()):
             frame.put(line, 0, cells, i)
         for line in np.flatnonzero(wanted >= self._slice_tracks).tolist():

@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from tracetui.drawing.format import CUT
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.errors import TracetuiError
 from tracetui.model.trace import Trace
 from tracetui.opening.trace_opening import SideName
@@ -79,7 +79,7 @@ class Loaded(Message):
 
     path: str
     trace: Trace
-    picture: Picture
+    timeline_index: TimelineIndex
 
 
 @dataclass
@@ -106,7 +106,7 @@ class SliceAsked(Message):
 
     path: str
     trace: Trace
-    picture: Picture
+    timeline_index: TimelineIndex
     row: int
     step: int | None
 

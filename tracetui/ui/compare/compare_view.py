@@ -1,7 +1,7 @@
 """The controller of two traces beside each other: it passes on between header, statement, timelines, list and details.
 
-Whatever is selected, in a timeline or in the list, its partners are lit on the other side, and the list stands on
-the change that it belongs to. Going to another step leaves everything else as it is: the tab and how it is arranged,
+Whatever is selected, in a timeline or in the list, its matches are highlighted on the other side, and the list stands
+on the change that it belongs to. Going to another step leaves everything else as it is: the tab and how it is arranged,
 the row under the cursor, the window, the focus.
 
 The commands are declared once, here; what they do is `CompareView.action_...`.
@@ -20,7 +20,7 @@ from textual.widget import Widget
 
 from tracetui.comparing.side import Side
 from tracetui.comparing.statement import Comparison
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.linking.links import links
 from tracetui.model.trace import Trace
 from tracetui.ui.base import keys
@@ -38,7 +38,7 @@ from tracetui.ui.compare.compare_list import (
     send_change,
     send_command,
 )
-from tracetui.ui.compare.lit_slices import STATEMENT, ComparedSides, LitSlices, WalkedSlice
+from tracetui.ui.compare.highlighted_slices import STATEMENT, ComparedSides, HighlightedSlices, WalkedSlice
 from tracetui.ui.compare.shown_part import (
     MARKS,
     ShownPart,
@@ -106,7 +106,7 @@ class CompareView(SearchableView):
     panes: CompareList
 
     def __init__(
-        self, a: Side, b: Side, pictures: tuple[Picture, Picture], paths: tuple[str, str], tab: str = ""
+        self, a: Side, b: Side, pictures: tuple[TimelineIndex, TimelineIndex], paths: tuple[str, str], tab: str = ""
     ) -> None:
         super().__init__(CompareList())
         self._opening_tab = tab
@@ -115,7 +115,7 @@ class CompareView(SearchableView):
         self.statement = StatementView()
         self.timelines = Timelines()
         self.compared = ComparedSides(self, a, b, pictures, paths)
-        self.lit = LitSlices(self.compared, self.timelines, self.panes)
+        self.highlighted = HighlightedSlices(self.compared, self.timelines, self.panes)
 
     def compose(self) -> ComposeResult:
         """The parts, from top to bottom."""
@@ -157,7 +157,7 @@ class CompareView(SearchableView):
         if row < 0:
             return
         could_open = self._can_open
-        walked = self.lit.select(side, row)
+        walked = self.highlighted.select(side, row)
         self._explain()
         self._update_open(could_open)
         part = self.compared.parts[side]
@@ -167,7 +167,7 @@ class CompareView(SearchableView):
         """Light what the current row of the list stands for, the first of it selected."""
         self._end_walk()
         could_open = self._can_open
-        self.lit.light_row()
+        self.highlighted.light_row()
         self._explain()
         self._update_open(could_open)
 
@@ -185,14 +185,14 @@ class CompareView(SearchableView):
         if too_small(self.screen):
             return False
         if action == "open_slice":
-            return self.lit.row_to_open(bool(parameters[0])) >= 0
+            return self.highlighted.row_to_open(bool(parameters[0])) >= 0
         return super().check_action(action, parameters)
 
     def action_kernel(self, direction: int) -> None:
-        """Select the next or previous kernel of A, without a GPU the operator; its partner is lit in B."""
+        """Select the next or previous kernel of A, without a GPU the operator; its partner is highlighted in B."""
         part = self.compared.parts[0]
         rows = part.walk
-        indices = np.flatnonzero(rows == self.lit.selected[0])
+        indices = np.flatnonzero(rows == self.highlighted.selected[0])
         if len(indices):
             index = int(indices[0]) + direction
         else:
@@ -217,13 +217,13 @@ class CompareView(SearchableView):
         self.timelines.fit_parts()
 
     def action_fit_selection(self) -> None:
-        """Show what is lit on both sides."""
-        self.timelines.fit_lit(self.lit.leading)
+        """Show what is highlighted on both sides."""
+        self.timelines.fit_highlighted(self.highlighted.leading)
 
     def action_open_slice(self, partner: int) -> None:
         """Open the selected slice, or its partner on the other side, in the view of its own trace."""
-        side = self.lit.side_to_open(bool(partner))
-        compared, row = self.compared, self.lit.selected[side]
+        side = self.highlighted.side_to_open(bool(partner))
+        compared, row = self.compared, self.highlighted.selected[side]
         part = compared.parts[side]
         self.post_message(SliceAsked(compared.paths[side], part.side.trace, compared.pictures[side], row, part.step))
 
@@ -237,7 +237,7 @@ class CompareView(SearchableView):
     def timeline(self) -> LanesView:
         """The timeline with the focus, else that of the side whose slice is selected; both show the same window."""
         focused = self.timelines.focused
-        return self.timelines.lanes[self.lit.leading if focused is None else focused]
+        return self.timelines.lanes[self.highlighted.leading if focused is None else focused]
 
     @property
     def parts(self) -> list[Widget]:
@@ -291,7 +291,7 @@ class CompareView(SearchableView):
             self.panes.expect()
         self.statement.sentences = (*self.opening, "Comparing …")
         self._end_walk()
-        self.lit.clear()
+        self.highlighted.clear()
         self._show_header()
         compared = self.compared
         first, second = compared.representative_parts()
@@ -322,7 +322,7 @@ class CompareView(SearchableView):
     @on(ComparedSides.Matched)
     def _take_matching(self, message: ComparedSides.Matched) -> None:
         message.stop()
-        walked = self.lit.walked
+        walked = self.highlighted.walked
         if self.compared.take_matching(message) and walked is not None:
             self.select(walked.side, walked.row)
 
@@ -351,8 +351,8 @@ class CompareView(SearchableView):
             return
         self.light_row()
         if isinstance(message, TableView.RowChosen):
-            self.timelines.fit_lit(self.lit.leading)
-            self.give_keys(self.timelines.lanes[self.lit.leading])
+            self.timelines.fit_highlighted(self.highlighted.leading)
+            self.give_keys(self.timelines.lanes[self.highlighted.leading])
 
     @on(CompareLanes.Ended)
     def _report_end(self, message: CompareLanes.Ended) -> None:
@@ -378,7 +378,7 @@ class CompareView(SearchableView):
     @property
     def _can_open(self) -> bool:
         """Whether there is a selected slice to open."""
-        return self.lit.row_to_open(False) >= 0
+        return self.highlighted.row_to_open(False) >= 0
 
     def _update_open(self, before: bool) -> None:
         """Show the hints anew where it has changed that there is a slice to open."""
@@ -387,13 +387,13 @@ class CompareView(SearchableView):
 
     def _end_walk(self) -> None:
         """Let go of the slice that was walked to, and of the notice about it."""
-        if self.lit.walked is not None:
-            self.lit.walked = None
+        if self.highlighted.walked is not None:
+            self.highlighted.walked = None
             self.hints.end_notice()
 
     def _explain(self) -> None:
         """Describe in the details what is under the cursor."""
-        walked, compared = self.lit.walked, self.compared
+        walked, compared = self.highlighted.walked, self.compared
         known = self.panes.table is not None and (walked is None or self.panes.view.located)
         row = self.panes.change if known else -1
         make = partial(_details, compared.comparison, compared.parts, compared.statement, walked, self.panes.pane, row)
@@ -402,8 +402,8 @@ class CompareView(SearchableView):
     def _moment(self) -> float:
         """Where the search for the next kernel of A begins while none is selected: beside that of B, or at the left."""
         a, b = self.compared.parts
-        if self.lit.selected[1] >= 0:
-            return float(b.side.trace.slices.start[self.lit.selected[1]] - b.start + a.start)
+        if self.highlighted.selected[1] >= 0:
+            return float(b.side.trace.slices.start[self.highlighted.selected[1]] - b.start + a.start)
         window = self.timelines.lanes[0].window
         return window.start_ns if window is not None else float(a.start)
 
@@ -465,7 +465,7 @@ class CompareScreen(SizedScreen):
         self,
         a: Side,
         b: Side,
-        pictures: tuple[Picture, Picture],
+        pictures: tuple[TimelineIndex, TimelineIndex],
         paths: tuple[str, str],
         tab: str = "",
         listed: bool = False,

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tracetui.comparing.calls import calls, traits, versionless_name
+from tracetui.comparing.calls import calls, recording_conditions, versionless_name
 from tracetui.comparing.measures import known_measures
 from tracetui.comparing.noise import representative
 from tracetui.comparing.side import CAPTURE, ONE_RUN, RANGE, RUN, STEP, Side
@@ -202,7 +202,7 @@ def _devices(side: Side) -> tuple[str, ...]:
     """Names of the GPUs of a side; none where the analysis of what it is failed, which its own place tells."""
     try:
         with guarded("The description of a side"):
-            return traits(side).devices
+            return recording_conditions(side).devices
     except AnalysisFailed:
         return ()
 

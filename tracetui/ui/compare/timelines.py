@@ -15,10 +15,10 @@ from textual.widget import Widget
 from tracetui.comparing.calls import shared_name, versionless_name
 from tracetui.comparing.match import Matching
 from tracetui.comparing.side import CAPTURE
+from tracetui.drawing.timeline.grid import AXIS_LINES, TimelineGrid
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import Palette, stippled
-from tracetui.drawing.timeline.raster import Picture
-from tracetui.drawing.timeline.scene import AXIS_LINES, Scene
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.intervals import Int64
 from tracetui.model.kept import kept
@@ -77,16 +77,16 @@ class CompareLanes(LanesView):
         plain = super().colours
         return stippled(plain.colours, self.app.current_theme.dark)
 
-    def show_part(self, part: ShownPart, picture: Picture) -> None:
+    def show_part(self, part: ShownPart, timeline_index: TimelineIndex) -> None:
         """Show the lanes of a side; the window is the parent's to set.
 
         The same lanes of the same trace stay as they are folded and scrolled.
         """
         only = lanes_worth_showing(part.side)
         only = None if only is None else sorted({*only, *self.also})
-        if self._scene is None or self._scene.picture is not picture or only != self._only:
+        if self._grid is None or self._grid.timeline_index is not timeline_index or only != self._only:
             self._only = only
-            self.show_scene(Scene(picture, Layout(picture, only), 0 if self.side else AXIS_LINES))
+            self.show_grid(TimelineGrid(timeline_index, Layout(timeline_index, only), 0 if self.side else AXIS_LINES))
         self.origin_ns = part.start
 
     def move_to(self, part: ShownPart, reach: tuple[int, int]) -> None:
@@ -234,7 +234,7 @@ class Timelines(AnalysisSafe, Widget):
         return next((lanes.side for lanes in self.lanes if lanes.has_focus), None)
 
     def show(
-        self, parts: ShownParts, pictures: Sequence[Picture], representative: tuple[int, int], whole: bool = True
+        self, parts: ShownParts, pictures: Sequence[TimelineIndex], representative: tuple[int, int], whole: bool = True
     ) -> None:
         """Show other sides; `representative` are the parts that stand for the others.
 
@@ -242,8 +242,8 @@ class Timelines(AnalysisSafe, Widget):
         """
         self._representative = representative
         windows = [lanes.window for lanes in self.lanes]
-        for lanes, part, picture, window in zip(self.lanes, parts, pictures, windows, strict=True):
-            lanes.show_part(part, picture)
+        for lanes, part, timeline_index, window in zip(self.lanes, parts, pictures, windows, strict=True):
+            lanes.show_part(part, timeline_index)
             lanes.window = window
         self.select((-1, -1), (frozenset(), frozenset()), (NO_ROWS, NO_ROWS))
         self.show_parts(parts)
@@ -275,14 +275,14 @@ class Timelines(AnalysisSafe, Widget):
             self.query_one(f"#part-{side}", Bar).parts = words
 
     def select(
-        self, rows: tuple[int, int], lit: tuple[frozenset[int], frozenset[int]], groups: tuple[Int64, Int64]
+        self, rows: tuple[int, int], highlighted: tuple[frozenset[int], frozenset[int]], groups: tuple[Int64, Int64]
     ) -> None:
         """Select a slice of each side, -1 for none, and light those that belong with them; `f` fits the `groups`."""
         self._groups = groups
-        for lanes, row, others in zip(self.lanes, rows, lit, strict=True):
+        for lanes, row, others in zip(self.lanes, rows, highlighted, strict=True):
             lanes.selected = row
-            # What lies outside of the window is pointed at where it is among the lit.
-            lanes.lit = others | {row} if row >= 0 else others
+            # What lies outside of the window is pointed at where it is among the highlighted.
+            lanes.highlighted = others | {row} if row >= 0 else others
 
     def reveal(self, side: int, row: int) -> None:
         """Pan both as little as it takes to have a slice of one side on screen."""
@@ -293,7 +293,7 @@ class Timelines(AnalysisSafe, Widget):
         if self._parts is not None:
             self._fit(0, max(part.length for part in self._parts), 0.02)
 
-    def fit_lit(self, leading: int) -> None:
+    def fit_highlighted(self, leading: int) -> None:
         """Fit what is highlighted: that of the side with the focus, else of both sides.
 
         Where the groups of both are so far apart that neither would be seen, that of the `leading` side.
@@ -363,7 +363,7 @@ class Timelines(AnalysisSafe, Widget):
         if message.what == "parts":
             self.fit_parts()
         else:
-            self.fit_lit(message.side)
+            self.fit_highlighted(message.side)
 
     @on(Bar.Pressed)
     def _press(self, message: Bar.Pressed) -> None:

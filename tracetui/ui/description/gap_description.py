@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from tracetui.drawing.format import cut_name
-from tracetui.drawing.timeline.scene import lane_label
+from tracetui.drawing.timeline.grid import lane_label
 from tracetui.idle.gaps import CpuName, cpu_names_of, gap_causes_of, gap_threads, on_cpu, slices_in_gaps
 from tracetui.idle.idleness import idleness
 from tracetui.idle.verdict import gap_causes

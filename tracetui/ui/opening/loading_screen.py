@@ -19,7 +19,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
 
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.errors import AnalysisFailed, NotFound, TracetuiError
 from tracetui.files import is_url, url_name
 from tracetui.linking.frames import module_paths
@@ -139,14 +139,14 @@ class LoadingScreen(Screen[None]):
             with suppress(AnalysisFailed), guarded("The first view"):
                 prepare(trace)
         self._report(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "drawing"))
-        picture = Picture(trace)
+        timeline_index = TimelineIndex(trace)
         # What was loaded stays until the end: the collector need not look at it ever again.
         if gc.get_freeze_count():
             # What was set aside before and is not used any more goes now, the rest is set aside again.
             gc.unfreeze()
             gc.collect()
         gc.freeze()
-        self.post_message(Loaded(self.path, trace, picture))
+        self.post_message(Loaded(self.path, trace, timeline_index))
 
     @on(LoadProgressed)
     def _show(self, message: LoadProgressed) -> None:

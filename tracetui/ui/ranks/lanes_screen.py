@@ -13,7 +13,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from tracetui.comparing.side import Side, side
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.intervals import TimeRange
 from tracetui.model.quantities import duration
@@ -43,7 +43,12 @@ class MomentView(CompareView):
     BINDINGS: ClassVar[list[BindingType]] = []
 
     def __init__(
-        self, a: Side, b: Side, pictures: tuple[Picture, Picture], paths: tuple[str, str], asked: MomentAsked
+        self,
+        a: Side,
+        b: Side,
+        pictures: tuple[TimelineIndex, TimelineIndex],
+        paths: tuple[str, str],
+        asked: MomentAsked,
     ) -> None:
         super().__init__(a, b, pictures, paths)
         self.asked = asked
@@ -74,7 +79,7 @@ class MomentView(CompareView):
             self.select(1, row)
         other = self._row(0)
         if other >= 0:
-            self.timelines.lanes[0].lit = frozenset({other})
+            self.timelines.lanes[0].highlighted = frozenset({other})
 
     def _row(self, side: int) -> int:
         """The slice of the collective in the trace of a side, -1 where it is not found."""
@@ -133,7 +138,12 @@ class MomentScreen(CompareScreen):
     """Composes one `MomentView`."""
 
     def __init__(
-        self, a: Side, b: Side, pictures: tuple[Picture, Picture], paths: tuple[str, str], asked: MomentAsked
+        self,
+        a: Side,
+        b: Side,
+        pictures: tuple[TimelineIndex, TimelineIndex],
+        paths: tuple[str, str],
+        asked: MomentAsked,
     ) -> None:
         super().__init__(a, b, pictures, paths)
         self._view = MomentView(a, b, pictures, paths, asked)
@@ -228,7 +238,7 @@ class RankLanesScreen(AnalysisSafe, Screen[None]):
             BarPart("   0 is the moment at which all of them had begun to record", "dim"),
         )
         for lanes, part, read in zip(self._view.lanes, self._parts, self.reads, strict=True):
-            lanes.show_part(part, read.picture)
+            lanes.show_part(part, read.timeline_index)
             lanes.move_to(part, (0, part.length))
         self._view.lanes[0].focus()
         self.call_after_refresh(self._begin)

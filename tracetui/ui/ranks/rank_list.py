@@ -311,11 +311,11 @@ def group_lines(ranks: RankSet, members: list[int], width: int) -> list[DetailLi
 
 def step_worst(ranks: RankSet, step: int, index: int) -> int:
     """The operation of a step in which others waited longest for a rank, -1 for none."""
-    charged = ranks.charged_to(index)
-    mine = (charged.late == index) & (ranks.step_of_instances[charged.instance] == step) & (step != NULL)
+    attributed = ranks.attributed_to(index)
+    mine = (attributed.late == index) & (ranks.step_of_instances[attributed.instance] == step) & (step != NULL)
     if not mine.any():
         return -1
-    return int(np.bincount(charged.instance[mine], charged.time[mine]).argmax())
+    return int(np.bincount(attributed.instance[mine], attributed.time[mine]).argmax())
 
 
 def _sentences(sentences: list[str], width: int) -> list[DetailLine]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.drawing.timeline.scene import ShadedGap
+from tracetui.drawing.timeline.grid import ShadedGap
 from tracetui.idle.gaps import cpu_slices_of, gap_threads, on_cpu, slices_in_gaps
 from tracetui.idle.idleness import idleness
 from tracetui.linking import placement
@@ -36,7 +36,7 @@ __all__ = [
     "has_gpu",
     "is_gpu_work",
     "kernel_from",
-    "lit_with",
+    "highlighted_with",
     "longest_between",
     "step_labels",
     "slices_named",
@@ -45,7 +45,7 @@ __all__ = [
     "activities_of_step_number",
 ]
 
-MAX_LIT = 5_000
+MAX_HIGHLIGHTED = 5_000
 """Maximum slices highlighted with a selection."""
 
 
@@ -59,7 +59,7 @@ def is_gpu_work(trace: Trace, row: int) -> bool:
     return row >= 0 and int(trace.slices.kind[row]) in GPU_WORK
 
 
-def lit_with(trace: Trace, row: int) -> frozenset[int]:
+def highlighted_with(trace: Trace, row: int) -> frozenset[int]:
     """Slices to highlight: launch and op of an activity, op and activities of a call, calls and activities of an op."""
     if row < 0:
         return frozenset()
@@ -70,11 +70,11 @@ def lit_with(trace: Trace, row: int) -> frozenset[int]:
     elif kind in GRAPH_NODES:
         rows = [launch_of_node(trace, row), *_depending(trace, row)]
     elif kind == Kind.RUNTIME:
-        rows = [linked.owner_of(row), *linked.kernels_of(row)[:MAX_LIT].tolist()]
+        rows = [linked.owner_of(row), *linked.kernels_of(row)[:MAX_HIGHLIGHTED].tolist()]
     else:
         first, last = _launches_below(trace, row)
-        below = linked.launches[first:last][:MAX_LIT]
-        activities = linked.launched[linked.bounds[first] : linked.bounds[last]][:MAX_LIT]
+        below = linked.launches[first:last][:MAX_HIGHLIGHTED]
+        activities = linked.launched[linked.bounds[first] : linked.bounds[last]][:MAX_HIGHLIGHTED]
         rows = [*below.tolist(), *activities.tolist()]
     return frozenset(rows) - {-1, row}
 
@@ -82,7 +82,7 @@ def lit_with(trace: Trace, row: int) -> frozenset[int]:
 def _depending(trace: Trace, row: int) -> list[int]:
     """The nodes of a graph that a node waited for, and those that waited for it."""
     edges = graph_dependencies(trace)
-    return [*edges.needed_by(row)[:MAX_LIT].tolist(), *edges.waiting_for(row)[:MAX_LIT].tolist()]
+    return [*edges.needed_by(row)[:MAX_HIGHLIGHTED].tolist(), *edges.waiting_for(row)[:MAX_HIGHLIGHTED].tolist()]
 
 
 def chain_of(trace: Trace, row: int) -> list[int]:
@@ -119,7 +119,7 @@ def kernel_from(trace: Trace, row: int, direction: int, moment: float) -> int:
         low, high = np.searchsorted(starts, [start[row], start[row] + 1])
         index = int(low + np.flatnonzero(gpu[low:high] == row)[0]) + direction
     else:
-        below = sorted((r for r in lit_with(trace, row) if is_gpu_work(trace, r)), key=lambda r: int(start[r]))
+        below = sorted((r for r in highlighted_with(trace, row) if is_gpu_work(trace, r)), key=lambda r: int(start[r]))
         if below:
             return below[0]
         moment = float(start[row]) if row >= 0 else moment
@@ -196,7 +196,7 @@ def prepare_descriptions(trace: Trace) -> None:
     for kind, row in zip(kinds.tolist(), first.tolist(), strict=True):
         if kind != Kind.BOOKKEEPING:
             describe(trace, row, chain_of(trace, row), PREPARED_WIDTH)
-            lit_with(trace, row)
+            highlighted_with(trace, row)
 
 
 def is_prepared(trace: Trace) -> bool:
@@ -238,7 +238,7 @@ def shaded_gap(trace: Trace, gap: int, idle_band: int, is_explained: bool) -> Sh
     )
 
 
-def lit_with_gap(trace: Trace, gap: int, is_explained: bool) -> frozenset[int]:
+def highlighted_with_gap(trace: Trace, gap: int, is_explained: bool) -> frozenset[int]:
     """Slices to highlight with a gap: its neighbours, the launch, and what the CPU did meanwhile."""
     idle = idleness(trace)
     rows = {int(idle.before[gap]), int(idle.after[gap]), int(idle.launch[gap])}

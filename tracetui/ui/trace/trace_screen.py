@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from tracetui.drawing.format import cut_name
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening.trace_opening import SideName
@@ -53,10 +53,15 @@ class TraceScreen(SizedScreen):
     ]
 
     def __init__(
-        self, trace: Trace, picture: Picture, viewpoint: Viewpoint, path: str = "-", marks: Marks | None = None
+        self,
+        trace: Trace,
+        timeline_index: TimelineIndex,
+        viewpoint: Viewpoint,
+        path: str = "-",
+        marks: Marks | None = None,
     ) -> None:
         super().__init__()
-        self.trace, self.picture, self.path = trace, picture, path
+        self.trace, self.timeline_index, self.path = trace, timeline_index, path
         self._opening_viewpoint, self._marks = viewpoint, marks
         self.marked_parts: list[MarkedPart] = []
         """What was marked to be compared: A, then B."""
@@ -78,7 +83,7 @@ class TraceScreen(SizedScreen):
 
     def compose_view(self) -> ComposeResult:
         """The trace."""
-        yield TraceView(self.trace, self.picture, self._opening_viewpoint, self._marks)
+        yield TraceView(self.trace, self.timeline_index, self._opening_viewpoint, self._marks)
 
     def visit(self, viewpoint: Viewpoint) -> None:
         """Go to a viewpoint, from where `backspace` leads back to the screen below."""

@@ -20,7 +20,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from tracetui.drawing.format import shorten
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.drawing.timeline.window import Window
 from tracetui.errors import AnalysisFailed
 from tracetui.idle.gaps import gap_before, idle_part_blocks, slices_in_gaps
@@ -60,10 +60,10 @@ from tracetui.ui.trace.related_slices import (
     first_of_step,
     gap_beside,
     has_gpu,
+    highlighted_with,
+    highlighted_with_gap,
     kernel_from,
     kind_of_step,
-    lit_with,
-    lit_with_gap,
     shaded_gap,
     step_labels,
     step_of,
@@ -132,11 +132,15 @@ class TraceView(SearchableView):
         name: str
 
     def __init__(
-        self, trace: Trace, picture: Picture, viewpoint: Viewpoint | None = None, marks: Marks | None = None
+        self,
+        trace: Trace,
+        timeline_index: TimelineIndex,
+        viewpoint: Viewpoint | None = None,
+        marks: Marks | None = None,
     ) -> None:
         super().__init__(PaneList(trace))
         self.trace = trace
-        self.picture = picture
+        self.timeline_index = timeline_index
         self.steps = step_labels(trace)
         """Numbers of the steps, in order."""
         self.lanes, self.minimap = LanesView(), Minimap()
@@ -166,8 +170,8 @@ class TraceView(SearchableView):
         """Hand out the data and go to the first view, before any key; lanes stretch it when they get their width."""
         self._show_header()
         self._show_steps()
-        self.lanes.show(self.trace, self.picture)
-        self.minimap.show(self.trace, self.picture)
+        self.lanes.show(self.trace, self.timeline_index)
+        self.minimap.show(self.trace, self.timeline_index)
         (self.panes.view if has_gpu(self.trace) else self.lanes).focus()
         self.navigator.open(self._opening)
 
@@ -221,11 +225,13 @@ class TraceView(SearchableView):
         trace, row, gap = self.trace, self.selected, self.gap
         chain = chain_of(trace, row)
         self.lanes.gap = (
-            shaded_gap(trace, gap, self.picture.band_of(row), self._is_idle_explained) if gap >= 0 else None
+            shaded_gap(trace, gap, self.timeline_index.band_of(row), self._is_idle_explained) if gap >= 0 else None
         )
-        lit = lit_with(trace, row) if gap < 0 else lit_with_gap(trace, gap, self._is_idle_explained)
+        highlighted = (
+            highlighted_with(trace, row) if gap < 0 else highlighted_with_gap(trace, gap, self._is_idle_explained)
+        )
         self.lanes.selected = row
-        self.lanes.lit = lit
+        self.lanes.highlighted = highlighted
         if gap >= 0:
             self.panes.details.explain(partial(describe_gap, trace, gap, self._is_idle_explained, chain_of))
         else:
@@ -233,7 +239,7 @@ class TraceView(SearchableView):
         number = step_of(trace, row)
         if self.step is not None and number is not None:
             self.step = number
-        near = [row, *sorted(lit)[:20], *reversed(chain)] if row >= 0 else []
+        near = [row, *sorted(highlighted)[:20], *reversed(chain)] if row >= 0 else []
         if gap >= 0:
             # What the launch was in says nothing about the gap, but for the step.
             near = [row, *(each for each in chain if each in steps(trace).row)]
@@ -325,7 +331,7 @@ class TraceView(SearchableView):
             start = self.window.start_ns if self.window is not None else 0.0
             row = kernel_from(self.trace, self.selected, direction, start)
         else:
-            row = self.picture.next_in_lane(self.selected, direction) if self.selected >= 0 else -1
+            row = self.timeline_index.next_in_lane(self.selected, direction) if self.selected >= 0 else -1
         if row < 0:
             self.notice(f"There is no {'kernel' if has_gpu(self.trace) else 'slice'} in that direction.")
         self.select(row)
@@ -608,7 +614,7 @@ class TraceView(SearchableView):
                 self.app.tell_failure(failure)
             return
         self._is_idle_explained = True
-        self.picture.show_idle(blocks)
+        self.timeline_index.show_idle(blocks)
         self.lanes.changed()
         if self.gap >= 0:
             self._show_selection()

@@ -25,9 +25,9 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from tracetui.drawing.timeline.cells import Frame
+from tracetui.drawing.timeline.grid import ShadedGap, Stretch, TimelineGrid, View, label_width
 from tracetui.drawing.timeline.layout import Layout
-from tracetui.drawing.timeline.raster import Picture, Window
-from tracetui.drawing.timeline.scene import Scene, ShadedGap, Stretch, View, label_width
+from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Trace
 from tracetui.ui.base import keys
@@ -106,7 +106,7 @@ class LanesView(Surface, can_focus=True):
     """The gap that is selected, in which case `selected` is the slice that ends it."""
     time_range: reactive[TimeRange | None] = reactive(None, repaint=False, init=False)
     """The range of time that is marked."""
-    lit: reactive[frozenset[int]] = reactive(frozenset(), repaint=False, init=False)
+    highlighted: reactive[frozenset[int]] = reactive(frozenset(), repaint=False, init=False)
     """Rows of the slices that belong with the selected one."""
     mark_ns: reactive[int | None] = reactive(None, repaint=False, init=False)
     """The measuring point."""
@@ -162,7 +162,7 @@ class LanesView(Surface, can_focus=True):
 
     def __init__(self, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(name=name, id=id, classes=classes)
-        self._scene: Scene | None = None
+        self._grid: TimelineGrid | None = None
         self._width = 0
         self._drawn_marks: frozenset[int] = frozenset()
         self._drawn_selected = -1
@@ -181,75 +181,77 @@ class LanesView(Surface, can_focus=True):
         width = self.size.width or self.app.size.width
         return max(width - label_width(width), 1)
 
-    def show(self, trace: Trace, picture: Picture) -> None:
+    def show(self, trace: Trace, timeline_index: TimelineIndex) -> None:
         """Show a trace; the window and the selection are the parent's to set."""
-        self.show_scene(Scene(picture, Layout(picture)))
+        self.show_grid(TimelineGrid(timeline_index, Layout(timeline_index)))
 
-    def show_scene(self, scene: Scene) -> None:
-        """Show a trace as a scene arranges it."""
-        self._scene = scene
-        self.selected, self.lit, self.mark_ns, self.window, self.gap = -1, frozenset(), None, None, None
+    def show_grid(self, grid: TimelineGrid) -> None:
+        """Show a trace as a grid arranges it."""
+        self._grid = grid
+        self.selected, self.highlighted, self.mark_ns, self.window, self.gap = -1, frozenset(), None, None, None
         self.time_range = None
         self.changed()
 
     @property
     def reach(self) -> tuple[int, int]:
         """The stretch of time in ns that the window stays near: all of the trace."""
-        return self._scene.picture.trace.window if self._scene is not None else (0, 1)
+        return self._grid.timeline_index.trace.window if self._grid is not None else (0, 1)
 
     def wanted_height(self, limit: int) -> int:
         """Lines that it takes to show the axis and every lane, at most `limit`."""
-        if self._scene is None:
+        if self._grid is None:
             return limit
-        above = self._scene.axis_lines
-        return above + self._scene.layout.wanted(max(limit - above, 1))
+        above = self._grid.axis_lines
+        return above + self._grid.layout.wanted(max(limit - above, 1))
 
     def reveal(self, row: int, zoom: bool = False) -> None:
         """Scroll and pan as little as it takes to have a slice on screen.
 
         With `zoom`, also magnify when it is narrower than half a cell.
         """
-        if self._scene is None or row < 0:
+        if self._grid is None or row < 0:
             return
-        slices = self._scene.picture.trace.slices
+        slices = self._grid.timeline_index.trace.slices
         begin, end = int(slices.start[row]), int(slices.end[row])
         current = self._current()
         window = current.showing(begin, end, self.cells, zoom)
         # A window that is moved for the slice shows as much of the trace as it can.
         self._move(window if window is current else window.without_void(*self.reach, self.cells))
-        if self._scene.layout.reveal(row):
+        if self._grid.layout.reveal(row):
             self.changed()
 
     def uncover(self, row: int, unfold: bool) -> None:
         """Scroll the lanes, and unfold them if wanted, so that the row of a slice is on screen, without panning."""
-        if self._scene is not None and row >= 0 and self._scene.layout.reveal(row, unfold):
+        if self._grid is not None and row >= 0 and self._grid.layout.reveal(row, unfold):
             self.changed()
 
     def draw(self, last: Frame | None) -> Frame | None:
         """The whole grid, or a copy of the last one with the lines of the selection drawn anew."""
-        if self._scene is None:
+        if self._grid is None:
             return None
         width, height = self.size
-        view = View(self._current(), self.selected, self.lit, self.mark_ns, self.origin_ns, self.origin, self.has_focus)
+        view = View(
+            self._current(), self.selected, self.highlighted, self.mark_ns, self.origin_ns, self.origin, self.has_focus
+        )
         marked = None if self.time_range is None else (self.time_range.start, self.time_range.end)
         view = replace(view, inside=self._inside, gap=self.gap, time_range=marked)
-        marks = self.lit | {self.selected} if self.selected >= 0 else self.lit
+        marks = self.highlighted | {self.selected} if self.selected >= 0 else self.highlighted
         # The one that was selected may be highlighted still, in another colour.
         turned = {self._drawn_selected, self.selected} if self._drawn_selected != self.selected else set()
-        if last is None or not self._scene.fits(height):
-            frame = self._scene.draw(view, width, height, self.colours)
+        if last is None or not self._grid.fits(height):
+            frame = self._grid.draw(view, width, height, self.colours)
         else:
             frame = last.copy()
             changed = self._lines_of(((marks ^ self._drawn_marks) | turned) - {-1})
-            self._scene.draw_lines(frame, [*changed, *self._scene.lines_with_values()], view, self.colours)
-            self._scene.draw_axis(frame, view, self.colours)
+            self._grid.draw_lines(frame, [*changed, *self._grid.lines_with_values()], view, self.colours)
+            self._grid.draw_axis(frame, view, self.colours)
         self._drawn_marks, self._drawn_selected = marks, self.selected
         return frame
 
     def on_resize(self) -> None:
         """Go on showing the same stretch of time, and the lanes of the selection."""
-        if self._scene is not None:
-            self._scene.layout.resize(max(self.size.height - self._scene.axis_lines, 0))
+        if self._grid is not None:
+            self._grid.layout.resize(max(self.size.height - self._grid.axis_lines, 0))
             self._keep_in_sight()
         before, self._width = self._width, self.cells
         if self.window is not None and before not in (0, self._width):
@@ -271,7 +273,7 @@ class LanesView(Surface, can_focus=True):
         """The tint crosses every lane."""
         self.changed()
 
-    def watch_lit(self) -> None:
+    def watch_highlighted(self) -> None:
         """Scroll to the highlighted slices, as far as the selected one stays on screen."""
         self._keep_in_sight()
         self.changed(everything=False)
@@ -306,54 +308,54 @@ class LanesView(Surface, can_focus=True):
 
     def action_fit_trace(self) -> None:
         """Show all of the trace."""
-        if self._scene is not None:
+        if self._grid is not None:
             self.post_message(self.Jumping())
             self._move(Window.fit(*self.reach, self.cells))
 
     def action_fit_selection(self) -> None:
         """Show the selected slice with as much around it."""
-        if self._scene is not None and self.selected >= 0:
+        if self._grid is not None and self.selected >= 0:
             self.post_message(self.Jumping())
             self._move(Window.fit(*self._selected_stretch(), self.cells, 0.5))
 
     def action_lane(self, direction: int) -> None:
         """Select the nearest slice on the next line that has one on screen."""
-        if self._scene is None:
+        if self._grid is None:
             return
-        tracks = self._scene.layout.tracks
-        own = self._scene.picture.tracks_of(self.selected) if self.selected >= 0 else ()
+        tracks = self._grid.layout.tracks
+        own = self._grid.timeline_index.tracks_of(self.selected) if self.selected >= 0 else ()
         outside = -1 if direction > 0 else len(tracks)
         here = next((i for i, track in enumerate(tracks) if track in own), outside)
         self._select_on(tracks[here + 1 :] if direction > 0 else tracks[:here][::-1])
 
     def action_slice(self, direction: int) -> None:
         """Select the next or previous slice of the row or stream."""
-        if self._scene is None:
+        if self._grid is None:
             return
         if self.gap is not None:
             self.post_message(self.GapAsked(direction))
             return
         if self.selected < 0:
-            layout = self._scene.layout
+            layout = self._grid.layout
             self._select_on([*layout.device_tracks, *layout.tracks])
             return
-        self._walk_to(self._scene.picture.next_in_lane(self.selected, direction), direction)
+        self._walk_to(self._grid.timeline_index.next_in_lane(self.selected, direction), direction)
 
     def action_end_of_row(self, direction: int) -> None:
         """Select the first (-1) or the last slice of the row or stream."""
-        if self._scene is not None and self.selected >= 0:
+        if self._grid is not None and self.selected >= 0:
             self.post_message(self.Jumping())
-            self._select(self._scene.picture.end_of_lane(self.selected, direction))
+            self._select(self._grid.timeline_index.end_of_lane(self.selected, direction))
 
     def action_same(self, direction: int) -> None:
         """Select the next or previous slice of the same name."""
-        if self._scene is not None and self.selected >= 0:
+        if self._grid is not None and self.selected >= 0:
             self.post_message(self.Jumping())
-            self._walk_to(self._scene.picture.next_of_name(self.selected, direction), direction)
+            self._walk_to(self._grid.timeline_index.next_of_name(self.selected, direction), direction)
 
     def action_measure(self) -> None:
         """Put the measuring point at the start of the selection, or take it away from there."""
-        if self._scene is None or self.selected < 0:
+        if self._grid is None or self.selected < 0:
             self.mark_ns = None
             return
         moment = self._selected_stretch()[0]
@@ -361,20 +363,20 @@ class LanesView(Surface, can_focus=True):
 
     def action_fold(self) -> None:
         """Fold or unfold the lane of the selection, or the first one."""
-        if self._scene is not None:
-            self._fold(self._scene.layout.lane_at(max(self._scene.layout.line_of(self.selected), 0)))
+        if self._grid is not None:
+            self._fold(self._grid.layout.lane_at(max(self._grid.layout.line_of(self.selected), 0)))
 
     def action_pin(self) -> None:
         """Pin the lane of the selection at the top, or let go of it."""
-        if self._scene is not None and self.selected >= 0:
-            self._scene.layout.pin(int(self._scene.picture.trace.slices.lane[self.selected]))
+        if self._grid is not None and self.selected >= 0:
+            self._grid.layout.pin(int(self._grid.timeline_index.trace.slices.lane[self.selected]))
             self.post_message(self.Folded())
             self._keep_in_sight()
             self.changed()
 
     def on_mouse_down(self, event: MouseDown) -> None:
         """Take hold of the lanes."""
-        if event.button == 1 and self._scene is not None:
+        if event.button == 1 and self._grid is not None:
             self._grip, self._dragged = (event.x, event.y, self._current()), False
             self._range_start = self._time_of(event.x) if event.shift and self.DRAWS_RANGES else None
             self.capture_mouse()
@@ -423,24 +425,24 @@ class LanesView(Surface, can_focus=True):
             self.action_pan(direction)
         elif event.x >= left:
             self._zoom(-direction, event.x - left)
-        elif self._scene is not None:
-            self._scene.layout.scroll(event.y - self._scene.axis_lines, direction * 3)
+        elif self._grid is not None:
+            self._grid.layout.scroll(event.y - self._grid.axis_lines, direction * 3)
             self.changed()
 
     def _click(self, x: int, y: int) -> None:
-        if self._scene is None:
+        if self._grid is None:
             return
-        number = y - self._scene.axis_lines
+        number = y - self._grid.axis_lines
         left = label_width(self.size.width)
-        lines = self._scene.layout.lines
+        lines = self._grid.layout.lines
         if not 0 <= number < len(lines):
             return
         if x < left:
             self._fold(lines[number].lane)
             return
         begin, end = self._current().pan(x - left).edges(1).tolist()
-        row = self._scene.picture.slice_at(lines[number].track, begin, end)
-        if row >= 0 and self._scene.picture.is_idle_track(lines[number].track):
+        row = self._grid.timeline_index.slice_at(lines[number].track, begin, end)
+        if row >= 0 and self._grid.timeline_index.is_idle_track(lines[number].track):
             self.post_message(self.Selected(row, self, is_gap=True))
         elif row < 0 and self.is_range_open:
             self.post_before_redraw(self.RangeDrawn(None, self._time_of(x)))
@@ -459,8 +461,8 @@ class LanesView(Surface, can_focus=True):
         return TimeRange(begin, max(end, begin + 1))
 
     def _fold(self, lane: int) -> None:
-        if self._scene is not None and lane >= 0:
-            self._scene.layout.fold(lane)
+        if self._grid is not None and lane >= 0:
+            self._grid.layout.fold(lane)
             self.post_message(self.Folded())
             self.changed()
 
@@ -485,20 +487,20 @@ class LanesView(Surface, can_focus=True):
 
     def _visible_near(self, track: int, moment: float) -> int:
         """The slice of a track nearest to a moment if any part of it is in the window, else -1."""
-        if self._scene is None or track < 0:
+        if self._grid is None or track < 0:
             return -1
-        row = self._scene.picture.nearest(track, moment)
-        slices, window = self._scene.picture.trace.slices, self._current()
+        row = self._grid.timeline_index.nearest(track, moment)
+        slices, window = self._grid.timeline_index.trace.slices, self._current()
         if row < 0 or slices.start[row] >= window.end_ns(self.cells) or slices.end[row] < window.start_ns:
             return -1
         return row
 
     def _keep_in_sight(self) -> None:
         """Scroll to the rows of what is highlighted, as far as the selected one stays on screen."""
-        if self._scene is None or not self._scene.layout.height:
+        if self._grid is None or not self._grid.layout.height:
             return
-        layout = self._scene.layout
-        moved = [layout.reveal(row, unfold=False) for row in sorted(self.lit)[:MAX_REVEALED]]
+        layout = self._grid.layout
+        moved = [layout.reveal(row, unfold=False) for row in sorted(self.highlighted)[:MAX_REVEALED]]
         moved.append(layout.reveal(self.selected, unfold=False))
         if any(moved):
             self.changed()
@@ -508,7 +510,7 @@ class LanesView(Surface, can_focus=True):
 
     def _cursor_cell(self) -> float:
         """The cell of the selection's middle where that is on screen, else the middle of the screen."""
-        if self._scene is not None and self.selected >= 0:
+        if self._grid is not None and self.selected >= 0:
             start, stop = self._selected_stretch()
             window = self._current()
             begin = max(float(start), window.start_ns)
@@ -521,9 +523,9 @@ class LanesView(Surface, can_focus=True):
         """Start and end in ns of the selected slice or gap."""
         if self.gap is not None:
             return self.gap.on_device
-        if self._scene is None:
+        if self._grid is None:
             return 0, 1
-        slices = self._scene.picture.trace.slices
+        slices = self._grid.timeline_index.trace.slices
         return int(slices.start[self.selected]), int(slices.end[self.selected])
 
     def _current(self) -> Window:
@@ -534,7 +536,7 @@ class LanesView(Surface, can_focus=True):
 
     def _move(self, window: Window) -> None:
         """Show another window, kept near the trace, and inform the parent."""
-        if self._scene is None:
+        if self._grid is None:
             return
         window = window.within(*self.reach, self.cells)
         if window != self.window:
@@ -543,8 +545,8 @@ class LanesView(Surface, can_focus=True):
 
     def _lines_of(self, rows: Iterable[int]) -> list[int]:
         """The lines on which slices stand."""
-        if self._scene is None:
+        if self._grid is None:
             return []
-        picture = self._scene.picture
-        tracks = {track for row in rows for track in picture.tracks_of(row)}
-        return [i for i, line in enumerate(self._scene.layout.lines) if line.track in tracks]
+        timeline_index = self._grid.timeline_index
+        tracks = {track for row in rows for track in timeline_index.tracks_of(row)}
+        return [i for i, line in enumerate(self._grid.layout.lines) if line.track in tracks]

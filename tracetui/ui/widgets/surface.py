@@ -21,10 +21,10 @@ from textual.widget import Widget
 
 from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.cells import FROM_BOTTOM, Frame
-from tracetui.drawing.timeline.legend import Brush, draw_legend, legend_lines
+from tracetui.drawing.timeline.grid import label_width
+from tracetui.drawing.timeline.legend import CellWriter, draw_legend, legend_lines
 from tracetui.drawing.timeline.palette import BOLD, GROUND, Palette, codes, nearest_colour, palette
-from tracetui.drawing.timeline.raster import Picture, Window
-from tracetui.drawing.timeline.scene import label_width
+from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.model.quantities import percent
 from tracetui.model.trace import Trace
 from tracetui.ui.base.analysis_safe import AnalysisSafe
@@ -36,7 +36,7 @@ class Surface(AnalysisSafe, CachedStyle, Widget):
 
     _frame: Frame | None = None
     _strips: list[Strip]
-    _brush: Brush
+    _cell_writer: CellWriter
     _ground: Style | None = None
     _palette: Palette | None = None
     _stale = True
@@ -113,7 +113,7 @@ class Surface(AnalysisSafe, CachedStyle, Widget):
         width, height = self.size
         ground = self._ground_style()
         if (ground, self.colours) != (self._ground, self._palette):
-            self._ground, self._brush, self._frame, self._palette = ground, Brush(ground), None, self.colours
+            self._ground, self._cell_writer, self._frame, self._palette = ground, CellWriter(ground), None, self.colours
         last = self._frame
         if last is not None and last.shape != (height, width):
             last = None
@@ -126,7 +126,7 @@ class Surface(AnalysisSafe, CachedStyle, Widget):
             self._strips = [Strip.blank(width)] * height
         regions = []
         for y in np.flatnonzero(differing.any(axis=1)).tolist():
-            self._strips[y] = Strip(self._brush.segments(frame, y), width)
+            self._strips[y] = Strip(self._cell_writer.segments(frame, y), width)
             cells = np.flatnonzero(differing[y])
             left, right = int(cells[0]), int(cells[-1]) + 1
             regions.append(Region(left, y, right - left, 1))
@@ -175,17 +175,17 @@ class Minimap(Surface):
 
     def __init__(self, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(name=name, id=id, classes=classes)
-        self._picture: Picture | None = None
+        self._timeline_index: TimelineIndex | None = None
         self._whole = (0, 1)
         self._share = 0.0
         self._dragging = False
 
-    def show(self, trace: Trace, picture: Picture) -> None:
+    def show(self, trace: Trace, timeline_index: TimelineIndex) -> None:
         """Show a trace."""
-        self._picture = picture
+        self._timeline_index = timeline_index
         self._whole = trace.window
         begin, end = trace.window
-        self._share = picture.busy_share(begin, end)
+        self._share = timeline_index.busy_share(begin, end)
         self.changed()
 
     def watch_window(self) -> None:
@@ -205,17 +205,17 @@ class Minimap(Surface):
         """Bars of how busy each cell is; those outside the window are dimmer."""
         width, height = self.size
         cells = width - self.left
-        if self._picture is None or cells < 1:
+        if self._timeline_index is None or cells < 1:
             return None
         colours = self.colours
         quiet = GROUND if colours.mono else colours.quiet
         frame = Frame.blank(height, width)
-        what = "GPU" if self._picture.has_gpu else "CPU"
+        what = "GPU" if self._timeline_index.has_gpu else "CPU"
         text = f"{what} busy {percent(self._share * 100)}"
         text = text if len(text) < self.left else text.replace(" busy", "")
         frame.write(0, 0, codes(shorten(text, self.left - 1)))
         whole = self._map(cells)
-        busy = self._picture.gpu_busy(whole, cells)
+        busy = self._timeline_index.gpu_busy(whole, cells)
         # Where the device is idle nearly all the time, what little there is must still show its shape.
         most = float(busy.max(initial=0.0))
         scale = 1 / most if 0 < most < LOW_BUSY_SHARE else 1.0
@@ -253,7 +253,7 @@ class Minimap(Surface):
 
     def _point(self, x: int) -> None:
         cells = self.size.width - self.left
-        if self._picture is not None and cells > 0 and x >= self.left:
+        if self._timeline_index is not None and cells > 0 and x >= self.left:
             cell = min(max(x - self.left, 0), cells - 1)
             whole = self._map(cells)
             self.post_message(self.Clicked(round(whole.moment_at(cell))))

@@ -17,7 +17,7 @@ from tracetui.comparing.match import Matching, match
 from tracetui.comparing.noise import representative
 from tracetui.comparing.side import Side
 from tracetui.comparing.statement import Comparison, comparison
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.errors import AnalysisFailed, TracetuiError
 from tracetui.linking.links import links
 from tracetui.model.guarding import guarded
@@ -27,7 +27,7 @@ from tracetui.model.trace import GPU_WORK
 from tracetui.ui.compare.compare_list import KERNELS, OPS, TOTALS, CompareList, table_of
 from tracetui.ui.compare.shown_part import NO_PARTNER, OWN_PARTNER, ROW_PARTNERS, ShownPart, ShownParts
 from tracetui.ui.compare.timelines import NO_ROWS, PartnerLookup, Timelines
-from tracetui.ui.trace.related_slices import MAX_LIT, lit_with
+from tracetui.ui.trace.related_slices import MAX_HIGHLIGHTED, highlighted_with
 
 # What is compared, the parts of it that are shown, and the threads that compute it: the screen answers meanwhile.
 
@@ -62,7 +62,7 @@ class ComparedSides:
         note: str
 
     def __init__(
-        self, owner: Widget, a: Side, b: Side, pictures: tuple[Picture, Picture], paths: tuple[str, str]
+        self, owner: Widget, a: Side, b: Side, pictures: tuple[TimelineIndex, TimelineIndex], paths: tuple[str, str]
     ) -> None:
         """`owner` runs the threads and gets the messages."""
         self._owner = owner
@@ -160,8 +160,8 @@ class WalkedSlice(NamedTuple):
     """`OWN_PARTNER`, `ROW_PARTNERS` or `NO_PARTNER`."""
 
 
-class LitSlices:
-    """The slices that are lit on both sides, and the row of the list that they belong to."""
+class HighlightedSlices:
+    """The slices that are highlighted on both sides, and the row of the list that they belong to."""
 
     def __init__(self, compared: ComparedSides, timelines: Timelines, changes: CompareList) -> None:
         self._compared, self._timelines, self._changes = compared, timelines, changes
@@ -215,11 +215,12 @@ class LitSlices:
         """Light slices of both sides, with what launched the first of them."""
         rows = (int(a[0]) if len(a) else -1, int(b[0]) if len(b) else -1)
         self.leading, self.selected = leading, rows
-        lit = [
-            frozenset(some[:MAX_LIT].tolist()) | (lit_with(part.side.trace, row) if len(some) == 1 else frozenset())
+        highlighted = [
+            frozenset(some[:MAX_HIGHLIGHTED].tolist())
+            | (highlighted_with(part.side.trace, row) if len(some) == 1 else frozenset())
             for some, row, part in zip((a, b), rows, self._compared.parts, strict=True)
         ]
-        self._timelines.select(rows, (lit[0], lit[1]), (a, b))
+        self._timelines.select(rows, (highlighted[0], highlighted[1]), (a, b))
 
     def _group_of(self, side: int, row: int) -> tuple[Int64, Int64]:
         """All instances, on its side and on the other one, of the change that a slice belongs to."""

@@ -14,7 +14,7 @@ from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.cells import SPACE, Frame
 from tracetui.drawing.timeline.layout import ON_DEVICE, Fold, Layout, Line
 from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, REVERSE, UNDERLINE, Palette, codes, single_width
-from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.intervals import Bool
 from tracetui.model.quantities import duration
@@ -210,7 +210,7 @@ class View:
     window: Window
     selected: int = -1
     """Row of the selected slice, -1 for none."""
-    lit: frozenset[int] = frozenset()
+    highlighted: frozenset[int] = frozenset()
     """Rows of the slices that belong with it."""
     mark_ns: int | None = None
     """The measuring point."""
@@ -250,12 +250,12 @@ def lane_label(lane: Lane, room: int = 40) -> str:
     return shorten(single_width(clean(text)), room)
 
 
-class Scene:
-    """Draws a picture as a layout arranges it."""
+class TimelineGrid:
+    """Draws a timeline as a layout arranges it."""
 
-    def __init__(self, picture: Picture, layout: Layout, axis_lines: int = AXIS_LINES) -> None:
+    def __init__(self, timeline_index: TimelineIndex, layout: Layout, axis_lines: int = AXIS_LINES) -> None:
         """`axis_lines` is 0 for a timeline under another one, whose axis it shares."""
-        self.picture = picture
+        self.timeline_index = timeline_index
         self.layout = layout
         self.axis_lines = axis_lines
 
@@ -277,25 +277,25 @@ class Scene:
         left = label_width(frame.shape[1])
         width = frame.shape[1] - left
         lines = [self.layout.lines[number] for number in numbers]
-        tracks = self.picture.frame(
+        tracks = self.timeline_index.frame(
             (line.track for line in lines),
             view.window,
             max(width, 0),
             selected=view.selected if view.gap is None else -1,
-            lit=view.lit,
+            highlighted=view.highlighted,
             colours=colours,
         )
         for i, line in enumerate(lines):
             if view.inside is not None and line.lane >= 0:
-                on_device = self.picture.trace.lanes[line.lane].kind in ON_DEVICE
+                on_device = self.timeline_index.trace.lanes[line.lane].kind in ON_DEVICE
                 veil(tracks, i, view.inside[on_device], view.window, colours)
             if view.gap is not None:
                 self._shade_gap(tracks, i, line, view, colours)
             if view.time_range is not None:
                 tint_range(tracks, i, view.time_range, view.window, colours)
-        before = self._point_at_lit(tracks, lines, view)
+        before = self._point_at_highlighted(tracks, lines, view)
         selected = self._selected_tracks(view)
-        marked = selected | self._tracks_of(view.lit)
+        marked = selected | self._tracks_of(view.highlighted)
         if view.mark_ns is not None:
             _draw_mark(tracks, view.window.cell_of(view.mark_ns), colours)
         for i, (number, line) in enumerate(zip(numbers, lines, strict=True)):
@@ -306,7 +306,7 @@ class Scene:
                 frame.write(y, left - 1, codes("◀"), GROUND, BOLD)
             elif line.track in marked:
                 is_selected = line.track in selected
-                ink = colours.selected if is_selected else colours.lit
+                ink = colours.selected if is_selected else colours.highlighted
                 frame.write(y, left - 1, codes("▐" if is_selected else "▕"), GROUND if colours.mono else ink, BOLD)
 
     def draw_axis(self, frame: Frame, view: View, colours: Palette) -> None:
@@ -335,19 +335,19 @@ class Scene:
         and its kernel are found by these whatever their own colours are.
         """
         moments = [] if view.mark_ns is None else [(view.mark_ns, "◆", GROUND)]
-        trace, row = self.picture.trace, view.selected
+        trace, row = self.timeline_index.trace, view.selected
         if view.gap is not None:
-            launched = [] if view.gap.launch_ns is None else [(view.gap.launch_ns, "▽", colours.lit)]
+            launched = [] if view.gap.launch_ns is None else [(view.gap.launch_ns, "▽", colours.highlighted)]
             return [*moments, *launched, (view.gap.on_device[0], "▼", colours.selected)]
         if row < 0:
             return moments
         start, kind = trace.slices.start, trace.slices.kind
         selected_on_gpu = int(kind[row]) in GPU_WORK
-        partners = [int(start[each]) for each in view.lit if (int(kind[each]) in GPU_WORK) != selected_on_gpu]
+        partners = [int(start[each]) for each in view.highlighted if (int(kind[each]) in GPU_WORK) != selected_on_gpu]
         if partners:
             # Of a kernel the launch, which is the last of what led to it; of an operator the first it launched.
             partner = max(partners) if selected_on_gpu else min(partners)
-            moments.append((partner, "▽", colours.lit))
+            moments.append((partner, "▽", colours.highlighted))
         return [*moments, (int(start[row]), "▼", colours.selected)]
 
     def _reading(self, view: View, width: int, room: int) -> str:
@@ -362,7 +362,7 @@ class Scene:
             return shorten(f"{length} wide" if len(length) + len(" wide") <= room else length, room)
         if view.selected < 0:
             return "Δ –"
-        slices = self.picture.trace.slices
+        slices = self.timeline_index.trace.slices
         moment = int(slices.start[view.selected]) if view.gap is None else view.gap.on_device[0]
         distance = moment - view.mark_ns
         return shorten(f"Δ {'+' if distance > 0 else ''}{duration(distance)}", room)
@@ -377,7 +377,7 @@ class Scene:
         if line.lane < 0:
             frame.write(y, 1, codes(self._label_of_track(line.track, view, left - 2)), quiet)
             return
-        lane = self.picture.trace.lanes[line.lane]
+        lane = self.timeline_index.trace.lanes[line.lane]
         if line.head:
             sign = {Fold.FOLDED: "▸", Fold.COMPACT: " ", Fold.FULL: "▾"}[self.layout.folds[line.lane]]
             sign = "▪" if line.is_pinned else sign if lane.rows > 1 else " "
@@ -395,29 +395,29 @@ class Scene:
         if gap is None:
             return
         if line.lane in gap.lanes:
-            on_device = self.picture.trace.lanes[line.lane].kind in ON_DEVICE
+            on_device = self.timeline_index.trace.lanes[line.lane].kind in ON_DEVICE
             shade(tracks, i, gap.on_device if on_device else gap.on_threads, view.window, colours)
         elif (
             colours.veil != GROUND
             and not colours.mono
             and gap.idle_band >= 0
-            and line.track == self.picture.idle_track(gap.idle_band)
+            and line.track == self.timeline_index.idle_track(gap.idle_band)
         ):
             shade(tracks, i, gap.on_device, view.window, colours)
 
     def _selected_tracks(self, view: View) -> set[int]:
         """The track of the selected slice, or of the idle time with the selected gap."""
         if view.gap is not None:
-            return {self.picture.idle_track(view.gap.idle_band)} if view.gap.idle_band >= 0 else set()
+            return {self.timeline_index.idle_track(view.gap.idle_band)} if view.gap.idle_band >= 0 else set()
         return self._tracks_of([view.selected] if view.selected >= 0 else [])
 
     def _tracks_of(self, rows: Iterable[int]) -> set[int]:
         """The tracks on which slices stand."""
-        return {track for row in rows for track in self.picture.tracks_of(row)}
+        return {track for row in rows for track in self.timeline_index.tracks_of(row)}
 
     def lines_with_values(self) -> list[int]:
         """The lines whose names hold a value at the selection: counters of GPUs."""
-        first, curves = self.picture.counter_track(0), self.picture.curves
+        first, curves = self.timeline_index.counter_track(0), self.timeline_index.curves
         return [
             number
             for number, line in enumerate(self.layout.lines)
@@ -429,10 +429,10 @@ class Scene:
 
         A counter of a GPU has its value at the selection, the others and those without one the highest of all.
         """
-        idle = track - self.picture.idle_track(0)
+        idle = track - self.timeline_index.idle_track(0)
         if idle >= 0:
-            return shorten(single_width(clean(f"{self.picture.idles[idle].device} idle")), room)
-        curve = self.picture.curves[track - self.picture.counter_track(0)]
+            return shorten(single_width(clean(f"{self.timeline_index.idles[idle].device} idle")), room)
+        curve = self.timeline_index.curves[track - self.timeline_index.counter_track(0)]
         name = single_width(clean(curve.name))
         moment = self._moment(view) if curve.counter.gpu >= 0 else None
         value = float("nan") if moment is None else curve.value_at(moment)
@@ -445,17 +445,17 @@ class Scene:
         """The time in ns at which the selection begins, None without one."""
         if view.gap is not None:
             return view.gap.on_device[0]
-        return int(self.picture.trace.slices.start[view.selected]) if view.selected >= 0 else None
+        return int(self.timeline_index.trace.slices.start[view.selected]) if view.selected >= 0 else None
 
-    def _point_at_lit(self, frame: Frame, lines: list[Line], view: View) -> set[int]:
-        """Where a lit slice lies behind the window, say so on its line; the lines where one lies before it.
+    def _point_at_highlighted(self, frame: Frame, lines: list[Line], view: View) -> set[int]:
+        """Where a highlighted slice lies behind the window, say so on its line; the lines where one lies before it.
 
         Those are pointed at beside the lane's name, where no slice begins.
         """
         before: set[int] = set()
         width = frame.shape[1]
-        slices = self.picture.trace.slices
-        wanted = {track: row for row in view.lit for track in self.picture.tracks_of(row)}
+        slices = self.timeline_index.trace.slices
+        wanted = {track: row for row in view.highlighted for track in self.timeline_index.tracks_of(row)}
         begin, end = view.window.start_ns, view.window.end_ns(width)
         for i, line in enumerate(lines):
             row = wanted.get(line.track, -1)
