@@ -65,18 +65,14 @@ def whole_file(path: Path, replace: bool = True) -> Iterator[IO[bytes]]:
     try:
         with part.open("xb") as file:
             if replace:
-                _copy_permissions(target, file.fileno())
+                # Give an open file the permissions of the file that it will replace, before anything is written to it.
+                with suppress(OSError):
+                    os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
             yield file
         _put_in_place(part, target, replace)
     finally:
         with suppress(OSError):
             part.unlink()
-
-
-def _copy_permissions(target: Path, file: int) -> None:
-    """Give an open file the permissions of the file that it will replace, before anything is written to it."""
-    with suppress(OSError):
-        os.fchmod(file, stat.S_IMODE(target.stat().st_mode))
 
 
 def _put_in_place(part: Path, target: Path, replace: bool) -> None:

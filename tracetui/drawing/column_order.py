@@ -72,7 +72,11 @@ def ordered(table: Table, pane: str, by: str | None = None) -> list[Column]:
         # There are more columns than fit: what is 0 in every step says little.
         columns = [column for column in columns if column.name not in _OF_SERVERS or not column.nulls().all()]
         return [column for column in columns if not _is_zero(column)]
-    return [column for column in columns if column.name != "step" or _varies(column)]
+    return [
+        column
+        for column in columns
+        if column.name != "step" or (len(column) > 1 and bool((column.values != column.values[0]).any()))
+    ]
 
 
 def importance(pane: str, by: str | None = None) -> Callable[[Column], Rank]:
@@ -98,7 +102,3 @@ def _is_zero(column: Column) -> bool:
     """Whether a number is known to be 0 in every row."""
     is_known = len(column) > 0 and not column.is_text and not column.nulls().any()
     return is_known and not column.values.any()
-
-
-def _varies(column: Column) -> bool:
-    return len(column) > 1 and bool((column.values != column.values[0]).any())

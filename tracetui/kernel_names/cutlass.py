@@ -110,23 +110,22 @@ def _third_template(name: ParsedName) -> Decoded:
     )
 
 
-def _second_op(text: str, word: str | None) -> str | None:
-    return "grouped" if "GemmGrouped" in text else word
-
-
 def _second_template(name: ParsedName) -> Decoded:
     text = name.text
     shapes = [tuple(map(int, shape)) for shape in _SHAPE.findall(text)]
     convolution = _CONVOLUTION.search(text)
     word = _PRODUCT.search(text)
     types = [kind for kind in types_in(text) if kind not in ("i32", "i64", "bool")]
+    op = word[0] if word and not shapes else None
+    if "GemmGrouped" in text:
+        op = "grouped"
     is_convolution = convolution is not None or "Convolution" in text
     return Decoded(
         family=Family.GEMM,
         operation="convolution" if is_convolution else "gemm",
         library=_library(name, "2.x"),
         vendor="NVIDIA",
-        op=_CONVOLUTIONS[convolution[1]] if convolution else _second_op(text, word[0] if word and not shapes else None),
+        op=_CONVOLUTIONS[convolution[1]] if convolution else op,
         a=types[0] if types else None,
         tile=shapes[0] if shapes else (),
         instruction="x".join(map(str, shapes[-1])) if len(shapes) > 2 else None,

@@ -176,7 +176,8 @@ def purpose_of(decoded: Decoded, name: ParsedName) -> tuple[Purpose, bool]:
     if decoded.family in (Family.COMMUNICATION, Family.ATTENTION):
         return _BY_FAMILY[decoded.family], False
     if decoded.fused_ops and decoded.family in (Family.POINTWISE, Family.REDUCTION):
-        return _of_fused(decoded), False
+        fused = frozenset(decoded.fused_ops)
+        return next((purpose for ops, purpose in _FUSED if ops <= fused), _BY_FAMILY[decoded.family]), False
     words = spelled(name.base)
     if _ROUTING_WORDS.search(words) or decoded.op == "expert sorting":
         return Purpose.ROUTING, False
@@ -193,11 +194,6 @@ def purpose_of(decoded: Decoded, name: ParsedName) -> tuple[Purpose, bool]:
     if decoded.operation == "indices" and decoded.library in _PROGRAM_LIBRARIES:
         return _BY_FAMILY[decoded.family], False
     return _BY_OPERATION.get(decoded.operation, _BY_FAMILY.get(decoded.family, Purpose.OTHER)), False
-
-
-def _of_fused(decoded: Decoded) -> Purpose:
-    fused = frozenset(decoded.fused_ops)
-    return next((purpose for ops, purpose in _FUSED if ops <= fused), _BY_FAMILY[decoded.family])
 
 
 def _of_copy(decoded: Decoded, words: str) -> Purpose:
@@ -259,7 +255,9 @@ def decode(name: str, kind: Kind = Kind.KERNEL, custom_ops: frozenset[str] = fro
     """
     parts = name_parts(name)
     if kind in (Kind.MEMCPY, Kind.MEMSET):
-        found = memory(parts) or _transfer(kind)
+        found = memory(parts) or Decoded(
+            family=Family.COPY, operation="memcpy" if kind == Kind.MEMCPY else "memset", library="driver"
+        )
     elif kind != Kind.KERNEL:
         found = Decoded(family=_BY_KIND.get(kind, Family.OTHER), operation=kind.name.lower().replace("_", " "))
         return replace(found, short=cut(name), sentence="")
@@ -293,8 +291,3 @@ def _kernel(parts: ParsedName, custom_ops: frozenset[str]) -> Decoded:
         if decoded := family(parts):
             return decoded
     return by_words(parts)
-
-
-def _transfer(kind: Kind) -> Decoded:
-    """A copy or fill whose name does not tell its direction."""
-    return Decoded(family=Family.COPY, operation="memcpy" if kind == Kind.MEMCPY else "memset", library="driver")

@@ -300,7 +300,11 @@ def user_kernel(name: ParsedName) -> Decoded | None:
 
 def by_words(name: ParsedName, library: str | None = None, likely: tuple[str, ...] = ()) -> Decoded:
     """What the words of a name suggest; operation `unknown` where they suggest nothing."""
-    found = _pass_of_attention(name) or meaning(name)
+    # Attention where a Triton kernel is called `_fwd_kernel` or `_bwd_kernel` and nothing else, as in the tutorial.
+    words = spelled(function_of(name))
+    found = (
+        Meaning(Family.ATTENTION, "attention") if name.text.isidentifier() and _PASS.match(words) else None
+    ) or meaning(name)
     shown = label(name)
     types = [kind for kind in map(cpp_type, name.arguments) if kind]
     letter = _BLAS.search(spelled(function_of(name)))
@@ -326,12 +330,6 @@ def by_words(name: ParsedName, library: str | None = None, likely: tuple[str, ..
         a=first_float(types),
         inferred=frozenset({"family", "operation", "a", *likely}),
     )
-
-
-def _pass_of_attention(name: ParsedName) -> Meaning | None:
-    """Attention where a Triton kernel is called `_fwd_kernel` or `_bwd_kernel` and nothing else, as in the tutorial."""
-    words = spelled(function_of(name))
-    return Meaning(Family.ATTENTION, "attention") if name.text.isidentifier() and _PASS.match(words) else None
 
 
 def _ogs(match: re.Match[str]) -> Decoded:

@@ -204,7 +204,7 @@ def sass(name: ParsedName) -> Decoded | None:
         library="cuDNN SASS" if convolution else "cuBLAS SASS",
         vendor="NVIDIA",
         arch=match["arch"],
-        op=_direction(words) if convolution else None,
+        op=next((CONVOLUTIONS[word] for word in words if word in CONVOLUTIONS), None) if convolution else None,
         a=a,
         b=a,
         acc=acc,
@@ -234,11 +234,6 @@ def _sass_flags(match: re.Match[str], words: list[str], sliced: re.Match[str] | 
     if "nhwc" in words:
         flags.append("nhwc")
     return tuple(flags)
-
-
-def _direction(words: list[str]) -> str | None:
-    """What a convolution of cuDNN computes, where its name tells; most do not."""
-    return next((CONVOLUTIONS[word] for word in words if word in CONVOLUTIONS), None)
 
 
 # cuBLAS: nvjet matrix products on Hopper and Blackwell (F5), and small kernels around a product (F10).

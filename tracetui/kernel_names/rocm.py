@@ -44,6 +44,7 @@ def tensile(name: ParsedName) -> Decoded | None:
     matrix, group = _MATRIX.search(text), _GROUP.search(text)
     a, b, acc, out, sure = _types(match["types"])
     size = [int(part) for part in group.groups()] if group else []
+    instruction = "x".join(matrix.groups()[: 3 if matrix[4] else 2]) if matrix else None
     likely = set() if sure else {"a", "b", "acc", "out"}
     return Decoded(
         family=Family.GEMM,
@@ -58,7 +59,7 @@ def tensile(name: ParsedName) -> Decoded | None:
         tile=tuple(map(int, tile.groups())),
         columns_first=True,
         threads=size[0] * size[1] * size[2] if size else None,
-        instruction="x".join(part for part in matrix.groups()[:3]) if matrix and matrix[4] else _pair(matrix),
+        instruction=instruction,
         layout=_LAYOUTS.get((match["a"], match["b"])),
         split_k=_split(text, keys),
         tensor_core=matrix is not None,
@@ -66,11 +67,6 @@ def tensile(name: ParsedName) -> Decoded | None:
         unknown=() if (match["a"], match["b"]) in _LAYOUTS else (f"{match['a']}_{match['b']}",),
         inferred=frozenset(likely | {"library"}),
     )
-
-
-def _pair(matrix: re.Match[str] | None) -> str | None:
-    """MFMA sizes where the name gives rows, columns and blocks, and no depth."""
-    return f"{matrix[1]}x{matrix[2]}" if matrix else None
 
 
 def _split(text: str, keys: dict[str, str]) -> bool | None:

@@ -75,11 +75,6 @@ def function_of(name: ParsedName) -> str:
     return _SIGNATURE.sub("", name.base) if name.text.isidentifier() else name.base
 
 
-def _is_unnamed_product(base: str) -> bool:
-    """Whether a kernel of CuTe DSL without a name of its own takes a tiled matrix instruction."""
-    return "_TiledMMA_" in base
-
-
 def instantiations(name: ParsedName) -> Iterator[str]:
     """The types for which a generic kernel was instantiated, outermost first, each before its namespaces."""
     yield from islice(_type_words(name.arguments, _MAX_DEPTH), _MAX_PARTS)
@@ -120,7 +115,7 @@ def _telling(name: ParsedName) -> Iterator[str]:
         yield function
         match = _CUTE_DSL.match(name.base)
         yield match["function"] if match else ""
-        yield "gemm" if _is_unnamed_product(name.base) else ""
+        yield "gemm" if "_TiledMMA_" in name.base else ""
         return
     own = function_of(name)
     generic = is_generic(own)
@@ -236,7 +231,8 @@ def short_of(decoded: Decoded, name: ParsedName) -> str:
     if decoded.operation == "attention":
         return cut(_attention(decoded))
     if decoded.operation == "gemv":
-        return cut(" ".join(part for part in ("GEMV", decoded.dtype, _side(decoded)) if part))
+        side = {"transposed": "T", "not transposed": "N"}.get(decoded.op or "")
+        return cut(" ".join(part for part in ("GEMV", decoded.dtype, side) if part))
     if decoded.operation in ("collective", "send/recv"):
         return cut(_collective(decoded))
     if decoded.op and decoded.operation != "unknown":
@@ -264,10 +260,6 @@ def _types(decoded: Decoded) -> str | None:
     return f"{operands}→{decoded.out}" if differs else operands
 
 
-def _size(decoded: Decoded) -> str | None:
-    return "x".join(map(str, decoded.tile)) or None
-
-
 def _product(decoded: Decoded) -> str:
     convolution = decoded.operation == "convolution"
     tail = [decoded.layout.upper() if decoded.layout else None]
@@ -282,17 +274,14 @@ def _product(decoded: Decoded) -> str:
     if convolution and "Winograd" in decoded.flags:
         tail.append("Winograd")
     way = _abbreviated(decoded.op or "") if convolution else ""
-    known = [part for part in ("conv" if convolution else "GEMM", way, _types(decoded), _size(decoded), *tail) if part]
+    size = "x".join(map(str, decoded.tile))
+    known = [part for part in ("conv" if convolution else "GEMM", way, _types(decoded), size, *tail) if part]
     if len(known) == 1 and decoded.op:
         return f"{known[0]} {decoded.op}"
     # What distinguishes least goes first where the label is too long.
     while len(" ".join(known)) > MAX_SHORT_NAME and len(known) > 4:
         known.pop()
     return " ".join(known)
-
-
-def _side(decoded: Decoded) -> str | None:
-    return {"transposed": "T", "not transposed": "N"}.get(decoded.op or "")
 
 
 def _abbreviated(op: str) -> str:

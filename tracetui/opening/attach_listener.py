@@ -69,7 +69,8 @@ def job_of(pid: int) -> Job | None:
     try:
         with folder.joinpath("cmdline").open("rb") as file:
             words = file.read(MAX_COMMAND_BYTES).decode("utf-8", "replace").rstrip("\0").split("\0")
-        variables = _environment(folder)
+        pairs = folder.joinpath("environ").read_bytes().decode("utf-8", "replace").split("\0")
+        variables = {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
         began = _began(folder)
         is_elsewhere = os.readlink(folder / "ns" / "mnt") != os.readlink(_PROC / "self" / "ns" / "mnt")
     except (OSError, ValueError):
@@ -150,11 +151,6 @@ def _has_torch(pid: int) -> bool:
         return b"libtorch" in (_PROC / str(pid) / "maps").read_bytes()
     except OSError:
         return False
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    pairs = folder.joinpath("environ").read_bytes().decode("utf-8", "replace").split("\0")
-    return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
 
 
 def _began(folder: Path) -> int:

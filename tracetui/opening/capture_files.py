@@ -116,7 +116,9 @@ def _with_found(trace: Trace, cancelled: Callable[[], bool] | None) -> Trace:
             trace.quality.notes.append(f"{FOLDER}/{path.name} beside the trace cannot be used: {error}")
             continue
         # A file of another batch size fits nothing and says nothing.
-        if _fits(found):
+        # Whether the last recording says something that the others do not.
+        nodes = graph_nodes(found)
+        if bool(len(nodes)) and bool((nodes.recording == len(nodes.recordings) - 1).any()):
             trace = found
         if (cancelled and cancelled()) or _is_known(trace):
             break
@@ -224,12 +226,6 @@ def _innermost(scopes: object) -> str:
         for each in (scopes if isinstance(scopes, list) else [scopes])
     ]
     return next((each for each in reversed(named) if isinstance(each, str) and each), "")
-
-
-def _fits(trace: Trace) -> bool:
-    """Whether the last recording says something that the others do not."""
-    nodes = graph_nodes(trace)
-    return bool(len(nodes)) and bool((nodes.recording == len(nodes.recordings) - 1).any())
 
 
 def _is_known(trace: Trace) -> bool:

@@ -159,7 +159,11 @@ def read_trace(
             progress(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "opening"))
         return trace
     trace = read_file(path, progress, cancelled)
-    if not trace.quality.partial and _unpacked_bytes(trace) >= MIN_TRACE_BYTES and identity_of(path) == identity:
+    if (
+        not trace.quality.partial
+        and (trace.store.size if isinstance(trace.store, Store) else 0) >= MIN_TRACE_BYTES
+        and identity_of(path) == identity
+    ):
         _note(trace, identity)
     return trace
 
@@ -282,10 +286,6 @@ def _storable(results: dict[Any, Any], classes: Classes) -> dict[Any, Any]:
     return stored
 
 
-def _unpacked_bytes(trace: Trace) -> int:
-    return trace.store.size if isinstance(trace.store, Store) else 0
-
-
 def _kept_trace(path: str, identity: TraceIdentity) -> Trace | None:
     """The trace as the cache has it; None where it has none of the file as it is now."""
     name = entry_name(path)
@@ -317,7 +317,12 @@ def _mapped(file: int, path: str, identity: TraceIdentity) -> Trace | None:
         header, arrays = content.header, content.arrays
         if header["reading"] != reading_version() or header["identity"] != list(identity):
             return None
-        _import_makers(header["makers"])
+        # Import the modules that made results, which then say of which classes these are.
+        # Raises: ValueError for a module that has no part in a reading; ImportError.
+        for name in header["makers"]:
+            if not is_read_by(name):
+                raise ValueError(f"{name} makes no results that are kept")
+            import_module(name)
         classes = stored_classes()
         parts: dict[str, Any] = decode(header["trace"], arrays, classes)
         store = Store.of_parts(parts.pop("store"), identity.path)
@@ -336,14 +341,3 @@ def _mapped(file: int, path: str, identity: TraceIdentity) -> Trace | None:
 def stored_classes() -> Classes:
     """The classes of what is in a cache file, by name: those of traces, and of the results of imported modules."""
     return by_name((*_CLASSES, *result_classes()))
-
-
-def _import_makers(names: Sequence[str]) -> None:
-    """Import the modules that made results, which then say of which classes these are.
-
-    Raises: ValueError for a module that has no part in a reading; ImportError.
-    """
-    for name in names:
-        if not is_read_by(name):
-            raise ValueError(f"{name} makes no results that are kept")
-        import_module(name)

@@ -298,12 +298,11 @@ def open_rank_set(
             summaries.append(outcome)
     if not files:
         raise NotFound(f"No rank could be read. {failed[0].why}")
-    return rank_set(replace(run, files=tuple(files), left_out=(*failed, *run.left_out)), summaries, _folder(paths))
-
-
-def _folder(paths: Sequence[str]) -> str:
-    """The folder that was asked for, empty where it is none or several."""
-    return paths[0] if len(paths) == 1 and is_folder(paths[0]) else ""
+    return rank_set(
+        replace(run, files=tuple(files), left_out=(*failed, *run.left_out)),
+        summaries,
+        paths[0] if len(paths) == 1 and is_folder(paths[0]) else "",
+    )
 
 
 def _compiled(pattern: str | None) -> re.Pattern[str] | None:

@@ -11,7 +11,7 @@ import struct
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass, field
@@ -25,7 +25,6 @@ from tracetui.errors import AnalysisFailed, NotFound, TraceError
 from tracetui.files import absolute_path, add_url_secrets, is_of_one_process, is_url, url_name, url_secrets
 from tracetui.opening.cache_folder import (
     SUMMARIES,
-    CacheEntry,
     CacheFolder,
     TraceIdentity,
     cache_folder,
@@ -111,7 +110,12 @@ def keep_summaries(read: Sequence[KeptSummary]) -> bool:
             for each in read:
                 index.pop(each.identity.path, None)
                 index[each.identity.path] = [*each.identity[1:], each.digest]
-            return folder.write_small({INDEX: _index_text(index, folder.entries())})
+            # The index without contents that are gone.
+            there = {entry.name for entry in folder.entries()}
+            kept = [(path, entry) for path, entry in index.items() if f"{entry[-1]}{SUMMARIES.suffix}" in there]
+            return folder.write_small(
+                {INDEX: _packed(json.dumps(dict(kept[-MAX_INDEXED_PATHS:]), separators=(",", ":")).encode())}
+            )
     except OSError:
         # A full disk, a folder that nobody may write to: the files are read again.
         return False
@@ -197,13 +201,6 @@ def _index(folder: CacheFolder | None) -> dict[str, list[object]]:
     except ValueError:
         return {}
     return {path: entry for path, entry in found.items() if isinstance(entry, list) and entry}
-
-
-def _index_text(index: Mapping[str, list[object]], entries: Iterable[CacheEntry]) -> bytes:
-    """The index without contents that are gone."""
-    there = {entry.name for entry in entries}
-    kept = [(path, entry) for path, entry in index.items() if f"{entry[-1]}{SUMMARIES.suffix}" in there]
-    return _packed(json.dumps(dict(kept[-MAX_INDEXED_PATHS:]), separators=(",", ":")).encode())
 
 
 # A pool of worker processes, and how many of them cores and memory allow.

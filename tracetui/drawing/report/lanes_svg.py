@@ -148,11 +148,11 @@ def arrange(timeline_index: TimelineIndex, stretch: Stretch) -> Arrangement:
         if used:
             groups.append((lane, [number for number in numbers if number <= used[-1]]))
     shown, hidden = _fitting(timeline_index, groups)
-    bands = _bands(timeline_index)
+    bands = {band.process: number for number, band in enumerate(timeline_index.idles)}
     rows: list[Row] = []
     for lane, numbers in shown:
         band = (
-            bands.pop(_process(timeline_index, lane), -1)
+            bands.pop(int(lane_numbers(timeline_index.trace).process[lane]), -1)
             if timeline_index.trace.lanes[lane].kind == LaneKind.GPU
             else -1
         )
@@ -216,15 +216,6 @@ def _lanes_of(timeline_index: TimelineIndex, tracks: Int64) -> Int64:
         for lane, these in enumerate(ranges):
             lanes[these.start : these.stop] = lane
     return lanes[tracks]
-
-
-def _bands(timeline_index: TimelineIndex) -> dict[int, int]:
-    """The idle band of each device by the device's number in `lane_numbers`."""
-    return {band.process: number for number, band in enumerate(timeline_index.idles)}
-
-
-def _process(timeline_index: TimelineIndex, lane: int) -> int:
-    return int(lane_numbers(timeline_index.trace).process[lane])
 
 
 WIDTH, NAMES = 990, 148

@@ -172,7 +172,12 @@ def _cells(column: Column, first: bool) -> list[str]:
     texts = shown_texts(column, NAME_WIDTH)
     opened, closed = ('<th scope="row"', "</th>") if first else ("<td", "</td>")
     if column.is_text:
-        full = _full_texts(column, texts)
+        # A tooltip with the whole text, for cells that show less.
+        whole = [column.cell(row) for row in range(len(column))]
+        full = [
+            f' title="{text(str(full)[:1000])}"' if full is not None and full != shown else ""
+            for full, shown in zip(whole, texts, strict=True)
+        ]
         return [
             f"{opened}{tip}>{_name(written) if column.spec.text in _NAMES else text(written)}{closed}"
             for written, tip in zip(texts, full, strict=True)
@@ -188,15 +193,6 @@ def _cells(column: Column, first: bool) -> list[str]:
 
 def _name(written: str) -> str:
     return f"<code>{text(written)}</code>" if written != "–" else "–"
-
-
-def _full_texts(column: Column, texts: Sequence[str]) -> list[str]:
-    """A tooltip with the whole text, for cells that show less."""
-    whole = [column.cell(row) for row in range(len(column))]
-    return [
-        f' title="{text(str(full)[:1000])}"' if full is not None and full != shown else ""
-        for full, shown in zip(whole, texts, strict=True)
-    ]
 
 
 def _exact(written: str, value: float | int | bool) -> str:

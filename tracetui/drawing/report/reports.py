@@ -465,12 +465,13 @@ def _table(ranks: RankSet, name: str, heading: str, limit: int = 40) -> Section 
     if not len(table) and name != "files":
         return None
     more = f"All of it: tracetui ranks FOLDER --show {name}" if name != "files" else ""
-    return Section(heading, table=_alone(table), pane=pane_name(name), limit=limit, more=more)
-
-
-def _alone(table: Table) -> Table:
-    """A table without what is said of the whole set, which stands at the top of the page."""
-    return Table(table.columns, table.slices, "", table.doubts)
+    return Section(
+        heading,
+        table=Table(table.columns, table.slices, "", table.doubts),
+        pane=pane_name(name),
+        limit=limit,
+        more=more,
+    )
 
 
 def _rank_tiles(ranks: RankSet) -> tuple[Tile, ...]:

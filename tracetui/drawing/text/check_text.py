@@ -17,7 +17,7 @@ import orjson
 from rich.cells import cell_len
 
 from tracetui.checking.report import CheckOutcome, CheckReport, Leaf, Status
-from tracetui.checking.values import Amount, Offender, Piece
+from tracetui.checking.values import Amount, Piece
 from tracetui.comparing.side import Side
 from tracetui.drawing.format import shorten
 from tracetui.drawing.text.export import code, prose
@@ -132,7 +132,7 @@ def junit(report: CheckReport) -> str:
     suites = ElementTree.Element("testsuites", {"name": "tracetui check", **sums})
     suite = ElementTree.SubElement(suites, "testsuite", {"name": _safe(title), **counts})
     for outcome, tag in zip(report.outcomes, tags, strict=True):
-        _add_case(suite, outcome, tag, _class_name(report.title))
+        _add_case(suite, outcome, tag, _safe("tracetui." + report.title.replace(".", "_")))
     lines = [f"{WORDS[each.status]}  {each.expression}  {told(each)}" for each in report.outcomes]
     said = [*report.unfair, *lines, *report.remarks, closing(report)]
     ElementTree.SubElement(suite, "system-out").text = "\n".join(map(_safe, said))
@@ -157,11 +157,6 @@ def _add_case(suite: ElementTree.Element, outcome: CheckOutcome, tag: str, place
     detail.text = f"{_safe(outcome.expression)}\n{message}"
     if tag != "skipped":
         detail.set("type", outcome.status.value)
-
-
-def _class_name(name: str) -> str:
-    """The file as the name of a class: readers take a point for the start of a deeper package."""
-    return _safe("tracetui." + name.replace(".", "_"))
 
 
 def _safe(text: str) -> str:
@@ -208,7 +203,7 @@ def check_markdown(report: CheckReport) -> str:
         (
             marks[each.status],
             code(clean(each.expression)),
-            prose(clean(each.why) if each.why and not _found(each) else found_text(each)),
+            prose(clean(each.why) if each.why and not any(leaf.found for leaf in each.leaves) else found_text(each)),
             prose(wanted_text(each)),
         )
         for each in report.outcomes
@@ -278,18 +273,12 @@ def _leaf(leaf: Leaf) -> dict[str, Any]:
         "answer": {1: True, 0: False}.get(leaf.answer),
         "found": numbers[0].value if numbers else texts[0] if texts else None,
         "unit": numbers[0].unit.label if numbers else None,
-        "rows": [_row(each) for each in leaf.blamed.first],
+        "rows": [
+            {"list": each.list_name, "name": clean(each.name) or None, "step": each.step} for each in leaf.blamed.first
+        ],
         "rows_in_all": leaf.blamed.total,
     }
 
 
-def _row(row: Offender) -> dict[str, Any]:
-    return {"list": row.list_name, "name": clean(row.name) or None, "step": row.step}
-
-
 def _side(side: Side) -> dict[str, Any]:
     return {**facts(side.trace), "scope": clean(side.scope), "parts": len(side), "part": side.part_kind}
-
-
-def _found(outcome: CheckOutcome) -> bool:
-    return any(leaf.found for leaf in outcome.leaves)

@@ -19,7 +19,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tracetui.drawing.column_order import Rank, importance
-from tracetui.drawing.format import ADVICE, EVIDENCE, TITLE, Card, cell, finding_cards, is_list_of_findings
+from tracetui.drawing.format import ADVICE, EVIDENCE, TITLE, cell, finding_cards, is_list_of_findings
 from tracetui.drawing.text.readable_table import (
     DECIMALS,
     NAME_WIDTH,
@@ -62,7 +62,11 @@ def plain_text(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) ->
     is_summary = pane == "summary" and not extent.has_chosen_columns
     table = as_read(table, pane) if is_summary else table
     body = ["", *pairs(table)] if is_summary else blocks(table, is_chosen=extent.has_chosen_columns)
-    return "\n".join([*lines, *body, *_said(table)]) + "\n"
+    # Columns without a value, and what else must be known.
+    empty = [column.spec.heading for column in table.columns if len(table) and column.nulls().all()]
+    said = [f"without a value: {', '.join(empty)}"] if empty else []
+    said += notes(table)
+    return "\n".join([*lines, *body, *(["", *said] if said else [])]) + "\n"
 
 
 def blocks(table: Table, title: str = "row", is_chosen: bool = False) -> list[str]:
@@ -89,14 +93,6 @@ def spoken(column: Column, value: Cell) -> str:
     return UNKNOWN if value is None else " ".join(cell(column, value).split())
 
 
-def _said(table: Table) -> Sequence[str]:
-    """Columns without a value, and what else must be known."""
-    empty = [column.spec.heading for column in table.columns if len(table) and column.nulls().all()]
-    said = [f"without a value: {', '.join(empty)}"] if empty else []
-    said += notes(table)
-    return ["", *said] if said else []
-
-
 # A table as Markdown that can be pasted into a pull request: where it comes from, the table, what to know below it.
 #
 # Names stand as code, everything else is escaped, so that nothing out of a trace is read as markup, a link or a
@@ -119,7 +115,10 @@ def markdown(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) -> s
     """The table under a line that says what it is and where it comes from, with a line break at its end."""
     is_chosen = extent.has_chosen_columns
     table = table if is_chosen else as_read(table, pane)
-    parts = [_title(trace, pane, extent)]
+    known = map(prose, recorded_on(trace))
+    words = prose(extent.words(pane))
+    head, comma, rest = words.partition(",")
+    parts = [" · ".join([f"**{head}**{comma}{rest}{comma} of {code(clean(trace.label))}", *known])]
     columns = list(table.columns) if is_chosen else telling(table)
     said = [extent.left_out(len(table)), *remarks(table, columns)]
     if table.headline:
@@ -127,7 +126,9 @@ def markdown(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) -> s
     if len(table) == 0:
         said = ["No rows.", clean(table.note)]
     elif len(table) == 1 and len(columns) > NARROW and not is_chosen:
-        parts.append(_upright(table, columns))
+        # One row as lines of column and value.
+        pairs = ((_heading(table, column), _cells(column)[0]) for column in columns)
+        parts.append("\n".join([_row(("column", "value")), _row(("---", "---")), *map(_row, pairs)]))
     else:
         varying, same = (columns, "") if is_chosen else _varying(columns)
         parts += ["\n".join(lines(table, varying)), same]
@@ -162,13 +163,6 @@ def _word(text: str) -> str:
     return prose(found["before"]) + code(found["name"]) + prose(found["after"])
 
 
-def _title(trace: Trace, pane: str, extent: Extent) -> str:
-    known = map(prose, recorded_on(trace))
-    words = prose(extent.words(pane))
-    head, comma, rest = words.partition(",")
-    return " · ".join([f"**{head}**{comma}{rest}{comma} of {code(clean(trace.label))}", *known])
-
-
 def lines(table: Table, columns: Sequence[Column], width: int = NAME_WIDTH) -> list[str]:
     """The lines of the table itself, names cut to `width`."""
     ends = [column.is_number for column in columns]
@@ -182,12 +176,6 @@ def lines(table: Table, columns: Sequence[Column], width: int = NAME_WIDTH) -> l
 def _heading(table: Table, column: Column) -> str:
     # One mark alone strikes nothing out.
     return prose(column.spec.heading) + DOUBTFUL * table.is_doubtful(column.name)
-
-
-def _upright(table: Table, columns: Sequence[Column]) -> str:
-    """One row as lines of column and value."""
-    pairs = ((_heading(table, column), _cells(column)[0]) for column in columns)
-    return "\n".join([_row(("column", "value")), _row(("---", "---")), *map(_row, pairs)])
 
 
 def _varying(columns: list[Column]) -> tuple[list[Column], str]:
@@ -264,7 +252,10 @@ def rich_table(
     title = Text(f"{pane_name} · {clean(trace.label)}", style="dim")
     above = [Text(clean(table.headline))] if table.headline else []
     if is_list_of_findings(table):
-        cards = [_styled(card) for card in finding_cards(table, range(len(table)), width)]
+        cards = [
+            Text("\n").join(Text(line.text, style=_CARD_STYLES[line.part]) for line in card)
+            for card in finding_cards(table, range(len(table)), width)
+        ]
         return Group(title, *above, *(part for card in cards for part in (Text(), card)), *map(_remark, notes(table)))
     header, lines, said = _layout(table, pane_name, width, by, offer)
     body = [Text(line, no_wrap=True, overflow="crop") for line in lines]
@@ -300,10 +291,6 @@ def row_values(table: Table) -> list[dict[str, Cell]]:
 
 def _remark(text: str) -> Text:
     return Text(text, style="dim")
-
-
-def _styled(card: Card) -> Text:
-    return Text("\n").join(Text(line.text, style=_CARD_STYLES[line.part]) for line in card)
 
 
 def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
@@ -361,15 +348,13 @@ def _plain(table: Table, pane_name: str, extent: Extent, width: int | None) -> s
         header, lines, said = _layout(table, pane_name, None, is_chosen=True)
         return _joined(table, [header, *lines], said)
     if is_list_of_findings(table):
-        return _plain_cards(table, width or CARD_CELLS)
+        cards = finding_cards(table, range(len(table)), (width or CARD_CELLS))
+        return _joined(
+            table, [text for card in cards for text in ("", *(line.text for line in card))][1:], notes(table)
+        )
     table = as_read(table, pane_name)
     header, lines, said = _layout(table, pane_name, width, extent.by, ALL_COLUMNS)
     return _joined(table, [header, *lines], said)
-
-
-def _plain_cards(table: Table, cells: int) -> str:
-    cards = finding_cards(table, range(len(table)), cells)
-    return _joined(table, [text for card in cards for text in ("", *(line.text for line in card))][1:], notes(table))
 
 
 def _joined(table: Table, lines: Sequence[str], said: Sequence[str]) -> str:

@@ -142,7 +142,13 @@ def readable_ranks(table: Table, cells: int) -> Table:
     """The table of ranks with a bar beside the busy time, clocks with their error, and `last` of how many."""
     if "clock_shift_us" not in table:
         return table
-    shown = {"busy_us": _busy(table, cells), "clock_shift_us": _clock(table), "came_last": _last(table)}
+    shift, error = table["clock_shift_us"], table["clock_error_us"]
+    spec = replace(shift.spec, unit="", width=24, is_number_text=True)
+    shown = {
+        "busy_us": _busy(table, cells),
+        "clock_shift_us": texts(spec, [_clock_words(shift.cell(row), error.cell(row)) for row in range(len(table))]),
+        "came_last": _last(table),
+    }
     columns = (shown.get(column.name, column) for column in table.columns if column.name != "clock_error_us")
     return replace(table, columns=tuple(_marked(table, column) for column in columns))
 
@@ -166,12 +172,6 @@ def _busy(table: Table, cells: int) -> Column:
         spec,
         [f"{word:>{width}} {bar(each, whole, cells)}" for word, each in zip(words, parts, strict=True)],
     )
-
-
-def _clock(table: Table) -> Column:
-    shift, error = table["clock_shift_us"], table["clock_error_us"]
-    spec = replace(shift.spec, unit="", width=24, is_number_text=True)
-    return texts(spec, [_clock_words(shift.cell(row), error.cell(row)) for row in range(len(table))])
 
 
 def _clock_words(shift: object, error: object) -> str | None:

@@ -71,14 +71,12 @@ def notes(table: Table) -> list[str]:
     """The table's own note, and which columns are doubtful."""
     said = [clean(table.note)] if table.note else []
     if table.doubts:
-        doubts = (f"{words}: {', '.join(_headings(table, names)) or 'all'}" for words, names in table.doubts.items())
+        doubts = (
+            f"{words}: {', '.join([table[name].spec.heading if name in table else name for name in names]) or 'all'}"
+            for words, names in table.doubts.items()
+        )
         said.append(f"{DOUBTFUL} Doubtful, as health says: {'; '.join(doubts)}.")
     return said
-
-
-def _headings(table: Table, names: Sequence[str]) -> list[str]:
-    """The headings of columns of a table; what is no column of it keeps its name."""
-    return [table[name].spec.heading if name in table else name for name in names]
 
 
 # Where a table comes from, for whoever reads it elsewhere: the file, what it was recorded on, which part of it.

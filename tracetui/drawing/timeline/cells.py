@@ -335,7 +335,10 @@ class Painter:
         self._dense(frame, touching, np.diff(edges), count > 2, marks, colours)
         self._sparse(frame, touching, edges, (count > 0) & (count <= 2), marks, colours)
         if colours.stippled:
-            _stipple(frame)
+            # Fill the whole cells of highlighted slices with one pattern, those of the selected one with a denser one.
+            whole = (frame.bg != GROUND) & ((frame.attributes & UNDERLINE) > 0)
+            whole &= (frame.chars < 128) | (frame.chars == _HATCH)
+            frame.chars[whole] = np.where(frame.attributes[whole] & BOLD, np.uint32(_HATCH), np.uint32(_STIPPLE))
         self._letter(frame, touching, edges, colours)
         return _without_colour(frame) if colours.mono else frame
 
@@ -538,13 +541,6 @@ def _nested(mask: Bool, within: Bool) -> Bool:
     result = mask.copy()
     result[mask] = within
     return result
-
-
-def _stipple(frame: Frame) -> None:
-    """Fill the whole cells of highlighted slices with one pattern, those of the selected one with a denser one."""
-    whole = (frame.bg != GROUND) & ((frame.attributes & UNDERLINE) > 0)
-    whole &= (frame.chars < 128) | (frame.chars == _HATCH)
-    frame.chars[whole] = np.where(frame.attributes[whole] & BOLD, np.uint32(_HATCH), np.uint32(_STIPPLE))
 
 
 def _without_colour(frame: Frame) -> Frame:

@@ -16,7 +16,6 @@ from tracetui.drawing.timeline.layout import ON_DEVICE, Fold, Layout, Line
 from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, REVERSE, UNDERLINE, Palette, codes, single_width
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.drawing.timeline.window import Window
-from tracetui.model.intervals import Bool
 from tracetui.model.quantities import duration
 from tracetui.model.trace import GPU_WORK, Lane, LaneKind
 from tracetui.text import clean
@@ -180,19 +179,15 @@ def tint_range(frame: Frame, row: int, stretch: Stretch, window: Window, colours
     if colours.tint != GROUND and not colours.mono:
         frame.bg[row, inside][free[inside]] = colours.tint
     else:
-        dotted = empty & ~_between_words(frame, row)
+        # Mask of the cells of a row with something on both sides, as the spaces of a label have.
+        filled = np.pad(frame.chars[row] != SPACE, 1)
+        dotted = empty & ~np.asarray(filled[:-2] & filled[2:], np.bool_)
         frame.chars[row, inside][dotted[inside]] = DOTS
         frame.fg[row, inside][dotted[inside]] = GROUND if colours.mono else colours.quiet
     for edge in (begin - 1, end):
         if 0 <= edge < width and empty[edge]:
             frame.chars[row, edge] = END
             frame.fg[row, edge] = GROUND if colours.mono else colours.quiet
-
-
-def _between_words(frame: Frame, row: int) -> Bool:
-    """Mask of the cells of a row with something on both sides, as the spaces of a label have."""
-    filled = np.pad(frame.chars[row] != SPACE, 1)
-    return np.asarray(filled[:-2] & filled[2:], np.bool_)
 
 
 AXIS_LINES = 1

@@ -228,7 +228,10 @@ class TimelineIndex:
         self.curves = [*of_file, *map(Curve, memory_curves(trace))]
         """The counters of the file, then the memory of the devices; curve i is the track `counter_track(i)`."""
         self._slice_tracks = int(bounds[-1])
-        self.idles = _idle_bands(trace)
+        # One band, still empty, for each device that ran anything.
+        process = lane_numbers(trace).process
+        busy = {int(process[number]): trace.lanes[number].process for number in active_streams(trace)}
+        self.idles = [IdleBand(number, name) for number, name in busy.items()]
         """The idle time of each device; band i is the track `idle_track(i)`."""
         self.tracks = self._slice_tracks + len(self.curves) + len(self.idles)
         """How many tracks there are."""
@@ -429,13 +432,6 @@ def _counter_curves(trace: Trace) -> Iterable[Curve]:
             yield Curve(replace(counter, time=each.time, value=each.value), each.held, owner)
 
 
-def _idle_bands(trace: Trace) -> list[IdleBand]:
-    """One band, still empty, for each device that ran anything."""
-    process = lane_numbers(trace).process
-    busy = {int(process[number]): trace.lanes[number].process for number in active_streams(trace)}
-    return [IdleBand(number, name) for number, name in busy.items()]
-
-
 def _instants_by_lane(trace: Trace) -> dict[int, Int64]:
     """Times of each lane's instants, ascending; allocator events are far too many to show."""
     instants = trace.instants
@@ -477,7 +473,10 @@ def track_layout(
     compact_rows = _rows_without_frames(trace)
     compact_heights = _heights(trace, compact_rows)
     bounds = np.concatenate([[0], np.cumsum(np.array([*heights, *compact_heights], np.int64))])
-    return instants, compact_rows, bounds, _index(trace, bounds, compact_rows), _families(trace)
+    # The family of each name and kind, those of unknown kinds told apart by name; shape (names, kinds).
+    families = families_by_name(trace, trace.slices.of_kind(*GPU_WORK))
+    families[:, Kind.OTHER] = len(Family) + np.arange(len(families)) % VARIED
+    return instants, compact_rows, bounds, _index(trace, bounds, compact_rows), families
 
 
 def _index(trace: Trace, bounds: Int64, compact_rows: NDArray[np.int16] | None) -> IndexColumns:
@@ -490,10 +489,3 @@ def _index(trace: Trace, bounds: Int64, compact_rows: NDArray[np.int16] | None) 
         rows = np.concatenate([rows, shown])
         tracks = np.concatenate([tracks, bounds[lanes:-1][slices.lane[shown]] + compact_rows[shown]])
     return index_columns(slices, rows, tracks, int(bounds[-1]))
-
-
-def _families(trace: Trace) -> NDArray[np.uint8]:
-    """The family of each name and kind, those of unknown kinds told apart by name; shape (names, kinds)."""
-    families = families_by_name(trace, trace.slices.of_kind(*GPU_WORK))
-    families[:, Kind.OTHER] = len(Family) + np.arange(len(families)) % VARIED
-    return families
