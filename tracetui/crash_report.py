@@ -1,4 +1,4 @@
-"""What is told of a defect of this program: a sentence for the terminal, and a file with the whole traceback.
+"""The report of a defect of this program: a sentence for the terminal, and a file with the whole traceback.
 
 Values of variables are in neither: they are data of a trace. The error's own words are in both, made harmless.
 """
@@ -27,7 +27,7 @@ _PACKAGE = Path(__file__).parent
 
 
 def reports_folder() -> Path:
-    """Where reports go."""
+    """The folder of reports."""
     return user_cache_folder() / "crashes"
 
 
@@ -46,7 +46,7 @@ def described(error: BaseException) -> str:
 
 
 def where_reported(error: BaseException) -> str:
-    """What to do about an error that nobody expected, with the file that has its traceback.
+    """Advice on an error that nobody expected, with the file that has its traceback.
 
     An error that comes up again, from whatever asks for the same thing, is in the file that was written the first time.
     """

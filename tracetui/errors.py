@@ -1,4 +1,4 @@
-"""What can go wrong, each with the exit code that the command line answers with.
+"""Errors, each with the exit code that the command line answers with.
 
 TracetuiError
 ├── TraceError          the file cannot be used (1)

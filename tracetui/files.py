@@ -157,22 +157,22 @@ _full_urls: dict[str, str] = {}
 
 
 def is_url(path: str) -> bool:
-    """Whether a path is a URL, and no file or folder of this machine."""
+    """True where a path is a URL, and no file or folder of this machine."""
     return _URL.match(path) is not None
 
 
 def is_web_url(path: str) -> bool:
-    """Whether a path is a URL of the web, where nothing tells a folder from a file but the slash at its end."""
+    """True where a path is a URL of the web, where nothing tells a folder from a file but the slash at its end."""
     return path.lower().startswith(_WEB)
 
 
 def is_of_one_process(path: str) -> bool:
-    """Whether no other process has the file at a URL."""
+    """True where no other process has the file at a URL."""
     return path.startswith("memory:")
 
 
 def has_query(url: str) -> bool:
-    """Whether the query of a URL was cut off."""
+    """True where the query of a URL was cut off."""
     return is_web_url(url) and "?" in url
 
 
@@ -215,7 +215,7 @@ def url_below(url: str, rest: str) -> str:
 
 
 def url_secrets(urls: Iterable[str]) -> dict[str, str]:
-    """What this process knows of some URLs beyond their public form, to be given to processes that read them."""
+    """The secrets of some URLs beyond their public form, to be given to processes that read them."""
     return {url: _full_urls[url] for url in urls if url in _full_urls}
 
 

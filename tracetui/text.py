@@ -57,5 +57,5 @@ class _LazyPattern:
 
 
 def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    """What `re.compile` returns, but for the moment at which a mistake in the text is found."""
+    """A pattern as `re.compile` returns it, compiled when it is first used."""
     return cast("re.Pattern[str]", _LazyPattern(text, flags))

@@ -1,4 +1,4 @@
-"""What workloads promise of their traces: checked, asked as questions before the answer is seen, and explained.
+"""Expectations that workloads have of their traces: checked, asked before the answer is seen, and explained.
 
 The command line and the screen show the same lines.
 """
@@ -46,7 +46,7 @@ class Verification:
 
     @property
     def holds(self) -> bool:
-        """Whether every expectation that was checked holds."""
+        """True where every expectation that was checked holds."""
         return all(row["holds"] for row in self.table.rows())
 
     @property
@@ -75,7 +75,7 @@ def verify(workload: Workload, metadata: Mapping[str, Any], trace: Trace, ranks:
 
 
 def _found(expected: Expectation, trace: Trace, ranks: RankSet | None, label: str) -> Observed:
-    """What the trace, or that of every rank, shows for one expectation."""
+    """The result of one expectation in the trace, or in that of every rank."""
     if ranks is not None and expected.metric in RANK_METRICS:
         return RANK_METRICS[expected.metric](ranks, expected)
     return look(trace, expected, label)
@@ -137,7 +137,7 @@ def found_text(row: Mapping[str, Cell]) -> str:
 
 
 def recording_metadata(trace: Trace) -> Mapping[str, Any]:
-    """What the recorder wrote into a trace about itself; empty for a trace of another origin."""
+    """Metadata that the recorder wrote into a trace; empty for a trace of another origin."""
     value: Any = trace.metadata.get("tracetui")
     if isinstance(value, str):
         try:
@@ -148,6 +148,6 @@ def recording_metadata(trace: Trace) -> Mapping[str, Any]:
 
 
 def _on_gpu(expect: Expect, metadata: Mapping[str, Any]) -> bool:
-    """Whether a recording was on the CPU and the expectation would apply to it on a GPU."""
+    """True where a recording was on the CPU and the expectation would apply to it on a GPU."""
     on_cpu = str(metadata.get("device")).startswith("cpu")
     return on_cpu and expect.applies({**metadata, "device": "cuda:0"})

@@ -99,6 +99,6 @@ def importance(pane: str, by: str | None = None) -> Callable[[Column], Rank]:
 
 
 def _is_zero(column: Column) -> bool:
-    """Whether a number is known to be 0 in every row."""
+    """True where a number is known to be 0 in every row."""
     is_known = len(column) > 0 and not column.is_text and not column.nulls().any()
     return is_known and not column.values.any()

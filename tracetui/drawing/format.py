@@ -204,7 +204,7 @@ Card = tuple[CardLine, ...]
 
 
 def is_list_of_findings(table: Table) -> bool:
-    """Whether the rows of a table can be drawn as cards."""
+    """True where the rows of a table can be drawn as cards."""
     return all(name in table for name in ("severity", "title", "evidence", "advice", "cost_us"))
 
 
@@ -232,7 +232,7 @@ def _card(table: Table, row: int, saving: str, room: int, width: int) -> Card:
 
 
 def _saving(table: Table, row: int) -> str:
-    """What fixing it could save at most, and the step of the example, as far as they are known."""
+    """The most that fixing it could save, and the step of the example, as far as they are known."""
     cost, step = table["cost_us"], table["step"].cell(row) if "step" in table else None
     words = [cell(cost, cost.cell(row))] if cost.cell(row) is not None else []
     return " · ".join([*words, *([f"step {step}"] if step is not None else [])])

@@ -91,7 +91,7 @@ def collective(name: ParsedName) -> Decoded | None:
 
 
 def _is_exchange(name: ParsedName) -> bool:
-    """Whether a kernel sends tokens to experts on other devices or fetches them back, whatever its outer namespaces."""
+    """True where a kernel sends tokens to experts on other devices or fetches them back."""
     base = spelled(name.base)
     if not _EXCHANGE.match(base) or _LOCAL.search(spelled(name.path)):
         return False

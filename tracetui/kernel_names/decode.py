@@ -97,7 +97,7 @@ def library_of(decoded: Decoded, name: ParsedName) -> tuple[str | None, bool]:
 
 
 def _is_copied(decoded: Decoded, path: str) -> bool:
-    """Whether a kernel is called as one of PyTorch's, in the namespace of another library."""
+    """True where a kernel is called as one of PyTorch's, in the namespace of another library."""
     return decoded.library == "PyTorch" and "::" in path and not path.startswith(("at::", "c10::"))
 
 
@@ -203,7 +203,7 @@ def _of_copy(decoded: Decoded, words: str) -> Purpose:
 
 
 def _is_of_logits(decoded: Decoded, words: str) -> bool:
-    """Whether a kernel selects among logits if the program is a server: argmax, top-k, a sort, a softmax in f32."""
+    """True where a kernel selects among logits if the program is a server: argmax, top-k, a sort, a softmax in f32."""
     if decoded.operation == "softmax":
         return decoded.library == "PyTorch" and decoded.a == decoded.out == "f32" and "forward" in words
     if decoded.op in ("argmax", "argmin") or decoded.operation == "argmax":

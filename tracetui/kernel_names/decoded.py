@@ -32,7 +32,7 @@ class Family(IntEnum):
 
 
 class Purpose(StrEnum):
-    """What a kernel does in a model, finer than its family."""
+    """The purpose of a kernel in a model, finer than its family."""
 
     GEMM = "gemm"
     CONVOLUTION = "convolution"
@@ -76,7 +76,7 @@ class Decoded:
     purpose: Purpose = Purpose.OTHER
     """What it does in a model."""
     serving: bool = False
-    """Whether that purpose holds only where a model is served: a training program sorts other things than logits."""
+    """True where that purpose holds only where a model is served: a training program sorts other things than logits."""
     library: str | None = None
     """Who wrote or generated it: cuBLAS nvjet, CUTLASS 3.x, Inductor, PyTorch, NCCL, Tensile, ..."""
     vendor: str | None = None
@@ -94,7 +94,7 @@ class Decoded:
     tile: tuple[int, ...] = ()
     """Two sides of the output tile of a block and, where the name tells, its depth, in the order of the name."""
     columns_first: bool | None = None
-    """Whether the tile's first side lies along the columns of the output in PyTorch: BLAS libraries are column-major,
+    """True where the tile's first side is along the columns of the output in PyTorch: BLAS libraries are column-major,
     all but xmma, as grids of real traces show. None where unknown.
     """
     stages: int | None = None
@@ -351,7 +351,7 @@ def spelled(name: str) -> str:
 
 
 class Meaning(NamedTuple):
-    """What the words of a name stand for."""
+    """The meaning of the words of a name."""
 
     family: Family
     operation: str
@@ -562,7 +562,7 @@ _PATTERNS = tuple(
 
 
 def meaning_of(name: str) -> Meaning | None:
-    """What the words of one name stand for, None where no word is known."""
+    """The meaning of the words of one name, None where no word is known."""
     text = spelled(name)
     for meaning, words, unless in _PATTERNS:
         if words.search(text) and not (unless is not None and unless.search(text)):

@@ -299,7 +299,7 @@ def user_kernel(name: ParsedName) -> Decoded | None:
 
 
 def by_words(name: ParsedName, library: str | None = None, likely: tuple[str, ...] = ()) -> Decoded:
-    """What the words of a name suggest; operation `unknown` where they suggest nothing."""
+    """A guess from the words of a name; operation `unknown` where they suggest nothing."""
     # Attention where a Triton kernel is called `_fwd_kernel` or `_bwd_kernel` and nothing else, as in the tutorial.
     words = spelled(function_of(name))
     found = (

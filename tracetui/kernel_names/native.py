@@ -76,11 +76,11 @@ class Functor(NamedTuple):
     out: str | None
     acc: str | None
     scalar: bool
-    """Whether one operand is a single number."""
+    """True where one operand is a single number."""
     word: str
     """The functor's own name."""
     known: bool
-    """Whether the name is in the table or follows PyTorch's naming."""
+    """True where the name is in the table or follows PyTorch's naming."""
 
 
 def read_functor(text: str) -> Functor:
@@ -166,7 +166,7 @@ class Known(NamedTuple):
     roles: str = "a"
     """Roles of the types among the template arguments, in order."""
     vector: bool = False
-    """Whether the first argument is the number of elements that a thread loads at once."""
+    """True where the first argument is the number of elements that a thread loads at once."""
     library: str = "PyTorch"
     flags: tuple[tuple[str, str], ...] = ()
     """Words of the base name, or template arguments, that state a property."""
@@ -420,7 +420,7 @@ def _known(name: ParsedName, known: Known) -> Decoded:
 
 
 def _is_log(name: ParsedName) -> bool:
-    """Whether a softmax is a log_softmax: by its epilogue, or by the flag after the size."""
+    """True where a softmax is a log_softmax: by its epilogue, or by the flag after the size."""
     if "LogSoftMax" in name.text:
         return True
     states = [part for part in name.arguments if part in ("true", "false")]

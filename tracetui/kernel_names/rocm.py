@@ -70,7 +70,7 @@ def tensile(name: ParsedName) -> Decoded | None:
 
 
 def _split(text: str, keys: dict[str, str]) -> bool | None:
-    """Whether K is split; with `GSUAMB` alone the factor is chosen at run time."""
+    """True where K is split; with `GSUAMB` alone the factor is chosen at run time."""
     if "GSU" in keys and keys["GSU"].isdecimal():
         return int(keys["GSU"]) > 1
     return None

@@ -61,7 +61,7 @@ def families_by_name(trace: Trace, rows: Int64) -> NDArray[np.uint8]:
 
 
 def purposes(trace: Trace, rows: Int64) -> tuple[Int64, Strings]:
-    """What each GPU activity does in a model, as a number, and the texts of the numbers.
+    """The purpose of each GPU activity in a model, as a number, and the texts of the numbers.
 
     Selections, sorts and softmaxes are sampling only in a trace without a backward pass.
     """
@@ -88,13 +88,13 @@ def libraries(trace: Trace, rows: Int64) -> tuple[Int64, Strings, Bool]:
 
 @kept
 def is_serving(trace: Trace) -> bool:
-    """Whether kernels run that only a server of a model has: writes to a KV cache, sampling, routing, quantisation."""
+    """True where kernels run that only a model server has: writes to a KV cache, sampling, routing, quantisation."""
     ids, texts = purposes(trace, trace.slices.of_kind(Kind.KERNEL))
     return any(texts[number] in _OF_SERVERS for number in np.unique(ids).tolist())
 
 
 def _by_name(trace: Trace, rows: Int64, say: Callable[[str, Kind], str]) -> tuple[Int64, Strings]:
-    """What is said about the name and kind of each slice, every pair asked once; -1 for nothing."""
+    """The answer of `say` for the name and kind of each slice, every pair asked once; -1 for none."""
     texts = Strings()
     keys = trace.slices.name[rows].astype(np.int64) * len(Kind) + trace.slices.kind[rows]
     pairs, member = np.unique(keys, return_inverse=True)
@@ -104,15 +104,15 @@ def _by_name(trace: Trace, rows: Int64, say: Callable[[str, Kind], str]) -> tupl
 
 
 def is_layout_conversion(name: str) -> bool:
-    """Whether a kernel only rearranges a tensor between NCHW and NHWC, as channels_last would save."""
+    """True where a kernel only rearranges a tensor between NCHW and NHWC, as channels_last would save."""
     return decode(name).operation == LAYOUT_CONVERSION
 
 
 def is_operand_conversion(name: str) -> bool:
-    """Whether a kernel converts the element type of an operand for a product or convolution, as cuDNN does for TF32."""
+    """True where a kernel converts the element type of an operand of a GEMM or convolution, as cuDNN does for TF32."""
     return decode(name).operation == OPERAND_CONVERSION
 
 
 def short_kernel(name: str) -> str:
-    """What a kernel does in at most 40 characters: `GEMM bf16 128x256x64 NN`, `add<bf16> vec4`."""
+    """A kernel in at most 40 characters: `GEMM bf16 128x256x64 NN`, `add<bf16> vec4`."""
     return decode(name).short

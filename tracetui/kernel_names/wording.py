@@ -51,7 +51,7 @@ _FUNCTOR = lazy_pattern(r"(?:Functor|Ops?|Func)$")
 
 
 def is_generic(word: str) -> bool:
-    """Whether a function's name says nothing: `Kernel2`, `device_kernel`, `kentry`."""
+    """True where a function's name says nothing: `Kernel2`, `device_kernel`, `kentry`."""
     parts = spelled(word).strip("_").split("_")
     known = all(part in _GENERIC or part.isdecimal() for part in parts)
     return known and any(len(part) > 1 and part in _GENERIC for part in parts)
@@ -101,7 +101,7 @@ def _type_words(arguments: tuple[str, ...], depth: int) -> Iterator[str]:
 
 
 def meaning(name: ParsedName) -> Meaning | None:
-    """What the most telling part of a name with a known word says, None where no part has one."""
+    """The meaning of the most telling part of a name with a known word, None where no part has one."""
     for part in _telling(name):
         found = meaning_of(part)
         if found is not None:

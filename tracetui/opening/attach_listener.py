@@ -54,9 +54,9 @@ class Job:
     seconds: float = 0.0
     """How long it has been running."""
     is_switched_on: bool = True
-    """Whether it was started so that it asks for requests."""
+    """True where it was started so that it asks for requests."""
     is_elsewhere: bool = False
-    """Whether it sees other files, as in a container: what it writes is then not to be found here."""
+    """True where it sees other files, as in a container: what it writes is then not to be found here."""
     began: int = 0
     """When it began, in ticks since the machine did, 0 where that is not known: its id may be another's by now."""
     trace_folder: str = DEFAULT_TRACE_FOLDER
@@ -94,7 +94,7 @@ def by_rank(jobs: Iterable[Job]) -> list[Job]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process that has not ended."""
+    """True where there is such a process that has not ended."""
     try:
         status = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
     except OSError:
@@ -103,7 +103,7 @@ def is_running(pid: int) -> bool:
 
 
 def still_runs(job: Job) -> bool:
-    """Whether a process has not ended: not where another one has its id by now."""
+    """True where a process has not ended: not where another one has its id by now."""
     try:
         return is_running(job.pid) and job.began in (0, _began(_PROC / str(job.pid)))
     except (OSError, ValueError):
@@ -192,11 +192,11 @@ class Question:
     pid: int
     """As in a registration."""
     is_free: bool
-    """Whether it could take one: false while it is taking a trace already."""
+    """True where it could take one: false while it is taking a trace already."""
 
 
 def read_datagram(data: bytes) -> Registration | Question | None:
-    """What a process says; None for bytes that are no such datagram."""
+    """The message of a process; None for bytes that are no such datagram."""
     if len(data) < _HEADER.size + _CONTENT.size:
         return None
     size, padded = _HEADER.unpack_from(data)
@@ -316,7 +316,7 @@ def socket_folder() -> Path | None:
 
 
 def _why_not(name: str, error: OSError) -> str:
-    """Why a socket could not be opened, and what to do."""
+    """The error of a socket that could not be opened, with what to do."""
     if error.errno != errno.EADDRINUSE:
         return f"The socket {name} cannot be opened: {error.strerror}."
     with suppress(OSError):

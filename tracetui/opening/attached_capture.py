@@ -108,7 +108,7 @@ _TAIL_BYTES = 64
 
 
 class State(Enum):
-    """How far the trace of a process is; the value is what a person reads."""
+    """The state of the trace of a process; the value is what a person reads."""
 
     WAITING = "waiting until it asks"
     ASKED = "recording"
@@ -137,7 +137,7 @@ class Target:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will happen."""
+        """True where nothing more will happen."""
         return self.state in (State.DONE, State.FAILED)
 
 
@@ -164,12 +164,12 @@ class Capture:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will happen to any of them."""
+        """True where nothing more will happen to any of them."""
         return all(target.is_over for target in self.targets.values())
 
     @property
     def words(self) -> str:
-        """How many processes have come how far."""
+        """The number of processes in each state, in words."""
         states = [target.state.value for target in self.targets.values()]
         counted = [f"{states.count(state)} {state}" if len(states) > 1 else state for state in dict.fromkeys(states)]
         return ", ".join(counted)
@@ -227,7 +227,7 @@ class Capture:
                 _fail(target, self._too_late(target))
 
     def _is_too_young(self, target: Target) -> bool:
-        """Whether a process must run on before its stack is asked for; its next question is some seconds away."""
+        """True where a process must run on before its stack is asked for; its next question is some seconds away."""
         return self.request.stack and target.job.seconds + self._clock() - self._began < STACK_SECONDS
 
     def _refused(self) -> str:
@@ -312,7 +312,7 @@ def _finished_file(folder: Path, sizes: dict[Path, int]) -> Path | None:
 
 
 def _has_allocations(path: Path) -> bool:
-    """Whether an allocation is among the events of a file."""
+    """True where an allocation is among the events of a file."""
     before = b""
     with path.open("rb") as file:
         while block := file.read(_BLOCK):

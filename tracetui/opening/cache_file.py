@@ -186,7 +186,7 @@ class WritingStopped(Exception):
 
 
 class CacheContent(NamedTuple):
-    """What a cache file holds."""
+    """The content of a cache file."""
 
     header: dict[str, Any]
     """What the writer said."""
@@ -224,7 +224,7 @@ def write_cache_file(file: int, header: dict[str, Any], arrays: Sequence[Array],
 
 
 def read_cache_header(file: int) -> dict[str, Any]:
-    """What the writer of an open cache file said in its header.
+    """The header of an open cache file.
 
     Raises: CacheDamaged; OSError when the file cannot be read.
     """
@@ -233,7 +233,7 @@ def read_cache_header(file: int) -> dict[str, Any]:
 
 
 def map_cache_file(file: int) -> CacheContent:
-    """What an open cache file holds; the arrays are mapped, and stay when the file is removed.
+    """The content of an open cache file; the arrays are mapped, and stay when the file is removed.
 
     Raises: CacheDamaged; OSError when the file cannot be read.
     """

@@ -38,7 +38,7 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class CacheKind(NamedTuple):
-    """What a folder of the cache holds."""
+    """A kind of entries, each with a folder of its own in the cache."""
 
     folder: str
     """Name of the folder."""
@@ -62,7 +62,7 @@ class CacheEntry(NamedTuple):
 
 
 def cache_path(kind: CacheKind = TRACES) -> Path:
-    """Where a folder of the cache is, whether there is one or not."""
+    """The path of a folder of the cache, which may not exist."""
     return user_cache_folder() / kind.folder
 
 
@@ -83,7 +83,7 @@ def misread_size() -> str:
 
 
 def is_wanted() -> bool:
-    """Whether there is to be a cache."""
+    """True where there is to be a cache."""
     return max_cache_bytes() > 0
 
 
@@ -254,7 +254,7 @@ def why_unusable(kind: CacheKind = TRACES) -> str:
 
 
 def is_others(kind: CacheKind = TRACES) -> bool:
-    """Whether there is something in the place of the folder that is not used, as it is not the user's alone."""
+    """True where there is something in the place of the folder that is not used, as it is not the user's alone."""
     with suppress(OSError, RuntimeError):
         status = os.lstat(cache_path(kind))
         return not (stat.S_ISDIR(status.st_mode) and _is_own(status))
@@ -301,7 +301,7 @@ def _is_locked(file: int) -> bool | None:
 
 
 def _is_own(status: os.stat_result) -> bool:
-    """Whether something is the user's, and nobody else may write to it."""
+    """True where something is the user's, and nobody else may write to it."""
     return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
@@ -318,7 +318,7 @@ _SOURCES = (".py", ".c")
 
 
 class TraceIdentity(NamedTuple):
-    """What tells a file from every other and from what it was before."""
+    """The identity of a file: differs from that of every other file, and of the same file before a change."""
 
     path: str
     bytes: int
@@ -369,7 +369,7 @@ def _remote_identity(url: str) -> TraceIdentity | None:
 
 
 def is_read_by(module: str) -> bool:
-    """Whether a module of the package is among the code on which a reading rests."""
+    """True where a module of the package is among the code on which a reading rests."""
     return module.removeprefix("tracetui.").replace(".", "/").startswith(_READING)
 
 

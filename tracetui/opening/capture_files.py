@@ -229,7 +229,7 @@ def _innermost(scopes: object) -> str:
 
 
 def _is_known(trace: Trace) -> bool:
-    """Whether the capture of every graph is known."""
+    """True where the capture of every graph is known."""
     matches = graph_nodes(trace).matches
     return bool(matches) and all(match.equal for match in matches)
 
@@ -264,7 +264,7 @@ def _batches(trace: Trace) -> dict[str, int]:
 
 
 def is_batch(value: object) -> bool:
-    """Whether something is a number of requests."""
+    """True where something is a number of requests."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_BATCH
 
 

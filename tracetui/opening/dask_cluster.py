@@ -37,7 +37,7 @@ INSTALL = "pip install distributed"
 
 
 class WorkerFacts(NamedTuple):
-    """What a worker says of itself."""
+    """Facts that a worker reports of itself."""
 
     version: str | None
     """Version of tracetui, None where it is not installed."""
@@ -77,7 +77,7 @@ def _client(address: str) -> Any:
 
 
 def _checked_threads(client: Any, address: str) -> int:
-    """How many files the cluster reads at a time.
+    """The number of files that the cluster reads at a time.
 
     Raises: ClusterUnusable where there are no workers, or one has another version.
     """
@@ -108,7 +108,7 @@ def _facts_function() -> Callable[[], tuple[str | None, str]]:
 
 
 def _difference(facts: object, here: WorkerFacts) -> str:
-    """What a worker lacks, empty for nothing."""
+    """The part that a worker lacks, empty for none."""
     if not isinstance(facts, tuple):
         return f"does not answer ({type(facts).__name__})"
     version, reading = facts
@@ -144,7 +144,7 @@ class ClusterPool(Executor):
         self._begun: list[str] = []
         """Names of the events that tell which calls began."""
         self._are_seen: bool | None = None
-        """Whether the workers see the files of this machine; None before one was looked for."""
+        """True where the workers see the files of this machine; None before one was looked for."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Have a worker call `fn(path)`.
@@ -206,7 +206,7 @@ class OnceBegun:
     """Name of the event that is set where the call has begun."""
 
     def __call__(self, argument: Any) -> Any:
-        """What the function gives.
+        """Call the function.
 
         Raises: BrokenExecutor for a call that was begun before.
         """

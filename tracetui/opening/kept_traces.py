@@ -79,7 +79,7 @@ def kept_results(trace: Trace) -> dict[Any, Any]:
 
 
 def is_as_recorded(trace: Trace) -> bool:
-    """Whether a trace is what the file says and nothing else."""
+    """True where a trace is what the file says and nothing else."""
     return (
         trace.chosen_steps is None
         and not trace.graph_recordings
@@ -89,7 +89,7 @@ def is_as_recorded(trace: Trace) -> bool:
 
 
 def _is_of_range(key: Any) -> bool:
-    """Whether a result is about a range of time that the user has drawn."""
+    """True where a result is about a range of time that the user has drawn."""
     return isinstance(key, tuple) and any(isinstance(part, TimeRange) for part in key)
 
 
@@ -114,7 +114,7 @@ class KeptTrace(NamedTuple):
     used: float
     """When it was opened last, in seconds since the epoch."""
     is_current: bool
-    """Whether it is shown again: not where the file has changed or gone, or another release has read it.
+    """True where it is shown again: not where the file has changed or gone, or another release has read it.
 
     Of a URL only the release is compared.
     """
@@ -132,7 +132,7 @@ class _Reading:
     results: dict[Any, Any]
     """The results that came from the cache."""
     is_kept: bool
-    """Whether the cache has the trace already."""
+    """True where the cache has the trace already."""
 
 
 _readings: WeakKeyDictionary[EventStore, _Reading] = WeakKeyDictionary()
@@ -179,7 +179,7 @@ def read_file(
 
 
 def can_be_kept(trace: Trace) -> bool:
-    """Whether `keep_trace` has something to write."""
+    """True where `keep_trace` has something to write."""
     reading = _readings.get(trace.store)
     return reading is not None and (not reading.is_kept or not reading.kept.issuperset(kept_results(trace)))
 
@@ -227,7 +227,7 @@ def add_results(trace: Trace) -> None:
 
 
 def kept_entries() -> list[KeptTrace]:
-    """What the cache holds, the last used first."""
+    """The entries of the cache, the last used first."""
     found = []
     with cache_folder() as folder:
         for entry in folder.entries() if folder is not None else ():

@@ -42,7 +42,7 @@ FILE_SUFFIXES = (*SUFFIXES, ".gz", ".zst", ".zip", ".pftrace", ".perfetto-trace"
 
 
 class RankOptions(NamedTuple):
-    """What the user says about a set of ranks."""
+    """Options of the user for a set of ranks."""
 
     pattern: str | None = None
     """Regular expression whose first group is the rank in the name of a file."""
@@ -56,7 +56,7 @@ AS_NAMED = RankOptions()
 
 @dataclass(frozen=True)
 class RankSetName:
-    """Where a set of ranks lies, and what the user says about it."""
+    """The place of a set of ranks, and the options of the user for it."""
 
     paths: tuple[str, ...]
     options: RankOptions = AS_NAMED
@@ -75,7 +75,7 @@ def rank_candidates(paths: Sequence[str]) -> list[str]:
 
 
 def is_folder(path: str) -> bool:
-    """Whether a path or a URL is that of a folder.
+    """True where a path or a URL is that of a folder.
 
     Raises: NotFound for a URL that cannot be asked.
     """
@@ -169,7 +169,7 @@ def rank_runs_of(
 
 
 def _not_traces(folders: Sequence[str]) -> list[LeftOut]:
-    """What lies in folders in which no file has the ending of a trace, as far as it is known what that is."""
+    """The known kinds of files in folders in which no file has the ending of a trace."""
     from tracetui.ranks.rank_runs import LeftOut
     from tracetui.reading.rank_header import read_rank_header
 
@@ -200,7 +200,7 @@ def sniffed_runs(paths: Sequence[str]) -> RankRuns:
 
 
 def is_rank_set(runs: RankRuns) -> bool:
-    """Whether a folder is there for its ranks: most of its traces are those of a run with two ranks or more.
+    """True where a folder is there for its ranks: most of its traces are those of a run with two ranks or more.
 
     Names that only end in numbers make no set: such files may be anything.
     """
@@ -210,7 +210,7 @@ def is_rank_set(runs: RankRuns) -> bool:
 
 
 def says_ranks(run: RankRun) -> bool:
-    """Whether a run has several ranks, and its files or their names speak of these."""
+    """True where a run has several ranks, and its files or their names speak of these."""
     return len(run.files) > 1 and any(
         file.header.rank is not None or file.name.rank is not None or file.name.pipeline_rank is not None
         for file in run.files
@@ -244,7 +244,7 @@ def picked_run(runs: RankRuns, options: RankOptions) -> RankRun:
 
 
 def _reasons(left_out: Sequence[LeftOut]) -> str:
-    """Why no file is the trace of a rank, each reason once with the number of its files and one of them."""
+    """Reasons that no file is the trace of a rank, each once with the number of its files and one of them."""
     files: dict[str, list[str]] = {}
     for each in left_out:
         files.setdefault(each.why, []).append(Path(each.path).name)

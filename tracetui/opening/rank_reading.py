@@ -61,7 +61,7 @@ class KeptSummary(NamedTuple):
 
 
 def is_cache_used() -> bool:
-    """Whether summaries are kept: not where the user wants no cache, or nothing tells which release reads."""
+    """True where summaries are kept: not where the user wants no cache, or nothing tells which release reads."""
     return max_cache_bytes(SUMMARIES) > 0 and bool(reading_version())
 
 
@@ -93,7 +93,7 @@ def known_summaries(paths: Sequence[str]) -> dict[str, RankSummary]:
 
 
 def stored_summary(digest: str) -> bytes | None:
-    """What the cache has of a content, None for nothing."""
+    """The summary that the cache has of a content, or None."""
     with cache_folder(kind=SUMMARIES) as folder:
         found = _summary(folder, digest)
     return None if found is None else found[0]
@@ -139,7 +139,7 @@ def clear_summaries(paths: Sequence[str] = ()) -> tuple[int, int]:
 
 
 def summaries_kept() -> tuple[int, int]:
-    """How many summaries the cache has, and their bytes."""
+    """The number of summaries in the cache, and their bytes."""
     with cache_folder(kind=SUMMARIES) as folder:
         entries = [] if folder is None else folder.entries()
     return len(entries), sum(each.bytes for each in entries)
@@ -163,7 +163,7 @@ def _summary(folder: CacheFolder | None, digest: object) -> tuple[bytes, RankSum
 
 
 def _content(folder: CacheFolder, name: str, limit: int | None = None) -> bytes | None:
-    """What a file of the cache holds; None where there is none, or the disk gives nothing."""
+    """The content of a file of the cache; None where there is none, or it cannot be read."""
     number = folder.open(name)
     if number is None:
         return None
@@ -264,7 +264,7 @@ def _end_with_parent(reader: Connection) -> None:
 
 
 def worker_count(paths: Sequence[str], jobs: int | None = None) -> int:
-    """How many processes read some files: `jobs`, else one per core, fewer where memory is short; at most one each."""
+    """The number of processes that read some files: `jobs`, else one per core, fewer where memory is short, no more than paths."""
     if jobs is not None:
         return min(jobs, len(paths))
     need = WORKER_BYTES + MEMORY_FACTOR * max(map(unpacked_bytes, paths), default=0)
@@ -337,16 +337,16 @@ def summarise(source: str) -> bytes:
 
 
 class SummaryWork(NamedTuple):
-    """How traces are summed up; the function and its answer travel between processes."""
+    """The way traces are summed up; the function and its answer travel between processes."""
 
     jobs: int | None = None
     """Number of processes, None for as many as cores and memory allow; with 1 it is this one."""
     summary_of: Callable[[str], bytes] = summarise
     new_pool: Callable[[int], AbstractContextManager[Executor]] = local_pool
     is_elsewhere: bool = False
-    """Whether no file is read in this process, though there be one alone."""
+    """True where no file is read in this process, though there be one alone."""
     uses_cache: bool = True
-    """Whether summaries are taken from the cache of the user, and kept there."""
+    """True where summaries are taken from the cache of the user, and kept there."""
     came: Callable[[str, Outcome], None] | None = None
     """Told each file as it is done, with what is known of it, in the thread that reads."""
     stopped: Callable[[], bool] | None = None
@@ -358,7 +358,7 @@ class _Stopped(Exception):
 
 
 class FileReading(NamedTuple):
-    """What a process answers of a file."""
+    """The answer of a process for a file."""
 
     data: bytes
     """Its summary."""
@@ -438,7 +438,7 @@ def _stop_here(work: SummaryWork) -> None:
 
 
 def _is_read_here(paths: Sequence[str], workers: int, work: SummaryWork) -> bool:
-    """Whether files are read in this process: as asked for, or where that takes less time than to start others."""
+    """True where files are read in this process: as asked for, or where that takes less time than to start others."""
     if any(map(is_of_one_process, paths)):
         return True
     if work.is_elsewhere:
@@ -449,7 +449,7 @@ def _is_read_here(paths: Sequence[str], workers: int, work: SummaryWork) -> bool
 
 
 class _Outcomes:
-    """What is known of the files so far."""
+    """The state of the files so far."""
 
     def __init__(
         self,

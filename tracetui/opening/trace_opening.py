@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OpenOptions(NamedTuple):
-    """What the user says about a trace, beside its path."""
+    """Options of the user for a trace, beside its path."""
 
     steps_by: str | None = None
     """Name of what counts as a step: an annotation, a function, a module or a graph."""
@@ -24,7 +24,7 @@ class OpenOptions(NamedTuple):
     captures: tuple[str, ...] = ()
     """Files with the capture of the graphs that are replayed, folders with such files, or `none`."""
     uses_cache: bool = True
-    """Whether a trace that was read before may come from the cache, and one that is read goes there."""
+    """True where a trace that was read before may come from the cache, and one that is read goes there."""
 
 
 AS_RECORDED = OpenOptions()

@@ -52,7 +52,7 @@ class Stretch:
         return self.width / max(self.end_ns - self.start_ns, 1)
 
     def place(self, moments: Int64) -> Float64:
-        """Where moments are drawn, those outside at the edges."""
+        """Horizontal positions of moments; those outside stand at the edges."""
         within = np.clip(moments, self.start_ns, self.end_ns) - self.start_ns
         return np.asarray(within * self.per_ns, np.float64)
 
@@ -117,7 +117,7 @@ class Row:
     label: str = ""
     """The lane's name on its first row; what is hidden on its last."""
     begins: bool = False
-    """Whether a lane begins here."""
+    """True where a lane begins here."""
     band: int = -1
     """Number of the timeline's idle band that stands above this row, -1 for none."""
 

@@ -207,7 +207,7 @@ def _exact(written: str, value: float | int | bool) -> str:
 
 
 def _below(section: Section, table: Table, columns: Sequence[Column]) -> str:
-    """What was left out, the notes, and what the columns mean."""
+    """The rows left out, the notes, and the meanings of the columns."""
     said = [Extent(rows=len(table)).left_out(min(len(table), section.limit))]
     hidden = len(telling(table)) - len(columns)
     if hidden:
@@ -278,7 +278,7 @@ def page(report: Report) -> str:
 
 
 def policy(style: str, script: str) -> str:
-    """What a browser may do with the page: apply this style and run this script, and nothing else."""
+    """The policy for browsers: apply this style, run this script, and nothing else."""
     return (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"

@@ -1,4 +1,4 @@
-"""What a report on one trace says: headline, findings, lanes of a step, and the panes as tables.
+"""A report on one trace: headline, findings, lanes of a step, and the panes as tables.
 
 Findings as a list: weight, title, evidence, advice, and where in the app to look.
 
@@ -128,10 +128,10 @@ class PaneOfReport:
     pane: str
     by: str | None = None
     of_step: bool = False
-    """Whether only the rows of the step are listed."""
+    """True where only the rows of the step are listed."""
     limit: int = 30
     is_expected: bool = True
-    """Whether the report says so where it has no rows."""
+    """True where the report says so where it has no rows."""
 
 
 PANES_OF_REPORT = (
@@ -194,7 +194,7 @@ def trace_report(trace: Trace, timeline_index: TimelineIndex, step: int | None =
 
 
 def _verdict(trace: Trace, facts: dict[str, dict[str, Cell]], summary: Table | None, mark: str) -> str:
-    """What held the GPU back, or why that cannot be said; and whether the file is whole."""
+    """The verdict on the GPU, or why there is none; and a warning where the file is not whole."""
     said = []
     if trace.quality.is_part or trace.quality.partial:
         said.append("Only a part of the file could be read.")

@@ -45,25 +45,25 @@ _LABELS = {"µs": "us", "μs": "us", "B": "bytes", "FLOP": "flop"}
 
 
 def told(outcome: CheckOutcome) -> str:
-    """What was found and wanted, as one line."""
+    """The values found and wanted, as one line."""
     compound = len(outcome.leaves) > 1 or outcome.is_compound
     said = [_leaf_words(leaf, compound) for leaf in outcome.leaves if leaf.found or not outcome.why]
     return clean("; ".join([*filter(None, said), *([outcome.why] if outcome.why else [])]))
 
 
 def found_text(outcome: CheckOutcome) -> str:
-    """What was found, without what was wanted."""
+    """The values found, without those wanted."""
     texts = [_found_words(leaf) if leaf.found else ABSENT for leaf in outcome.leaves]
     return clean("; ".join(texts)) or ABSENT
 
 
 def wanted_text(outcome: CheckOutcome) -> str:
-    """What was wanted."""
+    """The values wanted."""
     return clean("; ".join(_pair(leaf)[1] for leaf in outcome.leaves)) or ABSENT
 
 
 def closing(report: CheckReport) -> str:
-    """How many of the assertions hold, in words."""
+    """The number of assertions that hold, in words."""
     total, held = len(report.outcomes), report.count(Status.HOLDS)
     counts = [(report.count(status), status) for status in Status if status != Status.HOLDS]
     words = {
@@ -89,7 +89,7 @@ def _leaf_words(leaf: Leaf, among_others: bool) -> str:
 
 
 def _found_words(leaf: Leaf) -> str:
-    """What was found, with the rows to blame for it."""
+    """The values found, with the rows to blame."""
     rows = leaf.blamed.text
     return f"{_pair(leaf)[0]} ({shorten(clean(rows), LONGEST)})" if rows else _pair(leaf)[0]
 
@@ -177,7 +177,7 @@ def render_check(report: CheckReport, form: str) -> str:
 
 
 def check_text(report: CheckReport) -> str:
-    """What makes it unfair, a line for each assertion, remarks, and how many hold."""
+    """Warnings of an unfair check, a line for each assertion, remarks, and how many hold."""
     shown = [(WORDS[each.status], clean(each.expression), told(each)) for each in report.outcomes]
     first = max((len(status) for status, _, _ in shown), default=0)
     second = max((cell_len(text) for _, text, _ in shown if cell_len(text) <= WIDEST), default=0)

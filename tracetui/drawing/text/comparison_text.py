@@ -56,7 +56,7 @@ class Shown:
     table: Table
     limit: int | None
     short: bool = False
-    """Whether what matters least may be left out from between the others."""
+    """True where what matters least may be left out from between the others."""
 
     @property
     def cut(self) -> Table:
@@ -69,7 +69,7 @@ class Shown:
 
     @property
     def left_out(self) -> int:
-        """How many are not."""
+        """The number left out."""
         return len(self.table) - len(self.cut)
 
     @property
@@ -83,13 +83,13 @@ class Shown:
 
     @property
     def readable(self) -> Table:
-        """What is told, for reading by eye; the statement has the notes of a short list."""
+        """The comparison for reading by eye; the statement has the notes of a short list."""
         made = comparison_readable(self.name, self.read)
         return replace(made, note="") if self.short and len(made) else made
 
     @property
     def unread(self) -> int:
-        """How many rows are not read by eye."""
+        """The number of rows that are not printed for reading."""
         return len(self.table) - len(self.read)
 
 
@@ -113,13 +113,13 @@ def as_json(told: Comparison, tables: Iterable[Shown]) -> str:
 
 
 def facts_of(failures: Failures, side: Side) -> dict[str, Any]:
-    """What identifies a side in JSON; where that fails, what identifies its file."""
+    """The identity of a side in JSON; where that fails, that of its file."""
     known = {**facts(side.trace), "scope": clean(side.scope), "part": side.part_kind, "parts": len(side)}
     return failures.made_or(f"The description of {clean(side.name)}", lambda: side_facts(side), lambda _: known)
 
 
 def side_facts(side: Side) -> dict[str, Any]:
-    """What identifies a side in JSON."""
+    """The identity of a side in JSON."""
     said = recording_conditions(side)
     return {
         **facts(side.trace),
@@ -187,7 +187,7 @@ def as_rich(told: Comparison, tables: Sequence[Shown], width: int) -> Renderable
 
 
 def head(told: Comparison) -> list[str]:
-    """What the two sides are, a line each."""
+    """A line for each of the two sides."""
     return [
         f"{mark}  {clean(side.name)}: {side_words(told.failures, side)}"
         for mark, side in (("A", told.a), ("B", told.b))
@@ -365,7 +365,7 @@ LEGEND = f"{SIGNS}; --format json says why."
 
 @dataclass(frozen=True)
 class SeveralShown:
-    """What of several sides is printed."""
+    """The part of several sides that is printed."""
 
     told: Several
     table: Table
@@ -373,7 +373,7 @@ class SeveralShown:
     commands: Sequence[str]
     """For each side after the first what prints it beside the first in full."""
     alone: bool = False
-    """Whether the table is all that was asked for."""
+    """True where the table is all that was asked for."""
     left_out: int = 0
     """Rows that are not told."""
 
@@ -473,7 +473,7 @@ def several_as_rich(shown: SeveralShown, width: int) -> RenderableType:
 
 
 def _head(shown: SeveralShown) -> list[str]:
-    """What the sides are, a line each."""
+    """A line for each side."""
     named = zip(SIDE_NAMES, shown.told.sides, strict=False)
     return [f"{mark}  {clean(side.name)}: {side_words(shown.told.failures, side)}" for mark, side in named]
 

@@ -316,7 +316,7 @@ def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
 
 
 def column_facts(spec: ColumnSpec) -> dict[str, str]:
-    """What a column is, for whoever reads the rows elsewhere."""
+    """The description of a column, for whoever reads the rows elsewhere."""
     return {"name": spec.name, "heading": spec.heading, "unit": spec.unit, "help": spec.help}
 
 

@@ -1,4 +1,4 @@
-"""Which lists have a drawing above them, on a terminal and in the details of the screen."""
+"""Drawings above lists, on a terminal and in the details of the screen."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ NEGLIGIBLE, LARGE = 0.001, 0.05
 
 @dataclass(frozen=True)
 class Roof:
-    """What a device can do: flat at its rate, sloping where memory feeds too slowly."""
+    """The limit of a device: flat at its peak rate, sloping where memory bandwidth bounds it."""
 
     tflops: float
     gbps: float

@@ -1,4 +1,4 @@
-"""What of a table is read by eye: which columns say something, their cells as texts, and the remarks below.
+"""A table for reading by eye: the columns that say something, their cells as texts, and the remarks below.
 
 The same for columns on a terminal, Markdown and a report; JSON and CSV carry everything.
 """
@@ -52,7 +52,7 @@ def cut_text(column: Column, text: str, width: int) -> str:
 
 
 def remarks(table: Table, shown: Sequence[Column], dropped: Sequence[Column] = (), offer: str = "") -> list[str]:
-    """What a reader must know below a table: columns that are not there, and the table's own note.
+    """The remarks below a table: columns that are not there, and the table's own note.
 
     `offer` says how columns that were dropped are shown.
     """
@@ -87,7 +87,7 @@ DECIMALS = 3
 
 @dataclass(frozen=True)
 class Extent:
-    """Which part of a pane a table holds; what is not given is all of it."""
+    """The part of a pane that a table holds; what is not given is all of it."""
 
     step: Part | None = None
     """The number of a step, or a range of time."""
@@ -98,7 +98,7 @@ class Extent:
     rows: int | None = None
     """How many rows there were before the list was cut."""
     has_chosen_columns: bool = False
-    """Whether the columns were chosen by name: all of them are shown, as they are."""
+    """True where the columns were chosen by name: all of them are shown, as they are."""
 
     def words(self, pane: str) -> str:
         """The pane, grouping, step and filter in words: `kernels by name, step 3`."""
@@ -112,7 +112,7 @@ class Extent:
         return ", ".join(parts)
 
     def left_out(self, shown: int) -> str:
-        """How many rows are not there, as a sentence; empty when all are."""
+        """A sentence with the number of rows left out; empty when none are."""
         if self.rows is None or shown >= self.rows:
             return ""
         return f"{count(shown)} of {count(self.rows)} rows; the other {count(self.rows - shown)} are left out."
@@ -122,7 +122,7 @@ WHOLE = Extent()
 
 
 def facts(trace: Trace) -> dict[str, Any]:
-    """What identifies a trace in an export: file, format, sizes, devices, and versions of what recorded it."""
+    """The identity of a trace in an export: file, format, sizes, devices, and versions of what recorded it."""
     return {
         "file": clean(trace.label),
         "format": trace.format,

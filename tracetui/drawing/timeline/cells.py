@@ -32,7 +32,7 @@ BLOCK = 32
 
 @dataclass(frozen=True, eq=False)
 class Touching:
-    """Which slices touch which cells; all arrays have the shape (tracks, cells)."""
+    """Slices that touch cells; all arrays have the shape (tracks, cells)."""
 
     first: Int64
     """Place of the first slice that touches the cell."""
@@ -106,13 +106,13 @@ class SliceIndex:
         return self.start(places) + self._sum[places + 1] - self._sum[places]
 
     def before(self, tracks: Int64, moments: Int64) -> Int64:
-        """How many places come before the first slice of a track that starts at a moment or later."""
+        """The number of places before the first slice of a track that starts at a moment or later."""
         within = np.clip((moments - self._low) >> self._shift, 0, self._span - 1)
         places: Int64 = np.searchsorted(self._key, tracks * self._span + within)
         return places
 
     def touching(self, tracks: Int64, edges: Int64) -> Touching:
-        """What touches the cells between consecutive edges, on each of the tracks."""
+        """Slices that touch the cells between consecutive edges, on each of the tracks."""
         shape = (len(tracks), len(edges) - 1)
         if len(self) == 0:
             nothing = np.zeros(shape, np.int64)
@@ -270,7 +270,7 @@ class Frame:
         self.attributes[row, low:high] = attributes
 
     def differing(self, other: Frame) -> Bool:
-        """Which cells look different; both grids have the same shape."""
+        """The mask of cells that look different; both grids have the same shape."""
         differs: Bool = self.chars != other.chars
         differs |= self.bg != other.bg
         differs |= self.attributes != other.attributes
@@ -395,7 +395,7 @@ class Painter:
             grid.reshape(-1)[flat] = values
 
     def _few(self, touching: Touching, edges: Int64, flat: Int64, marks: tuple[Int64, Int64]) -> _Few:
-        """What lies in cells with one or two slices, by their places in the grid."""
+        """The contents of cells with one or two slices, by their places in the grid."""
         cell = flat % touching.first.shape[1]
         edge, width = edges[cell], edges[cell + 1] - edges[cell]
         left, right = touching.first.ravel()[flat], touching.last.ravel()[flat] - 1
@@ -449,7 +449,7 @@ class Painter:
         return char, fg, bg, attributes
 
     def _eighths(self, places: Int64, edge: Int64, scale: NDArray[np.float64]) -> tuple[Int64, Int64]:
-        """Where slices start and end in their cells, in eighths of a cell, at least one apart."""
+        """Starts and ends of slices in their cells, in eighths of a cell, at least one apart."""
         low = np.rint(np.clip((self._index.start(places) - edge) * scale, 0, 7)).astype(np.int64)
         high = np.rint(np.clip((self._index.end(places) - edge) * scale, 0, 8)).astype(np.int64)
         return low, np.maximum(high, low + 1)
@@ -503,7 +503,7 @@ class Painter:
 
 
 def _is_letter(frame: Frame, row: int, cell: int) -> bool:
-    """Whether a cell of a row shows the letter of a family; none does beyond the last cell."""
+    """True where a cell of a row shows the letter of a family; none does beyond the last cell."""
     return cell < frame.chars.shape[1] and chr(frame.chars[row, cell]).isalpha()
 
 

@@ -127,7 +127,7 @@ DOT = ord("·")
 
 @dataclass(frozen=True)
 class ShadedGap:
-    """Where a gap is shaded."""
+    """A gap, and the tracks on which it is shaded."""
 
     on_device: Stretch
     on_threads: Stretch
@@ -200,7 +200,7 @@ _MARK = ord("┊")
 
 @dataclass(frozen=True)
 class View:
-    """What is to be seen."""
+    """The state that a frame shows."""
 
     window: Window
     selected: int = -1
@@ -255,7 +255,7 @@ class TimelineGrid:
         self.axis_lines = axis_lines
 
     def fits(self, height: int) -> bool:
-        """Whether the lines are laid out for a grid of that height, so that some of them can be drawn alone."""
+        """True where the lines are laid out for a grid of that height, so that some of them can be drawn alone."""
         return self.layout.height == max(height - self.axis_lines, 0)
 
     def draw(self, view: View, width: int, height: int, colours: Palette) -> Frame:
@@ -324,7 +324,7 @@ class TimelineGrid:
                 frame.write(0, left + at, codes(sign), GROUND if colours.mono else colour, BOLD)
 
     def _moments(self, view: View, colours: Palette) -> list[tuple[int, str, int]]:
-        """What the axis points at, the most important last: moment in ns, sign and colour.
+        """The moments that the axis points at, the most important last: moment in ns, sign and colour.
 
         That is where the selected slice begins and, on the other side of the launch, what belongs with it: a launch
         and its kernel are found by these whatever their own colours are.
@@ -346,7 +346,7 @@ class TimelineGrid:
         return [*moments, (int(start[row]), "▼", colours.selected)]
 
     def _reading(self, view: View, width: int, room: int) -> str:
-        """How long the marked range or the window is, or how far the selected slice is from the measuring point.
+        """The length of the marked range or the window, or the distance of the selected slice from the measuring point.
 
         It takes at most `room` cells.
         """
@@ -420,7 +420,7 @@ class TimelineGrid:
         ]
 
     def _label_of_track(self, track: int, view: View, room: int) -> str:
-        """What a counter or the idle time of a device is called.
+        """The label of a counter, or of the idle time of a device.
 
         A counter of a GPU has its value at the selection, the others and those without one the highest of all.
         """
@@ -443,7 +443,7 @@ class TimelineGrid:
         return int(self.timeline_index.trace.slices.start[view.selected]) if view.selected >= 0 else None
 
     def _point_at_highlighted(self, frame: Frame, lines: list[Line], view: View) -> set[int]:
-        """Where a highlighted slice lies behind the window, say so on its line; the lines where one lies before it.
+        """Mark lines whose highlighted slice lies after the window; return those where one lies before it.
 
         Those are pointed at beside the lane's name, where no slice begins.
         """

@@ -1,4 +1,4 @@
-"""Which tracks stand on which line of the screen: folding, scrolling, and the devices kept in sight.
+"""The tracks on each line of the screen: folding, scrolling, and the devices kept in sight.
 
 Threads stand above, devices below. When not everything fits, each part scrolls on its own, so that a launch
 and its kernel are seen together however deep the stack above. A lane is folded to one row, compact (its first
@@ -29,7 +29,7 @@ _IDLE_SHARE = 1000
 
 
 class Fold(IntEnum):
-    """How much of a lane is shown."""
+    """The rows of a lane that are shown."""
 
     FOLDED = 0
     COMPACT = 1
@@ -49,13 +49,13 @@ class Line:
     note: str = ""
     """What is not shown here: rows of this lane, or of the part above a rule."""
     head: bool = False
-    """Whether the lane's name stands here: on its first row, or the first that is not scrolled out."""
+    """True where the lane's name stands here: on its first row, or the first that is not scrolled out."""
     is_pinned: bool = False
-    """Whether the lane stays at the top."""
+    """True where the lane stays at the top."""
 
     @property
     def is_rule(self) -> bool:
-        """Whether this line separates threads and devices."""
+        """True where this line separates threads and devices."""
         return self.lane < 0 and self.track < 0
 
 
@@ -114,7 +114,7 @@ class Layout:
 
     @property
     def lines(self) -> list[Line]:
-        """What is on screen, from the top; shorter than the screen when there is less to show."""
+        """The lines on screen, from the top; shorter than the screen when there is less to show."""
         if self._lines is None:
             self._lines = self._lay_out()
         return self._lines
@@ -223,7 +223,7 @@ class Layout:
         return whole if fold == Fold.FULL else min(whole, cap if fold == Fold.COMPACT else 1)
 
     def _cap(self) -> int:
-        """How many rows a compact lane shows: as many as fit on the screen for all, and some in any case."""
+        """The number of rows of a compact lane: as many as fit on the screen for all, and some in any case."""
         least = 8 if self._height >= 24 else 5 if self._height >= 10 else 4
         lanes = [*self._above, *self._below]
         room = self._height - self._curves - len(self._idle)
@@ -289,7 +289,7 @@ class Layout:
 
 
 def _hidden_words(above: int, below: int) -> str:
-    """How many rows lie above and below what is shown: `2 rows above, 1 below`."""
+    """The number of rows above and below those shown: `2 rows above, 1 below`."""
     hidden = [(count, where) for count, where in ((above, "above"), (below, "below")) if count > 0]
     first = [f"{count} row{'' if count == 1 else 's'} {where}" for count, where in hidden[:1]]
     return ", ".join([*first, *(f"{count} {where}" for count, where in hidden[1:])])
@@ -333,7 +333,7 @@ def _loose_curves(timeline_index: TimelineIndex, under: dict[int, list[int]]) ->
 
 
 def _is_shown(timeline_index: TimelineIndex, lane: int) -> bool:
-    """Whether a lane is shown at all: not the profiler's own span, nor PyTorch's lanes of instants only."""
+    """True where a lane is shown at all: not the profiler's own span, nor PyTorch's lanes of instants only."""
     trace = timeline_index.trace
     if trace.lanes[lane].kind == LaneKind.BOOKKEEPING or len(timeline_index.full[lane]) == 0:
         return False

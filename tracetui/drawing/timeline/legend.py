@@ -1,4 +1,4 @@
-"""What the colours and marks of the timeline and the lists mean, as a grid of cells that fits a width."""
+"""The legend of the colours and marks of the timeline and the lists, as a grid of cells that fits a width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which colours slices have, as indices into the terminal's palette.
+"""Colours of slices, as indices into the terminal's palette.
 
 The hues are those of Okabe and Ito, which people with any kind of colour vision tell apart, brought to the
 256 colours that every terminal knows. A family has two shades that alternate along a row, so that two slices
@@ -99,17 +99,17 @@ class Palette:
     colours: int
     """256, 16, or 0 for none."""
     alike: NDArray[np.bool_]
-    """Whether a family's colour is near that of highlighted (1) and selected (2) slices; shape (FAMILIES, 3)."""
+    """True where a family's colour is near that of highlighted (1) and selected (2) slices; shape (FAMILIES, 3)."""
     veil: int = GROUND
     """Colour of slices that are not what the timeline is about; GROUND for no colour of their own."""
     tint: int = GROUND
     """Background of a range of time; GROUND for no colour of its own."""
     stippled: bool = False
-    """Whether highlighted and selected slices carry a pattern as well, so that no colour is mistaken for them."""
+    """True where highlighted and selected slices carry a pattern as well, so that no colour is mistaken for them."""
 
     @property
     def mono(self) -> bool:
-        """Whether cells may carry no colour, only attributes."""
+        """True where cells may carry no colour, only attributes."""
         return self.colours == 0
 
 
@@ -158,7 +158,7 @@ def rgb(colour: int) -> tuple[int, int, int]:
 
 
 def _is_near(pair: list[int], mark: int) -> bool:
-    """Whether one of two shades is easily taken for the colour of a mark."""
+    """True where one of two shades is easily taken for the colour of a mark."""
     wanted = np.array(rgb(mark))
     return any(int(((np.array(rgb(shade)) - wanted) ** 2).sum()) < NEAR_COLOURS**2 for shade in pair)
 

@@ -249,7 +249,7 @@ class TimelineIndex:
         return next((number for number, band in enumerate(self.idles) if band.process == process), -1)
 
     def is_idle_track(self, track: int) -> bool:
-        """Whether a track is the idle time of a device."""
+        """True where a track is the idle time of a device."""
         return track >= self.idle_track(0)
 
     def idle_track(self, number: int) -> int:
@@ -373,7 +373,7 @@ class TimelineIndex:
 
     @cached_property
     def has_gpu(self) -> bool:
-        """Whether any device did any work."""
+        """True where any device did any work."""
         return bool(np.isin(self.trace.slices.kind, GPU_WORK).any())
 
     @cached_property
@@ -391,7 +391,7 @@ class TimelineIndex:
         return np.array([lane.kind for lane in self.trace.lanes], np.uint8)
 
     def _places(self, rows: Iterable[int]) -> list[int]:
-        """Where slices stand in the index, ascending."""
+        """Places of slices in the index, ascending."""
         wanted = list(rows)
         if len(wanted) < MANY:
             return sorted(self.index.place(track, row) for row in wanted for track in self.tracks_of(row))
@@ -400,7 +400,7 @@ class TimelineIndex:
 
     @cached_property
     def _places_of_rows(self) -> NDArray[np.int32]:
-        """Where each slice stands in the index: on its lane's full track, and on its compact one; -1 for nowhere."""
+        """The place of each slice in the index: on its lane's full track, and on its compact one; -1 for nowhere."""
         places = np.full((2, len(self.trace.slices)), -1, np.int32)
         first = int(self.index.heads[self.compact[0].start])
         for number, part in enumerate((slice(0, first), slice(first, len(self.index)))):
@@ -467,7 +467,7 @@ def _heights(trace: Trace, rows: NDArray[np.int16] | None) -> list[int]:
 def track_layout(
     trace: Trace,
 ) -> tuple[dict[int, Int64], NDArray[np.int16] | None, Int64, IndexColumns, NDArray[np.uint8]]:
-    """What takes long to find: instants by lane, rows without frames, the first track of each lane, index, families."""
+    """Parts that take long: instants by lane, rows without frames, the first track of each lane, index, families."""
     instants = _instants_by_lane(trace)
     heights = [max(lane.rows, number in instants) for number, lane in enumerate(trace.lanes)]
     compact_rows = _rows_without_frames(trace)

@@ -61,7 +61,7 @@ class Window:
         return math.floor((moment - self.origin) / self.ns_per_cell) - self.first
 
     def position(self, moment: float) -> float:
-        """Where a moment is, in cells from the left edge; 0.5 is the middle of the first cell."""
+        """The position of a moment in cells from the left edge; 0.5 is the middle of the first cell."""
         return (moment - self.origin) / self.ns_per_cell - self.first
 
     def moment_at(self, cell: float) -> float:
