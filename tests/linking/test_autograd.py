@@ -14,7 +14,7 @@ from tests.support.autograd import ENGINE_THREAD, MAIN, OTHER, backward, forward
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.paths import SAMPLES
 from tests.support.slow import slow_events
-from tracetui.linking.autograd import ENGINE, autograd, forward_of
+from tracetui.linking.autograd import ENGINE, autograd
 from tracetui.linking.chains import follow, follow_back
 from tracetui.model.trace import Flows, Trace
 from tracetui.reading.load import load
@@ -34,7 +34,7 @@ def row_of(trace: Trace, name: str, place: int = 0) -> int:
 
 
 def made_by(trace: Trace, name: str, place: int = 0) -> str | None:
-    found = int(forward_of(trace)[row_of(trace, name, place)])
+    found = int(autograd(trace).forward[row_of(trace, name, place)])
     return trace.name_of(found) if found >= 0 else None
 
 
@@ -171,7 +171,7 @@ def fast_forward(trace: Trace) -> Counter[tuple[str, str | None]]:
 
 
 def made_by_row(trace: Trace, row: int) -> str | None:
-    found = int(forward_of(trace)[row])
+    found = int(autograd(trace).forward[row])
     return trace.name_of(found) if found >= 0 else None
 
 

@@ -150,7 +150,7 @@ def test_a_real_trace_agrees_with_climbing_from_each_launch(shared_trace: Callab
     found, paths = frames(trace), module_paths(trace)
     kernels = links(trace).gpu[::7].tolist()
     for row in kernels:
-        launched = links(trace).launch_of(row)
+        launched = int(links(trace).launch[row])
         assert found.caller[row] == up(trace, launched, lambda name: True)
         assert found.user[row] == up(trace, launched, lambda name: is_own(name) and not name.startswith("nn.Module"))
         modules, above = [], launched

@@ -44,10 +44,10 @@ def test_launch_and_kernel_are_joined_by_correlation() -> None:
     trace = linear()
     found = links(trace)
     call, gemm = row_of(trace, "cudaLaunchKernel"), row_of(trace, "gemm")
-    assert found.launch_of(gemm) == call
+    assert found.launch[gemm] == call
     assert found.kernels_of(call).tolist() == [gemm]
     assert found.kernels_of(row_of(trace, "cudaOccupancyMaxActiveBlocks")).tolist() == []
-    assert found.launch_of(row_of(trace, "lost")) == -1
+    assert found.launch[row_of(trace, "lost")] == -1
     assert found.launches.tolist() == [call]
 
 
@@ -123,7 +123,7 @@ def test_external_ids_that_repeat_the_correlation_are_ignored() -> None:
     )
     found = links(trace)
     assert not found.trusted
-    assert name_or_none(trace, found.owner_of(row_of(trace, "add"))) == "aten::add"
+    assert name_or_none(trace, int(found.owner[row_of(trace, "add")])) == "aten::add"
 
 
 def test_a_trusted_external_id_names_the_owner_even_on_another_thread() -> None:
@@ -136,8 +136,8 @@ def test_a_trusted_external_id_names_the_owner_even_on_another_thread() -> None:
     )
     found = links(trace)
     assert found.trusted
-    assert name_or_none(trace, found.owner_of(row_of(trace, "gemm"))) == "aten::mm"
-    assert found.owner_of(row_of(trace, "cudaLaunchKernel")) == -1
+    assert name_or_none(trace, int(found.owner[row_of(trace, "gemm")])) == "aten::mm"
+    assert found.owner[row_of(trace, "cudaLaunchKernel")] == -1
 
 
 def test_an_external_id_of_an_op_that_begins_later_is_not_believed() -> None:
@@ -149,7 +149,7 @@ def test_an_external_id_of_an_op_that_begins_later_is_not_believed() -> None:
             kernel("gemm", 400, 10, correlation=11, external=5),
         ]
     )
-    assert name_or_none(trace, links(trace).owner_of(row_of(trace, "gemm"))) == "aten::mm"
+    assert name_or_none(trace, int(links(trace).owner[row_of(trace, "gemm")])) == "aten::mm"
 
 
 def test_work_of_a_graph_is_owned_by_the_op_around_the_replay() -> None:
@@ -164,7 +164,7 @@ def test_work_of_a_graph_is_owned_by_the_op_around_the_replay() -> None:
     )
     found = links(trace)
     assert found.counts.tolist() == [2]
-    assert {name_or_none(trace, found.owner_of(row)) for row in found.gpu.tolist()} == {"replay"}
+    assert {name_or_none(trace, int(found.owner[row])) for row in found.gpu.tolist()} == {"replay"}
 
 
 def test_the_owner_survives_an_annotation_that_overlaps_it() -> None:
@@ -177,7 +177,7 @@ def test_the_owner_survives_an_annotation_that_overlaps_it() -> None:
         ]
     )
     found, gemm = links(trace), row_of(trace, "gemm")
-    assert name_or_none(trace, found.owner_of(gemm)) == "aten::mm"
+    assert name_or_none(trace, int(found.owner[gemm])) == "aten::mm"
     assert name_or_none(trace, int(found.annotation[gemm])) == "async"
 
 
@@ -189,7 +189,7 @@ def test_a_step_is_neither_owner_nor_annotation() -> None:
             kernel("gemm", 400, 10, correlation=1),
         ]
     )
-    assert links(trace).owner_of(row_of(trace, "gemm")) == -1
+    assert links(trace).owner[row_of(trace, "gemm")] == -1
 
 
 def test_processes_merged_into_one_file_may_use_the_same_ids() -> None:
@@ -206,7 +206,7 @@ def test_processes_merged_into_one_file_may_use_the_same_ids() -> None:
         ]
     )
     found = links(trace)
-    starts = [int(trace.slices.start[found.launch_of(row)]) for row in found.gpu.tolist()]
+    starts = [int(trace.slices.start[found.launch[row]]) for row in found.gpu.tolist()]
     assert starts == [100, 300, 1_100, 1_300]
 
 

@@ -48,7 +48,7 @@ def test_a_graph_of_one_node_is_a_replay_and_a_plain_launch_is_not() -> None:
     trace = make_trace([*replay(0, 1, ["a"]), launch(5_000, 10, 2), kernel("b", 6_000, 10, correlation=2)])
     found = replays(trace)
     assert len(found) == 1
-    assert found.of_launch(int(links(trace).launch_of(int(found.first[0])))) == 0
+    assert found.of_launch(int(links(trace).launch[found.first[0]])) == 0
     assert found.of_launch(int(links(trace).launches[1])) == -1
     assert [row["graph"] for row in PANES["kernels"].build(trace).rows()] == ["graph 1", None]
 

@@ -212,7 +212,7 @@ def _in_the_dispatcher(a: Side, b: Side) -> tuple[str, frozenset[int]]:
     names = {a.trace.name_of(row) for rows in changes.rows_a for row in rows.tolist()}
     after: dict[int, list[int]] = {}
     for row in np.concatenate([np.empty(0, np.int64), *changes.rows_b]).tolist():
-        after.setdefault(links(b.trace).owner_of(row), []).append(row)
+        after.setdefault(int(links(b.trace).owner[row]), []).append(row)
     said, copy_rows = "", list[int]()
     for owner, rows in after.items():
         name = b.trace.name_of(owner) if owner >= 0 else ""
@@ -228,7 +228,7 @@ def _in_the_dispatcher(a: Side, b: Side) -> tuple[str, frozenset[int]]:
 
 
 def _owner(side: Side, row: int) -> str:
-    owner = links(side.trace).owner_of(row)
+    owner = int(links(side.trace).owner[row])
     return side.trace.name_of(owner) if owner >= 0 else ""
 
 

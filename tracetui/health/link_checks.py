@@ -186,7 +186,7 @@ def unknown_operators(trace: Trace) -> Doubt | None:
     joined, starts = links(trace), replays(trace).launch
     rows = joined.launched[np.isin(joined.launch[joined.launched], starts)]
     row = int(rows[graph_nodes(trace).index_of(rows) < 0][0])
-    why = next(iter(refusals(trace)), unknown_node(trace, joined.launch_of(row)))
+    why = next(iter(refusals(trace)), unknown_node(trace, int(joined.launch[row])))
     return Doubt(unknown, counted.activities, why, row)
 
 

@@ -47,7 +47,7 @@ class Autograd:
 
 @kept(of_file=True)
 def autograd(trace: Trace) -> Autograd:
-    """The links of the backward pass, found once."""
+    """The links of the backward pass."""
     slices = trace.slices
     forward, node = np.full((2, len(slices)), -1, np.int32)
     home = np.arange(len(trace.lanes))
@@ -56,25 +56,24 @@ def autograd(trace: Trace) -> Autograd:
         return Autograd(np.empty(0, np.int64), forward, node, home)
     pairs = _arrows(trace, ops)
     indices = np.flatnonzero(ops.node)
-    lane = _forward_lane(trace, ops, pairs)[indices]
-    made_by = np.full(len(ops.row), -1, np.int64)
-    made_by[indices] = _by_sequence(trace, ops, indices, lane)
-    _by_arrow(ops, pairs, made_by)
-    made_by[ops.leaf] = -1
+    forward_lane = _forward_lane(trace, ops, pairs)[indices]
+    created_by = np.full(len(ops.row), -1, np.int64)
+    created_by[indices] = _by_sequence(trace, ops, indices, forward_lane)
+    _by_arrow(ops, pairs, created_by)
+    created_by[ops.leaf] = -1
     above = nearest(ops.parent, ops.node)
     source = np.where(ops.node, np.arange(len(ops.row)), above)
-    forward[ops.row] = np.where(source >= 0, made_by[source], -1)
+    forward[ops.row] = np.where(source >= 0, created_by[source], -1)
     node[ops.row] = row_of(ops.row, source)
     owner = links(trace).owner
     caused = np.flatnonzero(owner >= 0)
     forward[caused], node[caused] = forward[owner[caused]], node[owner[caused]]
-    _adopt(trace, home, slices.lane[ops.row[indices]], lane)
+    # The home of a lane is the one that most of its nodes came from.
+    lane, known = slices.lane[ops.row[indices]], forward_lane >= 0
+    for number in distinct(lane[known]).tolist():
+        if trace.lanes[number].kind == LaneKind.CPU:
+            home[number] = np.bincount(forward_lane[known & (lane == number)]).argmax()
     return Autograd(ops.row[indices], forward, node, home)
-
-
-def forward_of(trace: Trace) -> Int32:
-    """For every slice of a backward pass (nodes, ops, calls, GPU activities) its forward op; -1 elsewhere."""
-    return autograd(trace).forward
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +110,8 @@ def _by_sequence(trace: Trace, ops: _Ops, indices: Int64, lane: Int64) -> Int64:
     wanted = np.where((lane >= 0) & (ops.sequence[indices] < _MAX_SEQUENCE), ops.sequence[indices], -1)
     began = slices.start[ops.row[indices]]
     keys = slices.lane[rows].astype(np.int64) * _MAX_SEQUENCE + sequence
-    found = row_of(rows, latest(keys, slices.start[rows], lane * _MAX_SEQUENCE + wanted, began - 1))
-    return np.where((found >= 0) & (wanted >= 0) & (slices.start[found] < began), found, -1)
+    op = row_of(rows, latest(keys, slices.start[rows], lane * _MAX_SEQUENCE + wanted, began - 1))
+    return np.where((op >= 0) & (wanted >= 0) & (slices.start[op] < began), op, -1)
 
 
 def _forward_lane(trace: Trace, ops: _Ops, pairs: tuple[Int64, Int64]) -> Int64:
@@ -180,20 +179,12 @@ def _innermost(trace: Trace, ops: _Ops, lane: Int32, moment: Int64) -> Int64:
     return innermost
 
 
-def _by_arrow(ops: _Ops, pairs: tuple[Int64, Int64], made_by: Int64) -> None:
+def _by_arrow(ops: _Ops, pairs: tuple[Int64, Int64], created_by: Int64) -> None:
     """Fill in nodes without sequence number: those that arrows lead to, and the engine's slices around them."""
     source, target = pairs
-    bare = (made_by[target] < 0) & (ops.sequence[target] < 0)
-    source, target = source[bare], target[bare]
-    made_by[target] = ops.row[source]
+    unknown = (created_by[target] < 0) & (ops.sequence[target] < 0)
+    source, target = source[unknown], target[unknown]
+    created_by[target] = ops.row[source]
     around = ops.parent[target]
     outer = (around >= 0) & ops.node[around] & (ops.sequence[around] < 0)
-    made_by[around[outer]] = ops.row[source[outer]]
-
-
-def _adopt(trace: Trace, home: Int64, lane: Int32, forward_lane: Int64) -> None:
-    """Set the home of each lane with nodes: the lane that most of them came from."""
-    known = forward_lane >= 0
-    for number in distinct(lane[known]).tolist():
-        if trace.lanes[number].kind == LaneKind.CPU:
-            home[number] = np.bincount(forward_lane[known & (lane == number)]).argmax()
+    created_by[around[outer]] = ops.row[source[outer]]

@@ -1,4 +1,4 @@
-"""Where in the program a slice was caused: the line, the function and the module around it (R3.45, R3.46, R3.55).
+"""The place in the program that caused a slice: the line, the function and the module (R3.45, R3.46, R3.55).
 
 They are those of the frames: for a GPU activity of the frames around its launch, in the backward pass of the forward
 operator. A replayed activity has those of the capture of its graph, where these are known. Nothing is known where the
@@ -24,30 +24,27 @@ from tracetui.model.trace import Kind, Trace
 
 SITES = ("line", "function", "module")
 """Groupings by the place in the program that launched."""
-_SPECS = {"line": col.LINE, "function": col.FUNCTION, "module": col.MODULE}
 
 
-def site_of(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequence[str]]:
-    """The call site of each slice as a number, -1 for none and for a row of -1, and the texts of the numbers."""
-    return _site(trace, rows, kind)[:2]
+def site_of(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequence[str], Bool | None]:
+    """The call site of each slice as an id, -1 for none and for a row of -1, and the texts of the ids.
 
-
-def launch_site_of(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequence[str]]:
-    """The same where the launch counts: for the first activity of a replay that of the launch, not of the capture."""
-    if len(trace.slices) == 0:
-        return np.full(len(rows), -1, np.int64), ()
-    is_first = np.isin(rows, replays(trace).first)
-    ids, texts = site_of(trace, rows, kind)
-    # Texts of the capture stand behind those of the trace, under the same ids.
-    return np.where(is_first, _around(trace, rows, kind)[0], ids), texts
-
-
-def _site(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequence[str], Bool | None]:
-    """The same, and the mask of those that are inferred from the capture of a graph."""
+    The mask is of those that are inferred from the capture of a graph, None where no capture is known.
+    """
     if len(trace.slices) == 0:
         return np.full(len(rows), -1, np.int64), (), None
     ids, texts = _around(trace, rows, kind)
     return with_captured(trace, rows, ids, texts, kind)
+
+
+def launch_site_of(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequence[str]]:
+    """`site_of` with the call site of the launch, in place of the capture, for the first activity of a replay."""
+    if len(trace.slices) == 0:
+        return np.full(len(rows), -1, np.int64), ()
+    is_first = np.isin(rows, replays(trace).first)
+    ids, texts, _ = site_of(trace, rows, kind)
+    # Texts of the capture stand behind those of the trace, under the same ids.
+    return np.where(is_first, _around(trace, rows, kind)[0], ids), texts
 
 
 def _around(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequence[str]]:
@@ -73,13 +70,13 @@ def launch_site_columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:
     """Columns line, function and module of some activities, for the first of a replay those of its launch."""
     inferred = (graph_nodes(trace).index_of(rows) >= 0) & ~np.isin(rows, replays(trace).first)
     doubtful = inferred if inferred.any() else None
-    return tuple(coded(_SPECS[kind], *launch_site_of(trace, rows, kind), doubtful=doubtful) for kind in SITES)
+    return tuple(coded(col.COLUMNS[kind], *launch_site_of(trace, rows, kind), doubtful=doubtful) for kind in SITES)
 
 
 def site_column(trace: Trace, rows: Int64, kind: str) -> Column:
     """The column of one kind of call site."""
-    ids, texts, inferred = _site(trace, rows, kind)
-    return coded(_SPECS[kind], ids, texts, doubtful=inferred)
+    ids, texts, inferred = site_of(trace, rows, kind)
+    return coded(col.COLUMNS[kind], ids, texts, doubtful=inferred)
 
 
 def known_sites(trace: Trace) -> tuple[str, ...]:

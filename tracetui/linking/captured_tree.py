@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetui.linking.frames import BACKWARD_OF, MODULE, PATH_SEPARATOR, FrameTree, is_own
-from tracetui.linking.graph_nodes import MIN_EQUAL_SHARE, GraphMatch, GraphNodes, graph_nodes
+from tracetui.linking.graph_nodes import MIN_EQUAL_SHARE, GraphNodes, graph_nodes
 from tracetui.linking.links import links
 from tracetui.linking.replays import by_graph, graph_name, replays
 from tracetui.model import columns as col
@@ -22,7 +22,7 @@ _Path = tuple[str, ...]
 
 
 def with_captured(trace: Trace, tree: FrameTree, functions: bool) -> FrameTree:
-    """The tree with nodes for what captured the replayed activities: of modules, or of functions and modules."""
+    """The tree with the modules, or the functions and modules, in which replayed activities were captured."""
     nodes = graph_nodes(trace)
     if len(nodes) == 0:
         return tree
@@ -38,31 +38,22 @@ def with_captured(trace: Trace, tree: FrameTree, functions: bool) -> FrameTree:
 def _paths(nodes: GraphNodes, functions: bool) -> list[tuple[_Path, Int64]]:
     """The path of each group of entries."""
     if not functions:
-        return [(_of_module(nodes, number), np.flatnonzero(nodes.module == number)) for number in _used(nodes.module)]
-    found = []
-    for number in _used(nodes.recording):
+        paths = []
+        for number in np.unique(nodes.module[nodes.module >= 0]).tolist():
+            words = nodes.texts[number].removeprefix(BACKWARD_OF).split(PATH_SEPARATOR)
+            paths.append((tuple(f"{MODULE}{word}" for word in words), np.flatnonzero(nodes.module == number)))
+        return paths
+    paths = []
+    for number in np.unique(nodes.recording[nodes.recording >= 0]).tolist():
         recording = nodes.recordings[number]
         mine = np.flatnonzero((nodes.recording == number) & (nodes.launch >= 0))
         stack = recording.stack[nodes.launch[mine]]
         for index in np.unique(stack).tolist():
             names = map(recording.text, recording.stacks[index][:-1])
-            path = tuple(name for name in names if _is_frame(name) and is_own(name))
-            found.append((path, mine[stack == index]))
-    return found
-
-
-def _used(numbers: np.ndarray) -> list[int]:
-    return [number for number in np.unique(numbers).tolist() if number >= 0]
-
-
-def _of_module(nodes: GraphNodes, number: int) -> _Path:
-    words = nodes.texts[number].removeprefix(BACKWARD_OF).split(PATH_SEPARATOR)
-    return tuple(f"{MODULE}{word}" for word in words)
-
-
-def _is_frame(name: str) -> bool:
-    """Whether a name is that of a Python frame or a module, and not of an operator or an annotation."""
-    return name.startswith(MODULE) or "): " in name
+            # Operators and annotations are on the stack too; a Python frame is named `file.py(12): function`.
+            path = tuple(name for name in names if (name.startswith(MODULE) or "): " in name) and is_own(name))
+            paths.append((path, mine[stack == index]))
+    return paths
 
 
 def _grown(trace: Trace, tree: FrameTree, activities: Mapping[_Path, Int64]) -> FrameTree:
@@ -120,11 +111,11 @@ def _preorder(parents: list[int]) -> Int64:
 # which file, and why others are not (R3.40).
 
 OWN_CAPTURE = "the capture in this trace"
-"""What the recording is called that is the trace itself."""
+"""Label of the recording that is the trace itself."""
 OWN_NAMES = "names in this trace"
-"""What gave names to nodes where they stand in the args of kernels."""
+"""Label of the names of nodes in the args of kernels."""
 UNKNOWN = "recorded once at capture"
-"""Why the operator of a replayed kernel is unknown."""
+"""The reason why the operator of a replayed kernel is unknown."""
 MAX_NAMED_REFUSALS = 3
 """Maximum graphs named of which no captured graph has the names."""
 
@@ -150,7 +141,7 @@ class CaptureCounts:
 
 
 def capture_counts(trace: Trace) -> CaptureCounts:
-    """How many GPU activities in graphs are tied to their capture, and by what."""
+    """Count the GPU activities in graphs that are tied to their capture, and name the recordings that tie them."""
     nodes = graph_nodes(trace)
     used = np.unique(nodes.recording[nodes.recording >= 0]).tolist()
     labels = [nodes.recordings[number].label or OWN_CAPTURE for number in used]
@@ -180,21 +171,20 @@ def by_captured_graph(trace: Trace, rows: Int64, note: str = "") -> Table:
     table, matches = by_graph(trace, rows, note), graph_nodes(trace).matches
     if not matches:
         return table
-    said = {graph_name(match.graph): _matched(match) for match in matches}
-    names = [said.get(str(table["graph"].cell(row))) for row in range(len(table))]
+    captured_by = {}
+    for match in matches:
+        label, unnamed = match.label or OWN_CAPTURE, ", by position only" if match.by_position else ""
+        captured_by[graph_name(match.graph)] = (
+            f"{match.equal:,} of {match.nodes:,} by {label}{unnamed}"
+            if match.equal
+            else f"unknown: {label} shares {rounded_percent(100 * match.shared)} of its names"
+        )
+    names = [captured_by.get(str(table["graph"].cell(row))) for row in range(len(table))]
     return replace(table, columns=(*table.columns, texts(col.CAPTURED_BY, names)))
 
 
-def _matched(match: GraphMatch) -> str:
-    label = match.label or OWN_CAPTURE
-    if not match.equal:
-        return f"unknown: {label} shares {rounded_percent(100 * match.shared)} of its names"
-    unnamed = ", by position only" if match.by_position else ""
-    return f"{match.equal:,} of {match.nodes:,} by {label}{unnamed}"
-
-
 def unknown_node(trace: Trace, launch: int) -> str:
-    """Why the operator of the nodes of a replay is not known."""
+    """The reason why the operator of the nodes of a replay is not known."""
     kind = "HIP" if trace.name_of(launch).startswith("hip") else "CUDA"
     count = len(links(trace).kernels_of(launch))
     return f"inside a {kind} graph: {count:,} nodes, {UNKNOWN}"

@@ -10,7 +10,7 @@ import numpy as np
 from tracetui.linking.autograd import autograd
 from tracetui.linking.links import join_launches, links
 from tracetui.linking.steps import steps
-from tracetui.model.intervals import Bool, Int64
+from tracetui.model.intervals import Int64
 from tracetui.model.kept import kept
 from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, LaneKind, Trace
 
@@ -62,13 +62,13 @@ def graph_dependencies(trace: Trace) -> Dependencies:
     starts, before = starts[before >= 0], before[before >= 0]
     ends, after = ends[after >= 0], after[after >= 0]
     # An arrow has one start; where an id is used twice nothing tells which is meant.
-    once = _occur_once(flows.id[starts])
-    starts, before = starts[once], before[once]
+    _, member, times = np.unique(flows.id[starts], return_inverse=True, return_counts=True)
+    starts, before = starts[times[member] == 1], before[times[member] == 1]
     order = np.argsort(flows.id[starts])
     index = np.searchsorted(flows.id[starts[order]], flows.id[ends])
-    hit = index < len(starts)
-    hit[hit] = flows.id[starts[order[index[hit]]]] == flows.id[ends[hit]]
-    return Dependencies(before[order[index[hit]]], after[hit])
+    has_start = index < len(starts)
+    has_start[has_start] = flows.id[starts[order[index[has_start]]]] == flows.id[ends[has_start]]
+    return Dependencies(before[order[index[has_start]]], after[has_start])
 
 
 @kept
@@ -85,13 +85,8 @@ def launch_of_node(trace: Trace, row: int) -> int:
     return int(launch[index]) if index < len(rows) and rows[index] == row else -1
 
 
-def _occur_once(ids: Int64) -> Bool:
-    _, member, times = np.unique(ids, return_inverse=True, return_counts=True)
-    return np.asarray(times[member] == 1)
-
-
 def _only(rows: Int64, lane: Int64, moment: Int64, wanted_lane: Int64, wanted: Int64) -> Int64:
-    """The one row on each wanted lane with a wanted moment, -1 for none or several."""
+    """The only row on each wanted lane with the wanted time, -1 for none or several."""
     ticks = np.unique(np.concatenate([moment, wanted]))
     key = lane * len(ticks) + np.searchsorted(ticks, moment)
     order = np.argsort(key, kind="stable")
@@ -118,8 +113,8 @@ def chain(trace: Trace, row: int) -> list[int]:
     trace_links = links(trace)
     tail = [row]
     if row >= 0 and trace.slices.kind[row] in GPU_WORK:
-        above = trace_links.launch_of(row)
-        above = above if above >= 0 else trace_links.owner_of(row)
+        above = int(trace_links.launch[row])
+        above = above if above >= 0 else int(trace_links.owner[row])
         tail = [above, row] if above >= 0 else [row]
     elif row >= 0 and trace.slices.kind[row] in GRAPH_NODES:
         tail = [above, row] if (above := launch_of_node(trace, row)) >= 0 else [row]
@@ -141,7 +136,7 @@ def outermost_op(trace: Trace, chain: Sequence[int]) -> int:
 def dispatch_cost(trace: Trace, row: int) -> DispatchCost | None:
     """The cost of launching a GPU activity, or of a call that launched some; None for anything else."""
     trace_links, slices = links(trace), trace.slices
-    launch = trace_links.launch_of(row)
+    launch = int(trace_links.launch[row])
     launch = launch if launch >= 0 else row if len(trace_links.kernels_of(row)) else -1
     if launch < 0:
         return None
@@ -159,13 +154,13 @@ def follow(trace: Trace, row: int) -> int:
     trace_links = links(trace)
     kind = trace.slices.kind[row]
     if kind in GPU_WORK:
-        launch = trace_links.launch_of(row)
-        return launch if launch >= 0 else trace_links.owner_of(row)
+        launch = int(trace_links.launch[row])
+        return launch if launch >= 0 else int(trace_links.owner[row])
     if kind in GRAPH_NODES:
         return launch_of_node(trace, row)
     work = trace_links.kernels_of(row)
     if kind == Kind.RUNTIME:
-        owner = trace_links.owner_of(row)
+        owner = int(trace_links.owner[row])
         return owner if owner >= 0 or len(work) == 0 else int(work[0])
     forward = int(autograd(trace).forward[row])
     return forward if forward >= 0 else first_activity(trace, row)
@@ -178,7 +173,7 @@ def follow_back(trace: Trace, row: int) -> int:
     """
     trace_links = links(trace)
     if trace.slices.kind[row] in GPU_WORK:
-        return _backward_of(trace, trace_links.owner_of(row))
+        return _backward_of(trace, int(trace_links.owner[row]))
     work = trace_links.kernels_of(row)
     if len(work):
         return int(work[0])

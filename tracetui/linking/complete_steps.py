@@ -1,4 +1,4 @@
-"""Which steps an average is made of: those that were recorded in full and served something (R3.6, R3.77)."""
+"""The steps that averages are made of: recorded in full, and serving something (R3.6, R3.77)."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ def partial_steps(trace: Trace) -> Bool:
     where nothing ran on a GPU. With fewer than three steps nothing is known. Steps of a server are compared with those
     of their kind.
     """
-    every = steps(trace)
+    all_steps = steps(trace)
     rows = links(trace).gpu if len(links(trace).launched) else op_rows(trace)
     index = step_index(trace, rows)
-    held = np.bincount(index[index >= 0], minlength=len(every))
-    kinds = np.array(step_kinds(trace).kind if every.is_served else [None] * len(every), object)
+    contents = np.bincount(index[index >= 0], minlength=len(all_steps))
+    kinds = np.array(step_kinds(trace).kind if all_steps.is_served else [None] * len(all_steps), object)
     serving = ~unserving_steps(trace)
-    partial = np.zeros(len(every), bool)
-    for lane in distinct(every.lane).tolist():
-        mine = np.flatnonzero((every.lane == lane) & serving)
+    partial = np.zeros(len(all_steps), bool)
+    for lane in distinct(all_steps.lane).tolist():
+        mine = np.flatnonzero((all_steps.lane == lane) & serving)
         for end in (0, -1) if len(mine) > 2 else ():
             others = np.delete(mine, end)
             others = others[kinds[others] == kinds[mine[end]]]
             if len(others) > 1:
-                partial[mine[end]] = held[mine[end]] < MIN_COMPLETE_SHARE * np.median(held[others])
+                partial[mine[end]] = contents[mine[end]] < MIN_COMPLETE_SHARE * np.median(contents[others])
     return partial
 
 
 # The time of a step without the profiler, as the recorder measured it beside the trace, and what the profiler adds.
 #
-# It stands in the metadata of a recording (`tracetui`, `unprofiled`). Text of a trace is not trusted: what is no
-# positive number, or lies outside of its own interval, counts as not there.
+# It is in the metadata of a recording (`tracetui`, `unprofiled`), which is not trusted: a value that is no positive
+# number, or lies outside of its own interval, counts as missing.
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +69,17 @@ class UnprofiledTime:
     profiled_us: float | None
     """The same step in the trace; None on a GPU, where the steps on the CPU end before their work does."""
     session: str
-    """What recordings share that were timed in turns; empty for one that was timed alone."""
+    """Id that recordings share which were timed in turns; empty for one that was timed alone."""
 
     @property
     def profiler_adds_pct(self) -> float | None:
-        """How much longer a step takes under the profiler, in percent of the time without."""
+        """Time that the profiler adds to a step, in percent of the time without it."""
         return None if self.profiled_us is None else 100 * (self.profiled_us / self.median_us - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class TimeRatio:
-    """How many times as long the steps of one recording take as those of another, without the profiler."""
+    """Ratio of the step times of two recordings, without the profiler."""
 
     median: float
     low: float
@@ -87,7 +87,7 @@ class TimeRatio:
 
     @property
     def is_certain(self) -> bool:
-        """Whether the intervals do not overlap."""
+        """True where the intervals do not overlap."""
         return self.low > 1 or self.high < 1
 
 
@@ -99,17 +99,17 @@ def unprofiled_time(trace: Trace) -> UnprofiledTime | None:
 
 def time_of_metadata(about: Mapping[str, Any]) -> UnprofiledTime | None:
     """The time in what a recording says of itself; None where there is none."""
-    found = about.get("unprofiled")
-    if not isinstance(found, Mapping):
+    time = about.get("unprofiled")
+    if not isinstance(time, Mapping):
         return None
-    median, low, high = (_positive(found.get(name)) for name in ("median_us", "low_us", "high_us"))
+    median, low, high = (_positive(time.get(name)) for name in ("median_us", "low_us", "high_us"))
     if median is None:
         return None
     if low is None or high is None or not low <= median <= high:
         low = high = None
-    session = found.get("session")
+    session = time.get("session")
     return UnprofiledTime(
-        median, low, high, _positive(found.get("profiled_us")), session if isinstance(session, str) else ""
+        median, low, high, _positive(time.get("profiled_us")), session if isinstance(session, str) else ""
     )
 
 

@@ -76,7 +76,7 @@ class ModulePaths:
 
 
 def is_own(name: str) -> bool:
-    """Whether a Python frame is the user's code or a module, and neither a library's nor a C call (R3.44, R3.46)."""
+    """True for a Python frame of the user's code or of a module, not of a library or a C call (R3.44, R3.46)."""
     return not _LIBRARY.search(name)
 
 
@@ -88,7 +88,7 @@ def function_of(name: str) -> str:
 
 @kept(of_file=True)
 def frames(trace: Trace) -> Frames:
-    """The Python frames around every op, call and GPU activity, found once."""
+    """The Python frames around every op, call and GPU activity."""
     python = trace.slices.of_kind(Kind.PYTHON)
     if len(python) == 0:
         nothing = np.full(len(trace.slices), -1, np.int32)
@@ -104,7 +104,7 @@ def frames(trace: Trace) -> Frames:
 @kept
 def own_frames(trace: Trace) -> tuple[Int32, Bool]:
     """The innermost frame of the user's code or of a module around every slice; the mask says where it is that of the
-    forward op. Found on demand.
+    forward op.
     """
     if len(trace.slices.of_kind(Kind.PYTHON)) == 0:
         return np.full(len(trace.slices), -1, np.int32), np.zeros(len(trace.slices), bool)
@@ -116,22 +116,25 @@ def module_paths(trace: Trace) -> ModulePaths:
     """The path of every slice's module, outermost first."""
     module, backward = frames(trace).module, frames(trace).of_forward
     texts = Strings()
-    every = trace.slices.of_kind(Kind.PYTHON)
-    called = every[is_named(trace, every, lambda name: name.startswith(MODULE))]
+    called = trace.slices.of_kind(Kind.PYTHON)
+    called = called[is_named(trace, called, lambda name: name.startswith(MODULE))]
     path = np.full(len(trace.slices) + 1, -1, np.int64)
     level, rest = called[module[called] < 0], called[module[called] >= 0]
     while len(level):
         pairs = np.stack([path[module[level]], trace.slices.name[level].astype(np.int64)])
         used, index = np.unique(pairs, axis=1, return_inverse=True)
-        made = [texts.intern(_joined(texts, above, trace.names[name])) for above, name in used.T.tolist()]
-        path[level] = np.array(made, np.int64)[index.ravel()]
+        ids = []
+        for above, name in used.T.tolist():
+            module_name = trace.names[name].removeprefix(MODULE)
+            ids.append(texts.intern(f"{texts[above]}{PATH_SEPARATOR}{module_name}" if above >= 0 else module_name))
+        path[level] = np.array(ids, np.int64)[index.ravel()]
         ready = path[module[rest]] >= 0
         level, rest = rest[ready], rest[~ready]
     own = path[module]
-    turned = np.full(len(texts) + 1, -1, np.int64)
+    backward_of = np.full(len(texts) + 1, -1, np.int64)
     for number in distinct(own[backward & (own >= 0)]).tolist():
-        turned[number] = texts.intern(f"{BACKWARD_OF}{texts[number]}")
-    own = np.where(backward, turned[own], own)
+        backward_of[number] = texts.intern(f"{BACKWARD_OF}{texts[number]}")
+    own = np.where(backward, backward_of[own], own)
     return ModulePaths(own.astype(np.int32), texts)
 
 
@@ -142,7 +145,7 @@ def compiled_region(trace: Trace, chain: Sequence[int]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Nesting:
-    """How frames, ops and calls nest."""
+    """The tree of frames, ops and calls."""
 
     rows: Int64
     """All of them, ascending."""
@@ -163,10 +166,10 @@ def _innermost(trace: Trace, nesting: _Nesting, wanted: Callable[[str], bool]) -
     rows, python = nesting.rows, nesting.python
     mask = np.zeros(len(trace.slices), bool)
     mask[python[is_named(trace, python, wanted)]] = True
-    found = np.full(len(trace.slices), -1, np.int32)
-    found[rows] = row_of(rows, nearest(nesting.parent, mask[rows]))
-    pass_on(found, links(trace).gpu, links(trace).launch)
-    return found
+    frame = np.full(len(trace.slices), -1, np.int32)
+    frame[rows] = row_of(rows, nearest(nesting.parent, mask[rows]))
+    pass_on(frame, links(trace).gpu, links(trace).launch)
+    return frame
 
 
 def _endless(trace: Trace, python: Int64) -> Int64:
@@ -179,20 +182,15 @@ def _endless(trace: Trace, python: Int64) -> Int64:
     return mask
 
 
-def _from_forward(trace: Trace, found: Int32) -> tuple[Int32, Bool]:
+def _from_forward(trace: Trace, frame: Int32) -> tuple[Int32, Bool]:
     """The frames, in the backward pass those of the forward op where it has one; and the mask of the latter.
 
     A frame inside the node itself is nearer: there the forward pass is computed again.
     """
     backward = autograd(trace)
-    of_forward = np.where(backward.forward >= 0, found[backward.forward], -1)
-    taken: Bool = (of_forward >= 0) & (found < backward.node)
-    return np.where(taken, of_forward, found).astype(np.int32), taken
-
-
-def _joined(texts: Strings, above: int, name: str) -> str:
-    own = name.removeprefix(MODULE)
-    return f"{texts[above]}{PATH_SEPARATOR}{own}" if above >= 0 else own
+    of_forward = np.where(backward.forward >= 0, frame[backward.forward], -1)
+    taken: Bool = (of_forward >= 0) & (frame < backward.node)
+    return np.where(taken, of_forward, frame).astype(np.int32), taken
 
 
 # Calls of modules and functions as a tree: a node is a name below the node that called it, or each call (R3.56).
@@ -205,7 +203,7 @@ class FrameTree:
     parent: Int64
     """Index of the caller's node, -1 for none."""
     depth: Int64
-    """How many nodes are above it."""
+    """Number of nodes above it."""
     name: Int64
     """Id of the name of its frames; ids beyond those of the trace are of `more_names`."""
     first: Int64
@@ -215,7 +213,7 @@ class FrameTree:
     node: Int64
     """The node of each of `frames`."""
     more_names: tuple[str, ...] = ()
-    """Names of nodes without frames, which captured what is replayed."""
+    """Names of nodes without frames, in which replayed activities were captured."""
     activities: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
     """The replayed GPU activities whose capture is known, ascending."""
     activity_node: Int64 = field(default_factory=lambda: np.empty(0, np.int64))

@@ -1,4 +1,4 @@
-"""What a program called kernels when it captured them into a graph: torch's `cuda_graph_annotations` (R2.24).
+"""Names that a program gave to kernels when it captured them into a graph: torch's `cuda_graph_annotations` (R2.24).
 
 Their keys stand among the args of replayed kernels, or together under `annotation`. `annotated_stream` is the stream
 that was named and is not the lane; `original_stream` is the one on which a kernel ran whose lane is another.
@@ -25,7 +25,7 @@ from tracetui.model.trace import Trace
 STREAMS = ("annotated_stream", "original_stream")
 KEYS = ("annotation", *STREAMS, "graph id", "graph node id", "name")
 MARKED = "cudaGraphInlineAnnotated"
-"""Key of the header of a trace whose kernels carry annotations."""
+"""Key in the header of a trace whose kernels carry annotations."""
 SAMPLED_STRETCHES, SAMPLED_NEIGHBOURS = 16, 8
 """Places in the trace, and kernels in a row at each, that are searched for annotations without a word in the header.
 
@@ -49,35 +49,29 @@ def mark_columns(trace: Trace, rows: Int64) -> Iterable[Column]:
         mark_of(kept, title if is_node(each, number) else None)
         for kept, each, number, title in zip(annotation, graph, node, name, strict=True)
     ]
-    yield from _given(texts(col.GRAPH_MARK, marks), any(mark is not None for mark in marks))
+    if any(mark is not None for mark in marks):
+        yield texts(col.GRAPH_MARK, marks)
     for column, values in ((col.MARKED_STREAM, annotated), (col.RAN_ON_STREAM, original)):
         streams = [whole_number(value) for value in values]
         known = np.array([NULL if stream is None else stream for stream in streams], np.int64)
-        yield from _given(numbers(column, known), bool((known != NULL).any()))
-
-
-def _given(column: Column, has_values: bool) -> Iterable[Column]:
-    return (column,) if has_values else ()
+        if (known != NULL).any():
+            yield numbers(column, known)
 
 
 @kept(on_disk=True)
 def has_graph_marks(trace: Trace) -> bool:
-    """Whether kernels carry annotations: the header says so, or some of the kernels do."""
+    """True where kernels carry annotations: the header says so, or some of the kernels do."""
     if trace.metadata.get(MARKED) in (True, "true", 1):
         return True
-    annotation, *streams, graph, node, name = trace.args_of(_sample(trace), KEYS)
+    # Activities of all parts of the trace, and of those that no call launched alone: they may come from a graph.
+    joined = links(trace)
+    alone = np.isin(joined.launch[joined.gpu], joined.launches[joined.counts == 1])
+    sample = np.union1d(_spread(joined.gpu), _spread(joined.gpu[~alone]))
+    annotation, *streams, graph, node, name = trace.args_of(sample, KEYS)
     named = zip(graph, node, name, strict=True)
     return any(value is not None for values in (annotation, *streams) for value in values) or any(
         isinstance(title, str) and is_node(each, number) for each, number, title in named
     )
-
-
-def _sample(trace: Trace) -> Int64:
-    """GPU activities all over the trace, and among those that may come from a graph: no call launched them alone."""
-    trace_links = links(trace)
-    launch = trace_links.launch[trace_links.gpu]
-    alone = np.isin(launch, trace_links.launches[trace_links.counts == 1])
-    return np.union1d(_spread(trace_links.gpu), _spread(trace_links.gpu[~alone]))
 
 
 def _spread(rows: Int64) -> Int64:
@@ -89,13 +83,9 @@ def _spread(rows: Int64) -> Int64:
 
 
 def is_node(graph: Any, node: Any) -> bool:
-    """Whether ids of a graph and of a node are those of a node of a graph: one of them is not 0."""
-    return _is_positive(graph) or _is_positive(node)
-
-
-def _is_positive(value: Any) -> bool:
-    text = str(value)
-    return text.isascii() and text.isdecimal() and text.strip("0") != ""
+    """True where the ids of a graph and of a node are those of a node of a graph: one of them is not 0."""
+    ids = str(graph), str(node)
+    return any(text.isascii() and text.isdecimal() and text.strip("0") != "" for text in ids)
 
 
 def mark_of(annotation: Any, name: Any) -> str | None:
@@ -136,7 +126,7 @@ class NodeNames:
     """Index in `names` for each activity, -1 for none."""
     names: tuple[str, ...]
     named_by: Int64
-    """Index in `labels` of what gave each of `names`."""
+    """Index in `labels` of the source of each of `names`."""
     labels: tuple[str, ...]
     """Files; an empty one is the trace itself."""
 
@@ -154,9 +144,9 @@ def scopes_of(trace: Trace, rows: Int64) -> NodeNames:
     for place, (graph, node, annotation, name) in enumerate(zip(*given, strict=True)):
         number = node_id(node)
         own = mark_of(annotation, name) if inline and is_node(graph, node) else None
-        found = ("", own) if own else _in_files(files, number)
-        if found is not None:
-            index[place] = known.setdefault(found, len(known))
+        match = ("", own) if own else _in_files(files, number)
+        if match is not None:
+            index[place] = known.setdefault(match, len(known))
     labels = tuple(dict.fromkeys(label for label, _ in known))
     named_by = np.array([labels.index(label) for label, _ in known], np.int64)
     return NodeNames(index, tuple(name for _, name in known), named_by, labels)
@@ -170,11 +160,11 @@ def node_id(value: object) -> int:
 
 def _by_lower_half(file: GraphScopes) -> dict[int, str]:
     """The name by lower half of the ids of a file, where nodes of several graphs do not differ in it."""
-    found: dict[int, str | None] = {}
+    names: dict[int, str | None] = {}
     for node, name in file.names.items():
         lower = node & NODE_BITS
-        found[lower] = name if found.get(lower, name) == name else None
-    return {lower: name for lower, name in found.items() if name is not None}
+        names[lower] = name if names.get(lower, name) == name else None
+    return {lower: name for lower, name in names.items() if name is not None}
 
 
 def _in_files(files: list[tuple[GraphScopes, dict[int, str]]], number: int) -> tuple[str, str] | None:

@@ -8,7 +8,7 @@ other; what still differs among them stays unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -56,7 +56,11 @@ class Alignment:
 
 def align(nodes: Int64, streams: Int64, launches: Int64) -> Alignment:
     """Align the nodes of a replay, by start and each on a stream, with captured launches."""
-    best = _in_order(nodes, launches)
+    by_index = np.full(len(nodes), -1, np.int64)
+    if len(nodes) == len(launches):
+        equal = (nodes == launches) | ((launches == ANY_KERNEL) & (nodes >= 0))
+        by_index = np.where(equal, np.arange(len(nodes)), -1)
+    best = _alignment(nodes, launches, by_index)
     if best.share == 1:
         return best
     shared = _shared(nodes, launches)
@@ -70,18 +74,10 @@ def align(nodes: Int64, streams: Int64, launches: Int64) -> Alignment:
     return replace(best, shared=shared)
 
 
-def _in_order(nodes: Int64, launches: Int64) -> Alignment:
-    """Node by node: lists of one length."""
-    if len(nodes) != len(launches):
-        return _alignment(nodes, launches, np.full(len(nodes), -1, np.int64))
-    equal = (nodes == launches) | ((launches == ANY_KERNEL) & (nodes >= 0))
-    return _alignment(nodes, launches, np.where(equal, np.arange(len(nodes)), -1))
-
-
 def _merged(nodes: Int64, streams: Int64, launches: Int64) -> Alignment:
     """Launches in order, each taken by the first node of a stream that has its name: streams run side by side."""
     queues = [np.flatnonzero(streams == stream).tolist() for stream in np.unique(streams).tolist()]
-    heads, found = [0] * len(queues), np.full(len(nodes), -1, np.int64)
+    heads, partner = [0] * len(queues), np.full(len(nodes), -1, np.int64)
     names = nodes.tolist()
     for index, name in enumerate(launches.tolist()):
         waiting = [
@@ -92,9 +88,9 @@ def _merged(nodes: Int64, streams: Int64, launches: Int64) -> Alignment:
         fitting = [each for each in waiting if names[each[0]] == name or (name == ANY_KERNEL and names[each[0]] >= 0)]
         if fitting:
             node, which = min(fitting)
-            found[node] = index
+            partner[node] = index
             heads[which] += 1
-    return _alignment(nodes, launches, found)
+    return _alignment(nodes, launches, partner)
 
 
 def _shared(nodes: Int64, launches: Int64) -> float:
@@ -110,7 +106,7 @@ def _shared(nodes: Int64, launches: Int64) -> float:
 
 
 def _common(nodes: Int64, launches: Int64) -> Alignment:
-    """What both lists have in common in order: the profiler loses nodes, and conditional nodes repeat (R3.41).
+    """The longest common subsequence: the profiler loses nodes, and conditional nodes repeat (R3.41).
 
     Myers' algorithm: the fewest nodes of either list are left out, at most a fifth of the longer, and `MAX_EDITS`.
     """
@@ -131,7 +127,7 @@ def _common(nodes: Int64, launches: Int64) -> Alignment:
 
 def _traced(history: list[dict[int, int]], x: int, y: int) -> Int64:
     """The partner of each node on the way back from the ends of both lists, -1 for none."""
-    found = np.full(x, -1, np.int64)
+    partner = np.full(x, -1, np.int64)
     for edits in range(len(history) - 1, -1, -1):
         reach, diagonal = history[edits], x - y
         down = diagonal == -edits or (diagonal != edits and reach[diagonal - 1] < reach[diagonal + 1])
@@ -140,20 +136,20 @@ def _traced(history: list[dict[int, int]], x: int, y: int) -> Int64:
         start = begin if down else begin + 1
         while x > max(start, 0) and y > 0:
             x, y = x - 1, y - 1
-            found[x] = y
+            partner[x] = y
         x, y = begin, begin - before
-    return found
+    return partner
 
 
-def _alignment(nodes: Int64, launches: Int64, found: Int64) -> Alignment:
-    equal = found >= 0
+def _alignment(nodes: Int64, launches: Int64, partner: Int64) -> Alignment:
+    equal = partner >= 0
     share = float(equal.sum()) / max(len(nodes), len(launches), 1)
-    unnamed = equal & (launches[found] == ANY_KERNEL) if len(launches) else equal
-    return Alignment(found, unnamed, share, share)
+    unnamed = equal & (launches[partner] == ANY_KERNEL) if len(launches) else equal
+    return Alignment(partner, unnamed, share, share)
 
 
-_PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear", "aten::matmul"})
-_NO_PRODUCTS = frozenset(
+_GEMM_OPS = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::linear", "aten::matmul"})
+_ELEMENTWISE_OPS = frozenset(
     {"aten::add", "aten::add_", "aten::mul", "aten::mul_", "aten::relu", "aten::gelu", "aten::silu"}
 )
 """Operators of which the family of their kernels is certain; a match by position must not contradict them."""
@@ -161,7 +157,7 @@ _NO_PRODUCTS = frozenset(
 
 @dataclass(frozen=True, eq=False)
 class GraphMatch:
-    """What is known about the replays of one graph."""
+    """The capture of one graph as far as it is known."""
 
     graph: int
     """Number of the graph in `replays`."""
@@ -200,7 +196,7 @@ class GraphNodes:
     launch: Int64
     """Index of the captured launch in its recording, -1 where several are possible."""
     named_by: Int32
-    """Index in `naming` of what gave the node its name, -1 for none."""
+    """Index in `naming` of the source of the node's name, -1 for none."""
     texts: Strings
     recordings: tuple[GraphRecording, ...]
     matches: tuple[GraphMatch, ...]
@@ -221,8 +217,10 @@ class GraphNodes:
 
 @kept(on_disk=True)
 def graph_nodes(trace: Trace) -> GraphNodes:
-    """What is known about replayed GPU activities, found once."""
-    return _with_scopes(trace, _find(trace, _recordings(trace)))
+    """The operator, line, function and module of the replayed GPU activities whose capture is known."""
+    own = (recorded_graphs(trace),) if len(graph_captures(trace)) else ()
+    recordings = tuple(each for each in (*own, *trace.graph_recordings) if len(each))
+    return _with_scopes(trace, _captured_nodes(trace, recordings))
 
 
 def with_captured(
@@ -256,15 +254,10 @@ def _joined(texts: Sequence[str], more: Strings) -> tuple[Strings, Int64]:
     return joined, np.array([joined.intern(text) for text in more], np.int64)
 
 
-def _recordings(trace: Trace) -> tuple[GraphRecording, ...]:
-    own = (recorded_graphs(trace),) if len(graph_captures(trace)) else ()
-    return tuple(each for each in (*own, *trace.graph_recordings) if len(each))
-
-
-def _find(trace: Trace, recordings: tuple[GraphRecording, ...]) -> GraphNodes:
+def _captured_nodes(trace: Trace, recordings: tuple[GraphRecording, ...]) -> GraphNodes:
     graph_replays = replays(trace)
     if not recordings or len(graph_replays) == 0:
-        return _nothing(recordings)
+        return _no_nodes(recordings)
     known = _KnownGraphs(trace, recordings)
     aligned = {graph: known.best(trace, graph) for graph in np.unique(graph_replays.graph).tolist()}
     fitting = {graph: each for graph, each in aligned.items() if each.fits}
@@ -275,7 +268,9 @@ def _find(trace: Trace, recordings: tuple[GraphRecording, ...]) -> GraphNodes:
     for replay, choice in chosen.items():
         key = int(graph_replays.graph[replay]), choice
         template = templates.get(key) or templates.setdefault(key, known.nodes(fitting[key[0]], choice))
-        parts.append(template.at(joined.kernels_of(int(graph_replays.launch[replay]))))
+        # A replay of the same graph has as many activities.
+        rows = joined.kernels_of(int(graph_replays.launch[replay]))
+        parts.append(replace(template, rows=rows[template.ordinal]))
     matches = tuple(each.match(graph, graph in fitting) for graph, each in aligned.items())
     return known.collected(parts, matches)
 
@@ -289,15 +284,11 @@ class _Nodes:
     """Nodes of one replay with an equal captured launch."""
 
     ordinal: Int64
-    """Which node of the replay by start."""
+    """Index of the node in the replay, by start."""
     fields: Int64
     """A row per field: op, line, function, module, shapes, types, values, call of the op, recording, launch."""
     by_position: Bool
     rows: Int64
-
-    def at(self, rows: Int64) -> _Nodes:
-        """The same for the activities of one replay; a replay of the same graph has as many."""
-        return replace(self, rows=rows[self.ordinal])
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,7 +318,7 @@ class _KnownGraphs:
     def __init__(self, trace: Trace, recordings: tuple[GraphRecording, ...]) -> None:
         self.recordings = recordings
         self.texts = Strings()
-        self._vocabulary: dict[str, int] = {}
+        self._vocabulary = Strings()
         self._classes: dict[bytes, list[Captured]] = {}
         fields, first = [], 0
         for number, each in enumerate(recordings):
@@ -342,12 +333,10 @@ class _KnownGraphs:
 
     def _keys(self, recording: GraphRecording) -> Int64:
         """The name of each launch as a number."""
-        number = {each: self._key(recording.text(each)) for each in np.unique(recording.kernel).tolist() if each >= 0}
+        used = [each for each in np.unique(recording.kernel).tolist() if each >= 0]
+        number = {each: self._vocabulary.intern(plain(recording.text(each))) for each in used}
         named = np.array([number.get(each, ANY_KERNEL) for each in recording.kernel.tolist()], np.int64)
         return np.select([recording.kind == Kind.MEMCPY, recording.kind == Kind.MEMSET], [COPY, FILL], named)
-
-    def _key(self, name: str) -> int:
-        return self._vocabulary.setdefault(plain(name), len(self._vocabulary))
 
     def _fields(self, number: int, recording: GraphRecording) -> Int64:
         """A row per field with the texts of all recordings."""
@@ -376,21 +365,30 @@ class _KnownGraphs:
         graph_replays = replays(trace)
         example = int(graph_replays.launch[np.flatnonzero(graph_replays.graph == graph)[0]])
         rows = links(trace).kernels_of(example)
-        nodes, found = self._names(trace, rows), None
-        orders = [np.arange(len(rows)), *_by_node_id(trace, rows)]
+        nodes = self._names(trace, rows)
+        orders = [np.arange(len(rows))]
+        (given,) = trace.args_of(rows, ["graph node id"])
+        ids = [node_id(each) & NODE_BITS for each in given]
+        if len(set(ids)) == len(ids) and all(ids):
+            orders.append(np.argsort(np.array(ids), kind="stable"))
+        best: Alignment | None = None
+        fitting: list[Captured] = []
         for key, captured in self._classes.items():
-            if found is not None and found.alignment.share == 1:
+            if best is not None and best.share == 1:
                 break
             launches = np.frombuffer(key, np.int64)
             for order in reversed(orders):
                 streams = trace.slices.lane[rows[order]].astype(np.int64)
-                alignment = _reordered(align(nodes[order], streams, launches), order)
-                if found is None or _rank(alignment) > _rank(found.alignment):
-                    label = self.recordings[captured[0].recording].label
-                    found = _Aligned(alignment, tuple(captured), label, len(rows), False)
-        if found is None:
+                alignment = align(nodes[order], streams, launches)
+                if best is None or (alignment.share, alignment.shared) > (best.share, best.shared):
+                    launch, unnamed = np.empty_like(alignment.launch), np.empty_like(alignment.by_position)
+                    launch[order], unnamed[order] = alignment.launch, alignment.by_position
+                    best, fitting = replace(alignment, launch=launch, by_position=unnamed), captured
+        if best is None:
             raise ValueError("a recording without graphs")
-        return replace(found, contradicted=self._contradicts(trace, rows, found))
+        label = self.recordings[fitting[0].recording].label
+        contradicted = self._contradicts(trace, rows, best, fitting[0].first)
+        return _Aligned(best, tuple(fitting), label, len(rows), contradicted)
 
     def _names(self, trace: Trace, rows: Int64) -> Int64:
         """The names of GPU activities as numbers; a copy that ROCm runs as a kernel is a copy."""
@@ -400,36 +398,38 @@ class _KnownGraphs:
             operation = decode(trace.names[name], Kind(kind)).operation
             numbers[name, kind] = {"memcpy": COPY, "memset": FILL}.get(operation, -1)
             if numbers[name, kind] == -1:
-                numbers[name, kind] = self._key(trace.names[name])
+                numbers[name, kind] = self._vocabulary.intern(plain(trace.names[name]))
         return np.array([numbers[pair] for pair in pairs], np.int64)
 
-    def _contradicts(self, trace: Trace, rows: Int64, found: _Aligned) -> bool:
-        """Whether a match by position gives more than a tenth of the telling operators a kernel of another family."""
-        alignment, told, wrong = found.alignment, 0, 0
-        head = found.captured[0].first
+    def _contradicts(self, trace: Trace, rows: Int64, alignment: Alignment, head: int) -> bool:
+        """True where a match by position gives more than a tenth of the known operators a kernel of another family.
+
+        `head` is the first launch of the captured graph.
+        """
+        compared, wrong = 0, 0
         for node in np.flatnonzero(alignment.by_position).tolist():
             number = int(self.fields[0, head + int(alignment.launch[node])])
             op = self.texts[number] if number >= 0 else ""
-            if op in _PRODUCTS or op in _NO_PRODUCTS:
-                is_product = decode(trace.name_of(int(rows[node]))).family == Family.GEMM
-                told += 1
-                wrong += is_product != (op in _PRODUCTS)
-        return wrong > (1 - MIN_EQUAL_SHARE) * told
+            if op in _GEMM_OPS or op in _ELEMENTWISE_OPS:
+                is_gemm = decode(trace.name_of(int(rows[node]))).family == Family.GEMM
+                compared += 1
+                wrong += is_gemm != (op in _GEMM_OPS)
+        return wrong > (1 - MIN_EQUAL_SHARE) * compared
 
-    def nodes(self, found: _Aligned, choice: Choice) -> _Nodes:
-        """The nodes with what all captured graphs of a choice agree on."""
-        ordinal = np.flatnonzero(found.alignment.launch >= 0)
-        launch = found.alignment.launch[ordinal]
+    def nodes(self, aligned: _Aligned, choice: Choice) -> _Nodes:
+        """The nodes with the fields on which all captured graphs of a choice agree."""
+        ordinal = np.flatnonzero(aligned.alignment.launch >= 0)
+        launch = aligned.alignment.launch[ordinal]
         each = np.stack([self.fields[:, head + launch] for head in choice.first])
         fields = np.where((each == each[0]).all(axis=0), each[0], -1)
         if not choice.is_sized:
             fields[_SHAPES] = -1
-        return _Nodes(ordinal, fields, found.alignment.by_position[ordinal], ordinal)
+        return _Nodes(ordinal, fields, aligned.alignment.by_position[ordinal], ordinal)
 
     def collected(self, parts: Sequence[_Nodes], matches: tuple[GraphMatch, ...]) -> GraphNodes:
         """All nodes by row."""
         if not parts:
-            return replace(_nothing(self.recordings), matches=matches)
+            return replace(_no_nodes(self.recordings), matches=matches)
         rows = np.concatenate([part.rows for part in parts])
         order = np.argsort(rows)
         fields = np.concatenate([part.fields for part in parts], axis=1)[:, order]
@@ -455,32 +455,14 @@ class _KnownGraphs:
         )
 
 
-def _rank(alignment: Alignment) -> tuple[float, float]:
-    return alignment.share, alignment.shared
-
-
-def _by_node_id(trace: Trace, rows: Int64) -> Iterable[Int64]:
-    """The order of the activities of a replay by the lower half of their graph node ids, where each has its own."""
-    (given,) = trace.args_of(rows, ["graph node id"])
-    ids = [node_id(each) & NODE_BITS for each in given]
-    if len(set(ids)) == len(ids) and all(ids):
-        yield np.argsort(np.array(ids), kind="stable")
-
-
-def _reordered(alignment: Alignment, order: Int64) -> Alignment:
-    """The same for nodes by start, where it was found for nodes in another order."""
-    launch, unnamed = np.empty_like(alignment.launch), np.empty_like(alignment.by_position)
-    launch[order], unnamed[order] = alignment.launch, alignment.by_position
-    return replace(alignment, launch=launch, by_position=unnamed)
-
-
 def _with_scopes(trace: Trace, nodes: GraphNodes) -> GraphNodes:
-    """The same with the names that the program gave to nodes: the module, where none is known."""
-    every = np.sort(links(trace).launched[np.isin(links(trace).launch[links(trace).launched], replays(trace).launch)])
-    names = scopes_of(trace, every)
+    """Add the names that the program gave to nodes: the module, where none is known."""
+    joined = links(trace)
+    replayed = np.sort(joined.launched[np.isin(joined.launch[joined.launched], replays(trace).launch)])
+    names = scopes_of(trace, replayed)
     if not names.names:
         return nodes
-    entry = nodes.index_of(every)
+    entry = nodes.index_of(replayed)
     kept = np.flatnonzero((entry >= 0) | (names.index >= 0))
     entry, index = entry[kept], names.index[kept]
     texts = Strings(nodes.texts)
@@ -491,7 +473,7 @@ def _with_scopes(trace: Trace, nodes: GraphNodes) -> GraphNodes:
 
     module = spread(nodes.module)
     return GraphNodes(
-        every[kept],
+        replayed[kept],
         spread(nodes.op),
         spread(nodes.line),
         spread(nodes.function),
@@ -511,7 +493,7 @@ def _with_scopes(trace: Trace, nodes: GraphNodes) -> GraphNodes:
     )
 
 
-def _nothing(recordings: tuple[GraphRecording, ...]) -> GraphNodes:
+def _no_nodes(recordings: tuple[GraphRecording, ...]) -> GraphNodes:
     none, rows = np.empty(0, np.int32), np.empty(0, np.int64)
     unnamed = np.empty(0, bool)
     return GraphNodes(

@@ -18,7 +18,7 @@ from tracetui.linking.frames import frames, module_paths
 from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import calls_named, links
 from tracetui.linking.replays import Captures, graph_captures, replays
-from tracetui.linking.step_names import StepName, step_name
+from tracetui.linking.step_names import step_name
 from tracetui.model.intervals import Int64
 from tracetui.model.recorded import GraphRecording
 from tracetui.model.table import Strings
@@ -30,7 +30,7 @@ _COPY, _FILL = re.compile(r"Memcpy"), re.compile(r"Memset")
 _BATCH = re.compile(r"capture_(?:graph_bs_)?(\d{1,9})(?:_\w+)?$|\bbs[_=](\d{1,9})")
 """Batch size in the annotation of a capture: `capture_32_FULL` of vLLM, `capture_graph_bs_32` of SGLang."""
 _GENERATED = "triton_"
-"""How the names of operators begin that are those of their kernel."""
+"""Prefix of operators that are named after their kernel."""
 
 
 def recorded_graphs(trace: Trace, label: str = "") -> GraphRecording:
@@ -39,26 +39,26 @@ def recorded_graphs(trace: Trace, label: str = "") -> GraphRecording:
     Where other threads of the process launched during a capture, as a backward pass does, the graph stands there once
     with the launches of its own thread and once with all.
     """
-    every, calls = graph_captures(trace), calls_named(trace, _LAUNCH)
+    captures, calls = graph_captures(trace), calls_named(trace, _LAUNCH)
     graphs, batches = [], []
-    for index in np.argsort(every.start, kind="stable").tolist():
-        for rows in _launches(trace, every, calls, index):
+    for index in np.argsort(captures.start, kind="stable").tolist():
+        for rows in _launches(trace, captures, calls, index):
             graphs.append(rows)
-            batches.append(_batch(trace, int(every.row[index])))
+            batches.append(_batch(trace, int(captures.row[index])))
     rows = np.concatenate([np.empty(0, np.int64), *graphs])
     bounds = np.cumsum([0, *map(len, graphs)]).astype(np.int64)
     return _recording(trace, label, rows, bounds, np.array(batches, np.int64))
 
 
-def _launches(trace: Trace, every: Captures, calls: Int64, index: int) -> list[Int64]:
+def _launches(trace: Trace, captures: Captures, calls: Int64, index: int) -> list[Int64]:
     """The launches of a capture in order of start: those of its thread, and those of its process if these are more."""
     start, lane = trace.slices.start[calls], trace.slices.lane[calls].astype(np.int64)
     process = lane_numbers(trace).process
-    within = (start >= every.start[index]) & (start < every.end[index])
-    own = calls[within & (lane == every.lane[index])]
-    whole = calls[within & (process[lane] == process[every.lane[index]])]
-    found = [own] if len(whole) == len(own) else [own, whole]
-    return [rows[np.argsort(trace.slices.start[rows], kind="stable")] for rows in found if len(rows)]
+    within = (start >= captures.start[index]) & (start < captures.end[index])
+    own = calls[within & (lane == captures.lane[index])]
+    whole = calls[within & (process[lane] == process[captures.lane[index]])]
+    graphs = [own] if len(whole) == len(own) else [own, whole]
+    return [rows[np.argsort(trace.slices.start[rows], kind="stable")] for rows in graphs if len(rows)]
 
 
 def _batch(trace: Trace, row: int) -> int:
@@ -80,11 +80,15 @@ def batch_in_name(name: str) -> int:
 def _recording(trace: Trace, label: str, rows: Int64, bounds: Int64, batch: Int64) -> GraphRecording:
     texts = Strings()
     ops = links(trace).owner[rows].astype(np.int64)
-    op = _names(trace, texts, ops)
+    op = _name_ids(trace, texts, ops)
     paths = module_paths(trace) if len(rows) else None
     module = np.array([texts.intern(path) if (path := paths.of(row)) else -1 for row in rows.tolist()] if paths else [])
     stack, stacks = _stacks(trace, texts, rows)
-    kind = np.array([_kind(trace.name_of(row)) for row in rows.tolist()], np.uint8)
+    calls = map(trace.name_of, rows.tolist())
+    kind = np.array(
+        [Kind.MEMCPY if _COPY.search(call) else Kind.MEMSET if _FILL.search(call) else Kind.KERNEL for call in calls],
+        np.uint8,
+    )
     return GraphRecording(
         label,
         texts,
@@ -92,7 +96,7 @@ def _recording(trace: Trace, label: str, rows: Int64, bounds: Int64, batch: Int6
         kind,
         _kernels(trace, texts, rows, ops, kind),
         op,
-        _names(trace, texts, frames(trace).user[rows].astype(np.int64)),
+        _name_ids(trace, texts, frames(trace).user[rows].astype(np.int64)),
         module.astype(np.int32),
         _texts_of(trace, texts, ops, "Input Dims"),
         _texts_of(trace, texts, ops, "Input type"),
@@ -105,11 +109,7 @@ def _recording(trace: Trace, label: str, rows: Int64, bounds: Int64, batch: Int6
     )
 
 
-def _kind(call: str) -> Kind:
-    return Kind.MEMCPY if _COPY.search(call) else Kind.MEMSET if _FILL.search(call) else Kind.KERNEL
-
-
-def _names(trace: Trace, texts: Strings, rows: Int64) -> np.ndarray:
+def _name_ids(trace: Trace, texts: Strings, rows: Int64) -> np.ndarray:
     """The names of some slices as ids of the recording's texts, -1 for a row of -1."""
     return np.array([texts.intern(trace.name_of(row)) if row >= 0 else -1 for row in rows.tolist()], np.int32)
 
@@ -117,19 +117,19 @@ def _names(trace: Trace, texts: Strings, rows: Int64) -> np.ndarray:
 def _kernels(trace: Trace, texts: Strings, rows: Int64, ops: Int64, kind: np.ndarray) -> np.ndarray:
     """The kernel of each launch: what the call says, else the operator where it is named after its kernel."""
     (given,) = trace.args_of(rows, ["kernel"])
-    found = np.full(len(rows), -1, np.int32)
+    kernel = np.full(len(rows), -1, np.int32)
     for index, (name, op) in enumerate(zip(given, ops.tolist(), strict=True)):
         if kind[index] != Kind.KERNEL:
             continue
         if isinstance(name, str) and name:
-            found[index] = texts.intern(name)
+            kernel[index] = texts.intern(name)
         elif op >= 0 and trace.name_of(op).startswith(_GENERATED):
-            found[index] = texts.intern(trace.name_of(op))
-    return found
+            kernel[index] = texts.intern(trace.name_of(op))
+    return kernel
 
 
 def _texts_of(trace: Trace, texts: Strings, ops: Int64, key: str) -> np.ndarray:
-    """What was recorded of the inputs of each operator, as ids of the recording's texts."""
+    """The recorded value of `key` of each operator, as ids of the recording's texts."""
     known = trace.op_args.text(key, trace.slices.event[np.maximum(ops, 0)]) if len(trace.slices) else ops
     return np.array(
         [
@@ -141,42 +141,42 @@ def _texts_of(trace: Trace, texts: Strings, ops: Int64, key: str) -> np.ndarray:
 
 
 def _values(trace: Trace, texts: Strings, ops: Int64) -> np.ndarray:
-    """The values of the arguments of each operator, likewise; they are not kept as columns and read again."""
-    found = np.full(len(ops), -1, np.int32)
+    """The values of the arguments of each operator as ids of texts; they are no column of the trace, and read here."""
+    values = np.full(len(ops), -1, np.int32)
     known = np.flatnonzero(ops >= 0)
     used, index = np.unique(ops[known], return_inverse=True)
     (given,) = trace.args_of(used, ["Concrete Inputs"]) if len(used) else ([],)
     ids = [texts.intern(json.dumps(each)) if isinstance(each, list) else -1 for each in given]
-    found[known] = np.array(ids, np.int32)[index] if ids else found[known]
-    return found
+    if ids:
+        values[known] = np.array(ids, np.int32)[index]
+    return values
 
 
 def _op_calls(ops: Int64, bounds: Int64) -> np.ndarray:
     """The number of each operator's call within its graph, so that equal graphs have equal numbers."""
-    found = np.full(len(ops), -1, np.int32)
+    call = np.full(len(ops), -1, np.int32)
     for low, high in pairwise(bounds.tolist()):
         _, first, member = np.unique(ops[low:high], return_index=True, return_inverse=True)
-        found[low:high] = np.where(ops[low:high] >= 0, first[member], -1)
-    return found
+        call[low:high] = np.where(ops[low:high] >= 0, first[member], -1)
+    return call
 
 
 def _stacks(trace: Trace, texts: Strings, rows: Int64) -> tuple[Int64, tuple[tuple[int, ...], ...]]:
-    """What is around each launch, as an index into the different stacks."""
-    parent, known, found = trace.slices.parent, dict[tuple[int, ...], int](), []
+    """The slices around each launch, as an index into the distinct stacks; and these, as ids of texts."""
+    parent, known, index = trace.slices.parent, dict[tuple[int, ...], int](), []
     for row in rows.tolist():
         names, above = [texts.intern(trace.name_of(row))], int(parent[row])
         while above >= 0:
             names.append(texts.intern(trace.name_of(above)))
             above = int(parent[above])
-        found.append(known.setdefault(tuple(reversed(names)), len(known)))
-    return np.array(found, np.int64), tuple(known)
+        index.append(known.setdefault(tuple(reversed(names)), len(known)))
+    return np.array(index, np.int64), tuple(known)
 
 
 # Which of several captured graphs with the same names each replay is of: by batch size, then by order (R3.40).
 #
 # vLLM captures a graph for each batch size and, piecewise, one for each part of the model; the middle layers have the
-# same names. Parts are replayed in the order of their capture, so that a part that is unique tells which the others
-# are.
+# same names. Parts are replayed in the order of their capture, so that one part of a unique name identifies the others.
 
 _BY_TOKENS = ("execute_context", "execute_new")
 """Families of steps whose graphs are captured for a number of tokens."""
@@ -201,7 +201,7 @@ class Choice(NamedTuple):
     first: tuple[int, ...]
     """The first launch of each."""
     is_sized: bool
-    """Whether their shapes are those of the replay: the step put no more into the graph than they were captured for."""
+    """True where their shapes are those of the replay: the step put no more into it than they were captured for."""
 
 
 def choose(trace: Trace, fitting: Mapping[int, Sequence[Captured]]) -> dict[int, Choice]:
@@ -215,7 +215,10 @@ def choose(trace: Trace, fitting: Mapping[int, Sequence[Captured]]) -> dict[int,
         for replay, graph in enumerate(graph_replays.graph.tolist())
         if graph in fitting
     }
-    ends = _ends([each for members in fitting.values() for each in members])
+    ends: dict[_Series, tuple[int, int]] = {}
+    for each in (captured for members in fitting.values() for captured in members):
+        low, high = ends.get((each.recording, each.batch), (each.graph, each.graph))
+        ends[each.recording, each.batch] = min(low, each.graph), max(high, each.graph)
     chosen: dict[int, Choice] = {}
     lanes = trace.slices.lane[graph_replays.launch]
     for lane in np.unique(lanes).tolist():
@@ -230,7 +233,7 @@ def choose(trace: Trace, fitting: Mapping[int, Sequence[Captured]]) -> dict[int,
 
 
 def _of_batch(trace: Trace, launch: int, members: Sequence[Captured]) -> list[Captured]:
-    """Those of the smallest batch size that holds the requests of the step around a launch; all if that is unknown."""
+    """The graphs of the least batch size that holds the requests of the step around a launch; all if it is unknown."""
     if len({each.batch for each in members}) < 2:
         return list(members)
     requests = requests_of(trace, launch)
@@ -241,34 +244,23 @@ def _of_batch(trace: Trace, launch: int, members: Sequence[Captured]) -> list[Ca
 
 
 def requests_of(trace: Trace, row: int) -> int:
-    """What the innermost step around a slice puts into a graph, by its name; -1 where none tells.
+    """The tokens or requests of the innermost step around a slice, by its name; -1 where it has none.
 
     vLLM counts the tokens of the batch, others its requests.
     """
     while row >= 0:
         if trace.slices.kind[row] in (Kind.ANNOTATION, Kind.CPU_OP):
-            said = step_name(trace.name_of(row))
-            if said is not None and (counted := _counted(said)) is not None:
-                return counted
+            step = step_name(trace.name_of(row))
+            if step is not None:
+                count = step.tokens if step.family in _BY_TOKENS and step.tokens is not None else step.requests
+                if count is not None:
+                    return count
         row = int(trace.slices.parent[row])
     return -1
 
 
-def _counted(said: StepName) -> int | None:
-    return said.tokens if said.family in _BY_TOKENS and said.tokens is not None else said.requests
-
-
 _Series = tuple[int, int]
 """A recording and a batch size: the graphs that one run of the model replays, one behind the other."""
-
-
-def _ends(members: Sequence[Captured]) -> dict[_Series, tuple[int, int]]:
-    """The first and the last graph of each series."""
-    found: dict[_Series, tuple[int, int]] = {}
-    for each in members:
-        low, high = found.get((each.recording, each.batch), (each.graph, each.graph))
-        found[each.recording, each.batch] = min(low, each.graph), max(high, each.graph)
-    return found
 
 
 def _by_order(
@@ -276,8 +268,8 @@ def _by_order(
 ) -> list[Sequence[Captured]]:
     """The candidates of replays in order of launch, less those that their order rules out.
 
-    Behind a replay with one candidate the next replay is of the graph that was captured next, and before it of the one
-    captured before, until a replay has no such candidate.
+    `ends` has the first and the last graph of each series. The replay after one with a single candidate is of the graph
+    that was captured next, and the replay before it of the graph captured before, until there is no such candidate.
     """
     result = list(replayed)
     for step in (1, -1):

@@ -39,40 +39,29 @@ def combinations(*columns: NDArray[np.integer]) -> Combinations:
         values = column.astype(np.int64)
         low, high = int(values.min(initial=0)), int(values.max(initial=0))
         if span * (high - low + 1) >= _ROOM:
-            key, span = _numbered(key)
+            keys = group(key)
+            key, span = keys.member, len(keys)
         if span * (high - low + 1) >= _ROOM:
-            values, high = _numbered(values)
-            low = 0
+            ranks = group(values)
+            values, low, high = ranks.member, 0, len(ranks)
         key = key * (high - low + 1) + (values - low)
         span *= high - low + 1
     table = _table(key)
     if table is None:
         _, first, member = np.unique(key, return_index=True, return_inverse=True)
         return Combinations(first.astype(np.int64), member.astype(np.int64))
-    known, member = table
-    first = np.empty(len(known), np.int64)
+    used, member = table
+    first = np.empty(len(used), np.int64)
     # Of several rows the first one, which is assigned last.
     first[member[::-1]] = np.arange(len(member))[::-1]
     return Combinations(first, member)
 
 
-def _numbered(values: Int64) -> tuple[Int64, int]:
-    """The rank of each value among the distinct values, and how many there are."""
-    used, index = _ranked(values)
-    return index, len(used)
-
-
-def _ranked(values: NDArray[np.integer]) -> tuple[Int64, Int64]:
-    """The distinct values, ascending, and the index of each row's value among them."""
-    table = _table(values)
-    if table is not None:
-        return table
-    known, member = np.unique(values, return_inverse=True)
-    return known.astype(np.int64), member.astype(np.int64)
-
-
 def _table(values: NDArray[np.integer]) -> tuple[Int64, Int64] | None:
-    """The same by a table of all numbers in between; None where they lie too far apart for one."""
+    """The distinct values, ascending, and the index of each row's value among them; by a table of all numbers between.
+
+    None where they lie too far apart for a table.
+    """
     if len(values) == 0:
         return None
     low, high = int(values.min()), int(values.max())
@@ -138,7 +127,11 @@ def distinct(values: NDArray[np.integer]) -> Int64:
 
 def group(ids: NDArray[np.integer]) -> Groups:
     """Group rows by an id."""
-    return Groups(*_ranked(ids))
+    table = _table(ids)
+    if table is not None:
+        return Groups(*table)
+    key, member = np.unique(ids, return_inverse=True)
+    return Groups(key.astype(np.int64), member.astype(np.int64))
 
 
 def count_within(ids: NDArray[np.integer]) -> Int64:

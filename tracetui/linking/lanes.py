@@ -1,4 +1,4 @@
-"""The lanes of a trace as numbers, and which slices have a name of some kind; each name is tested once."""
+"""The lanes of a trace as numbers, and masks of slices by name."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tracetui.model.trace import GPU_WORK, LaneKind, Trace
 
 
 def is_named(trace: Trace, rows: Int64, wanted: Callable[[str], object]) -> Bool:
-    """Mask of the slices whose names satisfy `wanted`, which may be the `search` of a pattern."""
+    """Mask of the slices whose names satisfy `wanted`, such as the `search` of a pattern; each name is tested once."""
     name = trace.slices.name[rows]
-    hits = np.zeros(len(trace.names) + 1, bool)
+    is_wanted = np.zeros(len(trace.names) + 1, bool)
     # There are few names and they are numbered from 0: marking finds the used ones faster than sorting.
-    used = np.zeros(len(hits), bool)
+    used = np.zeros(len(is_wanted), bool)
     used[name] = True
-    hits[[number for number in np.flatnonzero(used).tolist() if wanted(trace.names[number])]] = True
-    mask: Bool = hits[name]
+    is_wanted[[number for number in np.flatnonzero(used).tolist() if wanted(trace.names[number])]] = True
+    mask: Bool = is_wanted[name]
     return mask
 
 

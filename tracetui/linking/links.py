@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tracetui.linking.groups import distinct
 from tracetui.linking.lanes import is_named, lane_numbers
 from tracetui.linking.step_names import StepName, step_name
-from tracetui.linking.trees import disorderly_lanes, forest, nearest, nearest_slice
+from tracetui.linking.trees import disorderly_lanes, forest, nearest, nearest_row
 from tracetui.model.intervals import Bool, Int64, covered, index_of, union, without
 from tracetui.model.kept import kept
 from tracetui.model.trace import GPU_WORK, Int32, Kind, Trace
@@ -41,8 +41,8 @@ class NamedSteps:
     """Annotations of servers' steps, in order of start."""
 
     row: Int64
-    said: dict[int, StepName]
-    """What each name id among them says."""
+    parsed: dict[int, StepName]
+    """Kind, requests and tokens by the id of each name among them."""
 
 
 @kept(of_file=True)
@@ -61,12 +61,12 @@ def profiler_steps(trace: Trace) -> ProfilerSteps:
 @kept(on_disk=True)
 def named_steps(trace: Trace) -> NamedSteps:
     """The annotations of servers' steps; copies of annotations on GPU lanes are none (R3.75)."""
-    said = {name_id: each for name_id, name in enumerate(trace.names) if (each := step_name(name))}
-    return NamedSteps(_rows_named(trace, list(said)), said)
+    parsed = {name_id: each for name_id, name in enumerate(trace.names) if (each := step_name(name))}
+    return NamedSteps(_rows_named(trace, list(parsed)), parsed)
 
 
 def step_annotations(trace: Trace) -> Int64:
-    """Rows of the annotations that mark steps: no operator, and not the annotation that a launch is shown with."""
+    """Rows of the annotations that mark steps; they are no operators, and no launch is shown with them."""
     if trace.chosen_steps is not None:
         return trace.chosen_steps.rows
     recorded = profiler_steps(trace).row
@@ -88,25 +88,23 @@ def latest(ids: Int64, start: Int64, wanted: Int64, moment: Int64) -> Int64:
 
     The first one where all of them start later; -1 where no candidate has the id.
     """
-    index = index_of(ids, wanted)
-    return _latest(ids, start, wanted, moment) if index is None else index
-
-
-def _latest(ids: Int64, start: Int64, wanted: Int64, moment: Int64) -> Int64:
-    """The same where ids repeat or lie far apart."""
+    unique = index_of(ids, wanted)
+    if unique is not None:
+        return unique
+    # The ids repeat, or lie far apart.
     if len(ids) == 0:
         return np.full(len(wanted), -1, np.int64)
     order = np.lexsort((start, ids))
     known, first = np.unique(ids[order], return_index=True)
     index = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    hit = known[index] == wanted
+    is_known = known[index] == wanted
     if len(known) == len(order):
-        return np.where(hit, order[index], -1)
+        return np.where(is_known, order[index], -1)
     ticks, width = np.sort(start), len(start) + 1
     key = np.repeat(np.arange(len(known)), np.diff(np.append(first, len(order)))) * width
     key += np.searchsorted(ticks, start[order], side="right")
-    spot = np.searchsorted(key, index * width + np.searchsorted(ticks, moment, side="right"), side="right") - 1
-    return np.where(hit, order[np.maximum(spot, first[index])], -1)
+    last = np.searchsorted(key, index * width + np.searchsorted(ticks, moment, side="right"), side="right") - 1
+    return np.where(is_known, order[np.maximum(last, first[index])], -1)
 
 
 def row_of(rows: Int64, index: Int64) -> Int64:
@@ -132,7 +130,7 @@ def _join(trace: Trace, calls: Int64, gpu: Int64) -> Int64:
 
 
 def _join_merged(trace: Trace, calls: Int64, gpu: Int64, joined: Int64) -> Int64:
-    """The same where ids repeat because processes were merged into one file.
+    """Join where ids repeat because the traces of several processes were merged into one file.
 
     Each device is joined with one process: that in which most of its activities start after the launch, and soonest.
     Activities that this process did not launch stay as `joined`.
@@ -161,7 +159,7 @@ def around(trace: Trace, inner: Int64, outer: Int64) -> Int32:
     is_outer[outer] = True
     is_outer[inner] = False
     result = np.full(len(slices), -1, np.int32)
-    result[inner] = nearest_slice(trace, is_outer)[inner]
+    result[inner] = nearest_row(slices.parent, is_outer)[inner]
     mixed = disorderly_lanes(trace)[slices.lane[inner]]
     if mixed.any():
         # There the tree depends on which slices take part.
@@ -170,8 +168,8 @@ def around(trace: Trace, inner: Int64, outer: Int64) -> Int32:
         rows = rows[disorderly_lanes(trace)[slices.lane[rows]]]
         is_outer[inner[mixed]] = False
         enclosing = row_of(rows, nearest(forest(trace, rows), is_outer[rows]))
-        asked = ~is_outer[rows]
-        result[rows[asked]] = enclosing[asked]
+        is_inner = ~is_outer[rows]
+        result[rows[is_inner]] = enclosing[is_inner]
     return result
 
 
@@ -181,25 +179,18 @@ def pass_on(target: Int32, gpu: Int64, launch: Int32) -> None:
     target[launched] = target[launch[launched]]
 
 
-def external_ids_name_ops(trace: Trace, gpu: Int64) -> bool:
-    """Whether `External id` names ops (R3.7): where most equal the activity's own correlation id, it does not."""
-    external, correlation = trace.slices.external[gpu], trace.slices.correlation[gpu]
-    given = external > 0
-    return bool(given.any() and (external[given] == correlation[given]).mean() <= 0.5)
-
-
-def prefer_named(trace: Trace, owner: Int32, rows: Int64, launch: Int32, ops: Int64) -> None:
+def prefer_external(trace: Trace, owner: Int32, rows: Int64, launch: Int32, ops: Int64) -> None:
     """Replace owners by the op that the `External id` of a call or activity names, if that op began before it."""
     slices = trace.slices
     ops = ops[slices.external[ops] > 0]
     call = np.where(launch[rows] >= 0, launch[rows], rows)
     wanted, moment = slices.external[rows], slices.start[call]
-    named = row_of(ops, latest(slices.external[ops], slices.start[ops], wanted, moment))
-    good: Bool = (named >= 0) & (wanted > 0)
-    good &= slices.start[named] <= moment
+    op = row_of(ops, latest(slices.external[ops], slices.start[ops], wanted, moment))
+    good: Bool = (op >= 0) & (wanted > 0)
+    good &= slices.start[op] <= moment
     process, lane = lane_numbers(trace).process, slices.lane
-    good &= (process[lane[named]] == process[lane[call]]) | (slices.kind[call] != Kind.RUNTIME)
-    owner[rows[good]] = named[good]
+    good &= (process[lane[op]] == process[lane[call]]) | (slices.kind[call] != Kind.RUNTIME)
+    owner[rows[good]] = op[good]
 
 
 NO_GPU = (
@@ -228,13 +219,9 @@ class Links:
     launched: Int64
     """GPU activities that have a launch, sorted by launch, then start."""
     bounds: Int64
-    """`work[bounds[i]:bounds[i + 1]]` are the activities of `launches[i]`."""
+    """`launched[bounds[i]:bounds[i + 1]]` are the activities of `launches[i]`."""
     trusted: bool
-    """Whether the `External id` of GPU activities names ops; in torch 1.12 to 2.3 it does not (R3.7)."""
-
-    def launch_of(self, row: int) -> int:
-        """The call that launched a GPU activity, -1 for none."""
-        return int(self.launch[row])
+    """True where the `External id` of GPU activities names ops; in torch 1.12 to 2.3 it does not (R3.7)."""
 
     def kernels_of(self, row: int) -> Int64:
         """The activities of a runtime call by start; a graph launch has many, most calls none."""
@@ -242,10 +229,6 @@ class Links:
         if index == len(self.launches) or self.launches[index] != row:
             return np.empty(0, np.int64)
         return self.launched[self.bounds[index] : self.bounds[index + 1]]
-
-    def owner_of(self, row: int) -> int:
-        """The op that caused a runtime call or a GPU activity, -1 for none."""
-        return int(self.owner[row])
 
     @property
     def counts(self) -> Int64:
@@ -260,7 +243,7 @@ class Links:
 
 @kept(of_file=True)
 def links(trace: Trace) -> Links:
-    """All links of the trace, found once."""
+    """All links of the trace."""
     slices = trace.slices
     gpu = slices.of_kind(*GPU_WORK)
     gpu = gpu[np.argsort(slices.start[gpu], kind="stable")]
@@ -273,22 +256,24 @@ def links(trace: Trace) -> Links:
     first = np.flatnonzero(np.append(len(ranked) > 0, ranked[1:] != ranked[:-1]))[: len(ranked)]
     launches, bounds = ranked[first].astype(np.int64), np.append(first, len(work))
     ops = op_rows(trace)
-    trusted = external_ids_name_ops(trace, gpu)
+    # In traces of some versions most external ids are the activity's own correlation id, and name no op.
+    external = slices.external[gpu]
+    given = external > 0
+    trusted = bool(given.any() and (external[given] == slices.correlation[gpu][given]).mean() <= 0.5)
     owner = around(trace, calls, ops)
     replayed = np.zeros(len(slices), bool)
     replayed[work[np.repeat(np.diff(bounds) > 1, np.diff(bounds))]] = True
     pass_on(owner, gpu, launch)
     if trusted:
-        named = np.concatenate([calls, gpu[~replayed[gpu]]])
-        prefer_named(trace, owner, named, launch, ops)
-    notes = without(slices.of_kind(Kind.ANNOTATION), step_annotations(trace))
-    annotation = around(trace, calls, notes)
+        prefer_external(trace, owner, np.concatenate([calls, gpu[~replayed[gpu]]]), launch, ops)
+    annotations = without(slices.of_kind(Kind.ANNOTATION), step_annotations(trace))
+    annotation = around(trace, calls, annotations)
     pass_on(annotation, gpu, launch)
     return Links(gpu, launches, launch, owner, annotation, work, bounds, trusted)
 
 
 def no_gpu(trace: Trace) -> str:
-    """Why a pane about the GPU is empty for this trace, and how to record GPU activity; empty where there is some."""
+    """The reason why a pane about the GPU is empty, and how to record GPU activity; empty where there is some."""
     if len(links(trace).gpu):
         return ""
     if not trace.is_torch:
@@ -337,11 +322,6 @@ def busy_stretches(trace: Trace) -> tuple[Int64, Int64]:
     return union(trace.slices.start[gpu], trace.slices.end[gpu])
 
 
-def busy_time(trace: Trace, rows: Int64) -> int:
-    """Time (ns) in which at least one of the slices was running."""
-    return covered(trace.slices.start[rows], trace.slices.end[rows])
-
-
 def span(trace: Trace, rows: Int64) -> tuple[int, int]:
     """First start and last end (ns) of the slices; (0, 0) for none."""
     if len(rows) == 0:
@@ -383,12 +363,12 @@ def region(trace: Trace, row: int) -> Region:
     launch = trace_links.launch[rows].astype(np.int64)
     process = lane_numbers(trace).process
     source = np.where(launch >= 0, launch, rows)
-    held = (launch < 0) | (process[slices.lane[source]] == process[slices.lane[row]])
-    rows, launch = rows[held], launch[held]
+    mine = (launch < 0) | (process[slices.lane[source]] == process[slices.lane[row]])
+    rows, launch = rows[mine], launch[mine]
     order = np.argsort(slices.start[rows], kind="stable")
     rows, launch = rows[order], launch[order]
     begin, end = span(trace, rows)
-    return Region(rows, launch < 0, begin, end, busy_time(trace, rows))
+    return Region(rows, launch < 0, begin, end, covered(slices.start[rows], slices.end[rows]))
 
 
 @kept

@@ -39,7 +39,7 @@ def step_index(trace: Trace, rows: Int64) -> Int64:
 
 
 def has_named_steps(trace: Trace) -> bool:
-    """Whether the steps are runs of an annotation, a function, a module or an operator that the user chose by name.
+    """True where the steps are runs of an annotation, a function, a module or an operator that the user chose by name.
 
     As in every region, GPU activities without a launch record then belong to the step in which they start, which is a
     guess (R3.3). Servers launch so far ahead that it would be a bad one.
@@ -77,33 +77,26 @@ def within(trace: Trace, rows: Int64, part: Part | None) -> Int64:
     if rows is links(trace).gpu and len(wanted) == 1:
         # Asked for at every change of the step.
         return activities_of_step(trace, int(wanted[0]))
-    rows = _around(trace, rows, wanted)
+    # Working the step out takes several times as long as this, and most rows belong to other steps.
+    all_steps, launch = steps(trace), links(trace).launch[rows]
+    moment = trace.slices.start[np.where(launch >= 0, launch, rows)]
+    near = (moment >= all_steps.start[wanted].min()) & (moment < all_steps.end[wanted].max())
+    rows = np.compress(near, rows)
     return rows[np.isin(step_index(trace, rows), wanted)]
 
 
-def _around(trace: Trace, rows: Int64, wanted: Int64) -> Int64:
-    """The rows that may belong to some steps: what decides about them lies between the first start and the last end.
-
-    Working the step out takes several times as long, and most rows belong to other steps.
-    """
-    every = steps(trace)
-    launch = links(trace).launch[rows]
-    moment = trace.slices.start[np.where(launch >= 0, launch, rows)]
-    return np.compress((moment >= every.start[wanted].min()) & (moment < every.end[wanted].max()), rows)
-
-
 def time_within(trace: Trace, rows: Int64, part: Part | None) -> Int64:
-    """For how long (ns) each slice ran, of a range of time within it."""
+    """The time (ns) for which each slice ran, within a range of time if one is given."""
     if isinstance(part, TimeRange):
         return part.covered(trace.slices.start[rows], trace.slices.end[rows])
     return trace.slices.dur[rows]
 
 
-def index_in_step(trace: Trace, every: Int64, rows: Int64, part: Part | None) -> Int64:
-    """Index of each row, from 1, among those of `every` in its step; the rows are in the order of `every`."""
+def index_in_step(trace: Trace, all_rows: Int64, rows: Int64, part: Part | None) -> Int64:
+    """Index of each row, from 1, among those of `all_rows` in its step; `rows` are in the order of `all_rows`."""
     if not isinstance(part, TimeRange):
         return count_within(step_index(trace, rows))
-    return count_within(step_index(trace, every))[np.isin(every, rows)]
+    return count_within(step_index(trace, all_rows))[np.isin(all_rows, rows)]
 
 
 def activities_of_step(trace: Trace, index: int) -> Int64:
@@ -116,9 +109,9 @@ def activities_of_step(trace: Trace, index: int) -> Int64:
 def _activities_by_step(trace: Trace) -> tuple[Int64, Int64]:
     """The GPU activities in order of their step, and where those of each step begin, with the end of the last."""
     gpu = links(trace).gpu
-    belongs = step_index(trace, gpu)
-    order = np.argsort(belongs, kind="stable")
-    return gpu[order], np.searchsorted(belongs[order], np.arange(len(steps(trace)) + 1))
+    index = step_index(trace, gpu)
+    order = np.argsort(index, kind="stable")
+    return gpu[order], np.searchsorted(index[order], np.arange(len(steps(trace)) + 1))
 
 
 def before_capture(trace: Trace) -> Int64:
@@ -163,18 +156,18 @@ def chosen(trace: Trace, step: Part | None) -> Int64:
 
     Raises: UsageError when no step has the number.
     """
-    every = steps(trace)
+    all_steps = steps(trace)
     if step is None:
-        return np.arange(len(every))
+        return np.arange(len(all_steps))
     if isinstance(step, TimeRange):
-        return np.flatnonzero(step.touched(every.start, every.end))
-    matching = every.labelled(step)
+        return np.flatnonzero(step.touched(all_steps.start, all_steps.end))
+    matching = all_steps.labelled(step)
     if len(matching):
         return matching
-    if len(every) == 0:
+    if len(all_steps) == 0:
         raise UsageError(no_steps(trace))
-    known = ", ".join(map(str, np.unique(every.number)[:8])) + (" ..." if len(every) > 8 else "")
-    numbered = "the only one is" if len(every) == 1 else "the steps of this trace are numbered"
+    known = ", ".join(map(str, np.unique(all_steps.number)[:8])) + (" ..." if len(all_steps) > 8 else "")
+    numbered = "the only one is" if len(all_steps) == 1 else "the steps of this trace are numbered"
     raise UsageError(f"There is no step {step}; {numbered} {known}.")
 
 
@@ -195,21 +188,21 @@ def step_launched_after(trace: Trace) -> Int64:
     That is the step before it on the launching thread, or on the only thread of the process that has steps; -1 for what
     belongs to a step or precedes them all, and wherever the steps are those of the profiler.
     """
-    every, slices, joined = steps(trace), trace.slices, links(trace)
+    all_steps, slices, joined = steps(trace), trace.slices, links(trace)
     after = np.full(len(joined.gpu), -1, np.int64)
-    if not every.is_served:
+    if not all_steps.is_served:
         return after
     launch = joined.launch[joined.gpu].astype(np.int64)
     outside = np.flatnonzero((launch >= 0) & (step_index(trace, joined.gpu) < 0))
     lane = slices.lane[launch[outside]].astype(np.int64)
     moment = slices.start[launch[outside]]
     process = lane_numbers(trace).process
-    lanes = np.unique(every.lane)
+    lanes = np.unique(all_steps.lane)
     for home in lanes.tolist():
         alone = np.count_nonzero(process[lanes] == process[home]) == 1
         mine = lane == home if not alone else process[lane] == process[home]
-        index = np.flatnonzero(every.lane == home)
-        last = np.searchsorted(every.start[index], moment[mine], side="right") - 1
+        index = np.flatnonzero(all_steps.lane == home)
+        last = np.searchsorted(all_steps.start[index], moment[mine], side="right") - 1
         after[outside[mine]] = np.where(last >= 0, index[np.maximum(last, 0)], -1)
     return after
 

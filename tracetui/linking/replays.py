@@ -64,7 +64,7 @@ class Replays:
 
 @kept(of_file=True)
 def replays(trace: Trace) -> Replays:
-    """The graph replays of the trace, found once; most traces have none."""
+    """The graph replays of the trace; most traces have none."""
     slices, joined = trace.slices, links(trace)
     calls = np.union1d(calls_named(trace, GRAPH_LAUNCH), joined.launches[joined.counts > 1])
     index = np.flatnonzero(np.isin(joined.launches, calls))
@@ -107,6 +107,9 @@ def by_graph(trace: Trace, rows: Int64, note: str = "") -> Table:
     work, nodes = sums[high] - sums[low], graphs.sum(graph_replays.nodes[picked])
     longest = graphs.largest(work)
     cost = np.asarray(slices.dur[graph_replays.launch[picked]], np.float64)
+    # The op around the launch of the example, else the annotation (R3.40).
+    launch = graph_replays.launch[picked[longest]]
+    cause = np.where(joined.owner[launch] >= 0, joined.owner[launch], joined.annotation[launch]).tolist()
     title = [graph_name(number) for number in graphs.key.tolist()]
     table = Table(
         (
@@ -116,7 +119,7 @@ def by_graph(trace: Trace, rows: Int64, note: str = "") -> Table:
             ),
             texts(
                 col.OP.but(help="What replayed it."),
-                [_cause(trace, int(row)) for row in graph_replays.launch[picked[longest]]],
+                [trace.name_of(row) if row >= 0 else None for row in cause],
             ),
             numbers(col.REPLAYS, graphs.calls),
             numbers(col.NODES, graph_replays.nodes[picked[longest]]),
@@ -173,15 +176,7 @@ def _numbered(signature: NDArray[np.uint64], graph_id: Int64, start: Int64) -> I
     return rank[member]
 
 
-def _cause(trace: Trace, launch: int) -> str | None:
-    """The op around a launch, else the annotation, else nothing (R3.40)."""
-    trace_links = links(trace)
-    owner = trace_links.owner_of(launch)
-    owner = owner if owner >= 0 else int(trace_links.annotation[launch])
-    return trace.name_of(owner) if owner >= 0 else None
-
-
-# Captures of graphs: what a thread launches between the begin and the end of a capture is recorded and does not run.
+# Captures of graphs: launches of a thread between the begin and the end of a capture are recorded and do not run.
 #
 # A capture that began before the trace, or ends after it, lasts from its first or to its last moment.
 
@@ -208,25 +203,27 @@ def graph_captures(trace: Trace) -> Captures:
     """All captures of graphs, by thread and time."""
     slices = trace.slices
     begins, ends = calls_named(trace, _BEGIN), calls_named(trace, _END)
-    found: list[tuple[int, int, int, int]] = []
+    captures: list[tuple[int, int, int, int]] = []
     for lane in distinct(slices.lane[np.concatenate([begins, ends])]).tolist():
         opened, closed = begins[slices.lane[begins] == lane], ends[slices.lane[ends] == lane]
-        found += _pairs(trace, lane, opened[np.argsort(slices.start[opened])], closed[np.argsort(slices.end[closed])])
-    columns = np.array(found, np.int64).reshape(-1, 4).T
+        captures += _pairs(
+            trace, lane, opened[np.argsort(slices.start[opened])], closed[np.argsort(slices.end[closed])]
+        )
+    columns = np.array(captures, np.int64).reshape(-1, 4).T
     return Captures(columns[0], columns[1], columns[2], columns[3])
 
 
 def in_capture(trace: Trace, rows: Int64) -> Bool:
     """Mask of the slices that began while a thread of their process captured a graph."""
-    every, slices = graph_captures(trace), trace.slices
-    if len(every) == 0:
+    captures, slices = graph_captures(trace), trace.slices
+    if len(captures) == 0:
         return np.zeros(len(rows), bool)
     # The backward pass of a step that is captured launches on a thread of its own.
     process = lane_numbers(trace).process
     axis = Axis.around(slices.start, slices.end)
-    held = Stretches.of(axis, process[every.lane], every.start, every.end)
-    begun = slices.start[rows]
-    return np.asarray(held.covered(process[slices.lane[rows]], begun, begun + 1) > 0)
+    capturing = Stretches.of(axis, process[captures.lane], captures.start, captures.end)
+    start = slices.start[rows]
+    return np.asarray(capturing.covered(process[slices.lane[rows]], start, start + 1) > 0)
 
 
 def _pairs(trace: Trace, lane: int, opened: Int64, closed: Int64) -> list[tuple[int, int, int, int]]:

@@ -1,9 +1,9 @@
 """The kind of each step of an inference server: prefill, decode, and the like, with its requests and tokens (R3.77).
 
-In order of preference: what the step's name says, the one annotation inside it or around it that says more, a step that
-launched nothing, the shape of its first embedding look-up, the file's name, and kernels that serve one kind only. Where
-nothing tells, a kind is `unknown`, and requests and tokens are null: a wrong kind is worse than none. A graph replay
-proves no decode, since prefills are replayed too.
+In order of preference: the step's name, the one annotation inside it or around it that says more, a step that launched
+nothing, the shape of its first embedding look-up, the file's name, and kernels that serve one kind only. Without any of
+these a kind is `unknown`, and requests and tokens are null: a wrong kind is worse than none. A graph replay proves no
+decode, since prefills are replayed too.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class StepKinds:
     """Parallel to `steps(trace)`."""
 
     kind: tuple[str | None, ...]
-    """One of `KINDS`; None for a step of which nobody expects a kind."""
+    """One of `KINDS`; None for a step that is not one of a server."""
     requests: Int64
     """Requests served in the step, NULL where that is not known."""
     tokens: Int64
     """Tokens that went into the model, NULL likewise."""
-    made: Int64
+    generated: Int64
     """Tokens that came out of it for requests in generation, NULL likewise and where a request may have got several."""
     evidence: tuple[str | None, ...]
-    """What the kind rests on: `name`, `annotation`, `no GPU activity`, `shapes`, `file name`, `kernels`."""
+    """The source of the kind: `name`, `annotation`, `no GPU activity`, `shapes`, `file name`, `kernels`."""
 
     def of_kind(self, *kinds: str) -> Bool:
         """Mask of the steps of some kinds."""
@@ -69,18 +69,23 @@ class StepKinds:
 @kept(on_disk=True)
 def step_kinds(trace: Trace) -> StepKinds:
     """Kind, requests and tokens of each of `steps(trace)`."""
-    every = steps(trace)
-    facts = _Facts(len(every))
-    _from_names(trace, every, facts)
-    if every.is_served:
-        _from_functions(trace, every, facts)
+    all_steps = steps(trace)
+    facts = _Facts(len(all_steps))
+    _from_names(trace, all_steps, facts)
+    if all_steps.is_served:
+        for index in facts.unknown():
+            function = function_of(trace.name_of(int(all_steps.row[index])))
+            facts.set_kind(index, _FUNCTION_KINDS.get(function), "name")
         _from_emptiness(trace, facts)
         if not is_training(trace):
-            _from_lookups(trace, every, facts)
-            _from_file_name(trace, every, facts)
+            _from_lookups(trace, all_steps, facts)
+            stage = _STAGE.search(trace.label)
+            if stage and "sglang" in all_steps.found_by:
+                for index in facts.unknown():
+                    facts.set_kind(index, _STAGE_KINDS[stage[1].upper()], "file name")
             _from_kernels(trace, facts)
         facts.kind = [UNKNOWN if kind is None else kind for kind in facts.kind]
-    return StepKinds(tuple(facts.kind), facts.requests, facts.tokens, facts.made, tuple(facts.evidence))
+    return StepKinds(tuple(facts.kind), facts.requests, facts.tokens, facts.generated, tuple(facts.evidence))
 
 
 def unserving_steps(trace: Trace) -> Bool:
@@ -89,12 +94,12 @@ def unserving_steps(trace: Trace) -> Bool:
 
 
 def kind_words(trace: Trace, index: int) -> str:
-    """What a step did, in words: `decode, 32 requests, 64 tokens`; empty where nobody expects a kind."""
+    """A step in words: `decode, 32 requests, 64 tokens`; empty for a step that has no kind."""
     kinds = step_kinds(trace)
-    said = kinds.kind[index]
-    if said is None:
+    kind = kinds.kind[index]
+    if kind is None:
         return ""
-    parts = [f"kind {said}" if said == UNKNOWN else said]
+    parts = [f"kind {kind}" if kind == UNKNOWN else kind]
     for count, noun in ((int(kinds.requests[index]), "request"), (int(kinds.tokens[index]), "token")):
         if count != NULL:
             parts.append(f"{count:,} {noun}{'' if count == 1 else 's'}")
@@ -102,14 +107,14 @@ def kind_words(trace: Trace, index: int) -> str:
 
 
 class _Facts:
-    """What is known so far of each step."""
+    """Kind, requests and tokens of each step, filled in from one source after another."""
 
     def __init__(self, count: int) -> None:
         self.kind: list[str | None] = [None] * count
         self.evidence: list[str | None] = [None] * count
         self.requests = np.full(count, NULL, np.int64)
         self.tokens = np.full(count, NULL, np.int64)
-        self.made = np.full(count, NULL, np.int64)
+        self.generated = np.full(count, NULL, np.int64)
 
     def unknown(self) -> list[int]:
         """Indices of the steps without a kind."""
@@ -120,132 +125,124 @@ class _Facts:
         if self.kind[index] is None and kind is not None:
             self.kind[index], self.evidence[index] = kind, evidence
 
-    def add(self, index: int, said: StepName, evidence: str) -> None:
-        """Add what a name says and is not known yet."""
-        self.set_kind(index, said.kind, evidence)
-        if said.requests is not None and self.requests[index] == NULL:
-            self.requests[index] = said.requests
-        if said.tokens is not None and self.tokens[index] == NULL:
-            self.tokens[index] = said.tokens
-        if said.made is not None and self.made[index] == NULL:
-            self.made[index] = said.made
+    def add(self, index: int, name: StepName, evidence: str) -> None:
+        """Fill in from a name whatever is still missing."""
+        self.set_kind(index, name.kind, evidence)
+        if name.requests is not None and self.requests[index] == NULL:
+            self.requests[index] = name.requests
+        if name.tokens is not None and self.tokens[index] == NULL:
+            self.tokens[index] = name.tokens
+        if name.generated is not None and self.generated[index] == NULL:
+            self.generated[index] = name.generated
 
 
-def _from_names(trace: Trace, every: Steps, facts: _Facts) -> None:
-    """What the steps' own names say, and the annotations inside or around them, whichever says more first."""
+def _from_names(trace: Trace, all_steps: Steps, facts: _Facts) -> None:
+    """Read the steps' own names, and the annotations inside or around them; the one that says more comes first."""
     if len(named_steps(trace).row) == 0:
         return
-    said = named_steps(trace).said
-    heard: list[list[tuple[StepName, str]]] = [[] for _ in range(len(every))]
-    for index, name in enumerate(trace.slices.name[every.row].tolist()):
-        if name in said:
-            heard[index].append((said[name], "name"))
+    parsed = named_steps(trace).parsed
+    candidates: list[list[tuple[StepName, str]]] = [[] for _ in range(len(all_steps))]
+    for index, name in enumerate(trace.slices.name[all_steps.row].tolist()):
+        if name in parsed:
+            candidates[index].append((parsed[name], "name"))
     for series in annotated_series(trace):
-        beside = _beside(trace, every, series.rows)
-        if not every.is_guess:
-            _speak_for_several(trace, every, series.rows, beside)
+        beside = _beside(trace, all_steps, series.rows)
+        if not all_steps.is_guess:
+            _add_checks(trace, all_steps, series.rows, beside)
         for index, row in enumerate(beside.tolist()):
-            if row >= 0 and series.rows[row] != every.row[index]:
-                heard[index].append((said[int(trace.slices.name[series.rows[row]])], "annotation"))
-    for index, voices in enumerate(heard):
-        for name, evidence in sorted(voices, key=lambda voice: -voice[0].facts):
-            facts.add(index, name, evidence)
+            if row >= 0 and series.rows[row] != all_steps.row[index]:
+                candidates[index].append((parsed[int(trace.slices.name[series.rows[row]])], "annotation"))
+    for index, names in enumerate(candidates):
+        for step_name, evidence in sorted(names, key=lambda each: -each[0].facts):
+            facts.add(index, step_name, evidence)
 
 
-def _beside(trace: Trace, every: Steps, rows: Int64) -> Int64:
+def _beside(trace: Trace, all_steps: Steps, rows: Int64) -> Int64:
     """For each step the position in `rows` of the one annotation inside or around it, -1 for none.
 
     A step that begins where something repeats has the annotation in which it begins: it may end in that of the next.
     """
-    if every.is_guess:
-        return _open_at(trace, every, rows)
-    inner, around = partners(trace, every.row, rows), partners(trace, rows, every.row)
-    outer = np.full(len(every), -1, np.int64)
+    if all_steps.is_guess:
+        return _open_at(trace, all_steps, rows)
+    inner, around = partners(trace, all_steps.row, rows), partners(trace, rows, all_steps.row)
+    outer = np.full(len(all_steps), -1, np.int64)
     outer[around[around >= 0]] = np.flatnonzero(around >= 0)
     return np.where(inner >= 0, inner, outer)
 
 
-def _speak_for_several(trace: Trace, every: Steps, rows: Int64, beside: Int64) -> None:
-    """Fill in, for each step around several annotations, the one that says what it is: of drafts and the check of them
-    the check. None of others, which may be several steps of the server.
+def _add_checks(trace: Trace, all_steps: Steps, rows: Int64, beside: Int64) -> None:
+    """Fill in the annotation of the check for each step around drafts and one check of them.
+
+    Other annotations within one step may be several steps of the server, and are left out.
     """
-    slices, said = trace.slices, named_steps(trace).said
-    for lane in distinct(every.lane).tolist():
+    slices, parsed = trace.slices, named_steps(trace).parsed
+    for lane in distinct(all_steps.lane).tolist():
         theirs = np.flatnonzero(slices.lane[rows] == lane)
-        mine = np.flatnonzero((every.lane == lane) & (beside < 0))
-        first = np.searchsorted(slices.start[rows[theirs]], every.start[mine], side="left")
-        last = np.searchsorted(slices.end[rows[theirs]], every.end[mine], side="right")
+        mine = np.flatnonzero((all_steps.lane == lane) & (beside < 0))
+        first = np.searchsorted(slices.start[rows[theirs]], all_steps.start[mine], side="left")
+        last = np.searchsorted(slices.end[rows[theirs]], all_steps.end[mine], side="right")
         for step, low, high in zip(mine.tolist(), first.tolist(), last.tolist(), strict=True):
             inside = theirs[low:high]
-            names = [said[number] for number in slices.name[rows[inside]].tolist()]
+            names = [parsed[number] for number in slices.name[rows[inside]].tolist()]
             checks = [index for index, name in enumerate(names) if name.kind == "verify"]
             if len(checks) == 1 and all(name.kind in ("draft", "verify") for name in names):
                 beside[step] = inside[checks[0]]
 
 
-def _open_at(trace: Trace, every: Steps, rows: Int64) -> Int64:
+def _open_at(trace: Trace, all_steps: Steps, rows: Int64) -> Int64:
     slices = trace.slices
-    index = np.full(len(every), -1, np.int64)
-    for lane in distinct(every.lane).tolist():
+    index = np.full(len(all_steps), -1, np.int64)
+    for lane in distinct(all_steps.lane).tolist():
         theirs = np.flatnonzero(slices.lane[rows] == lane)
         if len(theirs):
-            mine = np.flatnonzero(every.lane == lane)
-            last = np.searchsorted(slices.start[rows[theirs]], every.start[mine], side="right") - 1
-            found = theirs[np.maximum(last, 0)]
-            index[mine] = np.where((last >= 0) & (every.start[mine] < slices.end[rows[found]]), found, -1)
+            mine = np.flatnonzero(all_steps.lane == lane)
+            last = np.searchsorted(slices.start[rows[theirs]], all_steps.start[mine], side="right") - 1
+            latest = theirs[np.maximum(last, 0)]
+            index[mine] = np.where((last >= 0) & (all_steps.start[mine] < slices.end[rows[latest]]), latest, -1)
     return index
 
 
-def _from_functions(trace: Trace, every: Steps, facts: _Facts) -> None:
-    for index in facts.unknown():
-        facts.set_kind(index, _FUNCTION_KINDS.get(function_of(trace.name_of(int(every.row[index])))), "name")
-
-
 def _from_emptiness(trace: Trace, facts: _Facts) -> None:
-    """A call that launched nothing, in a trace with a GPU, had nothing to serve."""
+    """Set a step to `idle` that launched nothing, in a trace with a GPU."""
     gpu = links(trace).gpu
     if len(gpu) == 0:
         return
     index = step_index(trace, gpu)
-    held = np.bincount(index[index >= 0], minlength=len(facts.kind))
-    for empty in facts.unknown():
-        if held[empty] == 0:
-            facts.set_kind(empty, "idle", "no GPU activity")
+    activities = np.bincount(index[index >= 0], minlength=len(facts.kind))
+    for step in facts.unknown():
+        if activities[step] == 0:
+            facts.set_kind(step, "idle", "no GPU activity")
 
 
-def _from_lookups(trace: Trace, every: Steps, facts: _Facts) -> None:
-    """The index of a step's first embedding: one token per request is a decode, more are a prefill.
+def _from_lookups(trace: Trace, all_steps: Steps, facts: _Facts) -> None:
+    """Read the index of a step's first embedding: one token per request is a decode, more are a prefill.
 
-    A prefill is told only where something else in the trace is a decode, or the steps are those of a generation loop:
-    a model that generates nothing looks up many tokens in every call.
+    Prefills are set only where something else in the trace is a decode, or the steps are those of a generation loop: a
+    model that generates nothing looks up many tokens in every call.
     """
     rows = op_rows(trace)
     rows = rows[is_named(trace, rows, lambda name: name == "aten::embedding")]
     rows = rows[np.argsort(trace.slices.start[rows], kind="stable")]
     index = step_index(trace, rows)
-    own = (index >= 0) & (trace.slices.lane[rows] == every.lane[np.maximum(index, 0)]) if len(every) else index >= 0
+    own = (
+        (index >= 0) & (trace.slices.lane[rows] == all_steps.lane[np.maximum(index, 0)])
+        if len(all_steps)
+        else index >= 0
+    )
     first = np.unique(index[own], return_index=True)
     shapes: dict[int, tuple[int, ...]] = {}
     for step, (_, shape) in zip(first[0].tolist(), lookups(trace, rows[own][first[1]]), strict=True):
         if shape is not None and len(shape) == 2:
             shapes[step] = shape
-    generates = every.found_by.startswith("module ") or any(shape[1] == 1 for shape in shapes.values())
+    generates = all_steps.found_by.startswith("module ") or any(shape[1] == 1 for shape in shapes.values())
     for step, (requests, length) in shapes.items():
         if length == 1 or generates:
             kind = "decode" if length == 1 else "prefill"
             facts.add(step, StepName("", kind, requests, requests * length, requests if length == 1 else 0), "shapes")
 
 
-def _from_file_name(trace: Trace, every: Steps, facts: _Facts) -> None:
-    """SGLang records a file per stage and writes the stage in its name."""
-    stage = _STAGE.search(trace.label)
-    if stage and "sglang" in every.found_by:
-        for index in facts.unknown():
-            facts.set_kind(index, _STAGE_KINDS[stage[1].upper()], "file name")
-
-
 def _from_kernels(trace: Trace, facts: _Facts) -> None:
-    """Attention kernels that serve one kind only."""
+    """Look for attention kernels that serve one kind only."""
     if not facts.unknown() or len(links(trace).gpu) == 0:
         return
     gpu = links(trace).gpu

@@ -1,4 +1,4 @@
-"""What the name of a step says: its framework's family, the kind of the step, how many requests and tokens it held.
+"""The names of steps: the framework's family, the kind of the step, and the number of its requests and tokens.
 
 Names are those that vLLM, SGLang, ATOM, TensorRT-LLM and xDiT give to the annotation around each of their steps
 (R3.75).
@@ -19,25 +19,25 @@ NOT_AVERAGED = ("idle", "dummy")
 
 _PADDED = re.compile(r"\bbs=\d{1,15}/(\d{1,15})\b")
 Facts = tuple[str | None, int | None, int | None, int | None]
-"""Kind, requests, tokens, and tokens made."""
+"""Kind, requests, tokens, and tokens generated."""
 
 
 @dataclass(frozen=True)
 class StepName:
-    """What one name says; None is what it does not say."""
+    """The contents of one name; None where it does not say."""
 
     family: str
-    """What the names of one framework's steps have in common, as `--steps-by` takes it."""
+    """Common part of the names of one framework's steps, as `--steps-by` takes it."""
     kind: str | None = None
     requests: int | None = None
     tokens: int | None = None
     """Tokens that go into the model."""
-    made: int | None = None
+    generated: int | None = None
     """Tokens that come out of it for requests in generation, one each; None where there may be more."""
 
     @property
     def facts(self) -> int:
-        """How many of kind, requests and tokens are known."""
+        """The number of known values among kind, requests and tokens."""
         return sum(fact is not None for fact in (self.kind, self.requests, self.tokens))
 
 
@@ -48,13 +48,13 @@ class StepFamily:
     name: str
     pattern: re.Pattern[str]
     read: Callable[[re.Match[str]], Facts]
-    """Kind, requests, tokens, and tokens made, of a match."""
+    """Kind, requests, tokens, and tokens generated, of a match."""
     pattern_words: str
-    """How such names look, in a sentence."""
+    """Form of such names, for a sentence."""
 
 
 def step_name(name: str) -> StepName | None:
-    """What the name of an annotation says about the step inside; None for a name that marks no step."""
+    """Parse the name of an annotation around a step; None for a name that marks no step."""
     for family in FAMILIES:
         match = family.pattern.match(name)
         if match:
@@ -69,7 +69,7 @@ def padded_batch(name: str) -> int | None:
 
 
 def pattern_words(family: str) -> str:
-    """How the names of a family look, in a sentence; an unknown family as it is."""
+    """The form of the names of a family, for a sentence; an unknown family as it is."""
     return next((each.pattern_words for each in FAMILIES if each.name == family), f"`{family}`")
 
 
@@ -98,11 +98,7 @@ def _tokens(text: str | None) -> int | None:
     return _number(_DIGITS, text) if named is None else named
 
 
-def _added(*parts: int | None) -> int | None:
-    return None if any(part is None for part in parts) else sum(part or 0 for part in parts)
-
-
-def _made(kind: str | None, requests: int | None, tokens: int | None) -> int | None:
+def _generated(kind: str | None, requests: int | None, tokens: int | None) -> int | None:
     """Tokens that a step makes for requests in generation, by its kind and what goes in: one each in a plain decode."""
     if kind == "decode":
         return requests if tokens in (None, requests) else None
@@ -112,11 +108,12 @@ def _made(kind: str | None, requests: int | None, tokens: int | None) -> int | N
 def _context_and_generation(match: re.Match[str]) -> Facts:
     """vLLM: `execute_context_1(512)_generation_31(31)`, with the tokens of both in front where detailed."""
     context, generation = int(match["context"]), int(match["generation"])
-    generated = _tokens(match["in_generation"]) if generation else 0
-    tokens = _added(_tokens(match["in_context"]) if context else 0, generated)
-    made = generation if generated == generation else None
+    decoded = _tokens(match["in_generation"]) if generation else 0
+    prompt = _tokens(match["in_context"]) if context else 0
+    tokens = None if prompt is None or decoded is None else prompt + decoded
+    generated = generation if decoded == generation else None
     total = int(match["total"]) if match["total"] else None
-    return kind_of(context, generation), context + generation, total if tokens is None else tokens, made
+    return kind_of(context, generation), context + generation, total if tokens is None else tokens, generated
 
 
 def _new_and_cached(match: re.Match[str]) -> Facts:
@@ -165,7 +162,7 @@ def _bracketed_mode(match: re.Match[str]) -> Facts:
         tokens = sum(part or 0 for part in parts) if any(part is not None for part in parts) else None
     if tokens is None and kind == "decode":
         tokens = requests
-    return kind, requests, tokens, _made(kind, requests, tokens)
+    return kind, requests, tokens, _generated(kind, requests, tokens)
 
 
 def _atom(match: re.Match[str]) -> Facts:
@@ -173,21 +170,13 @@ def _atom(match: re.Match[str]) -> Facts:
     mode = "dummy" if match["dummy"] else match["mode"]
     text = match["inside"]
     requests, tokens = _number(rf"\bbs={_DIGITS}", text), _number(rf"\btok(?:en)?s?={_DIGITS}", text)
-    return mode, requests, tokens, _made(mode, requests, tokens)
+    return mode, requests, tokens, _generated(mode, requests, tokens)
 
 
 def _executor(match: re.Match[str]) -> Facts:
     """TensorRT-LLM: `[Executor] _forward_step 12: 1 ctx reqs, 3 gen reqs`."""
     context, generation = int(match["context"]), int(match["generation"])
     return kind_of(context, generation), context + generation, None, generation
-
-
-def _diffusion(match: re.Match[str]) -> Facts:
-    return "diffusion", int(match["batch"]), None, None
-
-
-def _nothing(match: re.Match[str]) -> Facts:
-    return None, None, None, None
 
 
 FAMILIES = (
@@ -231,19 +220,19 @@ FAMILIES = (
     StepFamily(
         "execute_diffusion",
         re.compile(r"^execute_diffusion_(?P<batch>\d{1,15})(?:_.*)?$"),
-        _diffusion,
+        lambda match: ("diffusion", int(match["batch"]), None, None),
         "`execute_diffusion_..`",
     ),
     StepFamily(
         "scheduler.run_batch",
         re.compile(r"^scheduler\.run_batch$"),
-        _nothing,
+        lambda match: (None, None, None, None),
         "`scheduler.run_batch`",
     ),
     StepFamily(
         FORWARD,
         re.compile(r"^gpu_model_runner: forward$"),
-        _nothing,
+        lambda match: (None, None, None, None),
         "`gpu_model_runner: forward`",
     ),
 )

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.linking.frames import MODULE, function_of
+from tracetui.linking.groups import group
 from tracetui.linking.lanes import is_named, lane_numbers
 from tracetui.linking.links import links, named_steps, op_rows
 from tracetui.linking.replays import in_capture
-from tracetui.linking.step_names import CAPTURE, FAMILIES, pattern_words
+from tracetui.linking.step_names import CAPTURE, FAMILIES
 from tracetui.linking.trees import Axis
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.kept import kept
@@ -56,33 +57,28 @@ class StepSeries:
     name: str
     """Its name, as `--steps-by` takes it."""
     found_by: str
-    """How it was found: `annotation step[`, `frame FILE: FUNCTION`, `repeating kernels`, and the like."""
+    """The rule and the name: `annotation step[`, `frame FILE: FUNCTION`, `repeating kernels`, and the like."""
     rows: Int64
     """The slice that says where each step starts, and on which lane."""
     end: Int64
     """End of each step in ns."""
     words: str
-    """What the steps are, in a sentence without a full stop."""
+    """Description of the steps, in a sentence without a full stop."""
     is_guess: bool = False
-    """Whether a step may begin elsewhere."""
-    is_known: bool = True
-    """Whether its steps are those of a server, of which some may be idle."""
-
-    def start(self, trace: Trace) -> Int64:
-        """Start of each step in ns."""
-        return trace.slices.start[self.rows]
+    """True where a step may begin elsewhere."""
 
 
 def annotated_series(trace: Trace) -> list[StepSeries]:
     """The annotations of servers' steps, one series per family, in order of preference; what records graphs is none."""
     named, slices = named_steps(trace), trace.slices
     rows = named.row[~in_recording(trace, named.row)]
-    family = np.array([named.said[name].family for name in slices.name[rows].tolist()], object)
+    family = np.array([named.parsed[name].family for name in slices.name[rows].tolist()], object)
     series = []
     for each in FAMILIES:
-        mine = outermost(trace, rows[family == each.name])
+        mine = rows[family == each.name]
+        mine = mine[outermost(trace, mine)]
         if len(mine):
-            words = f"steps are {pattern_words(each.name)} annotations"
+            words = f"steps are {each.pattern_words} annotations"
             series.append(StepSeries(each.name, f"annotation {each.name}", mine, slices.end[mine], words))
     return series
 
@@ -104,7 +100,7 @@ def lookup_series(trace: Trace) -> list[StepSeries]:
     rows = rows[np.argsort(slices.start[rows], kind="stable")]
     tables = np.array([table or 0 for table, _ in lookups(trace, rows)], np.int64)
     rows = rows[(tables == tables.max(initial=0)) & (tables > 0)]
-    rows = _busiest_thread(trace, rows)
+    rows = on_busiest_thread(trace, rows)
     if len(rows) < MIN_LOOKUPS:
         return []
     end = np.append(slices.start[rows][1:], slices.end[op_rows(trace)].max())
@@ -121,7 +117,7 @@ def lookups(trace: Trace, rows: Int64) -> Iterator[tuple[int | None, tuple[int, 
 
 @kept
 def is_training(trace: Trace) -> bool:
-    """Whether anything of a backward pass or of an optimizer stands in the trace."""
+    """True where the trace has anything of a backward pass or of an optimizer."""
     return any(_BACKWARD.search(name) for name in trace.names)
 
 
@@ -132,26 +128,34 @@ def in_recording(trace: Trace, rows: Int64) -> Bool:
     slices, process = trace.slices, lane_numbers(trace).process
     mask = in_capture(trace, rows)
     for mark in marks.tolist():
-        begun = slices.start[rows]
-        held = (slices.start[mark] <= begun) & (begun < slices.end[mark])
-        mask |= held & (process[slices.lane[rows]] == process[slices.lane[mark]])
+        start = slices.start[rows]
+        within = (slices.start[mark] <= start) & (start < slices.end[mark])
+        mask |= within & (process[slices.lane[rows]] == process[slices.lane[mark]])
     return mask
 
 
 def outermost(trace: Trace, rows: Int64, key: Int64 | None = None) -> Int64:
-    """The rows that lie in no other of their thread (of their key where it is given), in order of start."""
+    """Positions of the rows that lie in no other of their thread, or of their key if given; in order of start."""
     slices = trace.slices
-    lane = slices.lane[rows] if key is None else key
     if len(rows) == 0:
-        return rows
+        return np.empty(0, np.int64)
+    lane = slices.lane[rows] if key is None else group(key).member
     axis = Axis.around(slices.start[rows], slices.end[rows])
     start, end = axis.position(lane, slices.start[rows]), axis.position(lane, slices.end[rows])
     order = np.lexsort((-end, start))
     reach = np.maximum.accumulate(end[order])
     outer = np.ones(len(rows), bool)
     outer[1:] = start[order][1:] >= reach[:-1]
-    kept = rows[order[outer]]
-    return np.asarray(kept[np.argsort(slices.start[kept], kind="stable")], np.int64)
+    position = order[outer]
+    return np.asarray(position[np.argsort(slices.start[rows[position]], kind="stable")], np.int64)
+
+
+def on_busiest_thread(trace: Trace, rows: Int64) -> Int64:
+    """Those of the rows that are on the lane with most of them."""
+    if len(rows) == 0:
+        return rows
+    lanes, calls = np.unique(trace.slices.lane[rows], return_counts=True)
+    return np.compress(trace.slices.lane[rows] == lanes[np.argmax(calls)], rows)
 
 
 def partners(trace: Trace, outer: Int64, inner: Int64) -> Int64:
@@ -173,7 +177,8 @@ def partners(trace: Trace, outer: Int64, inner: Int64) -> Int64:
 def _calls(trace: Trace, python: Int64, pattern: str) -> StepSeries | None:
     wanted = re.compile(rf"(^|[/\\]){pattern}$")
     rows = python[is_named(trace, python, lambda name: wanted.search(name.replace("\\", "/")))]
-    rows = outermost(trace, rows[~in_recording(trace, rows)])
+    rows = rows[~in_recording(trace, rows)]
+    rows = rows[outermost(trace, rows)]
     if len(rows) == 0:
         return None
     name = trace.name_of(int(rows[0]))
@@ -185,17 +190,19 @@ def _calls(trace: Trace, python: Int64, pattern: str) -> StepSeries | None:
 def _generating(trace: Trace, python: Int64) -> list[StepSeries]:
     """Calls of the module in which a generation loop spends most time, outside of other modules."""
     slices = trace.slices
-    loops = outermost(trace, python[is_named(trace, python, _LOOP.search)])
+    loops = python[is_named(trace, python, _LOOP.search)]
+    loops = loops[outermost(trace, loops)]
     if len(loops) == 0:
         return []
     modules = python[is_named(trace, python, lambda name: name.startswith(MODULE))]
-    held = np.zeros(len(modules), bool)
+    in_loop = np.zeros(len(modules), bool)
     for lane in np.unique(slices.lane[loops]).tolist():
         mine = loops[slices.lane[loops] == lane]
         index = np.searchsorted(slices.start[mine], slices.start[modules], side="right") - 1
         within = (index >= 0) & (slices.start[modules] < slices.end[mine][np.maximum(index, 0)])
-        held |= within & (slices.lane[modules] == lane)
-    calls = outermost(trace, modules[held])
+        in_loop |= within & (slices.lane[modules] == lane)
+    calls = modules[in_loop]
+    calls = calls[outermost(trace, calls)]
     if len(calls) == 0:
         return []
     time = np.bincount(slices.name[calls], slices.dur[calls])
@@ -203,15 +210,6 @@ def _generating(trace: Trace, python: Int64) -> list[StepSeries]:
     name = trace.name_of(int(rows[0]))
     words = f"steps are calls of `{name.removeprefix(MODULE)}` in a generation loop"
     return [StepSeries(name.removeprefix(MODULE), f"module {name}", rows, slices.end[rows], words)]
-
-
-def _busiest_thread(trace: Trace, rows: Int64) -> Int64:
-    """Those of the rows that are on the lane with most of them."""
-    if len(rows) == 0:
-        return rows
-    lanes, calls = np.unique(trace.slices.lane[rows], return_counts=True)
-    mine: Int64 = rows[trace.slices.lane[rows] == lanes[np.argmax(calls)]]
-    return mine
 
 
 def _lookup(text: str) -> tuple[int | None, tuple[int, ...] | None]:

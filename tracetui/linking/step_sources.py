@@ -1,7 +1,7 @@
-"""What can stand for steps: the profiler's own, annotations, functions, modules and graph replays that repeat (R3.54).
+"""Sources of steps: the profiler's own, annotations, functions, modules and graph replays that repeat (R3.54).
 
-`steps` takes the profiler's own by itself, and what servers name. Everything else is offered with what it covers, and
-chosen by name.
+`steps` takes the profiler's own by itself, and the steps that servers name. Every other source is listed with its
+coverage, and chosen by name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tracetui.linking.lanes import is_named
 from tracetui.linking.links import STEP_NAME, links, profiler_steps
 from tracetui.linking.replays import graph_name, replays
 from tracetui.linking.step_names import step_name
-from tracetui.linking.step_series import StepSeries, in_recording
+from tracetui.linking.step_series import StepSeries, in_recording, on_busiest_thread, outermost
 from tracetui.linking.steps import (
     NAMES_NONE,
     PROFILER_STEP,
@@ -29,7 +29,7 @@ from tracetui.linking.steps import (
     launched_in,
     steps,
 )
-from tracetui.linking.trees import Axis, forest
+from tracetui.linking.trees import forest
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, covered
 from tracetui.model.kept import kept
@@ -40,7 +40,7 @@ from tracetui.model.trace import ChosenSteps, Kind, Trace
 # Annotations that could serve as steps in a trace without steps: they repeat at top level with similar durations
 # (R3.5).
 #
-# They are only offered. Names that differ only in numbers count as one name, with `#` for each number.
+# They are only listed. Names that differ only in numbers count as one name, with `#` for each number.
 
 MIN_REPEATS = 3
 """Minimum occurrences of a marker."""
@@ -71,10 +71,13 @@ def step_markers(trace: Trace) -> list[Marker]:
     """Possible markers of steps, the one that covers most time first; none where the profiler recorded steps."""
     if len(trace.slices.of_kind(Kind.ANNOTATION)) == 0 or len(steps(trace)):
         return []
-    candidates = [
-        marker for name, rows in _repeated_annotations(trace).items() if (marker := _marker(trace, name, rows))
-    ]
-    return sorted(candidates, key=lambda marker: -marker.total)
+    markers = []
+    for name, rows in _repeated_annotations(trace).items():
+        dur = trace.slices.dur[rows]
+        low, high = np.percentile(dur, [25, 75])
+        if len(rows) >= MIN_REPEATS and high <= MAX_DURATION_RATIO * low:
+            markers.append(Marker(name, rows, int(dur.sum())))
+    return sorted(markers, key=lambda marker: -marker.total)
 
 
 def _repeated_annotations(trace: Trace) -> dict[str, Int64]:
@@ -112,14 +115,6 @@ def common_name(trace: Trace, rows: Int64) -> str:
     return name if same else skeleton(name)
 
 
-def _marker(trace: Trace, name: str, rows: Int64) -> Marker | None:
-    dur = trace.slices.dur[rows]
-    low, high = np.percentile(dur, [25, 75])
-    if len(rows) < MIN_REPEATS or high > MAX_DURATION_RATIO * low:
-        return None
-    return Marker(name, rows, int(dur.sum()))
-
-
 PROFILER_STEPS = "ProfilerStep#"
 """Name of the steps that the profiler recorded."""
 MIN_RUNS = 2
@@ -133,7 +128,7 @@ MAX_LISTED_SOURCES = 12
 LOW_COVERAGE = 50.0
 """Percent of the GPU activities below which it is said how little the steps cover."""
 AUTO, NONE, FRAME = "auto", "none", "frame:"
-"""What `--steps-by` takes beside names: what is found without a choice, no steps, and calls of a function."""
+"""Values of `--steps-by` beside names: the steps without a choice, no steps, and calls of a function."""
 _RUNS_OF = {"function": "calls", "module": "calls", "graph": "replays"}
 _FRONT_END = re.compile(r"\.async_llm\.")
 """In the name of the file that vLLM's front end writes beside those of its ranks."""
@@ -151,7 +146,7 @@ class StepSource:
     name: str
     """Its name, as `--steps-by` takes it."""
     found_by: str
-    """How it was found: `profiler step`, `annotation`, `function`, `module`, `graph`, or what repeats."""
+    """Its kind: `profiler step`, `annotation`, `function`, `module`, `graph`, or what repeats."""
     rows: Int64
     """Its slices, in order of start."""
     end: Int64
@@ -161,17 +156,17 @@ class StepSource:
     where: str = ""
     """File and line of a function."""
     is_likely: bool = False
-    """Whether it repeats at top level with similar durations (R3.5)."""
+    """True where it repeats at top level with similar durations (R3.5)."""
     is_certain: bool = True
-    """Whether the runs say where a step ends."""
+    """True where the runs say where a step ends."""
     rule: str = ""
-    """How the rule that finds it by itself calls it, empty where none does."""
+    """`found_by` of the rule that finds it by itself, empty where none does."""
     words: str = ""
-    """What its steps are, in a sentence without a full stop, likewise."""
+    """Description of its steps, in a sentence without a full stop, likewise."""
 
     @property
     def way(self) -> str:
-        """How it was found, with its name."""
+        """Its kind and its name."""
         return self.rule or (self.found_by if self.found_by == PROFILER_STEP else f"{self.found_by} {self.name}")
 
     def covered(self, trace: Trace) -> int:
@@ -181,19 +176,27 @@ class StepSource:
 
 @kept
 def step_sources(trace: Trace) -> list[StepSource]:
-    """Everything offered as steps, the profiler's own first, then what is likely, then what covers most time."""
+    """All sources of steps: the profiler's own, those that rules find, likely ones, then those that cover most time.
+
+    The steps of the profiler are among them while others are chosen.
+    """
     low, high = trace.window
     likely = {marker.name for marker in step_markers(trace)}
     least = MIN_COVERED * (high - low), MIN_COVERED * max(len(links(trace).gpu), 1)
-    known = _known(trace)
+    recorded = profiler_steps(trace).row
+    profiler = [_source(trace, PROFILER_STEPS, PROFILER_STEP, recorded)] if len(recorded) else []
+    # Of the series that rules find, the one that is taken without a choice comes first.
+    first = None if len(recorded) else found_series(trace)
+    series = sorted(candidate_series(trace), key=lambda each: first is None or each.name != first.name)
+    known = [_of_series(trace, each) for each in series]
     taken = {each.rows.tobytes() for each in known}
-    found = [
+    others = [
         replace(each, is_likely=each.found_by == "annotation" and each.name in likely)
         for each in (*_repeated(trace), *_graphs(trace))
         if (each.covered(trace) >= least[0] or each.activities >= least[1]) and each.rows.tobytes() not in taken
     ]
-    found.sort(key=lambda each: (not each.is_likely, -each.covered(trace), len(each.rows)))
-    return [*_recorded(trace), *known, *found]
+    others.sort(key=lambda each: (not each.is_likely, -each.covered(trace), len(each.rows)))
+    return [*profiler, *known, *others]
 
 
 def with_steps(trace: Trace, name: str) -> Trace:
@@ -245,28 +248,29 @@ def no_steps(trace: Trace) -> str:
 
 
 def steps_sentence(trace: Trace) -> str:
-    """How the steps were found, and how little they cover; empty for the steps of the profiler."""
-    every = steps(trace)
-    if not every.words:
+    """A sentence about how the steps were found, and their low coverage; empty for the steps of the profiler."""
+    words, covers = steps(trace).words, low_coverage(trace)
+    if not words:
         return ""
-    covers = low_coverage(trace)
-    words = f"{every.words}; they cover only {covers}" if covers else every.words
+    if covers:
+        words += f"; they cover only {covers}"
     return f"{words[0].upper()}{words[1:]}."
 
 
 def steps_label(trace: Trace) -> str:
-    """What counts as a step, in a few words; empty for the steps of the profiler."""
-    every = steps(trace)
-    if trace.chosen_steps is None and not every.words:
+    """The source of the steps in a few words; empty for the steps of the profiler."""
+    all_steps = steps(trace)
+    if trace.chosen_steps is None and not all_steps.words:
         return ""
-    found = every.words.removeprefix("steps are ").split(NAMES_NONE)[0].replace("`", "")
-    return trace.steps_by + (" ~" if every.is_guess else "") if trace.steps_by else found
+    if trace.steps_by:
+        return trace.steps_by + (" ~" if all_steps.is_guess else "")
+    return all_steps.words.removeprefix("steps are ").split(NAMES_NONE)[0].replace("`", "")
 
 
 def low_coverage(trace: Trace) -> str:
-    """How much of the GPU activities the steps launched, where that is less than half; else empty.
+    """The share of the GPU activities that the steps launched, in words, where it is less than half; else empty.
 
-    It is a sign that something else should count as a step.
+    Low coverage is a sign that something else should count as a step.
     """
     share = coverage(trace) if steps(trace).words else None
     return f"{share:.0f} % of the GPU activities" if share is not None and share < LOW_COVERAGE else ""
@@ -275,12 +279,12 @@ def low_coverage(trace: Trace) -> str:
 def coverage(trace: Trace) -> float | None:
     """Percent of the GPU activities that the steps launched; None without GPU activities."""
     total = len(links(trace).gpu)
-    every = steps(trace)
-    return 100 * launched_in(trace, every.start, every.end) / total if total else None
+    all_steps = steps(trace)
+    return 100 * launched_in(trace, all_steps.start, all_steps.end) / total if total else None
 
 
 def is_graph_recording(trace: Trace) -> bool:
-    """Whether a trace is the recording of CUDA graphs, none of which is replayed."""
+    """True for the recording of CUDA graphs, none of which is replayed."""
     if len(replays(trace)) or len(steps(trace)):
         return False
     calls = trace.slices.of_kind(Kind.RUNTIME)
@@ -291,31 +295,31 @@ def is_graph_recording(trace: Trace) -> bool:
 
 def source_table(trace: Trace) -> Table:
     """One row per source, in the order of `step_sources`."""
-    every, slices = step_sources(trace), trace.slices
+    sources, slices = step_sources(trace), trace.slices
     low, high = trace.window
-    runs = np.array([len(each.rows) for each in every], np.int64)
-    activities = np.array([each.activities for each in every], np.int64)
+    runs = np.array([len(each.rows) for each in sources], np.int64)
+    activities = np.array([each.activities for each in sources], np.int64)
     launched = len(links(trace).gpu)
-    lasted = [float(np.median(each.end - slices.start[each.rows])) for each in every]
-    nothing = np.full(len(every), np.nan)
+    lasted = [float(np.median(each.end - slices.start[each.rows])) for each in sources]
+    nothing = np.full(len(sources), np.nan)
     return Table(
         (
-            texts(col.STEPS_BY, [each.name for each in every]),
-            texts(col.FOUND_BY, [each.found_by if each.is_certain else f"{each.found_by} ~" for each in every]),
+            texts(col.STEPS_BY, [each.name for each in sources]),
+            texts(col.FOUND_BY, [each.found_by if each.is_certain else f"{each.found_by} ~" for each in sources]),
             numbers(col.RUNS, runs),
-            numbers(col.TIME_PCT, [100 * each.covered(trace) / max(high - low, 1) for each in every]),
+            numbers(col.TIME_PCT, [100 * each.covered(trace) / max(high - low, 1) for each in sources]),
             numbers(col.ACTIVITIES_PCT, 100 * activities / launched if launched else nothing),
             numbers(col.PER_RUN, activities / runs if launched else nothing),
             micros(col.MEDIAN_US.but(help="Median time from the start of a run to its end."), np.array(lasted)),
-            texts(col.WHERE, [each.where or None for each in every]),
+            texts(col.WHERE, [each.where or None for each in sources]),
         ),
-        np.array([each.rows[0] for each in every], np.int64),
-        "" if every else no_steps(trace),
+        np.array([each.rows[0] for each in sources], np.int64),
+        "" if sources else no_steps(trace),
     )
 
 
 def _listed(trace: Trace) -> str:
-    """What can be named, with runs, share of the GPU activities and median duration."""
+    """The sources in a sentence, with runs, share of the GPU activities and median duration."""
     total = len(links(trace).gpu)
     lines = []
     for each in step_sources(trace)[:MAX_LISTED_SOURCES]:
@@ -330,8 +334,8 @@ def _listed(trace: Trace) -> str:
 
 def _source_named(trace: Trace, name: str) -> StepSource | None:
     """The source of a name, the first of the ways in which `--steps-by` can name one."""
-    every = step_sources(trace)
-    exact = next((each for each in every if each.name == name), None)
+    sources = step_sources(trace)
+    exact = next((each for each in sources if each.name == name), None)
     if exact is not None:
         return exact
     if name in _REPEATING:
@@ -339,25 +343,21 @@ def _source_named(trace: Trace, name: str) -> StepSource | None:
         return replace(_of_series(trace, wanted[0]), rule="") if wanted else None
     if name.startswith(FRAME):
         function = name.removeprefix(FRAME)
-        return next((each for each in every if each.way.endswith(f": {function}")), None) or _named(
+        return next((each for each in sources if each.way.endswith(f": {function}")), None) or _named(
             trace, function, (Kind.PYTHON,)
         )
-    known = next((each for each in every if name and each.rule and each.name.startswith(name)), None)
+    known = next((each for each in sources if name and each.rule and each.name.startswith(name)), None)
     source = _named(trace, name) or known or _alike(trace, name)
-    return None if source is None else _as_served(trace, source)
-
-
-def _as_served(trace: Trace, source: StepSource) -> StepSource:
-    """The source with the rule that finds its names, where all of them are names of a server's steps."""
-    said = [step_name(trace.names[number]) for number in distinct(trace.slices.name[source.rows]).tolist()]
-    families = {each.family if each else "" for each in said}
-    if source.rule or len(families) != 1 or "" in families:
+    if source is None or source.rule:
         return source
-    return replace(source, rule=f"annotation {families.pop()}")
+    # Where all of its names are those of one server's steps, the rule is the one that finds such names.
+    names = [step_name(trace.names[number]) for number in distinct(trace.slices.name[source.rows]).tolist()]
+    families = {each.family if each else "" for each in names}
+    return source if len(families) != 1 or "" in families else replace(source, rule=f"annotation {families.pop()}")
 
 
 def _alike(trace: Trace, name: str) -> StepSource | None:
-    """Annotations whose names without their numbers, or with anything behind, are as asked; on one thread."""
+    """Annotations on one thread whose names equal the name but for numbers, or begin with it."""
     rows = trace.slices.of_kind(Kind.ANNOTATION)
     if not name:
         return None
@@ -370,19 +370,9 @@ def _alike(trace: Trace, name: str) -> StepSource | None:
 
 def _on_one_thread(trace: Trace, rows: Int64, name: str) -> StepSource:
     """The outermost of some slices on the thread that has most of them, under a name."""
-    lanes, calls = np.unique(trace.slices.lane[rows], return_counts=True)
-    rows = rows[trace.slices.lane[rows] == lanes[np.argmax(calls)]]
-    rows, _ = _outermost(trace, rows, np.zeros(len(rows), np.int64))
+    rows = on_busiest_thread(trace, rows)
+    rows = rows[outermost(trace, rows)]
     return replace(_described(trace, rows), name=name)
-
-
-def _known(trace: Trace) -> list[StepSource]:
-    """The series that rules find, the one that they take first."""
-    taken = None if len(profiler_steps(trace).row) else found_series(trace)
-    every = candidate_series(trace)
-    return [
-        _of_series(trace, each) for each in sorted(every, key=lambda each: taken is None or each.name != taken.name)
-    ]
 
 
 def _of_series(trace: Trace, series: StepSeries) -> StepSource:
@@ -391,18 +381,12 @@ def _of_series(trace: Trace, series: StepSeries) -> StepSource:
         series.found_by if series.is_guess else series.found_by.split(" ")[0],
         series.rows,
         series.end,
-        launched_in(trace, series.start(trace), series.end),
+        launched_in(trace, trace.slices.start[series.rows], series.end),
         is_likely=True,
         is_certain=not series.is_guess,
         rule=series.found_by,
         words=series.words,
     )
-
-
-def _recorded(trace: Trace) -> list[StepSource]:
-    """The steps of the profiler, also while others are chosen."""
-    rows = profiler_steps(trace).row
-    return [_source(trace, PROFILER_STEPS, PROFILER_STEP, rows)] if len(rows) else []
 
 
 def _repeated(trace: Trace) -> list[StepSource]:
@@ -412,14 +396,15 @@ def _repeated(trace: Trace) -> list[StepSource]:
     is_frame = slices.kind[rows] == Kind.PYTHON
     keys = Strings()
     codes = {
-        frame: np.array([keys.intern(_key(name, frame)) for name in trace.names] or [0], np.int64)
+        frame: np.array([keys.intern(_source_key(name, frame)) for name in trace.names] or [0], np.int64)
         for frame in (False, True)
     }
-    nothing = keys.intern("")
+    no_source = keys.intern("")
     code = np.where(is_frame, codes[True][slices.name[rows]], codes[False][slices.name[rows]])
-    rows, code = rows[code != nothing], code[code != nothing]
-    rows, code = _outermost(trace, rows, code * len(trace.lanes) + slices.lane[rows])
-    threads = group(code)
+    rows, code = rows[code != no_source], code[code != no_source]
+    code = code * len(trace.lanes) + slices.lane[rows]
+    outer = outermost(trace, rows, code)
+    rows, threads = rows[outer], group(code[outer])
     order = np.argsort(threads.member, kind="stable")
     bounds = np.searchsorted(threads.member[order], np.arange(len(threads) + 1))
     best: dict[int, int] = {}
@@ -431,27 +416,13 @@ def _repeated(trace: Trace) -> list[StepSource]:
     return _distinct([_described(trace, each) for each in runs])
 
 
-def _key(name: str, is_frame: bool) -> str:
-    """What the runs of one source share; empty for what is never one."""
+def _source_key(name: str, is_frame: bool) -> str:
+    """A key that the runs of one source share; empty for a name that is never a source."""
     if not is_frame:
         is_known = LIBRARY.search(name) or STEP_NAME.fullmatch(name) or step_name(name)
         return "" if is_known else f"annotation {skeleton(name)}"
     hidden = function_of(name).startswith(_HIDDEN) and not name.startswith(MODULE)
     return "" if hidden or not is_own(name) else f"frame {name}"
-
-
-def _outermost(trace: Trace, rows: Int64, key: Int64) -> tuple[Int64, Int64]:
-    """The rows that lie in no other of their key, in order of start, and their keys: recursive calls count once."""
-    slices, member = trace.slices, group(key).member
-    axis = Axis.around(slices.start[rows], slices.end[rows])
-    start, end = axis.position(member, slices.start[rows]), axis.position(member, slices.end[rows])
-    order = np.lexsort((-end, start))
-    reach = np.maximum.accumulate(end[order])
-    outer = np.ones(len(rows), bool)
-    outer[1:] = start[order][1:] >= reach[:-1]
-    kept = order[outer]
-    kept = kept[np.argsort(slices.start[rows[kept]], kind="stable")]
-    return rows[kept], key[kept]
 
 
 def _described(trace: Trace, rows: Int64) -> StepSource:
@@ -484,12 +455,10 @@ def _graphs(trace: Trace) -> list[StepSource]:
     """Graphs that one thread replayed more than once: a step lasts from one launch to the next, the last one as long
     as the others do.
     """
-    every, slices = replays(trace), trace.slices
+    graph_replays, slices = replays(trace), trace.slices
     sources = []
-    for number in np.flatnonzero(np.bincount(every.graph) >= MIN_RUNS).tolist() if len(every) else ():
-        rows = every.launch[every.graph == number]
-        lanes, calls = np.unique(slices.lane[rows], return_counts=True)
-        rows = rows[slices.lane[rows] == lanes[np.argmax(calls)]]
+    for number in np.flatnonzero(np.bincount(graph_replays.graph) >= MIN_RUNS).tolist() if len(graph_replays) else ():
+        rows = on_busiest_thread(trace, graph_replays.launch[graph_replays.graph == number])
         if len(rows) < MIN_RUNS:
             continue
         start = slices.start[rows]

@@ -66,7 +66,7 @@ _TOKEN_OP = re.compile(r"^aten::(embedding|argmax|multinomial)$")
 
 @dataclass(frozen=True, eq=False)
 class Cycles:
-    """What repeats in a sequence of names."""
+    """Cycles in a sequence of names."""
 
     first: Int64
     """Positions at which a cycle begins, ascending."""
@@ -79,23 +79,24 @@ def graph_series(trace: Trace, is_wanted: bool = False) -> list[StepSeries]:
 
     What repeats in training is taken only where it is wanted.
     """
-    every, slices, joined = replays(trace), trace.slices, links(trace)
-    if len(every) < MIN_CYCLES or (is_training(trace) and not is_wanted):
+    graph_replays, slices, joined = replays(trace), trace.slices, links(trace)
+    if len(graph_replays) < MIN_CYCLES or (is_training(trace) and not is_wanted):
         return []
     kernels = np.count_nonzero(slices.kind[joined.gpu] == Kind.KERNEL)
-    if every.nodes.sum() < MIN_REPLAYED_SHARE * kernels:
+    if graph_replays.nodes.sum() < MIN_REPLAYED_SHARE * kernels:
         return []
-    order = np.argsort(slices.start[every.launch], kind="stable")
-    graph = every.graph[order]
-    found = _alone(graph) or cycles(graph, np.ones(len(graph), bool), min_names=MIN_NAMES)
-    if found is None or len(np.unique(slices.lane[every.launch[order[found.first]]])) > 1:
+    order = np.argsort(slices.start[graph_replays.launch], kind="stable")
+    graph = graph_replays.graph[order]
+    only_graph = len(distinct(graph)) == 1
+    repeat = Cycles(np.arange(len(graph)), 1) if only_graph else cycles(graph, np.ones(len(graph), bool))
+    if repeat is None or len(np.unique(slices.lane[graph_replays.launch[order[repeat.first]]])) > 1:
         return []
-    rows = every.launch[order[found.first]]
+    rows = graph_replays.launch[order[repeat.first]]
     end = _until_next(trace, rows)
-    if not is_wanted and not _has_tokens(trace, slices.start[rows], end):
+    if not is_wanted and not (_token_counts(trace, slices.start[rows], end) > 0).all():
         return []
     words = (
-        f"~ guessed: {found.names} {'graph repeats' if found.names == 1 else 'graphs repeat'} {len(rows):,} times; "
+        f"~ guessed: {repeat.names} {'graph repeats' if repeat.names == 1 else 'graphs repeat'} {len(rows):,} times; "
         "a step may begin elsewhere"
     )
     return [StepSeries("graphs", "repeating graph", rows, end, words, is_guess=True)]
@@ -115,13 +116,13 @@ def kernel_series(trace: Trace, is_wanted: bool = False) -> list[StepSeries]:
     if len(rows) == 0 or len(distinct(process)) > 1:
         return []
     rows = rows[np.lexsort((slices.start[rows], moment))]
-    found = cycles(slices.name[rows].astype(np.int64), _tokens(trace, rows))
-    if found is None:
+    repeat = cycles(slices.name[rows].astype(np.int64), _tokens(trace, rows))
+    if repeat is None:
         return []
-    launches = joined.launch[rows[found.first]].astype(np.int64)
+    launches = joined.launch[rows[repeat.first]].astype(np.int64)
     if len(distinct(launches)) < len(launches) or len(distinct(slices.lane[launches])) > 1:
         return []
-    words = f"~ guessed: {found.names} kernels repeat {len(launches):,} times; a step may begin elsewhere"
+    words = f"~ guessed: {repeat.names} kernels repeat {len(launches):,} times; a step may begin elsewhere"
     end = _until_next(trace, launches)
     return [StepSeries("kernels", "repeating kernels", launches, end, words, is_guess=True)]
 
@@ -135,14 +136,14 @@ def merged(trace: Trace, series: StepSeries) -> StepSeries:
     if len(rows) < 2 or len(rows) % 2 or len(np.unique(slices.lane[rows])) > 1:
         return series
     pairs = slices.name[rows].reshape(-1, 2)
-    made = _token_counts(trace, slices.start[rows], series.end).reshape(-1, 2) > 0
-    if (pairs[:, 0] != pairs[:, 1]).any() or made[:, 0].any() or not made[:, 1].all():
+    samples = _token_counts(trace, slices.start[rows], series.end).reshape(-1, 2) > 0
+    if (pairs[:, 0] != pairs[:, 1]).any() or samples[:, 0].any() or not samples[:, 1].all():
         return series
     return replace(series, rows=rows[0::2], end=series.end[1::2], words=f"{series.words}, two for each step")
 
 
-def cycles(name: Int64, is_token: Bool, min_names: int = MIN_NAMES) -> Cycles | None:
-    """The cycles of a sequence of name ids, those of the fewest occurrences of which each holds a token."""
+def cycles(name: Int64, is_token: Bool) -> Cycles | None:
+    """The cycles of a sequence of name ids: of the names with fewest occurrences, such that each cycle has a token."""
     if len(name) == 0:
         return None
     names = group(name)
@@ -151,30 +152,21 @@ def cycles(name: Int64, is_token: Bool, min_names: int = MIN_NAMES) -> Cycles | 
     tokens = np.concatenate([np.zeros(1, np.int64), np.cumsum(is_token)])
     for count in distinct(names.calls[names.calls >= MIN_CYCLES]).tolist():
         equal = np.flatnonzero(names.calls == count)
-        if len(equal) < min_names:
+        if len(equal) < MIN_NAMES:
             continue
         positions = np.stack([order[bounds[each] : bounds[each + 1]] for each in equal.tolist()])
         positions = positions[np.argsort(positions[:, 0], kind="stable")]
         for first in positions[:MAX_FIRST_NAMES]:
-            held = _interleaving(first, positions)
-            if held < min_names:
+            # The names that occur once between each two occurrences of the first, itself included.
+            interleaved = (positions >= first).all(axis=1) & (positions[:, :-1] < first[1:]).all(axis=1)
+            names_per_cycle = int(np.count_nonzero(interleaved))
+            if names_per_cycle < MIN_NAMES:
                 continue
             edges = np.append(first, len(name))
-            size, made = np.diff(edges), np.diff(tokens[edges])
-            if size.max() <= MAX_SIZE_RATIO * size.min() and (made > 0).all():
-                return Cycles(first, held)
+            size, tokens_in = np.diff(edges), np.diff(tokens[edges])
+            if size.max() <= MAX_SIZE_RATIO * size.min() and (tokens_in > 0).all():
+                return Cycles(first, names_per_cycle)
     return None
-
-
-def _interleaving(first: Int64, positions: Int64) -> int:
-    """How many of the names occur once between each two occurrences of the first, itself included."""
-    after = (positions >= first).all(axis=1) & (positions[:, :-1] < first[1:]).all(axis=1)
-    return int(np.count_nonzero(after))
-
-
-def _alone(graph: Int64) -> Cycles | None:
-    """The cycles of the only graph that is replayed."""
-    return Cycles(np.arange(len(graph)), 1) if len(distinct(graph)) == 1 else None
 
 
 def _until_next(trace: Trace, rows: Int64) -> Int64:
@@ -186,24 +178,15 @@ def _tokens(trace: Trace, rows: Int64) -> Bool:
     by_name = is_named(trace, rows, _TOKEN.search)
     owner = links(trace).owner[rows].astype(np.int64)
     by_op = (owner >= 0) & is_named(trace, np.maximum(owner, 0), _TOKEN_OP.search)
-    found = np.asarray(by_name | by_op)
-    if _runs_attention(trace):
-        found |= is_named(trace, rows, _TO_HOST.search)
-    return found
-
-
-def _runs_attention(trace: Trace) -> bool:
+    mask = np.asarray(by_name | by_op)
     kernels = trace.slices.of_kind(Kind.KERNEL)
-    return bool(is_named(trace, kernels, lambda name: family(name, Kind.KERNEL) == Family.ATTENTION).any())
-
-
-def _has_tokens(trace: Trace, start: Int64, end: Int64) -> bool:
-    """Whether something that was launched in each of the windows makes or takes in a token."""
-    return bool((_token_counts(trace, start, end) > 0).all())
+    if is_named(trace, kernels, lambda name: family(name, Kind.KERNEL) == Family.ATTENTION).any():
+        mask |= is_named(trace, rows, _TO_HOST.search)
+    return mask
 
 
 def _token_counts(trace: Trace, start: Int64, end: Int64) -> Int64:
-    """How many of the activities that were launched in each of the windows make or take in a token."""
+    """Number of the activities launched in each of the windows that make or take in a token."""
     joined = links(trace)
     rows = joined.launched
     moment = np.sort(trace.slices.start[joined.launch[rows[_tokens(trace, rows)]]])
@@ -211,11 +194,11 @@ def _token_counts(trace: Trace, start: Int64, end: Int64) -> Int64:
 
 
 ANNOTATION = "annotation "
-"""How `found_by` of annotations begins."""
+"""Prefix of `found_by` of annotations."""
 NAMES_NONE = ": this recording names no steps"
-"""What is said of steps that are calls."""
+"""Remark on steps that are calls."""
 PROFILER_STEP = "profiler step"
-"""How the steps of the profiler are found."""
+"""`found_by` of the steps of the profiler."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,20 +216,20 @@ class Steps:
     process: Int64
     """The process number of every lane of the trace; unlike the others not one entry per step."""
     found_by: str = PROFILER_STEP
-    """How they were found: `profiler step`, `annotation step[`, `frame FILE: FUNCTION`, `repeating kernels`."""
+    """Their source: `profiler step`, `annotation step[`, `frame FILE: FUNCTION`, `repeating kernels`."""
     words: str = ""
-    """What they are, in a sentence without a full stop; empty for the steps of the profiler."""
+    """Description of them, in a sentence without a full stop; empty for the steps of the profiler."""
     is_guess: bool = False
-    """Whether a step may begin elsewhere."""
+    """True where a step may begin elsewhere."""
     is_served: bool = False
-    """Whether they are those of an inference server, or found as such, of which some may be idle."""
+    """True where they are those of an inference server, or found as such, of which some may be idle."""
 
     def __len__(self) -> int:
         return len(self.row)
 
     @property
     def overlap(self) -> bool:
-        """Whether two steps are open at once."""
+        """True where two steps are open at once."""
         return bool((self.start[1:] < self.end[:-1]).any())
 
     def labelled(self, number: int) -> Int64:
@@ -261,7 +244,7 @@ class Steps:
         moment = np.asarray(moment, np.int64)
         if not self.overlap:
             return self._search(np.arange(len(self)), moment)
-        found = np.full(len(moment), -1, np.int64)
+        result = np.full(len(moment), -1, np.int64)
         open_steps = np.zeros(len(moment), np.int64)
         own = np.zeros(len(moment), bool)
         for home in np.unique(self.lane).tolist():
@@ -269,11 +252,11 @@ class Steps:
             if lane is not None:
                 index[self.process[lane] != self.process[home]] = -1
                 own |= lane == home
-                found = np.where(lane == home, index, found)
+                result = np.where(lane == home, index, result)
             open_steps += index >= 0
-            found = np.where(~own & (index >= 0), index, found)
-        found[~own & (open_steps > 1)] = -1
-        return found
+            result = np.where(~own & (index >= 0), index, result)
+        result[~own & (open_steps > 1)] = -1
+        return result
 
     def _search(self, members: Int64, moment: Int64) -> Int64:
         """The one of `members` (indices in order of start) that contains each time: the innermost of nested ones."""
@@ -288,21 +271,21 @@ class Steps:
     @cached_property
     def _outer(self) -> Int64:
         """For each step the nearest earlier one on its lane that ends later, -1 for none."""
-        found = np.full(len(self), -1, np.int64)
+        outer = np.full(len(self), -1, np.int64)
         later: dict[int, list[int]] = {}
         for index, (lane, end) in enumerate(zip(self.lane.tolist(), self.end.tolist(), strict=True)):
             open_steps = later.setdefault(lane, [])
             while open_steps and self.end[open_steps[-1]] <= end:
                 open_steps.pop()
             if open_steps:
-                found[index] = open_steps[-1]
+                outer[index] = open_steps[-1]
             open_steps.append(index)
-        return found
+        return outer
 
 
 @kept(on_disk=True)
 def steps(trace: Trace) -> Steps:
-    """The steps of the trace in order of their start; none is a common answer."""
+    """The steps of the trace in order of their start; many traces have none."""
     chosen = trace.chosen_steps
     if chosen is not None:
         number = np.arange(1, len(chosen.rows) + 1)
@@ -341,7 +324,7 @@ def found_series(trace: Trace) -> StepSeries | None:
 
 @kept
 def candidate_series(trace: Trace) -> list[StepSeries]:
-    """Every series that some rule finds, in order of preference."""
+    """All series that some rule finds, in order of preference."""
     rules = (_annotated, frame_series, lookup_series, graph_series, kernel_series)
     return [series for rule in rules for series in rule(trace)]
 
@@ -369,7 +352,8 @@ def _preferred(trace: Trace, series: list[StepSeries]) -> StepSeries:
     the inner one.
     """
     total = max(len(links(trace).gpu), 1)
-    covered = {each.name: launched_in(trace, each.start(trace), each.end) / total for each in series}
+    start = trace.slices.start
+    covered = {each.name: launched_in(trace, start[each.rows], each.end) / total for each in series}
     best = series[0]
     for each in series[1:]:
         gain = covered[each.name] - covered[best.name]
@@ -391,7 +375,7 @@ def _widest(trace: Trace, series: list[StepSeries]) -> StepSeries | None:
     None where none of what ran on the GPU was launched in them: such calls only wait for another process.
     """
     total = len(links(trace).gpu)
-    covered = [launched_in(trace, each.start(trace), each.end) for each in series]
+    covered = [launched_in(trace, trace.slices.start[each.rows], each.end) for each in series]
     if total and not any(covered):
         return None
     least = max(covered, default=0) - MAX_COVERAGE_DIFFERENCE * total
@@ -399,7 +383,7 @@ def _widest(trace: Trace, series: list[StepSeries]) -> StepSeries | None:
 
 
 def _encloses(trace: Trace, outer: StepSeries, inner: StepSeries) -> bool:
-    """Whether the slices of two series lie one in one."""
+    """True where each slice of one series has one of the other inside."""
     matched = int((partners(trace, outer.rows, inner.rows) >= 0).sum())
     return matched > 0 and 2 * matched >= max(len(outer.rows), len(inner.rows))
 

@@ -30,13 +30,13 @@ class Axis:
     """Puts the lanes one after another on a single axis, so that one search serves all of them."""
 
     low: int
-    """A moment before all others, in ns: what lies before them stays on its lane, and touches nothing there."""
+    """A time before all others, in ns; what lies before it is put at the start of its lane and touches nothing."""
     span: int
     """Length of each lane on the axis, in ns."""
     starts: Int64 | None = None
-    """Where the stretches between pauses start, None where no pause is shortened."""
+    """Starts of the stretches between pauses, None where no pause is shortened."""
     room: Int64 | None = None
-    """How long each of them is, with what is left of the pause behind it."""
+    """Length of each of them, with what is left of the pause behind it."""
 
     @classmethod
     def around(cls, start: Int64, end: Int64) -> Axis:
@@ -52,20 +52,17 @@ class Axis:
 
     def position(self, lane: NDArray[np.integer], moment: Int64) -> Int64:
         """Positions on the axis of times of lanes, which are numbered from 0; times beyond the axis are at its ends."""
-        return lane.astype(np.int64) * self.span + self._offset(moment)
-
-    def _offset(self, moment: Int64) -> Int64:
+        first = lane.astype(np.int64) * self.span
         if self.starts is None or self.room is None:
-            return np.clip(moment - self.low, 0, self.span - 1)
+            return first + np.clip(moment - self.low, 0, self.span - 1)
         index = insertion_index(self.starts, moment, side="right") - 1
         known = np.maximum(index, 0)
         within = np.minimum(moment - self.starts[known], self.room[known])
         before = np.maximum(moment - self.starts[0], -PAUSE)
-        offset: Int64 = PAUSE + np.where(index < 0, before, self._passed()[known] + within)
-        return offset
+        return first + PAUSE + np.where(index < 0, before, self._passed()[known] + within)
 
     def moment(self, lane: NDArray[np.integer], position: Int64) -> Int64:
-        """The moments that are at positions of lanes, in ns; within a pause that is shortened, some moment of it."""
+        """Times (ns) at positions of lanes; within a pause that is shortened, some time of it."""
         offset = position - lane.astype(np.int64) * self.span
         if self.starts is None or self.room is None:
             return offset + self.low
@@ -99,7 +96,7 @@ class Stretches:
         return Stretches(self.axis, *union(*both))
 
     def covered(self, lane: NDArray[np.integer], low: Int64, high: Int64) -> Int64:
-        """How much of each window [low, high) of a lane is covered, in ns."""
+        """The covered time of each window [low, high) of a lane, in ns."""
         return covered_within(self.starts, self.ends, self.axis.position(lane, low), self.axis.position(lane, high))
 
 
@@ -109,14 +106,14 @@ def nearest(parent: NDArray[np.integer], wanted: Bool) -> Int64:
     return _climbed(parent, wanted) if ancestor is None else ancestor
 
 
-def nearest_slice(trace: Trace, wanted: Bool) -> Int32:
-    """For every slice the closest slice around it that is `wanted`, -1 for none."""
-    around = native.nearest_row(trace.slices.parent, wanted)
-    return _climbed(trace.slices.parent, wanted).astype(np.int32) if around is None else around
+def nearest_row(parent: Int32, wanted: Bool) -> Int32:
+    """`nearest` for a parent in each row of the slices, with numbers of 32 bits."""
+    around = native.nearest_row(parent, wanted)
+    return _climbed(parent, wanted).astype(np.int32) if around is None else around
 
 
 def _climbed(parent: NDArray[np.integer], wanted: Bool) -> Int64:
-    """The same in Python."""
+    """`nearest` in Python."""
     ancestor = parent.astype(np.int64)
     rows = np.flatnonzero(ancestor >= 0)
     rows = rows[~wanted[ancestor[rows]]]
@@ -157,12 +154,12 @@ def _among_themselves(parent: NDArray[np.integer], wanted: Bool) -> Int64:
 def subtree_sums(parent: Int64, *values: NDArray[np.number]) -> list[NDArray[np.float64]]:
     """For each of the columns the value of every node plus those of everything below it."""
     sums = [native.subtree_sums(parent, column) for column in values]
-    known = [column for column in sums if column is not None]
-    return known if len(known) == len(sums) else _summed_up(parent, *values)
+    complete = [column for column in sums if column is not None]
+    return complete if len(complete) == len(sums) else _summed_up(parent, *values)
 
 
 def _summed_up(parent: Int64, *values: NDArray[np.number]) -> list[NDArray[np.float64]]:
-    """The same in Python."""
+    """`subtree_sums` in Python."""
     totals = [np.array(column, np.float64) for column in values]
     depth = tree_depth(parent).astype(np.int16)  # numpy sorts 16 bits by radix
     order = np.argsort(depth, kind="stable")
@@ -179,7 +176,7 @@ def _summed_up(parent: Int64, *values: NDArray[np.number]) -> list[NDArray[np.fl
 
 
 def inside(trace: Trace, rows: Int64, marked: Int64) -> Int64:
-    """How many of the `marked` slices start within each of `rows`, on the same lane; both ascend."""
+    """Number of the `marked` slices that start within each of `rows`, on the same lane; both ascend."""
     slices = trace.slices
     lane, axis = slices.lane, Axis.around(slices.start, slices.end)
     points = axis.position(lane[marked], slices.start[marked])

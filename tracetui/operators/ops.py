@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tracetui.linking.autograd import forward_of
+from tracetui.linking.autograd import autograd
 from tracetui.linking.call_sites import SITES, site_column, site_groupings
 from tracetui.linking.captured_tree import capture_counts
 from tracetui.linking.graph_nodes import GraphNodes, graph_nodes
@@ -134,7 +134,7 @@ def backward_walls(trace: Trace, time_range: TimeRange | None = None) -> Int64 |
 
     def make() -> Int64 | None:
         gpu = links(trace).gpu
-        forward = forward_of(trace)[gpu]
+        forward = autograd(trace).forward[gpu]
         known = forward >= 0
         return _walls(trace, gpu[known], forward[known].astype(np.int64), time_range) if known.any() else None
 

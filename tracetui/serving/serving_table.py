@@ -245,7 +245,7 @@ def _by_kind(facts: _Facts, groups: dict[str, Int64]) -> Table:
             _column(col.GPU_PERIOD_US, period, rows),
             _column(col.P99_PERIOD_US, period, rows, 99),
             _column(col.TOKEN_US, np.where(decodes, period, np.nan), rows),
-            numbers(col.OUTPUT_RATE, [output_rate(trace, kinds.made[each]) for each in rows]),
+            numbers(col.OUTPUT_RATE, [output_rate(trace, kinds.generated[each]) for each in rows]),
             _column(col.CPU_TIME_US, facts.cpu, rows),
             _column(col.GPU_BUSY_US.but(help="Median time in which its GPU activities ran."), facts.busy, rows),
             _column(col.IDLE_WITHIN_US, facts.idle, rows),
@@ -426,7 +426,7 @@ def _durations(facts: _Facts, rows: Sequence[Int64]) -> tuple[Column, ...]:
 
 def _one_token_each(kinds: StepKinds) -> np.ndarray:
     """Mask of the steps in which no request can have got several tokens."""
-    return np.asarray((kinds.made != NULL) & (kinds.made == kinds.requests))
+    return np.asarray((kinds.generated != NULL) & (kinds.generated == kinds.requests))
 
 
 def _padded(trace: Trace) -> Float64:

@@ -9,7 +9,7 @@ import numpy as np
 from tracetui.devices.residency import configuration, occupancy_note, residency
 from tracetui.devices.roofline import rate_columns
 from tracetui.kernel_names.slice_names import Family, families, is_serving, libraries, purposes, short_kernel
-from tracetui.linking.call_sites import SITES, site_column, site_columns, site_groupings, site_of
+from tracetui.linking.call_sites import SITES, site_columns, site_groupings, site_of
 from tracetui.linking.captured_tree import by_captured_graph
 from tracetui.linking.graph_marks import mark_columns
 from tracetui.linking.graph_nodes import op_names
@@ -203,7 +203,7 @@ def _inferred(trace: Trace, rows: Int64, by: str) -> Bool | None:
         return libraries(trace, rows)[2]
     if by == "op":
         return op_names(trace, rows)[2]
-    return site_column(trace, rows, by).doubtful if by in SITES else None
+    return site_of(trace, rows, by)[2] if by in SITES else None
 
 
 def _key(trace: Trace, rows: Int64, by: str) -> tuple[Int64, Sequence[str], str]:
@@ -214,7 +214,7 @@ def _key(trace: Trace, rows: Int64, by: str) -> tuple[Int64, Sequence[str], str]
     if by == "annotation":
         return names_of(trace, trace_links.annotation[rows]), trace.names, "The innermost annotation around the launch."
     if by in SITES:
-        return *site_of(trace, rows, by), col.COLUMNS[by].help
+        return *site_of(trace, rows, by)[:2], col.COLUMNS[by].help
     if by == "stream":
         lanes = Strings(f"{lane.process} {lane.name}" for lane in trace.lanes)
         ids = np.array([lanes.find(f"{lane.process} {lane.name}") for lane in trace.lanes], np.int64)

@@ -76,7 +76,7 @@ def common_op(trace: Trace, rows: Int64) -> str | None:
 
 def _time_of_paths(trace: Trace, rows: Int64) -> dict[str, int]:
     """Time in ns of the kernels in each module path."""
-    ids, paths = site_of(trace, rows, "module")
+    ids, paths, _ = site_of(trace, rows, "module")
     known = ids >= 0
     used, index = np.unique(ids[known], return_inverse=True)
     time = np.bincount(index, trace.slices.dur[rows[known]], len(used))

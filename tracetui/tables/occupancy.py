@@ -145,7 +145,7 @@ def _by_op(trace: Trace, rows: Int64, step: Part | None) -> Table:
 
 def _by_site(trace: Trace, rows: Int64, step: Part | None, by: str) -> Table:
     """Queries and their time by the place in the program that made them."""
-    site, texts = site_of(trace, rows, by)
+    site, texts, _ = site_of(trace, rows, by)
     sites, dur = group(site), time_within(trace, rows, step)
     longest = sites.largest(dur)
     table = Table(

@@ -12,14 +12,14 @@ from tracetui.idle.verdict import Verdict, step_verdicts
 from tracetui.idle.waits import sync_calls
 from tracetui.linking.complete_steps import partial_steps
 from tracetui.linking.groups import distinct
-from tracetui.linking.links import busy_time, links, op_rows, span
+from tracetui.linking.links import links, op_rows, span
 from tracetui.linking.placement import chosen, placed_by_start, step_index, step_launched_after
 from tracetui.linking.replays import replays
 from tracetui.linking.step_kinds import KIND_HELP, step_kinds
 from tracetui.linking.step_sources import no_steps, source_table, steps_sentence
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
-from tracetui.model.intervals import Int64, Part
+from tracetui.model.intervals import Int64, Part, covered
 from tracetui.model.pane import Grouping, Pane
 from tracetui.model.table import NULL, Column, Table, micros, missing, numbers, texts
 from tracetui.model.trace import Kind, Trace
@@ -42,7 +42,7 @@ def step_table(trace: Trace, step: Part | None = None, by: str | None = None) ->
     parts = [work[index] for index in picked.tolist()]
     is_kernel = [slices.kind[rows] == Kind.KERNEL for rows in parts]
     spans = np.array([span(trace, rows) for rows in parts], np.int64).reshape(-1, 2)
-    busy = np.array([busy_time(trace, rows) for rows in parts], np.int64)
+    busy = np.array([covered(slices.start[rows], slices.end[rows]) for rows in parts], np.int64)
     extent, empty = spans[:, 1] - spans[:, 0], np.array([len(rows) == 0 for rows in parts], bool)
     on_gpu = step_spans(trace)
     verdicts = step_verdicts(trace)

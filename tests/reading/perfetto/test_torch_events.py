@@ -57,7 +57,7 @@ def test_slices_of_a_thread_nest_and_own_what_they_launched(opened) -> None:
     assert trace.slices.parent[[inner, call]].tolist() == [outer, inner]
     assert trace.slices.start[[outer, kernel]].tolist() == [0, 100]
     assert trace.slices.dur[[outer, inner, call, kernel]].tolist() == [300, 40, 20, 50]
-    assert links(trace).launch_of(kernel) == call and links(trace).owner_of(kernel) == inner
+    assert links(trace).launch[kernel] == call and int(links(trace).owner[kernel]) == inner
     lane, stream = (trace.lanes[int(trace.slices.lane[row])] for row in (outer, kernel))
     assert (lane.pid, lane.tid, lane.process) == (str(PID), str(TID), f"python {PID}")
     assert (stream.pid, stream.tid, stream.kind, stream.name) == ("0", "7", LaneKind.GPU, "stream 7")
@@ -95,13 +95,13 @@ def test_a_pipe_is_read_like_a_file(monkeypatch, tmp_path) -> None:
 def test_a_kernel_without_a_correlation_belongs_to_the_call_that_submitted_it(opened, submits: tuple[int, ...]) -> None:
     call = Slice("cudaLaunchKernel", 120, 140, "cuda_runtime", {"cbid": 211, "correlation": 9}, submits=submits)
     trace = opened(torch_file([OPS, [call]], [Stage("Kernel", 200, 50, "gemm", id=1)]))
-    assert links(trace).launch_of(row_of(trace, "gemm")) == (row_of(trace, call.name) if submits else -1)
+    assert links(trace).launch[row_of(trace, "gemm")] == (row_of(trace, call.name) if submits else -1)
 
 
 def test_a_call_without_a_correlation_has_its_own_kernels(opened) -> None:
     calls = [Slice("cudaLaunchKernel", at, at + 5, "cuda_runtime", submits=(at,)) for at in (120, 130)]
     trace = opened(torch_file([OPS, calls], [Stage("Kernel", at + 100, 5, f"k{at}", id=at) for at in (120, 130)]))
-    launches = [links(trace).launch_of(row_of(trace, f"k{at}")) for at in (120, 130)]
+    launches = [int(links(trace).launch[row_of(trace, f"k{at}")]) for at in (120, 130)]
     assert trace.slices.start[launches].tolist() == [20, 30]
 
 
@@ -129,7 +129,7 @@ def test_a_call_whose_thread_is_cut_to_32_bits_stands_on_that_thread(opened) -> 
     ops = [Slice("op", 100, 400, track=8)]
     call = Slice("cudaLaunchKernel", 120, 140, "cuda_runtime", {"correlation": 9}, track=9)
     trace = opened(tracks + torch_file([ops, [call]], [KERNEL]))
-    assert links(trace).owner_of(row_of(trace, "gemm")) == row_of(trace, "op")
+    assert links(trace).owner[row_of(trace, "gemm")] == row_of(trace, "op")
     assert [lane.tid for lane in trace.lanes if lane.kind == LaneKind.CPU] == [str(long)]
 
 

@@ -279,7 +279,7 @@ def change_of(comparison: Comparison, tab: str, side: int, row: int, parts: Show
         there = ShownPart(parts[side].side, part).from_part(parts[side].part, np.array([row]))
         return next((index for index, some in enumerate(rows) if np.isin(there, some).any()), -1)
     if tab == OPS:
-        owner = links(trace).owner_of(row) if int(trace.slices.kind[row]) in GPU_WORK else row
+        owner = int(links(trace).owner[row]) if int(trace.slices.kind[row]) in GPU_WORK else row
         called = calls(parts[side].side)
         indices = np.flatnonzero(called.row == owner)
         if len(indices) == 0:

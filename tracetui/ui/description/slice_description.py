@@ -409,7 +409,7 @@ def _around(trace: Trace, row: int, chain: Sequence[int]) -> Iterator[DetailFact
 
 def _graph(trace: Trace, row: int) -> Iterator[DetailFact]:
     graphs, joined = replays(trace), links(trace)
-    launch = joined.launch_of(row)
+    launch = int(joined.launch[row])
     index = graphs.of_launch(launch if launch >= 0 else row)
     if index < 0:
         return

@@ -66,11 +66,11 @@ def highlighted_with(trace: Trace, row: int) -> frozenset[int]:
     linked = links(trace)
     kind = int(trace.slices.kind[row])
     if kind in GPU_WORK:
-        rows = [linked.launch_of(row), linked.owner_of(row), *_depending(trace, row)]
+        rows = [int(linked.launch[row]), int(linked.owner[row]), *_depending(trace, row)]
     elif kind in GRAPH_NODES:
         rows = [launch_of_node(trace, row), *_depending(trace, row)]
     elif kind == Kind.RUNTIME:
-        rows = [linked.owner_of(row), *linked.kernels_of(row)[:MAX_HIGHLIGHTED].tolist()]
+        rows = [int(linked.owner[row]), *linked.kernels_of(row)[:MAX_HIGHLIGHTED].tolist()]
     else:
         first, last = _launches_below(trace, row)
         below = linked.launches[first:last][:MAX_HIGHLIGHTED]
