@@ -14,7 +14,7 @@ from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.model.table import Cell, Strings
 from tracetui.model.trace import Instants, Kind, Trace
 from tracetui.operators.costs import asynchronous_slices, self_times
-from tracetui.operators.ops import gpu_walls, torch_time
+from tracetui.operators.ops import gpu_union_times, torch_time
 from tracetui.panes import PANES
 
 
@@ -307,7 +307,7 @@ def test_time_on_the_gpu_is_that_in_which_anything_launched_inside_ran(
         else:
             slices.append(op(f"op{number}", 2 * start, 2 * dur))
     trace = make_trace([*slices, *(work for _, work in works)] or [op("op", 0, 1)])
-    walls = gpu_walls(trace)
+    union_times = gpu_union_times(trace)
     for row in trace.slices.of_kind(Kind.CPU_OP).tolist():
         children = {row}
         for other in range(row + 1, len(trace.slices)):
@@ -318,7 +318,7 @@ def test_time_on_the_gpu_is_that_in_which_anything_launched_inside_ran(
         for moment, work in works:
             if moment in began:
                 busy.update(range(work.start, work.start + work.dur))
-        assert walls[row] == len(busy)
+        assert union_times[row] == len(busy)
 
 
 def test_backward_work_counts_for_the_forward_op_and_what_called_it() -> None:

@@ -32,12 +32,9 @@ def memory_curves(trace: Trace) -> tuple[Counter, ...]:
 
     Names are short, for the column of lane names: `mem`, `Δmem` where only the change is known, `res`.
     """
-    return _curves(allocator(trace))
-
-
-def _curves(allocations: Allocator) -> tuple[Counter, ...]:
-    every = range(len(allocations.devices))
-    devices = [number for number in every if not allocations.devices[number].startswith(CPU)] or list(every)
+    allocations = allocator(trace)
+    all_devices = range(len(allocations.devices))
+    devices = [number for number in all_devices if not allocations.devices[number].startswith(CPU)] or all_devices
     curves = []
     for device in devices:
         label = allocations.devices[device]
@@ -56,7 +53,7 @@ CPU = "CPU"
 """Label of the host's allocator."""
 _DEVICE_TYPES = {0: CPU, 1: "GPU", 6: "GPU", 9: "XLA", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA", 20: "device"}
 """Names by the number of c10's DeviceType; 1 is CUDA, 6 HIP."""
-_MAKES_ROOM = re.compile(r"aten::(new_)?empty\w*|aten::resize\w*")
+_ALLOCATES = re.compile(r"aten::(new_)?empty\w*|aten::resize\w*")
 """Ops that only allocate for the op above them."""
 
 
@@ -79,7 +76,7 @@ class Allocator:
     total: Int64
     """Bytes allocated on the device after the event, NULL where the trace does not say."""
     reserved: Int64
-    """Bytes that the allocator held on the device, likewise."""
+    """Bytes that the allocator had reserved on the device, likewise."""
     since_start: Int64
     """Bytes allocated less bytes freed on the device since the recording began."""
     partner: Int64
@@ -112,8 +109,8 @@ class Allocator:
 
     def alive_at(self, event: int) -> Int64:
         """The allocations of an event's device that were not yet freed; empty without addresses."""
-        made = np.flatnonzero(self.allocations[: event + 1] & (self.device[: event + 1] == self.device[event]))
-        return made[(self.partner[made] < 0) | (self.partner[made] > event)]
+        before = np.flatnonzero(self.allocations[: event + 1] & (self.device[: event + 1] == self.device[event]))
+        return before[(self.partner[before] < 0) | (self.partner[before] > event)]
 
     def peak(self, events: Int64) -> dict[int, int]:
         """For each device of the events, which are in order, the first event with the highest level."""
@@ -137,8 +134,8 @@ def allocator(trace: Trace) -> Allocator:
     given = {name: trace.memory_args.number(name, event) for name in trace.memory_args.numbers}
     absent = np.full(len(event), NULL)
     failed = instants.name[indices] == trace.names.find("[OutOfMemory]")
-    amount = given.get("Bytes", absent)
-    amount = np.where(amount == NULL, 0, amount)
+    size = given.get("Bytes", absent)
+    size = np.where(size == NULL, 0, size)
     device, devices = _devices(trace, lane, given.get("Device Type", absent), given.get("Device Id", absent))
     return Allocator(
         time=time,
@@ -146,12 +143,12 @@ def allocator(trace: Trace) -> Allocator:
         event=event,
         device=device,
         devices=devices,
-        bytes=amount,
+        bytes=size,
         failed=failed,
         total=given.get("Total Allocated", absent),
         reserved=given.get("Total Reserved", absent),
-        since_start=_running(device, np.where(failed, 0, amount)),
-        partner=_partners(device, given.get("Addr", absent), np.where(failed, 0, amount)),
+        since_start=_running_sum(device, np.where(failed, 0, size)),
+        partner=_partners(device, given.get("Addr", absent), np.where(failed, 0, size)),
     )
 
 
@@ -173,11 +170,11 @@ def allocation_causes(trace: Trace) -> Causes:
     if len(ops) == 0:
         return Causes(innermost, innermost)
     names = trace.slices.name[ops]
-    room = [number for number in distinct(names).tolist() if _MAKES_ROOM.fullmatch(trace.names[number])]
-    works = ~np.isin(names, room)
-    above = nearest(forest(trace, ops), works)
-    user = np.where(works | (above < 0), np.arange(len(ops)), above)[innermost]
-    return Causes(np.where(innermost >= 0, ops[innermost], -1), np.where(innermost >= 0, ops[user], -1))
+    allocating = [number for number in distinct(names).tolist() if _ALLOCATES.fullmatch(trace.names[number])]
+    does_more = ~np.isin(names, allocating)
+    above = nearest(forest(trace, ops), does_more)
+    cause = np.where(does_more | (above < 0), np.arange(len(ops)), above)[innermost]
+    return Causes(np.where(innermost >= 0, ops[innermost], -1), np.where(innermost >= 0, ops[cause], -1))
 
 
 def enclosing(trace: Trace, rows: Int64, lane: NDArray[np.integer], moment: Int64) -> Int64:
@@ -205,7 +202,7 @@ def _devices(trace: Trace, lane: Int64, kind: Int64, number: Int64) -> tuple[Int
     process = lane_numbers(trace).process[lane]
     kinds, numbers = distinct(kind), distinct(number)
     several = len(distinct(process)) > 1
-    named = dict(zip(process.tolist(), lane.tolist(), strict=True)) if several else {}
+    lane_of = dict(zip(process.tolist(), lane.tolist(), strict=True)) if several else {}
     # There are few of each: one number stands for all three.
     packed = (np.searchsorted(kinds, kind) << 32) + (np.searchsorted(numbers, number) << 16) + process
     keys = distinct(packed[kind != NULL])
@@ -214,33 +211,33 @@ def _devices(trace: Trace, lane: Int64, kind: Int64, number: Int64) -> tuple[Int
         kind_number, index = int(kinds[key >> 32]), int(numbers[key >> 16 & 0xFFFF])
         label = _DEVICE_TYPES.get(kind_number, f"device type {kind_number}")
         label = label if label == CPU or index < 0 else f"{label} {index}"
-        labels.append(f"{label} of {trace.lanes[named[key & 0xFFFF]].process}" if several else label)
+        labels.append(f"{label} of {trace.lanes[lane_of[key & 0xFFFF]].process}" if several else label)
     return np.where(kind == NULL, -1, np.searchsorted(keys, packed)), tuple(labels)
 
 
-def _running(device: Int64, amount: Int64) -> Int64:
-    """Sum of the amounts up to each event on its device."""
+def _running_sum(device: Int64, size: Int64) -> Int64:
+    """Sum of the bytes up to each event on its device."""
     total = np.zeros(len(device), np.int64)
     for number in distinct(device).tolist():
         mine = device == number
-        total[mine] = np.cumsum(amount[mine])
+        total[mine] = np.cumsum(size[mine])
     return total
 
 
-def _partners(device: Int64, address: Int64, amount: Int64) -> Int64:
+def _partners(device: Int64, address: Int64, size: Int64) -> Int64:
     """The allocation and the free of the same bytes that follow each other at an address of a device."""
     partner = np.full(len(device), -1, np.int64)
     order = np.lexsort((address, device))
     first, second = order[:-1], order[1:]
     pair = (device[first] == device[second]) & (address[first] == address[second]) & (address[first] != NULL)
-    pair &= (amount[first] > 0) & (amount[second] == -amount[first])
+    pair &= (size[first] > 0) & (size[second] == -size[first])
     partner[first[pair]], partner[second[pair]] = second[pair], first[pair]
     return partner
 
 
 # Copies and fills by kind: direction, bytes, rate, and advice about slow ones.
 #
-# The name tells whether host memory was pinned (CUDA); ROCm often omits that and the size.
+# CUDA names say whether host memory was pinned; ROCm often omits that and the size.
 
 NO_COPIES = "Nothing was copied or filled on the GPU."
 PAGEABLE = re.compile(r"\bpageable\b", re.IGNORECASE)
@@ -248,7 +245,7 @@ PAGEABLE = re.compile(r"\bpageable\b", re.IGNORECASE)
 TO_HOST = re.compile(r"DtoH|DeviceToHost", re.IGNORECASE)
 """Pattern of copies from the GPU to the CPU."""
 DIRECTED = re.compile(r"[HDAPU]to[HDAPU]|(Host|Device|Peer)\w*To\w*(Host|Device|Peer)|Memset|Fill", re.IGNORECASE)
-"""Pattern of copies whose name says from which memory to which they go, and of fills, which go to none."""
+"""Pattern of copies whose name has a direction, and of fills, which have none."""
 _ADVICE = (
     (
         re.compile(r"(HtoD|HostToDevice).*pageable", re.IGNORECASE),
@@ -271,7 +268,7 @@ def copy_rows(trace: Trace, step: Part | None = None) -> Int64:
 
 
 def lacks_directions(trace: Trace) -> bool:
-    """Whether there are copies of which nothing says from which memory to which they went."""
+    """True where there are copies, and the file format has no directions of copies."""
     return Loss.COPY_DIRECTIONS in trace.quality.format_losses and bool((trace.slices.kind == Kind.MEMCPY).any())
 
 
@@ -286,40 +283,32 @@ def copies(trace: Trace, step: Part | None = None) -> Table:
     size, dur = bytes_of(trace, rows), trace.slices.dur[rows]
     kinds = group(trace.slices.name[rows])
     known = size != NULL
-    amount = kinds.sum(np.where(known, size, 0))
     has_bytes = kinds.sum(known) > 0
     timed = known & (dur > 0)
     spent = kinds.sum(np.where(timed, dur, 0))
-    rated = spent > 0
+    # Bytes per ns are GB/s.
+    rate = np.where(timed, size, 0) / np.maximum(dur, 1)
     total, longest = kinds.sum(time_within(trace, rows, step)), kinds.largest(dur)
     names = [trace.names[number] for number in kinds.key.tolist()]
+    hints = [next((words for pattern, words in _ADVICE if pattern.search(name)), None) for name in names]
     table = Table(
         (
             coded(col.COPY, kinds.key, trace.names),
             numbers(col.CALLS.but(help="How often."), kinds.calls),
-            numbers(col.BYTES, np.where(has_bytes, amount, np.nan)),
+            numbers(col.BYTES, np.where(has_bytes, kinds.sum(np.where(known, size, 0)), np.nan)),
             micros(col.TOTAL_US.but(help="Sum of the durations."), total),
-            numbers(col.GBPS, np.where(rated, kinds.sum(np.where(timed, size, 0)) / np.maximum(spent, 1), np.nan)),
-            numbers(col.MEDIAN_GBPS, _median_rate(kinds.member, size, dur, timed, len(kinds))),
+            numbers(col.GBPS, np.where(spent > 0, kinds.sum(np.where(timed, size, 0)) / np.maximum(spent, 1), np.nan)),
+            numbers(col.MEDIAN_GBPS, _median(kinds.member, rate, timed, len(kinds))),
             numbers(col.MEDIAN_BYTES, _median(kinds.member, size, known, len(kinds))),
             micros(col.MEDIAN_US, kinds.median(dur)),
             micros(col.MAX_US, dur[longest]),
             numbers(col.UNSIZED, kinds.sum(~known).astype(np.int64)),
-            texts(col.HINT, [_advice(name) for name in names]),
+            texts(col.HINT, hints),
         ),
         rows[longest],
         "" if len(rows) else no_gpu(trace) or NO_COPIES,
     )
     return table.take(table.order("total_us", descending=True))
-
-
-def _advice(name: str) -> str | None:
-    return next((words for pattern, words in _ADVICE if pattern.search(name)), None)
-
-
-def _median_rate(member: Int64, size: Int64, dur: Int64, timed: np.ndarray, count: int) -> np.ndarray:
-    """Median of bytes per ns, which is GB/s, in each group, NaN for none."""
-    return _median(member, np.where(timed, size, 0) / np.maximum(dur, 1), timed, count)
 
 
 def _median(member: Int64, values: np.ndarray, known: np.ndarray, count: int) -> np.ndarray:

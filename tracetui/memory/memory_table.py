@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.linking.chains import chain
-from tracetui.linking.groups import Groups, group
+from tracetui.linking.groups import group
 from tracetui.linking.links import names_of
 from tracetui.linking.placement import chosen, step_at
 from tracetui.linking.steps import steps
@@ -22,13 +22,13 @@ from tracetui.model.intervals import Int64, Part, TimeRange
 from tracetui.model.pane import Grouping, Pane
 from tracetui.model.quantities import moment, size
 from tracetui.model.recorded import Loss
-from tracetui.model.table import NULL, Column, Strings, Table, coded, micros, numbers, texts
+from tracetui.model.table import NULL, Strings, Table, coded, micros, numbers, texts
 from tracetui.model.trace import Kind, Trace
 
 NO_MEMORY = "No allocations were recorded. Record with profile_memory=True."
 NOT_IN_FORMAT = "This file format has no allocator events: export the trace as JSON, with profile_memory=True."
 OLDER = "(older than the recording)"
-"""Stands for the op of what was allocated before the recording."""
+"""Stands for the op of memory that was allocated before the recording."""
 _EVENTS = Strings(["alloc", "free", "out of memory"])
 _MAX_NAMED_OPS = 4
 """Maximum ops listed per chain."""
@@ -81,7 +81,7 @@ PANE = Pane(
 
 
 def _events(trace: Trace, allocations: Allocator, rows: Int64, index: Int64) -> Table:
-    lifetime, behind = allocations.lifetime()[rows], allocation_causes(trace)
+    lifetime, causes = allocations.lifetime()[rows], allocation_causes(trace)
     kind = np.select([allocations.failed[rows], allocations.bytes[rows] < 0], [2, 1], 0)
     return Table(
         (
@@ -92,7 +92,7 @@ def _events(trace: Trace, allocations: Allocator, rows: Int64, index: Int64) -> 
             numbers(col.TOTAL_RESERVED, allocations.reserved[rows]),
             coded(
                 col.OP.but(help="The op that needed it, or in which it was freed."),
-                _op_names(trace, behind.op[rows]),
+                _op_names(trace, causes.op[rows]),
                 trace.names,
             ),
             coded(col.EVENT, kind, _EVENTS),
@@ -101,9 +101,9 @@ def _events(trace: Trace, allocations: Allocator, rows: Int64, index: Int64) -> 
             ),
             micros(col.LIFETIME_US, lifetime, null=lifetime == NULL),
             numbers(col.SINCE_START, allocations.since_start[rows]),
-            coded(col.MADE_BY, _op_names(trace, behind.made_by[rows]), trace.names),
+            coded(col.MADE_BY, _op_names(trace, causes.made_by[rows]), trace.names),
         ),
-        behind.made_by[rows],
+        causes.made_by[rows],
         _note(trace, allocations, rows),
     )
 
@@ -130,26 +130,29 @@ class _Needs:
 
 def _by_op(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
     """Per device and op: bytes allocated and freed, and the bytes in use at the device's peak."""
-    note, behind = _note(trace, allocations, rows), allocation_causes(trace)
-    held, full = _held_at_peak(allocations, rows)
+    note, causes = _note(trace, allocations, rows), allocation_causes(trace)
+    at_peak, full = _bytes_at_peak(allocations, rows)
     inside = np.zeros(len(allocations), bool)
     inside[rows] = True
-    # What stood at the peak of a step may be older than the step.
-    rows = np.flatnonzero(inside | (held > 0))
+    # Memory in use at the peak of a step may be older than the step.
+    rows = np.flatnonzero(inside | (at_peak > 0))
     size = np.where(inside & ~allocations.failed, allocations.bytes, 0)[rows]
     wide = len(trace.names) + 1
-    pairs = group((allocations.device[rows] + 1) * wide + _op_names(trace, behind.op[rows]) + 1)
-    needs = _needs(trace, pairs.key // wide - 1, pairs.key % wide - 1, pairs.sum(held[rows]), full)
+    pairs = group((allocations.device[rows] + 1) * wide + _op_names(trace, causes.op[rows]) + 1)
+    needs = _needs(trace, pairs.key // wide - 1, pairs.key % wide - 1, pairs.sum(at_peak[rows]), full)
     largest = pairs.largest(size)
     table = Table(
         (
             coded(col.OP.but(help="The op that needed the memory, or in which it was freed."), needs.op, needs.names),
             coded(col.DEVICE.but(help="The device whose memory it is."), needs.device, allocations.devices),
-            *_traffic(needs, pairs, size),
-            *_peak_shares(needs),
+            numbers(col.ALLOCS, needs.with_older(pairs.sum(size > 0))),
+            numbers(col.ALLOCATED, needs.with_older(pairs.sum(np.maximum(size, 0)))),
+            numbers(col.FREED, needs.with_older(-pairs.sum(np.minimum(size, 0)))),
+            numbers(col.AT_PEAK, np.where(np.isnan(needs.full), np.nan, needs.at_peak)),
+            numbers(col.AT_PEAK_PCT, 100 * needs.at_peak / needs.full),
             numbers(col.LARGEST, needs.with_older(np.maximum(size[largest], 0))),
         ),
-        needs.with_older(behind.op[rows][largest], -1),
+        needs.with_older(causes.op[rows][largest], -1),
         note,
     )
     table = table.take(table.order("allocated", descending=True))
@@ -158,49 +161,27 @@ def _by_op(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
 
 def _needs(trace: Trace, device: Int64, op: Int64, at_peak: np.ndarray, full: np.ndarray) -> _Needs:
     """The entries of pairs of a device and an op, and of older memory on each device."""
-    older = _older(device, at_peak, full)
+    # Memory in use at the peak of a device without a recorded allocation.
+    on_device = device >= 0
+    rest = np.nan_to_num(full - np.bincount(device[on_device], at_peak[on_device], len(full)))
+    older = np.flatnonzero(rest > 0)
     names = Strings(trace.names)
     op = np.append(op, np.full(len(older), names.intern(OLDER)))
-    device = np.append(device, np.array(list(older), np.int64))
-    at_peak = np.append(at_peak, list(older.values()))
+    device = np.append(device, older)
+    at_peak = np.append(at_peak, rest[older].astype(np.int64))
     return _Needs(op, names, device, at_peak, np.append(full, np.nan)[device], len(older))
 
 
-def _traffic(needs: _Needs, pairs: Groups, size: Int64) -> tuple[Column, Column, Column]:
-    """Columns allocs, allocated and freed, from the bytes of each event."""
-    return (
-        numbers(col.ALLOCS, needs.with_older(pairs.sum(size > 0))),
-        numbers(col.ALLOCATED, needs.with_older(pairs.sum(np.maximum(size, 0)))),
-        numbers(col.FREED, needs.with_older(-pairs.sum(np.minimum(size, 0)))),
-    )
-
-
-def _peak_shares(needs: _Needs) -> tuple[Column, Column]:
-    """Columns at_peak and at_peak_pct."""
-    return (
-        numbers(col.AT_PEAK, np.where(np.isnan(needs.full), np.nan, needs.at_peak)),
-        numbers(col.AT_PEAK_PCT, 100 * needs.at_peak / needs.full),
-    )
-
-
-def _older(device: Int64, at_peak: np.ndarray, full: np.ndarray) -> dict[int, int]:
-    """By device the bytes in use at its peak without a recorded allocation."""
-    placed = device >= 0
-    held = np.bincount(device[placed], at_peak[placed], len(full))
-    rest = np.nan_to_num(full - held)
-    return {index: int(rest[index]) for index in np.flatnonzero(rest > 0).tolist()}
-
-
-def _held_at_peak(allocations: Allocator, rows: Int64) -> tuple[Int64, np.ndarray]:
+def _bytes_at_peak(allocations: Allocator, rows: Int64) -> tuple[Int64, np.ndarray]:
     """Per event the bytes in use at the peak of its device; per device all bytes then, NaN where unknown."""
-    held, full = np.zeros(len(allocations), np.int64), np.full(len(allocations.devices), np.nan)
+    at_peak, full = np.zeros(len(allocations), np.int64), np.full(len(allocations.devices), np.nan)
     for device, peak in allocations.peak(rows).items():
         if (allocations.partner[allocations.device == device] < 0).all():
             continue
         alive = allocations.alive_at(peak)
-        held[alive] = allocations.bytes[alive]
+        at_peak[alive] = allocations.bytes[alive]
         full[device] = max(int(allocations.total[peak]), 1) if allocations.total[peak] != NULL else np.nan
-    return held, full
+    return at_peak, full
 
 
 def _by_device(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
@@ -210,7 +191,8 @@ def _by_device(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
     peak = np.array(list(peaks.values()), np.int64)
     mine = [rows[allocations.device[rows] == number] for number in peaks]
     size = [np.where(allocations.failed[events], 0, allocations.bytes[events]) for events in mine]
-    lifetime = np.array([_median(lives[events]) for events in mine])
+    known = [lives[events][lives[events] != NULL] for events in mine]
+    lifetime = np.array([float(np.median(lifetimes)) if len(lifetimes) else -1.0 for lifetimes in known])
     return Table(
         (
             coded(col.DEVICE.but(help="The device whose memory it is."), device, allocations.devices),
@@ -220,24 +202,16 @@ def _by_device(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
             numbers(col.RISE, allocations.since_start[peak]),
             numbers(col.RESERVED, [int(allocations.reserved[events].max()) for events in mine]),
             numbers(col.LAST, allocations.total[[int(events[-1]) for events in mine]]),
-            numbers(col.ALLOCS.but(help="Allocations."), [int((amount > 0).sum()) for amount in size]),
-            numbers(col.ALLOCATED.but(help="Their bytes."), [int(np.maximum(amount, 0).sum()) for amount in size]),
-            numbers(col.FREES, [int((amount < 0).sum()) for amount in size]),
-            numbers(
-                col.FREED.but(help="Bytes that were freed."), [-int(np.minimum(amount, 0).sum()) for amount in size]
-            ),
+            numbers(col.ALLOCS.but(help="Allocations."), [int((each > 0).sum()) for each in size]),
+            numbers(col.ALLOCATED.but(help="Their bytes."), [int(np.maximum(each, 0).sum()) for each in size]),
+            numbers(col.FREES, [int((each < 0).sum()) for each in size]),
+            numbers(col.FREED.but(help="Bytes that were freed."), [-int(np.minimum(each, 0).sum()) for each in size]),
             micros(col.MEDIAN_LIFETIME_US, lifetime, null=lifetime < 0),
             numbers(col.FAILED, [int(allocations.failed[events].sum()) for events in mine]),
         ),
         allocation_causes(trace).made_by[peak],
         _note(trace, allocations, rows),
     )
-
-
-def _median(lifetimes: Int64) -> float:
-    """Median of the known lifetimes, -1 for none."""
-    known = lifetimes[lifetimes != NULL]
-    return float(np.median(known)) if len(known) else -1.0
 
 
 def _op_names(trace: Trace, rows: Int64) -> Int64:
@@ -254,7 +228,7 @@ def chain_of(trace: Trace, row: int) -> str | None:
 
 
 def no_allocations(trace: Trace) -> str:
-    """Why a trace without allocator events has none, and how to record them."""
+    """The reason why a trace has no allocator events, and how to record them."""
     return NOT_IN_FORMAT if Loss.MEMORY_EVENTS in trace.quality.format_losses else NO_MEMORY
 
 

@@ -42,8 +42,8 @@ COLLECTIVE = re.compile(r"(nccl|gloo|mpi|ucc|xccl):")
 def asynchronous_slices(trace: Trace) -> tuple[Int64, Int64]:
     """Rows of the asynchronous slices, ascending, and the times in ns at which torch ends them."""
     slices = trace.slices
-    notes = slices.of_kind(Kind.ANNOTATION)
-    collectives = notes[is_named(trace, notes, COLLECTIVE.match)]
+    collectives = slices.of_kind(Kind.ANNOTATION)
+    collectives = collectives[is_named(trace, collectives, COLLECTIVE.match)]
     open_rows, ends = _unfinished(trace)
     rows = np.union1d(collectives, open_rows)
     moments = slices.end[rows]
@@ -52,7 +52,11 @@ def asynchronous_slices(trace: Trace) -> tuple[Int64, Int64]:
 
 
 def _unfinished(trace: Trace) -> tuple[Int64, Int64]:
-    """Slices that never ended; only those that outlast the recording are candidates, so few events are read."""
+    """Slices that never ended, and the times (ns) at which torch ends them: with the first of the slices before on the
+    thread that ends after their start, else with the recording.
+
+    Only those that outlast the recording are candidates, so few events are read.
+    """
     slices = trace.slices
     stops = slices.end[slices.of_kind(Kind.BOOKKEEPING)]
     if len(stops) == 0:
@@ -62,16 +66,12 @@ def _unfinished(trace: Trace) -> tuple[Int64, Int64]:
     late = late[slices.end[late] > stop]
     (finished,) = trace.args_of(late, ["finished"])
     rows = late[np.array([value is False for value in finished], bool)]
-    return rows, np.array([_end(trace, row, rows, stop) for row in rows.tolist()], np.int64)
-
-
-def _end(trace: Trace, row: int, open_rows: Int64, stop: int) -> int:
-    """The first end after a slice's start among the finished slices of its thread, else that of the recording."""
-    slices = trace.slices
-    lane = trace.lanes[slices.lane[row]]
-    before = np.setdiff1d(np.arange(lane.first, row), open_rows, assume_unique=True)
-    ends = slices.end[before]
-    return max(int(ends[ends > slices.start[row]].min(initial=stop)), int(slices.start[row]))
+    moments = []
+    for row in rows.tolist():
+        lane, start = trace.lanes[slices.lane[row]], int(slices.start[row])
+        ends = slices.end[np.setdiff1d(np.arange(lane.first, row), rows, assume_unique=True)]
+        moments.append(max(int(ends[ends > start].min(initial=stop)), start))
+    return rows, np.array(moments, np.int64)
 
 
 def threads(trace: Trace, rows: Int64, named: Int64) -> Int64:
@@ -184,8 +184,9 @@ def costs(trace: Trace, frames: bool = False) -> Costs:
 
 @kept
 def costs_within(trace: Trace, time_range: TimeRange, frames: bool = False) -> Costs:
-    """The costs of every CPU slice in a range of time: what of its CPU time, and of the activities that it launched,
-    lies within (R3.58). Slices without either are left out.
+    """The costs of every CPU slice, cut to a range of time: CPU time, and that of the launched activities (R3.58).
+
+    Slices without either are left out.
     """
     cost = _count(trace, frames, time_range)
     touched = time_range.touched(trace.slices.start[cost.row], trace.slices.end[cost.row])
@@ -208,15 +209,10 @@ def device_costs(trace: Trace) -> Costs:
     rows = trace.slices.of_kind(*_ON_DEVICE)
     texts, name = _merged_steps(trace, rows)
     none = np.zeros(len(rows), np.int64)
-    dur = device_durations(trace, rows)
+    # The profiler adds 2 ns to annotations (3(d).4).
+    dur = np.maximum(trace.slices.dur[rows] - np.where(trace.slices.kind[rows] == Kind.GPU_ANNOTATION, 2, 0), 0)
     work = np.isin(trace.slices.kind[rows], GPU_WORK).astype(np.int64)
     return Costs(rows, name, texts, none, none, dur, dur, work)
-
-
-def device_durations(trace: Trace, rows: Int64) -> Int64:
-    """Durations in ns of slices on a device; annotations without the 2 ns that the profiler adds (3(d).4)."""
-    extra = np.where(trace.slices.kind[rows] == Kind.GPU_ANNOTATION, 2, 0)
-    return np.maximum(trace.slices.dur[rows] - extra, 0)
 
 
 @kept
@@ -227,7 +223,7 @@ def counted_rows(trace: Trace, frames: bool = False) -> Int64:
     rows = slices.of_kind(*_KINDS, *extra)
     on_thread = np.array([lane.kind in (LaneKind.CPU, LaneKind.OVERHEAD) for lane in trace.lanes], bool)
     rows = rows[on_thread[slices.lane[rows]]]
-    dropped = [name for name in _dropped(trace) if name >= 0]
+    dropped = [number for number in map(trace.names.find, DROPPED) if number >= 0]
     counted: Int64 = rows[~is_among(slices.name[rows], dropped)] if dropped else rows
     return counted
 
@@ -237,18 +233,15 @@ def self_times(trace: Trace, part: Part | None = None) -> Int64:
 
     Slices stay on the thread on which they were recorded. Of a range of time only what lies within counts.
     """
-    return _self_times(trace, part) if isinstance(part, TimeRange) else _whole_self_times(trace)
-
-
-@kept
-def _whole_self_times(trace: Trace) -> Int64:
-    return _self_times(trace, None)
+    if isinstance(part, TimeRange):
+        return _self_times(trace, part)
+    return trace.keep("self times", lambda: _self_times(trace, None))
 
 
 def _self_times(trace: Trace, time_range: TimeRange | None) -> Int64:
-    rows = _synchronous(trace, counted_rows(trace))
+    rows = without(counted_rows(trace), asynchronous_slices(trace)[0])
     if time_range is not None:
-        # What holds a slice of the range runs within it as well: the tree of these is that of all.
+        # The slices around a slice of the range run within it as well: the tree of these is that of all.
         rows = within(trace, rows, time_range)
     self_time = np.zeros(len(trace.slices), np.int64)
     parent = _tree(trace, rows, trace.slices.lane[rows].astype(np.int64))
@@ -262,7 +255,7 @@ class SelfCpuSum(NamedTuple):
     total: int
     """In ns."""
     is_overlapped: bool
-    """Whether some of them are below 0 and measure nothing."""
+    """True where some of them are below 0 and measure nothing."""
 
 
 @kept
@@ -272,9 +265,9 @@ def self_cpu_sum(trace: Trace) -> SelfCpuSum:
     Names that repeat do not change the sum: what one loses, the other gains.
     """
     if is_kept(trace, costs):
-        known = costs(trace).self_cpu
-        return SelfCpuSum(int(known.sum()), bool(is_overlapped(known).any()))
-    rows = _synchronous(trace, counted_rows(trace))
+        own = costs(trace).self_cpu
+        return SelfCpuSum(int(own.sum()), bool(is_overlapped(own).any()))
+    rows = without(counted_rows(trace), asynchronous_slices(trace)[0])
     parent = _tree(trace, rows, threads(trace, rows, named_ops(trace)))
     own = _self_cpu(parent, trace.slices.dur[rows])
     # Merged with the name that it repeats, a slice may be overlapped no more.
@@ -283,7 +276,7 @@ def self_cpu_sum(trace: Trace) -> SelfCpuSum:
 
 
 def _count(trace: Trace, frames: bool, time_range: TimeRange | None = None) -> Costs:
-    """The costs of all slices, or what of them lies within a range of time."""
+    """The costs of all slices, cut to a range of time if one is given."""
     slices, trace_links = trace.slices, links(trace)
     rows = counted_rows(trace, frames)
     texts, name = _merged_steps(trace, rows)
@@ -299,8 +292,8 @@ def _count(trace: Trace, frames: bool, time_range: TimeRange | None = None) -> C
     rows = rows[keep]
     launched = insertion_index(rows, trace_links.launches)
     # Launches outside of threads are in no tree.
-    there = np.append(rows, -1)[launched] == trace_links.launches
-    kernels[launched[there]] = _launch_counts(trace, time_range)[there]
+    is_counted = np.append(rows, -1)[launched] == trace_links.launches
+    kernels[launched[is_counted]] = _launch_counts(trace, time_range)[is_counted]
     dur = slices.dur[rows] if time_range is None else time_range.covered(slices.start[rows], slices.end[rows])
     own = _self_cpu(parent, dur)
     start = slices.start[rows[alone]]
@@ -320,12 +313,12 @@ def _launch_counts(trace: Trace, time_range: TimeRange | None) -> Int64:
 
 def _asynchronous_among(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
     """Positions of the asynchronous slices in ascending rows, and their ends; they only have a duration (3(d).5)."""
-    found, ends = asynchronous_slices(trace)
-    if len(found) == 0 or len(rows) == 0:
+    alone, ends = asynchronous_slices(trace)
+    if len(alone) == 0 or len(rows) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    index = np.minimum(np.searchsorted(rows, found), len(rows) - 1)
-    held = rows[index] == found
-    return index[held], ends[held]
+    index = np.minimum(np.searchsorted(rows, alone), len(rows) - 1)
+    is_among_rows = rows[index] == alone
+    return index[is_among_rows], ends[is_among_rows]
 
 
 def _tree_without(trace: Trace, rows: Int64, alone: Int64, named: Int64) -> Int64:
@@ -337,16 +330,6 @@ def _tree_without(trace: Trace, rows: Int64, alone: Int64, named: Int64) -> Int6
     parent = np.full(len(rows), -1, np.int64)
     parent[inside] = np.where(inner >= 0, inside[inner], -1)
     return parent
-
-
-def _synchronous(trace: Trace, rows: Int64) -> Int64:
-    """The rows that are in the tree (3(d).5)."""
-    return without(rows, asynchronous_slices(trace)[0])
-
-
-def _dropped(trace: Trace) -> list[int]:
-    """Ids of the names that torch leaves out."""
-    return [trace.names.find(name) for name in DROPPED]
 
 
 def named_ops(trace: Trace) -> Int64:
@@ -372,7 +355,7 @@ def _with_id(trace: Trace, wanted: Int64, moment: Int64) -> Int64:
 
 
 def _own_work(trace: Trace, rows: Int64, named: Int64, time_range: TimeRange | None) -> tuple[Int64, Int64]:
-    """Time in ns and number of the device's slices that each row owns (3(d).6), or what of them is in a range."""
+    """Time in ns and number of the device's slices that each row owns (3(d).6), within a range of time if given."""
     slices, trace_links = trace.slices, links(trace)
     work = within(trace, slices.of_kind(Kind.SYNC, *GPU_WORK), time_range)
     owner = named[work]
@@ -382,21 +365,21 @@ def _own_work(trace: Trace, rows: Int64, named: Int64, time_range: TimeRange | N
     time = np.bincount(owner, spent, len(slices)).astype(np.int64)
     count = np.bincount(owner, is_work, len(slices)).astype(np.int64)
     if trace_links.trusted:
-        lone, twin = twins(trace, named)
-        time[lone], count[lone] = time[twin], count[twin]
+        call, op = substitute_ops(trace, named)
+        time[call], count[call] = time[op], count[op]
     return time[rows], count[rows]
 
 
-def twins(trace: Trace, named: Int64) -> tuple[Int64, Int64]:
+def substitute_ops(trace: Trace, named: Int64) -> tuple[Int64, Int64]:
     """Runtime calls without an op, and for each the op that torch takes for it.
 
     It is the op with the call's own id, whose activities torch adds to the call. `named` is `named_ops(trace)`.
     """
     slices = trace.slices
-    lone = slices.of_kind(Kind.RUNTIME)
-    lone = lone[(named[lone] < 0) & (slices.correlation[lone] > 0)]
-    twin = _with_id(trace, slices.correlation[lone], slices.start[lone])
-    return lone[twin >= 0], twin[twin >= 0]
+    calls = slices.of_kind(Kind.RUNTIME)
+    calls = calls[(named[calls] < 0) & (slices.correlation[calls] > 0)]
+    op = _with_id(trace, slices.correlation[calls], slices.start[calls])
+    return calls[op >= 0], op[op >= 0]
 
 
 def _tree(trace: Trace, rows: Int64, thread: Int64) -> Int64:
@@ -408,7 +391,7 @@ def _tree(trace: Trace, rows: Int64, thread: Int64) -> Int64:
     lane = slices.lane[rows]
     parent = forest(trace, rows, 0)
     moved = np.flatnonzero(thread != lane)
-    # `forest` looks for overlaps on threads only: what stays on the profiler's own lane is nested again as well.
+    # `forest` looks for overlaps on threads only: slices on the profiler's own lane are nested again as well.
     touched = np.array([lane.kind == LaneKind.OVERHEAD for lane in trace.lanes], bool)
     touched[thread[moved]] = touched[lane[moved]] = True
     again = np.flatnonzero(touched[thread])
@@ -429,7 +412,7 @@ def _self_cpu(parent: Int64, dur: Int64) -> Int64:
 
 
 def _without_children(parent: Int64, dur: Int64) -> Int64:
-    """The same in Python."""
+    """`_self_cpu` in Python."""
     child = np.flatnonzero(parent >= 0)
     own = dur.copy()
     np.subtract.at(own, parent[child], dur[child])
@@ -474,13 +457,13 @@ def _without_repeats(trace: Trace, rows: Int64, parent: Int64, name: Int64) -> t
     Returns the nodes that stay, their parents, and the node from which each takes its kernels: the last of the chain,
     for torch replaces the list of the parent instead of adding to it.
     """
-    every = np.arange(len(parent))
+    nodes = np.arange(len(parent))
     repeat = native.repeats(parent, name)
     repeat = _repeating(parent, name) if repeat is None else repeat
     inner = np.flatnonzero(repeat)
     if len(inner) == 0:
-        return every, parent, every
-    top = every.copy()
+        return nodes, parent, nodes
+    top = nodes.copy()
     top[inner] = parent[inner]
     deep = inner[repeat[top[inner]]]
     while len(deep):
@@ -488,7 +471,7 @@ def _without_repeats(trace: Trace, rows: Int64, parent: Int64, name: Int64) -> t
         deep = deep[repeat[top[deep]]]
     dur, start = trace.slices.dur[rows[inner]], trace.slices.start[rows[inner]]
     inner = inner[np.lexsort((inner, -dur, start))]
-    source = every
+    source = nodes
     source[top[inner]] = inner  # children follow their parents, so the last of a chain remains
     keep = np.flatnonzero(~repeat)
     index = np.cumsum(~repeat, dtype=np.int32)

@@ -87,7 +87,7 @@ class Averages:
         return np.lexsort((-self.length, self.first))
 
     def with_instants(self, trace: Trace, moments: Mapping[str, Int64]) -> Averages:
-        """With a row for each name of an allocator event, which takes no time."""
+        """Add a row for each name of an allocator event, which takes no time."""
         result = self
         for name, moment in moments.items():
             values = {
@@ -117,25 +117,39 @@ def averages(trace: Trace, cost: Costs, names: Groups) -> Averages:
     """Sums over the slices of each group."""
     slices = trace.slices
     start, dur = slices.start[cost.row], cost.cpu + cost.device
+    word_of_kind = np.zeros(max(Kind) + 1, np.int64)
+    for kind, text in _WORDS.items():
+        word_of_kind[kind] = KIND_WORDS.find(text)
     word = np.full(len(names), len(KIND_WORDS))
-    np.minimum.at(word, names.member, _kind_words()[slices.kind[cost.row]])
+    np.minimum.at(word, names.member, word_of_kind[slices.kind[cost.row]])
     first = start[names.smallest(start)]
     at_first = np.flatnonzero(start == first[names.member])
     length = np.zeros(len(names), np.int64)
     np.maximum.at(length, names.member[at_first], dur[at_first])
+    self_cpu, cpu, self_device, device, kernels, overlapped = (
+        names.sum(values).astype(np.int64)
+        for values in (
+            cost.self_cpu,
+            cost.cpu,
+            cost.self_device,
+            cost.device,
+            cost.kernels,
+            is_overlapped(cost.self_cpu),
+        )
+    )
     return Averages(
-        cost.name[some_member(names)],
-        word,
-        names.calls,
-        _sum(names, cost.self_cpu),
-        _sum(names, cost.cpu),
-        _sum(names, cost.self_device),
-        _sum(names, cost.device),
-        _sum(names, cost.kernels),
-        first,
-        length,
-        cost.row[names.largest(dur)],
-        _sum(names, is_overlapped(cost.self_cpu).astype(np.int64)),
+        name=cost.name[some_member(names)],
+        kind=word,
+        calls=names.calls,
+        self_cpu=self_cpu,
+        cpu=cpu,
+        self_device=self_device,
+        device=device,
+        kernels=kernels,
+        first=first,
+        length=length,
+        longest=cost.row[names.largest(dur)],
+        overlapped=overlapped,
     )
 
 
@@ -146,27 +160,16 @@ def some_member(names: Groups) -> Int64:
     return member
 
 
-def _sum(names: Groups, values: Int64) -> Int64:
-    return names.sum(values).astype(np.int64)
-
-
-def _kind_words() -> Int64:
-    numbers = np.zeros(max(Kind) + 1, np.int64)
-    for kind, word in _WORDS.items():
-        numbers[kind] = KIND_WORDS.find(word)
-    return numbers
-
-
 # Signatures of operator calls: shapes and types of their inputs, as recorded with `record_shapes=True`.
 #
-# A trace has millions of calls and at most a few thousand distinct signatures: what depends on shapes is computed once
-# per signature.
+# A trace has millions of calls and at most a few thousand distinct signatures; results that depend on shapes are
+# computed once per signature.
 
 Dims = tuple[Any, ...]
 
 
 def has_shapes(trace: Trace) -> bool:
-    """Whether any operator has the shapes of its inputs."""
+    """True where some operator has the shapes of its inputs."""
     dims = trace.op_args.texts.get("Input Dims")
     return dims is not None and bool((dims >= 0).any())
 
@@ -216,9 +219,10 @@ def signatures(trace: Trace, rows: Int64) -> Signatures:
 
 
 def signature_of(dims: str, types: str) -> Signature:
-    """The signature that two texts of JSON hold; an empty one of the types says nothing about these."""
+    """The signature of two texts of JSON; that of the types may be empty."""
     kinds = _frozen(json.loads(types)) if types else ()
-    return Signature(tuple(map(_dims, _frozen(json.loads(dims)))), tuple(map(str, kinds)))
+    sizes = (each if isinstance(each, tuple) else () for each in _frozen(json.loads(dims)))
+    return Signature(tuple(sizes), tuple(map(str, kinds)))
 
 
 def _frozen(value: Any) -> tuple[Any, ...]:
@@ -226,7 +230,3 @@ def _frozen(value: Any) -> tuple[Any, ...]:
     if not isinstance(value, list):
         return ()
     return tuple(_frozen(item) if isinstance(item, list) else item for item in value)
-
-
-def _dims(value: Any) -> Dims:
-    return value if isinstance(value, tuple) else ()

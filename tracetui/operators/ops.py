@@ -41,12 +41,10 @@ from tracetui.operators.costs import (
     device_costs,
     device_costs_within,
     named_ops,
-    self_times,
 )
 from tracetui.operators.key_averages import (
     KIND_WORDS,
     Averages,
-    Signature,
     averages,
     grouped,
     has_shapes,
@@ -85,7 +83,11 @@ def with_captured_ops(trace: Trace, table: Table, part: Part | None) -> Table:
     }
     columns = tuple(_more(column, nodes, entry[alike.first], numbers) for column in table.columns)
     slices = None if table.slices is None else np.concatenate([table.slices, longest])
-    return replace(table, columns=columns, slices=slices, note=f"{table.note} {_note(trace)}".strip())
+    note = (
+        f"{table.note} A {CAPTURED_OP} put its kernels into a graph at capture and did not run here: its GPU time (~) "
+        f"is that of the replays ({capture_counts(trace).words})."
+    )
+    return replace(table, columns=columns, slices=slices, note=note.strip())
 
 
 def _more(column: Column, nodes: GraphNodes, entry: Int64, numbers: dict[str, np.ndarray]) -> Column:
@@ -111,45 +113,39 @@ def _more(column: Column, nodes: GraphNodes, entry: Int64, numbers: dict[str, np
     )
 
 
-def _note(trace: Trace) -> str:
-    counted = capture_counts(trace)
-    return (
-        f"A {CAPTURED_OP} put its kernels into a graph at capture and did not run here: its GPU time (~) is that of "
-        f"the replays ({counted.words})."
-    )
-
-
-def gpu_walls(trace: Trace, time_range: TimeRange | None = None) -> Int64:
+def gpu_union_times(trace: Trace, time_range: TimeRange | None = None) -> Int64:
     """For every slice of a thread the time in ns in which activities launched inside it ran; 0 for all others."""
     trace_links = links(trace)
 
     def make() -> Int64:
-        return _walls(trace, trace_links.launched, np.repeat(trace_links.launches, trace_links.counts), time_range)
+        return _union_times(
+            trace, trace_links.launched, np.repeat(trace_links.launches, trace_links.counts), time_range
+        )
 
-    return trace.keep("gpu walls", make) if time_range is None else make()
+    return trace.keep("gpu union times", make) if time_range is None else make()
 
 
-def backward_walls(trace: Trace, time_range: TimeRange | None = None) -> Int64 | None:
-    """The same for the backward pass of an op and its callees; None where nothing links the two passes."""
+def backward_union_times(trace: Trace, time_range: TimeRange | None = None) -> Int64 | None:
+    """`gpu_union_times` of the backward pass of an op and its callees; None where nothing links the two passes."""
 
     def make() -> Int64 | None:
         gpu = links(trace).gpu
         forward = autograd(trace).forward[gpu]
         known = forward >= 0
-        return _walls(trace, gpu[known], forward[known].astype(np.int64), time_range) if known.any() else None
+        return _union_times(trace, gpu[known], forward[known].astype(np.int64), time_range) if known.any() else None
 
-    return trace.keep("backward walls", make) if time_range is None else make()
+    return trace.keep("backward union times", make) if time_range is None else make()
 
 
-def _walls(trace: Trace, work: Int64, holder: Int64, time_range: TimeRange | None = None) -> Int64:
+def _union_times(trace: Trace, work: Int64, holder: Int64, time_range: TimeRange | None = None) -> Int64:
     """For every slice the union in ns of the activities that it or a descendant holds; one `holder` per activity.
 
     Goes up level by level, the activities of all slices of one depth at once.
     """
     slices, rows = trace.slices, counted_rows(trace)
-    walls = np.zeros(len(slices), np.int64)
+    union_times = np.zeros(len(slices), np.int64)
     if len(rows) == 0:
-        return walls
+        return union_times
     node = np.minimum(insertion_index(rows, holder.astype(np.int64)), len(rows) - 1)
     node[rows[node] != holder] = -1
     start, end, node = slices.start[work][node >= 0], slices.end[work][node >= 0], node[node >= 0]
@@ -157,7 +153,7 @@ def _walls(trace: Trace, work: Int64, holder: Int64, time_range: TimeRange | Non
         ran = time_range.touched(start, end)
         start, end, node = start[ran].clip(time_range.start), end[ran].clip(max=time_range.end), node[ran]
     if len(node) == 0:
-        return walls
+        return union_times
     moments = distinct(np.concatenate([start, end]))
     opens, closes = insertion_index(moments, start), insertion_index(moments, end)
     parent, level = _counted_tree(trace)
@@ -165,10 +161,10 @@ def _walls(trace: Trace, work: Int64, holder: Int64, time_range: TimeRange | Non
     for depth in range(int(level.max()), -1, -1):
         here = np.flatnonzero(level == depth)
         known, total = _unions(node[here], opens[here], closes[here], moments)
-        walls[rows[known]] = total
+        union_times[rows[known]] = total
         node[here] = parent[node[here]]
         level[here] -= 1
-    return walls
+    return union_times
 
 
 @kept
@@ -196,13 +192,13 @@ def _unions(holder: Int64, opens: Int64, closes: Int64, moments: Int64) -> tuple
 
 
 ALLOCATION = "[memory]"
-"""Name of what the allocator gave and took back, recorded with `profile_memory=True`."""
+"""Name of allocations and frees, recorded with `profile_memory=True`."""
 FAILURE = "[OutOfMemory]"
 """Name of failed allocations, which count inside of ops as well."""
 
 
 def has_allocations(trace: Trace) -> bool:
-    """Whether events of the allocator were recorded."""
+    """True where events of the allocator were recorded."""
     return bool((trace.instants.name == trace.names.find(ALLOCATION)).any())
 
 
@@ -216,18 +212,11 @@ def memory_outside_ops(trace: Trace, cost: Costs) -> dict[str, Int64]:
             start = trace.slices.start[cost.row]
             starts, ends = union(start, start + cost.cpu + 1)  # the end belongs to the slice
             index = insertion_index(starts, moment, side="right") - 1
-            held = (index >= 0) & (moment < np.append(ends, 0)[index])
-            moment = moment[~held]
+            in_slice = (index >= 0) & (moment < np.append(ends, 0)[index])
+            moment = moment[~in_slice]
         if len(moment):
             moments[name] = moment
     return moments
-
-
-__all__ = ["Costs", "costs", "ops", "self_times", "torch_time"]
-
-"""Groupings: by name and input shapes; by name with the rows of the device; the same with Python frames; by name and
-call site.
-"""
 
 
 FRAMES_SINCE = (2, 12)
@@ -247,7 +236,12 @@ def ops(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     if isinstance(step, TimeRange):
         cost, device = costs_within(trace, step, frames), device_costs_within(trace, step)
     else:
-        cost, device = (_of_step(trace, every, step) for every in (costs(trace, frames), device_costs(trace)))
+        cost, device = costs(trace, frames), device_costs(trace)
+        if step is not None:
+            wanted = chosen(trace, step)
+            cost, device = (
+                each.take(np.flatnonzero(np.isin(step_index(trace, each.row), wanted))) for each in (cost, device)
+            )
     if version > FRAMES_LISTED_UNTIL:
         cost = cost.take(np.flatnonzero(trace.slices.kind[cost.row] != Kind.PYTHON))
     note = " ".join((*_totals(trace, cost, device), *_remarks(trace, step, by, frames)))
@@ -291,7 +285,7 @@ PANE = Pane(
 
 
 def _open_calls(trace: Trace, sums: Averages, cost: Costs, names: Groups, part: Part | None) -> Averages:
-    """The sums with the calls that are open in a range of time: of others only what they launched lies within."""
+    """The sums with the calls that are open in a range of time; other calls only have activities within it."""
     if not isinstance(part, TimeRange):
         return sums
     is_open = part.touched(trace.slices.start[cost.row], trace.slices.end[cost.row])
@@ -300,9 +294,9 @@ def _open_calls(trace: Trace, sums: Averages, cost: Costs, names: Groups, part: 
 
 def _as_torch(trace: Trace, cost: Costs, device: Costs, note: str, step: Part | None) -> Table:
     """The rows of torch's table and no others, in its order; allocator rows only for the whole trace."""
-    every = cost.joined(device)
-    names = grouped(trace, every)
-    sums = _open_calls(trace, averages(trace, every, names), every, names, step)
+    both = cost.joined(device)
+    names = grouped(trace, both)
+    sums = _open_calls(trace, averages(trace, both, names), both, names, step)
     if step is None:
         sums = sums.with_instants(trace, memory_outside_ops(trace, cost))
     table = Table(_torch_columns(trace, cost.texts, sums), sums.longest, note if len(sums.name) else no_gpu(trace))
@@ -335,22 +329,16 @@ def _torch_columns(trace: Trace, texts: Strings, sums: Averages) -> tuple[Column
 def _wall_columns(trace: Trace, cost: Costs, names: Groups, part: Part | None) -> tuple[Column, Column]:
     """Wall time on the GPU, which torch's tables do not have."""
     time_range = part if isinstance(part, TimeRange) else None
-    backward = backward_walls(trace, time_range)
+    backward = backward_union_times(trace, time_range)
     later = np.zeros(len(names)) if backward is None else names.sum(backward[cost.row])
     return (
         micros(
             col.GPU_WALL_US,
-            names.sum(gpu_walls(trace, time_range)[cost.row]),
+            names.sum(gpu_union_times(trace, time_range)[cost.row]),
             null=np.full(len(names), len(links(trace).launches) == 0),
         ),
         micros(col.BACKWARD_GPU_US, later, null=np.full(len(names), backward is None)),
     )
-
-
-def _of_step(trace: Trace, cost: Costs, step: Part | None) -> Costs:
-    if step is None:
-        return cost
-    return cost.take(np.flatnonzero(np.isin(step_index(trace, cost.row), chosen(trace, step))))
 
 
 def _shapes(trace: Trace, rows: Int64) -> Column:
@@ -359,19 +347,18 @@ def _shapes(trace: Trace, rows: Int64) -> Column:
     dims = group(recorded)
     examples = signatures(trace, rows[some_member(dims)])
     known = Strings()
-    ids = [known.intern(_shape_text(signature)) for signature in examples.known]
+    ids = []
+    for signature in examples.known:
+        sizes = [() if any(isinstance(size, tuple) for size in dims) else dims for dims in signature.dims]
+        ids.append(known.intern(json.dumps(sizes)))
     ids.append(known.intern("[]") if _records_shapes(trace) else -1)
     values = np.array(ids, np.int32)[examples.id][dims.member]
     return coded(col.INPUT_SHAPES, values, known)
 
 
 def _records_shapes(trace: Trace) -> bool:
-    """Whether shapes were recorded: the file says so, or has some."""
+    """True where shapes were recorded: the file says so, or has some."""
     return trace.metadata.get("record_shapes") == 1 or has_shapes(trace)
-
-
-def _shape_text(signature: Signature) -> str:
-    return json.dumps([() if any(isinstance(size, tuple) for size in dims) else dims for dims in signature.dims])
 
 
 def _totals(trace: Trace, cost: Costs, device: Costs) -> tuple[str, ...]:
@@ -397,7 +384,7 @@ def torch_time(nanoseconds: int) -> str:
 
 
 def _remarks(trace: Trace, part: Part | None, by: str | None, frames: bool) -> tuple[str, ...]:
-    """What a reader of this table must know."""
+    """Sentences below the table: what it lacks, and how to record it."""
     missing = (no_gpu(trace),) if no_gpu(trace) else ()
     replayed = _replayed_apart(trace, part) if by not in ("event", "frame") else 0
     if replayed:

@@ -39,16 +39,14 @@ INNER_VIEWS = ("detach", "detach_")
 def view_rows(trace: Trace) -> Int64:
     """Rows of all calls of known view ops, whether they launch anything or not; ascending."""
     rows = op_rows(trace)
-    known: Int64 = rows[is_among(trace.slices.name[rows], _ids(trace, VIEW_OPS))]
-    return known
+    return np.compress(is_among(trace.slices.name[rows], _ids(trace, VIEW_OPS)), rows)
 
 
 @kept(on_disk=True)
 def idle_rows(trace: Trace) -> Int64:
     """Rows of the ops inside which nothing was launched, on their thread; ascending (R3.18)."""
     rows = op_rows(trace)
-    idle: Int64 = rows[inside(trace, rows, links(trace).launches) == 0]
-    return idle
+    return np.compress(inside(trace, rows, links(trace).launches) == 0, rows)
 
 
 def idle_view_rows(trace: Trace) -> Int64:
@@ -56,8 +54,7 @@ def idle_view_rows(trace: Trace) -> Int64:
     is_idle = np.zeros(len(trace.slices), bool)
     is_idle[idle_rows(trace)] = True
     rows = view_rows(trace)
-    idle: Int64 = rows[is_idle[rows]]
-    return idle
+    return np.compress(is_idle[rows], rows)
 
 
 def views(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
@@ -67,11 +64,13 @@ def views(trace: Trace, step: Part | None = None, by: str | None = None) -> Tabl
     slices = trace.slices
     own = self_times(trace, step)[rows]
     names = group(slices.name[rows])
-    every = within(trace, op_rows(trace), step)
-    calls = np.bincount(slices.name[every], minlength=len(trace.names))
+    calls = np.bincount(slices.name[within(trace, op_rows(trace), step)], minlength=len(trace.names))
     total = names.sum(time_within(trace, rows, step))
     doubtful = names.sum(is_overlapped(own)) > 0
     per_step, share = _per_step(trace, step, rows, own, names.member, len(names))
+    note = "" if with_gpu else f"Known view ops only. {no_gpu(trace)}"
+    if with_gpu and len(names) == 0 and not isinstance(step, TimeRange):
+        note = "Every op put something on the GPU, or none was recorded (ProfilerActivity.CPU)."
     table = Table(
         (
             coded(col.OP_NAME.but(help="Name of the op."), names.key, trace.names),
@@ -88,7 +87,7 @@ def views(trace: Trace, step: Part | None = None, by: str | None = None) -> Tabl
             numbers(col.LAUNCHED, calls[names.key] - names.calls),
         ),
         rows[names.largest(slices.dur[rows])],
-        _note(trace, len(names), step),
+        note,
     )
     return table.take(table.order("self_cpu_us", descending=True))
 
@@ -104,27 +103,19 @@ PANE = Pane(
 )
 
 
-def _note(trace: Trace, listed: int, part: Part | None) -> str:
-    if len(links(trace).gpu) == 0:
-        return f"Known view ops only. {no_gpu(trace)}"
-    if isinstance(part, TimeRange):
-        return ""
-    return "" if listed else "Every op put something on the GPU, or none was recorded (ProfilerActivity.CPU)."
-
-
 def _per_step(
     trace: Trace, step: Part | None, rows: Int64, own: Int64, member: Int64, size: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Calls per step and share of the steps' time of each name; NaN without steps and for a range of time."""
     if isinstance(step, TimeRange):
         return np.full(size, np.nan), np.full(size, np.nan)
-    wanted, every = chosen(trace, step), steps(trace)
-    span = int((every.end[wanted] - every.start[wanted]).sum())
+    wanted, all_steps = chosen(trace, step), steps(trace)
+    span = int((all_steps.end[wanted] - all_steps.start[wanted]).sum())
     if len(wanted) == 0 or span == 0:
         return np.full(size, np.nan), np.full(size, np.nan)
-    held = step_index(trace, rows) >= 0
-    count = np.bincount(member[held], minlength=size)
-    time = np.bincount(member[held], own[held].astype(np.float64), size)
+    in_step = step_index(trace, rows) >= 0
+    count = np.bincount(member[in_step], minlength=size)
+    time = np.bincount(member[in_step], own[in_step].astype(np.float64), size)
     return count / len(wanted), 100 * time / span
 
 

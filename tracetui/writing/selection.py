@@ -23,7 +23,7 @@ from tracetui.linking.step_sources import no_steps
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Bool, Int64, union
 from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
-from tracetui.operators.costs import named_ops, twins
+from tracetui.operators.costs import named_ops, substitute_ops
 from tracetui.reading.columns import MEMORY_INSTANTS
 
 # Which ends of arrows belong to the slices that are kept: both of an arrow, or none.
@@ -277,7 +277,7 @@ def _add_named(trace: Trace, own: Bool, neighbours: Bool) -> None:
     neighbours[ops[ops >= 0]] = True
     if not found.trusted:
         return
-    lone, twin = twins(trace, named)
+    lone, twin = substitute_ops(trace, named)
     twin = twin[own[lone]]
     neighbours[twin] = True
     work = slices.of_kind(Kind.SYNC, *GPU_WORK)
