@@ -1,0 +1,89 @@
+"""Answers to expressions as they were recorded, however the language is read and evaluated."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.checks import cpu_only, outcome, work
+from tracetui.checking.row_filter import kept_rows
+from tracetui.checking.values import Mistake
+from tracetui.drawing.text.check_text import told
+from tracetui.model import columns as col
+from tracetui.model.table import Table, micros, numbers, texts
+from tracetui.model.trace import Trace
+
+RECORDED: list[list[str]] = json.loads((Path(__file__).parent / "recorded_answers.json").read_text())
+"""What is asked, the expression, and the answer: the line of the result, or the position and the sentence of an error."""
+TRACES = ("gpu", "cpu", "baseline")
+WORD = re.compile(r"\"[^\"]*\"|'[^']*'|[\w.%µ/]+|[<>=!]=|!~|\S")
+"""What may have spaces around it: a text, a number with its unit, a path, an operator."""
+
+
+@cache
+def trace(name: str) -> Trace:
+    return cpu_only() if name == "cpu" else work(800, 900, 700, 2000)
+
+
+@cache
+def slower() -> Trace:
+    return work(700, 750, 720, 900, gemm=80)
+
+
+@cache
+def table() -> Table:
+    return Table(
+        (
+            texts(col.KIND, ["kernel", "kernel", "kernel", "memcpy", "kernel"]),
+            texts(col.SHORT_NAME, ["gemm<float, 4>", "relu", "softmax", "copy host", None]),
+            texts(col.OP, ["aten::mm", "aten::relu", "aten::softmax", "aten::to", "aten::addmm"]),
+            micros(col.DUR_US, np.array([250_000, 5_000, 120_000, 90_000, 1_500_000])),
+            micros(col.GAP_BEFORE_US, np.array([0, 6_000, 1_000, 0, 10_000]), null=np.arange(5) == 0),
+            numbers(col.OCCUPANCY_PCT, [12.5, 100.0, 25.0, np.nan, 24.9]),
+            micros(col.LAUNCH_START_US, np.arange(5)),
+            micros(col.LAUNCH_DELAY_US, np.arange(5) * 1000),
+        )
+    )
+
+
+def answer(asked: str, text: str) -> str:
+    """The answer to an expression about one of `TRACES`, or the rows that it keeps as a `filter`."""
+    try:
+        if asked == "filter":
+            return f"rows {np.flatnonzero(kept_rows(table(), text)).tolist()}"
+        found = outcome(trace(asked), text, "", slower() if asked == "baseline" else None)
+    except Mistake as mistake:
+        return f"{mistake.at}: {mistake}"
+    return f"{found.status.value} {told(found)}"
+
+
+def test_there_are_enough_of_each_kind():
+    answers = [result for _, _, result in RECORDED]
+    for kind in ("holds", "fails", "missing", "rows", r"\d+:"):
+        assert sum(re.match(kind, result) is not None for result in answers) >= 30, kind
+    assert len(answers) >= 500
+
+
+@pytest.mark.parametrize("asked", [*TRACES, "filter"])
+def test_every_recorded_expression_has_the_same_answer(asked):
+    wrong = [
+        (text, found, now) for kind, text, found in RECORDED if kind == asked and (now := answer(kind, text)) != found
+    ]
+    assert not wrong, wrong[:5]
+
+
+@given(st.sampled_from([each for each in RECORDED if each[0] in TRACES and not each[2][0].isdigit()]), st.data())
+def test_spaces_and_parentheses_change_no_answer(recorded, data):
+    asked, text, found = recorded
+    words = WORD.findall(text)
+    spaces = data.draw(st.lists(st.sampled_from([" ", "  ", "\t", "\n"]), min_size=len(words), max_size=len(words)))
+    spread = "".join(word + space for word, space in zip(words, spaces, strict=True))
+    whole = data.draw(st.sampled_from(["{}", "({})", "( ({}) )"]))
+    assert answer(asked, whole.format(spread)) == found
