@@ -11,7 +11,8 @@ from tracetui_workloads import registry
 from tracetui_workloads.programs import fused_mlp
 from tracetui_workloads.recording import recorder as digests_module
 from tracetui_workloads.recording.launcher import plan_variants, record_now, variants_of
-from tracetui_workloads.recording.recorder import DIGEST_LENGTH, MAX_HASHED_BYTES, RunContext, digests, dtype_of
+from tracetui_workloads.recording.profiling import DIGEST_LENGTH, MAX_HASHED_BYTES, digests
+from tracetui_workloads.recording.recorder import RunContext, dtype_of
 
 from tests.support.workloads.children import LIGHT_TORCH, asked, needs_torch, own_function
 from tests.support.workloads.sizes import ATTENTION, SMALL

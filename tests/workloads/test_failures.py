@@ -7,18 +7,7 @@ import signal
 import pytest
 from tracetui_workloads.api import BadRequest, Unavailable
 from tracetui_workloads.recording import protocol
-from tracetui_workloads.recording.exceptions import (
-    Cancel,
-    Incomplete,
-    MissingCompiler,
-    NoDevice,
-    NoKernels,
-    NotCompiled,
-    NotWritten,
-    Situation,
-    WrongResult,
-    failure_of,
-)
+from tracetui_workloads.recording.exceptions import Cancel, RecordingError, Situation, failure_of
 
 ON_GPU = Situation(
     "recording", "python", "mlp", ("batch", "head_dim"), True, "the GPU has 80.0 GiB, of which 1.0 are free"
@@ -48,12 +37,11 @@ CASES = [
     (KeyboardInterrupt(), "cancelled", 130),
     (BadRequest("no such parameter"), "usage", 2),
     (Unavailable("no such backend"), "unavailable", 3),
-    (NoDevice("There is no cuda device."), "device", 3),
-    (WrongResult("Tensor-likes are not close!"), "wrong-result", 4),
-    (NoKernels("nothing ran"), "no-kernels", 4),
-    (NotCompiled("nothing was compiled"), "compile", 4),
-    (Incomplete("2 of 3 steps"), "incomplete", 4),
-    (NotWritten("no file"), "destination", 4),
+    (RecordingError("device", "There is no cuda device."), "device", 3),
+    (RecordingError("wrong-result", "Tensor-likes are not close!"), "wrong-result", 4),
+    (RecordingError("no-kernels", "nothing ran"), "no-kernels", 4),
+    (RecordingError("incomplete", "2 of 3 steps"), "incomplete", 4),
+    (RecordingError("destination", "no file"), "destination", 4),
     (SystemExit(3), "error", 4),
     (ValueError("odd"), "error", 4),
     (ModuleNotFoundError("No module named 'torch'", name="torch"), "missing:torch", 3),
@@ -67,7 +55,6 @@ CASES = [
     (RuntimeError("0 active drivers ([]). There should only be one."), "missing:triton", 3),
     (from_(INDUCTOR("x"), TRITON_MISSING("Cannot find a working triton installation.")), "missing:triton", 3),
     (from_(INDUCTOR("x"), BAD_COMPILER("No working C++ compiler found")), "missing:compiler", 3),
-    (MissingCompiler(), "missing:compiler", 3),
     (INDUCTOR("LoweringException: odd\nand more"), "compile", 4),
     (from_(made("Mine")("odd"), made("Unsupported", "torch._dynamo.exc")("graph break")), "compile", 4),
     (RuntimeError("No viable backend for scaled_dot_product_attention was found."), "unavailable", 3),
@@ -160,10 +147,10 @@ def test_the_end_of_a_log():
 
 def test_a_crash_is_shown_from_where_it_says_fatal():
     log = "words\nFatal Python error: Segmentation fault\n\n" + "frame\n" * 100
-    lines = protocol.fatal_error(log).splitlines()
+    lines = protocol.failure_of_exit_code(-signal.SIGSEGV, "compiling", log).details.splitlines()
     assert lines[0] == "Fatal Python error: Segmentation fault"
     assert len(lines) == protocol.MAX_LOG_LINES
-    assert protocol.fatal_error("words") == ""
+    assert protocol.failure_of_exit_code(-signal.SIGSEGV, "compiling", "words").details == "words"
 
 
 AS_RANK = Situation("recording", "python", "ddp", is_rank=True)

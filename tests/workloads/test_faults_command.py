@@ -147,7 +147,7 @@ def test_whoever_else_is_killed(tmp_path, which):
 @linux
 def test_a_supervisor_ends_as_its_recorder_did(tmp_path):
     """What a shell or a launcher sees of the recorder is what it would see without a supervisor."""
-    from tracetui_workloads.recording.processes import command
+    from tracetui_workloads.recording.launcher import command
     from tracetui_workloads.recording.protocol import Request
 
     (tmp_path / "own.py").write_text("import os\ndef step(): os.abort()")

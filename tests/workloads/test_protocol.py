@@ -14,10 +14,9 @@ from typing import get_args
 
 import pytest
 from tracetui_workloads.api import BadRequest
-from tracetui_workloads.recording import profiling as reporter_module
-from tracetui_workloads.recording import protocol, trace_file
-from tracetui_workloads.recording.exceptions import Cancel, Incomplete, NotWritten
-from tracetui_workloads.recording.profiling import MAX_NOTES, Reporter
+from tracetui_workloads.recording import child, protocol, trace_file
+from tracetui_workloads.recording.child import MAX_NOTES, Reporter
+from tracetui_workloads.recording.exceptions import Cancel, RecordingError
 from tracetui_workloads.recording.protocol import (
     DeviceChosen,
     Event,
@@ -135,7 +134,7 @@ def test_progress_is_reported_sparingly():
 
 
 def test_the_heart_beats_except_while_it_would_be_recorded(monkeypatch):
-    monkeypatch.setattr(reporter_module, "HEARTBEAT_INTERVAL_S", 0.01)
+    monkeypatch.setattr(child, "HEARTBEAT_INTERVAL_S", 0.01)
 
     beaten = threading.Event()
 
@@ -235,15 +234,17 @@ def test_what_a_file_holds(tmp_path):
 
 @pytest.mark.parametrize("content", [TRACE[:-1], TRACE[:40], b"[]", b"x"])
 def test_a_file_that_is_cut_off(tmp_path, content):
-    with pytest.raises(Incomplete, match="MB are free"):
+    with pytest.raises(RecordingError, match="MB are free") as raised:
         trace_file.read_contents(written(tmp_path / "raw", content))
+    assert raised.value.kind == "incomplete"
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(NotWritten, match="folder does not exist"):
+    with pytest.raises(RecordingError, match="folder does not exist") as raised:
         trace_file.read_contents(tmp_path / "gone" / "raw")
     (tmp_path / "raw").touch()
-    with pytest.raises(NotWritten):
+    assert raised.value.kind == "destination"
+    with pytest.raises(RecordingError):
         trace_file.read_contents(tmp_path / "raw")
 
 
@@ -264,7 +265,7 @@ def test_a_file_keeps_its_content_and_gets_its_name(tmp_path, name, padding):
 def test_only_the_childs_own_parts_are_removed(tmp_path):
     out = tmp_path / "x[1].json.gz"
     others = [out, *trace_file.part_paths(out, "43"), tmp_path / "x1.json.gz.42.part"]
-    for path in [*others, *trace_file.part_paths(out, "42"), trace_file.table_paths(out, "42")[0]]:
+    for path in [*others, *trace_file.part_paths(out, "42"), tmp_path / "x[1].json.gz.42.table.part"]:
         path.touch()
     trace_file.remove_parts(out, "42")
     assert set(tmp_path.iterdir()) == set(others)

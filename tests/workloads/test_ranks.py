@@ -58,7 +58,7 @@ def meeting(monkeypatch, tmp_path_factory):
 def test_where_the_traces_of_ranks_go(monkeypatch, tmp_path, out, path):
     monkeypatch.chdir(tmp_path)
     request = plan("ddp", {}, Options(), out)
-    assert (request.out, request.ranks, request.is_of_all_ranks) == (path, 2, True)
+    assert (request.out, request.ranks, request.rendezvous) == (path, 2, "")
 
 
 def test_a_file_and_older_ranks_are_refused(tmp_path):
@@ -96,11 +96,11 @@ def test_a_folder_gets_the_next_number(tmp_path):
 def test_only_ranks_are_replaced(tmp_path):
     old = folder_of(tmp_path / "run", "rank0.json.gz", "rank1.json.gz", "rank1.txt")
     part = folder_of(tmp_path / "part", "rank0.json.gz")
-    assert trace_file.destination_failure(old, replace=True) is None
+    assert trace_file.destination_failure(old, replace=True, is_folder=True) is None
     assert trace_file.move_folder(part, old, replace=True) == old
     assert {path.name: path.read_text() for path in old.iterdir()} == {"rank0.json.gz": "part"}
     other = folder_of(tmp_path / "other", "rank0.json.gz", "notes.txt")
-    failure = trace_file.destination_failure(other, replace=True)
+    failure = trace_file.destination_failure(other, replace=True, is_folder=True)
     assert failure and "holds something else than traces of ranks" in failure.message
     with pytest.raises(OSError, match="something else"):
         trace_file.move_folder(folder_of(tmp_path / "part", "rank0.json.gz"), other, replace=True)

@@ -19,7 +19,7 @@ from tracetui_workloads.recording.launcher import (
     plan,
     time_variants,
 )
-from tracetui_workloads.recording.timing import ROUNDS
+from tracetui_workloads.recording.profiling import ROUNDS
 
 from tests.support.workloads.children import QUICK, content_of, events_of, followed, is_gone, needs_torch, ops_per_step
 from tests.support.workloads.sizes import ATTENTION, SMALL

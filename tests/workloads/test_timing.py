@@ -9,9 +9,16 @@ from typing import Any
 
 import pytest
 from tracetui_workloads import machine
-from tracetui_workloads.recording import timing
-from tracetui_workloads.recording.recorder import Load, LoadMeter
-from tracetui_workloads.recording.timing import Ring, Timing, time_in_turns, time_step, timing_of
+from tracetui_workloads.recording import profiling as timing
+from tracetui_workloads.recording.profiling import (
+    Load,
+    LoadMeter,
+    Ring,
+    Timing,
+    time_in_turns,
+    time_step,
+    timing_of,
+)
 
 CPU: Any = SimpleNamespace(kind="cpu", synchronize=lambda: None)
 
@@ -128,10 +135,8 @@ def test_who_waits_for_a_process_that_ended_keeps_what_it_has():
 
 
 def test_what_other_programs_use_is_what_is_busy_less_ones_own(tmp_path, monkeypatch):
-    from tracetui_workloads.recording import recorder
-
     stat, now = tmp_path / "stat", [0.0]
-    monkeypatch.setattr(recorder, "monotonic", lambda: now[0])
+    monkeypatch.setattr(timing, "monotonic", lambda: now[0])
     own = [0.0]
     monkeypatch.setattr(os, "times", lambda: (own[0], 0.0, 0.0, 0.0, 0.0))
     ticks = os.sysconf("SC_CLK_TCK")

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from tracetui_workloads.recording.exceptions import Incomplete
+from tracetui_workloads.recording.exceptions import RecordingError
 from tracetui_workloads.recording.trace_file import TAIL_BYTES, move_to_destination, numbered, pack, replace_text
 
 
@@ -58,7 +58,7 @@ def test_metadata_takes_the_place_that_was_kept_for_it(tmp_path: Path, name: str
 
 def test_a_trace_without_the_place_for_its_metadata_is_not_kept(tmp_path: Path) -> None:
     (tmp_path / "raw").write_bytes(b"{}")
-    with pytest.raises(Incomplete, match="lacks the metadata"):
+    with pytest.raises(RecordingError, match="lacks the metadata"):
         pack(tmp_path / "raw", tmp_path / "part", tmp_path / "x.json", b'{"token"}', b"{}")
 
 

@@ -154,7 +154,7 @@ def record_all(requests: Sequence[Request], options: argparse.Namespace) -> Iter
             run_command.tell_details(outcome.failure, options)
             print(f"tracetui: {clean(f'{request.variant}: {outcome.failure}')}", file=sys.stderr)
         yield RecordedVariant(request, outcome, verification)
-        if outcome.too_late or (outcome.failure and outcome.failure.is_shared):
+        if outcome.too_late or (outcome.failure and outcome.failure.ends_all):
             return
 
 

@@ -257,10 +257,6 @@ class Workload:
         """Why a recording with such metadata (device, options, params) cannot be made; empty where it can."""
         return next((reason for when, reason in self.refuses if applies(when, metadata)), "")
 
-    def rank_count(self, params: Mapping[str, Value]) -> int:
-        """How many ranks record together with such parameters; 0 for one process without a process group."""
-        return int(params[self.ranks]) if self.ranks else 0
-
     @property
     def growing(self) -> tuple[str, ...]:
         """The parameters that increase memory use."""

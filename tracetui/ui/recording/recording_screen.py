@@ -146,7 +146,7 @@ class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
                 self._recorded.append((request, outcome))
             elif outcome.failure is not None:
                 self._failures.append(outcome.failure)
-            if self._cancel.is_set() or (outcome.failure and outcome.failure.is_shared):
+            if self._cancel.is_set() or (outcome.failure and outcome.failure.ends_all):
                 return
         await self._time_in_turns()
 

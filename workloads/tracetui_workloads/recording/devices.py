@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracetui_workloads.api import BadRequest, Unavailable, Workload
 from tracetui_workloads.machine import compiler, gpu_driver, triton_is_installed
-from tracetui_workloads.recording.exceptions import NoDevice
+from tracetui_workloads.recording.exceptions import CPU_HINT, RecordingError
 from tracetui_workloads.recording.protocol import Request
 
 if TYPE_CHECKING:
@@ -42,14 +41,14 @@ class Target:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether the profiler records kernels on it."""
+        """True where the profiler records kernels on it."""
         return self.kind in ("cuda", "xpu")
 
 
 def choose(requested: str) -> Target:
     """The requested device, with a context created on it; `auto` is the accelerator where there is one.
 
-    Raises: NoDevice where it does not exist, BadRequest where the text is not a device.
+    Raises: RecordingError where it does not exist, BadRequest where the text is not a device.
     """
     import torch
 
@@ -58,14 +57,22 @@ def choose(requested: str) -> Target:
     except RuntimeError:
         raise BadRequest(f"--device is auto, cpu, cuda or cuda:N, not {requested}.") from None
     if device.type == "cpu":
-        return _cpu(_cpu_note() if requested == "auto" else "")
+        note = ""
+        if requested == "auto":
+            note = "No GPU was found: recording on the CPU."
+            if driver := gpu_driver():
+                why = _unavailable_reason("cuda")
+                note = f"Recording on the CPU although a {driver.upper()} driver is installed: {why}."
+        return _cpu(note)
     if not _is_available(device.type):
-        raise NoDevice(f"There is no {device.type} device: {_unavailable_reason(device.type)}.")
+        raise RecordingError(
+            "device", f"There is no {device.type} device: {_unavailable_reason(device.type)}.", CPU_HINT
+        )
     backend: Any = getattr(torch, device.type)
     number = device.index or 0
     if number >= backend.device_count():
         have = f"{backend.device_count()} {device.type} device{'s' * (backend.device_count() != 1)}"
-        raise NoDevice(f"There is no {device}: this machine has {have}, numbered from 0.")
+        raise RecordingError("device", f"There is no {device}: this machine has {have}, numbered from 0.", CPU_HINT)
     name = f"{device.type}:{number}"
     if device.type != "mps":
         backend.set_device(number)
@@ -82,8 +89,8 @@ def choose(requested: str) -> Target:
 def choose_for_rank(requested: str, rank: int, ranks: int) -> Target:
     """The device of one of several ranks: the CPU that all share, or the GPU with the number of the rank.
 
-    Raises: NoDevice and BadRequest as `choose` does; Unavailable where there are fewer GPUs than ranks, or of a kind
-    for which no process group is made.
+    Raises: RecordingError and BadRequest as `choose` does; Unavailable where there are fewer GPUs than ranks, or of a
+    kind for which no process group is made.
     """
     import torch
 
@@ -202,16 +209,8 @@ def _cpu(note: str) -> Target:
     return Target("cpu", name, (ProfilerActivity.CPU,), lambda: None, note)
 
 
-def _cpu_note() -> str:
-    """A note on why the CPU was chosen."""
-    driver = gpu_driver()
-    if driver is None:
-        return "No GPU was found: recording on the CPU."
-    return f"Recording on the CPU although a {driver.upper()} driver is installed: {_unavailable_reason('cuda')}."
-
-
 def _unavailable_reason(kind: str) -> str:
-    """Why torch does not have a kind of device, in words."""
+    """The reason why torch does not have a kind of device, in words."""
     import torch
 
     if kind == "cuda" and torch.version.cuda is None and torch.version.hip is None:
@@ -259,7 +258,7 @@ class Ranks:
         return self._reduced(number, "SUM")
 
     def any(self, wish: bool) -> bool:
-        """Whether one of the ranks wishes it; each must ask, in the same order."""
+        """True where one of the ranks wishes it; each must ask, in the same order."""
         return bool(self.largest(float(wish)))
 
     def _reduced(self, number: float, how: str) -> float:
@@ -272,14 +271,6 @@ class Ranks:
         operation: Any = getattr(dist.ReduceOp, how)
         dist.all_reduce(value, operation, group=self.group)
         return float(value)
-
-
-def set_rank_environment() -> None:
-    """Have ranks talk on the loopback interface only, unless the environment says otherwise; before torch is imported.
-
-    Otherwise the name of the machine is looked up, which may have no address.
-    """
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
 
 
 def join(request: Request, target: Target) -> Ranks:

@@ -29,6 +29,7 @@ import re
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any, cast
 
 from tracetui_workloads.api import BadRequest, Param, Value
@@ -50,11 +51,16 @@ class Option(Param):
     group: str = HOW_IT_RUNS
     """The heading of the option in `--help`."""
     is_folded: bool = True
-    """Whether the form shows the option on request only."""
+    """True where the form shows the option on request only."""
     suggestions: tuple[str, ...] = ()
-    """Values that the form offers; others are accepted too."""
+    """Values that the form lists; others are accepted too."""
     is_shared: bool = False
-    """Whether a workload may have a parameter of this name, which gets values that are not choices of the option."""
+    """True where a workload may have a parameter of this name, which gets values that are not choices of the option."""
+
+    @property
+    def flag(self) -> str:
+        """The option on the command line, for example `--warm-seconds`."""
+        return f"--{self.name.replace('_', '-')}"
 
 
 def _option(default: Value, help: str, choices: tuple[str, ...] = (), **more: Any) -> Any:
@@ -64,7 +70,7 @@ def _option(default: Value, help: str, choices: tuple[str, ...] = (), **more: An
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a workload is run and recorded; every option may change the measured times, so all are kept in the trace.
+    """The options of a recording. Each of them may change the measured times, so all are kept in the trace.
 
     Raises: BadRequest for options that do not exist or contradict each other.
     """
@@ -96,19 +102,19 @@ class Options:
     time_seconds: float = _option(1.0, "seconds to time it without the profiler; 0: not at all", minimum=0)
 
     def __post_init__(self) -> None:
-        for option in OPTIONS.values():
-            _require_possible(option, getattr(self, option.name))
+        for name, option in OPTIONS.items():
+            value = getattr(self, name)
+            # The default is always accepted.
+            if option.choices and value not in option.choices and value != option.default:
+                raise BadRequest(f"{option.flag} is one of {', '.join(map(str, option.choices))}, not {value}.")
+            if option.minimum is not None and value < option.minimum:
+                raise BadRequest(f"{option.flag} must be at least {option.minimum:g}, not {value}.")
         if not self.compile and (self.mode, self.backend) != (DEFAULTS["mode"], DEFAULTS["backend"]):
             raise BadRequest("--mode and --backend say how to compile; add --compile.")
         if self.mode != DEFAULTS["mode"] and self.backend != DEFAULTS["backend"]:
             raise BadRequest(f"--mode {self.mode} is a mode of the backend inductor, not of {self.backend}.")
         if self.cold and self.warm_seconds:
             raise BadRequest("--cold makes no warm-up calls, so --warm-seconds has no meaning with it.")
-
-    @property
-    def warm_calls(self) -> int:
-        """Calls before the schedule begins."""
-        return 0 if self.cold else WARM_CALLS
 
     @property
     def steps(self) -> int:
@@ -122,15 +128,6 @@ OPTIONS: Mapping[str, Option] = {
 """Every option by name."""
 DEFAULTS: Mapping[str, Any] = {name: option.default for name, option in OPTIONS.items()}
 """The default of every option."""
-
-
-def _require_possible(option: Option, value: Any) -> None:
-    """Raises: BadRequest for a value that an option does not accept; its default is always accepted."""
-    words = f"--{option.name.replace('_', '-')}"
-    if option.choices and value not in option.choices and value != option.default:
-        raise BadRequest(f"{words} is one of {', '.join(map(str, option.choices))}, not {value}.")
-    if option.minimum is not None and value < option.minimum:
-        raise BadRequest(f"{words} must be at least {option.minimum:g}, not {value}.")
 
 
 # The request for a recording: a workload, its parameters and options; passed to the child as JSON.
@@ -152,27 +149,22 @@ class Request:
     argv: tuple[str, ...] = ()
     """The command line of the request, which is kept in the trace."""
     table: bool = False
-    """Whether torch's own table of sums is written beside the trace."""
+    """Write torch's own table of sums beside the trace."""
     variant: str = ""
     """The name of the variant where several are recorded to be compared; empty for a single recording."""
     replace: bool = False
-    """Whether an existing file is replaced; otherwise the trace gets the next free number."""
+    """Replace an existing file; otherwise the trace gets the next free number."""
 
     bench: bool = False
-    """Whether the step is only timed without the profiler, and no trace is written."""
+    """Only time the step without the profiler, and write no trace."""
     session: str = ""
-    """What requests share that are timed in turns; empty for one that is timed alone."""
+    """A name that requests share which are timed in turns; empty for one that is timed alone."""
     ranks: int = 0
-    """How many processes record together, each a rank; `out` is then a folder. 0 for one process that has no rank."""
+    """Number of processes that record together, each a rank; `out` is then a folder. 0 for one without a rank."""
     rank: int = 0
     """The rank of one of these processes, from 0 on; its `out` is a file."""
     rendezvous: str = ""
     """The file, in a folder of its own, through which the ranks find each other; empty for the request of them all."""
-
-    @property
-    def is_of_all_ranks(self) -> bool:
-        """Whether it asks for all ranks, of which each gets a request of its own."""
-        return self.ranks > 0 and not self.rendezvous
 
     def as_json(self) -> str:
         """The request as text for the child's command line."""
@@ -237,8 +229,8 @@ class Failure:
         return _EXIT_CODES.get(self.kind.partition(":")[0], DEFAULT_EXIT_CODE)
 
     @property
-    def is_shared(self) -> bool:
-        """Whether another variant of the workload would fail in the same way, or must not be started."""
+    def ends_all(self) -> bool:
+        """True where no other variant is recorded after it: it would fail alike, or must not be started."""
         return self.kind in ("usage", "missing:torch", "missing:python", "destination", "cancelled")
 
     def __str__(self) -> str:
@@ -251,12 +243,6 @@ def cancelled(stage: str, details: str = "") -> Failure:
     return Failure("cancelled", message, details=details, stage=stage)
 
 
-def timed_out(seconds: float, stage: str, log: str) -> Failure:
-    """The failure of a recording that exceeded its time limit."""
-    message = f"Stopped after {seconds:g} s, while {stage_phrase(stage)}."
-    return Failure("timeout", message, "Allow more with --timeout.", last_lines(log), stage)
-
-
 def of_rank(failure: Failure, rank: int, ranks: int) -> Failure:
     """The failure of a recording by several ranks; it names the rank where the others would not fail likewise."""
     is_of_all = failure.exit_code != DEFAULT_EXIT_CODE or failure.kind == "destination"
@@ -264,35 +250,19 @@ def of_rank(failure: Failure, rank: int, ranks: int) -> Failure:
 
 
 def ranks_timed_out(seconds: float, stopped: Mapping[int, Failure], log: str) -> Failure:
-    """The failure of ranks that exceeded their time limit, by that of each, which say where it was.
+    """The failure of ranks that exceeded their time limit, from that of each, which says where it was.
 
-    The details are the tracebacks of ranks that could still tell: one that waits for others mostly cannot.
+    The details are the tracebacks of ranks that could still report: one that waits for others mostly cannot.
     """
     stages = {rank: stage_phrase(each.stage) for rank, each in stopped.items()}
-    where = f"rank {', rank '.join(f'{rank} while {stage}' for rank, stage in stages.items())}"
-    told = [f"rank {rank}:\n{each.details}" for rank, each in stopped.items() if each.details]
-    is_same = len(set(stages.values())) == 1
-    message = f"Stopped after {seconds:g} s{', while ' + next(iter(stages.values())) if is_same else ': ' + where}."
+    if len(set(stages.values())) == 1:
+        message = f"Stopped after {seconds:g} s, while {next(iter(stages.values()))}."
+    else:
+        where = ", ".join(f"rank {rank} while {stage}" for rank, stage in stages.items())
+        message = f"Stopped after {seconds:g} s: {where}."
+    details = "\n".join(f"rank {rank}:\n{each.details}" for rank, each in stopped.items() if each.details)
     hint = "Allow more with --timeout; --details shows where a rank was."
-    return Failure("timeout", message, hint, "\n".join(told) or last_lines(log), next(iter(stopped.values())).stage)
-
-
-def given_up(stage: str) -> Failure:
-    """The failure of a rank that was killed because another one had failed."""
-    return Failure("rank", f"Stopped while {stage_phrase(stage)}, because another rank failed.", stage=stage)
-
-
-def no_python(python: str, reason: str) -> Failure:
-    """The failure where the interpreter for the child cannot be started."""
-    return Failure("usage", f"{python} cannot be started: {reason}.", "Choose a Python with --python.")
-
-
-def not_started(python: str, code: int, log: str) -> Failure:
-    """The failure where the interpreter started and the recorder in it did not."""
-    tail = last_lines(log)
-    reason = tail.splitlines()[-1] if tail else f"exit code {code}"
-    message = f"{python} cannot run the recorder: {reason}."
-    return Failure("missing:python", message, "It must be Python 3.11 or later; choose one with --python.", tail)
+    return Failure("timeout", message, hint, details or last_lines(log), next(iter(stopped.values())).stage)
 
 
 def failure_of_exit_code(code: int, stage: str, log: str) -> Failure:
@@ -307,9 +277,16 @@ def failure_of_exit_code(code: int, stage: str, log: str) -> Failure:
             stage,
         )
     if code < 0:
-        name = signal_name(-code)
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
         message = f"The recording crashed while {stage_phrase(stage)}: {name}."
-        return Failure("crash", message, "Its last output shows where.", fatal_error(log) or tail, stage)
+        # Python prints the stack at a fatal signal, innermost call first.
+        start = log.rfind("Fatal Python error")
+        stack = [plain(line) for line in log[start:].splitlines() if line.strip()] if start >= 0 else []
+        details = "\n".join(stack[:MAX_LOG_LINES]) or tail
+        return Failure("crash", message, "Its last output shows where.", details, stage)
     if code == 130:
         return cancelled(stage)
     if code == LOST_PIPE:
@@ -325,25 +302,10 @@ def stage_phrase(stage: str) -> str:
     return "making the first call" if stage == "first call" else stage
 
 
-def signal_name(number: int) -> str:
-    """The name of a signal, for example `SIGSEGV`."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
 def last_lines(log: str, count: int = MAX_LOG_LINES) -> str:
     """The last lines of a log, without blank lines and escape sequences."""
     lines = [line for line in (plain(line) for line in log.splitlines()) if line.strip()]
     return "\n".join(lines[-count:])
-
-
-def fatal_error(log: str) -> str:
-    """The first lines of the stack that Python prints at a fatal signal, innermost call first; empty without one."""
-    at = log.rfind("Fatal Python error")
-    lines = [plain(line) for line in log[at:].splitlines() if line.strip()] if at >= 0 else []
-    return "\n".join(lines[:MAX_LOG_LINES])
 
 
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b.")
@@ -352,6 +314,47 @@ _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\
 def plain(text: str) -> str:
     """One line of text without escape sequences and control characters."""
     return "".join(letter for letter in _ESCAPES.sub("", text).replace("\t", "    ") if letter.isprintable())
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of a recording: a trace or a failure."""
+
+    path: Path | None
+    """The path of the trace, or of the folder with those of all ranks; None where there is none."""
+    failure: Failure | None
+    bytes: int = 0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """The metadata of the recording, which the trace has under the key `tracetui`."""
+    device: str = ""
+    """The device, for example `cpu`; empty where the recording ended before it was chosen."""
+    notes: Sequence[str] = ()
+    seconds: float = 0.0
+    log: str = ""
+    """The end of the child's output."""
+    too_late: bool = False
+    """True where the recording was cancelled after the trace had been written."""
+    stopped_by: int = 0
+    """The signal that cancelled the recording, 0 for none."""
+    ranks: Sequence[Outcome] = ()
+    """The outcome of each rank, in order; empty for one process without a rank."""
+
+    @property
+    def traces(self) -> Sequence[Path]:
+        """The traces: one, or that of each rank, in order; none after a failure."""
+        return [each.path for each in self.ranks or (self,) if each.path is not None]
+
+    @property
+    def is_cancelled(self) -> bool:
+        """True where the recording was cancelled, also where that was too late."""
+        return self.too_late or (self.failure is not None and self.failure.kind == "cancelled")
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of `tracetui run`; after a signal 128 plus its number, as in shells."""
+        if self.failure and self.failure.kind == "cancelled" and self.stopped_by:
+            return 128 + self.stopped_by
+        return self.failure.exit_code if self.failure else 0
 
 
 STARTING = "starting Python"
@@ -414,7 +417,7 @@ class StageDone:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How many parts of a stage are done."""
+    """The number of parts of a stage that are done."""
 
     stage: str
     done: int
@@ -503,12 +506,10 @@ def from_line(line: bytes) -> Event | None:
         event = Failed(Failure(**values["failure"])) if kind is Failed else kind(**values)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    parts = (event, event.failure) if isinstance(event, Failed) else (event,)
-    return event if all(map(_has_valid_fields, parts)) else None
-
-
-def _has_valid_fields(event: Any) -> bool:
-    """Whether the fields of an event have the right types: a workload can also write to the pipe."""
-    return all(
-        isinstance(getattr(event, each.name), _FIELD_TYPES.get(str(each.type), object)) for each in fields(event)
-    )
+    # A workload can also write to the pipe: the types of all fields are checked.
+    for part in (event, event.failure) if isinstance(event, Failed) else (event,):
+        if not all(
+            isinstance(getattr(part, each.name), _FIELD_TYPES.get(str(each.type), object)) for each in fields(part)
+        ):
+            return None
+    return event

@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from tracetui_workloads.recording import devices, profiling, trace_file
-from tracetui_workloads.recording.exceptions import Incomplete
-from tracetui_workloads.recording.protocol import Options
+from tracetui_workloads.recording.exceptions import RecordingError
+from tracetui_workloads.recording.protocol import Options, encode
 
 
 @contextmanager
@@ -85,10 +85,10 @@ class Recorder:
     ) -> None:
         self._out = out
         self.path = out
-        """Where the trace is, once it is written: numbered where another file was there."""
+        """The path of the trace, once it is written: numbered where another file was there."""
         self._replaces = replace
         self.written = False
-        """Whether the trace has been written."""
+        """True once the trace has been written."""
         self._label = label
         self._options = options
         self._params = params
@@ -117,10 +117,15 @@ class Recorder:
         """Start the first iteration."""
         with self._harmless():
             # The program may change the current folder meanwhile.
-            self.path = self._out = own_path(self._out.absolute())
+            self._out = self._out.absolute()
+            if rank := rank_of_process():
+                # Each of several processes has a trace of its own.
+                self._out = trace_file.with_suffix_word(self._out, f"-rank{rank.number}")
+            self.path = self._out
             self._target = devices.current()
             metadata = loop_metadata(self._label, self._options, self._params, self._target)
-            self._text = profiling.metadata_text(metadata)
+            # Encoded before the recording, which would otherwise include it.
+            self._text = encode(metadata)
             self._profiler = profiling.new_profiler(self._target, self._options, self._options.shapes == "on")
             profiling.load_profiler()
             self._is_running = True
@@ -134,25 +139,38 @@ class Recorder:
             return
         with self._harmless():
             self._stop()
-            self._keep()
+            self._write()
 
-    def _keep(self) -> None:
+    def _write(self) -> None:
         """Write the trace.
 
-        Raises: Incomplete or NotWritten, OSError.
+        Raises: RecordingError, OSError.
         """
         recorded = self._done - self._options.wait - self._options.warmup
         if recorded < 1:
-            raise Incomplete(
+            raise RecordingError(
+                "incomplete",
                 f"The loop made {self._done} steps, and the first {self._options.wait + self._options.warmup} of them "
-                "are not recorded: there is no trace."
+                "are not recorded: there is no trace.",
             )
         if recorded < self._options.active:
             warn(
                 f"The loop ended after {self._done} steps: the trace holds {recorded} of {self._options.active}, "
                 "and the start of the next."
             )
-        self._write(recorded)
+        raw, part = trace_file.part_paths(self._out, self._token)
+        trace_file.create_empty(raw)
+        # The profiler reports no error: the file is checked below.
+        self._profiler.export_chrome_trace(str(raw))
+        contents = trace_file.read_contents(raw)
+        if contents.steps < recorded:
+            raise RecordingError("incomplete", f"The trace holds {contents.steps} of {recorded} steps.")
+        trace_file.pack(raw, part, self._out)
+        trace_file.require_writable(self._out)
+        self.path = trace_file.move_to_destination(part, self._out, self._replaces)
+        if self.path != self._out:
+            warn(f"{self._out.name} exists: the trace is in {self.path.name}; replace=True replaces it.")
+        self.written = True
 
     @contextmanager
     def _harmless(self) -> Iterator[None]:
@@ -170,7 +188,7 @@ class Recorder:
 
     def _add_metadata(self) -> None:
         """Add what the trace says of itself, with the rank where torch does not add it."""
-        profiling.add_metadata(self._profiler, self._text)
+        self._profiler.add_metadata_json(profiling.METADATA_KEY, self._text)
         rank = rank_of_process()
         if rank is not None and not rank.is_known_to_torch:
             info = {"rank": rank.number, "world_size": rank.world_size}
@@ -191,20 +209,6 @@ class Recorder:
         self._target.synchronize()
         self._profiler.stop()
 
-    def _write(self, recorded: int) -> None:
-        raw, part = trace_file.part_paths(self._out, self._token)
-        trace_file.create_empty(raw)
-        profiling.export(self._profiler, raw)
-        contents = trace_file.read_contents(raw)
-        if contents.steps < recorded:
-            raise Incomplete(f"The trace holds {contents.steps} of {recorded} steps.")
-        trace_file.pack(raw, part, self._out)
-        trace_file.require_writable(self._out)
-        self.path = trace_file.move_to_destination(part, self._out, self._replaces)
-        if self.path != self._out:
-            warn(f"{self._out.name} exists: the trace is in {self.path.name}; replace=True replaces it.")
-        self.written = True
-
     def _open_annotation(self) -> None:
         from torch.profiler import record_function
 
@@ -219,12 +223,12 @@ class Recorder:
 
 @dataclass(frozen=True, slots=True)
 class ProcessRank:
-    """Which of several processes this is."""
+    """The rank of this process among several."""
 
     number: int
     world_size: int
     is_known_to_torch: bool
-    """Whether `torch.distributed` is initialised: the profiler then writes the rank into the trace by itself."""
+    """True where `torch.distributed` is initialised: the profiler then writes the rank into the trace by itself."""
 
 
 def rank_of_process() -> ProcessRank | None:
@@ -242,14 +246,8 @@ def rank_of_process() -> ProcessRank | None:
     return ProcessRank(number, size, is_known) if size > 1 else None
 
 
-def own_path(out: Path) -> Path:
-    """The path of this process's trace: with its rank where it is one of several."""
-    rank = rank_of_process()
-    return trace_file.with_suffix_word(out, f"-rank{rank.number}") if rank else out
-
-
 def sentence(error: Exception) -> str:
-    """Why there is no trace, in words."""
+    """The reason why there is no trace, in words."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}." if error.filename else f"{error.strerror}."
     return str(error) or type(error).__name__

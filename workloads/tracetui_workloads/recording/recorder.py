@@ -7,40 +7,45 @@ trace makes a cold run cold, and a crash ends only that process.
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
-import hashlib
 import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from statistics import median
-from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from tracetui_workloads import machine, registry
 from tracetui_workloads.api import BadRequest, Context, Prepared, Step, Unavailable, Value, Workload
 from tracetui_workloads.programs import user_function
-from tracetui_workloads.recording import devices, profiling, supervisor, trace_file
-from tracetui_workloads.recording.devices import join, set_rank_environment
+from tracetui_workloads.recording import devices, profiling, trace_file
+from tracetui_workloads.recording.child import CANCELLED, HAS_SUPERVISOR, Reporter, supervise
 from tracetui_workloads.recording.exceptions import (
-    Incomplete,
-    MissingCompiler,
-    NoKernels,
-    NotCompiled,
+    COMPILER_HINT,
+    NO_COMPILER,
+    RecordingError,
     Situation,
-    WrongResult,
     failure_of,
+    first_line,
 )
-from tracetui_workloads.recording.profiling import CANCELLED, Reporter
-from tracetui_workloads.recording.protocol import DTYPES, DeviceChosen, Failed, Hello, Options, Request, Result, encode
-from tracetui_workloads.recording.timing import ALONE, Ring, Timing, time_in_turns, time_step
+from tracetui_workloads.recording.profiling import ALONE, LoadMeter, Ring, Timing, time_in_turns, time_step
+from tracetui_workloads.recording.protocol import (
+    DTYPES,
+    WARM_CALLS,
+    DeviceChosen,
+    Failed,
+    Hello,
+    Options,
+    Request,
+    Result,
+    encode,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -90,6 +95,14 @@ def _registered(workload: Workload, request: Request) -> ResolvedWorkload:
     return ResolvedWorkload(workload, params, lambda context: function(context, **params))
 
 
+def dtype_of(name: str) -> torch.dtype:
+    """The data type with a name of `options.DTYPES`; torch's default for an empty name."""
+    import torch
+
+    dtype: torch.dtype = getattr(torch, DTYPES[name]) if name else torch.get_default_dtype()
+    return dtype
+
+
 @dataclass(slots=True)
 class RunContext:
     """The `Context` of one recording, from its options."""
@@ -101,9 +114,9 @@ class RunContext:
     rank: int = 0
     """The number of this process among the ranks of the recording."""
     ranks: int = 1
-    """How many processes run the workload together."""
+    """Number of processes that run the workload together."""
     has_compiled: bool = False
-    """Whether the workload called `compile` with `--compile` given."""
+    """True once the workload called `compile` with `--compile` given."""
 
     @property
     def seed(self) -> int:
@@ -112,7 +125,7 @@ class RunContext:
 
     @property
     def compiled(self) -> bool:
-        """Whether `--compile` was given."""
+        """True with `--compile`."""
         return self.options.compile
 
     def compile(self, step: Step) -> Step:
@@ -129,135 +142,6 @@ class RunContext:
         return cast(Step, compiled)
 
 
-def dtype_of(name: str) -> torch.dtype:
-    """The data type with a name of `options.DTYPES`; torch's default for an empty name."""
-    import torch
-
-    dtype: torch.dtype = getattr(torch, DTYPES[name]) if name else torch.get_default_dtype()
-    return dtype
-
-
-def prepare_environment() -> None:
-    """Set environment variables that torch reads when it is imported."""
-    # At lower levels the profiler's library logs its start and stop to standard error.
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    # Without it a trace does not name the kernels that torch.compile generates for the CPU.
-    os.environ.setdefault("TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE", "1")
-
-
-# Digests of weights and inputs, which show whether two recordings compute on the same numbers; in the child.
-
-MAX_HASHED_BYTES = 1 << 28
-"""Maximum bytes hashed per recording, which takes 0.3 s; of larger tensors every second, third ... number is hashed."""
-DIGEST_LENGTH = 16
-"""Characters of a digest: enough to tell tensors apart, it protects no secret."""
-
-
-def digests(operands: Mapping[str, Any], max_bytes: int = MAX_HASHED_BYTES) -> dict[str, str]:
-    """A digest of data types, shapes and numbers by name; values that hold no plain tensor are left out."""
-    plain = {name: [tensor for tensor in _tensors(value) if is_plain(tensor)] for name, value in operands.items()}
-    size = sum(tensor.nbytes for tensors in plain.values() for tensor in tensors)
-    stride = max(-(-size // max_bytes), 1)
-    return {name: _digest(tensors, stride) for name, tensors in sorted(plain.items()) if tensors}
-
-
-def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether the tensor's numbers are stored densely in memory: not sparse, quantized, nested or on `meta`."""
-    import torch
-
-    is_dense = tensor.layout == torch.strided and not tensor.is_quantized and not tensor.is_nested
-    return is_dense and type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type != "meta"
-
-
-def _digest(tensors: list[torch.Tensor], stride: int) -> str:
-    digest = hashlib.sha256()
-    for tensor in tensors:
-        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-        numbers = tensor.detach().resolve_conj().resolve_neg().flatten()[::stride].cpu().contiguous()
-        if numbers.nbytes:
-            # The bytes in memory; torch's `numpy()` would need numpy.
-            digest.update((ctypes.c_char * numbers.nbytes).from_address(numbers.data_ptr()))
-    return digest.hexdigest()[:DIGEST_LENGTH]
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    """The tensor itself, or the parameters and buffers of a module."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, torch.nn.Module):
-        yield from value.parameters()
-        yield from value.buffers()
-
-
-# How busy other programs kept the machine's CPUs for a while, from `/proc`; unknown elsewhere.
-
-MIN_SECONDS = 0.2
-"""Seconds below which the clock of `/proc/stat`, which ticks every 10 ms, says too little."""
-BUSY_CPUS, BUSY_SHARE = 0.25, 0.1
-"""CPUs, and share of all CPUs, that other programs must use for a warning."""
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What other programs used."""
-
-    others_cpus: float
-    """CPUs that they kept busy on average."""
-    cpus: int
-    """CPUs of the machine."""
-
-    @property
-    def is_high(self) -> bool:
-        """Whether times may be too long because of it."""
-        return self.others_cpus > max(BUSY_CPUS, BUSY_SHARE * self.cpus)
-
-    @property
-    def sentence(self) -> str:
-        """A warning in words."""
-        return f"Other programs kept {self.others_cpus:.1f} of {self.cpus} CPUs busy meanwhile: times may be too long."
-
-    def as_metadata(self) -> dict[str, Any]:
-        """The entry `load` of the metadata."""
-        return {"others_cpus": round(self.others_cpus, 2), "cpus": self.cpus}
-
-
-class LoadMeter:
-    """Measures from its creation on."""
-
-    def __init__(self, stat: Path = Path("/proc/stat")) -> None:
-        self._stat = stat
-        self._began = self._read()
-
-    def load(self, total: Callable[[float], float] = float) -> Load | None:
-        """The load since the meter was created; None where the system does not tell, or after too short a time.
-
-        `total` adds up what all processes of the recording used, where these are several.
-        """
-        now = self._read()
-        if self._began is None or now is None:
-            return None
-        seconds, busy, own = (after - before for after, before in zip(now, self._began, strict=True))
-        own = total(own)
-        if seconds < MIN_SECONDS:
-            return None
-        return Load(max(busy - own, 0.0) / seconds, os.cpu_count() or 1)
-
-    def _read(self) -> tuple[float, float, float] | None:
-        """Seconds on a clock, busy CPU seconds of the machine, and those of this process and its ended children."""
-        try:
-            fields = self._stat.read_text().split("\n", 1)[0].split()[1:]
-            # user, nice, system, idle, iowait, irq, softirq, steal; guests are counted in user.
-            ticks = [int(field) for field in fields[:8]]
-        except (OSError, ValueError):
-            return None
-        if len(ticks) < 8:
-            return None
-        busy = (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
-        return monotonic(), busy, sum(os.times()[:4])
-
-
 def main(argv: list[str]) -> NoReturn:
     """Record and exit at once: neither compile workers nor a stuck driver may delay the exit."""
     pipe, parent_pipe, token, request = int(argv[0]), int(argv[1]), argv[2], Request.from_json(argv[3])
@@ -265,8 +149,8 @@ def main(argv: list[str]) -> NoReturn:
     out = Path(request.out).absolute()
     # Compile workers must not hold the pipe open.
     os.set_inheritable(pipe, False)
-    if supervisor.IS_SUPPORTED:
-        supervisor.supervise(parent_pipe, partial(trace_file.remove_files, request, out, token))
+    if HAS_SUPERVISOR:
+        supervise(parent_pipe, partial(trace_file.remove_files, request, out, token))
     faulthandler.enable(all_threads=False)
     reporter = Reporter(pipe)
     ring = Ring(int(argv[4]), int(argv[5])) if len(argv) > 5 else None
@@ -289,22 +173,11 @@ def main(argv: list[str]) -> NoReturn:
     finally:
         reporter.require_own_process()
         trace_file.remove_files(request, out, token)
-        _flush()
+        # The workload may have replaced the streams.
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(BaseException):
+                stream.flush()
         os._exit(code)
-
-
-def _flush() -> None:
-    """Flush standard output and error; the workload may have replaced the streams."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(BaseException):
-            stream.flush()
-
-
-def _fill_standard_files() -> None:
-    """Reopen standard files that the workload closed: otherwise output of a library would go into the trace file."""
-    while (file := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(file)
 
 
 class Recording:
@@ -318,7 +191,7 @@ class Recording:
         self._options = request.options
         self._reporter = reporter
         self._raw, self._part = trace_file.part_paths(out, token)
-        self._table, self._kept_table = trace_file.table_paths(out, token)
+        self._table = out.with_name(f"{out.name}.{token}.table.part")
         self._workload: Workload | None = None
         self._target: devices.Target | None = None
         self._token = token
@@ -342,9 +215,13 @@ class Recording:
         """Run every stage in order; returns when the trace is at its destination."""
         during = self._reporter.during
         with during("importing torch"):
-            prepare_environment()
+            # At lower levels the profiler's library logs its start and stop to standard error.
+            os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+            # Without it a trace does not name the kernels that torch.compile generates for the CPU.
+            os.environ.setdefault("TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE", "1")
             if self._request.ranks:
-                set_rank_environment()
+                # Otherwise the name of the machine is looked up, which may have no address.
+                os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
             import torch
 
             torch.set_num_threads(self._threads())
@@ -352,11 +229,11 @@ class Recording:
             target = self._prepare_device()
         if self._request.ranks:
             with during("connecting ranks"):
-                self._ranks = join(self._request, target)
+                self._ranks = devices.join(self._request, target)
         with during("building"):
             workload, params, prepared = self._build(target)
             # Before the first call, because a training step changes its weights.
-            operands = digests(prepared.operands)
+            operands = profiling.digests(prepared.operands)
         self._warm_up(prepared, target)
         if self._request.bench:
             return self._only_time(prepared, target)
@@ -375,7 +252,7 @@ class Recording:
         if self._options.cold:
             self._check(prepared, target)
             timing = self._time(prepared, target)
-        metadata["unprofiled"] = timing.as_metadata() if timing else None
+        metadata["unprofiled"] = asdict(timing) if timing else None
         with during("writing trace"):
             self._write(profiler, target, placeholder, metadata)
         if prepared.close:
@@ -419,8 +296,10 @@ class Recording:
         about = {"device": target.device, "options": asdict(self._options), "params": resolved.params}
         if reason := workload.refusal(about):
             raise Unavailable(reason)
-        if self._options.compile:
-            self._require_compiler(target)
+        is_inductor_on_cpu = target.kind == "cpu" and self._options.backend == "inductor"
+        if self._options.compile and is_inductor_on_cpu and machine.compiler() is None:
+            # torch.compile would miss it only after about 15 seconds.
+            raise RecordingError("missing:compiler", NO_COMPILER, COMPILER_HINT)
         context = RunContext(
             target.device,
             dtype_of(self._options.dtype or workload.dtype),
@@ -435,14 +314,6 @@ class Recording:
             raise BadRequest(f"{workload.name} has nothing to compile; run it without --compile.")
         return workload, resolved.params, prepared
 
-    def _require_compiler(self, target: devices.Target) -> None:
-        """Look for the C++ compiler now: torch.compile would miss it only after about 15 seconds.
-
-        Raises: MissingCompiler.
-        """
-        if target.kind == "cpu" and self._options.backend == "inductor" and machine.compiler() is None:
-            raise MissingCompiler
-
     def _warm_up(self, prepared: Prepared, target: devices.Target) -> None:
         """Call the step until first-call costs are over, and check its result."""
         if self._options.cold and not self._request.bench:
@@ -453,7 +324,7 @@ class Recording:
             target.synchronize()
         # Only now: compilers work in processes of their own, which would count as other programs.
         self._meter = LoadMeter()
-        calls, until = self._options.warm_calls, time.monotonic() + self._options.warm_seconds
+        calls, until = 0 if self._options.cold else WARM_CALLS, time.monotonic() + self._options.warm_seconds
         with self._reporter.during("warming up", calls):
             done = 0
             while self._ranks.any(done < calls or time.monotonic() < until):
@@ -466,7 +337,7 @@ class Recording:
     def _check(self, prepared: Prepared, target: devices.Target) -> None:
         """Compare the result with eager mode's.
 
-        Raises: WrongResult where they differ.
+        Raises: RecordingError where they differ.
         """
         if prepared.check is None:
             return
@@ -475,7 +346,9 @@ class Recording:
                 prepared.check()
                 target.synchronize()
             except AssertionError as error:
-                raise WrongResult(str(error)) from error
+                message = f"The result of {self.situation.workload} differs from eager mode's: {first_line(error)}"
+                hint = "No trace was written, because its times would be meaningless."
+                raise RecordingError("wrong-result", message, hint) from error
 
     def _only_time(self, prepared: Prepared, target: devices.Target) -> Result:
         """Time the step, alone or in turns with other processes; nothing is written."""
@@ -488,9 +361,9 @@ class Recording:
             else:
                 timing = time_step(prepared.step, target, limit, tick, self._ranks)
         if timing is None:
-            raise Incomplete("The step was not timed: another variant ended early.")
-        found = {**timing.as_metadata(), "session": self._request.session}
-        return Result("", 0, {"unprofiled": found, "load": self._load()})
+            raise RecordingError("incomplete", "The step was not timed: another variant ended early.")
+        times = {**asdict(timing), "session": self._request.session}
+        return Result("", 0, {"unprofiled": times, "load": self._load()})
 
     def _time(self, prepared: Prepared, target: devices.Target) -> Timing | None:
         """Time the step without the profiler; None where that is not wanted."""
@@ -501,7 +374,7 @@ class Recording:
             return time_step(prepared.step, target, self._options.time_seconds, tick, self._ranks)
 
     def _load(self) -> dict[str, Any] | None:
-        """What other programs used since the first call, with a warning where that is much."""
+        """The CPUs that other programs kept busy since the first call, with a warning where they were many."""
         load = self._meter.load(self._ranks.total) if self._meter else None
         if load and load.is_high and self._ranks.rank == 0:
             self._reporter.note(load.sentence, "warning")
@@ -510,18 +383,29 @@ class Recording:
     def _write(self, profiler: profile, target: devices.Target, placeholder: str, metadata: dict[str, Any]) -> None:
         """Export the trace, check its contents and compress it, still under the name of a partial file.
 
-        Raises: NotWritten, Incomplete, NotCompiled, NoKernels.
+        Raises: RecordingError.
         """
-        _fill_standard_files()
+        # The workload may have closed standard files: output of a library would go into the trace file.
+        while (file := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass
+        os.close(file)
         trace_file.create_empty(self._raw)
-        profiling.export(profiler, self._raw)
+        # The profiler reports no error: the file is checked below.
+        profiler.export_chrome_trace(str(self._raw))
         contents = trace_file.read_contents(self._raw)
         if contents.steps < self._options.active:
-            raise Incomplete(f"The trace holds {contents.steps} of {self._options.active} steps.")
+            message = f"The trace holds {contents.steps} of {self._options.active} steps."
+            raise RecordingError("incomplete", message)
         if self._options.compile and not contents.compiled_regions:
-            raise NotCompiled(f"torch.compile compiled nothing of {self.situation.workload}.")
+            message = f"torch.compile compiled nothing of {self.situation.workload}."
+            raise RecordingError("compile", message, "TORCH_LOGS=dynamo in the environment shows why.")
         if target.is_gpu and not contents.gpu_activities:
-            raise NoKernels(f"{self.situation.workload} ran on {target.name}, but the profiler saw no kernel.")
+            message = f"{self.situation.workload} ran on {target.name}, but the profiler saw no kernel."
+            hint = (
+                "Close other profilers (nsys, ncu, DCGM), allow counters in a container, or check that libcupti is "
+                "there; your own function must put its tensors on the GPU, or be recorded with --device cpu."
+            )
+            raise RecordingError("no-kernels", message, hint)
         if metadata["unprofiled"] and not target.is_gpu and contents.step_us:
             # On a GPU the steps on the CPU are over before their work is.
             metadata["unprofiled"]["profiled_us"] = median(contents.step_us)
@@ -532,14 +416,14 @@ class Recording:
     def _move_to_destination(self, metadata: dict[str, Any]) -> Result:
         """Move the trace to its destination; it can no longer be cancelled.
 
-        Raises: NotWritten where the destination exists and is not a regular file.
+        Raises: RecordingError where the destination exists and is not a regular file.
         """
         self._reporter.interrupts.check()
         self._reporter.interrupts.ignore()
         trace_file.require_writable(self.out)
         size, replace = self._part.stat().st_size, self._request.replace
         if self._request.table:
-            trace_file.require_writable(self._kept_table)
+            trace_file.require_writable(trace_file.table_path(self.out))
         is_replaced = replace and self.out.exists()
         path = trace_file.move_to_destination(self._part, self.out, replace)
         if is_replaced:

@@ -22,7 +22,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tracetui_workloads.recording.exceptions import Incomplete, NotWritten
+from tracetui_workloads.recording.exceptions import DESTINATION_HINT, RecordingError
 from tracetui_workloads.recording.protocol import Failure, Request
 
 _STEP = re.compile(rb'"ProfilerStep#(\d+)"')
@@ -37,13 +37,15 @@ TAIL_BYTES = 1 << 14
 """Bytes at the end of the profiler's file that contain the name of the file."""
 GZIP_LEVEL = 6
 """Compression level of gzip."""
+NO_RANK_FOLDER = "it exists, and holds something else than traces of ranks"
+FOLDER_HINT = "Choose another with -o."
 MAX_NAME_BYTES = 200
 """Maximum bytes of a file name: file systems allow 255, and the name of a partial file is longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The contents of a trace that show whether the recording worked."""
+    """The contents of a trace by which a recording is checked."""
 
     steps: int
     """Number of profiler steps."""
@@ -63,11 +65,6 @@ def new_token() -> str:
 def part_paths(out: Path, token: str) -> tuple[Path, Path]:
     """The paths of the partial trace: as the profiler exports it, and as it will be kept."""
     return out.with_name(f"{out.name}.{token}.raw.part"), out.with_name(f"{out.name}.{token}.part")
-
-
-def table_paths(out: Path, token: str) -> tuple[Path, Path]:
-    """The paths of torch's table: the partial file, and the text file beside the trace."""
-    return out.with_name(f"{out.name}.{token}.table.part"), table_path(out)
 
 
 def table_path(out: Path) -> Path:
@@ -128,7 +125,7 @@ def remove_parts(out: Path, token: str) -> None:
 
 
 def unwritable(out: Path) -> str:
-    """Why a trace cannot be written to a path, in words; empty where it can.
+    """The reason why a trace cannot be written to a path; empty where it can.
 
     Raises: OSError where the path cannot be looked up.
     """
@@ -143,7 +140,7 @@ def unwritable(out: Path) -> str:
 
 
 def unwritable_folder(out: Path) -> str:
-    """Why no file can be created in the folder, or in the one in which it would be created; empty where one can.
+    """The reason why no file can be created in the folder of a path, nor the folder itself; empty where one can.
 
     Raises: OSError where a name cannot be looked up.
     """
@@ -153,13 +150,34 @@ def unwritable_folder(out: Path) -> str:
     return "" if os.access(folder, os.W_OK) else f"{folder} is not writable"
 
 
+def destination_failure(out: Path, replace: bool = False, is_folder: bool = False) -> Failure | None:
+    """The reason why a trace, or a folder with those of ranks, cannot be written; None where it can.
+
+    Looked up before anything is recorded, which can take minutes. The folder of a trace is created later.
+    """
+    try:
+        if not is_folder:
+            reason = unwritable(out)
+        elif len(os.fsencode(out.name)) > MAX_NAME_BYTES:
+            reason = f"its name is longer than {MAX_NAME_BYTES} bytes"
+        else:
+            is_other = replace and os.path.lexists(out) and not holds_ranks_only(out)
+            reason = NO_RANK_FOLDER if is_other else ""
+        reason = reason or unwritable_folder(out)
+    except OSError as error:
+        # Also when the current folder no longer exists.
+        reason = error.strerror or str(error)
+    hint = FOLDER_HINT if is_folder else DESTINATION_HINT
+    return Failure("destination", f"{out} cannot be written: {reason}.", hint) if reason else None
+
+
 def require_writable(out: Path) -> None:
     """Check the destination again just before the trace is moved there.
 
-    Raises: NotWritten where it can no longer be written.
+    Raises: RecordingError where it can no longer be written.
     """
     if reason := unwritable(out):
-        raise NotWritten(f"{out} cannot be written: {reason}.")
+        raise RecordingError("destination", f"{out} cannot be written: {reason}.", DESTINATION_HINT)
 
 
 def create_empty(raw: Path) -> None:
@@ -174,16 +192,19 @@ def create_empty(raw: Path) -> None:
 def read_contents(path: Path) -> Contents:
     """Count the contents of a trace.
 
-    Raises: NotWritten where there is no file, Incomplete where it is cut off.
+    Raises: RecordingError where there is no file, or it is cut off.
     """
     if not path.exists() or path.stat().st_size == 0:
-        raise NotWritten(f"The trace could not be written in {path.parent}: {_folder_state(path.parent)}.")
+        message = f"The trace could not be written in {path.parent}: {_folder_state(path.parent)}."
+        raise RecordingError("destination", message, DESTINATION_HINT)
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if not (data[:64].lstrip().startswith(b"{") and data[-64:].rstrip().endswith(b"}")):
-            raise Incomplete(f"The trace is cut off after {len(data):,} bytes: {_folder_state(path.parent)}.")
+            message = f"The trace is cut off after {len(data):,} bytes: {_folder_state(path.parent)}."
+            raise RecordingError("incomplete", message)
         steps = {match.group(1) for match in _STEP.finditer(data)}
         durations = tuple(float(match.group(1)) for match in _STEP_DURATION.finditer(data))
-        return Contents(len(steps), _count(_GPU_ACTIVITY, data), _count(_REGION, data), durations)
+        gpu_activities, regions = (sum(1 for _ in each.finditer(data)) for each in (_GPU_ACTIVITY, _REGION))
+        return Contents(len(steps), gpu_activities, regions, durations)
 
 
 def pack(raw: Path, part: Path, out: Path, placeholder: bytes = b"", metadata: bytes = b"") -> None:
@@ -191,7 +212,7 @@ def pack(raw: Path, part: Path, out: Path, placeholder: bytes = b"", metadata: b
 
     The placeholder, which the profiler wrote near the start of the file, gives way to metadata that was not known then.
 
-    Raises: Incomplete where the placeholder is not there.
+    Raises: RecordingError where the placeholder is not there.
     """
     with raw.open("rb") as source, part.open("xb") as target:
         with _packer(target, out) as packed:
@@ -205,7 +226,7 @@ def pack(raw: Path, part: Path, out: Path, placeholder: bytes = b"", metadata: b
             # The profiler writes its export path near the end of the file.
             tail = source.read().replace(os.fsencode(raw), os.fsencode(out.name))
             if not is_replaced and placeholder not in tail:
-                raise Incomplete("The trace lacks the metadata of its recording.")
+                raise RecordingError("incomplete", "The trace lacks the metadata of its recording.")
             packed.write(tail if is_replaced else tail.replace(placeholder, metadata, 1))
         target.flush()
         # Some file systems report only now that they are full; and the data must be on disk before the rename.
@@ -242,10 +263,6 @@ def _packer(target: BinaryIO, out: Path) -> AbstractContextManager[Any]:
     return gzip.GzipFile("", "wb", GZIP_LEVEL, target, mtime=0)
 
 
-def _count(pattern: re.Pattern[bytes], data: mmap.mmap) -> int:
-    return sum(1 for _ in pattern.finditer(data))
-
-
 def _folder_state(folder: Path) -> str:
     """The free space of a folder, in words for a message."""
     if not folder.is_dir():
@@ -255,47 +272,20 @@ def _folder_state(folder: Path) -> str:
 
 # The folder with the trace of each rank: whole or not there at all.
 
-_OF_A_RANK = re.compile(r"rank\d+(-\d+)?\.(json(\.gz)?|txt)")
+_RANK_FILE = re.compile(r"rank\d+(-\d+)?\.(json(\.gz)?|txt)")
 """Names of files that such a folder holds: traces, and torch's tables beside them."""
 
 
-def file_name(rank: int) -> str:
-    """The name of a rank's trace."""
-    return f"rank{rank}.json.gz"
-
-
 def part_folder(out: Path, token: str) -> Path:
-    """The folder in which the traces are written until all of them are there."""
+    """The folder for the traces until all of them are complete."""
     return out.with_name(f"{out.name}.{token}.part")
 
 
-def destination_failure(out: Path, replace: bool) -> Failure | None:
-    """Why a folder with traces cannot be made, found out before anything is recorded; None where it can."""
-    try:
-        reason = _unwritable(out, replace)
-    except OSError as error:
-        # Also when the current folder no longer exists.
-        reason = error.strerror or str(error)
-    return Failure("destination", f"{out} cannot be written: {reason}.", "Choose another with -o.") if reason else None
-
-
-def _unwritable(out: Path, replace: bool) -> str:
-    """Why a folder cannot be made, in words; empty where it can.
-
-    Raises: OSError where a path cannot be looked up.
-    """
-    if len(os.fsencode(out.name)) > MAX_NAME_BYTES:
-        return f"its name is longer than {MAX_NAME_BYTES} bytes"
-    if replace and os.path.lexists(out) and not holds_ranks_only(out):
-        return "it exists, and holds something else than traces of ranks"
-    return unwritable_folder(out)
-
-
 def holds_ranks_only(folder: Path) -> bool:
-    """Whether a path is a folder with nothing in it but what such a recording leaves."""
+    """True for a folder, no link, with nothing in it but files of such a recording."""
     if not folder.is_dir() or folder.is_symlink():
         return False
-    return all(_OF_A_RANK.fullmatch(each.name) and each.is_file() for each in folder.iterdir())
+    return all(_RANK_FILE.fullmatch(each.name) and each.is_file() for each in folder.iterdir())
 
 
 def move_folder(part: Path, out: Path, replace: bool) -> Path:
@@ -321,7 +311,7 @@ def _swap_folders(part: Path, out: Path) -> None:
     Raises: OSError where the older one holds other files.
     """
     if not holds_ranks_only(out):
-        raise FileExistsError(0, "it exists, and holds something else than traces of ranks")
+        raise FileExistsError(0, NO_RANK_FOLDER)
     old = part.with_name(f"{part.name}.old.part")
     os.rename(out, old)
     try:
