@@ -18,7 +18,7 @@ from tracetui.opening.trace_opening import SideName
 from tracetui.ui.opening import trace_picker
 from tracetui.ui.recording import recording_form, recording_screen
 from tracetui.ui.trace import pane_list
-from tracetui.ui.widgets import bar_texts
+from tracetui.ui.widgets import bar
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(trace_picker, "is_cheap", lambda file: False)
     monkeypatch.delenv("TMUX", raising=False)
-    monkeypatch.setattr(bar_texts, "NOTICE_SECONDS", POLL_SECONDS)
+    monkeypatch.setattr(bar, "NOTICE_SECONDS", POLL_SECONDS)
     # Tests wait until every table is there: each step would take as long as three.
     monkeypatch.setattr(pane_list, "QUIET_SECONDS", 0.0)
     monkeypatch.setattr(pane_list, "STEPS_AHEAD", ())

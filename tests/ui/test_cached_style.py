@@ -7,7 +7,7 @@ from textual import constants
 from textual.widget import Widget
 
 from tests.support.app import settle, shown, training
-from tracetui.ui.widgets.cached_style import CachedStyle
+from tracetui.ui.widgets.surface import CachedStyle
 
 
 @pytest.fixture(autouse=True)

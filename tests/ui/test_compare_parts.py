@@ -25,8 +25,8 @@ from tracetui.ui.compare.compare_list import grouped, readable_changes, readable
 from tracetui.ui.compare.highlighted_slices import change_of, instances_of
 from tracetui.ui.compare.shown_part import ShownPart, lanes_worth_showing, next_scope
 from tracetui.ui.compare.timelines import PartnerLookup
-from tracetui.ui.description.styled_lines import folded
 from tracetui.ui.trace.marks import OTHER_TRACE, offers_for
+from tracetui.ui.widgets.details import folded
 
 
 def uneven() -> Trace:

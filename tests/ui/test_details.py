@@ -3,8 +3,8 @@ from tests.support.frames import model
 from tests.support.graphs import replay
 from tracetui.model.trace import Kind
 from tracetui.ui.description.slice_description import describe, facts_of_args
-from tracetui.ui.description.styled_lines import DetailFact, fact_lines, folded
 from tracetui.ui.trace.related_slices import chain_of, highlighted_with, kernel_from
+from tracetui.ui.widgets.details import DetailFact, fact_lines, folded
 
 GEMM = {"grid": [12, 8, 1], "block": [256, 1, 1], "registers per thread": 32, "shared memory": 49152}
 

@@ -75,7 +75,7 @@ async def test_what_is_asked_for_by_a_key_says_so_and_other_keys_go_on(breaks: B
 
 
 async def test_a_description_that_fails_is_a_sentence_in_the_details(breaks: Breaks) -> None:
-    breaks("tracetui.ui.widgets.details.describe")
+    breaks("tracetui.ui.trace.trace_view.describe")
     async with shown(training(), size=(200, 50)) as (app, pilot):
         await pilot.press("j")
         await settle(pilot)

@@ -31,7 +31,7 @@ from tracetui.ui.base.keys import (
     where_it_works,
 )
 from tracetui.ui.trace.marks import MarkPicker
-from tracetui.ui.widgets import bar_texts
+from tracetui.ui.widgets import bar
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.lanes import LanesView
 from tracetui.ui.widgets.picker import HelpScreen, help_rows
@@ -310,7 +310,7 @@ async def test_a_notice_goes_with_the_next_key():
         await pilot.press("full_stop")
         await until(pilot, lambda: "follow" in app.text("#hints"), "the notice stays")
         await pilot.press("g", "g")
-        await pilot.pause(2 * bar_texts.AFTER_KEY_SECONDS)
+        await pilot.pause(2 * bar.AFTER_KEY_SECONDS)
         assert app.text("#hints").startswith("Now at")
 
 

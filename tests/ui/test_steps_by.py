@@ -14,7 +14,7 @@ from tracetui.opening.trace_opening import OpenOptions
 from tracetui.ui import app as app_module
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_view import CompareScreen
-from tracetui.ui.widgets.bar_texts import step_parts
+from tracetui.ui.widgets.bar import step_parts
 
 
 def calls() -> Trace:

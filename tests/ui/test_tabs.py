@@ -12,7 +12,7 @@ from tracetui.model.trace import Quality, Trace
 from tracetui.panes import PANES
 from tracetui.ui.base import keys as declared_keys
 from tracetui.ui.trace.pane_list import TABS
-from tracetui.ui.widgets.bar_texts import damage_marks
+from tracetui.ui.widgets.bar import damage_marks
 from tracetui.ui.widgets.columns import layout_of
 
 

@@ -35,7 +35,7 @@ from tracetui.ui.opening.trace_files import TraceAppeared, TraceFollower
 from tracetui.ui.opening.trace_picker import TraceChoice, TracePicker
 from tracetui.ui.ranks.rank_reader import MomentAsked, RankLanesAsked, RankTraceAsked, SetFailed
 from tracetui.ui.trace.trace_screen import StepsAsked, TraceScreen
-from tracetui.ui.widgets.bar_texts import HintsBar
+from tracetui.ui.widgets.bar import HintsBar
 from tracetui.ui.widgets.searchable_view import SizedScreen
 
 # Themes: the app's own dark and light, and two in the terminal's colours. Quiet: in the lanes the slices stand out.

@@ -28,7 +28,7 @@ from tracetui.ui.base.overlay import cut_line
 from tracetui.ui.compare.compare_list import KERNELS, OPS, signed
 from tracetui.ui.compare.shown_part import MARKS, NO_PARTNER, ROW_PARTNERS, ShownPart, place_words
 from tracetui.ui.description.slice_description import short_name
-from tracetui.ui.description.styled_lines import DetailFact, DetailLine, fact_lines, folded
+from tracetui.ui.widgets.details import DetailFact, DetailLine, fact_lines, folded
 
 MAX_LISTED_PARTS = 40
 """Maximum steps or runs listed one by one."""

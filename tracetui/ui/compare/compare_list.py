@@ -35,7 +35,7 @@ from tracetui.ui.base.exports import (
     stem,
 )
 from tracetui.ui.base.keys import command
-from tracetui.ui.widgets.bar_texts import Tab
+from tracetui.ui.widgets.bar import Tab
 from tracetui.ui.widgets.details import WAITING_NOTE
 from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, TabbedList
 

@@ -49,9 +49,8 @@ from tracetui.ui.compare.shown_part import (
     slice_words,
 )
 from tracetui.ui.compare.timelines import CompareLanes, Timelines
-from tracetui.ui.description.styled_lines import DetailLine
-from tracetui.ui.widgets.bar import Bar
-from tracetui.ui.widgets.bar_texts import FocusedPart
+from tracetui.ui.widgets.bar import Bar, FocusedPart
+from tracetui.ui.widgets.details import DetailLine
 from tracetui.ui.widgets.lanes import LanesView, timeline_commands
 from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS, SearchableView, SizedScreen, too_small
 from tracetui.ui.widgets.table_view import TableView

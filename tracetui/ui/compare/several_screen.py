@@ -27,8 +27,7 @@ from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import CompareAsked
 from tracetui.ui.compare.change_details import StatementView
-from tracetui.ui.widgets.bar import Bar, BarPart
-from tracetui.ui.widgets.bar_texts import HintsBar
+from tracetui.ui.widgets.bar import Bar, BarPart, HintsBar
 from tracetui.ui.widgets.picker import Picker
 from tracetui.ui.widgets.table_view import TableView
 

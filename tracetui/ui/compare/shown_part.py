@@ -24,8 +24,7 @@ from tracetui.model.quantities import count, duration
 from tracetui.model.trace import GPU_WORK, Kind
 from tracetui.text import clean
 from tracetui.ui.description.slice_description import kind_word, short_name
-from tracetui.ui.widgets.bar import BarPart
-from tracetui.ui.widgets.bar_texts import damage_marks, switch_parts
+from tracetui.ui.widgets.bar import BarPart, damage_marks, switch_parts
 
 MIN_LANE_SHARE = 0.02
 """A thread with less than this share of a side's operators and launches is not worth a line."""

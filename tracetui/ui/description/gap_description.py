@@ -22,7 +22,7 @@ from tracetui.model.quantities import duration, short_percent
 from tracetui.model.trace import Trace
 from tracetui.text import clean
 from tracetui.ui.description.slice_description import chain_lines, short_name
-from tracetui.ui.description.styled_lines import DetailFact, DetailLine, fact_lines, folded
+from tracetui.ui.widgets.details import DetailFact, DetailLine, fact_lines, folded
 
 MAX_CAUSES = 5
 """Maximum causes of a gap that are listed, those with most time first."""

@@ -36,7 +36,7 @@ from tracetui.model.table import DOUBTFUL
 from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, Trace
 from tracetui.tables.occupancy import asked_for, queries
 from tracetui.text import clean
-from tracetui.ui.description.styled_lines import DetailFact, DetailLine, fact_lines, folded
+from tracetui.ui.widgets.details import DetailFact, DetailLine, fact_lines, folded
 
 # The dispatch chain as lines: every level with its time, its own time, and its share of the outermost op. Pure.
 

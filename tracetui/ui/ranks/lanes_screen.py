@@ -30,8 +30,7 @@ from tracetui.ui.compare.compare_view import CompareScreen, CompareView
 from tracetui.ui.compare.shown_part import ShownPart
 from tracetui.ui.compare.timelines import CompareLanes
 from tracetui.ui.ranks.rank_reader import MomentAsked, RankLanesAsked, RankTraceAsked
-from tracetui.ui.widgets.bar import Bar, BarPart
-from tracetui.ui.widgets.bar_texts import HintsBar
+from tracetui.ui.widgets.bar import Bar, BarPart, HintsBar
 from tracetui.ui.widgets.lanes import LanesView, timeline_commands
 
 # A late rank beside a median one at a collective: the screen of two traces, with the arrivals marked on one axis.

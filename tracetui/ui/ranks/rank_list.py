@@ -33,9 +33,8 @@ from tracetui.ui.base.exports import (
     reason,
     save,
 )
-from tracetui.ui.description.styled_lines import DetailFact, DetailLine, fact_lines, folded
-from tracetui.ui.widgets.bar_texts import Tab
-from tracetui.ui.widgets.details import WAITING_NOTE
+from tracetui.ui.widgets.bar import Tab
+from tracetui.ui.widgets.details import WAITING_NOTE, DetailFact, DetailLine, fact_lines, folded
 from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, TabbedList
 
 RANKS, COLLECTIVES, MATRIX, GROUPS, STEPS, FILES = TABLES

@@ -27,7 +27,6 @@ from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import CompareAsked
 from tracetui.ui.compare.change_details import StatementView
-from tracetui.ui.description.styled_lines import DetailLine
 from tracetui.ui.ranks.rank_list import (
     COLLECTIVES,
     FILES,
@@ -48,8 +47,8 @@ from tracetui.ui.ranks.rank_list import (
     step_worst,
 )
 from tracetui.ui.ranks.rank_reader import MomentAsked, RankLanesAsked, RankReader, RankTraceAsked
-from tracetui.ui.widgets.bar import Bar, BarPart
-from tracetui.ui.widgets.bar_texts import FocusedPart
+from tracetui.ui.widgets.bar import Bar, BarPart, FocusedPart
+from tracetui.ui.widgets.details import DetailLine
 from tracetui.ui.widgets.lanes import LanesView
 from tracetui.ui.widgets.searchable_view import SEARCH_COMMANDS, SearchableView, SizedScreen, too_small
 from tracetui.ui.widgets.tabbed_list import ListArrangement

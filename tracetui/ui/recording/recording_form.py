@@ -28,8 +28,7 @@ from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.recording.recording_screen import RecordingScreen
-from tracetui.ui.widgets.bar import Bar, BarPart
-from tracetui.ui.widgets.bar_texts import HintsBar
+from tracetui.ui.widgets.bar import Bar, BarPart, HintsBar
 from tracetui.ui.widgets.picker import Picker
 from tracetui.ui.widgets.table_view import TableView
 

@@ -44,7 +44,7 @@ from tracetui.ui.trace.related_slices import (
     longest_between,
     slices_named,
 )
-from tracetui.ui.widgets.bar_texts import FocusedPart, HintsBar
+from tracetui.ui.widgets.bar import FocusedPart, HintsBar
 from tracetui.ui.widgets.lanes import LanesView
 from tracetui.ui.widgets.list_finder import ListFinder, Search, SearchLine
 

@@ -40,7 +40,7 @@ from tracetui.ui.base import keys
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.trace.related_slices import has_gpu, is_prepared, prepare_descriptions, step_labels, step_of
 from tracetui.ui.trace.row_tree import RowTree
-from tracetui.ui.widgets.bar_texts import Tab
+from tracetui.ui.widgets.bar import Tab
 from tracetui.ui.widgets.columns import ShownColumn, layout_of
 from tracetui.ui.widgets.details import WAITING_NOTE
 from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, TabbedList

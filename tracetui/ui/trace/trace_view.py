@@ -41,7 +41,7 @@ from tracetui.ui.base import keys
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.base.keys import command
 from tracetui.ui.description.gap_description import describe_gap
-from tracetui.ui.description.slice_description import short_name
+from tracetui.ui.description.slice_description import describe, short_name
 from tracetui.ui.trace.navigator import (
     NO_RANGE,
     Marks,
@@ -70,8 +70,7 @@ from tracetui.ui.trace.related_slices import (
     stretch_around,
     stretch_of_step,
 )
-from tracetui.ui.widgets.bar import Bar, SentenceBar
-from tracetui.ui.widgets.bar_texts import FocusedPart, header_parts, step_parts
+from tracetui.ui.widgets.bar import Bar, FocusedPart, SentenceBar, header_parts, step_parts
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.lanes import LanesView, timeline_commands
 from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS, SearchableView, too_small
@@ -235,7 +234,7 @@ class TraceView(SearchableView):
         if gap >= 0:
             self.panes.details.explain(partial(describe_gap, trace, gap, self._is_idle_explained, chain_of))
         else:
-            self.panes.details.show(trace, row, chain)
+            self.panes.details.explain(partial(describe, trace, row, chain))
         number = step_of(trace, row)
         if self.step is not None and number is not None:
             self.step = number

@@ -1,25 +1,34 @@
-"""One line of text made of parts, some of which can be clicked: header, step switcher, tabs, key hints.
+"""Lines of text made of parts, some of which can be clicked, and their words: header, step switcher, tabs, key hints.
 
 Textual's own Footer and Tabs repaint the screen on a focus change and animate; this draws one strip.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from textual.dom import DOMNode
 from textual.events import Click, MouseDown, MouseMove, MouseUp
 from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
+from textual.timer import Timer
 from textual.widget import Widget
 
-from tracetui.drawing.format import CUT, wrapped
+from tracetui.drawing.format import CUT, cut_name, shorten, wrapped
+from tracetui.model.quantities import count, duration, rounded_percent
+from tracetui.model.table import DOUBTFUL, Table
+from tracetui.model.trace import Trace
 from tracetui.text import clean
-from tracetui.ui.base.overlay import cut_line
-from tracetui.ui.widgets.cached_style import CachedStyle
+from tracetui.ui.base.keys import Command, commands_in_focus, reason_against
+from tracetui.ui.base.overlay import cut_line, fitting_line
+from tracetui.ui.widgets.surface import CachedStyle
 
 
 @dataclass(frozen=True)
@@ -200,3 +209,328 @@ class SentenceBar(Bar):
     def _lines(self) -> list[str]:
         # Before the first layout the sentence counts as one line.
         return wrapped(clean(self.sentence), self.size.width)[:MAX_LINES] if self.size.width else [""]
+
+
+# The words of header, step switcher, tabs and key hints.
+
+ALWAYS_SHOWN = ("parts", "back", "help", "quit")
+"""Hints for which there is always room: how to get about, and away."""
+MIN_LABEL_LETTERS = 16
+"""Letters of the file's name that are always in the header."""
+STEPS_BY = "   by "
+"""Stands before the words for what counts as a step."""
+MIN_SOURCE_CELLS = 12
+"""Cells of these words that there always are."""
+READABLE_SOURCE_CELLS = 24
+"""Cells of them for which numbers of steps give way."""
+MOST_NUMBERS = 7
+"""Maximum numbers of steps on the line of the steps."""
+FEWEST_NUMBERS = 3
+"""Numbers of steps on a line that is too short for what counts as one."""
+
+
+def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[BarPart, ...]:
+    """The header: file, marks of damage, device and runtime, and the sums of the summary once it is there.
+
+    Nothing is said before that which the sums would replace. Where the line is short the name of the file gives way,
+    down to a few letters, then device and runtime.
+    """
+    facts = {str(row["key"]): row["value"] for row in summary.rows()} if summary is not None else {}
+    devices = facts.get("devices")
+    words = [clean(str(devices))] if devices else _devices(trace)
+    words += _runtime(trace)
+    for key, word in (("steps", "step"), ("kernels", "kernel")):
+        number = _number(facts.get(key))
+        if number:
+            words.append(f"{count(number)} {word}{'' if number == 1 else 's'}")
+    # What wrong numbers went into is not said without a mark.
+    doubt = DOUBTFUL if summary is not None and summary.is_doubtful("value") else ""
+    busy = _number(facts.get("gpu_busy_pct"))
+    if busy is not None:
+        words.append(f"{doubt}GPU busy {rounded_percent(busy)}")
+    verdict = facts.get("verdict")
+    if verdict:
+        words.append(doubt + clean(str(verdict)))
+    unprofiled = _number(facts.get("unprofiled_us"))
+    if unprofiled is not None:
+        words.append(f"{duration(1000 * unprofiled)}/step without profiler")
+    if not words and summary is not None:
+        words = [clean(trace.format), f"{count(len(trace.slices))} slice{'' if len(trace.slices) == 1 else 's'}"]
+    alone = _number(facts.get("without_launch"))
+    doubts = [
+        *damage_marks(trace, _number(facts.get("doubts"))),
+        *([f"⚠{count(alone)} without launch"] if alone else []),
+    ]
+    marks = [BarPart(f"  {mark}", "warn") for mark in doubts]
+    taken = MIN_LABEL_LETTERS + 2 + sum(len(mark.text) for mark in marks)
+    while len(words) > 2 and len(" · ".join(words)) > width - taken:
+        del words[0]
+    rest = [*marks, BarPart("  " + " · ".join(words))]
+    free = width - sum(len(part.text) for part in rest)
+    return BarPart(shorten(clean(trace.label), max(free, MIN_LABEL_LETTERS)), "strong"), *rest
+
+
+def damage_marks(trace: Trace, doubts: float | None = None) -> list[str]:
+    """Short marks for damage to the file, and the number of health checks with a warning.
+
+    Until those are counted, the problems noticed while reading stand for them.
+    """
+    quality = trace.quality
+    marks = ["PARTIAL"] if quality.partial else []
+    if quality.truncated_at is not None:
+        marks.append("TRUNCATED")
+    elif quality.damage:
+        marks.append("DAMAGED")
+    if doubts is None:
+        reported = (
+            quality.dropped,
+            quality.repaired,
+            quality.damaged_keys,
+            quality.replaced,
+            quality.repeated,
+            len(quality.overlong),
+            quality.negative,
+            quality.clipped,
+            quality.stray_brackets,
+            quality.further_arrays,
+        )
+        doubts = sum(map(bool, reported)) + len(quality.skipped_phases)
+    return [*marks, f"⚠{doubts:.0f} warning{'' if doubts == 1 else 's'}"] if doubts else marks
+
+
+def step_parts(
+    numbers: Sequence[int],
+    step: int | None,
+    dur_ns: int,
+    width: int,
+    steps_by: str = "",
+    kind: str = "",
+    remark: str = "",
+) -> tuple[BarPart, ...]:
+    """The step switcher: `step ◂ 2 · [3] · 4 ▸`, how long the step took, what it did, what counts as one.
+
+    In `width` cells the words for what counts as a step give way first, then numbers of other steps, then requests and
+    tokens of this one.
+    """
+    if not numbers:
+        return (
+            BarPart(
+                "no steps recorded: everything is listed. B shows what can count as a step; 0 fits the whole trace",
+                "dim",
+            ),
+        )
+    words = clean(steps_by)
+    warning = [BarPart(f"   {remark}", "strong")] if remark else []
+    behind = [*warning, BarPart("   A one step" if step is None else "   A all steps", "dim", "all")]
+    room = width - len(STEPS_BY) * bool(words) - _cells(behind)
+    for limit, shown_kind in ((MOST_NUMBERS, kind), (FEWEST_NUMBERS, kind), (FEWEST_NUMBERS, kind.split(", ")[0])):
+        before = _numbers(numbers, step, limit)
+        if step is not None:
+            before.append(BarPart(f"   {duration(dur_ns)}{f' {shown_kind}' if shown_kind else ''}"))
+        if min(cell_len(words), READABLE_SOURCE_CELLS) <= room - _cells(before):
+            break
+    chosen = cut_name(words, max(room - _cells(before), MIN_SOURCE_CELLS))
+    return *before, BarPart(STEPS_BY + chosen if words else "", "dim"), *behind
+
+
+def _numbers(numbers: Sequence[int], step: int | None, limit: int) -> list[BarPart]:
+    """The numbers of the steps, at most `limit` of them around the current one."""
+    if step is None:
+        words = f"{numbers[0]} … {numbers[-1]}" if len(numbers) > 1 else str(numbers[0])
+        return [BarPart("all steps ", "strong"), BarPart(words, "plain", str(numbers[0]))]
+    return [BarPart("step "), *switch_parts(numbers, numbers.index(step) if step in numbers else 0, limit)]
+
+
+def _cells(parts: Iterable[BarPart]) -> int:
+    return sum(cell_len(part.text) for part in parts)
+
+
+def switch_parts(numbers: Sequence[int], current: int, limit: int = MOST_NUMBERS) -> list[BarPart]:
+    """Up to `limit` numbers around the current one, which is in brackets, and arrows; each can be clicked."""
+    parts = [BarPart("◂ ", "key" if current else "dim", str(numbers[max(current - 1, 0)]))]
+    first = max(0, min(current - limit // 2, len(numbers) - limit))
+    for index, number in enumerate(numbers[first : first + limit], first):
+        if index > first:
+            parts.append(BarPart(" · ", "dim"))
+        here = index == current
+        parts.append(BarPart(f"[{number}]" if here else str(number), "strong" if here else "plain", str(number)))
+    last = current == len(numbers) - 1
+    return [*parts, BarPart(" ▸", "dim" if last else "key", str(numbers[min(current + 1, len(numbers) - 1)]))]
+
+
+@dataclass(frozen=True)
+class Tab:
+    """A tab: the pane's name, its title, how many rows it lists, as text, and its key."""
+
+    name: str
+    title: str
+    count: str
+    key: str
+    is_empty: bool = False
+    """Whether it is known that it lists nothing."""
+
+
+def tab_parts(tabs: Sequence[Tab], current: str, remarks: str, width: int) -> tuple[BarPart, ...]:
+    """The tabs with their keys; where the line is short without counts, then only those around the current one."""
+    here = next((index for index, tab in enumerate(tabs) if tab.name == current), 0)
+    room = width - len(remarks)
+    words = [_tab_words(tab, counted=True) for tab in tabs]
+    if sum(map(len, words)) > room:
+        words = [_tab_words(tab, counted=index == here) for index, tab in enumerate(tabs)]
+    first, last = _fitting([len(text) for text in words], here, room)
+    parts: list[BarPart] = [BarPart("‹ ", "dim", tabs[first - 1].name)] if first else []
+    for tab, text in zip(tabs[first:last], words[first:last], strict=True):
+        title = text[len(tab.key) : -1]
+        parts += [
+            BarPart(tab.key, "dim", tab.name),
+            BarPart(title, "current" if tab.name == current else "empty" if tab.is_empty else "plain", tab.name),
+        ]
+        parts.append(BarPart(" "))
+    if last < len(tabs):
+        parts.append(BarPart("›", "dim", tabs[last].name))
+    return (*parts, BarPart(remarks, "warn"))
+
+
+def _tab_words(tab: Tab, counted: bool) -> str:
+    """Key and title with the spaces around them."""
+    return f"{tab.key} {tab.title}{f' {tab.count}' if tab.count and counted else ''}  "
+
+
+def _fitting(widths: Sequence[int], here: int, room: int) -> tuple[int, int]:
+    """The stretch of tabs, first and last (exclusive), that fits with the current one in it; marks take two cells."""
+    first, last, taken = here, here + 1, widths[here] + 4
+    while True:
+        # Those before come first: who walks along the tabs sees the next one appear.
+        if first and taken + widths[first - 1] <= room:
+            first -= 1
+            taken += widths[first]
+        elif last < len(widths) and taken + widths[last] <= room:
+            taken += widths[last]
+            last += 1
+        else:
+            break
+    whole = sum(widths) <= room
+    return (0, len(widths)) if whole else (first, last)
+
+
+def hint_parts(
+    commands: Iterable[Command], width: int, first: DOMNode | None = None, where: str = ""
+) -> tuple[BarPart, ...]:
+    """The key hints: `where` the keys go, then keys that share a hint together, as in `[ ] step`; `KEPT` is never cut.
+
+    Commands come in the order in which their keys are looked up; those of the node `first` are shown before others.
+    """
+    early: dict[str, list[str]] = {}
+    late: dict[str, list[str]] = {}
+    taken: set[str] = set()
+    for command in commands:
+        if not command.available:
+            # Its keys are those of what comes next.
+            continue
+        keys = [key for key in command.keys if key not in taken]
+        taken.update(keys)
+        group = command.binding.group
+        if keys and command.binding.show:
+            words = group.description if group is not None else command.binding.description.lower()
+            (early if command.node is first else late).setdefault(words, []).append(keys[0])
+    kept = [(words, early.pop(words, late.pop(words, []))) for words in ALWAYS_SHOWN if words in early or words in late]
+    parts: list[BarPart] = [BarPart(f"{where}: ", "dim")] if where else []
+    left = width - sum(len(" ".join(keys)) + len(words) + 3 for words, keys in kept) + 2 * bool(kept)
+    left -= len(where) + 2 * bool(where)
+    # What leads to another screen comes before what is done to the list.
+    late = {words: late[words] for words in sorted(late, key=lambda words: words != "compare")}
+    for words, keys in [*early.items(), *late.items()]:
+        text = " ".join(keys)
+        left -= len(text) + len(words) + 3
+        if left < 0:
+            break
+        parts += [BarPart(text, "key"), BarPart(f" {words}  ")]
+    for index, (words, keys) in enumerate(kept, start=1):
+        parts += [BarPart(" ".join(keys), "key"), BarPart(f" {words}{'  ' if index < len(kept) else ''}")]
+    return tuple(parts)
+
+
+def _devices(trace: Trace) -> list[str]:
+    names = list(dict.fromkeys(clean(device.name) for device in trace.devices if device.name))
+    number = f" x{len(trace.devices)}" if len(trace.devices) > 1 and len(names) == 1 else ""
+    return [", ".join(names[:2]) + number] if names else []
+
+
+def _runtime(trace: Trace) -> list[str]:
+    """`CUDA 13.0` from 13000, `HIP 6.4` from 60443483."""
+    cuda, hip = trace.metadata.get("cuda_runtime_version"), trace.metadata.get("hip_runtime_version")
+    if isinstance(cuda, int):
+        return [f"CUDA {cuda // 1000}.{cuda % 1000 // 10}"]
+    if isinstance(hip, int):
+        return [f"HIP {hip // 10_000_000}.{hip // 100_000 % 100}"]
+    return []
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, int | float):
+        return float(value)
+    match = re.fullmatch(r"([\d,]+(?:\.\d+)?)\s*%?", value) if isinstance(value, str) else None
+    return float(match[1].replace(",", "")) if match else None
+
+
+# The last line of a screen: key hints, in whose place notices stand for a while.
+
+NOTICE_SECONDS = 8.0
+"""How long a notice stands in the place of the key hints."""
+
+AFTER_KEY_SECONDS = 0.05
+"""How long a notice stays after the next key, which may bring up another one."""
+
+FocusedPart = tuple[DOMNode | None, str]
+"""The part of the screen whose hints come first, and its name; None and an empty name for no part in particular."""
+
+
+class HintsBar(Bar):
+    """The keys that work right now, or a notice."""
+
+    def __init__(self, focused_part: Callable[[], FocusedPart] = lambda: (None, ""), *, id: str = "hints") -> None:
+        """`focused_part` returns the part of the screen that has the keys; it is called whenever hints are shown."""
+        super().__init__(id=id)
+        self._focused_part = focused_part
+        self._notice: Timer | None = None
+
+    def notice(self, text: str, warn: bool = False) -> None:
+        """Show a notice in place of the key hints for a while."""
+        self.parts = (BarPart(fitting_line(clean(text), self._width), "warn" if warn else "strong"),)
+        if self._notice is not None:
+            self._notice.stop()
+        self._notice = self.set_timer(NOTICE_SECONDS, self.end_notice)
+
+    def take_key(self, name: str, character: str | None) -> None:
+        """Let go of a notice that stood here before a key, and say where the key works if it does nothing here.
+
+        To be called before the key is carried out.
+        """
+        if self._notice is not None:
+            # What the key brings up is painted in the same stroke, and may be another notice.
+            self.set_timer(AFTER_KEY_SECONDS, partial(self._end_old_notice, self._notice))
+        sentence = reason_against(self.screen, name, character)
+        if sentence:
+            self.notice(sentence)
+
+    def _end_old_notice(self, notice: Timer) -> None:
+        if self._notice is notice:
+            self.end_notice()
+
+    def end_notice(self) -> None:
+        """Let the key hints come back."""
+        if self._notice is not None:
+            self._notice.stop()
+        self._notice = None
+        self.show_hints()
+
+    def show_hints(self) -> None:
+        """Name the keys that there are, those of the focused part first, unless a notice stands here."""
+        if self._notice is None:
+            commands = [command for _, group in commands_in_focus(self.screen) for command in group]
+            self.parts = hint_parts(commands, self._width, *self._focused_part())
+
+    @property
+    def _width(self) -> int:
+        """Cells of the line; before the first layout those of the terminal."""
+        return (self.screen.size.width or self.app.size.width) - 2

@@ -1,9 +1,10 @@
-"""The details of the selected slice: wrapped lines, of which those about another slice can be jumped to."""
+"""The details beside a list: lines cut to a width, and the widget that shows them, with links to slices to jump to."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import ClassVar
 
@@ -18,13 +19,97 @@ from textual.strip import Strip
 from tracetui.drawing.text.pictures import ListPicture
 from tracetui.errors import AnalysisFailed
 from tracetui.model.guarding import guarded
-from tracetui.model.trace import Trace
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
-from tracetui.ui.description.slice_description import describe
-from tracetui.ui.description.styled_lines import LABEL, DetailLine, sentence_lines
 from tracetui.ui.widgets.table_view import Scroller
+
+_BREAK = re.compile(r"::|[/_]|:(?!:)|,(?!\d{3})")
+"""After what a word that is longer than a line can go on in the next."""
+_FOLDER = re.compile(r"[\w.]/(?=\w)")
+"""In a path a line ends behind a folder where it can."""
+_SPACE = re.compile(r" ")
+_UNIT_BEHIND = re.compile(r"\d (?:%|[nµm]?s\b|[KMGTP]?i?B\b)")
+_FIGURES = "0123456789.,"
+_NUMBER = re.compile(rf"[{_FIGURES}]+$")
+LABEL = 18
+"""Cells kept for the labels of facts."""
+MIN_CELLS_BESIDE_LABELS = 48
+"""Minimum width at which a long value stands beside its label, and not below it."""
+VALUE_INDENT = 2
+"""Cells before a value below its label."""
+
+
+@dataclass(frozen=True)
+class DetailLine:
+    """A line of a description, already short enough for the pane's width."""
+
+    text: str
+    style: str = "plain"
+    """plain, title, label, fact, here or link."""
+    row: int = -1
+    """The slice to which the line jumps, -1 for none."""
+
+
+@dataclass(frozen=True)
+class DetailFact:
+    """A label, a value in words, and the slice that it is about, -1 for none."""
+
+    label: str
+    value: str
+    row: int = -1
+
+
+def folded(text: str, width: int) -> list[str]:
+    """Text cut into pieces of a width, at spaces; a word longer than that at signs in its last third."""
+    width = max(width, 8)
+    pieces = []
+    while len(text) > width:
+        cut = _cut(text, width)
+        pieces.append(text[:cut].rstrip())
+        text = text[cut:].lstrip()
+    return [*pieces, text] if text else pieces
+
+
+def _cut(text: str, width: int) -> int:
+    """Where to cut a text that is longer than a width: words and numbers that fit stay whole."""
+    spaces = [space.start() for space in _SPACE.finditer(text[: width + 1]) if text[: space.start()].strip()]
+    if spaces:
+        return next((at for at in reversed(spaces) if not _UNIT_BEHIND.match(text, max(at - 1, 0))), spaces[-1])
+    folders = [match.end() for match in _FOLDER.finditer(text[:width]) if match.end() > width // 3]
+    if folders:
+        return folders[-1]
+    for match in reversed(list(_BREAK.finditer(text[: width + 4], width * 2 // 3))):
+        if match.end() <= width:
+            return match.end()
+    number = _NUMBER.search(text[:width]) if text[width] in _FIGURES else None
+    return number.start() if number and number.start() else width
+
+
+def fact_lines(fact: DetailFact, width: int) -> list[DetailLine]:
+    """A fact with its label on the left; the value goes on below where it is long."""
+    if width < MIN_CELLS_BESIDE_LABELS and len(fact.value) > width - LABEL and len(fact.label) < LABEL:
+        indent = " " * VALUE_INDENT
+        pieces = folded(fact.value, width - VALUE_INDENT)
+        return [
+            DetailLine(fact.label, "label"),
+            *(DetailLine(indent + piece, row=fact.row if not index else -1) for index, piece in enumerate(pieces)),
+        ]
+    if len(fact.label) >= LABEL:
+        return [DetailLine(piece, row=fact.row) for piece in folded(f"{fact.label}: {fact.value}", width)]
+    pieces = folded(fact.value, width - LABEL) or [""]
+    first = DetailLine(f"{fact.label:<{LABEL}}{pieces[0]}", "fact", fact.row)
+    return [first, *(DetailLine(" " * LABEL + piece) for piece in pieces[1:])]
+
+
+def sentence_lines(sentences: Sequence[str], width: int) -> list[DetailLine]:
+    """Sentences one below the other, the first as a title, and a rule under the last."""
+    lines: list[DetailLine] = []
+    for index, sentence in enumerate(sentences):
+        lines += [DetailLine(piece, "plain" if index else "title") for piece in folded(sentence, width)]
+        lines.append(DetailLine(""))
+    return [*lines[:-1], DetailLine("─" * width, "label")] if lines else []
+
 
 MAX_LINES_TO_A_LINK = 3
 """Maximum lines beyond the screen at which a link is gone to at once; to one further away lines are scrolled."""
@@ -92,10 +177,6 @@ class Details(Scroller, can_focus=True):
     def text_width(self) -> int:
         """Cells of a line: beside the scroll bar."""
         return self.scrollable_content_region.width
-
-    def show(self, trace: Trace, row: int, chain: Sequence[int]) -> None:
-        """Describe a slice; `chain` is its dispatch chain, outermost first."""
-        self.explain(partial(describe, trace, row, chain))
 
     def explain(self, make: Callable[[int], Sequence[DetailLine]]) -> None:
         """Show the lines that a function makes for a width in cells; it is asked again when the width changes."""

@@ -24,8 +24,7 @@ from tracetui.model.quantities import count
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
-from tracetui.ui.widgets.bar import Bar, BarPart
-from tracetui.ui.widgets.bar_texts import HintsBar
+from tracetui.ui.widgets.bar import Bar, BarPart, HintsBar
 from tracetui.ui.widgets.tabbed_list import TabbedList
 
 # The line at the bottom in which a search or a filter is typed, what is said below it, and where a search stands.

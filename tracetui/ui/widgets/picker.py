@@ -19,8 +19,7 @@ from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command, commands_in_focus
 from tracetui.ui.base.overlay import Overlay
-from tracetui.ui.widgets.bar import Bar, BarPart
-from tracetui.ui.widgets.bar_texts import HintsBar
+from tracetui.ui.widgets.bar import Bar, BarPart, HintsBar
 from tracetui.ui.widgets.surface import Legend
 from tracetui.ui.widgets.table_view import TableView
 

@@ -17,8 +17,7 @@ from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import PartSizes
 from tracetui.ui.base.textual_internals import paint_rows
-from tracetui.ui.widgets.bar import SplitBar
-from tracetui.ui.widgets.bar_texts import FocusedPart, HintsBar
+from tracetui.ui.widgets.bar import FocusedPart, HintsBar, SplitBar
 from tracetui.ui.widgets.lanes import LanesView
 from tracetui.ui.widgets.list_finder import ListFinder, SearchLine
 from tracetui.ui.widgets.tabbed_list import TabbedList

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.color import Color
@@ -28,7 +29,33 @@ from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.model.quantities import percent
 from tracetui.model.trace import Trace
 from tracetui.ui.base.analysis_safe import AnalysisSafe
-from tracetui.ui.widgets.cached_style import CachedStyle
+from tracetui.ui.base.textual_internals import style_versions
+
+if TYPE_CHECKING:
+    _Widget = Widget
+else:
+    # Textual takes the style sheet of a widget from the first of its bases that is a node.
+    _Widget = object
+
+
+class CachedStyle(_Widget):
+    """Mixin for widgets that draw their own lines, whose text colour and background are not worked out for each line.
+
+    It comes before the widget's class. Textual walks up to the screen and adds colours for `rich_style`, which takes as
+    long as drawing several lines.
+    """
+
+    _cached_style: tuple[tuple[int, ...], Style] = ((), Style())
+
+    @property
+    def rich_style(self) -> Style:
+        """Text colour and background, as in `Widget`; kept until the styles of the widget or those above change."""
+        versions = style_versions(self)
+        if versions is None:
+            return super().rich_style
+        if self._cached_style[0] != versions:
+            self._cached_style = versions, super().rich_style
+        return self._cached_style[1]
 
 
 class Surface(AnalysisSafe, CachedStyle, Widget):

@@ -30,8 +30,7 @@ from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.keys import command
-from tracetui.ui.widgets.bar import Bar, SplitBar
-from tracetui.ui.widgets.bar_texts import Tab, tab_parts
+from tracetui.ui.widgets.bar import Bar, SplitBar, Tab, tab_parts
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.table_view import TableView
 

@@ -29,7 +29,6 @@ from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.keys import command
-from tracetui.ui.widgets.cached_style import CachedStyle
 from tracetui.ui.widgets.columns import (
     CARD_TITLE_GAP,
     GAP,
@@ -41,6 +40,7 @@ from tracetui.ui.widgets.columns import (
     row_text,
     scrolled,
 )
+from tracetui.ui.widgets.surface import CachedStyle
 
 # The rows of a list that are cards of several lines: which line belongs to which row, and what stands in it. Pure.
 
