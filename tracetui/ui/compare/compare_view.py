@@ -455,6 +455,7 @@ def _details(
 class CompareScreen(SizedScreen):
     """Composes one `CompareView`."""
 
+    view: CompareView
     BINDINGS: ClassVar[list[BindingType]] = [
         command(keys.ESCAPE, "leave", "Back", "To the trace or the list from which this was opened.", "back"),
         command(keys.BACK, "leave", "Back to where you were", "To the trace or the list from which this was opened."),
@@ -470,14 +471,8 @@ class CompareScreen(SizedScreen):
         listed: bool = False,
     ) -> None:
         """`listed` says that the traces were picked from a list, to which one can go back."""
-        super().__init__()
+        super().__init__(CompareView(a, b, pictures, paths, tab))
         self._listed = listed
-        self._view = CompareView(a, b, pictures, paths, tab)
-
-    @property
-    def view(self) -> CompareView:
-        """What fills the screen."""
-        return self._view
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Going back takes a screen below, or the list that the traces were picked from."""
@@ -486,17 +481,9 @@ class CompareScreen(SizedScreen):
     @property
     def traces(self) -> tuple[Trace, ...]:
         """What is shown."""
-        return tuple(side.trace for side in self._view.compared.sides)
+        return tuple(side.trace for side in self.view.compared.sides)
 
     @property
     def label(self) -> str:
         """The names of both traces."""
-        return "-".join(side.trace.label for side in self._view.compared.sides)
-
-    def compose_view(self) -> ComposeResult:
-        """Both traces."""
-        yield self._view
-
-    def help_title(self) -> str:
-        """What stands above the help."""
-        return f"Help: keys, and below them the columns of {self._view.panes.pane}"
+        return "-".join(side.trace.label for side in self.view.compared.sides)

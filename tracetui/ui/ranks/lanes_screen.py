@@ -145,11 +145,7 @@ class MomentScreen(CompareScreen):
         asked: MomentAsked,
     ) -> None:
         super().__init__(a, b, pictures, paths)
-        self._view = MomentView(a, b, pictures, paths, asked)
-
-    def compose_view(self) -> ComposeResult:
-        """Both ranks."""
-        yield self._view
+        self.view = MomentView(a, b, pictures, paths, asked)
 
 
 def rank_words(ranks: RankSet, index: int) -> str:

@@ -432,33 +432,20 @@ class RankScreen(SizedScreen):
 
     stays_below: ClassVar[bool] = True
     """Whether a trace that is opened from it comes above it, to go back to it."""
+    view: RankView
     BINDINGS: ClassVar[list[BindingType]] = [
         command(keys.ESCAPE, "leave", "Stop reading, or back", "Shows what came; then back to the list.", "back"),
         command(keys.BACK, "leave", "Back to where you were", "To the list of traces."),
     ]
 
     def __init__(self, name: RankSetName, uses_cache: bool = True) -> None:
-        super().__init__()
+        super().__init__(RankView(name, SummaryWork(uses_cache=uses_cache)))
         self.set_name = name
-        self._view = RankView(name, SummaryWork(uses_cache=uses_cache))
-
-    @property
-    def view(self) -> RankView:
-        """What fills the screen."""
-        return self._view
 
     @property
     def label(self) -> str:
         """The folder."""
-        return self._view.where
-
-    def compose_view(self) -> ComposeResult:
-        """The set."""
-        yield self._view
-
-    def help_title(self) -> str:
-        """What stands above the help."""
-        return f"Help: keys, and below them the columns of {self._view.panes.pane}"
+        return self.view.where
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """There is always the list of traces to go back to."""
@@ -466,7 +453,7 @@ class RankScreen(SizedScreen):
 
     def action_leave(self) -> None:
         """Stop reading and show what came; else go to the list of traces."""
-        if self._view.is_reading and not self._view.reader.is_stopped:
-            self._view.reader.stop()
+        if self.view.is_reading and not self.view.reader.is_stopped:
+            self.view.reader.stop()
         else:
             super().action_leave()

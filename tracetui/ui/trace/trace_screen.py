@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 
@@ -42,6 +41,8 @@ class StepsAsked(Message):
 class TraceScreen(SizedScreen):
     """Composes one `TraceView`."""
 
+    view: TraceView
+
     BINDINGS: ClassVar[list[BindingType]] = [
         command(keys.COMPARE, "compare", "Compare", "What is marked; else steps, or another trace.", "compare"),
         command(keys.SPACE, "mark_part", "Mark for a comparison", "A step, function, module or run; `c` compares two."),
@@ -60,16 +61,10 @@ class TraceScreen(SizedScreen):
         path: str = "-",
         marks: Marks | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(TraceView(trace, timeline_index, viewpoint, marks))
         self.trace, self.timeline_index, self.path = trace, timeline_index, path
-        self._opening_viewpoint, self._marks = viewpoint, marks
         self.marked_parts: list[MarkedPart] = []
         """What was marked to be compared: A, then B."""
-
-    @property
-    def view(self) -> TraceView:
-        """What fills the screen."""
-        return self.query_one(TraceView)
 
     @property
     def traces(self) -> tuple[Trace, ...]:
@@ -80,10 +75,6 @@ class TraceScreen(SizedScreen):
     def label(self) -> str:
         """The name of the trace."""
         return self.trace.label
-
-    def compose_view(self) -> ComposeResult:
-        """The trace."""
-        yield TraceView(self.trace, self.timeline_index, self._opening_viewpoint, self._marks)
 
     def visit(self, viewpoint: Viewpoint) -> None:
         """Go to a viewpoint, from where `backspace` leads back to the screen below."""
@@ -115,10 +106,6 @@ class TraceScreen(SizedScreen):
     def action_leave_below(self) -> None:
         """Back to the screen below."""
         self.app.pop_screen()
-
-    def help_title(self) -> str:
-        """What stands above the help."""
-        return f"Help: keys, and below them the columns of {self.view.panes.pane}"
 
     @on(TraceView.StepsPicked)
     def _change_steps(self, message: TraceView.StepsPicked) -> None:

@@ -352,14 +352,11 @@ class SizedScreen(AnalysisSafe, Screen[None]):
         (36, "-tall"),
     ]
 
-    def __init__(self) -> None:
+    def __init__(self, view: SearchableView) -> None:
         super().__init__()
-        paint_rows(self)
-
-    @property
-    def view(self) -> SearchableView:
+        self.view = view
         """What fills the screen."""
-        raise NotImplementedError
+        paint_rows(self)
 
     @property
     def hints(self) -> HintsBar:
@@ -371,18 +368,10 @@ class SizedScreen(AnalysisSafe, Screen[None]):
         """A name for what is shown, for files."""
         raise NotImplementedError
 
-    def compose_view(self) -> ComposeResult:
-        """The view."""
-        raise NotImplementedError
-
-    def help_title(self) -> str:
-        """What stands above the help."""
-        raise NotImplementedError
-
     def compose(self) -> ComposeResult:
         """The view, or why it cannot be seen."""
         yield Static(TOO_SMALL, id="too-small", markup=False)
-        yield from self.compose_view()
+        yield self.view
 
     def notice(self, text: str, warn: bool = False) -> None:
         """Show a notice in place of the key hints for a while."""
@@ -420,4 +409,5 @@ class SizedScreen(AnalysisSafe, Screen[None]):
         from tracetui.ui.widgets.picker import HelpScreen, help_rows
 
         rows = help_rows(self, self.view.panes.table)
-        self.app.push_screen(HelpScreen(rows, self.help_title(), has_legend=True))
+        title = f"Help: keys, and below them the columns of {self.view.panes.pane}"
+        self.app.push_screen(HelpScreen(rows, title, has_legend=True))
