@@ -1,7 +1,7 @@
 """The app in a Textual that has other private names, or without any: `python -m tests.support.other_textual NAME...`.
 
 Every word of the names is another one in the source of Textual, which is changed while it is imported. Each name has a
-process of its own; a line says what became of it.
+process of its own, as have several between which stands `|`; a line says what became of them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,6 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
-
-NOTHING = "-"
-"""In place of a name: nothing is another one."""
 
 
 class _Renaming(SourceFileLoader):
@@ -84,21 +81,21 @@ async def walk(folder: Path) -> None:
     assert (both.return_code, both.crash) == (0, "")
 
 
-def _run(name: str) -> None:
-    """Run the app without a name, which has to be noticed."""
-    if name != NOTHING:
-        words = re.findall(r"\w+", name.partition("(")[0].split(".")[-1])
-        _Renaming.words = re.compile(rf"(?<!textual\.)(?<!drivers\.)\b{words[-1]}\b")
-        sys.meta_path.insert(0, _Finder())
+def _run(joined: str) -> None:
+    """Run the app without one name or several, all of which have to be noticed."""
+    names = joined.split("|")
+    words = {re.findall(r"\w+", name.partition("(")[0].split(".")[-1])[-1] for name in names}
+    _Renaming.words = re.compile(rf"(?<!textual\.)(?<!drivers\.)\b(?:{'|'.join(words)})\b")
+    sys.meta_path.insert(0, _Finder())
     from tracetui.ui.base import textual_internals
 
     known = [each for names in textual_internals.NAMES.values() for each in names]
-    lacking = set(textual_internals.missing_names())
-    assert name == NOTHING or any(name in each for each in lacking), f"not noticed; missing are {lacking}"
+    missing = set(textual_internals.missing_names())
+    assert missing.issuperset(names), f"not noticed; missing are {missing}"
     off = [part for part in textual_internals.NAMES if not textual_internals.works(part)]
     assert off, known
     asyncio.run(walk(Path(mkdtemp())))
-    print(name, "without", *off, flush=True)
+    print("without", *off, flush=True)
 
 
 def main(names: list[str]) -> int:

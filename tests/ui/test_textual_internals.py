@@ -8,17 +8,15 @@ import sys
 
 import pytest
 
-from tests.support.other_textual import NOTHING
 from tracetui.ui.base import differ_switch, textual_internals
 
 NAMES = sorted({name.partition(" ")[2] for names in textual_internals.NAMES.values() for name in names})
 
 
-def walked(*names: str, **environment: str) -> list[str]:
+def walked(*names: str) -> list[str]:
     """The app in a Textual without names: what became of each."""
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "tests.support.other_textual", *names],
-        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -34,13 +32,33 @@ def test_this_textual_has_all_names() -> None:
 @pytest.mark.smoke
 @pytest.mark.full
 def test_without_any_of_them() -> None:
-    (line,) = walked(NOTHING, **{differ_switch.VARIABLE: "1"})
-    assert line == " ".join([NOTHING, "without", *textual_internals.NAMES])
+    (line,) = walked("|".join(NAMES))
+    assert line == " ".join(["without", *textual_internals.NAMES])
 
 
 @pytest.mark.full
 def test_without_each_of_them() -> None:
     assert len(walked(*NAMES)) == len(NAMES)
+
+
+def test_without_the_differ_only_writing_is_textuals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(differ_switch.VARIABLE, "1")
+    parts = [part for part in textual_internals.NAMES if not textual_internals.works.__wrapped__(part)]
+    assert parts == ["frames", "rows"]
+
+
+@pytest.mark.full
+def test_a_crash_is_reported_without_the_differ() -> None:
+    code = "from tracetui.ui.base.textual_internals import HookedApp; print(*vars(HookedApp))"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, differ_switch.VARIABLE: "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    there = set(run.stdout.split())
+    assert "_handle_exception" in there and "_display" not in there
 
 
 @pytest.mark.parametrize(

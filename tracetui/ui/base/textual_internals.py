@@ -2,7 +2,8 @@
 
 `NAMES` lists the names by the part of the app that rests on them. At import each is looked up in the Textual that is
 installed. A part of which a name is missing, or a function takes other parameters, is left out: the app then has
-Textual's own behaviour there. `--no-differ` and versions of Textual that were not tried leave out all of them.
+Textual's own behaviour there. `--no-differ` and versions of Textual that were not tried leave out how the screen is
+written (`WRITING`), and nothing else: a crash is reported in the app's words whoever writes.
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ NAMES = {
     "codes": ("rich.style Style._ansi",),
 }
 """By part: module, then a class with an attribute or a function with its parameters."""
+WRITING = ("frames", "rows")
+"""The parts that write differences of cells, and paint only the rows that changed."""
 
 INNER_FAILURES = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RuntimeError)
 """Errors that come up where an inner part of Textual is not as it was."""
@@ -114,8 +117,8 @@ def missing_names() -> tuple[str, ...]:
 
 @cache
 def works(part: str) -> bool:
-    """Whether a part of `NAMES` can be used; asked for when the classes are made, so a switch counts at import."""
-    return not why_off() and all(map(_is_there, NAMES[part]))
+    """True where a part of `NAMES` can be used; asked for when the classes are made, so a switch counts at import."""
+    return not (part in WRITING and why_off()) and all(map(_is_there, NAMES[part]))
 
 
 def why_textual_writes() -> str:
