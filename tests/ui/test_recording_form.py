@@ -22,7 +22,8 @@ from tracetui.ui.compare.compare_view import CompareScreen
 from tracetui.ui.compare.several_screen import SeveralScreen
 from tracetui.ui.ranks.rank_view import RankScreen
 from tracetui.ui.recording import recording_screen
-from tracetui.ui.recording.recording_form import ChoiceField, RecordingForm, WorkloadPicker, command_line, options_of
+from tracetui.ui.recording.form import ChoiceField
+from tracetui.ui.recording.recording_form import RecordingForm, WorkloadPicker, command_line, values_of
 from tracetui.ui.recording.recording_screen import RecordingScreen
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.bar import Bar
@@ -176,7 +177,7 @@ def test_the_command_asks_for_the_same(given, changed):
     parsed, rest = parser.parse_known_args(command_line("attention", given, changed)[1:])
     parsed.parameters = rest
     request = request_of(parsed)
-    assert request.options == options_of(attention, changed)
+    assert request.options == Options(**values_of(attention, changed))
     assert request.params == attention.values(given)
 
 

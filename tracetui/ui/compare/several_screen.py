@@ -160,7 +160,6 @@ class PairPicker(Picker[int]):
 
     def on_mount(self) -> None:
         """List the pairs."""
-        super().on_mount()
         titles = [f"A with {SIDE_NAMES[index]}, {clean(path)}" for index, path in enumerate(self._paths) if index]
         self.offer(range(1, len(self._paths)), Table((texts(_PAIR, titles),)), "")
 

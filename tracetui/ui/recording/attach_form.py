@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from threading import Event
 from typing import Any, ClassVar
 
 import numpy as np
 from textual import on, work
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
 from textual.message import Message
-from textual.widgets import Input
+from tracetui_workloads.api import Param
 
 from tracetui.errors import TracetuiError, UsageError
 from tracetui.model.quantities import duration
@@ -22,139 +21,96 @@ from tracetui.opening.attached_capture import Capture, PrivateFolders, State, Tr
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
-from tracetui.ui.base.overlay import Overlay
-from tracetui.ui.recording.recording_form import YES_NO, ChoiceField
-from tracetui.ui.widgets.bar import Bar, BarPart, HintsBar
+from tracetui.ui.recording.form import YES_NO, Form, form_commands
+from tracetui.ui.widgets.bar import BarPart
 from tracetui.ui.widgets.picker import Picker
 from tracetui.ui.widgets.table_view import TableView
 from tracetui.writing.output import destinations, keep, kept_words
 
 SECONDS, ITERATIONS = "seconds", "iterations"
-ABOUT = {
-    "length": "how many of them are recorded",
-    "unit": "iterations are calls of an optimizer's step, in programs that import torch.profiler",
-    "shapes": "shapes of inputs: what rooflines and operations per second need",
-    "stack": "the Python stack; slows the job down meanwhile",
-    "memory": "allocations, which torch up to 2.15 leaves out",
-}
-"""The fields by name, with what they are about."""
+FIELDS = (
+    Param("length", 2, "how many of them are recorded"),
+    Param(
+        "unit",
+        SECONDS,
+        "iterations are calls of an optimizer's step, in programs that import torch.profiler",
+        (SECONDS, ITERATIONS),
+    ),
+    Param("shapes", False, "shapes of inputs: what rooflines and operations per second need"),
+    Param("stack", False, "the Python stack; slows the job down meanwhile"),
+    Param("memory", False, "allocations, which torch up to 2.15 leaves out"),
+)
+MAX_NAMED_JOBS = 8
+"""Maximum processes that the title names."""
 
 
-class AttachForm(Overlay[str]):
+class AttachForm(Form[str]):
     """Dismissed with the path of the trace, or with the folder of several, or with None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        command(keys.ENTER, "take", "Take the trace", "It opens once it is there.", "take the trace"),
-        command(keys.NEXT_PART, "field(1)", "Next field", "", "field"),
-        command(keys.DOWN, "field(1)", "Next field"),
-        command(keys.PREVIOUS_PART, "field(-1)", "Previous field", "", "field"),
-        command(keys.UP, "field(-1)", "Previous field"),
+    BINDINGS: ClassVar[list[BindingType]] = form_commands(
+        command(keys.ENTER, "accept", "Take the trace", "It opens once it is there.", "take the trace"),
         command(keys.ESCAPE, "give_up", "Give up", "The job goes on; no file is left.", "back"),
-    ]
-    DEFAULT_CSS = """
-    AttachForm {
-        #fields { height: 1fr; padding: 1 1; }
-        #fields Horizontal { height: 1; }
-        .name { width: 12; }
-        .about { width: 1fr; }
-        ChoiceField { width: 20; }
-        Input { width: 20; height: 1; border: none; padding: 0; background: $panel; }
-        Input:focus { border: none; }
-        #title, #hints { background: $panel; }
-    }
-    """
+    )
+    NAME_CELLS = 12
+    LINE_ID = "progress"
 
+    @dataclass
     class Turn(Message):
-        """How far each process is."""
+        """The state of each process, in words."""
 
-        def __init__(self, states: str) -> None:
-            super().__init__()
-            self.states = states
+        states: str
 
+    @dataclass
     class Ended(Message):
         """All is over: the path of what was kept, and what went wrong."""
 
-        def __init__(self, path: str | None, trouble: str) -> None:
-            super().__init__()
-            self.path, self.trouble = path, trouble
+        path: str | None
+        trouble: str
 
     def __init__(self, jobs: list[Job]) -> None:
-        super().__init__()
+        names = [str(job.pid) if job.rank is None else f"rank {job.rank}" for job in jobs[:MAX_NAMED_JOBS]]
+        more = f" and {len(jobs) - MAX_NAMED_JOBS} more" if len(jobs) > MAX_NAMED_JOBS else ""
+        title = BarPart(f"Attach to {', '.join(names)}{more}", "strong"), BarPart(f"   {jobs[0].command}")
+        super().__init__(title, {field.name: field for field in FIELDS})
         self._jobs = jobs
-        self._hints = HintsBar()
         self._stop: Event | None = None
         """Set to give up what is being taken; None while nothing is."""
         self._is_left = False
 
-    def compose(self) -> ComposeResult:
-        """A line per field, then how far it is."""
-        yield Bar(id="title")
-        with Vertical(id="fields"):
-            for name in ABOUT:
-                with Horizontal():
-                    yield Bar(classes="name", id=f"name-{name}")
-                    yield self._field(name)
-                    yield Bar(classes="about", id=f"about-{name}")
-        yield Bar(id="progress")
-        yield Bar(id="trouble")
-        yield self._hints
-
-    def on_mount(self) -> None:
-        """Fill in the words."""
-        which = ", ".join(str(job.pid) if job.rank is None else f"rank {job.rank}" for job in self._jobs[:8])
-        more = f" and {len(self._jobs) - 8} more" if len(self._jobs) > 8 else ""
-        command_line = f"   {self._jobs[0].command}"
-        self.query_one("#title", Bar).parts = (BarPart(f"Attach to {which}{more}", "strong"), BarPart(command_line))
-        for name, about in ABOUT.items():
-            self.query_one(f"#name-{name}", Bar).parts = (BarPart(name),)
-            self.query_one(f"#about-{name}", Bar).parts = (BarPart(about, "dim"),)
-        self.query(".field").first().focus()
-
     def on_unmount(self) -> None:
-        """Whoever closes this gives up."""
+        """Give up what is being taken, whoever closes this."""
         if self._stop is not None:
             self._stop.set()
 
-    def on_descendant_focus(self) -> None:
-        """The keys are those of the field."""
-        self._hints.show_hints()
-
     @property
     def request(self) -> TraceRequest:
-        """What the form asks for.
+        """The trace that the form asks for.
 
         Raises: UsageError for a length that makes no trace.
         """
         try:
-            length = float(self._text("length"))
+            length = float(self.text_of("length"))
         except ValueError:
             raise UsageError("The length is a number.") from None
-        flags = {name: self._text(name) == YES_NO[1] for name in ("shapes", "stack", "memory")}
-        if self._text("unit") == SECONDS:
+        flags = {name: self.text_of(name) == YES_NO[1] for name in ("shapes", "stack", "memory")}
+        if self.text_of("unit") == SECONDS:
             return TraceRequest(length, **flags)
         if length != round(length) or length < 1:
             raise UsageError("Iterations are a whole number, 1 or more.")
         return TraceRequest(iterations=round(length), **flags)
 
-    def action_take(self) -> None:
+    def action_accept(self) -> None:
         """Ask the processes, or show why a value is refused."""
         if self._stop is not None:
             return
         try:
             request = self.request
         except UsageError as error:
-            self._show_trouble(str(error))
+            self.show_trouble(str(error))
             return
-        self._show_trouble("")
+        self.show_trouble("")
         self._stop = Event()
         self.take(request, self._stop)
-
-    def action_field(self, by: int) -> None:
-        """Go to another field."""
-        if by > 0:
-            self.focus_next(".field")
-        else:
-            self.focus_previous(".field")
 
     def action_give_up(self) -> None:
         """Give up what is being taken, and go back."""
@@ -190,12 +146,12 @@ class AttachForm(Overlay[str]):
 
     @on(Turn)
     def _show_states(self, message: Turn) -> None:
-        self.query_one("#progress", Bar).parts = (BarPart(message.states, "strong"), BarPart("   esc gives up"))
+        self.show_line(BarPart(message.states, "strong"), BarPart("   esc gives up"))
 
     @on(Ended)
     def _end(self, message: Ended) -> None:
         self._stop = None
-        self.query_one("#progress", Bar).parts = ()
+        self.show_line()
         if self._is_left:
             self.dismiss(None)
         elif message.path is not None:
@@ -203,27 +159,7 @@ class AttachForm(Overlay[str]):
                 self.app.notify(clean(message.trouble), severity="warning", markup=False)
             self.dismiss(message.path)
         else:
-            self._show_trouble(message.trouble or "No trace was taken.")
-
-    @on(Input.Submitted)
-    def _accept(self) -> None:
-        self.action_take()
-
-    def _field(self, name: str) -> ChoiceField | Input:
-        """A line to type the length in; for everything else the values that there are."""
-        if name != "length":
-            values = (SECONDS, ITERATIONS) if name == "unit" else YES_NO
-            return ChoiceField(values, values[0], id=f"field-{name}").add_class("field")
-        field = Input("2", compact=True, id=f"field-{name}").add_class("field")
-        field.cursor_blink = False
-        return field
-
-    def _text(self, name: str) -> str:
-        field = self.query_one(f"#field-{name}")
-        return field.value.strip() if isinstance(field, Input | ChoiceField) else ""
-
-    def _show_trouble(self, words: str) -> None:
-        self.query_one("#trouble", Bar).parts = (BarPart(clean(words), "warn"),)
+            self.show_trouble(message.trouble or "No trace was taken.")
 
 
 # Processes that can be attached to, as they ask: one, several or all of them are chosen, and their traces taken.
@@ -251,26 +187,23 @@ class AttachPicker(Picker[Any]):
         command(keys.SPACE, "mark", "Mark the process", "Those that are marked are recorded together.", "mark"),
     ]
 
+    @dataclass
     class Asked(Message):
         """A process has asked."""
 
-        def __init__(self, job: Job) -> None:
-            super().__init__()
-            self.job = job
+        job: Job
 
+    @dataclass
     class Others(Message):
         """Processes with PyTorch that may never ask."""
 
-        def __init__(self, jobs: list[Job]) -> None:
-            super().__init__()
-            self.jobs = jobs
+        jobs: list[Job]
 
+    @dataclass
     class Refused(Message):
         """Nobody can be listened to."""
 
-        def __init__(self, why: str) -> None:
-            super().__init__()
-            self.why = why
+        why: str
 
     def __init__(self) -> None:
         super().__init__()
@@ -281,23 +214,21 @@ class AttachPicker(Picker[Any]):
 
     def on_mount(self) -> None:
         """Say what to wait for."""
-        super().on_mount()
         self._show_rows()
 
     def on_screen_resume(self) -> None:
         """Listen while this screen is on top."""
-        super().on_screen_resume()
         # A screen may be told more than once that it is on top.
         self._stop.set()
         self._stop = Event()
         self.listen(self._stop)
 
     def on_screen_suspend(self) -> None:
-        """Leave the socket to whoever takes a trace."""
+        """Stop listening: the socket is for whoever takes a trace."""
         self._stop.set()
 
     def on_unmount(self) -> None:
-        """Nobody listens any more."""
+        """Stop listening."""
         self._stop.set()
 
     @work(thread=True, group="listen")
@@ -347,10 +278,7 @@ class AttachPicker(Picker[Any]):
 
     @on(Refused)
     def _refuse(self, message: Refused) -> None:
-        self.query_one("#title", Bar).parts = (
-            BarPart(self.TITLE_TEXT, "strong"),
-            BarPart(f"   {message.why}", "warn"),
-        )
+        self.show_title(message.why)
 
     def _show_rows(self) -> None:
         """List those that have asked and still run, by rank, the cursor on the process where it was."""
@@ -365,7 +293,7 @@ class AttachPicker(Picker[Any]):
 
 
 def jobs_table(jobs: Sequence[Job], marked: set[int]) -> Table:
-    """What each process is."""
+    """Pid, rank, age and command of each process."""
     unmarked = "" if marked else None
     return Table(
         (

@@ -40,6 +40,8 @@ class Picker(Overlay[Pickable | None]):
 
     def __init__(self) -> None:
         super().__init__()
+        self.remark = ""
+        """A warning that stands beside the title at first."""
         self.choices: Sequence[Pickable] = ()
         self.hints = HintsBar()
 
@@ -50,11 +52,15 @@ class Picker(Overlay[Pickable | None]):
         yield self.hints
 
     def on_mount(self) -> None:
-        """Show what there is."""
-        self.query_one("#title", Bar).parts = (BarPart(self.TITLE_TEXT, "strong"),)
-        view = self.query_one(TableView)
-        view.focus()
+        """Show what there is; handlers of classes derived from this one run first."""
+        self.show_title(self.remark)
+        self.query_one(TableView).focus()
         self.call_after_refresh(self.hints.show_hints)
+
+    def show_title(self, remark: str = "") -> None:
+        """Show the title, with a warning beside it."""
+        warning = (BarPart(f"   {clean(remark)}", "warn"),) if remark else ()
+        self.query_one("#title", Bar).parts = (BarPart(self.TITLE_TEXT, "strong"), *warning)
 
     def offer(self, choices: Sequence[Pickable], table: Table, note: str) -> None:
         """List choices, one per row of the table."""
