@@ -21,7 +21,7 @@ from tracetui.model.table import Table, micros, numbers, texts
 from tracetui.model.trace import Trace
 
 RECORDED: list[list[str]] = json.loads((Path(__file__).parent / "recorded_answers.json").read_text())
-"""What is asked, the expression, and the answer: the line of the result, or the position and the sentence of an error."""
+"""Trace, expression and answer: the line of the result, or the position and the sentence of an error."""
 TRACES = ("gpu", "cpu", "baseline")
 WORD = re.compile(r"\"[^\"]*\"|'[^']*'|[\w.%µ/]+|[<>=!]=|!~|\S")
 """What may have spaces around it: a text, a number with its unit, a path, an operator."""

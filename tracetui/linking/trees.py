@@ -59,7 +59,8 @@ class Axis:
         known = np.maximum(index, 0)
         within = np.minimum(moment - self.starts[known], self.room[known])
         before = np.maximum(moment - self.starts[0], -PAUSE)
-        return first + PAUSE + np.where(index < 0, before, self._passed()[known] + within)
+        position: Int64 = first + PAUSE + np.where(index < 0, before, self._passed()[known] + within)
+        return position
 
     def moment(self, lane: NDArray[np.integer], position: Int64) -> Int64:
         """Times (ns) at positions of lanes; within a pause that is shortened, some time of it."""

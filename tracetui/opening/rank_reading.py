@@ -264,7 +264,7 @@ def _end_with_parent(reader: Connection) -> None:
 
 
 def worker_count(paths: Sequence[str], jobs: int | None = None) -> int:
-    """The number of processes that read files: `jobs`, else one per core, fewer where memory is short, no more than paths."""
+    """The number of processes that read files: `jobs`, else one per core, fewer where memory is short."""
     if jobs is not None:
         return min(jobs, len(paths))
     need = WORKER_BYTES + MEMORY_FACTOR * max(map(unpacked_bytes, paths), default=0)

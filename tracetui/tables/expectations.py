@@ -194,8 +194,8 @@ def _kernels_in_order(trace: Trace, _: Expectation, label: str) -> Observed:
     if len(links(trace).gpu) == 0:
         return Observed()
     forwards = [region(trace, row).rows.tolist() for row in _forwards(trace, label).tolist()]
-    owner = links(trace).owner_of
-    names = [[_short_name(trace, owner(row) if owner(row) >= 0 else row) for row in rows] for rows in forwards]
+    owner = links(trace).owner
+    names = [[_short_name(trace, int(owner[row]) if owner[row] >= 0 else row) for row in rows] for rows in forwards]
     return _order(names, np.array([row for rows in forwards for row in rows], np.int64))
 
 
