@@ -44,14 +44,6 @@ OTHER_ORDERS: dict[str, str] = {
     "changed ops by mark": _CHANGES,
 }
 """Names of columns by table, or by table and grouping as in `ranks by host`."""
-_OF_SERVERS = {"kind", "requests", "tokens", "kind_from"} | {
-    "after_us",
-    "gpu_period_us",
-    "idle_between_us",
-    "between_us",
-    "exposed_us",
-}
-"""Columns of steps that only those of inference servers fill."""
 
 
 def column_names(pane: str, by: str | None = None) -> tuple[str, ...]:
@@ -70,7 +62,7 @@ def ordered(table: Table, pane: str, by: str | None = None) -> list[Column]:
     columns = [table[name] for name in column_names(pane, by) if name in table] or list(table.columns)
     if pane == "steps":
         # There are more columns than fit: what is 0 in every step says little.
-        columns = [column for column in columns if column.name not in _OF_SERVERS or not column.nulls().all()]
+        columns = [column for column in columns if not column.spec.of_servers or not column.nulls().all()]
         return [column for column in columns if not _is_zero(column)]
     return [
         column

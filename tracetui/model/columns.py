@@ -1,6 +1,6 @@
-"""Every column of every table: its name in files and commands, its heading, what it says and how it looks.
+"""All columns of all tables, in alphabetical order: name in files and commands, heading, help, unit and look.
 
-A column is declared once, here; a pane that means something more particular by it says so where it makes the table
+A column is declared once, here; a table that means something more particular by it says so where it makes the column
 (`DUR_US.but(help="...")`). Headings are the same words on the screen, in text and in a report. They carry the unit
 of shares and rates (`occ %`, `GB/s`) and of positions in time (`start µs`); durations, bytes and operations have theirs
 in the cell.
@@ -12,99 +12,68 @@ from dataclasses import replace
 
 from tracetui.model.table import ColumnSpec, TextKind
 
-A = ColumnSpec("a", "A", help="Median over the parts of A.")
-A_BYTES = ColumnSpec("a_bytes", "bytes A", help="Least bytes that these calls of A read and write.", unit="bytes")
-A_SCATTER = ColumnSpec("a_scatter", "A scatters")
-A_US = ColumnSpec(
-    "a_us", "A", help="GPU time of all these calls in a part of A, at the middle of all parts.", unit="us"
-)
-ABOUT = ColumnSpec("about", "about", help="What the number is.", width=20, grow=2, text=TextKind.PROSE)
-ABOVE_US = ColumnSpec("above_us", "above roof", help="Time taken beyond that.", unit="us")
-ACTIVITIES = ColumnSpec("activities", "activities", help="Kernels, copies and fills.")
+A = ColumnSpec("a", "A", "Median over the parts of A.")
+ABOUT = ColumnSpec("about", "about", "What the number is.", width=20, grow=2, text=TextKind.PROSE)
+ABOVE_US = ColumnSpec("above_us", "above roof", "Time taken beyond that.", unit="us")
+ACTIVITIES = ColumnSpec("activities", "activities", "Kernels, copies and fills.")
 ACTIVITIES_PCT = ColumnSpec(
-    "activities_pct", "of GPU %", help="Share of the GPU activities of the trace that its runs launched.", unit="%"
+    "activities_pct", "of GPU %", "Share of the GPU activities of the trace that its runs launched.", unit="%"
 )
-ADVICE = ColumnSpec("advice", "advice", help="What to do about it.", text=TextKind.PROSE, is_key=True)
-AFTER = ColumnSpec("after", "then ran", help="The activity that ended the gap.", width=14, grow=2, text=TextKind.KERNEL)
+ADVICE = ColumnSpec("advice", "advice", "What to do about it.", text=TextKind.PROSE, is_key=True)
+AFTER = ColumnSpec("after", "then ran", "The activity that ended the gap.", width=14, grow=2, text=TextKind.KERNEL)
 AFTER_ACTIVITIES = ColumnSpec(
     "after_activities",
     "after it",
-    help="GPU activities launched after the step and before the next one, which belong to none.",
+    "GPU activities launched after the step and before the next one, which belong to none.",
 )
 AFTER_SYNC = ColumnSpec(
     "after_sync",
     "after sync",
-    help="Whether it began while the launching thread waited for the GPU, so that nothing was queued.",
+    "Whether it began while the launching thread waited for the GPU, so that nothing was queued.",
 )
-AFTER_US = ColumnSpec("after_us", "GPU after", help="Sum of the durations of these.", unit="us")
-ALLOCATED = ColumnSpec("allocated", "allocated", help="Bytes that it allocated.", unit="bytes")
-ALLOCS = ColumnSpec("allocs", "allocs", help="How often it allocated.")
+AFTER_US = ColumnSpec("after_us", "GPU after", "Sum of the durations of these.", unit="us", of_servers=True)
+ALLOCATED = ColumnSpec("allocated", "allocated", "Bytes that it allocated.", unit="bytes")
+ALLOCS = ColumnSpec("allocs", "allocs", "How often it allocated.")
 ALONE_US = ColumnSpec(
-    "alone_us", "alone", help="Median time of a step in which nothing of another purpose ran beside it.", unit="us"
+    "alone_us", "alone", "Median time of a step in which nothing of another purpose ran beside it.", unit="us"
 )
 ANNOTATION = ColumnSpec(
     "annotation",
     "annotation",
-    help="The innermost annotation around the launch, other than the step.",
+    "The innermost annotation around the launch, other than the step.",
     width=18,
     grow=1,
     text=TextKind.NAME,
     detail=1,
 )
-API = ColumnSpec("api", "call", help="Name of the call.", width=16, grow=1, text=TextKind.NAME, is_key=True)
+API = ColumnSpec("api", "call", "Name of the call.", width=16, grow=1, text=TextKind.NAME, is_key=True)
+ATTENTION_PCT = ColumnSpec("attention_pct", "attention %", "Share of GPU busy time: attention.", unit="%")
 AT_PEAK = ColumnSpec(
-    "at_peak",
-    "at peak",
-    help="Bytes that it had allocated and that were in use when the device was fullest.",
-    unit="bytes",
+    "at_peak", "at peak", "Bytes that it had allocated and that were in use when the device was fullest.", unit="bytes"
 )
-AT_PEAK_PCT = ColumnSpec(
-    "at_peak_pct", "% of peak", help="Their share of what was in use then on that device.", unit="%"
-)
-ATTENTION_PCT = ColumnSpec("attention_pct", "attention %", help="Share of GPU busy time: attention.", unit="%")
-B = ColumnSpec("b", "B", help="Median over the parts of B.")
-BUBBLE_PCT = ColumnSpec(
-    "bubble_pct",
-    "bubble %",
-    help="Share of the run in which a stage of a pipeline was idle or waited for a transfer.",
-    unit="%",
-    detail=2,
-)
-BUSBW_GBPS = ColumnSpec(
-    "busbw_gbps",
-    "bus GB/s",
-    help="Bus bandwidth over the transfer, as nccl-tests counts it; null below 1 MB, where latency decides.",
-    unit="GB/s",
-)
-BUSY_US = ColumnSpec(
-    "busy_us",
-    "busy",
-    help="Time in the run in which the device did something other than communicate; without a GPU, operators.",
-    unit="us",
-)
-B_BYTES = ColumnSpec(
-    "b_bytes", "bytes B", help="The same of B; of a fused kernel an estimate from what went into it.", unit="bytes"
-)
-B_SCATTER = ColumnSpec("b_scatter", "B scatters")
-B_US = ColumnSpec("b_us", "B", help="GPU time in a part of B.", unit="us")
+AT_PEAK_PCT = ColumnSpec("at_peak_pct", "% of peak", "Their share of what was in use then on that device.", unit="%")
+A_BYTES = ColumnSpec("a_bytes", "bytes A", "Least bytes that these calls of A read and write.", unit="bytes")
+A_SCATTER = ColumnSpec("a_scatter", "A scatters")
+A_US = ColumnSpec("a_us", "A", "GPU time of all these calls in a part of A, at the middle of all parts.", unit="us")
+B = ColumnSpec("b", "B", "Median over the parts of B.")
 BACKWARD_GPU_US = ColumnSpec(
     "backward_gpu_us",
     "backward GPU",
-    help="Time in which the GPU ran the backward pass of it and of what it called, likewise.",
+    "Time in which the GPU ran the backward pass of it and of what it called, likewise.",
     unit="us",
 )
 BATCH = ColumnSpec(
-    "batch", "batch", help="Requests of a step, of a prefill tokens; a range of sizes.", width=10, is_key=True
+    "batch", "batch", "Requests of a step, of a prefill tokens; a range of sizes.", width=10, is_key=True
 )
-BATCH_SIZE = ColumnSpec("batch_size", "median batch", help="Median size of these batches.", detail=2)
-BATCH_UNIT = ColumnSpec("batch_unit", "of", help="What the batch counts: requests or tokens.", width=8)
+BATCH_SIZE = ColumnSpec("batch_size", "median batch", "Median size of these batches.", detail=2)
+BATCH_UNIT = ColumnSpec("batch_unit", "of", "What the batch counts: requests or tokens.", width=8)
 BEFORE = ColumnSpec(
-    "before", "before it", help="The activity that ended last before it.", width=14, grow=1, text=TextKind.KERNEL
+    "before", "before it", "The activity that ended last before it.", width=14, grow=1, text=TextKind.KERNEL
 )
 BETWEEN = ColumnSpec(
     "between",
     "CPU between",
-    help="What the CPU did between the step before and these, the largest shares, by the names of what it ran.",
+    "What the CPU did between the step before and these, the largest shares, by the names of what it ran.",
     width=24,
     grow=1,
     text=TextKind.PROSE,
@@ -112,17 +81,18 @@ BETWEEN = ColumnSpec(
 BETWEEN_US = ColumnSpec(
     "between_us",
     "between steps",
-    help="Median time on the CPU from the end of the step before to the start of the step.",
+    "Median time on the CPU from the end of the step before to the start of the step.",
     unit="us",
+    of_servers=True,
 )
-BLOCK = ColumnSpec("block", "block", help="Threads per block in x, y and z.", width=10, text=TextKind.NAME, detail=2)
+BLOCK = ColumnSpec("block", "block", "Threads per block in x, y and z.", width=10, text=TextKind.NAME, detail=2)
 BLOCKS_PER_SM = ColumnSpec(
-    "blocks_per_sm", "blocks per SM", help="Blocks of the grid per multiprocessor or compute unit.", detail=2
+    "blocks_per_sm", "blocks per SM", "Blocks of the grid per multiprocessor or compute unit.", detail=2
 )
 BOUND = ColumnSpec(
     "bound",
     "bound",
-    help=(
+    (
         "compute, memory, L2 (faster than memory: from the cache), latency (too little work), ? (faster than "
         "possible: some assumption is wrong)."
     ),
@@ -130,36 +100,54 @@ BOUND = ColumnSpec(
     detail=1,
 )
 BOUND_OCCUPANCY_PCT = ColumnSpec(
-    "bound_occupancy_pct",
-    "grid occ %",
-    help="What the grid can reach of it, on average over all SMs.",
+    "bound_occupancy_pct", "grid occ %", "What the grid can reach of it, on average over all SMs.", unit="%", detail=2
+)
+BUBBLE_PCT = ColumnSpec(
+    "bubble_pct",
+    "bubble %",
+    "Share of the run in which a stage of a pipeline was idle or waited for a transfer.",
     unit="%",
     detail=2,
 )
-BYTE = ColumnSpec("byte", "at byte", help="Where it stands in the file.")
-BYTES = ColumnSpec("bytes", "bytes", help="Bytes in all, of those that say how many.", unit="bytes", detail=2)
-CALL_PER_NODE_US = ColumnSpec("call_per_node_us", "call per node", help="That time shared among the nodes.", unit="us")
-CALL_US = ColumnSpec("call_us", "call", help="Mean time that the CPU spent in the launch call.", unit="us")
-CALLS = ColumnSpec("calls", "calls", help="How often it was called.", is_key=True)
-CALLS_A = ColumnSpec("calls_a", "calls A", help="Calls in the representative part of A.")
-CALLS_B = ColumnSpec("calls_b", "calls B", help="Calls in that of B.")
+BUSBW_GBPS = ColumnSpec(
+    "busbw_gbps",
+    "bus GB/s",
+    "Bus bandwidth over the transfer, as nccl-tests counts it; null below 1 MB, where latency decides.",
+    unit="GB/s",
+)
+BUSY_US = ColumnSpec(
+    "busy_us",
+    "busy",
+    "Time in the run in which the device did something other than communicate; without a GPU, operators.",
+    unit="us",
+)
+BYTE = ColumnSpec("byte", "at byte", "Where it stands in the file.")
+BYTES = ColumnSpec("bytes", "bytes", "Bytes in all, of those that say how many.", unit="bytes", detail=2)
+B_BYTES = ColumnSpec(
+    "b_bytes", "bytes B", "The same of B; of a fused kernel an estimate from what went into it.", unit="bytes"
+)
+B_SCATTER = ColumnSpec("b_scatter", "B scatters")
+B_US = ColumnSpec("b_us", "B", "GPU time in a part of B.", unit="us")
+CALLS = ColumnSpec("calls", "calls", "How often it was called.", is_key=True)
+CALLS_A = ColumnSpec("calls_a", "calls A", "Calls in the representative part of A.")
+CALLS_B = ColumnSpec("calls_b", "calls B", "Calls in that of B.")
+CALL_PER_NODE_US = ColumnSpec("call_per_node_us", "call per node", "That time shared among the nodes.", unit="us")
+CALL_US = ColumnSpec("call_us", "call", "Mean time that the CPU spent in the launch call.", unit="us")
+CAME_LAST = ColumnSpec("came_last", "last", "Collectives that it came last to, in which ranks wait for all.", detail=2)
 CAPTURED_BY = ColumnSpec(
     "captured_by",
     "captured by",
-    help="How many nodes are tied to the operator that captured them, and the file that tells; else why none is.",
+    "How many nodes are tied to the operator that captured them, and the file that tells; else why none is.",
     width=30,
     grow=2,
     text=TextKind.REMARK,
     detail=1,
 )
-CAME_LAST = ColumnSpec(
-    "came_last", "last", help="Collectives that it came last to, in which ranks wait for all.", detail=2
-)
-CAUSE = ColumnSpec("cause", "cause", help="What most of it is put down to.", width=18, grow=1)
+CAUSE = ColumnSpec("cause", "cause", "What most of it is put down to.", width=18, grow=1)
 CAUSES = ColumnSpec(
     "causes",
     "all causes",
-    help="All parts of the lateness with their sums over the collectives that the rank came last to.",
+    "All parts of the lateness with their sums over the collectives that the rank came last to.",
     width=18,
     grow=1,
     detail=2,
@@ -167,462 +155,426 @@ CAUSES = ColumnSpec(
 CAUSE_NOTE = ColumnSpec(
     "cause_note",
     "what is known of it",
-    help="What refines the cause: a factor, names, copies.",
+    "What refines the cause: a factor, names, copies.",
     width=24,
     grow=2,
     text=TextKind.REMARK,
 )
-CHANGE = ColumnSpec("change", "change", help="Whether that is more than noise.", width=11)
-CHANGE_PCT = ColumnSpec("change_pct", "change %", help="How much more it is, of A.", unit="%")
-CHECK = ColumnSpec("check", "check", help="What was looked for.", width=28)
+CHANGE = ColumnSpec("change", "change", "Whether that is more than noise.", width=11)
+CHANGE_PCT = ColumnSpec("change_pct", "change %", "How much more it is, of A.", unit="%")
+CHECK = ColumnSpec("check", "check", "What was looked for.", width=28)
+CHECK_US = ColumnSpec("check_us", "check", "Median GPU span of the step that checks the drafts.", unit="us")
 CLOCK_DRIFT_PPM = ColumnSpec(
     "clock_drift_ppm",
     "drift ppm",
-    help="What the clock gains on the reference; null unless it is proven.",
+    "What the clock gains on the reference; null unless it is proven.",
     unit="ppm",
     detail=2,
 )
 CLOCK_ERROR_US = ColumnSpec(
-    "clock_error_us", "clock ±", help="By how much the shift may be wrong at most.", unit="us", detail=1
+    "clock_error_us", "clock ±", "By how much the shift may be wrong at most.", unit="us", detail=1
 )
 CLOCK_SHIFT_US = ColumnSpec(
     "clock_shift_us",
     "clock ahead",
-    help="What the clock of the rank is ahead of the reference, the host of the lowest rank, in the middle of the run.",
+    "What the clock of the rank is ahead of the reference, the host of the lowest rank, in the middle of the run.",
     unit="us",
     detail=1,
 )
-COLLECTIVES = ColumnSpec("collectives", "collectives", help="Number of collectives.")
-COMM_KERNELS = ColumnSpec("comm_kernels", "comm kernels", help="Of the kernels: those that move data between devices.")
-CHECK_US = ColumnSpec("check_us", "check", help="Median GPU span of the step that checks the drafts.", unit="us")
-COMM_US = ColumnSpec("comm_us", "comm", help="Sum of the durations of these.", unit="us")
+COLLECTIVES = ColumnSpec("collectives", "collectives", "Number of collectives.")
+COMM_KERNELS = ColumnSpec("comm_kernels", "comm kernels", "Of the kernels: those that move data between devices.")
+COMM_PCT = ColumnSpec("comm_pct", "comm %", "Share of GPU busy time: communication between devices.", unit="%")
+COMM_US = ColumnSpec("comm_us", "comm", "Sum of the durations of these.", unit="us")
 COMPUTE_MODEL_PCT = ColumnSpec(
     "compute_model_pct",
     "model compute %",
-    help="The rate of operations that the shapes need, as a share of the peak in the precision of the call.",
+    "The rate of operations that the shapes need, as a share of the peak in the precision of the call.",
     unit="%",
     detail=1,
 )
-COMM_PCT = ColumnSpec("comm_pct", "comm %", help="Share of GPU busy time: communication between devices.", unit="%")
-COPIES = ColumnSpec("copies", "copies", help="Copies and fills launched in it.")
-COPY = ColumnSpec("copy", "copy", help="From where to where, as recorded.", width=18, grow=1, text=TextKind.NAME)
-CORRELATION = ColumnSpec("correlation", "correlation", help="The profiler's id of the launch.", detail=1)
-COST_US = ColumnSpec("cost_us", "time", help="Time that the evidence speaks of; it need not all be saved.", unit="us")
-COUNT = ColumnSpec("count", "count", help="How many it touches.")
+COPIES = ColumnSpec("copies", "copies", "Copies and fills launched in it.")
+COPY = ColumnSpec("copy", "copy", "From where to where, as recorded.", width=18, grow=1, text=TextKind.NAME)
+CORRELATION = ColumnSpec("correlation", "correlation", "The profiler's id of the launch.", detail=1)
+COST_US = ColumnSpec("cost_us", "time", "Time that the evidence speaks of; it need not all be saved.", unit="us")
+COUNT = ColumnSpec("count", "count", "How many it touches.")
 COUNTER = ColumnSpec(
-    "counter",
-    "counter",
-    help="Name of the counter, as recorded.",
-    width=24,
-    grow=2,
-    text=TextKind.NAME,
-    is_key=True,
+    "counter", "counter", "Name of the counter, as recorded.", width=24, grow=2, text=TextKind.NAME, is_key=True
 )
-CPU_A_US = ColumnSpec("cpu_a_us", "CPU A", help="CPU time with what it called, in A.", unit="us")
-CPU_B_US = ColumnSpec("cpu_b_us", "CPU B", help="CPU time with what it called, in B.", unit="us")
-CPU_DOING = ColumnSpec(
-    "cpu_doing",
-    "CPU was in",
-    help="What the launching thread was in, innermost last.",
-    width=18,
-    grow=3,
-    text=TextKind.NAME,
-)
-CPU_LATE_US = ColumnSpec("cpu_late_us", "CPU late", help="Of it: until the launch call began.", unit="us")
 CPU_ACTIVITY = ColumnSpec(
     "cpu_activity",
     "CPU did",
-    help="What the CPU did, by the names of what it ran; messages are those of other processes and threads.",
+    "What the CPU did, by the names of what it ran; messages are those of other processes and threads.",
     width=15,
     is_key=True,
 )
-CPU_TIME_US = ColumnSpec("cpu_step_us", "CPU", help="Median time of a step on the CPU.", unit="us")
-CPU_OPS = ColumnSpec("cpu_ops", "ops", help="Operators on all threads.")
-CPU_US = ColumnSpec("cpu_us", "total CPU", help="Time of its calls on the CPU, with what they called.", unit="us")
-CPU_TOTAL_US = ColumnSpec(
-    "cpu_total_us",
-    "total CPU",
-    help="CPU time with what it called; an op inside an op of its name counts twice.",
-    unit="us",
+CPU_A_US = ColumnSpec("cpu_a_us", "CPU A", "CPU time with what it called, in A.", unit="us")
+CPU_B_US = ColumnSpec("cpu_b_us", "CPU B", "CPU time with what it called, in B.", unit="us")
+CPU_DOING = ColumnSpec(
+    "cpu_doing", "CPU was in", "What the launching thread was in, innermost last.", width=18, grow=3, text=TextKind.NAME
 )
-DEPTH = ColumnSpec("depth", "depth", help="How many rows are above it in the tree.", detail=3)
+CPU_LATE_US = ColumnSpec("cpu_late_us", "CPU late", "Of it: until the launch call began.", unit="us")
+CPU_OPS = ColumnSpec("cpu_ops", "ops", "Operators on all threads.")
+CPU_TIME_US = ColumnSpec("cpu_step_us", "CPU", "Median time of a step on the CPU.", unit="us")
+CPU_TOTAL_US = ColumnSpec(
+    "cpu_total_us", "total CPU", "CPU time with what it called; an op inside an op of its name counts twice.", unit="us"
+)
+CPU_US = ColumnSpec("cpu_us", "total CPU", "Time of its calls on the CPU, with what they called.", unit="us")
 DELAY_US = ColumnSpec(
     "delay_us",
     "delay",
-    help="Latency: from the start of the call to the start on the GPU, waiting in the queue included.",
+    "Latency: from the start of the call to the start on the GPU, waiting in the queue included.",
     unit="us",
 )
-DEVICE = ColumnSpec("device", "device", help="Number of the device.", width=7, detail=1)
+DEPTH = ColumnSpec("depth", "depth", "How many rows are above it in the tree.", detail=3)
+DEVICE = ColumnSpec("device", "device", "Number of the device.", width=7, detail=1)
 DEVICE_TOTAL_US = ColumnSpec(
     "device_total_us",
     "total GPU",
-    help="Time of the GPU work that it and what it called launched; what ran side by side is added.",
+    "Time of the GPU work that it and what it called launched; what ran side by side is added.",
     unit="us",
 )
-DIFFERENCE = ColumnSpec("difference", "B less A", help="B less A.", detail=3)
+DIFFERENCE = ColumnSpec("difference", "B less A", "B less A.", detail=3)
 DISPATCH_US = ColumnSpec(
-    "dispatch_us",
-    "dispatch",
-    help="Of the queue delay: the rest, the dispatch, and waiting for other streams.",
-    unit="us",
+    "dispatch_us", "dispatch", "Of the queue delay: the rest, the dispatch, and waiting for other streams.", unit="us"
 )
+DRAFT_US = ColumnSpec("draft_us", "drafts", "Median of the GPU spans of its drafts together.", unit="us")
 DRAM_MODEL_PCT = ColumnSpec(
     "dram_model_pct",
     "model DRAM %",
-    help="The rate of the least bytes that the shapes need, as a share of the peak of the memory.",
+    "The rate of the least bytes that the shapes need, as a share of the peak of the memory.",
     unit="%",
     detail=1,
 )
 DRAM_PCT = ColumnSpec(
     "dram_pct",
     "DRAM %",
-    help="Use of the memory's bandwidth as the GPU's counter measured it while the main kernels ran.",
+    "Use of the memory's bandwidth as the GPU's counter measured it while the main kernels ran.",
     unit="%",
 )
-DRAFT_US = ColumnSpec("draft_us", "drafts", help="Median of the GPU spans of its drafts together.", unit="us")
-DUR_US = ColumnSpec("dur_us", "duration", help="Duration on the CPU.", unit="us", is_key=True)
-EFFECT = ColumnSpec("effect", "effect", help="What it does to the numbers.", width=24, grow=3, text=TextKind.PROSE)
-EVERY_US = ColumnSpec("every_us", "every", help="Median distance between samples.", unit="us", detail=1)
-EVENT = ColumnSpec("event", "event", help="alloc, free, or out of memory.", width=13)
+DUR_US = ColumnSpec("dur_us", "duration", "Duration on the CPU.", unit="us", is_key=True)
+EFFECT = ColumnSpec("effect", "effect", "What it does to the numbers.", width=24, grow=3, text=TextKind.PROSE)
+EVENT = ColumnSpec("event", "event", "alloc, free, or out of memory.", width=13)
+EVERY_US = ColumnSpec("every_us", "every", "Median distance between samples.", unit="us", detail=1)
 EVIDENCE = ColumnSpec(
-    "evidence", "evidence", help="The numbers behind it.", width=24, grow=3, text=TextKind.PROSE, is_key=True
+    "evidence", "evidence", "The numbers behind it.", width=24, grow=3, text=TextKind.PROSE, is_key=True
 )
-EXAMPLE = ColumnSpec("example", "example", help="One of them.", width=14, grow=2, text=TextKind.NAME)
-EXPECTATION = ColumnSpec("expectation", "expectation", help="What is counted or looked for.")
+EXAMPLE = ColumnSpec("example", "example", "One of them.", width=14, grow=2, text=TextKind.NAME)
+EXPECTATION = ColumnSpec("expectation", "expectation", "What is counted or looked for.")
 EXPOSED_COMM_US = ColumnSpec(
     "exposed_comm_us",
     "exposed comm",
-    help="Time in which the GPU only communicated; kernels of other steps hide nothing.",
+    "Time in which the GPU only communicated; kernels of other steps hide nothing.",
     unit="us",
 )
 EXPOSED_US = ColumnSpec(
-    "exposed_us", "exposed", help="The part of the time between steps in which no device ran anything.", unit="us"
+    "exposed_us",
+    "exposed",
+    "The part of the time between steps in which no device ran anything.",
+    unit="us",
+    of_servers=True,
 )
 EXPOSED_WAIT_US = ColumnSpec(
     "exposed_wait_us",
     "exposed wait",
-    help="The part of the exposed communication that is waiting for other ranks, in proportion to the waits.",
+    "The part of the exposed communication that is waiting for other ranks, in proportion to the waits.",
     unit="us",
     detail=1,
 )
-FAILED = ColumnSpec("failed", "failed", help="Allocations without memory.")
-FAMILY = ColumnSpec("family", "family", help="Sort of work, decoded from the name.", width=16, grow=1, detail=1)
-FILE = ColumnSpec("file", "file", help="The file of the rank.", width=20, grow=1, text=TextKind.NAME, detail=3)
-GROUP = ColumnSpec(
-    "group",
-    "group",
-    help="Process group: its description or name, and its ranks.",
-    width=16,
-    grow=1,
-    text=TextKind.NAME,
-)
-HOST = ColumnSpec(
-    "host", "host", help="Host of the rank, where a file or its name tells it.", width=12, text=TextKind.NAME, detail=1
-)
-IMBALANCE_PCT = ColumnSpec(
-    "imbalance_pct",
-    "imbalance %",
-    help="How much less than the busiest rank the mean rank was busy before a collective, in the median.",
-    unit="%",
-)
-LATE_RANK = ColumnSpec("late_rank", "for rank", help="Rank that came last.", is_key=True)
-LATE_STEPS = ColumnSpec("late_steps", "late in", help="Steps in which others waited for the rank.", width=12, detail=2)
-MISMATCH = ColumnSpec(
-    "mismatch",
-    "mismatch",
-    help="What the ranks disagree about: operation, size or type.",
-    width=16,
-    grow=1,
-    text=TextKind.NAME,
-)
-PHASE = ColumnSpec(
-    "phase",
-    "phase",
-    help="Part of the step in which most of it was: forward, backward, optimizer, input.",
-    width=9,
-    detail=1,
-)
-PURPOSE = ColumnSpec(
-    "purpose", "purpose", help="What it does in a model, decoded from the name: norm, sampling, ...", width=13, detail=1
-)
-LIBRARY = ColumnSpec(
-    "library", "library", help="Library it is from, decoded from the name; ~ where likely.", width=20, grow=1, detail=1
-)
+FAILED = ColumnSpec("failed", "failed", "Allocations without memory.")
+FAMILY = ColumnSpec("family", "family", "Sort of work, decoded from the name.", width=16, grow=1, detail=1)
+FILE = ColumnSpec("file", "file", "The file of the rank.", width=20, grow=1, text=TextKind.NAME, detail=3)
 FINGERPRINT = ColumnSpec(
     "fingerprint",
     "fingerprint",
-    help="Equal for steps that launched the same kernels in the same order.",
+    "Equal for steps that launched the same kernels in the same order.",
     width=12,
     text=TextKind.NAME,
     detail=2,
 )
-FLOPS = ColumnSpec("flops", "operations", help="Floating-point operations of a call.", unit="flop", detail=2)
-FOLDED = ColumnSpec("folded", "folded", help="View ops and occupancy queries within it that put nothing on the GPU.")
+FLOPS = ColumnSpec("flops", "operations", "Floating-point operations of a call.", unit="flop", detail=2)
+FOLDED = ColumnSpec("folded", "folded", "View ops and occupancy queries within it that put nothing on the GPU.")
 FOLDED_CHANGE = ColumnSpec(
-    "folded_change", "within it", help="What of these is gone or new, or called at another rate.", width=12, grow=1
+    "folded_change", "within it", "What of these is gone or new, or called at another rate.", width=12, grow=1
 )
-FORWARD_GPU_US = ColumnSpec("forward_gpu_us", "forward GPU", help="Of the total: launched while it ran.", unit="us")
-FOUND = ColumnSpec("found", "found", help="A number, a range over the steps, or a name.")
+FORWARD_GPU_US = ColumnSpec("forward_gpu_us", "forward GPU", "Of the total: launched while it ran.", unit="us")
+FOUND = ColumnSpec("found", "found", "A number, a range over the steps, or a name.")
 FOUND_BY = ColumnSpec(
     "found_by",
     "found by",
-    help="profiler step, annotation, function, module or graph; ~ where the end of a step is a guess.",
+    "profiler step, annotation, function, module or graph; ~ where the end of a step is a guess.",
     width=13,
 )
 FREED = ColumnSpec(
     "freed",
     "freed",
-    help="Bytes that were freed in it, whoever allocated them; what Python lets go of is freed in no op.",
+    "Bytes that were freed in it, whoever allocated them; what Python lets go of is freed in no op.",
     unit="bytes",
 )
-FREES = ColumnSpec("frees", "frees", help="How often memory was freed.")
-FUSED_INTO = ColumnSpec("fused_into", "fused into", help="The kernel that does its work in B.", width=12, grow=1)
+FREES = ColumnSpec("frees", "frees", "How often memory was freed.")
 FUNCTION = ColumnSpec(
     "function",
     "function",
-    help="The innermost function of the user's code around the launch.",
+    "The innermost function of the user's code around the launch.",
     width=14,
     grow=1,
     text=TextKind.NAME,
     detail=2,
 )
-GAP_BEFORE_US = ColumnSpec("gap_before_us", "gap", help="For how long the device ran nothing before it.", unit="us")
-GAPS = ColumnSpec("gaps", "gaps", help="How many gaps.")
-GBPS = ColumnSpec("gbps", "GB/s", help="All bytes over all time.", unit="GB/s")
-GPU = ColumnSpec("gpu", "GPU", help="Number of the GPU; empty for a counter of a program.", width=5)
-GPU_BUSY_US = ColumnSpec("gpu_busy_us", "GPU busy", help="For how long any device ran work of the step.", unit="us")
-GPU_END_US = ColumnSpec("gpu_end_us", "GPU end µs", help="End of its last GPU activity.", unit="us", is_moment=True)
+FUSED_INTO = ColumnSpec("fused_into", "fused into", "The kernel that does its work in B.", width=12, grow=1)
+GAPS = ColumnSpec("gaps", "gaps", "How many gaps.")
+GAP_BEFORE_US = ColumnSpec("gap_before_us", "gap", "For how long the device ran nothing before it.", unit="us")
+GBPS = ColumnSpec("gbps", "GB/s", "All bytes over all time.", unit="GB/s")
+GPU = ColumnSpec("gpu", "GPU", "Number of the GPU; empty for a counter of a program.", width=5)
+GPU_BUSY_US = ColumnSpec("gpu_busy_us", "GPU busy", "For how long any device ran work of the step.", unit="us")
+GPU_END_US = ColumnSpec("gpu_end_us", "GPU end µs", "End of its last GPU activity.", unit="us", is_moment=True)
 GPU_IDLE_US = ColumnSpec(
     "gpu_idle_us",
     "GPU idle",
-    help="Time from its first GPU activity to its last in which the device ran nothing, of this step or any other; "
+    "Time from its first GPU activity to its last in which the device ran nothing, of this step or any other; "
     "summed over devices.",
     unit="us",
 )
 GPU_OTHERS_US = ColumnSpec(
     "gpu_others_us",
     "others' work",
-    help="Time from its first GPU activity to its last in which the device ran only activities of other steps, or of "
+    "Time from its first GPU activity to its last in which the device ran only activities of other steps, or of "
     "none; summed over devices.",
     unit="us",
 )
-GRAPH_REPLAYS = ColumnSpec("graph_replays", "graphs", help="Graphs that it replayed.")
-GPU_START_US = ColumnSpec(
-    "gpu_start_us", "GPU start µs", help="Start of its first GPU activity.", unit="us", is_moment=True
+GPU_PERIOD_US = ColumnSpec(
+    "gpu_period_us",
+    "period",
+    "Median time from the GPU end of the step before, of the same kind, to its own; without a GPU start to start.",
+    unit="us",
+    of_servers=True,
 )
-GPU_SPAN_US = ColumnSpec(
-    "gpu_span_us", "GPU span", help="From the first start to the last end of that work.", unit="us"
-)
+GPU_SPAN_US = ColumnSpec("gpu_span_us", "GPU span", "From the first start to the last end of that work.", unit="us")
+GPU_START_US = ColumnSpec("gpu_start_us", "GPU start µs", "Start of its first GPU activity.", unit="us", is_moment=True)
 GPU_US = ColumnSpec(
     "gpu_us",
     "total GPU",
-    help="Durations of the GPU activities that it and what it called launched; what ran side by side is added.",
+    "Durations of the GPU activities that it and what it called launched; what ran side by side is added.",
     unit="us",
     is_key=True,
 )
 GPU_WALL_US = ColumnSpec(
     "gpu_wall_us",
     "GPU wall",
-    help="Time in which something ran on the GPU that was launched inside of it; what ran side by side counts once.",
+    "Time in which something ran on the GPU that was launched inside of it; what ran side by side counts once.",
     unit="us",
 )
+GRAPH = ColumnSpec("graph", "graph", "The graph of which it is a node.", width=9)
 GRAPH_MARK = ColumnSpec(
     "graph_mark",
     "marked as",
-    help="What the program called it when it was captured into a graph.",
+    "What the program called it when it was captured into a graph.",
     width=14,
     grow=1,
     text=TextKind.NAME,
     detail=1,
 )
-GRAPH = ColumnSpec("graph", "graph", help="The graph of which it is a node.", width=9)
-GRID = ColumnSpec("grid", "grid", help="Blocks in x, y and z.", width=12, text=TextKind.NAME, detail=2)
-HELP = ColumnSpec("help", "help", help="What it is.")
-HINT = ColumnSpec("hint", "hint", help="What can be done about it.", width=18, grow=2, text=TextKind.PROSE)
-HOLDS = ColumnSpec("holds", "holds", help="Whether found is as wanted.")
-HOST_WAIT_US = ColumnSpec(
-    "host_wait_us", "host wait", help="Of it: before work that was launched after the stream ran dry.", unit="us"
+GRAPH_REPLAYS = ColumnSpec("graph_replays", "graphs", "Graphs that it replayed.")
+GRID = ColumnSpec("grid", "grid", "Blocks in x, y and z.", width=12, text=TextKind.NAME, detail=2)
+GROUP = ColumnSpec(
+    "group", "group", "Process group: its description or name, and its ranks.", width=16, grow=1, text=TextKind.NAME
 )
-HOW = ColumnSpec("how", "matched by", help="By what both were found to be alike.", width=14, detail=3)
-ID = ColumnSpec("id", "id", help="Name of the rule.", text=TextKind.NAME)
+HELP = ColumnSpec("help", "help", "What it is.")
+HINT = ColumnSpec("hint", "hint", "What can be done about it.", width=18, grow=2, text=TextKind.PROSE)
+HOLDS = ColumnSpec("holds", "holds", "Whether found is as wanted.")
+HOST = ColumnSpec(
+    "host", "host", "Host of the rank, where a file or its name tells it.", width=12, text=TextKind.NAME, detail=1
+)
+HOST_WAIT_US = ColumnSpec(
+    "host_wait_us", "host wait", "Of it: before work that was launched after the stream ran dry.", unit="us"
+)
+HOW = ColumnSpec("how", "matched by", "By what both were found to be alike.", width=14, detail=3)
+ID = ColumnSpec("id", "id", "Name of the rule.", text=TextKind.NAME)
 IDLE_BETWEEN_US = ColumnSpec(
     "idle_between_us",
     "idle between",
-    help="Median time from the last GPU activity of the step before to its first in which nothing ran.",
+    "Median time from the last GPU activity of the step before to its first in which nothing ran.",
     unit="us",
-)
-IDLE_WITHIN_US = ColumnSpec(
-    "idle_within_us",
-    "idle within",
-    help="Median time from its first GPU activity to its last in which nothing ran; summed over devices.",
-    unit="us",
+    of_servers=True,
 )
 IDLE_PCT = ColumnSpec(
     "idle_pct",
     "idle %",
-    help="GPU idle time as a share of the time from the first GPU activity of the step to its last.",
+    "GPU idle time as a share of the time from the first GPU activity of the step to its last.",
     unit="%",
 )
-IDLE_US = ColumnSpec("idle_us", "idle", help="Time between them in which the stream ran nothing.", unit="us")
-IN_LAUNCH_US = ColumnSpec("in_launch_us", "in call", help="Of it: inside the launch call.", unit="us")
-INDEX = ColumnSpec("index", "#", help="Index within the step, by start.")
+IDLE_US = ColumnSpec("idle_us", "idle", "Time between them in which the stream ran nothing.", unit="us")
+IDLE_WITHIN_US = ColumnSpec(
+    "idle_within_us",
+    "idle within",
+    "Median time from its first GPU activity to its last in which nothing ran; summed over devices.",
+    unit="us",
+)
+IMBALANCE_PCT = ColumnSpec(
+    "imbalance_pct",
+    "imbalance %",
+    "How much less than the busiest rank the mean rank was busy before a collective, in the median.",
+    unit="%",
+)
+INDEX = ColumnSpec("index", "#", "Index within the step, by start.")
 INFERRED = ColumnSpec(
     "inferred",
     "inferred",
-    help="Of the activities: those without launch record, placed by their own start, which is a guess.",
+    "Of the activities: those without launch record, placed by their own start, which is a guess.",
     detail=3,
 )
 INPUT_SHAPES = ColumnSpec(
-    "input_shapes",
-    "shapes",
-    help="Sizes of the inputs; [] for scalars and lists.",
-    width=16,
-    grow=1,
-    text=TextKind.NAME,
+    "input_shapes", "shapes", "Sizes of the inputs; [] for scalars and lists.", width=16, grow=1, text=TextKind.NAME
 )
-INTENSITY = ColumnSpec("intensity", "FLOP/byte", help="Operations by bytes.", unit="FLOP/byte")
-JUMP = ColumnSpec("jump", "jump", help="A view string: `tracetui open --at` goes to the example.", text=TextKind.NAME)
+INTENSITY = ColumnSpec("intensity", "FLOP/byte", "Operations by bytes.", unit="FLOP/byte")
+IN_LAUNCH_US = ColumnSpec("in_launch_us", "in call", "Of it: inside the launch call.", unit="us")
+JUMP = ColumnSpec("jump", "jump", "A view string: `tracetui open --at` goes to the example.", text=TextKind.NAME)
 KERNEL = ColumnSpec(
-    "kernel", "kernel", help="The activity that started first.", width=16, grow=3, text=TextKind.KERNEL, is_key=True
+    "kernel", "kernel", "The activity that started first.", width=16, grow=3, text=TextKind.KERNEL, is_key=True
 )
+KERNELS = ColumnSpec("kernels", "kernels", "GPU activities that it started; a graph launch has many.")
+KERNELS_IN_GRAPHS = ColumnSpec("kernels_in_graphs", "in graphs", "Of the kernels: those that graphs replayed.")
+KERNEL_US = ColumnSpec("kernel_us", "kernel time", "Sum of the durations of its kernels.", unit="us")
 KERNEL_WAIT_US = ColumnSpec("kernel_wait_us", "kernel wait", unit="us")
-KERNEL_US = ColumnSpec("kernel_us", "kernel time", help="Sum of the durations of its kernels.", unit="us")
-KERNELS = ColumnSpec("kernels", "kernels", help="GPU activities that it started; a graph launch has many.")
-KEY = ColumnSpec("key", "fact", help="What is said.", width=42)
-KIND = ColumnSpec("kind", "kind", help="Op, annotation, runtime call or overhead.", width=12, detail=1)
+KEY = ColumnSpec("key", "fact", "What is said.", width=42)
+KIND = ColumnSpec("kind", "kind", "Op, annotation, runtime call or overhead.", width=12, detail=1, of_servers=True)
 KIND_FROM = ColumnSpec(
     "kind_from",
     "kind from",
-    help="What the kind rests on: name, annotation, no GPU activity, shapes, file name, or kernels.",
+    "What the kind rests on: name, annotation, no GPU activity, shapes, file name, or kernels.",
+    of_servers=True,
 )
-KERNELS_IN_GRAPHS = ColumnSpec("kernels_in_graphs", "in graphs", help="Of the kernels: those that graphs replayed.")
 KINETO_OCCUPANCY_PCT = ColumnSpec(
     "kineto_occupancy_pct",
     "est. occ %",
-    help=(
+    (
         "The profiler's estimated achieved occupancy. 0 can be an artefact: it prints 0 for every kernel with "
         "more than 48 KiB of shared memory per block, and for tiny grids."
     ),
     unit="%",
     detail=1,
 )
-LARGEST = ColumnSpec("largest", "largest", help="Largest allocation; the row jumps to it.", unit="bytes")
-LAST = ColumnSpec("last", "at the end", help="Allocated after the last event.", unit="bytes")
+LARGEST = ColumnSpec("largest", "largest", "Largest allocation; the row jumps to it.", unit="bytes")
+LAST = ColumnSpec("last", "at the end", "Allocated after the last event.", unit="bytes")
 LATE_PCT = ColumnSpec(
-    "late_pct", "late %", help="Share of its GPU activities launched when the GPU was idle already.", unit="%"
+    "late_pct", "late %", "Share of its GPU activities launched when the GPU was idle already.", unit="%"
 )
+LATE_RANK = ColumnSpec("late_rank", "for rank", "Rank that came last.", is_key=True)
+LATE_STEPS = ColumnSpec("late_steps", "late in", "Steps in which others waited for the rank.", width=12, detail=2)
+LAUNCHED = ColumnSpec("launched", "launched", "Calls of this name that did launch something.")
+LAUNCHES = ColumnSpec("launches", "launches", "How many launches they preceded.")
 LAUNCH_DELAY_US = ColumnSpec(
     "launch_delay_us",
     "delay",
-    help=(
+    (
         "From the start of the launch call to the start on the GPU, waiting in the queue included; of a graph "
         "launch only the first activity has one."
     ),
     unit="us",
 )
 LAUNCH_START_US = ColumnSpec(
-    "launch_start_us", "launch µs", help="Start of the call that launched it.", unit="us", detail=1, is_moment=True
+    "launch_start_us", "launch µs", "Start of the call that launched it.", unit="us", detail=1, is_moment=True
 )
-LAUNCHED = ColumnSpec("launched", "launched", help="Calls of this name that did launch something.")
-LAUNCHES = ColumnSpec("launches", "launches", help="How many launches they preceded.")
-LAYER = ColumnSpec("layer", "layer", help="Number of the layer by position, from 1.", is_key=True)
-LAYERS = ColumnSpec("layers", "layers", help="Layers of a step: how often the sequence of kernels repeats.")
-LEAST = ColumnSpec("least", "least", help="Smallest number found in a step.")
-LIFETIME_US = ColumnSpec("lifetime_us", "lived", help="Until it was freed; null where no free is recorded.", unit="us")
+LAYER = ColumnSpec("layer", "layer", "Number of the layer by position, from 1.", is_key=True)
+LAYERS = ColumnSpec("layers", "layers", "Layers of a step: how often the sequence of kernels repeats.")
+LEAST = ColumnSpec("least", "least", "Smallest number found in a step.")
+LIBRARY = ColumnSpec(
+    "library", "library", "Library it is from, decoded from the name; ~ where likely.", width=20, grow=1, detail=1
+)
+LIFETIME_US = ColumnSpec("lifetime_us", "lived", "Until it was freed; null where no free is recorded.", unit="us")
 LIMITER = ColumnSpec(
     "limiter",
     "limiter",
-    help="What keeps more threads off a multiprocessor; grid where there are fewer blocks than fit.",
+    "What keeps more threads off a multiprocessor; grid where there are fewer blocks than fit.",
     width=12,
     detail=1,
+)
+LINE = ColumnSpec(
+    "line",
+    "line",
+    "File and line of that function, where it begins: torch does not record the line of the call.",
+    width=18,
+    grow=1,
+    text=TextKind.NAME,
+    detail=2,
 )
 MADE_BY = ColumnSpec(
     "made_by",
     "made by",
-    help="The innermost op around it, often aten::empty: torch counts it there.",
+    "The innermost op around it, often aten::empty: torch counts it there.",
     width=12,
     grow=1,
     text=TextKind.NAME,
     detail=3,
 )
-MARK = ColumnSpec("mark", "mark", help="What became of it.", width=12)
+MARK = ColumnSpec("mark", "mark", "What became of it.", width=12)
 MARKED_STREAM = ColumnSpec(
-    "annotated_stream", "marked stream", help="The stream that its mark names, where its lane is another.", detail=2
+    "annotated_stream", "marked stream", "The stream that its mark names, where its lane is another.", detail=2
 )
-MAX = ColumnSpec("max", "max", help="Largest value.")
-MAX_US = ColumnSpec("max_us", "max", help="Longest duration; the row jumps to it.", unit="us", detail=1)
-MEAN = ColumnSpec("mean", "mean", help="Mean of the values, each weighted by the time it holds.")
-MEAN_US = ColumnSpec("mean_us", "mean", help="Mean duration.", unit="us")
+MAX = ColumnSpec("max", "max", "Largest value.")
+MAX_US = ColumnSpec("max_us", "max", "Longest duration; the row jumps to it.", unit="us", detail=1)
+MEAN = ColumnSpec("mean", "mean", "Mean of the values, each weighted by the time it holds.")
+MEAN_US = ColumnSpec("mean_us", "mean", "Mean duration.", unit="us")
 MEASURE = ColumnSpec(
-    "measure",
-    "measure",
-    help="What is measured; ends in the unit where it has one.",
-    width=18,
-    grow=1,
-    text=TextKind.NAME,
+    "measure", "measure", "What is measured; ends in the unit where it has one.", width=18, grow=1, text=TextKind.NAME
 )
-MEASURED = ColumnSpec("measured", "measured", help="Calls that ran alone and long enough for values of their own.")
-MEDIAN_BYTES = ColumnSpec("median_bytes", "median bytes", help="Median size.", unit="bytes", detail=3)
+MEASURED = ColumnSpec("measured", "measured", "Calls that ran alone and long enough for values of their own.")
+MEDIAN_BYTES = ColumnSpec("median_bytes", "median bytes", "Median size.", unit="bytes", detail=3)
 MEDIAN_DELAY_US = ColumnSpec(
-    "median_delay_us", "median delay", help="Median time from the start of the call to the start on the GPU.", unit="us"
+    "median_delay_us", "median delay", "Median time from the start of the call to the start on the GPU.", unit="us"
 )
-MEDIAN_DISPATCH_US = ColumnSpec("median_dispatch_us", "median dispatch", help="Median pure dispatch.", unit="us")
-MEDIAN_GBPS = ColumnSpec("median_gbps", "median GB/s", help="Median rate.", unit="GB/s")
+MEDIAN_DISPATCH_US = ColumnSpec("median_dispatch_us", "median dispatch", "Median pure dispatch.", unit="us")
+MEDIAN_GBPS = ColumnSpec("median_gbps", "median GB/s", "Median rate.", unit="GB/s")
 MEDIAN_LIFETIME_US = ColumnSpec(
-    "median_lifetime_us", "median lived", help="Median time until what was allocated was freed.", unit="us"
+    "median_lifetime_us", "median lived", "Median time until what was allocated was freed.", unit="us"
 )
 MEDIAN_QUEUE_DELAY_US = ColumnSpec(
-    "median_queue_delay_us", "median queue delay", help="Median from the end of the call.", unit="us"
+    "median_queue_delay_us", "median queue delay", "Median from the end of the call.", unit="us"
 )
-LINE = ColumnSpec(
-    "line",
-    "line",
-    help="File and line of that function, where it begins: torch does not record the line of the call.",
-    width=18,
-    grow=1,
-    text=TextKind.NAME,
-    detail=2,
+MEDIAN_US = ColumnSpec("median_us", "median", "Median duration.", unit="us", detail=1)
+METADATA_ONLY = ColumnSpec("metadata_only", "view", "Whether it is known to only make a view.")
+METRIC = ColumnSpec("metric", "metric", "How it was looked up.")
+MIN = ColumnSpec("min", "min", "Smallest value.")
+MIN_COMM_US = ColumnSpec(
+    "min_comm_us", "min comm", "Shortest time that a step communicated: what is longer waits for others.", unit="us"
 )
-MEDIAN_US = ColumnSpec("median_us", "median", help="Median duration.", unit="us", detail=1)
-METADATA_ONLY = ColumnSpec("metadata_only", "view", help="Whether it is known to only make a view.")
-METRIC = ColumnSpec("metric", "metric", help="How it was looked up.")
-MIN = ColumnSpec("min", "min", help="Smallest value.")
 MIN_TOKEN_US = ColumnSpec(
     "min_token_us",
     "per token from",
-    help="Median period by the tokens checked per request: the time per output token if all of them were accepted.",
+    "Median period by the tokens checked per request: the time per output token if all of them were accepted.",
     unit="us",
 )
-MIN_US = ColumnSpec("min_us", "min", help="Shortest duration.", unit="us", detail=1)
-MIN_COMM_US = ColumnSpec(
-    "min_comm_us",
-    "min comm",
-    help="Shortest time that a step communicated: what is longer waits for others.",
-    unit="us",
+MIN_US = ColumnSpec("min_us", "min", "Shortest duration.", unit="us", detail=1)
+MISMATCH = ColumnSpec(
+    "mismatch",
+    "mismatch",
+    "What the ranks disagree about: operation, size or type.",
+    width=16,
+    grow=1,
+    text=TextKind.NAME,
 )
 MODULE = ColumnSpec(
     "module",
     "module",
-    help="The modules around the launch, outermost first; of a backward kernel those of its forward operator.",
+    "The modules around the launch, outermost first; of a backward kernel those of its forward operator.",
     width=18,
     grow=1,
     text=TextKind.NAME,
     detail=2,
 )
-MOST = ColumnSpec("most", "most", help="Largest number found in a step.")
-NAME = ColumnSpec("name", "name", help="Name.", width=18, grow=1, text=TextKind.NAME, is_key=True)
-NAME_A = ColumnSpec("name_a", "name in A", help="Name as recorded in A.", text=TextKind.NAME)
-NAME_B = ColumnSpec("name_b", "name in B", help="Name as recorded in B.", text=TextKind.NAME)
-NODES = ColumnSpec("nodes", "nodes", help="GPU activities of one replay.")
+MOST = ColumnSpec("most", "most", "Largest number found in a step.")
+NAME = ColumnSpec("name", "name", "Name.", width=18, grow=1, text=TextKind.NAME, is_key=True)
+NAME_A = ColumnSpec("name_a", "name in A", "Name as recorded in A.", text=TextKind.NAME)
+NAME_B = ColumnSpec("name_b", "name in B", "Name as recorded in B.", text=TextKind.NAME)
+NODES = ColumnSpec("nodes", "nodes", "GPU activities of one replay.")
 NOISE_US = ColumnSpec(
-    "noise_us", "noise", help="Spread among the parts of one side; the larger of the two.", unit="us", detail=3
+    "noise_us", "noise", "Spread among the parts of one side; the larger of the two.", unit="us", detail=3
 )
-NUMBER = ColumnSpec("number", "number", help="The value where it is a number.")
-OCCUPANCY_MARK = ColumnSpec("occupancy_mark", "occ remark", help="What to know about the occupancy.", detail=2)
+NUMBER = ColumnSpec("number", "number", "The value where it is a number.")
+OCCUPANCY_MARK = ColumnSpec("occupancy_mark", "occ remark", "What to know about the occupancy.", detail=2)
 OCCUPANCY_PCT = ColumnSpec(
     "occupancy_pct",
     "occ %",
-    help=(
+    (
         "Theoretical occupancy: threads that fit on a multiprocessor, as share of its maximum. Low is normal "
         "for matrix and attention kernels."
     ),
@@ -630,276 +582,238 @@ OCCUPANCY_PCT = ColumnSpec(
     detail=1,
 )
 OCCUPANCY_QUERIES = ColumnSpec(
-    "occupancy_queries", "occ queries", help="Calls that ask how many blocks fit on a multiprocessor."
+    "occupancy_queries", "occ queries", "Calls that ask how many blocks fit on a multiprocessor."
 )
 ODD = ColumnSpec(
-    "odd",
-    "odd layers",
-    help="Layers that take far longer or shorter, by number, with their time by the median.",
-    width=18,
+    "odd", "odd layers", "Layers that take far longer or shorter, by number, with their time by the median.", width=18
 )
-OF = ColumnSpec("of", "of op", help="The operator that was counted.")
-OFFENDER = ColumnSpec("offender", "offender", help="How it begins.", width=40, grow=1, text=TextKind.NAME)
-OP = ColumnSpec("op", "op", help="The operator that asked.", width=12, grow=1, text=TextKind.NAME, is_key=True)
+OF = ColumnSpec("of", "of op", "The operator that was counted.")
+OFFENDER = ColumnSpec("offender", "offender", "How it begins.", width=40, grow=1, text=TextKind.NAME)
+OP = ColumnSpec("op", "op", "The operator that asked.", width=12, grow=1, text=TextKind.NAME, is_key=True)
 OTHER_US = ColumnSpec(
-    "other_us", "other", help="Of it: all else, waiting for other streams and unknown launches.", unit="us"
+    "other_us", "other", "Of it: all else, waiting for other streams and unknown launches.", unit="us"
 )
 OUTPUT_RATE = ColumnSpec(
     "output_tokens_per_s",
     "output tokens/s",
-    help="Tokens made for requests in generation, by the time from the first GPU activity of all steps to the last.",
+    "Tokens made for requests in generation, by the time from the first GPU activity of all steps to the last.",
 )
-OVERHEAD_US = ColumnSpec(
-    "overhead_us", "per kernel", help="Time in the call for each activity that it started.", unit="us"
-)
-P95_US = ColumnSpec("p95_us", "p95", help="Duration that 95 % do not exceed, linear between ranks.", unit="us")
-P99_US = ColumnSpec("p99_us", "p99", help="Duration that 99 % do not exceed, linear between ranks.", unit="us")
-P99_PERIOD_US = ColumnSpec(
-    "gpu_period_p99_us", "p99 period", help="Period that 99 % do not exceed.", unit="us", detail=1
-)
+OVERHEAD_US = ColumnSpec("overhead_us", "per kernel", "Time in the call for each activity that it started.", unit="us")
+OWN_CPU_US = ColumnSpec("own_cpu_us", "own CPU", "The same without what they called.", unit="us")
+OWN_GPU_US = ColumnSpec("own_gpu_us", "own GPU", "The same without what it called.", unit="us")
+P95_US = ColumnSpec("p95_us", "p95", "Duration that 95 % do not exceed, linear between ranks.", unit="us")
+P99_PERIOD_US = ColumnSpec("gpu_period_p99_us", "p99 period", "Period that 99 % do not exceed.", unit="us", detail=1)
+P99_US = ColumnSpec("p99_us", "p99", "Duration that 99 % do not exceed, linear between ranks.", unit="us")
+PADDED = ColumnSpec("padded", "padded", "Median of the batch to which it was padded, where the name says so.")
 PART = ColumnSpec(
     "part",
     "part",
-    help="head before the first layer, layer, between two series of layers, tail behind the last.",
+    "head before the first layer, layer, between two series of layers, tail behind the last.",
     width=8,
     is_key=True,
 )
-PADDED = ColumnSpec("padded", "padded", help="Median of the batch to which it was padded, where the name says so.")
 PARTIAL = ColumnSpec(
-    "partial",
-    "partial",
-    help="Whether recording seems to have begun or ended inside the step: leave it out of averages.",
+    "partial", "partial", "Whether recording seems to have begun or ended inside the step: leave it out of averages."
 )
-OWN_CPU_US = ColumnSpec("own_cpu_us", "own CPU", help="The same without what they called.", unit="us")
-OWN_GPU_US = ColumnSpec("own_gpu_us", "own GPU", help="The same without what it called.", unit="us")
 PATH = ColumnSpec(
-    "path",
-    "path",
-    help="The names of the rows above it and its own, outermost first.",
-    text=TextKind.NAME,
-    detail=3,
+    "path", "path", "The names of the rows above it and its own, outermost first.", text=TextKind.NAME, detail=3
 )
-PCT = ColumnSpec("pct", "%", help="Share of all gaps.", unit="%")
+PCT = ColumnSpec("pct", "%", "Share of all gaps.", unit="%")
 PCT_OF_STEP_CPU = ColumnSpec(
-    "pct_of_step_cpu", "% of step", help="Self CPU time within steps, of the duration of the steps.", unit="%"
+    "pct_of_step_cpu", "% of step", "Self CPU time within steps, of the duration of the steps.", unit="%"
 )
-PEAK = ColumnSpec("peak", "peak", help="The most that was allocated at once.", unit="bytes")
-PEAK_GBPS = ColumnSpec("peak_gbps", "peak GB/s", help="What its memory can do.", unit="GB/s", detail=2)
-PEAK_OP = ColumnSpec("peak_op", "peak in", help="The ops around it.", width=18, grow=1, text=TextKind.NAME)
-PEAK_PCT = ColumnSpec(
-    "peak_pct", "peak %", help="Least possible time by time taken: share of the device's peak.", unit="%"
-)
+PEAK = ColumnSpec("peak", "peak", "The most that was allocated at once.", unit="bytes")
+PEAK_GBPS = ColumnSpec("peak_gbps", "peak GB/s", "What its memory can do.", unit="GB/s", detail=2)
+PEAK_OP = ColumnSpec("peak_op", "peak in", "The ops around it.", width=18, grow=1, text=TextKind.NAME)
+PEAK_PCT = ColumnSpec("peak_pct", "peak %", "Least possible time by time taken: share of the device's peak.", unit="%")
 PEAK_TFLOPS = ColumnSpec(
-    "peak_tflops", "peak TFLOP/s", help="What the device can do in this precision.", unit="TFLOP/s", detail=2
+    "peak_tflops", "peak TFLOP/s", "What the device can do in this precision.", unit="TFLOP/s", detail=2
 )
 PEAK_US = ColumnSpec(
-    "peak_us", "peak µs", help="When that was, from the first event of the trace.", unit="us", is_moment=True
+    "peak_us", "peak µs", "When that was, from the first event of the trace.", unit="us", is_moment=True
 )
-PER_RUN = ColumnSpec("per_run", "GPU per run", help="GPU activities launched in a run, on average.")
-PER_STEP = ColumnSpec("per_step", "per step", help="Calls within a step, on average.")
-GPU_PERIOD_US = ColumnSpec(
-    "gpu_period_us",
-    "period",
-    help="Median time from the GPU end of the step before, of the same kind, to its own; without a GPU start to start.",
-    unit="us",
+PER_RUN = ColumnSpec("per_run", "GPU per run", "GPU activities launched in a run, on average.")
+PER_STEP = ColumnSpec("per_step", "per step", "Calls within a step, on average.")
+PHASE = ColumnSpec(
+    "phase",
+    "phase",
+    "Part of the step in which most of it was: forward, backward, optimizer, input.",
+    width=9,
+    detail=1,
 )
-PRODUCTS_PCT = ColumnSpec("products_pct", "products %", help="Share of GPU busy time: matrix products.", unit="%")
-QUANTISE_PCT = ColumnSpec("quantise_pct", "quantise %", help="Share of GPU busy time: quantisation.", unit="%")
-QUERIES = ColumnSpec("queries", "queries", help="How many queries were made.")
-QUERIES_PER_LAUNCH = ColumnSpec("queries_per_launch", "queries per launch", help="Queries before a launch.")
+PRODUCTS_PCT = ColumnSpec("products_pct", "products %", "Share of GPU busy time: matrix products.", unit="%")
+PURPOSE = ColumnSpec(
+    "purpose", "purpose", "What it does in a model, decoded from the name: norm, sampling, ...", width=13, detail=1
+)
+QUANTISE_PCT = ColumnSpec("quantise_pct", "quantise %", "Share of GPU busy time: quantisation.", unit="%")
+QUERIES = ColumnSpec("queries", "queries", "How many queries were made.")
+QUERIES_PER_LAUNCH = ColumnSpec("queries_per_launch", "queries per launch", "Queries before a launch.")
 QUEUE_DELAY_US = ColumnSpec(
-    "queue_delay_us", "queue delay", help="From the end of the call to the start; 0 if it began before.", unit="us"
+    "queue_delay_us", "queue delay", "From the end of the call to the start; 0 if it began before.", unit="us"
 )
-QUEUE_DEPTH = ColumnSpec("queue_depth", "queue", help="Launches made for the device and not yet started.")
-RANK = ColumnSpec("rank", "rank", help="Number of the rank in the run.", is_key=True)
-RANKS = ColumnSpec("ranks", "ranks", help="Ranks that took part and are here.")
-RATIO = ColumnSpec("ratio", "B / A", help="B by A.", detail=3)
-REGISTERS = ColumnSpec("registers", "registers", help="Registers per thread.", detail=2)
-REMARK = ColumnSpec("remark", "remark", help="Why nothing can be said of the row.", text=TextKind.REMARK, detail=3)
-REPLAYS = ColumnSpec("replays", "replays", help="How often it was launched.")
-REQUESTS = ColumnSpec("requests", "requests", help="Requests that a server's step served.")
-RESERVED = ColumnSpec("reserved", "reserved", help="The most that the allocator held of the device.", unit="bytes")
-RISE = ColumnSpec("rise", "rise", help="How much more that was than when recording began.", unit="bytes")
+QUEUE_DEPTH = ColumnSpec("queue_depth", "queue", "Launches made for the device and not yet started.")
+RANK = ColumnSpec("rank", "rank", "Number of the rank in the run.", is_key=True)
+RANKS = ColumnSpec("ranks", "ranks", "Ranks that took part and are here.")
 RAN_ON_STREAM = ColumnSpec(
-    "original_stream", "ran on", help="The stream on which it ran, where its lane is that of its mark.", detail=2
+    "original_stream", "ran on", "The stream on which it ran, where its lane is that of its mark.", detail=2
 )
-ROOFLINE_US = ColumnSpec("roofline_us", "roofline", help="Least time that the work could take.", unit="us", detail=2)
-ROUTING_PCT = ColumnSpec(
-    "routing_pct", "routing %", help="Share of GPU busy time: routing tokens to experts.", unit="%"
-)
-RUN = ColumnSpec("run", "run", help="Number of the run, from 1.")
-RUNS = ColumnSpec("runs", "runs", help="How often it ran, on the thread on which it ran most often.")
-SAMPLES = ColumnSpec("samples", "samples", help="Samples that began in the time.")
-SAMPLING_PCT = ColumnSpec("sampling_pct", "sampling %", help="Share of GPU busy time: sampling.", unit="%")
-SAVED_BYTES = ColumnSpec("saved_bytes", "bytes saved", help="How many fewer these are in B.", unit="bytes")
-SAVES_US = ColumnSpec("saves_us", "saves", help="How much less that is in B.", unit="us")
-SELF_CPU_A_US = ColumnSpec("self_cpu_a_us", "self CPU A", help="CPU time outside of what it called, in A.", unit="us")
-SELF_CPU_B_US = ColumnSpec("self_cpu_b_us", "self CPU B", help="CPU time outside of what it called, in B.", unit="us")
+RATIO = ColumnSpec("ratio", "B / A", "B by A.", detail=3)
+REGISTERS = ColumnSpec("registers", "registers", "Registers per thread.", detail=2)
+REMARK = ColumnSpec("remark", "remark", "Why nothing can be said of the row.", text=TextKind.REMARK, detail=3)
+REPLAYS = ColumnSpec("replays", "replays", "How often it was launched.")
+REQUESTS = ColumnSpec("requests", "requests", "Requests that a server's step served.", of_servers=True)
+RESERVED = ColumnSpec("reserved", "reserved", "The most that the allocator held of the device.", unit="bytes")
+RISE = ColumnSpec("rise", "rise", "How much more that was than when recording began.", unit="bytes")
+ROOFLINE_US = ColumnSpec("roofline_us", "roofline", "Least time that the work could take.", unit="us", detail=2)
+ROUTING_PCT = ColumnSpec("routing_pct", "routing %", "Share of GPU busy time: routing tokens to experts.", unit="%")
+RUN = ColumnSpec("run", "run", "Number of the run, from 1.")
+RUNS = ColumnSpec("runs", "runs", "How often it ran, on the thread on which it ran most often.")
+SAMPLES = ColumnSpec("samples", "samples", "Samples that began in the time.")
+SAMPLING_PCT = ColumnSpec("sampling_pct", "sampling %", "Share of GPU busy time: sampling.", unit="%")
+SAVED_BYTES = ColumnSpec("saved_bytes", "bytes saved", "How many fewer these are in B.", unit="bytes")
+SAVES_US = ColumnSpec("saves_us", "saves", "How much less that is in B.", unit="us")
+SELF_CPU_A_US = ColumnSpec("self_cpu_a_us", "self CPU A", "CPU time outside of what it called, in A.", unit="us")
+SELF_CPU_B_US = ColumnSpec("self_cpu_b_us", "self CPU B", "CPU time outside of what it called, in B.", unit="us")
 SELF_CPU_US = ColumnSpec(
-    "self_cpu_us", "self CPU", help="CPU time outside of what it called; below 0 where that overlaps.", unit="us"
+    "self_cpu_us", "self CPU", "CPU time outside of what it called; below 0 where that overlaps.", unit="us"
 )
-SELF_DEVICE_US = ColumnSpec(
-    "self_device_us", "self GPU", help="Time of the GPU work that it launched itself.", unit="us"
-)
-SEQ = ColumnSpec("seq", "seq", help="Sequence number within the group, where it is recorded.", detail=1)
+SELF_DEVICE_US = ColumnSpec("self_device_us", "self GPU", "Time of the GPU work that it launched itself.", unit="us")
+SEQ = ColumnSpec("seq", "seq", "Sequence number within the group, where it is recorded.", detail=1)
 SERIES = ColumnSpec(
-    "series", "series", help="Number of the series of layers in a step: of forward and backward pass there are two."
+    "series", "series", "Number of the series of layers in a step: of forward and backward pass there are two."
 )
 SEVERITY = ColumnSpec(
-    "severity",
-    "severity",
-    help="major from a tenth of the steps' time on, minor from a fiftieth, note below that.",
-    width=8,
+    "severity", "severity", "major from a tenth of the steps' time on, minor from a fiftieth, note below that.", width=8
 )
-SHARE_PCT = ColumnSpec("share_pct", "%", help="Their share of all there are.", unit="%")
 SHARED_BYTES = ColumnSpec(
-    "shared_bytes", "shared memory", help="Shared memory per block, static and dynamic.", unit="bytes", detail=2
+    "shared_bytes", "shared memory", "Shared memory per block, static and dynamic.", unit="bytes", detail=2
 )
-SHARES = ColumnSpec(
-    "shares", "shares", help="The largest causes with their shares.", width=20, grow=1, text=TextKind.PROSE
-)
+SHARES = ColumnSpec("shares", "shares", "The largest causes with their shares.", width=20, grow=1, text=TextKind.PROSE)
+SHARE_PCT = ColumnSpec("share_pct", "%", "Their share of all there are.", unit="%")
 SHORT_NAME = ColumnSpec(
-    "short_name",
-    "kernel",
-    help="What it does, decoded from its name.",
-    width=24,
-    grow=3,
-    text=TextKind.DECODED,
-    is_key=True,
+    "short_name", "kernel", "What it does, decoded from its name.", width=24, grow=3, text=TextKind.DECODED, is_key=True
 )
-SIGNATURE = ColumnSpec("signature", "signature", help="Its hash.", text=TextKind.NAME)
+SIGNATURE = ColumnSpec("signature", "signature", "Its hash.", text=TextKind.NAME)
 SINCE_START = ColumnSpec(
     "since_start",
     "since start",
-    help="Allocated less freed on the device since the recording began.",
+    "Allocated less freed on the device since the recording began.",
     unit="bytes",
     detail=3,
 )
-SKEW_US = ColumnSpec("skew_us", "skew", help="Last arrival less the first.", unit="us")
+SKEW_US = ColumnSpec("skew_us", "skew", "Last arrival less the first.", unit="us")
 SLOWEST_US = ColumnSpec(
-    "slowest_us", "longest", help="Duration of the step on the rank on which it lasted longest.", unit="us"
+    "slowest_us", "longest", "Duration of the step on the rank on which it lasted longest.", unit="us"
 )
-SORT = ColumnSpec("sort", "kind", help="value, summary, list, selected or function.")
 SM_ACTIVE_PCT = ColumnSpec(
     "sm_active_pct",
     "SM active %",
-    help="Time in which multiprocessors had work, as the GPU's counter measured it while the main kernels ran.",
+    "Time in which multiprocessors had work, as the GPU's counter measured it while the main kernels ran.",
     unit="%",
 )
+SORT = ColumnSpec("sort", "kind", "value, summary, list, selected or function.")
 SOURCE_OF_VALUES = ColumnSpec(
     "source",
     "source",
-    help="sampled: measured on the GPU; derived: computed by the profiler; program: what the program recorded.",
+    "sampled: measured on the GPU; derived: computed by the profiler; program: what the program recorded.",
     width=8,
     detail=1,
 )
-START_US = ColumnSpec(
-    "start_us", "start µs", help="Start, from the first event of the trace.", unit="us", is_moment=True
-)
-STAGE = ColumnSpec("stage", "stage", help="Stage of the pipeline that the rank is, from 0.", detail=2)
-STEP = ColumnSpec("step", "step", help="Number of the step.")
-STEPS = ColumnSpec("steps", "steps", help="Number of steps.")
+STAGE = ColumnSpec("stage", "stage", "Stage of the pipeline that the rank is, from 0.", detail=2)
+START_US = ColumnSpec("start_us", "start µs", "Start, from the first event of the trace.", unit="us", is_moment=True)
+STEP = ColumnSpec("step", "step", "Number of the step.")
+STEPS = ColumnSpec("steps", "steps", "Number of steps.")
 STEPS_BY = ColumnSpec(
     "steps_by",
     "steps by",
-    help="What can stand for steps, as --steps-by takes it.",
+    "What can stand for steps, as --steps-by takes it.",
     width=24,
     grow=3,
     text=TextKind.NAME,
     is_key=True,
 )
-STEP_US = ColumnSpec("step_us", "step time", help="Median duration of a step.", unit="us")
-STREAM = ColumnSpec("stream", "stream", help="Number of the stream.", detail=1)
+STEP_US = ColumnSpec("step_us", "step time", "Median duration of a step.", unit="us")
+STREAM = ColumnSpec("stream", "stream", "Number of the stream.", detail=1)
 STREAM_WAIT_US = ColumnSpec(
-    "stream_wait_us", "stream wait", help="Of the queue delay: the stream was at earlier work.", unit="us"
+    "stream_wait_us", "stream wait", "Of the queue delay: the stream was at earlier work.", unit="us"
 )
-SYNC_US = ColumnSpec("sync_us", "sync", help="Time in calls that wait for the GPU.", unit="us")
-TAIL_PCT = ColumnSpec(
-    "tail_pct", "tail %", help="Places of all waves that stay empty in the last one.", unit="%", detail=2
-)
-TO_MEDIAN = ColumnSpec("to_median", "× median", help="Its median time by the median of all layers.")
-TFLOPS = ColumnSpec("tflops", "TFLOP/s", help="Rate of floating-point operations.", unit="TFLOP/s")
-THREAD = ColumnSpec("thread", "thread", help="The thread that called.", width=12, text=TextKind.NAME, detail=1)
-TITLE = ColumnSpec("title", "finding", help="What was found.", width=20, grow=1, text=TextKind.PROSE)
+SYNC_US = ColumnSpec("sync_us", "sync", "Time in calls that wait for the GPU.", unit="us")
+TAIL_PCT = ColumnSpec("tail_pct", "tail %", "Places of all waves that stay empty in the last one.", unit="%", detail=2)
+TFLOPS = ColumnSpec("tflops", "TFLOP/s", "Rate of floating-point operations.", unit="TFLOP/s")
+THREAD = ColumnSpec("thread", "thread", "The thread that called.", width=12, text=TextKind.NAME, detail=1)
+TIME_PCT = ColumnSpec("time_pct", "of time %", "Share of the time of the trace that its runs cover.", unit="%")
+TITLE = ColumnSpec("title", "finding", "What was found.", width=20, grow=1, text=TextKind.PROSE)
+TOKENS = ColumnSpec("tokens", "tokens", "Tokens that went into the model.", of_servers=True)
 TOKEN_RATE = ColumnSpec(
-    "tokens_per_s", "tokens/s", help="Tokens that went in, by the period where it is known, else by the GPU span."
+    "tokens_per_s", "tokens/s", "Tokens that went in, by the period where it is known, else by the GPU span."
 )
 TOKEN_US = ColumnSpec(
     "token_us",
     "per token",
-    help="Time per output token of a request: median period of decodes that make one for each.",
+    "Time per output token of a request: median period of decodes that make one for each.",
     unit="us",
 )
-TOKENS = ColumnSpec("tokens", "tokens", help="Tokens that went into the model.")
-TOTAL_ALLOCATED = ColumnSpec("total_allocated", "in use", help="Allocated on the device after the event.", unit="bytes")
+TOTAL_ALLOCATED = ColumnSpec("total_allocated", "in use", "Allocated on the device after the event.", unit="bytes")
 TOTAL_RESERVED = ColumnSpec(
-    "total_reserved", "reserved", help="Held by the allocator, in use or not.", unit="bytes", detail=3
+    "total_reserved", "reserved", "Held by the allocator, in use or not.", unit="bytes", detail=3
 )
-TOTAL_US = ColumnSpec("total_us", "total", help="Sum of the gaps.", unit="us", is_key=True)
-TIME_PCT = ColumnSpec("time_pct", "of time %", help="Share of the time of the trace that its runs cover.", unit="%")
-TOUCHES = ColumnSpec("touches", "touches", help="Columns that carry the doubt.", text=TextKind.NAME, detail=3)
+TOTAL_US = ColumnSpec("total_us", "total", "Sum of the gaps.", unit="us", is_key=True)
+TOUCHES = ColumnSpec("touches", "touches", "Columns that carry the doubt.", text=TextKind.NAME, detail=3)
+TO_MEDIAN = ColumnSpec("to_median", "× median", "Its median time by the median of all layers.")
 TRANSFER_US = ColumnSpec(
     "transfer_us",
     "transfer",
-    help="Time from the last arrival to the first end; null where it holds waits for ranks that are not here.",
+    "Time from the last arrival to the first end; null where it holds waits for ranks that are not here.",
     unit="us",
 )
 TREE = ColumnSpec(
-    "tree",
-    "module",
-    help="A module or a function, below what called it.",
-    width=24,
-    grow=3,
-    text=TextKind.NAME,
-    is_key=True,
+    "tree", "module", "A module or a function, below what called it.", width=24, grow=3, text=TextKind.NAME, is_key=True
 )
-UNIT = ColumnSpec("unit", "unit", help="Unit of the value.")
-UNSIZED = ColumnSpec("unsized", "unsized", help="Those whose size the trace does not say.", detail=3)
-US_PER_LAUNCH = ColumnSpec("us_per_launch", "per launch", help="Time spent in queries per launch.", unit="us")
-VALUE = ColumnSpec("value", "value", help="Its value in this trace, as text.", width=20, grow=1, text=TextKind.PROSE)
-VARIANT = ColumnSpec("variant", "variant", help="Number of the sequence of kernels, the most frequent first.")
-VARIANTS = ColumnSpec("variants", "variants", help="Different sequences of kernels among these layers.")
+UNIT = ColumnSpec("unit", "unit", "Unit of the value.")
+UNSIZED = ColumnSpec("unsized", "unsized", "Those whose size the trace does not say.", detail=3)
+US_PER_LAUNCH = ColumnSpec("us_per_launch", "per launch", "Time spent in queries per launch.", unit="us")
+VALUE = ColumnSpec("value", "value", "Its value in this trace, as text.", width=20, grow=1, text=TextKind.PROSE)
+VARIANT = ColumnSpec("variant", "variant", "Number of the sequence of kernels, the most frequent first.")
+VARIANTS = ColumnSpec("variants", "variants", "Different sequences of kernels among these layers.")
 VERDICT = ColumnSpec(
-    "verdict", "verdict", help="What holds the step back.", text=TextKind.PROSE, width=18, grow=1, is_key=True
+    "verdict", "verdict", "What holds the step back.", text=TextKind.PROSE, width=18, grow=1, is_key=True
 )
-VIEW_OPS = ColumnSpec("view_ops", "views", help="Calls of known view ops that put nothing on the GPU.")
-WAITING_US = ColumnSpec("waiting_us", "waiting", help="Of it: launched, and not yet started.", unit="us")
+VIEW_OPS = ColumnSpec("view_ops", "views", "Calls of known view ops that put nothing on the GPU.")
+WAITING_US = ColumnSpec("waiting_us", "waiting", "Of it: launched, and not yet started.", unit="us")
 WAIT_BEFORE_US = ColumnSpec(
     "wait_before_us",
     "GPU wait before",
-    help="For how long the device had run nothing when the first GPU activity of the step began; no part of the idle "
+    "For how long the device had run nothing when the first GPU activity of the step began; no part of the idle "
     "time. Null where nothing ran before it.",
     unit="us",
 )
 WAIT_CAUSED_US = ColumnSpec(
     "wait_caused_us",
     "caused",
-    help="Time that others waited for the rank in collectives, summed over them.",
+    "Time that others waited for the rank in collectives, summed over them.",
     unit="us",
     is_key=True,
 )
 WAIT_ERROR_US = ColumnSpec(
     "wait_error_us",
     "clock error",
-    help="Part of the waiting that the error of the clocks may have made up.",
+    "Part of the waiting that the error of the clocks may have made up.",
     unit="us",
     detail=1,
 )
 WAIT_SUFFERED_US = ColumnSpec(
-    "wait_suffered_us", "waited", help="Time that the rank waited for others in collectives.", unit="us"
+    "wait_suffered_us", "waited", "Time that the rank waited for others in collectives.", unit="us"
 )
-WAIT_US = ColumnSpec("wait_us", "waiting", help="Time that ranks waited, summed over them.", unit="us", is_key=True)
-WANTED = ColumnSpec("wanted", "wanted", help="A number, a range, or names; … stands for any text.")
-WAVES = ColumnSpec(
-    "waves", "waves", help="Blocks of the grid by those that run at once; below 1 it never fills.", detail=2
-)
-WHAT = ColumnSpec("what", "what", help="What the row is about.", width=16)
-WHERE = ColumnSpec("where", "where", help="File and line.", width=16, grow=1, text=TextKind.NAME, detail=1)
-WHY = ColumnSpec("why", "why", help="The reason.")
-WORST_RANK = ColumnSpec("worst_rank", "worst rank", help="The one of them that others waited for most.")
+WAIT_US = ColumnSpec("wait_us", "waiting", "Time that ranks waited, summed over them.", unit="us", is_key=True)
+WANTED = ColumnSpec("wanted", "wanted", "A number, a range, or names; … stands for any text.")
+WAVES = ColumnSpec("waves", "waves", "Blocks of the grid by those that run at once; below 1 it never fills.", detail=2)
+WHAT = ColumnSpec("what", "what", "What the row is about.", width=16)
+WHERE = ColumnSpec("where", "where", "File and line.", width=16, grow=1, text=TextKind.NAME, detail=1)
+WHY = ColumnSpec("why", "why", "The reason.")
+WORST_RANK = ColumnSpec("worst_rank", "worst rank", "The one of them that others waited for most.")
 
 COLUMNS = {spec.name: spec for spec in list(globals().values()) if isinstance(spec, ColumnSpec)}
-"""Every column by its name."""
+"""All columns by name."""
 
 KERNEL_NAME = replace(NAME, heading="recorded name", help="Name as recorded.", text=TextKind.KERNEL)
 """The name of a kernel as it is in the file, beside its decoded one."""
@@ -911,10 +825,10 @@ RANK_CAUSE = replace(
     width=8,
     grow=0,
 )
-"""What a rank is late by."""
+"""The cause of the lateness of a rank."""
 COLLECTIVE_NAME = replace(NAME, heading="collective", help="What the collective is called.")
 """The name of a collective."""
 GROUP_SIZE = replace(OF, heading="of", help="Ranks of the group, null where that is not known.")
-"""How many ranks a process group has."""
+"""The number of ranks of a process group."""
 LAST_RANK = replace(LAST, heading="last", help="Rank that came last; null where all were in step.", unit="")
 """The rank that came last to a collective."""

@@ -1,8 +1,8 @@
 """Running one analysis so that a defect in it costs its own result, and nothing else.
 
-Whatever is made of analyses and shown beside others goes through here: each pane, rule and check, each table and the
-statement of a comparison, each assertion, each table of ranks. What nobody expected becomes an error with a sentence
-like any other; its traceback is written to a file, once however many ask for the same thing.
+Results of analyses that are shown beside others go through here: each pane, rule and check, each table and the
+statement of a comparison, each assertion, each table of ranks. An unexpected exception becomes an error with a sentence
+like any other; its traceback is written to a file, once however many ask for the same result.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Result = TypeVar("Result")
 
 @contextmanager
 def guarded(what: str) -> Iterator[None]:
-    """Within it, errors that nobody expected are those of one analysis.
+    """Turn unexpected exceptions within it into the failure of one analysis.
 
-    Raises: AnalysisFailed for such an error; `what`, with a capital, is what could not be made for it.
+    Raises: AnalysisFailed for such an exception; `what`, with a capital, names the result that could not be made.
     """
     try:
         yield
@@ -33,7 +33,7 @@ def guarded(what: str) -> Iterator[None]:
 
 
 class Failures:
-    """Makes several results of which none depends on another, and notes which failed."""
+    """Makes several independent results, and keeps a sentence about each that failed."""
 
     def __init__(self) -> None:
         self._sentences: dict[str, None] = {}
@@ -44,7 +44,7 @@ class Failures:
         return tuple(self._sentences)
 
     def note(self, sentences: Iterable[str]) -> None:
-        """Take note of failures that something else has told."""
+        """Add failures that were reported elsewhere."""
         self._sentences.update(dict.fromkeys(sentences))
 
     def made(self, what: str, make: Callable[[], Result]) -> Result:
@@ -60,7 +60,7 @@ class Failures:
             raise
 
     def made_or(self, what: str, make: Callable[[], Result], instead: Callable[[str], Result]) -> Result:
-        """A result, or what stands in its place with the sentence that says why it failed."""
+        """A result, or the one that `instead` makes of the sentence that says why it failed."""
         try:
             return self.made(what, make)
         except AnalysisFailed as failure:
@@ -68,7 +68,7 @@ class Failures:
 
 
 def keep_guarded(trace: Trace, key: Any, what: str, make: Callable[[], Result]) -> Result:
-    """`Trace.keep` of a result or of its failure, so that what failed is not made again.
+    """`Trace.keep` of a result or of its failure, so that a failed analysis is not run again.
 
     Raises: AnalysisFailed as `guarded`.
     """

@@ -1,4 +1,4 @@
-"""What the name of a GPU's hardware counter says: its unit, and whether it was measured (R2.15).
+"""Names of a GPU's hardware counters: their units, and the ones that the profiler computed (R2.15).
 
 Shared by the importers of all formats, which find the same counters in different places.
 """
@@ -37,7 +37,7 @@ def unit_of(name: str) -> str:
 
 
 class Quantity(Enum):
-    """What a counter measures, where analyses need to know it; names of torch and of CUPTI mean the same."""
+    """The quantities that analyses know; torch and CUPTI have different names for the same one."""
 
     SM_ACTIVE = "SM Active"
     """Share of the time in which multiprocessors had work."""
@@ -68,7 +68,7 @@ _UNITS = {
 
 
 def quantity_of(name: str) -> Quantity | None:
-    """What a counter measures by its name; None for another quantity, or another unit than is usual for it."""
+    """The quantity of a counter by its name; None for another quantity, or another unit than is usual for it."""
     quantity = _QUANTITIES.get(_base(name))
     return quantity if quantity and unit_of(name) == _UNITS[quantity] else None
 

@@ -1,4 +1,4 @@
-"""Arithmetic of half-open intervals [start, end) in integer ns, over whole columns at once; no trace in sight.
+"""Arithmetic of half-open intervals [start, end) in integer ns, over whole columns at once, without a trace.
 
 Intervals come in *groups* (lanes): `group` ascends, and within a group rows are sorted by start, longest first,
 then file order (R1.8), which is what `sorted_order` gives. Only where intervals of a group overlap without
@@ -32,7 +32,7 @@ MAX_DEPTH = np.iinfo(np.int16).max
 
 @dataclass(frozen=True)
 class Nesting:
-    """Who contains whom, for every interval; all arrays have one entry per interval."""
+    """The nesting of intervals; all arrays have one entry per interval."""
 
     parent: Int64
     """Index of the innermost interval that contains this one, -1 for none."""
@@ -47,7 +47,7 @@ class Nesting:
 
     @property
     def overlaps(self) -> int:
-        """How many intervals start inside another and outlast it by more than the tolerance."""
+        """Number of intervals that start inside another and outlast it by more than the tolerance."""
         return len(np.unique(self.cut_by[self.cut_by >= 0]))
 
 
@@ -86,7 +86,7 @@ def nest(group: NDArray[np.integer], start: Int64, end: Int64, tolerance: int = 
 
 
 def _counted(group: NDArray[np.integer], start: Int64, end: Int64, tolerance: int) -> Nesting:
-    """The same in Python."""
+    """`nest` in Python."""
     close = end.copy()
     cut_by = np.full(len(start), -1, np.int64)
     if len(start) == 0:
@@ -96,13 +96,19 @@ def _counted(group: NDArray[np.integer], start: Int64, end: Int64, tolerance: in
     for first, last in _disorderly(opens, closes, parent):
         _walk(first, last, start, end, parent, close, cut_by, tolerance)
     depth = _counted_depth(parent)
-    row = depth if (cut_by < 0).all() else _counted_depth(_above(parent, cut_by))
+    row = depth
+    cut = np.flatnonzero(cut_by >= 0)
+    if len(cut):
+        # An interval is drawn below its parent, or below the last interval that it cut, which lies deeper.
+        above = parent.copy()
+        np.maximum.at(above, cut_by[cut], cut)
+        row = _counted_depth(above)
     return Nesting(parent, depth, row, close, cut_by)
 
 
 @dataclass(frozen=True)
 class NestedSlices:
-    """What slices keep of their nesting; all arrays have one entry per slice."""
+    """The nesting of slices in the types of `Slices`; all arrays have one entry per slice."""
 
     parent: NDArray[np.int32]
     depth: NDArray[np.int16]
@@ -110,7 +116,7 @@ class NestedSlices:
     """The depth and the row are at most `MAX_DEPTH`."""
     self_time: Int64
     overlaps: int
-    """How many of them start inside another and outlast it by more than the tolerance."""
+    """Number of them that start inside another and outlast it by more than the tolerance."""
 
 
 def nest_slices(heads: Int64, tails: Int64, start: Int64, dur: Int64) -> NestedSlices:
@@ -120,7 +126,7 @@ def nest_slices(heads: Int64, tails: Int64, start: Int64, dur: Int64) -> NestedS
 
 
 def _nest_slices(heads: Int64, tails: Int64, start: Int64, dur: Int64) -> NestedSlices:
-    """The same in Python."""
+    """`nest_slices` in Python."""
     count = len(start)
     parent, depth = np.full(count, -1, np.int32), np.zeros(count, np.int16)
     row, own = np.zeros(count, np.int16), dur.copy()
@@ -188,7 +194,7 @@ def pack(group: NDArray[np.integer], start: Int64, end: Int64) -> Int64:
 
 
 def count_passed(group: NDArray[np.integer], start: Int64, end: Int64) -> Int64:
-    """How many later ones of its group start within each interval, 0 where they are fewer than `MIN_PASSED`.
+    """Number of later intervals of the group that start within each; 0 where they are fewer than `MIN_PASSED`.
 
     The intervals are sorted by group and start. One that passes so many is no stage of a queue, and no overlap of two.
     """
@@ -225,7 +231,7 @@ def covered(start: Int64, end: Int64) -> int:
 
 
 def covered_within(starts: Int64, ends: Int64, low: Int64, high: Int64) -> Int64:
-    """How much of each window [low, high) the disjoint, ascending stretches cover, in ns."""
+    """The time in ns of each window [low, high) that disjoint, ascending stretches cover."""
     total = np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - starts)])
 
     def before(moment: Int64) -> Int64:
@@ -334,14 +340,6 @@ def _walk(
     parent[first:last], close[first:last], cut_by[first:last] = parents, closes, cuts
 
 
-def _above(parent: Int64, cut_by: Int64) -> Int64:
-    """What each interval is drawn below: its parent, or the last interval that it cut, which lies deeper."""
-    above = parent.copy()
-    cut = np.flatnonzero(cut_by >= 0)
-    np.maximum.at(above, cut_by[cut], cut)
-    return above
-
-
 def _pack_cluster(opens: list[int], closes: list[int]) -> list[int]:
     """First free row for each of a few intervals that overlap."""
     rows: list[int] = []
@@ -381,7 +379,7 @@ class TimeRange:
 
     @property
     def length(self) -> int:
-        """How long it is, in ns."""
+        """Duration in ns."""
         return self.end - self.start
 
     @property
@@ -396,7 +394,7 @@ class TimeRange:
         )
 
     def covered(self, start: NDArray[np.integer], end: NDArray[np.integer]) -> Int64:
-        """For how long each interval runs within it, in ns."""
+        """The time in ns for which each interval runs within it."""
         inside: Int64 = np.maximum(np.minimum(end, self.end) - np.maximum(start, self.start), 0).astype(np.int64)
         return inside
 
@@ -422,7 +420,7 @@ def microseconds(nanoseconds: float) -> str:
     return f"{nanoseconds / 1000:.3f}".rstrip("0").rstrip(".")
 
 
-# Which numbers of a column are among others, and the index at which each number stands; faster than by sorting.
+# Membership of numbers in a column, and the index of each number there; faster than by sorting.
 #
 # Row numbers, kinds and the profiler's ids are small whole numbers that lie close together: a table that has an entry
 # for each of them is filled and looked up in one pass.
@@ -456,9 +454,9 @@ def is_among(values: NDArray[np.integer], members: NDArray[np.integer] | list[in
 
 
 def index_of(ids: NDArray[np.integer], wanted: NDArray[np.integer]) -> Int64 | None:
-    """For each wanted id the index at which it stands in `ids`, -1 where it does not.
+    """The index of each wanted id in `ids`, -1 where it is not among them.
 
-    None where an id stands there twice, or the ids lie too far apart for a table.
+    None where an id occurs twice, or the ids lie too far apart for a table.
     """
     if len(ids) == 0:
         return np.full(len(wanted), -1, np.int64)
@@ -476,7 +474,7 @@ def index_of(ids: NDArray[np.integer], wanted: NDArray[np.integer]) -> Int64 | N
 
 
 def without(rows: Int64, left_out: NDArray[np.integer]) -> Int64:
-    """The rows that are not among some others; they ascend, each stands there once."""
+    """The rows that are not among `left_out`; they ascend without duplicates."""
     if len(left_out) == 0 or len(rows) == 0:
         return rows
     index = np.minimum(np.searchsorted(rows, left_out), len(rows) - 1)
@@ -486,6 +484,6 @@ def without(rows: Int64, left_out: NDArray[np.integer]) -> Int64:
 
 
 def _is_dense(low: int, high: int, count: int) -> bool:
-    """Whether a table of all numbers between two is small enough; its edges are numbers of 64 bits as well."""
+    """True where a table of all numbers from `low` to `high` is small; one entry beyond either still fits 64 bits."""
     limits = np.iinfo(np.int64)
     return high - low < max(_MIN_ROOM, _SPARSENESS * count) and low > limits.min and high < limits.max

@@ -94,7 +94,7 @@ def kept_of(key: Any) -> Kept | None:
 
 
 def is_kept(trace: Trace, function: Callable[..., Any], *args: Any) -> bool:
-    """Whether the result of a kept function, for the given arguments, is known."""
+    """True where the result of a kept function, for the given arguments, is known."""
     return KEPT[function.__name__].key(*args) in trace.cache
 
 
@@ -122,17 +122,10 @@ def classes_of(function: Callable[..., Any]) -> frozenset[type]:
 def _add_classes(annotation: Any, classes: dict[type, None]) -> None:
     for each in get_args(annotation):
         _add_classes(each, classes)
-    if annotation in classes or not _is_stored_class(annotation):
+    is_class = isinstance(annotation, type) and annotation.__module__.startswith("tracetui.")
+    if annotation in classes or not is_class or not (is_dataclass(annotation) or issubclass(annotation, (Enum, tuple))):
         return
     classes[annotation] = None
     if not issubclass(annotation, Enum):
         for each in get_type_hints(annotation).values():
             _add_classes(each, classes)
-
-
-def _is_stored_class(annotation: Any) -> bool:
-    return (
-        isinstance(annotation, type)
-        and annotation.__module__.startswith("tracetui.")
-        and (is_dataclass(annotation) or issubclass(annotation, (Enum, tuple)))
-    )

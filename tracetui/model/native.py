@@ -1,4 +1,4 @@
-"""Calls `nesting.c`, where it was compiled; what it does is done in Python elsewhere, to which its results are held."""
+"""Calls of `nesting.c`, where it was compiled; its results are held to those of the same functions in Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PURE = "TRACETUI_PURE"
 
 
 def is_pure() -> bool:
-    """Whether the user asks for Python alone."""
+    """True where the user asks for Python alone."""
     return os.environ.get(PURE, "") not in ("", "0")
 
 
@@ -109,14 +109,14 @@ def _nest(
     if library is None:
         return -1
     given = [_plain(column) for column in (heads, tails, start, dur)]
-    made: int = getattr(library, f"tracetui_{name}")(
+    status: int = getattr(library, f"tracetui_{name}")(
         ctypes.c_int64(len(start)),
         ctypes.c_int64(len(heads)),
         *map(_address, given),
         ctypes.c_uint64(tolerance),
         *map(_address, columns),
     )
-    return made
+    return status
 
 
 def depths(parent: Int64) -> Int64 | None:
@@ -130,7 +130,7 @@ def nearest(parent: NDArray[np.integer], wanted: NDArray[np.bool_]) -> Int64 | N
 
 
 def nearest_row(parent: Int32, wanted: NDArray[np.bool_]) -> Int32 | None:
-    """The same for a parent in each row, with numbers of 32 bits."""
+    """`nearest` for a parent in each row, with numbers of 32 bits."""
     library = nesting_library()
     if library is None or len(wanted) != len(parent):
         return None
@@ -156,7 +156,7 @@ def forest(parent: Int32, wanted: NDArray[np.bool_], nodes: int) -> Int64 | None
 
 
 def self_times(parent: Int64, dur: Int64) -> Int64 | None:
-    """What is left of the duration of every node without those of its children; None likewise."""
+    """The duration of every node less those of its children; None likewise."""
     return _of_forest("self_times", parent, _plain(dur)) if len(dur) == len(parent) else None
 
 
@@ -165,12 +165,12 @@ def repeats(parent: Int64, name: Int64) -> NDArray[np.bool_] | None:
     library = nesting_library()
     if library is None or len(name) != len(parent):
         return None
-    found = np.empty(len(parent), np.bool_)
+    mask = np.empty(len(parent), np.bool_)
     given, children = (_plain(parent), _plain(name)), np.zeros(len(parent), np.int32)
     failed = library.tracetui_repeats(
-        ctypes.c_int64(len(parent)), *map(_address, given), _address(children), _address(found)
+        ctypes.c_int64(len(parent)), *map(_address, given), _address(children), _address(mask)
     )
-    return None if failed else found
+    return None if failed else mask
 
 
 def subtree_sums(parent: Int64, values: NDArray[np.number]) -> NDArray[np.float64] | None:
@@ -186,7 +186,7 @@ def subtree_sums(parent: Int64, values: NDArray[np.number]) -> NDArray[np.float6
 def insertion_index(
     ascending: NDArray[np.integer], values: NDArray[np.integer], side: Literal["left", "right"] = "left"
 ) -> Int64:
-    """What `numpy.searchsorted` returns; far faster where values that follow one another lie close together."""
+    """`numpy.searchsorted`, far faster where successive values lie close together."""
     library = nesting_library()
     if library is None or ascending.dtype != np.int64 or values.dtype != np.int64:
         return np.searchsorted(ascending, values, side)

@@ -1,4 +1,4 @@
-"""What a pane is: a table of a trace, with all that the command line, the screen, reports and help know about it.
+"""The declaration of a pane: a table of a trace, with all that the command line, the screen, reports and help use.
 
 Each pane is declared once, as `PANE` in the file that computes its table. Needs no numpy, as `--help` reads this.
 """
@@ -28,7 +28,7 @@ class Grouping:
     details: str = ""
     """Columns too long for a list: the details show those of the current row."""
     is_offered: Callable[[Trace], bool] = lambda _: True
-    """Whether a trace has something to group by."""
+    """True for a trace that has something to group by."""
 
 
 @dataclass(frozen=True)
@@ -53,19 +53,19 @@ class Pane:
     largest_first: str | None = None
     """The column by which single rows are listed, the largest first; None for the order of the table."""
     is_offered: Callable[[Trace], bool] = lambda _: True
-    """Whether a trace can have rows for it; a pane for which it has nothing gets no tab until it is asked for."""
+    """True for a trace that can have rows for it; other traces have no tab for it until it is asked for."""
     of_step: bool = True
-    """Whether it lists the step that is chosen rather than the whole trace."""
+    """True where it lists the chosen step rather than the whole trace."""
     of_range: bool = True
-    """Whether it lists the range of time that is chosen rather than the whole trace."""
+    """True where it lists the chosen range of time rather than the whole trace."""
     is_in_time_order: bool = True
-    """Whether the cursor follows the time of what is selected; elsewhere it stays where it was left."""
+    """True where the cursor follows the time of the selection; elsewhere it stays where it was left."""
     is_timed: bool = False
-    """Whether it is read with the timeline in view: where its list is short the timeline may be larger."""
+    """True where it is read with the timeline in view: with a short list the timeline may be larger."""
     is_of_names: bool = False
-    """Whether a row stands for all slices of a name rather than for one."""
+    """True where a row stands for all slices of a name rather than for one."""
     keeps_order: bool = False
-    """Whether columns that are details in other panes keep the place that `columns` gives them."""
+    """True where columns that are details in other panes keep the place that `columns` gives them."""
 
     @property
     def groups(self) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ def duration(nanoseconds: float) -> str:
 
 
 def moment(us: float) -> str:
-    """A position in time in µs, which is told apart from its neighbours by its last digits: `1,057,264.0`."""
+    """A position in time in µs, in full, since neighbours differ in the last digits: `1,057,264.0`."""
     return f"{us:,.1f}"
 
 
@@ -124,7 +124,7 @@ def rounded_percent(percents: float) -> str:
 
 
 def short_percent(percents: float) -> str:
-    """The same in few letters, for a column: `<0.1 %`."""
+    """`rounded_percent` in few letters, for a column: `<0.1 %`."""
     return rounded_percent(percents).replace("under ", "<")
 
 
@@ -174,10 +174,10 @@ def significant(value: float, digits: int = 4) -> str:
 
 @dataclass(frozen=True)
 class Scale:
-    """The unit that amounts are written in which are compared with each other."""
+    """The common unit of quantities that are compared with each other."""
 
     factor: float
-    """By what the amounts are divided."""
+    """Divisor of the quantities."""
     unit: str
 
     def number(self, value: float) -> str:
@@ -197,7 +197,7 @@ class Scale:
         return self._two(before, after, " and ")
 
     def roughly(self, value: float) -> str:
-        """A noise, of which three digits would say too much: `2.1 ms`."""
+        """A noise, for which three digits would be too precise: `2.1 ms`."""
         scaled = value / self.factor
         if 0 < scaled < 0.005:
             return f"{digits(scaled)} {self.unit}"
@@ -219,16 +219,16 @@ def time_scale(us: Iterable[float]) -> Scale:
 
 
 def digits(value: float) -> str:
-    """Three digits at least, thousands separated; what would read as 0 and is not, as less than the last digit."""
-    amount = abs(value)
-    if 0 < amount < 0.005:
+    """Three digits at least, thousands separated; a value that would read as 0 and is not, as below the last digit."""
+    size = abs(value)
+    if 0 < size < 0.005:
         return "<0.01"
-    decimals = 0 if amount >= 100 or value == 0 else 1 if amount >= 10 else 2
+    decimals = 0 if size >= 100 or value == 0 else 1 if size >= 10 else 2
     return f"{value:,.{decimals}f}"
 
 
 def how_much(before: float, after: float) -> str:
-    """How two amounts differ: `8 % less`, `2.00 times as much`."""
+    """The difference of two quantities in words: `8 % less`, `2.00 times as much`."""
     if before <= 0 or after <= 0:
         return "none left" if after <= 0 < before else "none before"
     if after < before:
@@ -238,7 +238,7 @@ def how_much(before: float, after: float) -> str:
 
 
 def how_fast(before: float, after: float) -> str:
-    """How two times differ: as `how_much`, but `8.45 times as fast`."""
+    """The difference of two times in words: as `how_much`, but `8.45 times as fast`."""
     is_factor = after > 0 and before / after >= FACTOR_FROM
     return f"{_ratio(before / after)} times as fast" if is_factor else how_much(before, after)
 
@@ -248,5 +248,5 @@ def _ratio(value: float) -> str:
 
 
 def _positive_zero(text: str) -> str:
-    """A number as text, `0.0` for what rounds to nothing from below."""
+    """A number as text, `0.0` in place of `-0.0`."""
     return text[1:] if text.startswith("-") and not text.strip("-0.,") else text

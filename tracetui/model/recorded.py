@@ -31,15 +31,11 @@ _FEW = 32
 """So many times fewer events than there are entries are looked up without touching all of these."""
 
 
-def _none() -> Int32:
-    return np.empty(0, np.int32)
-
-
 @dataclass(frozen=True, eq=False)
 class Arguments:
     """Some arguments of some events, one entry per event; names are those of the file."""
 
-    event: Int32 = field(default_factory=_none)
+    event: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
     """Number of the event in the file, ascending."""
     numbers: Mapping[str, Int64] = field(default_factory=dict)
     """Whole numbers by name, NULL where the event has none."""
@@ -56,7 +52,7 @@ class Arguments:
         return self._looked_up(self.numbers.get(name), events, NULL)
 
     def text(self, name: str, events: NDArray[np.integer]) -> Int64:
-        """The id in `strings` of what each event gives under a name, -1 for none."""
+        """The id in `strings` of the text that each event gives under a name, -1 for none."""
         return self._looked_up(self.texts.get(name), events, -1)
 
     def _looked_up(self, values: NDArray[np.integer] | None, events: NDArray[np.integer], absent: int) -> Int64:
@@ -71,7 +67,7 @@ class Arguments:
         return np.where(self.event[index] == events, values[index], absent).astype(np.int64)
 
 
-# What was put into graphs while they were captured: each launch with the operator, line and module that made it.
+# Launches that were captured into graphs, each with the operator, line and module that made it.
 #
 # A recording stands for one trace file that holds captures; of the file itself nothing else is kept.
 
@@ -102,7 +98,7 @@ class GraphRecording:
     values: Int32
     """Values of the operator's arguments."""
     op_call: Int32
-    """Which call of an operator in its graph it belongs to: launches of one call share the number, -1 for none."""
+    """Number of the call of an operator in its graph: launches of one call share it, -1 for none."""
     stack: Int64
     """Index in `stacks`."""
     stacks: tuple[tuple[int, ...], ...]
@@ -110,14 +106,10 @@ class GraphRecording:
     call: Int64
     """Row of each launch in the trace that was recorded; a row of this trace only if `label` is empty."""
     batch: Int64
-    """Batch size of each graph, -1 where it is not told."""
+    """Batch size of each graph, -1 where it is not known."""
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
-
-    def launches(self, graph: int) -> slice:
-        """The launches of a graph."""
-        return slice(int(self.bounds[graph]), int(self.bounds[graph + 1]))
 
     def text(self, number: int) -> str:
         """A text by its id, empty for none."""
@@ -134,7 +126,7 @@ class GraphScopes:
     """The innermost name of each node, by graph node id."""
 
 
-# What the format of a file cannot hold, so that it is absent whatever was recorded.
+# Losses by the format of a file, whatever was recorded.
 
 
 class Loss(Enum):
@@ -165,10 +157,10 @@ class Loss(Enum):
 
 
 TORCH_PFTRACE = frozenset(Loss)
-"""What torch's encoder of Perfetto files leaves out."""
+"""Losses by torch's encoder of Perfetto files."""
 
 
-# What the processes of a file are called that holds several ranks: `rank 3 · node1 · python 4711`.
+# Names of processes in a file of several ranks: `rank 3 · node1 · python 4711`.
 
 _NAME = re.compile(r"rank (\d{1,9}) · ")
 
@@ -185,7 +177,7 @@ def rank_of_process(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-# Whole numbers out of a file, with bounds: what is beyond is damage, and would overflow where it is counted with.
+# Whole numbers out of a file, with bounds: a number beyond them is damage, and would overflow in sums.
 
 MAX_AMOUNT = 1 << 53
 """Bytes, registers or threads beyond which a number is none; a float still holds every smaller one."""
@@ -201,11 +193,11 @@ def whole_number(value: object, limit: int = MAX_AMOUNT) -> int | None:
 
 
 def number_name(value: float) -> str:
-    """What a number is called that is none, or infinite."""
+    """The name of a number that is not finite."""
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-# What a trace says of the rank that recorded it: the keys around its events, as plain values.
+# The rank that recorded a trace, from the keys around its events, as plain values.
 
 HEADER_KEYS = ("distributedInfo", "host_name", "baseTimeNanoseconds", "traceName")
 """Keys beside the events that tell which rank of which run recorded a file."""
@@ -226,7 +218,7 @@ class GroupRecord:
 
 @dataclass(frozen=True)
 class RankHeader:
-    """What the head and the tail of a file say; what they do not say is None."""
+    """Rank, groups, host and times from the head and the tail of a file; None where these lack them."""
 
     path: str
     size_bytes: int
@@ -240,11 +232,11 @@ class RankHeader:
     begin_ns: int | None = None
     """Time of the first timed event in ns, with the base where there is one."""
     is_whole: bool | None = None
-    """Whether the file ends as a trace does; None where its end was not read."""
+    """True where the file ends as a trace does; None where its end was not read."""
 
 
 def header_fields(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a header that the keys around the events give; what is malformed counts as absent."""
+    """The fields of a header from the keys around the events; malformed values count as absent."""
     info = metadata.get("distributedInfo")
     info = info if isinstance(info, Mapping) else {}
     host, name = metadata.get("host_name"), metadata.get("traceName")
@@ -260,15 +252,14 @@ def header_fields(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _groups(config: object) -> tuple[GroupRecord, ...]:
-    entries = [entry for entry in config if isinstance(entry, Mapping)] if isinstance(config, list) else []
-    return tuple(_group(entry) for entry in entries)
-
-
-def _group(entry: Mapping[str, Any]) -> GroupRecord:
-    listed = entry.get("ranks")
-    members = _members(listed) if isinstance(listed, list) else ()
-    size = _whole(entry.get("pg_size"), MAX_RANKS) or len(members)
-    return GroupRecord(str(entry.get("pg_name", "")), str(entry.get("pg_desc", "")), size, members)
+    groups = []
+    for entry in config if isinstance(config, list) else ():
+        if isinstance(entry, Mapping):
+            listed = entry.get("ranks")
+            members = _members(listed) if isinstance(listed, list) else ()
+            size = _whole(entry.get("pg_size"), MAX_RANKS) or len(members)
+            groups.append(GroupRecord(str(entry.get("pg_name", "")), str(entry.get("pg_desc", "")), size, members))
+    return tuple(groups)
 
 
 def _members(listed: list[Any]) -> tuple[int, ...]:

@@ -34,11 +34,11 @@ class Strings(Sequence[str]):
 
     def intern(self, text: str) -> int:
         """Return the id of `text`, adding it when it is new."""
-        found = self._ids.get(text)
-        if found is None:
-            found = self._ids[text] = len(self._texts)
+        number = self._ids.get(text)
+        if number is None:
+            number = self._ids[text] = len(self._texts)
             self._texts.append(text)
-        return found
+        return number
 
     def find(self, text: str) -> int:
         """Return the id of `text`, or -1 when no event carries it."""
@@ -66,7 +66,7 @@ Cell = int | float | str | bool | None
 
 
 class TextKind(Enum):
-    """What the texts of a column are, which decides how they are cut, sorted and set."""
+    """The kind of a column's texts, which decides how they are cut, sorted and set."""
 
     WORD = auto()
     """Words of our own."""
@@ -77,14 +77,14 @@ class TextKind(Enum):
     NAME = auto()
     """A name or value out of the program, which is set apart from words; its end may be cut."""
     DECODED = auto()
-    """What a kernel does, decoded from its name; cut in its middle, since its end tells variants apart."""
+    """The work of a kernel, decoded from its name; cut in its middle, since variants differ in their ends."""
     KERNEL = auto()
     """The name of a kernel as recorded: shown decoded, and cut in its middle."""
 
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """What a column is and how it looks, whatever table it is in."""
+    """The meaning of a column and its look, in every table."""
 
     name: str
     """Stable name in JSON and CSV, for sorting and in the language of `check`; ends in its unit (`dur_us`)."""
@@ -102,13 +102,15 @@ class ColumnSpec:
     detail: int = 0
     """On a narrow terminal columns of the highest are left out first."""
     is_key: bool = False
-    """Whether it says what a row is or weighs, and stays even where it says the same in every row."""
+    """True where it identifies or ranks a row, and stays even where all rows have the same value."""
     is_moment: bool = False
-    """Whether it is a position in time, written in full in its unit."""
+    """True for a position in time, written in full in its unit."""
     is_signed: bool = False
-    """Whether its texts begin with `+` or `-`, by which they are coloured."""
+    """True where its texts begin with `+` or `-`, by which they are coloured."""
+    of_servers: bool = False
+    """True where only the steps of inference servers have it: in a list of steps it is left out if all are null."""
     is_number_text: bool = False
-    """Whether its texts are numbers, which end at the right."""
+    """True where its texts are numbers, which are aligned to the right."""
 
     def but(self, *, heading: str | None = None, help: str | None = None) -> ColumnSpec:
         """The same column where it means something more particular."""
@@ -150,12 +152,12 @@ class Column:
 
     @property
     def is_text(self) -> bool:
-        """Whether the values are ids of texts."""
+        """True where the values are ids of texts."""
         return self.strings is not None
 
     @property
     def is_number(self) -> bool:
-        """Whether the cells are numbers to read, which end at the right and are never cut."""
+        """True where the cells are read as numbers, which are aligned to the right and never cut."""
         return not self.is_text or self.spec.is_number_text
 
     def cell(self, row: int) -> Cell:
@@ -184,17 +186,17 @@ class Column:
         return np.asarray(self.nulls() | (self.doubtful & (self.values < 0)))  # type: ignore[operator]
 
     def is_doubtful(self, row: int) -> bool:
-        """Whether the cell of a row is marked `~`."""
+        """True where the cell of a row is marked `~`."""
         return self.doubtful is not None and bool(self.doubtful[row])
 
     def matching(self, holds: Callable[[str], bool]) -> NDArray[np.bool_]:
-        """Mask of the rows with a text for which something holds; each distinct text is asked once."""
+        """Mask of the rows whose text satisfies `holds`, which is called once per distinct text."""
         strings, ids = self.strings or (), self.values.astype(np.int64)
         used = np.flatnonzero(np.bincount(ids + 1)) - 1
         # The last entry is that of -1, no text.
-        hits = np.zeros(int(used.max(initial=-1)) + 2, bool)
-        hits[used] = [number >= 0 and holds(strings[number]) for number in used.tolist()]
-        return hits[ids]
+        matches = np.zeros(int(used.max(initial=-1)) + 2, bool)
+        matches[used] = [number >= 0 and holds(strings[number]) for number in used.tolist()]
+        return matches[ids]
 
     def equal(self, value: Cell) -> NDArray[np.bool_]:
         """Mask of the rows with a value; None asks for those without one."""
@@ -255,7 +257,7 @@ def missing(column: ColumnSpec | str, rows: int, unit: str = "", help: str = "")
 
 
 def _spec(column: ColumnSpec | str, unit: str, help: str) -> ColumnSpec:
-    """What a column is; one that has only a name is headed by it."""
+    """The declaration of a column; one that has only a name is headed by it."""
     return ColumnSpec(column, column, help, unit) if isinstance(column, str) else column
 
 
@@ -269,9 +271,9 @@ class Table:
     note: str = ""
     """A sentence to print with the table: what is missing and how to record it, or a caveat."""
     doubts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What makes numbers here doubtful, in words, and the columns that carry it; () is all of them."""
+    """Reasons for doubt about numbers here, in words, and the columns concerned; () is all of them."""
     headline: str = ""
-    """What the rows come to: a sentence to print above them."""
+    """A sentence to print above the rows that sums them up."""
     failures: tuple[str, ...] = ()
     """Sentences about what is missing here because an analysis failed; the note has them too."""
 
@@ -286,7 +288,7 @@ class Table:
         return len(self.columns[0]) if self.columns else 0
 
     def lacking(self, failures: Sequence[str]) -> Table:
-        """The same table, with sentences about what is missing in it."""
+        """The table with sentences about results that are missing in it."""
         if not failures:
             return self
         note = " ".join([*failures, *([self.note] if self.note else [])])
@@ -298,7 +300,7 @@ class Table:
         return [column.name for column in self.columns]
 
     def is_doubtful(self, name: str) -> bool:
-        """Whether some numbers of a column are doubtful."""
+        """True where some numbers of a column are doubtful."""
         return any(name in columns for columns in self.doubts.values())
 
     def heading(self, name: str) -> str:
@@ -307,7 +309,7 @@ class Table:
         return words + DOUBTFUL if self.is_doubtful(name) else words
 
     def with_columns(self, names: Sequence[str]) -> Table:
-        """The columns of these names alone, in their order, with what makes them doubtful.
+        """The columns of these names alone, in their order, with their doubts.
 
         Raises: KeyError for an unknown column.
         """
@@ -331,7 +333,7 @@ class Table:
         return {column.name: column.cell(index) for column in self.columns}
 
     def rows(self) -> Iterator[dict[str, Cell]]:
-        """Every row as a dictionary; for short tables and for export."""
+        """All rows as dictionaries; for short tables and for export."""
         return (self.row(index) for index in range(len(self)))
 
     def take(self, rows: NDArray[np.integer]) -> Table:

@@ -25,8 +25,8 @@ from tracetui.model.table import Strings
 
 # Stopping an analysis that runs in a thread and whose result nobody waits for any more.
 #
-# A thread cannot be stopped from outside. Analyses are made of others, each of which goes through `Trace.remember`:
-# there a thread asks whether to go on, and there it may be made to wait.
+# A thread cannot be stopped from outside. Analyses are made of others, each of which goes through `Trace.keep`: there
+# a thread asks whether to go on, and there it may be made to wait.
 
 
 class Interrupted(Exception):
@@ -53,15 +53,6 @@ def interruptible(goes_on: Callable[[], bool]) -> Iterator[None]:
         _thread.goes_on = before
 
 
-def check_interruption() -> None:
-    """Wait or end where the analyses of this thread are to do so.
-
-    Raises: Interrupted when the result is not wanted any more.
-    """
-    if _thread.goes_on is not None and not _thread.goes_on():
-        raise Interrupted
-
-
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
 Float64 = NDArray[np.float64]
@@ -72,7 +63,7 @@ NO_ID = -(1 << 63)
 
 
 class Kind(IntEnum):
-    """What a slice is, decided by its category (R2.5)."""
+    """The kind of a slice, decided by its category (R2.5)."""
 
     OTHER = 0
     """A slice of a producer or a category that has no special meaning here."""
@@ -103,14 +94,14 @@ GRAPH_NODES = (Kind.GRAPH_EVENT, Kind.GRAPH_HOST)
 
 
 class LaneKind(IntEnum):
-    """What a lane shows, decided by the slices on it and never by its process id (R2.3)."""
+    """The kind of a lane, decided by the slices on it and never by its process id (R2.3)."""
 
     CPU = 0
     """A thread: slices nest."""
     GPU = 1
     """A stream: slices run side by side and are packed in rows."""
     GPU_ANNOTATION = 2
-    """What a stream did, in the words of the annotations that launched it."""
+    """The annotations that launched the work of a stream, at the time at which it ran."""
     SYNC = 3
     """Waits on a stream."""
     OVERHEAD = 4
@@ -184,7 +175,7 @@ class Slices:
     external: Int64
     """`External id` as written, or NO_ID; not to be trusted on GPU work before it is checked (R3.7)."""
     event: Int32
-    """Which event of the file this is, counted from 0; the key to `EventStore`."""
+    """Index of the event in the file, counted from 0; the key to `EventStore`."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -233,7 +224,7 @@ class Flows:
     id: Int64
     """The arrow's id; textual ids are numbered below zero."""
     event: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
-    """Which event of the file each end is; empty in a trace that was made in memory."""
+    """Index of the event of each end in the file; empty in a trace that was made in memory."""
 
     def __len__(self) -> int:
         return len(self.time)
@@ -253,23 +244,23 @@ class Counter:
     pid: str = ""
     """The process's id, as in `Lane`."""
     event: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
-    """Which event of the file each sample is; empty where it was worked out from something else."""
+    """Index of the event of each sample in the file; empty where it was computed from something else."""
     gpu: int = -1
     """Number of the GPU whose hardware it measures, -1 for a counter of a program."""
     is_derived: bool = False
-    """Whether the profiler computed the values from something else, so that they are no measurement."""
+    """True where the profiler computed the values from something else, so that they are no measurement."""
 
 
 @dataclass(slots=True)
 class Quality:
-    """What the importer had to do to read the file; everything that was not plain is counted here."""
+    """Counts of all that the importer could not read plainly."""
 
     truncated_at: int | None = None
     """Byte offset where the file stops in the middle of something."""
     partial: bool = False
     """The user stopped the loading."""
     damage: str = ""
-    """What is wrong with the gzip, zstd or zip around the events, so that something may be missing."""
+    """The damage of the gzip, zstd or zip around the events, so that something may be missing."""
     stray_brackets: int = 0
     """Closing brackets between events; the events behind them are read too."""
     further_arrays: int = 0
@@ -313,7 +304,7 @@ class Quality:
     lost_names: int = 0
     """Events whose name stood in a packet that is not in the file."""
     format_losses: frozenset[Loss] = frozenset()
-    """What the format of the file cannot hold."""
+    """Losses by the format of the file."""
     notes: list[str] = field(default_factory=list)
     """Sentences for the user, most important first."""
     examples: list[tuple[int, str]] = field(default_factory=list)
@@ -324,12 +315,12 @@ class Quality:
 
     @property
     def is_part(self) -> bool:
-        """Whether the file, or what it is packed in, ends too early or is damaged."""
+        """True where the file, or the archive around it, ends too early or is damaged."""
         return self.truncated_at is not None or bool(self.damage)
 
     @property
     def loss(self) -> str:
-        """Why numbers may be those of a part of the recording, as the end of a sentence; empty for a whole file."""
+        """The reason why numbers may be those of a part of the recording, to end a sentence; empty for a whole file."""
         if self.truncated_at is not None:
             return f"is cut off at byte {self.truncated_at:,}"
         if self.damage:
@@ -391,7 +382,7 @@ _MISSING = object()
 
 @dataclass(frozen=True, eq=False)
 class ChosenSteps:
-    """What the user chose as steps; the arrays have one entry per step, in order of start."""
+    """The steps that the user chose; the arrays have one entry per step, in order of start."""
 
     rows: Int64
     """The slice of each step, which says where it starts and on which lane."""
@@ -400,13 +391,13 @@ class ChosenSteps:
     name: str
     """The name by which they were chosen."""
     found_by: str = ""
-    """How they were found, for the column of this name."""
+    """Their source, for the column of this name."""
     words: str = ""
-    """What they are, in a sentence without a full stop."""
+    """Description of them, in a sentence without a full stop."""
     is_guess: bool = False
-    """Whether a step may begin elsewhere."""
+    """True where a step may begin elsewhere."""
     is_served: bool = False
-    """Whether they are the steps of an inference server, of which some may be idle."""
+    """True for the steps of an inference server, of which some may be idle."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -416,7 +407,7 @@ class Trace:
     label: str
     """The file's name, for titles."""
     path: str | None
-    """Where it was read from, None for standard input."""
+    """Path or URL of the file, None for standard input."""
     format: str
     """For example `PyTorch profiler, object, gzip`."""
     size_bytes: int
@@ -424,7 +415,7 @@ class Trace:
     events: int
     """Elements of the array of events, by which `event` of a slice counts: metadata included, and what is no event."""
     is_torch: bool
-    """Whether a category of the PyTorch profiler occurs."""
+    """True where a category of the PyTorch profiler occurs."""
     names: Strings
     categories: Strings
     slices: Slices
@@ -444,17 +435,17 @@ class Trace:
     """First start and last end of all work, in ns."""
     quality: Quality
     chosen_steps: ChosenSteps | None = None
-    """What the user chose as steps; None for the steps of the profiler."""
+    """The steps that the user chose; None for the steps of the profiler."""
     graph_recordings: tuple[GraphRecording, ...] = ()
-    """What other files say about the capture of the graphs that are replayed here."""
+    """Captures in other files of the graphs that are replayed here."""
     graph_scopes: tuple[GraphScopes, ...] = ()
-    """What other files call the nodes of these graphs."""
+    """Names in other files of the nodes of these graphs."""
     op_args: Arguments = field(default_factory=Arguments)
     """Shapes, types and sequence numbers of operators."""
     work_args: Arguments = field(default_factory=Arguments)
     """Grid, block, registers, bytes and the like of GPU work; of launches too where they say it."""
     memory_args: Arguments = field(default_factory=Arguments)
-    """What the allocator's instants say."""
+    """Bytes, address, totals and device of the allocator's instants."""
     store: EventStore = field(default_factory=NoEventStore)
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
     """Results of analyses: by a name, or by a tuple of a name and arguments; see `keep` and `tracetui.model.kept`."""
@@ -486,14 +477,16 @@ class Trace:
         return "" if self.chosen_steps is None else self.chosen_steps.name
 
     def keep(self, key: Any, make: Callable[[], Result]) -> Result:
-        """Return what was stored under `key`, making and storing it the first time.
+        """Return the result stored under `key`, making and storing it the first time.
 
         Of the keys that are tuples, those that were not asked for the longest go when there are too many.
+        Raises: Interrupted when the result of a thread is not wanted any more.
         """
         cache = self.cache
         result: Any = cache.get(key, _MISSING)
         if result is _MISSING:
-            check_interruption()
+            if _thread.goes_on is not None and not _thread.goes_on():
+                raise Interrupted
             result = cache[key] = make()
             for old in [each for each in list(cache) if isinstance(each, tuple)][:-MAX_KEPT]:
                 cache.pop(old, None)
@@ -501,8 +494,8 @@ class Trace:
             # To the end of the order; another thread may have taken it away meanwhile.
             cache.pop(key, None)
             cache[key] = result
-        made: Result = result
-        return made
+        typed: Result = result
+        return typed
 
     def drop(self, other: Trace) -> None:
         """Drop results that are about another trace too, which nobody looks at any more."""

@@ -1,4 +1,4 @@
-"""A viewpoint on a trace: what is selected, in which step and pane, and which stretch of time is on screen.
+"""A viewpoint on a trace: the selection, its step and pane, and the stretch of time on screen.
 
 Jumping back, marks and view strings all keep viewpoints. As text a viewpoint is a *view string* such as
 `s3/kernels/e1234@12.5us+250us`: step 3, the pane, event 1234 of the file, and the window's start and length.
@@ -20,7 +20,7 @@ from tracetui.model.intervals import TIME, UNITS, TimeRange, microseconds, read_
 
 @dataclass(frozen=True)
 class Viewpoint:
-    """Where a person is looking; what is None or -1 stays as it is when the viewpoint is visited."""
+    """The selection, step, pane and window of the screen; a field of None or -1 stays as it is on a visit."""
 
     step: int | None = None
     """Number of the step whose rows are listed."""
@@ -32,11 +32,11 @@ class Viewpoint:
     start_ns: float | None = None
     length_ns: float | None = None
     every_step: bool = False
-    """Whether the rows of all steps are listed."""
+    """True where the rows of all steps are listed."""
     steps_by: str = ""
-    """Name of what counts as a step; empty for the steps of the profiler."""
+    """Name of the steps; empty for the steps of the profiler."""
     is_gap: bool = False
-    """Whether the gap before that event is selected, and not the event itself."""
+    """True where the gap before that event is selected, and not the event itself."""
     time_range: TimeRange | None = None
     """A range of time; its rows are listed unless `step` or `every_step` says otherwise."""
     part: str = ""
@@ -44,7 +44,7 @@ class Viewpoint:
 
     @property
     def lists_range(self) -> bool:
-        """Whether the rows of the range are listed, and not those of a step or of all steps."""
+        """True where the rows of the range are listed, and not those of a step or of all steps."""
         return self.time_range is not None and self.step is None and not self.every_step
 
 
@@ -115,12 +115,12 @@ def read_view_string(text: str) -> Viewpoint:
 
 
 def read_window(text: str, when: str) -> tuple[float, float | None]:
-    """Start and length in ns of `12.5us+250us`; `text` is what it is part of.
+    """Start and length in ns of `12.5us+250us`; `text` is the view string around it.
 
     Raises: UsageError when it is no time.
     """
-    found = _WINDOW.match(when)
-    if found is None:
+    match = _WINDOW.match(when)
+    if match is None:
         raise UsageError(f"the view {text!r} has no time after @ such as 12.5us or 1.2ms+250us")
-    start = float(found[1]) * UNITS[found[2]]
-    return start, float(found[3]) * UNITS[found[4]] if found[3] else None
+    start = float(match[1]) * UNITS[match[2]]
+    return start, float(match[3]) * UNITS[match[4]] if match[3] else None
