@@ -185,7 +185,7 @@ def names(of: Side) -> Table:
     failures = Failures()
 
     def some(make: Callable[[], Iterator[ListedName]]) -> list[ListedName]:
-        return failures.made_or("A part of this list", lambda: list(make()), lambda _: [])
+        return failures.make_or("A part of this list", lambda: list(make()), lambda _: [])
 
     makers = (
         partial(_values, of),

@@ -363,7 +363,7 @@ def report(
     failures = Failures()
 
     def said(make: Callable[[], Iterable[str]]) -> list[str]:
-        return failures.made_or("A remark", lambda: list(make()), lambda sentence: [sentence])
+        return failures.make_or("A remark", lambda: list(make()), lambda sentence: [sentence])
 
     remarks = [remark for each, used in sides if each for remark in said(partial(_remarks, each, used))]
     remarks += said(partial(_unmatched, evaluator.selections, [each for each in (side, baseline) if each is not None]))

@@ -213,17 +213,17 @@ class Comparison:
     @cached_property
     def statement(self) -> tuple[str, ...]:
         """The differences and their causes, in sentences."""
-        return self.failures.made("The statement", lambda: statement(self.a, self.b, self.ops))
+        return self.failures.make("The statement", lambda: statement(self.a, self.b, self.ops))
 
     @cached_property
     def totals(self) -> Table:
         """One row per measure."""
-        return self.failures.made("The table of totals", lambda: totals(self.a, self.b))
+        return self.failures.make("The table of totals", lambda: totals(self.a, self.b))
 
     @cached_property
     def kernel_changes(self) -> KernelChanges:
         """Changes of the kernels, with the activities behind every row."""
-        return self.failures.made("The table of kernels", lambda: kernel_changes(self.a, self.b))
+        return self.failures.make("The table of kernels", lambda: kernel_changes(self.a, self.b))
 
     @property
     def kernels(self) -> Table:
@@ -233,12 +233,12 @@ class Comparison:
     @cached_property
     def ops(self) -> Table:
         """One row per operator, annotation and runtime call, with view ops and occupancy queries folded."""
-        return self.failures.made("The table of operators", lambda: op_changes(self.a, self.b))
+        return self.failures.make("The table of operators", lambda: op_changes(self.a, self.b))
 
     @cached_property
     def all_ops(self) -> Table:
         """The same with view ops and occupancy queries as rows of their own."""
-        return self.failures.made("The table of operators", lambda: op_changes(self.a, self.b, unfold=True))
+        return self.failures.make("The table of operators", lambda: op_changes(self.a, self.b, unfold=True))
 
 
 def comparison(a: Side, b: Side) -> Comparison:
@@ -265,7 +265,7 @@ class Several:
         """For each side after the first: warnings about comparing it, and the first sentence about times."""
         first = self.sides[0]
         return tuple(
-            self.failures.made_or(
+            self.failures.make_or(
                 f"The statement about {SIDE_NAMES[index]}",
                 partial(opening, first, each, (SIDE_NAMES[0], SIDE_NAMES[index])),
                 lambda sentence: (sentence,),
@@ -284,7 +284,7 @@ class Several:
         what = "The comparison of programs"
         return (
             False,
-            *(self.failures.made_or(what, partial(is_other, each), lambda _: True) for each in self.sides[1:]),
+            *(self.failures.make_or(what, partial(is_other, each), lambda _: True) for each in self.sides[1:]),
         )
 
     @cached_property
@@ -293,7 +293,7 @@ class Several:
 
         Raises: AnalysisFailed for a defect.
         """
-        return self.failures.made("The table of totals", self._totals)
+        return self.failures.make("The table of totals", self._totals)
 
     def _totals(self) -> Table:
         first, every = self.sides[0], reduce(merged, map(measures, self.sides))

@@ -115,10 +115,10 @@ def _by_sequence(trace: Trace, ops: _Ops, indices: Int64, lane: Int64) -> Int64:
 
 
 def _forward_lane(trace: Trace, ops: _Ops, pairs: tuple[Int64, Int64]) -> Int64:
-    """For each op the lane that its `Fwd thread id` stands for, -1 for none (R3.16).
+    """The lane of the `Fwd thread id` of each op, -1 for none (R3.16).
 
-    The majority of the arrows decides. Without arrows the only thread number of a process stands for the thread with
-    most numbered forward ops; several numbers would be a guess and stay unresolved.
+    It is the lane from which most arrows come. Without arrows a process that has one thread number has it for the
+    thread with most numbered forward ops; several numbers would be a guess and stay unresolved.
     """
     slices = trace.slices
     lane = slices.lane[ops.row].astype(np.int64)

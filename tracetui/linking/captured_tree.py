@@ -1,4 +1,4 @@
-"""The tree of modules with those of captured graphs: a replayed activity belongs where it was captured (R3.40)."""
+"""The tree of modules with captured graphs: a replayed activity belongs to the module of its capture (R3.40)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _grown(trace: Trace, tree: FrameTree, activities: Mapping[_Path, Int64]) -> 
 
 
 def _preorder(parents: list[int]) -> Int64:
-    """The nodes with each before what is below it; siblings keep their order."""
+    """The nodes in preorder; siblings keep their order."""
     below: dict[int, list[int]] = {}
     for node, parent in enumerate(parents):
         below.setdefault(parent, []).append(node)
@@ -107,8 +107,8 @@ def _preorder(parents: list[int]) -> Int64:
     return np.array(order, np.int64)
 
 
-# What is known about the kernels inside graphs, in words: how many are tied to the operator that captured them, by
-# which file, and why others are not (R3.40).
+# Kernels inside graphs in words: the number tied to the operator that captured them, the file that ties them, and the
+# reasons why others are not tied (R3.40).
 
 OWN_CAPTURE = "the capture in this trace"
 """Label of the recording that is the trace itself."""
@@ -167,7 +167,7 @@ def refusals(trace: Trace) -> list[str]:
 
 
 def by_captured_graph(trace: Trace, rows: Int64, note: str = "") -> Table:
-    """The replays among some GPU activities, one row per graph, with what is known of its capture if anything is."""
+    """The replays among some GPU activities, one row per graph, with its capture where any capture is known."""
     table, matches = by_graph(trace, rows, note), graph_nodes(trace).matches
     if not matches:
         return table

@@ -1,4 +1,4 @@
-"""The dispatch chain of a slice, what caused it and what it caused."""
+"""The dispatch chain of a slice: its causes and its effects."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def graph_dependencies(trace: Trace) -> Dependencies:
     after = _only(rows, lane, trace.slices.start[rows], flows.lane[ends].astype(np.int64), flows.time[ends])
     starts, before = starts[before >= 0], before[before >= 0]
     ends, after = ends[after >= 0], after[after >= 0]
-    # An arrow has one start; where an id is used twice nothing tells which is meant.
+    # An arrow has one start: an id with two starts is ambiguous.
     _, member, times = np.unique(flows.id[starts], return_inverse=True, return_counts=True)
     starts, before = starts[times[member] == 1], before[times[member] == 1]
     order = np.argsort(flows.id[starts])

@@ -52,7 +52,7 @@ def partial_steps(trace: Trace) -> Bool:
     return partial
 
 
-# The time of a step without the profiler, as the recorder measured it beside the trace, and what the profiler adds.
+# The time of a step without the profiler, as the recorder measured it beside the trace, and the profiler's overhead.
 #
 # It is in the metadata of a recording (`tracetui`, `unprofiled`), which is not trusted: a value that is no positive
 # number, or lies outside of its own interval, counts as missing.
@@ -98,7 +98,7 @@ def unprofiled_time(trace: Trace) -> UnprofiledTime | None:
 
 
 def time_of_metadata(about: Mapping[str, Any]) -> UnprofiledTime | None:
-    """The time in what a recording says of itself; None where there is none."""
+    """The time in the metadata of a recording; None where there is none."""
     time = about.get("unprofiled")
     if not isinstance(time, Mapping):
         return None

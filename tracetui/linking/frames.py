@@ -103,9 +103,7 @@ def frames(trace: Trace) -> Frames:
 
 @kept
 def own_frames(trace: Trace) -> tuple[Int32, Bool]:
-    """The innermost frame of the user's code or of a module around every slice; the mask says where it is that of the
-    forward op.
-    """
+    """The innermost frame of the user's code or of a module around every slice; mask of those of the forward op."""
     if len(trace.slices.of_kind(Kind.PYTHON)) == 0:
         return np.full(len(trace.slices), -1, np.int32), np.zeros(len(trace.slices), bool)
     return _from_forward(trace, _innermost(trace, _nesting(trace), is_own))
@@ -150,7 +148,7 @@ class _Nesting:
     rows: Int64
     """All of them, ascending."""
     parent: Int64
-    """Index in `rows` of what is around each, -1 for nothing."""
+    """Index in `rows` of the slice around each, -1 for none."""
     python: Int64
     """The frames that can call something."""
 
@@ -198,7 +196,7 @@ def _from_forward(trace: Trace, frame: Int32) -> tuple[Int32, Bool]:
 
 @dataclass(frozen=True, eq=False)
 class FrameTree:
-    """Parallel arrays, one entry per node, a node before what it calls and siblings in order of their first call."""
+    """Parallel arrays, one entry per node, in preorder; siblings in order of their first call."""
 
     parent: Int64
     """Index of the caller's node, -1 for none."""
@@ -209,7 +207,7 @@ class FrameTree:
     first: Int64
     """The frame of its first call."""
     frames: Int64
-    """Every frame of the tree, ascending; not one entry per node."""
+    """All frames of the tree, ascending; not one entry per node."""
     node: Int64
     """The node of each of `frames`."""
     more_names: tuple[str, ...] = ()
@@ -281,7 +279,7 @@ def _merged(name: NDArray[np.integer], above: Int64) -> tuple[Int64, Int64]:
 
 
 def _preorder(parent: Int64, start: Int64) -> Int64:
-    """The position of each node when every node comes before what is below it, siblings in order of start."""
+    """The position of each node in preorder, siblings in order of start."""
     if len(parent) == 0:
         return np.empty(0, np.int64)
     (size,) = subtree_sums(parent, np.ones(len(parent)))

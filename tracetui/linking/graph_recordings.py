@@ -34,10 +34,10 @@ _GENERATED = "triton_"
 
 
 def recorded_graphs(trace: Trace, label: str = "") -> GraphRecording:
-    """The graphs that were captured while a trace was recorded; a capture without launches is none.
+    """The graphs that were captured while a trace was recorded, without captures that launched nothing.
 
-    Where other threads of the process launched during a capture, as a backward pass does, the graph stands there once
-    with the launches of its own thread and once with all.
+    Where other threads of the process launched during a capture, as a backward pass does, the graph is listed twice:
+    with the launches of its own thread, and with all.
     """
     captures, calls = graph_captures(trace), calls_named(trace, _LAUNCH)
     graphs, batches = [], []
@@ -115,7 +115,7 @@ def _name_ids(trace: Trace, texts: Strings, rows: Int64) -> np.ndarray:
 
 
 def _kernels(trace: Trace, texts: Strings, rows: Int64, ops: Int64, kind: np.ndarray) -> np.ndarray:
-    """The kernel of each launch: what the call says, else the operator where it is named after its kernel."""
+    """The kernel of each launch: the one named in the args of the call, else by an operator named after its kernel."""
     (given,) = trace.args_of(rows, ["kernel"])
     kernel = np.full(len(rows), -1, np.int32)
     for index, (name, op) in enumerate(zip(given, ops.tolist(), strict=True)):

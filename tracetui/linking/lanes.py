@@ -55,7 +55,7 @@ def lane_numbers(trace: Trace) -> LaneNumbers:
 
 @kept(on_disk=True)
 def active_streams(trace: Trace) -> list[int]:
-    """Lanes on which a GPU activity ran, ascending; a lane with nodes of graphs alone is none (R2.13)."""
+    """Lanes on which a GPU activity ran, ascending; nodes of graphs that occupy nothing do not count (R2.13)."""
     streams: list[int] = np.unique(trace.slices.lane[trace.slices.of_kind(*GPU_WORK)]).tolist()
     return streams
 

@@ -215,7 +215,7 @@ class Links:
     owner: Int32
     """The op that caused each runtime call and GPU activity; -1 for all other slices too."""
     annotation: Int32
-    """The innermost annotation around the launch, steps excluded, likewise."""
+    """The innermost annotation around the launch, steps excluded; -1 for all other slices too."""
     launched: Int64
     """GPU activities that have a launch, sorted by launch, then start."""
     bounds: Int64
@@ -312,7 +312,7 @@ def _calls_matching(trace: Trace, pattern: str, flags: int) -> Int64:
     return rows[is_named(trace, rows, re.compile(pattern, flags).search)]
 
 
-# The GPU activities of a region (an annotation, a Python frame, an op), and busy time as unions of intervals.
+# The GPU activities of a region (an annotation, a Python frame, an op), and busy time as a union of intervals.
 
 
 @kept

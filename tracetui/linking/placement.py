@@ -1,6 +1,6 @@
 """The step of every slice: CPU slices by time, GPU activities by their launch, never by their own time (R3.3).
 
-A range of time holds what ran in it, slices and GPU activities alike by their own time (R3.58).
+A range of time has the slices and the GPU activities that ran in it, by their own time (R3.58).
 
 Where steps of several threads overlap, a thread of the autograd engine belongs to the thread whose ops it
 differentiates (R3.6).
@@ -178,7 +178,7 @@ def step_column(trace: Trace, rows: Int64, help: str) -> Column:
     return numbers(col.STEP.but(help=help), labels[index])
 
 
-# What was launched between two steps: vLLM samples after its annotation has ended (R3.78).
+# Launches between two steps: vLLM samples after its annotation has ended (R3.78).
 
 
 @kept

@@ -1,6 +1,6 @@
 """Graph replays: one launch call that starts many kernels, and which replays are of the same graph.
 
-A replay is what one `cudaGraphLaunch` put on the GPU (R3.38). Replays of the same kernels in the same order, with the
+A replay is the GPU activities of one `cudaGraphLaunch` (R3.38). Replays of the same kernels in the same order, with the
 same graph id where one is recorded, are of one graph. The profiler may lose nodes, and conditional nodes repeat, so
 replays of one real graph can differ and then count as several (R3.41). `graph_nodes` has what captured each node.
 """

@@ -51,7 +51,7 @@ class StepKinds:
     tokens: Int64
     """Tokens that went into the model, NULL likewise."""
     generated: Int64
-    """Tokens that came out of it for requests in generation, NULL likewise and where a request may have got several."""
+    """Tokens generated for requests, NULL where that is not known or a request may have got several."""
     evidence: tuple[str | None, ...]
     """The source of the kind: `name`, `annotation`, `no GPU activity`, `shapes`, `file name`, `kernels`."""
 

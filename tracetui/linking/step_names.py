@@ -2,7 +2,7 @@
 
 Names are those that vLLM, SGLang, ATOM, TensorRT-LLM and xDiT give to the annotation around each of their steps
 (R3.75).
-Builds differ in what follows the numbers that matter: a name that begins and ends as known is read as far as it goes.
+Builds append other fields to the numbers: a name with a known beginning and end is read as far as it is known.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _tokens(text: str | None) -> int | None:
 
 
 def _generated(kind: str | None, requests: int | None, tokens: int | None) -> int | None:
-    """Tokens that a step makes for requests in generation, by its kind and what goes in: one each in a plain decode."""
+    """Tokens that a step generates, by its kind, requests and input tokens: one for each request in a plain decode."""
     if kind == "decode":
         return requests if tokens in (None, requests) else None
     return 0 if kind in ("prefill", *NOT_AVERAGED) else None
@@ -148,7 +148,7 @@ def _kind_of_mode(mode: str) -> str | None:
 
 
 def _bracketed_mode(match: re.Match[str]) -> Facts:
-    """SGLang: `step[EXTEND bs=15 toks=15360]`; what is new in a build stands behind it."""
+    """SGLang: `step[EXTEND bs=15 toks=15360]`; builds append more fields."""
     text = match["inside"]
     mode = re.match(r"\w+", text)
     kind = _kind_of_mode(mode[0]) if mode else None
@@ -236,7 +236,7 @@ FAMILIES = (
         "`gpu_model_runner: forward`",
     ),
 )
-"""The families, those that say most first: of several that cover the same work the first is taken."""
+"""The families, the most detailed first: of several that cover the same work the first is taken."""
 
 CAPTURE = re.compile(r"^(capture_\d+_\w+|capture_graph_bs_\d+.*|CUDAGraphNode\.record \(dynamo_timed\))$")
-"""Annotations around the recording of a graph: what is launched in them does not run, and is no step."""
+"""Annotations around the recording of a graph: their launches do not run, so that they are no steps."""

@@ -1,8 +1,8 @@
 """Series of steps that the names of annotations, functions and operators show in a trace without `ProfilerStep`.
 
 In order of preference: the annotations of inference servers, calls of known functions of theirs, the outermost module
-within a generation loop, and on a CPU the look-ups of the largest embedding (R3.75). `steps` takes the first that there
-is; all of them are offered.
+within a generation loop, and on a CPU the look-ups of the largest embedding (R3.75). `steps` takes the first of them;
+`--steps-by` can name each.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _LOOP = re.compile(r"(^|[/\\])transformers[/\\]generation[/\\]utils\.py\(\d+\): 
 """The loop of `generate` in transformers."""
 _LINE = re.compile(r"\(\d+\)")
 _BACKWARD = re.compile(r"^autograd::engine|Backward\d*$|^Optimizer\.(step|zero_grad)|_backward_kernel|_backward$")
-"""Names of what only training runs."""
+"""Names of slices that only training has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class StepSeries:
     found_by: str
     """The rule and the name: `annotation step[`, `frame FILE: FUNCTION`, `repeating kernels`, and the like."""
     rows: Int64
-    """The slice that says where each step starts, and on which lane."""
+    """The slice at which each step starts, on the lane of the step."""
     end: Int64
     """End of each step in ns."""
     words: str
@@ -69,7 +69,7 @@ class StepSeries:
 
 
 def annotated_series(trace: Trace) -> list[StepSeries]:
-    """The annotations of servers' steps, one series per family, in order of preference; what records graphs is none."""
+    """The annotations of servers' steps, one series per family, by preference; those of captures of graphs are left out."""
     named, slices = named_steps(trace), trace.slices
     rows = named.row[~in_recording(trace, named.row)]
     family = np.array([named.parsed[name].family for name in slices.name[rows].tolist()], object)
@@ -122,7 +122,7 @@ def is_training(trace: Trace) -> bool:
 
 
 def in_recording(trace: Trace, rows: Int64) -> Bool:
-    """Mask of the slices that begin while a graph is captured: what they launch does not run."""
+    """Mask of the slices that begin while a graph is captured: their launches do not run."""
     marks = trace.slices.of_kind(Kind.ANNOTATION)
     marks = marks[is_named(trace, marks, CAPTURE.match)]
     slices, process = trace.slices, lane_numbers(trace).process

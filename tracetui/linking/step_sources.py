@@ -118,15 +118,15 @@ def common_name(trace: Trace, rows: Int64) -> str:
 PROFILER_STEPS = "ProfilerStep#"
 """Name of the steps that the profiler recorded."""
 MIN_RUNS = 2
-"""Minimum runs of a source that is offered."""
+"""Minimum runs of a source that is listed."""
 MIN_COVERED = 0.01
-"""Minimum share of the time, or of the GPU activities, of a source that is offered."""
+"""Minimum share of the time, or of the GPU activities, of a source that is listed."""
 MAX_NAMED_SOURCES = 4
 """Maximum sources named per sentence."""
 MAX_LISTED_SOURCES = 12
-"""Maximum sources listed with what they cover."""
+"""Maximum sources listed with their coverage."""
 LOW_COVERAGE = 50.0
-"""Percent of the GPU activities below which it is said how little the steps cover."""
+"""Percent of the GPU activities below which the coverage of the steps is reported."""
 AUTO, NONE, FRAME = "auto", "none", "frame:"
 """Values of `--steps-by` beside names: the steps without a choice, no steps, and calls of a function."""
 _RUNS_OF = {"function": "calls", "module": "calls", "graph": "replays"}
@@ -203,7 +203,7 @@ def with_steps(trace: Trace, name: str) -> Trace:
     """The trace with the runs of a name as its steps, numbered from 1; cached results are dropped.
 
     A name is that of a source, of a slice, or of a slice without its numbers; the beginning of annotations' names;
-    `frame:` and a function; `graphs` or `kernels` that repeat; `auto` for what is found without a choice; or `none`.
+    `frame:` and a function; `graphs` or `kernels` that repeat; `auto` for the steps without a choice; or `none`.
     Raises: UsageError for a name that nothing in the trace has.
     """
     if name == AUTO:
@@ -211,7 +211,7 @@ def with_steps(trace: Trace, name: str) -> Trace:
     if name == NONE:
         nothing = np.empty(0, np.int64)
         return replace(trace, chosen_steps=ChosenSteps(nothing, nothing, NONE), cache={})
-    # The choice is one among what the trace holds, whatever was chosen before.
+    # The sources are those of the trace, whatever was chosen before.
     plain = trace if trace.chosen_steps is None else replace(trace, chosen_steps=None, cache={})
     source = _source_named(plain, name)
     if source is None:
@@ -226,7 +226,7 @@ def with_steps(trace: Trace, name: str) -> Trace:
 
 
 def no_steps(trace: Trace) -> str:
-    """The sentence in place of steps: what could stand for them, or how to record them."""
+    """The sentence in place of steps: the sources that could stand for them, or how to record them."""
     if trace.steps_by == NONE:
         return "No steps are wanted: --steps-by none. --steps-by auto finds them again."
     if _FRONT_END.search(trace.label) and len(links(trace).gpu) == 0:
@@ -343,11 +343,11 @@ def _source_named(trace: Trace, name: str) -> StepSource | None:
         return replace(_of_series(trace, wanted[0]), rule="") if wanted else None
     if name.startswith(FRAME):
         function = name.removeprefix(FRAME)
-        return next((each for each in sources if each.way.endswith(f": {function}")), None) or _named(
+        return next((each for each in sources if each.way.endswith(f": {function}")), None) or _runs_named(
             trace, function, (Kind.PYTHON,)
         )
     known = next((each for each in sources if name and each.rule and each.name.startswith(name)), None)
-    source = _named(trace, name) or known or _alike(trace, name)
+    source = _runs_named(trace, name) or known or _alike(trace, name)
     if source is None or source.rule:
         return source
     # Where all of its names are those of one server's steps, the rule is the one that finds such names.
@@ -469,7 +469,7 @@ def _graphs(trace: Trace) -> list[StepSource]:
     return sources
 
 
-def _named(
+def _runs_named(
     trace: Trace, name: str, kinds: tuple[Kind, ...] = (Kind.ANNOTATION, Kind.PYTHON, Kind.CPU_OP)
 ) -> StepSource | None:
     """The runs of an annotation, else of a function or module, else of an operator of a name, on one thread."""

@@ -36,7 +36,7 @@ from tracetui.model.kept import kept
 from tracetui.model.native import insertion_index
 from tracetui.model.trace import Kind, Trace
 
-# Steps guessed from what repeats on the GPU: replays of graphs, or kernels, with a sign of a token in every cycle.
+# Steps guessed from repetition on the GPU: replays of graphs, or kernels, with a sign of a token in every cycle.
 #
 # The last resort for a trace that names no steps (R3.76). Names that occur equally often and interleave mark cycles:
 # one of each between two of the first. Layers repeat too; a cycle counts as a step only where each holds a sampling
@@ -54,9 +54,9 @@ MAX_FIRST_NAMES = 8
 """Maximum names per number of occurrences that are tried as the first of a cycle."""
 
 _TOKEN = re.compile(r"argmax|sampl(e|ing)|multinomial|embedding", re.IGNORECASE)
-"""Names of what makes a token or takes one in: sampling, an embedding.
+"""Names of kernels that generate a token or take one in: sampling, an embedding.
 
-A plain top-k is none: a router of experts runs one in every layer.
+A plain top-k is not among them: a router of experts runs one in every layer.
 """
 _TO_HOST = re.compile(r"^Memcpy DtoH")
 """Copies that may bring a token to the host, in a trace that runs attention: any loop may read a value."""
@@ -77,7 +77,7 @@ class Cycles:
 def graph_series(trace: Trace, is_wanted: bool = False) -> list[StepSeries]:
     """Steps from one launch of a graph to the next, where a graph, or the first of several, marks them.
 
-    What repeats in training is taken only where it is wanted.
+    In a trace of training they are taken only where they are wanted.
     """
     graph_replays, slices, joined = replays(trace), trace.slices, links(trace)
     if len(graph_replays) < MIN_CYCLES or (is_training(trace) and not is_wanted):
@@ -105,7 +105,7 @@ def graph_series(trace: Trace, is_wanted: bool = False) -> list[StepSeries]:
 def kernel_series(trace: Trace, is_wanted: bool = False) -> list[StepSeries]:
     """Steps from one launch of a kernel to the next, where several interleave and each cycle shows a token.
 
-    What repeats in training is taken only where it is wanted.
+    In a trace of training they are taken only where they are wanted.
     """
     if is_training(trace) and not is_wanted:
         return []
@@ -348,9 +348,7 @@ def _annotated(trace: Trace) -> list[StepSeries]:
 
 
 def _preferred(trace: Trace, series: list[StepSeries]) -> StepSeries:
-    """Of several families of annotations the one that covers most GPU activities; of nested ones that cover the same
-    the inner one.
-    """
+    """The family of annotations that covers most GPU activities; of nested ones with equal coverage the inner one."""
     total = max(len(links(trace).gpu), 1)
     start = trace.slices.start
     covered = {each.name: launched_in(trace, start[each.rows], each.end) / total for each in series}
@@ -372,7 +370,7 @@ def _preferred(trace: Trace, series: list[StepSeries]) -> StepSeries:
 def _widest(trace: Trace, series: list[StepSeries]) -> StepSeries | None:
     """The first series, or a later one that covers more: a server replays graphs in some of its steps only.
 
-    None where none of what ran on the GPU was launched in them: such calls only wait for another process.
+    None where no GPU activity was launched in them: such calls only wait for another process.
     """
     total = len(links(trace).gpu)
     covered = [launched_in(trace, trace.slices.start[each.rows], each.end) for each in series]

@@ -30,13 +30,13 @@ class Axis:
     """Puts the lanes one after another on a single axis, so that one search serves all of them."""
 
     low: int
-    """A time before all others, in ns; what lies before it is put at the start of its lane and touches nothing."""
+    """A time before all others, in ns; earlier times are put at the start of their lane and touch nothing."""
     span: int
     """Length of each lane on the axis, in ns."""
     starts: Int64 | None = None
     """Starts of the stretches between pauses, None where no pause is shortened."""
     room: Int64 | None = None
-    """Length of each of them, with what is left of the pause behind it."""
+    """Length of each of them, with the shortened pause behind it."""
 
     @classmethod
     def around(cls, start: Int64, end: Int64) -> Axis:

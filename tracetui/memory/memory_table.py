@@ -104,7 +104,7 @@ def _events(trace: Trace, allocations: Allocator, rows: Int64, index: Int64) -> 
             coded(col.MADE_BY, _op_names(trace, causes.made_by[rows]), trace.names),
         ),
         causes.made_by[rows],
-        _note(trace, allocations, rows),
+        _memory_note(trace, allocations, rows),
     )
 
 
@@ -130,7 +130,7 @@ class _Needs:
 
 def _by_op(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
     """Per device and op: bytes allocated and freed, and the bytes in use at the device's peak."""
-    note, causes = _note(trace, allocations, rows), allocation_causes(trace)
+    note, causes = _memory_note(trace, allocations, rows), allocation_causes(trace)
     at_peak, full = _bytes_at_peak(allocations, rows)
     inside = np.zeros(len(allocations), bool)
     inside[rows] = True
@@ -210,7 +210,7 @@ def _by_device(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
             numbers(col.FAILED, [int(allocations.failed[events].sum()) for events in mine]),
         ),
         allocation_causes(trace).made_by[peak],
-        _note(trace, allocations, rows),
+        _memory_note(trace, allocations, rows),
     )
 
 
@@ -232,7 +232,7 @@ def no_allocations(trace: Trace) -> str:
     return NOT_IN_FORMAT if Loss.MEMORY_EVENTS in trace.quality.format_losses else NO_MEMORY
 
 
-def _note(trace: Trace, allocations: Allocator, rows: Int64) -> str:
+def _memory_note(trace: Trace, allocations: Allocator, rows: Int64) -> str:
     if len(allocations) == 0:
         more = " Grouped by copy, this pane lists what was copied." if len(copy_rows(trace)) else ""
         return no_allocations(trace) + more

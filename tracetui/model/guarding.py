@@ -47,8 +47,8 @@ class Failures:
         """Add failures that were reported elsewhere."""
         self._sentences.update(dict.fromkeys(sentences))
 
-    def made(self, what: str, make: Callable[[], Result]) -> Result:
-        """A result.
+    def make(self, what: str, make: Callable[[], Result]) -> Result:
+        """The result of `make`.
 
         Raises: AnalysisFailed as `guarded`.
         """
@@ -59,10 +59,10 @@ class Failures:
             self.note((str(failure),))
             raise
 
-    def made_or(self, what: str, make: Callable[[], Result], instead: Callable[[str], Result]) -> Result:
+    def make_or(self, what: str, make: Callable[[], Result], instead: Callable[[str], Result]) -> Result:
         """A result, or the one that `instead` makes of the sentence that says why it failed."""
         try:
-            return self.made(what, make)
+            return self.make(what, make)
         except AnalysisFailed as failure:
             return instead(str(failure))
 

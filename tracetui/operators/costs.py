@@ -171,7 +171,7 @@ class Costs:
 def is_overlapped(self_time: Int64) -> Bool:
     """Mask of the self times in ns that measure nothing: children that overlap took more time than their parent.
 
-    What is within the rounding of traces in whole microseconds is no such case (R1.10a).
+    Self times within the rounding of traces in whole microseconds are not among them (R1.10a).
     """
     return np.asarray(self_time < -TOLERANCE)
 
@@ -231,7 +231,7 @@ def counted_rows(trace: Trace, frames: bool = False) -> Int64:
 def self_times(trace: Trace, part: Part | None = None) -> Int64:
     """Self CPU time in ns of every slice of the trace by the same tree, before names that repeat are merged.
 
-    Slices stay on the thread on which they were recorded. Of a range of time only what lies within counts.
+    Slices stay on the thread on which they were recorded, and are cut to a range of time.
     """
     if isinstance(part, TimeRange):
         return _self_times(trace, part)
@@ -262,7 +262,7 @@ class SelfCpuSum(NamedTuple):
 def self_cpu_sum(trace: Trace) -> SelfCpuSum:
     """Sum of the self CPU times of all slices, which takes a quarter of the time that `costs` does.
 
-    Names that repeat do not change the sum: what one loses, the other gains.
+    Merging names that repeat moves time between slices and does not change the sum.
     """
     if is_kept(trace, costs):
         own = costs(trace).self_cpu

@@ -1,6 +1,6 @@
 """The ops pane: calls and times by name, as torch's `key_averages()` sums them (3(d)).
 
-Rows are the slices of threads; `by="event"` lists what ran on a device as well and so is torch's table row by row.
+Rows are the slices of threads; `by="event"` adds the rows of the device, and so is torch's table row by row.
 Besides torch's sums, which add concurrent activities, there is the wall time on the GPU: the union of the activities
 launched inside a call on its thread. Activities without launch record belong to no call; those of the backward pass
 belong to the forward op as well. Allocator events outside of every op and call are rows of torch's table though they

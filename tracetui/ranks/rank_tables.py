@@ -286,7 +286,7 @@ def files_table(ranks: RankSet) -> Table:
 
 def _guarded(name: str, make: Callable[[RankSet], Table]) -> Callable[[RankSet], Table]:
     """A table that costs the others nothing where it fails: it raises AnalysisFailed then."""
-    return lambda ranks: ranks.failures.made(f"The table {name}", lambda: make(ranks))
+    return lambda ranks: ranks.failures.make(f"The table {name}", lambda: make(ranks))
 
 
 TABLES: dict[str, Callable[[RankSet], Table]] = {

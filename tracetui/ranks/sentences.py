@@ -173,17 +173,17 @@ def title(ranks: RankSet) -> str:
 
     Where this fails, as what follows, the sentence that says so stands in its place.
     """
-    return ranks.failures.made_or("The title", lambda: _title(ranks), str)
+    return ranks.failures.make_or("The title", lambda: _title(ranks), str)
 
 
 def headline(ranks: RankSet) -> str:
     """Who is late, where, and why; that nobody stands out; or why nothing can be said."""
-    return ranks.failures.made_or("The headline", lambda: _headline(ranks), str)
+    return ranks.failures.make_or("The headline", lambda: _headline(ranks), str)
 
 
 def remarks(ranks: RankSet) -> list[str]:
     """What is missing, left out, doubtful or odd, in sentences."""
-    return ranks.failures.made_or("The list of remarks", lambda: _said(ranks), lambda sentence: [sentence])
+    return ranks.failures.make_or("The list of remarks", lambda: _said(ranks), lambda sentence: [sentence])
 
 
 def _title(ranks: RankSet) -> str:

@@ -169,9 +169,9 @@ def trace_report(trace: Trace, timeline_index: TimelineIndex, step: int | None =
 
     def made(title: str, make: Callable[[], Section | None]) -> Section | None:
         """A section of its own, or one that says that it failed."""
-        return failures.made_or(f"The section {title}", make, lambda sentence: Section(title, (clean(sentence),)))
+        return failures.make_or(f"The section {title}", make, lambda sentence: Section(title, (clean(sentence),)))
 
-    summary = failures.made_or("The summary", lambda: pane_named("summary").build(trace), lambda _: None)
+    summary = failures.make_or("The summary", lambda: pane_named("summary").build(trace), lambda _: None)
     absent = clean(" ".join(failures.sentences))
     facts = {} if summary is None else {str(row["key"]): row for row in summary.rows()}
     mark = DOUBTFUL * (summary is not None and summary.is_doubtful("value"))
@@ -185,7 +185,7 @@ def trace_report(trace: Trace, timeline_index: TimelineIndex, step: int | None =
     return Report(
         clean(trace.label),
         (*recorded_on(trace), clean(trace.format), f"{duration(trace.window[1] - trace.window[0])} recorded"),
-        absent or failures.made_or("The verdict", lambda: _verdict(trace, facts, summary, mark), clean),
+        absent or failures.make_or("The verdict", lambda: _verdict(trace, facts, summary, mark), clean),
         _tiles(facts, mark),
         tuple(section for section in sections if section is not None),
         f"tracetui {version}".strip(),
@@ -274,7 +274,7 @@ def shown_idle(trace: Trace, timeline_index: TimelineIndex, failures: Failures) 
             timeline_index.show_idle(idle_blocks(trace))
         return ()
 
-    return failures.made_or("The idle time in the lanes", show, lambda sentence: (clean(sentence),))
+    return failures.make_or("The idle time in the lanes", show, lambda sentence: (clean(sentence),))
 
 
 def _panes(trace: Trace, step: int | None, failures: Failures) -> list[Section]:
@@ -284,7 +284,7 @@ def _panes(trace: Trace, step: int | None, failures: Failures) -> list[Section]:
         if part.of_step and step is None:
             part = replace(part, title="Kernels by start", of_step=False)
         build = partial(pane_named(part.pane).build, trace, step if part.of_step else None, part.by)
-        table = failures.made_or(f"The section {part.title}", build, lambda sentence: Table(()).lacking([sentence]))
+        table = failures.make_or(f"The section {part.title}", build, lambda sentence: Table(()).lacking([sentence]))
         failures.note(table.failures)
         if table.failures and not table.columns:
             made.append(Section(part.title, (clean(table.note),)))
@@ -383,7 +383,7 @@ def _tables(told: Comparison) -> tuple[Section, ...]:
         return Section(TITLES[name], (clean(sentence),))
 
     tables = [
-        told.failures.made_or(f"The section {TITLES[name]}", make, partial(failed, name))
+        told.failures.make_or(f"The section {TITLES[name]}", make, partial(failed, name))
         for name, make in makers.items()
     ]
     return tuple(section for section in tables if section.table is None or len(section.table))
@@ -436,7 +436,7 @@ def rank_report(ranks: RankSet, version: str = "") -> Report:
 
     def made(heading: str, make: Callable[[], Section | None]) -> Section | None:
         """A section of its own, or one that says that it failed."""
-        return ranks.failures.made_or(heading, make, lambda sentence: Section(heading, (clean(sentence),)))
+        return ranks.failures.make_or(heading, make, lambda sentence: Section(heading, (clean(sentence),)))
 
     sections = [
         made("Remarks", lambda: _remarks(ranks)),
@@ -450,7 +450,7 @@ def rank_report(ranks: RankSet, version: str = "") -> Report:
         clean(ranks.run.title),
         (clean(title(ranks)),),
         clean(headline(ranks)),
-        ranks.failures.made_or("The numbers at the top", lambda: _rank_tiles(ranks), lambda _: ()),
+        ranks.failures.make_or("The numbers at the top", lambda: _rank_tiles(ranks), lambda _: ()),
         tuple(section for section in sections if section is not None),
         f"tracetui {version}".strip(),
         ranks.failures.sentences,

@@ -115,7 +115,7 @@ def as_json(told: Comparison, tables: Iterable[Shown]) -> str:
 def facts_of(failures: Failures, side: Side) -> dict[str, Any]:
     """The identity of a side in JSON; where that fails, that of its file."""
     known = {**facts(side.trace), "scope": clean(side.scope), "part": side.part_kind, "parts": len(side)}
-    return failures.made_or(f"The description of {clean(side.name)}", lambda: side_facts(side), lambda _: known)
+    return failures.make_or(f"The description of {clean(side.name)}", lambda: side_facts(side), lambda _: known)
 
 
 def side_facts(side: Side) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def head(told: Comparison) -> list[str]:
 
 def side_words(failures: Failures, side: Side) -> str:
     """A side of a comparison in words, or the sentence that says why that failed."""
-    return failures.made_or(
+    return failures.make_or(
         f"The description of {clean(side.name)}", lambda: in_words(recording_conditions(side)), clean
     )
 
