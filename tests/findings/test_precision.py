@@ -8,7 +8,7 @@ from tests.support.build import kernel, launch, make_trace, op
 from tests.support.devices import A100, H100, MI300X
 from tests.support.findings import ids, one
 from tests.support.gpu_programs import Work, queued
-from tracetui.findings.gemm import is_fp32_product
+from tracetui.findings.gemm import is_fp32_gemm
 from tracetui.findings.scope import Severity
 from tracetui.model.trace import Device
 
@@ -81,7 +81,7 @@ def test_amd_is_told_in_its_own_words():
     ],
 )
 def test_other_kernels_are_no_fp32_products(name):
-    assert not is_fp32_product(name)
+    assert not is_fp32_gemm(name)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_other_kernels_are_no_fp32_products(name):
     ],
 )
 def test_fp32_products_are_known_by_their_names(name):
-    assert is_fp32_product(name)
+    assert is_fp32_gemm(name)
 
 
 def test_where_launches_hold_the_gpu_up_more_it_is_minor():

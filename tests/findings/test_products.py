@@ -8,7 +8,7 @@ from tests.support.build import annotation
 from tests.support.devices import H100
 from tests.support.findings import ids, one
 from tests.support.gpu_programs import Work, queued
-from tracetui.findings.launches import Product, product_of
+from tracetui.findings.gemm import Gemm, gemm_of
 from tracetui.findings.scope import Severity
 from tracetui.operators.key_averages import Signature
 
@@ -104,10 +104,10 @@ def test_long_products_gain_nothing_from_a_batch():
 @pytest.mark.parametrize(
     ("name", "dims", "product"),
     [
-        ("aten::mm", ((2, 3), (3, 4)), Product(1, 2, 3, 4, "float")),
-        ("aten::addmm", ((4,), (2, 3), (3, 4)), Product(1, 2, 3, 4, "float")),
-        ("aten::bmm", ((5, 2, 3), (5, 3, 4)), Product(5, 2, 3, 4, "float")),
-        ("aten::linear", ((7, 2, 3), (4, 3), ()), Product(1, 14, 3, 4, "float")),
+        ("aten::mm", ((2, 3), (3, 4)), Gemm(1, 2, 3, 4, "float")),
+        ("aten::addmm", ((4,), (2, 3), (3, 4)), Gemm(1, 2, 3, 4, "float")),
+        ("aten::bmm", ((5, 2, 3), (5, 3, 4)), Gemm(5, 2, 3, 4, "float")),
+        ("aten::linear", ((7, 2, 3), (4, 3), ()), Gemm(1, 14, 3, 4, "float")),
         ("aten::mm", ((2, 3), (5, 4)), None),
         ("aten::mm", ((0, 3), (3, 4)), None),
         ("aten::add", ((2, 3), (3, 4)), None),
@@ -115,4 +115,4 @@ def test_long_products_gain_nothing_from_a_batch():
     ],
 )
 def test_sizes_of_a_product_from_its_inputs(name, dims, product):
-    assert product_of(name, Signature(dims, ("float",) * len(dims))) == product
+    assert gemm_of(name, Signature(dims, ("float",) * len(dims))) == product

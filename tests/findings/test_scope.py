@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, memcpy, op, step
-from tracetui.findings.scope import Scope, Severity, severity_of
+from tracetui.findings.scope import Scope, Severity, severity_of_share
+from tracetui.model.intervals import covered
 from tracetui.model.trace import Kind
 
 
@@ -28,9 +29,9 @@ def test_a_share_of_one_step_says_its_length_where_the_screen_shows_another():
     calls = [launch(10_000, 5_000, 1), launch(110_000, 5_000, 2)]
     work = [kernel("a", 20_000, 400_000, correlation=1), kernel("b", 420_000, 10_000, correlation=2)]
     trace = make_trace([step(0, 0, 100_000), step(1, 100_000, 320_000), *calls, *work])
-    assert Scope(trace, 0).share(210_000) == "50 % of the 420.0 µs of step 0"
-    assert Scope(trace, 1).share(160_000) == "50 % of step 1"
-    assert Scope(trace, None).share(370_000) == "50 % of the steps"
+    assert Scope(trace, 0).cost_text(210_000) == "210.0 µs, 50 % of the 420.0 µs of step 0"
+    assert Scope(trace, 1).cost_text(160_000) == "160.0 µs, 50 % of step 1"
+    assert Scope(trace, None).cost_text(370_000) == "370.0 µs, 50 % of the steps"
 
 
 def test_the_wait_before_its_first_kernel_is_part_of_each_step():
@@ -106,7 +107,7 @@ def test_an_op_costs_the_time_for_which_the_gpu_waited_for_it():
 
 def test_no_finding_costs_more_than_the_steps_took():
     scope = Scope(make_trace([step(0, 0, 1_000)]), None)
-    (finding,) = scope.priced("id", 5_000, "Something", "", "")
+    (finding,) = scope.with_cost("id", 5_000, "Something", "", "")
     assert (finding.cost, finding.title) == (1_000, "Something: 1.0 µs, 100 % of the steps")
 
 
@@ -116,14 +117,14 @@ def test_no_finding_costs_more_than_the_steps_took():
 )
 def test_a_share_is_written_so_that_its_weight_is_that_of_the_finding(cost, words):
     scope = Scope(make_trace([step(0, 0, 1_000_000)]), None)
-    assert scope.share(cost) == f"{words} of the steps"
+    assert scope.cost_text(cost).partition(", ")[2] == f"{words} of the steps"
 
 
 @given(st.integers(0, 1_000_000))
 def test_every_share_has_the_weight_of_its_words(cost):
     scope = Scope(make_trace([step(0, 0, 1_000_000)]), None)
-    number = scope.share(cost).removeprefix("under ").split()[0]
-    assert severity_of(float(number) / 100) == scope.weigh(cost)
+    number = scope.cost_text(cost).partition(", ")[2].removeprefix("under ").split()[0]
+    assert severity_of_share(float(number) / 100) == scope.severity_of(cost)
 
 
 def test_steps_that_run_side_by_side_count_once():
@@ -150,7 +151,7 @@ def test_what_two_devices_wait_for_is_waited_for_once():
     [(0.1, Severity.MAJOR), (0.099, Severity.MINOR), (0.02, Severity.MINOR), (0.0199, Severity.NOTE), (0.0049, None)],
 )
 def test_a_tenth_is_major_a_fiftieth_minor_and_half_a_percent_the_least(share, severity):
-    assert severity_of(share) == severity
+    assert severity_of_share(share) == severity
 
 
 @given(st.lists(st.tuples(st.integers(0, 90), st.integers(1, 60), st.integers(0, 1)), min_size=1, max_size=12))
@@ -166,4 +167,5 @@ def test_no_activities_cost_more_than_the_time_in_which_they_ran(items):
     half = scope.activities[::2]
     rest = scope.activities[1::2]
     assert scope.gpu_cost(half) >= 0
-    assert scope.gpu_cost(half) + scope.gpu_cost(rest) <= scope.gpu_cost(scope.activities) <= scope.busy <= scope.time
+    busy = covered(scope.trace.slices.start[scope.activities], scope.trace.slices.end[scope.activities])
+    assert scope.gpu_cost(half) + scope.gpu_cost(rest) <= scope.gpu_cost(scope.activities) <= busy <= scope.time

@@ -6,7 +6,7 @@ from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.devices import H100
 from tests.support.findings import one
 from tracetui.findings import finding_list
-from tracetui.findings.recording import NO_DEVICE, NO_PEAKS, NO_SHAPES, unjudged
+from tracetui.findings.recording import NO_DEVICE, NO_PEAKS, NO_SHAPES, rules_without_data
 from tracetui.findings.scope import Scope
 from tracetui.model.trace import Device
 
@@ -23,34 +23,34 @@ def product(*, shapes: bool, name: str = "gemm") -> list[Event]:
 
 
 def test_everything_is_judged_with_shapes_and_a_device():
-    assert unjudged(Scope(make_trace(product(shapes=True), [H100]), None)) == []
+    assert rules_without_data(Scope(make_trace(product(shapes=True), [H100]), None)) == []
 
 
 def test_without_shapes_the_rules_that_need_them_are_named():
-    missing = unjudged(Scope(make_trace(product(shapes=False), [H100]), None))
+    missing = rules_without_data(Scope(make_trace(product(shapes=False), [H100]), None))
     assert ("uneven-kernels", NO_SHAPES) in missing and {reason for _, reason in missing} == {NO_SHAPES}
 
 
 def test_without_a_device_the_rules_that_need_one_are_named():
-    missing = unjudged(Scope(make_trace(product(shapes=True)), None))
+    missing = rules_without_data(Scope(make_trace(product(shapes=True)), None))
     assert missing == [(rule, NO_DEVICE) for rule in ("low-waves", "far-from-roofline", "small-batch-products")]
 
 
 def test_a_device_without_known_peaks_is_said_to_be_that():
     quadro = Device(0, "Quadro GP100", {"computeMajor": 6, "computeMinor": 0, "numSms": 56})
-    missing = unjudged(Scope(make_trace(product(shapes=True), [quadro]), None))
+    missing = rules_without_data(Scope(make_trace(product(shapes=True), [quadro]), None))
     assert missing == [("far-from-roofline", NO_PEAKS), ("small-batch-products", NO_PEAKS)]
 
 
 def test_fp32_products_of_an_unknown_generation_are_not_judged():
-    unknown = unjudged(Scope(make_trace(product(shapes=True, name="sgemm_128x128x8_NT_vec")), None))
+    unknown = rules_without_data(Scope(make_trace(product(shapes=True, name="sgemm_128x128x8_NT_vec")), None))
     assert ("fp32-math", NO_DEVICE) in unknown
-    ampere = unjudged(Scope(make_trace(product(shapes=True, name="ampere_sgemm_64x64_nn")), None))
+    ampere = rules_without_data(Scope(make_trace(product(shapes=True, name="ampere_sgemm_64x64_nn")), None))
     assert "fp32-math" not in dict(ampere) and "low-waves" in dict(ampere)
 
 
 def test_nothing_is_missing_where_no_kernel_ran():
-    assert unjudged(Scope(make_trace([op("aten::mm", 0, 100)]), None)) == []
+    assert rules_without_data(Scope(make_trace([op("aten::mm", 0, 100)]), None)) == []
 
 
 def test_one_note_names_all_rules_that_could_not_be_run():

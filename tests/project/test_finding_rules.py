@@ -12,14 +12,12 @@ import tracetui.findings
 from tests.support.paths import ROOT
 from tracetui.findings import (
     communication,
-    compilation,
+    cpu_work,
     gemm,
     idle,
     kernel_times,
     recording,
     roofline,
-    start,
-    step_rules,
     training,
 )
 from tracetui.findings.scope import MIN_SHARES
@@ -39,7 +37,7 @@ def ids_in_code() -> set[str]:
     ids = set()
     for path in folder.glob("*.py"):
         for call in ast.walk(ast.parse(path.read_text())):
-            if isinstance(call, ast.Call) and _name(call.func) in ("Finding", "priced") and call.args:
+            if isinstance(call, ast.Call) and _name(call.func) in ("Finding", "with_cost") and call.args:
                 ids |= {each.value for each in ast.walk(call.args[0]) if isinstance(each, ast.Constant)}
     return {each for each in ids if isinstance(each, str)}
 
@@ -82,7 +80,7 @@ def _millis(nanoseconds: int) -> str:
         ("start-up", f"more than {_millis(thread_causes.MIN_REPEATED_FIRST_USE_NS)}"),
         ("start-up", f"the number {thread_causes.MIN_WARM_STEP} or more"),
         ("start-up", f"{thread_causes.MIN_FIRST_USE_RATIO} times the median"),
-        ("allocator", f"{start.MIN_PINNED_CALLS} and more allocations of pinned memory"),
+        ("allocator", f"{cpu_work.MIN_PINNED_CALLS} and more allocations of pinned memory"),
         ("pageable-copy", f"below {thread_causes.MIN_COPY_BYTES >> 10} KiB"),
         ("stalled-thread", f"at least {thread_causes.MIN_STALLED_CALLS} calls"),
         ("stalled-thread", f"in {thread_causes.MIN_STALLED_FUNCTIONS} different functions"),
@@ -108,8 +106,8 @@ def _millis(nanoseconds: int) -> str:
         ("straggler", f"at least {communication.MIN_SHARED_CALLS} collectives"),
         ("straggler", f"{_percent(communication.MIN_BLAMED_SHARE)} of the waiting"),
         ("straggler", f"{_percent(communication.MIN_TOGETHER_SHARE)} of them at the same time"),
-        ("graph-breaks", f"at least {compilation.MIN_REGIONS} regions a step"),
-        ("compile-preamble", f"more than {compilation.MAX_GUARD_RATIO} times their median"),
+        ("graph-breaks", f"at least {cpu_work.MIN_REGIONS} regions a step"),
+        ("compile-preamble", f"more than {cpu_work.MAX_GUARD_RATIO} times their median"),
         ("missing-no-grad", f"at least {training.MIN_ITERATIONS} steps"),
         ("missing-no-grad", f"by {_percent(training.MIN_GROWTH)} together"),
         ("missing-no-grad", "below half of the median" if training.MIN_LAST_GROWTH == 0.5 else "?"),
@@ -121,14 +119,14 @@ def _millis(nanoseconds: int) -> str:
         ("small-batch-products", f"at least {_micros(gemm.MIN_FEW_ROWS_NS)}"),
         ("small-batch-products", f"{_percent(gemm.MIN_BANDWIDTH_SHARE)} of the bandwidth"),
         ("batchable-products", f"at least {gemm.MIN_LOOP_CALLS} times in a row"),
-        ("batchable-products", f"at most {_micros(gemm.MAX_LOOP_PRODUCT_NS)}"),
+        ("batchable-products", f"at most {_micros(gemm.MAX_LOOP_GEMM_NS)}"),
         ("low-waves", f"at least {_micros(kernel_times.MIN_KERNEL_NS)}"),
         ("low-waves", f"{_percent(kernel_times.MIN_COVERAGE)} of the multiprocessors"),
         ("low-waves", f"at least {_percent(kernel_times.MIN_SHARE_OF_KERNEL_TIME)} of the GPU time"),
         ("far-from-roofline", f"less than {_percent(roofline.FAR_SHARE)}"),
         ("far-from-roofline", f"at least {_micros(roofline.MIN_CALL_NS)}"),
         ("far-from-roofline", f"for more than {_percent(roofline.MAX_SHARED)} of their time"),
-        ("serialised-streams", f"more than {_percent(step_rules.MAX_ORDERED)} of the changes"),
+        ("serialised-streams", f"more than {_percent(kernel_times.MAX_ORDERED)} of the changes"),
         ("uneven-kernels", f"more than {kernel_times.MIN_UNEVEN_RATIO:g} times the median"),
         ("uneven-kernels", f"at least {kernel_times.MIN_CALLS} equal calls"),
         ("uneven-kernels", f"an excess of {_percent(kernel_times.MIN_EXCESS)}"),
@@ -144,8 +142,8 @@ def _millis(nanoseconds: int) -> str:
         ("tiny-kernels", f"below {_micros(training.MAX_TINY_NS)}"),
         ("optimizer-loop", f"at least {training.MIN_PARAMETERS} parameters"),
         ("optimizer-loop", f"{_percent(training.MIN_PLAIN_SHARE)} of the kernels"),
-        ("serialised-streams", f"at least {step_rules.MIN_PAIRS} kernels"),
-        ("serialised-streams", f"at most {_percent(step_rules.MAX_OVERLAP)} of their time"),
+        ("serialised-streams", f"at least {kernel_times.MIN_PAIRS} kernels"),
+        ("serialised-streams", f"at most {_percent(kernel_times.MAX_OVERLAP)} of their time"),
     ],
 )
 def test_a_threshold_is_that_of_the_code(rule, words):

@@ -67,7 +67,7 @@ def test_the_app_loads_rules_and_comparisons_when_they_are_needed():
     assert {"tracetui.ui.trace.trace_view", "tracetui.panes"} <= loaded
     # What computes a pane is loaded with its declaration.
     late = (
-        *("findings.rules", "findings.idle", "findings.serving", "comparing.kernel_changes", "comparing.op_changes"),
+        *("findings.rules", "findings.idle", "findings.step_rules", "comparing.kernel_changes", "comparing.op_changes"),
         *("checking.lists", "ui.compare."),
     )
     assert [name for name in sorted(loaded) if name.removeprefix("tracetui.").startswith(late)] == []

@@ -21,83 +21,80 @@ from tracetui.linking.step_sources import steps_sentence
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.guarding import attempted, failures_in_words, guarded, keep_guarded
-from tracetui.model.intervals import Part, TimeRange
+from tracetui.model.intervals import Int64, Part, TimeRange
 from tracetui.model.pane import Pane
 from tracetui.model.quantities import counted, duration
 from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint, view_string
 
-# The headline of the findings: the largest saving with its cause, and what to do first.
+__all__ = ["PANE", "Finding", "Severity", "complete_finding_list", "finding_list", "findings"]
 
 NO_FINDINGS = "No rule found anything to report."
 
 
 def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0) -> str:
-    """One sentence for the top of the list; where rules failed, nothing is said of what no rule found."""
+    """One sentence for the top of the list: the largest saving with its cause, and what to do first.
+
+    Where rules failed, it does not say that nothing was found.
+    """
     large = [finding for finding in findings if finding.severity > Severity.NOTE]
     doubt = f"{large.pop(0).title}; as recorded: " if len(large) > 1 and large[0].id == "untrusted" else ""
     if failed:
         rules = f"{counted(failed, 'rule')} failed: what {'they look' if failed > 1 else 'it looks'} for is not known"
         return f"{rules}. Of the others: {doubt}{large[0].title}." if large else f"{rules}."
-    judged = verdict_on(scope.trace, scope.step)
-    unexplained = judged is not None and judged.idle_pct >= BUSY and judged.is_unexplained
+    verdict = verdict_on(scope.trace, scope.step)
+    # A finding without a cost is reported in any case.
+    shares = [100.0 if each.cost is None else 100 * each.cost / scope.time for each in large]
+    unexplained = verdict is not None and verdict.idle_pct >= BUSY and verdict.is_unexplained
     # Half of the idle time at least is without a cause then.
-    if judged is not None and unexplained and all(2 * _share(scope, each) < judged.idle_pct for each in large):
-        return f"{doubt}What the GPU waited for is not in the trace: {judged.idle_text}."
+    if verdict is not None and unexplained and all(2 * share < verdict.idle_pct for share in shares):
+        return f"{doubt}What the GPU waited for is not in the trace: {verdict.idle_text}."
     if large:
         return f"{doubt}{large[0].title}" + (f", so {large[0].action} first." if large[0].action else ".")
-    if judged is None:
+    if verdict is None:
         return f"{findings[0].title}." if findings else NO_FINDINGS
-    if judged.level:
-        return f"No rule explains the idle time: {judged.text}."
-    return f"Nothing large to save: {judged.text}."
-
-
-def _share(scope: Scope, finding: Finding) -> float:
-    """What fixing it could save, in percent of the time; 100 for what has no price and is said in any case."""
-    return 100.0 if finding.cost is None else 100 * finding.cost / scope.time
-
-
-__all__ = ["PANE", "Finding", "Severity", "complete_finding_list", "finding_list", "findings"]
+    if verdict.level:
+        return f"No rule explains the idle time: {verdict.text}."
+    return f"Nothing large to save: {verdict.text}."
 
 
 def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
     """The findings of a trace or a step, the most important first; without those of rules that failed."""
-    return _judged(trace, step)[0]
+    return _results(trace, step)[0]
 
 
 def complete_finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
-    """The same, for what rests on a finding that is not there.
+    """The findings, for callers that rely on the absence of one.
 
     Raises: AnalysisFailed where a rule failed.
     """
-    every, failures = _judged(trace, step)
+    all_findings, failures = _results(trace, step)
     if failures:
         raise failures[0].with_traceback(None)
-    return every
+    return all_findings
 
 
-def _judged(trace: Trace, step: int | None) -> tuple[list[Finding], list[AnalysisFailed]]:
-    """What the rules find, and the failures of those that failed."""
+def _results(trace: Trace, step: int | None) -> tuple[list[Finding], list[AnalysisFailed]]:
+    """The findings of all rules, and the failures of the rules that failed."""
 
     def make() -> tuple[list[Finding], list[AnalysisFailed]]:
         # The app waits at its start for the declaration of the pane, and not for the rules.
         from tracetui.findings.rules import FOREIGN_RULES, RULES
 
         scope = Scope(trace, step)
+
+        def run(rule: Callable[[Scope], Iterator[Finding]]) -> list[Finding]:
+            with guarded(f"The rule {rule.__name__.replace('_', '-')}"):
+                return list(rule(scope))
+
         rules = RULES if trace.is_torch else FOREIGN_RULES
-        results, failures = attempted(partial(_found, rule, scope) for rule in rules)
-        every = [finding for result in results for finding in result]
-        every.sort(key=lambda finding: (-finding.severity, finding.id != "untrusted", -(finding.cost or 0)))
-        return every, failures
+        results, failures = attempted(partial(run, rule) for rule in rules)
+        all_findings = [finding for result in results for finding in result]
+        all_findings.sort(key=lambda finding: (-finding.severity, finding.id != "untrusted", -(finding.cost or 0)))
+        return all_findings, failures
 
     return keep_guarded(trace, ("findings", step), "The list of findings", make)
-
-
-def _found(rule: Callable[[Scope], Iterator[Finding]], scope: Scope) -> list[Finding]:
-    with guarded(f"The rule {rule.__name__.replace('_', '-')}"):
-        return list(rule(scope))
 
 
 def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
@@ -106,26 +103,27 @@ def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> T
     A range of time has the findings of the trace whose evidence lies in it (R3.58).
     """
     if isinstance(step, TimeRange):
-        return _in_range(trace, step)
-    scope, (every, failures) = Scope(trace, step), _judged(trace, step)
-    rows = np.array([finding.row for finding in every], np.int64)
+        kept = [index for index, finding in enumerate(finding_list(trace)) if _runs_in(trace, finding, step)]
+        return replace(findings(trace).take(np.array(kept, np.int64)), note=IN_RANGE, headline="")
+    scope, (all_findings, failures) = Scope(trace, step), _results(trace, step)
+    rows = np.array([finding.row for finding in all_findings], np.int64)
     number = _step_numbers(trace, rows)
-    cost = np.array([finding.cost or 0 for finding in every], np.int64)
-    unknown = np.array([finding.cost is None for finding in every], bool)
+    cost = np.array([finding.cost or 0 for finding in all_findings], np.int64)
+    unknown = np.array([finding.cost is None for finding in all_findings], bool)
     return Table(
         (
-            texts(col.ID, [finding.id for finding in every]),
-            texts(col.SEVERITY, [finding.severity.name.lower() for finding in every]),
+            texts(col.ID, [finding.id for finding in all_findings]),
+            texts(col.SEVERITY, [finding.severity.name.lower() for finding in all_findings]),
             numbers(col.STEP, number),
-            texts(col.TITLE, [finding.title for finding in every]),
-            texts(col.EVIDENCE, [finding.evidence for finding in every]),
+            texts(col.TITLE, [finding.title for finding in all_findings]),
+            texts(col.EVIDENCE, [finding.evidence for finding in all_findings]),
             micros(col.COST_US, cost, null=unknown),
-            texts(col.ADVICE, [finding.advice for finding in every]),
-            texts(col.JUMP, _jumps(trace, every, number)),
+            texts(col.ADVICE, [finding.advice for finding in all_findings]),
+            texts(col.JUMP, [_jump(trace, *each) for each in zip(all_findings, number, strict=True)]),
         ),
         rows,
-        _whole(scope, every),
-        headline=headline(scope, every, len(failures)),
+        _shares_note(scope, all_findings),
+        headline=headline(scope, all_findings, len(failures)),
     ).lacking(failures_in_words(failures, "rules"))
 
 
@@ -143,12 +141,6 @@ PANE = Pane(
 IN_RANGE = "Findings are about the whole trace; listed are those whose evidence is in the range of time."
 
 
-def _in_range(trace: Trace, time_range: TimeRange) -> Table:
-    """The findings of the trace whose slice, or the gap before it, runs within a range."""
-    kept = [index for index, finding in enumerate(finding_list(trace)) if _runs_in(trace, finding, time_range)]
-    return replace(findings(trace).take(np.array(kept, np.int64)), note=IN_RANGE, headline="")
-
-
 def _runs_in(trace: Trace, finding: Finding, time_range: TimeRange) -> bool:
     if finding.row < 0:
         return False
@@ -159,10 +151,10 @@ def _runs_in(trace: Trace, finding: Finding, time_range: TimeRange) -> bool:
     return bool(time_range.touched(np.array([start]), np.array([end]))[0])
 
 
-def _whole(scope: Scope, every: list[Finding]) -> str:
-    """What the shares in the findings are shares of, where any has one, and that the steps are guessed."""
+def _shares_note(scope: Scope, all_findings: list[Finding]) -> str:
+    """A note on the time that shares in the findings are of, where any has one; and that the steps are guessed."""
     guessed = f" {steps_sentence(scope.trace)}" if steps(scope.trace).is_guess else ""
-    if all(finding.cost is None for finding in every):
+    if all(finding.cost is None for finding in all_findings):
         return guessed.lstrip()
     if scope.is_whole:
         whole = f"100 % is {duration(scope.time)}, from the first call or operator to the end of the last activity."
@@ -174,21 +166,19 @@ def _whole(scope: Scope, every: list[Finding]) -> str:
     )
 
 
-def _step_numbers(trace: Trace, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int]:
-    every = steps(trace)
-    if len(every) == 0 or len(rows) == 0:
+def _step_numbers(trace: Trace, rows: Int64) -> list[int]:
+    """The number of the step of each row; NULL outside of steps, and for no row (-1)."""
+    all_steps = steps(trace)
+    if len(all_steps) == 0 or len(rows) == 0:
         return [NULL] * len(rows)
     index = np.where(rows >= 0, step_index(trace, np.maximum(rows, 0)), -1)
-    return [int(every.number[position]) if position >= 0 else NULL for position in index.tolist()]
+    return [int(all_steps.number[position]) if position >= 0 else NULL for position in index.tolist()]
 
 
-def _viewpoint(trace: Trace, finding: Finding, step: int | None) -> Viewpoint:
-    event, steps_by = int(trace.slices.event[finding.row]), trace.steps_by if step is not None else ""
-    return Viewpoint(step, event=event, steps_by=steps_by, is_gap=finding.at_gap)
-
-
-def _jumps(trace: Trace, every: list[Finding], number: list[int]) -> list[str | None]:
-    return [
-        view_string(_viewpoint(trace, finding, None if step == NULL else step)) if finding.row >= 0 else None
-        for finding, step in zip(every, number, strict=True)
-    ]
+def _jump(trace: Trace, finding: Finding, number: int) -> str | None:
+    """The viewpoint on the evidence, as a string; None without a slice."""
+    if finding.row < 0:
+        return None
+    step, steps_by = (None, "") if number == NULL else (number, trace.steps_by)
+    event = int(trace.slices.event[finding.row])
+    return view_string(Viewpoint(step, event=event, steps_by=steps_by, is_gap=finding.at_gap))

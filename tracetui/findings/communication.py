@@ -26,7 +26,7 @@ from tracetui.model.recorded import whole_number
 from tracetui.model.trace import Kind, Trace
 from tracetui.ranks.waiting import beyond_shortest
 
-# What collectives are, in words: by what is around their launch, and by their kernels.
+# Kinds of collectives in words: by the annotation or operator around their launch, or else by their kernels.
 
 _KINDS = (
     (re.compile(r"all_?reduce|cross_?device_?reduce|(one|two)_shot"), "all-reduce"),
@@ -39,11 +39,11 @@ _KINDS = (
     (re.compile(r"send_?recv|^nccl:(send|recv)"), "send/recv"),
     (re.compile(r"^(nccl:)?_?reduce"), "reduce"),
 )
-"""Patterns of annotations, or else of kernels, and what they are called in a sentence."""
+"""Patterns of annotations, or else of kernels, and their names in a sentence."""
 _COMMUNICATES = re.compile(r"^(nccl|rccl|gloo|c10d|_?c10d\w*|ucc|mpi|xccl)::?|all_?reduce|all_?gather|all_?to_?all")
 _GENERIC = re.compile(r"DevKernel_Generic")
 UNNAMED = "unnamed collective"
-"""Collective of which the trace tells no kind."""
+"""Name of a collective whose kind is not in the trace."""
 _TENSOR_PARALLEL = re.compile(r"(?i)tensor|(^|[^a-z])tp([^a-z]|$)")
 _EXPERT_PARALLEL = re.compile(r"(?i)expert|(^|[^a-z])ep([^a-z]|$)")
 _PIPELINE_PARALLEL = re.compile(r"(?i)pipe|(^|[^a-z])pp([^a-z]|$)")
@@ -62,13 +62,13 @@ class Kinds:
 
 
 def kinds_of(trace: Trace, rows: Int64) -> Kinds:
-    """What each of the kernels is, by the annotation or operator around its launch, or by its own name."""
+    """Kinds of the collectives of kernels, by the annotation or operator around the launch, or by the kernel's name."""
     around = [names_of(trace, ids[rows]) for ids in (links(trace).annotation, links(trace).owner)]
     different = combinations(*around, trace.slices.name[rows])
     words = []
     for index in different.first.tolist():
-        told = [trace.names[int(ids[index])] for ids in around if ids[index] >= 0]
-        words.append(_kind(told, trace.name_of(int(rows[index]))))
+        names_around = [trace.names[int(ids[index])] for ids in around if ids[index] >= 0]
+        words.append(_kind(names_around, trace.name_of(int(rows[index]))))
     names = list(dict.fromkeys(words))
     member = np.array([names.index(word) for word in words], np.int64)[different.member]
     spent = np.bincount(member, trace.slices.dur[rows], len(names))
@@ -79,7 +79,7 @@ def kinds_of(trace: Trace, rows: Int64) -> Kinds:
 
 
 def _kind(around: Sequence[str], kernel: str) -> str:
-    """The kind of a collective in words: of what is around its launch, of its kernel, or the kernel's short name."""
+    """The kind of a collective in words, by names around its launch, else its kernel; else the kernel's short name."""
     decoded = decode(kernel, Kind.KERNEL).op or ""
     for text in (*filter(_COMMUNICATES.search, around), decoded, kernel):
         snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower()
@@ -90,7 +90,7 @@ def _kind(around: Sequence[str], kernel: str) -> str:
 
 
 def form_of(trace: Trace, rows: Int64) -> str:
-    """The form of parallelism that the recorded process groups name, where they name the same for all."""
+    """The form of parallelism that all recorded process groups name; empty where they differ or name none."""
     (given,) = trace.args_of(rows[:MAX_READ_COLLECTIVES], ["Process Group Description"])
     texts = {str(text) for text in given} - set(_UNNAMED_GROUPS)
     if len(texts) == 0 or any(str(text) in _UNNAMED_GROUPS for text in given):
@@ -114,7 +114,7 @@ MIN_ESTIMATED_SHARE = 0.1
 MIN_WAITING_CALLS = 4
 """Minimum collectives of one size whose times are compared."""
 MIN_WAITING_RATIO = 3
-"""Minimum ratio of the longest to the median of collectives of one size that tells of waiting."""
+"""Minimum ratio of the longest to the median of collectives of one size, to count as waiting."""
 
 _ADVICE = {
     "all-reduce": "Overlap it with computation: gradients in buckets while the backward pass runs "
@@ -150,103 +150,103 @@ class Exposed:
 
 def exposed_communication(scope: Scope) -> Iterator[Finding]:
     """Communication during which nothing computes (R3.30); a note where most of it is hidden."""
-    found = _exposed(scope)
-    if found is None:
+    comm = _most_exposed(scope)
+    if comm is None:
         return
-    kinds = kinds_of(scope.trace, found.rows)
-    if found.exposed < MIN_EXPOSED_SHARE * scope.time:
-        hidden = found.total - found.exposed
+    kinds = kinds_of(scope.trace, comm.rows)
+    hidden = comm.total - comm.exposed
+    if comm.exposed < MIN_EXPOSED_SHARE * scope.time:
         if hidden >= MIN_HIDDEN_SHARE * scope.time:
             yield Finding(
                 "exposed-communication",
                 Severity.NOTE,
-                f"Communication is hidden behind computation: {duration(hidden)} of {duration(found.total)}",
-                _parts(scope, found, kinds),
+                f"Communication is hidden behind computation: {duration(hidden)} of {duration(comm.total)}",
+                _parts(scope, comm, kinds),
                 "It costs little as it is; it competes with the kernels beside it for memory and multiprocessors.",
-                longest(scope.trace, found.rows),
+                longest(scope.trace, comm.rows),
             )
         return
-    form = form_of(scope.trace, found.rows)
-    largest = kinds.names[0]
+    form, largest = form_of(scope.trace, comm.rows), kinds.names[0]
     mostly = f"{form} {largest}" if form else largest
     only = "" if len(kinds.names) == 1 else "mostly "
     advice = _ADVICE.get(form) or _ADVICE.get(largest, _OTHERWISE)
     if largest == "all-reduce" and not form and not scope.program.has_backward:
         advice = _ADVICE["tensor-parallel"]
-    yield from scope.priced(
+    yield from scope.with_cost(
         "exposed-communication",
-        found.exposed,
-        f"Exposed communication{found.device}, {only}{mostly}",
-        _parts(scope, found, kinds) + _waiting(scope.trace, found.rows),
+        comm.exposed,
+        f"Exposed communication{comm.device}, {only}{mostly}",
+        _parts(scope, comm, kinds) + _waiting(scope.trace, comm.rows),
         f"A collective lasts until the slowest rank has come: compare ranks before blaming the network. {advice}",
-        longest(scope.trace, found.rows),
+        longest(scope.trace, comm.rows),
         action="compare this rank with the others",
     )
 
 
-def _exposed(scope: Scope) -> Exposed | None:
-    """The exposure of the device with the most of it; None without communication."""
-    trace, slices = scope.trace, scope.trace.slices
-    rows = _in_time(scope)
+def _most_exposed(scope: Scope) -> Exposed | None:
+    """The communication of the device with most of it exposed; None without communication."""
+    trace, slices, rows = scope.trace, scope.trace.slices, _in_time(scope)
     if len(rows) == 0:
         return None
-    comm = rows[communicates(trace, rows)]
-    process = lane_numbers(trace).process
-    compute = rows[(slices.kind[rows] == Kind.KERNEL) & ~communicates(trace, rows)]
-    every = distinct(process[slices.lane[rows]]).tolist()
-    measured = []
-    for number in distinct(process[slices.lane[comm]]).tolist():
-        mine = comm[process[slices.lane[comm]] == number]
-        beside = compute[process[slices.lane[compute]] == number]
-        both = np.concatenate([mine, beside])
-        exposed = covered(slices.start[both], slices.end[both]) - covered(slices.start[beside], slices.end[beside])
-        name = trace.lanes[int(slices.lane[mine[0]])].process
-        words = f" of {name}" if len(every) > 1 else ""
-        total = covered(slices.start[mine], slices.end[mine])
-        measured.append(Exposed(mine, words, total, min(exposed, scope.time)))
-    return max(measured, key=lambda each: each.exposed, default=None)
+    is_comm, process = communicates(trace, rows), lane_numbers(trace).process[slices.lane[rows]]
+    is_compute = (slices.kind[rows] == Kind.KERNEL) & ~is_comm
+    several = len(distinct(process)) > 1
+    by_device = []
+    for number in distinct(process[is_comm]).tolist():
+        mine, beside = rows[is_comm & (process == number)], rows[is_compute & (process == number)]
+        words = f" of {trace.lanes[int(slices.lane[mine[0]])].process}" if several else ""
+        exposed = min(_exposed_ns(trace, mine, beside), scope.time)
+        by_device.append(Exposed(mine, words, covered(slices.start[mine], slices.end[mine]), exposed))
+    return max(by_device, key=lambda each: each.exposed, default=None)
+
+
+def _exposed_ns(trace: Trace, rows: Int64, beside: Int64) -> int:
+    """Time in ns in which some kernels ran and none of the others."""
+    slices, both = trace.slices, np.concatenate([rows, beside])
+    return covered(slices.start[both], slices.end[both]) - covered(slices.start[beside], slices.end[beside])
+
+
+def _computing_beside(scope: Scope, row: int) -> Int64:
+    """The computing kernels of the device of a kernel."""
+    lane, process = scope.trace.slices.lane, lane_numbers(scope.trace).process
+    return scope.computing[process[lane[scope.computing]] == process[lane[row]]]
 
 
 def _in_time(scope: Scope) -> Int64:
     """GPU activities of the scope, in order of start; of the whole trace also those launched before the capture."""
-    trace, every = scope.trace, steps(scope.trace)
-    if scope.step is not None or len(every) == 0 or len(scope.activities) == 0:
+    trace, all_steps = scope.trace, steps(scope.trace)
+    if scope.step is not None or len(all_steps) == 0 or len(scope.activities) == 0:
         return scope.activities
     rows, slices = links(trace).gpu, trace.slices
-    unlaunched = (links(trace).launch[rows] < 0) & (slices.start[rows] >= every.start[0])
+    unlaunched = (links(trace).launch[rows] < 0) & (slices.start[rows] >= all_steps.start[0])
     unlaunched &= slices.end[rows] <= slices.end[scope.activities].max()
     inside: Int64 = rows[np.isin(rows, scope.activities) | unlaunched]
     return inside
 
 
-def _parts(scope: Scope, found: Exposed, kinds: Kinds) -> str:
-    """How much there is, how much of it is exposed, and the kinds with their counts and times."""
-    dur = scope.trace.slices.dur[found.rows]
+def _parts(scope: Scope, comm: Exposed, kinds: Kinds) -> str:
+    """A clause on all communication, how much of it is exposed, and the kinds with their counts and times."""
+    dur = scope.trace.slices.dur[comm.rows]
     parts = []
     for index, name in enumerate(kinds.names[:MAX_NAMED_KINDS]):
         mine = dur[kinds.member == index]
-        parts.append(f"{name} {_times(scope, len(mine))}, {duration(int(mine.sum()))}")
+        parts.append(f"{name} {scope.per_step(len(mine), 'time')}, {duration(int(mine.sum()))}")
     rest = len(kinds.names) - MAX_NAMED_KINDS
     also = f" and {counted(rest, 'more kind')}" if rest > 0 else ""
-    part = "all" if found.exposed == found.total else duration(found.exposed)
-    each = f", {duration(found.exposed / scope.rounds)} a step" if scope.rounds > 1 else ""
-    exposed = f"{part} of it with no computation beside it{each}" if found.exposed else "all hidden"
+    part = "all" if comm.exposed == comm.total else duration(comm.exposed)
+    each = f", {duration(comm.exposed / scope.rounds)} a step" if scope.rounds > 1 else ""
+    exposed = f"{part} of it with no computation beside it{each}" if comm.exposed else "all hidden"
     return (
-        f"{duration(found.total)} of communication, {exposed}"
+        f"{duration(comm.total)} of communication, {exposed}"
         f"; {'; '.join(parts)}{also}; median {duration(float(np.median(dur)))}, longest {duration(int(dur.max()))}"
     )
 
 
-def _times(scope: Scope, count: int) -> str:
-    """How often something ran, and how often in a step: `2,020 times (404 a step)`."""
-    return scope.per_step(count, "time")
-
-
 def _waiting(trace: Trace, rows: Int64) -> str:
-    """What the times of equal collectives tell of waiting; empty where sizes are not recorded.
+    """A clause on the waiting in collectives; empty where sizes are not recorded, and where they took equal times.
 
-    A rank alone does not know who came when: what a collective takes beyond the shortest of the same group and size is
-    waiting or contention.
+    A rank alone does not know who came when: the time of a collective beyond the shortest of the same group and size
+    is waiting or contention.
     """
     rows = rows[:MAX_READ_COLLECTIVES]
     given, types, groups_of = trace.args_of(rows, ["In msg nelems", "dtype", "Process Group Name"])
@@ -262,30 +262,27 @@ def _waiting(trace: Trace, rows: Int64) -> str:
     dur = trace.slices.dur[rows]
     usual, most = groups.median(dur), np.zeros(len(keys), np.int64)
     np.maximum.at(most, member, dur)
-    uneven = (groups.calls >= MIN_WAITING_CALLS) & (most >= MIN_WAITING_RATIO * np.maximum(usual, 1))
-    uneven[member[~known]] = False
-    estimate = _estimated_waiting(dur[known], member[known])
-    if not uneven.any():
+    waits = (groups.calls >= MIN_WAITING_CALLS) & (most >= MIN_WAITING_RATIO * np.maximum(usual, 1))
+    waits[member[~known]] = False
+    beyond, total = beyond_shortest(dur[known], member[known])
+    estimate = (
+        f"; ~{duration(beyond)} of {duration(total)} may be waiting or contention, by the shortest of equal ones"
+        if beyond and beyond >= MIN_ESTIMATED_SHARE * total
+        else ""
+    )
+    if not waits.any():
         return estimate
-    worst = int(np.flatnonzero(uneven)[np.argmax(groups.sum(dur)[uneven])])
+    worst = int(np.flatnonzero(waits)[np.argmax(groups.sum(dur)[waits])])
     return (
         f"; of one size {duration(usual[worst])} in the median and {duration(int(most[worst]))} at most, "
         f"so ranks wait for each other{estimate}"
     )
 
 
-def _estimated_waiting(dur: Int64, member: Int64) -> str:
-    """How much of the time of collectives of a kind that there are several of may be waiting, as a clause."""
-    beyond, told = beyond_shortest(dur, member)
-    if beyond < MIN_ESTIMATED_SHARE * told or not beyond:
-        return ""
-    return f"; ~{duration(beyond)} of {duration(told)} may be waiting or contention, by the shortest of equal ones"
-
-
-# Rules about single collectives: too many small ones, and one device of several that comes late to them.
+# Single collectives: too many small ones, and one device of several that comes late to them.
 #
-# Their time is part of the communication that nothing hides and of the idle time, which other findings price: these
-# are weighed by it and have no cost of their own.
+# Their time is part of the exposed communication and of the idle time, whose findings have it as their cost: these
+# rules take their severity from it and have no cost of their own.
 
 MIN_SMALL_CALLS = 50
 """Number of collectives of one kind in a step beyond which they are many ..."""
@@ -299,15 +296,18 @@ _PLURALS = {"send/recv": "transfers", "all-to-all": "all-to-all exchanges"}
 
 def small_collectives(scope: Scope) -> Iterator[Finding]:
     """Many collectives in a step that cost their latency: gradients that are reduced one parameter at a time."""
-    trace, rounds = scope.trace, _rounds(scope)
+    trace, slices = scope.trace, scope.trace.slices
+    # In a trace without steps the steps of the optimizer count; without these nothing tells steps.
+    updates = slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP)
+    updates = updates[is_named(trace, updates, OPTIMIZER_STEP.search)]
+    rounds = scope.rounds if len(steps(trace)) else len(updates)
     rows = scope.activities[communicates(trace, scope.activities)]
     if len(rows) == 0 or rounds == 0:
         return
     # Of several devices one speaks for all.
-    device = lane_numbers(trace).process[trace.slices.lane[rows]]
+    device = lane_numbers(trace).process[slices.lane[rows]]
     rows = rows[device == np.bincount(device).argmax()]
-    kinds = kinds_of(trace, rows)
-    dur = trace.slices.dur[rows]
+    kinds, dur = kinds_of(trace, rows), slices.dur[rows]
     for index, name in enumerate(kinds.names):
         mine = kinds.member == index
         usual = float(np.median(dur[mine]))
@@ -318,22 +318,21 @@ def small_collectives(scope: Scope) -> Iterator[Finding]:
 
 
 def _small(scope: Scope, rows: Int64, things: str, each: float, usual: float) -> Iterator[Finding]:
-    trace, slices = scope.trace, scope.trace.slices
-    short = rows[slices.dur[rows] < MAX_SMALL_NS]
-    process = lane_numbers(trace).process
-    beside = scope.computing[process[slices.lane[scope.computing]] == process[slices.lane[rows[0]]]]
-    both = np.concatenate([short, beside])
-    exposed = covered(slices.start[both], slices.end[both]) - covered(slices.start[beside], slices.end[beside])
-    late = scope.cpu_cost(distinct(_outermost(trace, rows)))
+    trace, trace_links = scope.trace, links(scope.trace)
+    short = rows[trace.slices.dur[rows] < MAX_SMALL_NS]
+    exposed = _exposed_ns(trace, short, _computing_beside(scope, int(rows[0])))
+    # The GPU waits for the operator or annotation around each launch, or else for the launch.
+    owner, launch = trace_links.owner[rows].astype(np.int64), trace_links.launch[rows].astype(np.int64)
+    late = scope.cpu_cost(distinct(np.where(owner >= 0, owner, launch)))
     cost = min(exposed + late, scope.time)
-    severity = scope.weigh(cost)
+    severity = scope.severity_of(cost)
     if severity is None:
         return
     yield Finding(
         "small-collectives",
         severity,
         f"{round(each):,} small {things} a step, median {duration(usual)}, that buckets would put together: "
-        f"{scope.amount(cost)}",
+        f"{scope.cost_text(cost)}",
         f"{len(rows):,} in all{_bytes(trace, rows)}; those under {duration(MAX_SMALL_NS)} run for {duration(exposed)} "
         f"with no computation beside them, and the GPU waits {duration(late)} for their launches: "
         "both are part of the exposed communication and of the idle time",
@@ -344,27 +343,12 @@ def _small(scope: Scope, rows: Int64, things: str, each: float, usual: float) ->
     )
 
 
-def _rounds(scope: Scope) -> int:
-    """The number of steps, or of optimizer steps in a trace without; 0 where nothing tells steps."""
-    if len(steps(scope.trace)):
-        return scope.rounds
-    rows = scope.trace.slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP)
-    return int(is_named(scope.trace, rows, OPTIMIZER_STEP.search).sum())
-
-
-def _outermost(trace: Trace, rows: Int64) -> Int64:
-    """The operator or annotation around the launch of each collective, or else the launch."""
-    trace_links = links(trace)
-    owner, launch = trace_links.owner[rows].astype(np.int64), trace_links.launch[rows].astype(np.int64)
-    return np.where(owner >= 0, owner, launch)
-
-
 def _within_layers(scope: Scope, rows: Int64) -> bool:
-    """Whether the collectives belong to layers, as those of tensor parallelism do: some come before any backward.
+    """True for collectives of layers, as those of tensor parallelism are: some come before any backward pass.
 
-    Without a backward pass nothing is reduced but what layers need.
+    Without a backward pass only layers need any.
     """
-    trace, slices, every = scope.trace, scope.trace.slices, steps(scope.trace)
+    trace, slices, all_steps = scope.trace, scope.trace.slices, steps(scope.trace)
     if form_of(trace, rows) == "tensor-parallel":
         return True
     backward = scope.ops[is_named(trace, scope.ops, BACKWARD.search)]
@@ -372,26 +356,26 @@ def _within_layers(scope: Scope, rows: Int64) -> bool:
         return True
     rows = rows[links(trace).launch[rows] >= 0]
     called = slices.start[links(trace).launch[rows]]
-    if len(every) == 0:
+    if len(all_steps) == 0:
         return int((called < slices.start[backward].min()).sum()) > MAX_FORWARD_CALLS
-    first = np.full(len(every), np.iinfo(np.int64).max)
+    first = np.full(len(all_steps), np.iinfo(np.int64).max)
     index = step_index(trace, backward)
     np.minimum.at(first, index[index >= 0], slices.start[backward[index >= 0]])
     step = step_index(trace, rows)
-    early = np.bincount(step[(step >= 0) & (called < first[step])], minlength=len(every))
+    early = np.bincount(step[(step >= 0) & (called < first[step])], minlength=len(all_steps))
     picked = chosen(trace, scope.step)
     return bool(np.median(early[picked]) > MAX_FORWARD_CALLS)
 
 
 def _bytes(trace: Trace, rows: Int64) -> str:
-    """The median size of what the collectives send, where it is recorded."""
+    """A clause on the median size that the collectives send; empty where it is not recorded."""
     numbers, types = trace.args_of(rows[:MAX_READ_COLLECTIVES], ["In msg nelems", "dtype"])
-    given = [
+    sizes = [
         number * _BYTES[kind]
         for number, kind in zip(map(whole_number, numbers), types, strict=True)
         if number is not None and isinstance(kind, str) and kind in _BYTES
     ]
-    return f", {size(float(np.median(given)))} in the median" if given else ""
+    return f", {size(float(np.median(sizes)))} in the median" if sizes else ""
 
 
 MIN_SHARED_CALLS = 5
@@ -419,16 +403,17 @@ def straggler(scope: Scope) -> Iterator[Finding]:
         return
     waits = (dur - dur[late])[:, mine].sum(axis=1)
     cost = int(waits.max())
-    severity = scope.weigh(min(cost, scope.time))
+    severity = scope.severity_of(min(cost, scope.time))
     if severity is None:
         return
     waiting = int(np.argmax(waits))
     names = [trace.lanes[int(trace.slices.lane[row])].process for row in calls[:, 0].tolist()]
-    work = [_computing_ns(scope, int(row)) for row in calls[:, 0].tolist()]
+    beside = [_computing_beside(scope, row) for row in calls[:, 0].tolist()]
+    work = [covered(trace.slices.start[rows], trace.slices.end[rows]) for rows in beside]
     yield Finding(
         "straggler",
         severity,
-        f"{names[late]} comes late to collectives: {names[waiting]} waits {scope.amount(min(cost, scope.time))}",
+        f"{names[late]} comes late to collectives: {names[waiting]} waits {scope.cost_text(min(cost, scope.time))}",
         f"of the waiting in {counted(dur.shape[1], 'collective')} {rounded_percent(100 * caused[late] / caused.sum())} "
         f"is for it; it computes for {duration(work[late])}, {names[waiting]} for {duration(work[waiting])}; "
         "the wait is part of the exposed communication",
@@ -458,10 +443,3 @@ def _shared_calls(scope: Scope) -> Int64 | None:
     same = (slices.name[calls] == slices.name[calls[0]]).all()
     together = slices.start[calls].max(axis=0) < slices.end[calls].min(axis=0)
     return calls if same and together.mean() >= MIN_TOGETHER_SHARE else None
-
-
-def _computing_ns(scope: Scope, row: int) -> int:
-    """Time in ns in which the device of a kernel computed."""
-    slices, process = scope.trace.slices, lane_numbers(scope.trace).process
-    mine = scope.computing[process[slices.lane[scope.computing]] == process[slices.lane[row]]]
-    return covered(slices.start[mine], slices.end[mine])

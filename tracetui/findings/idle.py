@@ -1,5 +1,5 @@
-"""Rules about idle time between launches: launch overhead, long stretches without an operator, stalled threads, waits
-for other processes, and graphs of which nodes are missing.
+"""Rules about idle time between launches: launch overhead, long stretches without an operator, stalled threads, graphs
+with nodes that were not recorded, and waits: of the CPU for the GPU or other processes, of streams for events.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.findings.idle_time import idle_cost, launching_parts, longest_part, parts_of, places
-from tracetui.findings.launches import alone
+from tracetui.findings.idle_time import alone, idle_cost, launching_parts, longest_part, parts_of, places
 from tracetui.findings.scope import Finding, Program, Scope, Severity, blocking_copies, longest, most_common
 from tracetui.findings.training import optimizer_loop_idle
 from tracetui.idle.idle_parts import MIN_SPLIT_GAP_NS, IdleParts, told_to_wait
@@ -46,25 +45,31 @@ def launch_overhead(scope: Scope) -> Iterator[Finding]:
     short = parts.take(idleness(trace).dur[parts.gap] < MIN_SPLIT_GAP_NS)
     in_short = idle_cost(scope, short)
     longer = idle_cost(scope, parts) - in_short
-    told = [f"{counted(len(short), 'gap')} below 1 ms, {duration(in_short)}{_each_device(scope)}"] if len(short) else []
+    of_devices = f" in the mean of {scope.devices:,} GPUs" if scope.devices > 1 else ""
+    evidence = [f"{counted(len(short), 'gap')} below 1 ms, {duration(in_short)}{of_devices}"] if len(short) else []
     if longer:
-        told.append(f"{duration(longer)} in {'longer ones' if told else 'gaps of a millisecond and more'}")
-    told.append(_launch_calls(scope))
-    told += [f"longest in {named}"] if (named := places(trace, parts)) else []
-    told += [f"another {duration(loop)} inside the optimizer"] if loop else []
-    told.append(_all_idle(scope))
+        evidence.append(f"{duration(longer)} in {'longer ones' if evidence else 'gaps of a millisecond and more'}")
+    evidence.append(_launch_calls(scope))
+    evidence += [f"longest in {named}"] if (named := places(trace, parts)) else []
+    evidence += [f"another {duration(loop)} inside the optimizer"] if loop else []
+    # The share is the one that the verdict rests on.
+    verdict = verdict_on(trace, scope.step)
+    share = verdict.idle_text.removeprefix("idle ") if verdict else "0 %"
+    wait = " and before it" if verdict and verdict.wait else ""
+    evidence.append(f"the GPU is idle for {duration(scope.idle // scope.devices)} in {scope.title}{wait}, {share}")
     mostly_long = 2 * longer > idle_cost(scope, parts)
-    yield from scope.priced(
+    action, advice = _launch_advice(scope.program)
+    yield from scope.with_cost(
         "launch-overhead",
         cost,
         "The CPU launches late, busy with other work in gaps of a millisecond and more"
         if mostly_long
         else "Launch overhead: the CPU launches later than the GPU could run",
-        "; ".join(told),
-        _SHORTEN if mostly_long else _launch_advice(scope.program),
+        "; ".join(evidence),
+        _SHORTEN if mostly_long else advice,
         longest_part(scope, parts),
         at_gap=True,
-        action="shorten what the CPU does before it launches" if mostly_long else _launch_action(scope.program),
+        action="shorten what the CPU does before it launches" if mostly_long else action,
     )
 
 
@@ -74,58 +79,41 @@ _SHORTEN = (
 )
 
 
-def _all_idle(scope: Scope) -> str:
-    """All idle time, whatever the cause, with the shares that the verdict rests on."""
-    judged = verdict_on(scope.trace, scope.step)
-    share = judged.idle_text.removeprefix("idle ") if judged else "0 %"
-    wait = " and before it" if judged and judged.wait else ""
-    return f"the GPU is idle for {duration(scope.idle // scope.devices)} in {scope.title}{wait}, {share}"
-
-
-def _each_device(scope: Scope) -> str:
-    return f" in the mean of {scope.devices:,} GPUs" if scope.devices > 1 else ""
-
-
 def _launch_calls(scope: Scope) -> str:
     """Launches a step, and the median time of a call."""
     launch = links(scope.trace).launch[scope.activities]
     calls = distinct(launch[launch >= 0])
     usual = float(np.median(scope.trace.slices.dur[calls])) if len(calls) else 0.0
-    called = counted(len(calls), "launch")
     each = f" ({len(calls) / scope.rounds:,.0f} a step)" if scope.rounds > 1 else ""
-    return f"{called}{each} of {duration(usual)}{_in_the_median(len(calls))}"
+    return f"{counted(len(calls), 'launch')}{each} of {_median_text(usual, len(calls))}"
 
 
-def _in_the_median(number: int) -> str:
-    """Stands behind a time of several things; one has no median."""
-    return " in the median" if number > 1 else ""
+def _median_text(time: float, count: int) -> str:
+    """A time in ns, and that it is a median where it is one of several things."""
+    return f"{duration(time)}{' in the median' if count > 1 else ''}"
 
 
-def _launch_advice(does: Program) -> str:
-    """The next step for a program in its state: eager, compiled, or replaying graphs."""
-    again = "Python frames were recorded, which slows the CPU: measure again without them first. "
-    if does.has_graphs:
+def _launch_advice(program: Program) -> tuple[str, str]:
+    """The action, and the advice, for a program that is eager, compiled, or replays graphs."""
+    if program.has_graphs:
+        action = "enlarge the batch"
         advice = "CUDA graphs are in use: enlarge the batch, and take what runs between replays into the graph."
-    elif does.is_wholly_compiled:
+    elif program.is_wholly_compiled:
+        action = "replay graphs"
         advice = "The code is compiled, not graphed: mode='reduce-overhead' or CUDA graphs, then a larger batch."
-    elif does.is_compiled:
+    elif program.is_compiled:
+        action = "compile the rest of the program"
         advice = (
-            f"Compiled code launches {rounded_percent(100 * does.compiled_share)} of the kernels: compile the rest "
+            f"Compiled code launches {rounded_percent(100 * program.compiled_share)} of the kernels: compile the rest "
             "(TORCH_LOGS=graph_breaks tells what leaves it out), then replay graphs (mode='reduce-overhead')."
         )
     else:
+        action = "launch fewer and larger kernels"
         advice = "Launch fewer and larger kernels: torch.compile, a larger batch, fused or batched operators."
-    return (again if does.has_frames else "") + advice
-
-
-def _launch_action(does: Program) -> str:
-    if does.has_frames:
-        return "measure again without Python frames"
-    if does.has_graphs:
-        return "enlarge the batch"
-    if does.is_wholly_compiled:
-        return "replay graphs"
-    return "compile the rest of the program" if does.is_compiled else "launch fewer and larger kernels"
+    if program.has_frames:
+        again = "Python frames were recorded, which slows the CPU: measure again without them first. "
+        return "measure again without Python frames", again + advice
+    return action, advice
 
 
 def long_gap_without_op(scope: Scope) -> Iterator[Finding]:
@@ -135,35 +123,31 @@ def long_gap_without_op(scope: Scope) -> Iterator[Finding]:
     if len(gaps) == 0:
         return
     sums = np.bincount(np.searchsorted(gaps, parts.gap), parts.dur)
-    where = places(trace, parts)
-    yield from scope.priced(
+    where, program = places(trace, parts), scope.program
+    yield from scope.with_cost(
         "long-gap-without-op",
         idle_cost(scope, parts),
         "The GPU is idle while the CPU is in no operator and no call",
-        f"{counted(len(gaps), 'gap')} of {duration(float(np.median(sums)))}{_in_the_median(len(gaps))}"
+        f"{counted(len(gaps), 'gap')} of {_median_text(float(np.median(sums)), len(gaps))}"
         f"{_recurs(scope, parts)}{_after(trace, parts)}" + (f"; in {where}" if where else "; no frame tells where"),
         "Python or other CPU work between operators: move it out of the loop, vectorise it, or give it to another "
-        f"thread or process{_how_to_see(scope.program)}",
+        "thread or process"
+        + ("." if program.has_frames else "; with_stack=True names the lines.")
+        + (" In a compiled call it is the handling of inputs before the first kernel." if program.is_compiled else ""),
         longest_part(scope, parts),
         at_gap=True,
         action="find what the CPU does there",
     )
 
 
-def _how_to_see(does: Program) -> str:
-    named = "." if does.has_frames else "; with_stack=True names the lines."
-    inputs = " In a compiled call it is the handling of inputs before the first kernel." if does.is_compiled else ""
-    return named + inputs
-
-
 def _recurs(scope: Scope, parts: IdleParts) -> str:
-    """In how many steps, where there are several."""
+    """The number of steps that have some of the parts, where there are several steps."""
     serving = ~unserving_steps(scope.trace)
     total = int(serving.sum())
     if total < 2 or scope.rounds < 2:
         return ""
-    held = np.unique(step_index(scope.trace, idleness(scope.trace).after[parts.gap]))
-    count = int(serving[held[held >= 0]].sum())
+    index = np.unique(step_index(scope.trace, idleness(scope.trace).after[parts.gap]))
+    count = int(serving[index[index >= 0]].sum())
     return f", in {'every step' if count == total else f'{count:,} of {total:,} steps'}"
 
 
@@ -186,7 +170,7 @@ def stalled_thread(scope: Scope) -> Iterator[Finding]:
     own = trace.slices.self_time[rows]
     functions = len(np.unique(trace.slices.name[rows]))
     worst = int(rows[np.argmax(own)])
-    yield from scope.priced(
+    yield from scope.with_cost(
         "stalled-thread",
         idle_cost(scope, parts),
         "The launching thread was not running",
@@ -205,7 +189,7 @@ def peer_wait(scope: Scope) -> Iterator[Finding]:
     trace, parts = scope.trace, parts_of(scope, Cause.PEERS)
     if len(parts) == 0:
         return
-    yield from scope.priced(
+    yield from scope.with_cost(
         "peer-wait",
         idle_cost(scope, parts),
         "The CPU waits in communication calls for other processes, and the GPU is idle",
@@ -222,16 +206,16 @@ def unrecorded_graph_work(scope: Scope) -> Iterator[Finding]:
     """Replays of a graph have holes in which nodes ran that the profiler did not record (R3.64)."""
     trace, parts = scope.trace, parts_of(scope, Cause.NOT_RECORDED)
     time = idle_cost(scope, parts)
-    severity = scope.weigh(time)
+    severity = scope.severity_of(time)
     if severity is None or time < MIN_UNRECORDED_SHARE * scope.time:
         return
     graphs = replays(trace)
     yield Finding(
         "unrecorded-graph-work",
         severity,
-        f"Graph replays hold work that was not recorded: {scope.amount(time)} only look idle",
+        f"Graph replays hold work that was not recorded: {scope.cost_text(time)} only look idle",
         f"{counted(len(graphs), 'graph launch')} with {int(graphs.nodes.sum()):,} recorded nodes; "
-        f"{counted(len(parts), 'hole')} of {duration(float(np.median(parts.dur)))}{_in_the_median(len(parts))}, in "
+        f"{counted(len(parts), 'hole')} of {_median_text(float(np.median(parts.dur)), len(parts))}, in "
         f"{counted(unrecorded_holes(trace).replays, 'replay')}",
         "Use a newer CUPTI (CUDA 12.8 and later record more kinds of nodes), or record one step without graphs to see "
         "what runs there. Idle time and verdict of these graphs mean little.",
@@ -240,47 +224,12 @@ def unrecorded_graph_work(scope: Scope) -> Iterator[Finding]:
     )
 
 
-# Rules about waiting: reads that stop the CPU, copies of memory that is not pinned, and streams that wait.
-
 MAX_NAMED_OPS = 3
 """Maximum operators named in a sentence, the most frequent first."""
 MIN_DEPENDENCY_NS = 100_000
 """Minimum ns of a wait that is more than the handling of an event that has happened."""
 _READS = re.compile(r"^aten::")
 """Operators that wait for the GPU to read a value from it: `item`, `nonzero`, a boolean index."""
-
-
-def host_sync(scope: Scope) -> Iterator[Finding]:
-    """The CPU stops until the GPU has finished, and then the GPU has nothing queued (R3.60)."""
-    trace = scope.trace
-    parts = parts_of(scope, Cause.HOST_SYNC)
-    cost = idle_cost(scope, parts)
-    waits = _waits(scope)
-    if cost == 0 or len(waits.calls) == 0:
-        return
-    reads = 2 * waits.reads >= len(waits.calls)
-    # Where copies have no direction, a wait may be for one that reads a value.
-    is_unknown = not reads and bool((~is_named(trace, scope.copies, DIRECTED.search)).any())
-    why = "to read a value" if reads else f"in {most_common(trace, waits.calls)}"
-    read = f", {waits.reads:,} of them to read values" if waits.reads else ", none of them to read a value"
-    if is_unknown:
-        others = f"{read}; whether the others do" if waits.reads else "; whether they read values"
-        read = f"{others} is not known, as copies have no direction here"
-    yield from scope.priced(
-        "host-sync",
-        cost,
-        f"The CPU waits for the GPU {why}, and then the GPU for the CPU",
-        f"{scope.per_step(len(waits.calls), 'wait')}{_by_op(trace, waits.calls)}, {duration(waits.time)} in all"
-        f"{read}; afterwards the GPU was idle for {duration(cost)}",
-        _READ_LESS if reads else _EITHER if is_unknown else _WAIT_LESS,
-        longest_part(scope, parts),
-        at_gap=True,
-        action="read values from the GPU less often"
-        if reads
-        else "see what the waits are for"
-        if is_unknown
-        else "leave out the waits that nothing needs",
-    )
 
 
 _READ_LESS = (
@@ -291,12 +240,41 @@ _WAIT_LESS = (
     "Nothing can be queued while the CPU waits. Leave out torch.cuda.synchronize() and the waits for streams and "
     "events that are there to measure time; let streams wait for each other instead (Event.record, Stream.wait_event)."
 )
-
-
-_EITHER = (
+_READ_OR_WAIT_LESS = (
     "Nothing can be queued while the CPU waits. Where a value is read (.item(), .cpu(), an if on a tensor), read it "
     "less often or a step later; leave out torch.cuda.synchronize() and the waits that are there to measure time."
 )
+
+
+def host_sync(scope: Scope) -> Iterator[Finding]:
+    """The CPU stops until the GPU has finished, and then the GPU has nothing queued (R3.60)."""
+    trace = scope.trace
+    parts = parts_of(scope, Cause.HOST_SYNC)
+    cost = idle_cost(scope, parts)
+    waits = _waits(scope)
+    if cost == 0 or len(waits.calls) == 0:
+        return
+    read = f", {waits.reads:,} of them to read values" if waits.reads else ", none of them to read a value"
+    why, action = f"in {most_common(trace, waits.calls)}", "leave out the waits that nothing needs"
+    advice = _WAIT_LESS
+    if 2 * waits.reads >= len(waits.calls):
+        why, action, advice = "to read a value", "read values from the GPU less often", _READ_LESS
+    elif not is_named(trace, scope.copies, DIRECTED.search).all():
+        # Where copies have no direction, a wait may be for one that reads a value.
+        others = f"{read}; whether the others do" if waits.reads else "; whether they read values"
+        read = f"{others} is not known, as copies have no direction here"
+        action, advice = "see what the waits are for", _READ_OR_WAIT_LESS
+    yield from scope.with_cost(
+        "host-sync",
+        cost,
+        f"The CPU waits for the GPU {why}, and then the GPU for the CPU",
+        f"{scope.per_step(len(waits.calls), 'wait')}{_by_op(trace, waits.calls)}, {duration(waits.time)} in all"
+        f"{read}; afterwards the GPU was idle for {duration(cost)}",
+        advice,
+        longest_part(scope, parts),
+        at_gap=True,
+        action=action,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,8 +302,8 @@ def _waits(scope: Scope) -> _Waits:
     owner = links(trace).owner[rows]
     reads = np.isin(rows, blocking) | np.isin(rows, syncs[np.isin(previous, launch[launch >= 0])])
     reads |= (owner >= 0) & is_named(trace, owner, _READS.search)
-    every = np.union1d(syncs, blocking)
-    return _Waits(rows, int(reads.sum()), covered(slices.start[every], slices.end[every]))
+    both = np.union1d(syncs, blocking)
+    return _Waits(rows, int(reads.sum()), covered(slices.start[both], slices.end[both]))
 
 
 def _by_op(trace: Trace, rows: Int64) -> str:
@@ -343,16 +321,19 @@ def pageable_copy(scope: Scope) -> Iterator[Finding]:
     rows = scope.copies
     rows = rows[is_named(trace, rows, PAGEABLE.search)]
     moved = bytes_of(trace, rows)
-    rows, moved = rows[(moved == NULL) | (moved >= MIN_COPY_BYTES)], moved[(moved == NULL) | (moved >= MIN_COPY_BYTES)]
+    large = (moved == NULL) | (moved >= MIN_COPY_BYTES)
+    rows, moved = rows[large], moved[large]
     parts = parts_of(scope, Cause.PAGEABLE)
     if len(rows) == 0:
         return
     exposed, idle = alone(scope, rows), idle_cost(scope, parts)
+    back = is_named(trace, rows, TO_HOST.search)
+    direction = "from" if back.all() else "from and to" if back.any() else "to"
     spent, total = int(trace.slices.dur[rows].sum()), int(moved[moved > 0].sum())
-    yield from scope.priced(
+    yield from scope.with_cost(
         "pageable-copy",
         exposed + idle,
-        f"Copies {_direction(trace, rows)} the GPU use memory that is not pinned",
+        f"Copies {direction} the GPU use memory that is not pinned",
         f"{scope.per_step(len(rows), 'copy')}, {duration(spent)}"
         + (f", {size(total)} at {rate(total, spent)}" if total else "")
         + f"; {duration(exposed)} of it with nothing else on the GPU"
@@ -365,15 +346,13 @@ def pageable_copy(scope: Scope) -> Iterator[Finding]:
     )
 
 
-def _direction(trace: Trace, rows: Int64) -> str:
-    back = is_named(trace, rows, TO_HOST.search)
-    return "from and to" if back.any() and not back.all() else "from" if back.all() else "to"
-
-
 def dependency(scope: Scope) -> Iterator[Finding]:
     """Launched activities wait because their stream was told to wait for an event (R3.29)."""
     trace = scope.trace
-    for parts, early in ((parts_of(scope, Cause.STREAM), False), (_waiting_at_the_start(scope), True)):
+    # The first activities of streams may have been launched as the capture began, behind such a wait.
+    first = parts_of(scope, Cause.BEFORE_CAPTURE)
+    first = first.take(told_to_wait(trace)[first.gap] & idleness(trace).known[first.gap])
+    for parts, early in ((parts_of(scope, Cause.STREAM), False), (first, True)):
         parts = parts.take(parts.dur >= MIN_DEPENDENCY_NS)
         if len(parts) == 0:
             continue
@@ -381,7 +360,7 @@ def dependency(scope: Scope) -> Iterator[Finding]:
         waiting = group(trace.slices.lane[after])
         lane = trace.lanes[int(waiting.key[np.argmax(waiting.sum(parts.dur))])]
         row = longest_part(scope, parts)
-        yield from scope.priced(
+        yield from scope.with_cost(
             "dependency",
             idle_cost(scope, parts),
             "Activities launched as the recording began wait for an event while the GPU runs nothing that was recorded"
@@ -398,14 +377,8 @@ def dependency(scope: Scope) -> Iterator[Finding]:
         )
 
 
-def _waiting_at_the_start(scope: Scope) -> IdleParts:
-    """Waits of the first activities of streams, launched as the capture began behind a wait for an event."""
-    parts = parts_of(scope, Cause.BEFORE_CAPTURE)
-    return parts.take(told_to_wait(scope.trace)[parts.gap] & idleness(scope.trace).known[parts.gap])
-
-
 def _waited_for(scope: Scope, parts: IdleParts, early: bool) -> str:
-    """What the event may belong to: nothing of the device itself, which ran nothing meanwhile."""
+    """A clause on what the event may belong to: nothing of the device itself, which ran nothing meanwhile."""
     slices, order = scope.trace.slices, device_order(scope.trace)
     device = idleness(scope.trace).device[parts.gap]
     beside = 0

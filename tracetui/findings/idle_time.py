@@ -1,19 +1,20 @@
-"""The idle time that the rules share out: each takes the parts of its own causes, so that none is told twice.
+"""Times that several rules share: idle time by cause, and GPU time that nothing else hides.
 
-Times are means over the devices of the trace: what several devices wait for is waited for once. The time before the
-first GPU activity is in no gap; what passes there is looked up on the thread of the first launch and said apart.
+Each rule takes the parts of the gaps that have its own causes, so that no time is counted twice. Times are means over
+the devices of the trace: what several devices wait for is waited for once. The time before the first GPU activity is
+in no gap: its causes are those of the thread of the first launch, and it is reported apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
 
 import numpy as np
 
 from tracetui.findings.scope import Scope
 from tracetui.idle.gaps import open_at
-from tracetui.idle.idle_parts import IdleParts, clock_skew, idle_parts, late_gaps
+from tracetui.idle.gpu_spans import communicates
+from tracetui.idle.idle_parts import IdleParts, clock_skew, late_gaps
 from tracetui.idle.idleness import idleness
 from tracetui.idle.thread_causes import thread_causes
 from tracetui.idle.waits import OVERHEAD, Cause
@@ -22,38 +23,23 @@ from tracetui.linking.groups import group
 from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links
 from tracetui.linking.steps import steps
-from tracetui.model.intervals import Int64
-from tracetui.model.quantities import duration
+from tracetui.model.intervals import Int64, covered, without
+from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.trace import Kind, Trace
 
 MAX_NAMED_PLACES = 3
 """Maximum places named in a sentence, the longest first."""
 LAUNCHING = (*OVERHEAD, Cause.SLOW_LAUNCH)
-"""Causes that the CPU's way to a launch has."""
+"""Causes of idle time on the CPU's way to a launch."""
 
 
 def parts_of(scope: Scope, *causes: Cause) -> IdleParts:
     """The parts of the gaps in scope that have one of the causes."""
-    parts = _parts_in_scope(scope)
-    return parts.take(np.isin(parts.cause, causes))
-
-
-def _parts_in_scope(scope: Scope) -> IdleParts:
-    """The parts of the gaps in scope, of which nearly every rule asks some."""
-
-    def find() -> IdleParts:
-        parts = idle_parts(scope.trace)
-        if len(scope.gaps) == len(idleness(scope.trace)):
-            return parts
-        held = np.zeros(len(idleness(scope.trace)), bool)
-        held[scope.gaps] = True
-        return parts.take(held[parts.gap])
-
-    return scope.trace.keep(("idle parts in scope", scope.step), find)
+    return scope.idle_parts.take(np.isin(scope.idle_parts.cause, causes))
 
 
 def launching_parts(scope: Scope) -> IdleParts:
-    """The parts that are launch overhead, with the launch latency of what was launched late."""
+    """The parts that are launch overhead, and the launch latency of what was launched late."""
     parts = parts_of(scope, *LAUNCHING, Cause.LATENCY)
     return parts.take((parts.cause != Cause.LATENCY) | late_gaps(scope.trace)[parts.gap])
 
@@ -70,37 +56,21 @@ def longest_part(scope: Scope, parts: IdleParts) -> int:
     return int(idleness(scope.trace).after[parts.gap[np.argmax(parts.dur)]])
 
 
-@dataclass(frozen=True)
-class TimeToFirstKernel:
-    """What passed before the first GPU activity in scope, in ns."""
+def causes_before_first_kernel(scope: Scope) -> Counter[Cause]:
+    """Time in ns before the first GPU activity in scope, by what the thread that launched it was doing."""
 
-    total: int
-    by_cause: dict[Cause, int]
-
-    def of(self, *causes: Cause) -> int:
-        """Time of some causes."""
-        return sum(self.by_cause.get(cause, 0) for cause in causes)
-
-
-def time_to_first_kernel(scope: Scope) -> TimeToFirstKernel:
-    """The time before the first GPU activity by what the thread that launched it was doing."""
-
-    def find() -> TimeToFirstKernel:
-        trace, (begin, end) = scope.trace, scope.lead_window
-        if scope.time_to_first_kernel == 0 or end <= begin:
-            return TimeToFirstKernel(0, {})
-        lane = _first_thread(scope)
-        window = np.array([begin], np.int64), np.array([end], np.int64)
-        threads = thread_causes(trace, np.array([lane], np.int64), *window)
-        _, start, stop, cause = threads.within(np.array([lane], np.int64), *window)
+    def measure() -> Counter[Cause]:
+        window = tuple(np.array([moment], np.int64) for moment in scope.lead_window)
+        if scope.time_to_first_kernel == 0:
+            return Counter()
+        lane = np.array([_first_thread(scope)], np.int64)
+        _, start, stop, cause = thread_causes(scope.trace, lane, *window).within(lane, *window)
         sums = np.bincount(cause, stop - start, len(Cause)).astype(np.int64)
         # What ran on a GPU meanwhile had been launched before the capture.
-        share = scope.time_to_first_kernel / max(int(sums.sum()), 1)
-        return TimeToFirstKernel(
-            scope.time_to_first_kernel, {each: int(sums[each] * min(share, 1.0)) for each in Cause if sums[each]}
-        )
+        share = min(scope.time_to_first_kernel / max(int(sums.sum()), 1), 1.0)
+        return Counter({each: int(sums[each] * share) for each in Cause if sums[each]})
 
-    return scope.trace.keep(("lead-in", scope.step), find)
+    return scope.trace.keep(("causes before first kernel", scope.step), measure)
 
 
 def _first_thread(scope: Scope) -> int:
@@ -116,39 +86,56 @@ def _first_thread(scope: Scope) -> int:
 
 
 def places(trace: Trace, parts: IdleParts) -> str:
-    """The longest few places in which the CPU was during some parts: lines of Python, or names.
+    """The few places in which the CPU was longest during some parts, each with its time: lines of Python, or names.
 
-    Empty where nothing is known of most of the time.
+    Empty where the place of most of the time is not known.
     """
-    row = rows_of(trace, parts)
+    row = _innermost(trace, parts)
     known = np.flatnonzero(row >= 0)
-    if len(known) == 0:
+    if len(known) == 0 or 2 * parts.dur[known].sum() < parts.dur.sum():
         return ""
-    if 2 * parts.dur[known].sum() < parts.dur.sum():
-        return ""
-    names = group(trace.slices.name[_told(trace, row[known])])
+    rows = row[known]
+    if len(trace.slices.of_kind(Kind.PYTHON)):
+        # The line of the user's code is named rather than what it called.
+        user = frames(trace).user[rows].astype(np.int64)
+        is_line = trace.slices.kind[rows] == Kind.PYTHON
+        is_line[is_line] = is_named(trace, rows[is_line], is_own)
+        rows = np.where((user >= 0) & ~is_line, user, rows)
+    names = group(trace.slices.name[rows])
     sums = names.sum(parts.dur[known])
-    order = np.argsort(-sums, kind="stable")[:MAX_NAMED_PLACES]
-    return _listed([(trace.names[int(names.key[index])], int(sums[index])) for index in order.tolist()])
+    order = np.argsort(-sums, kind="stable")[:MAX_NAMED_PLACES].tolist()
+    spent = [(trace.names[int(names.key[index])], int(sums[index])) for index in order]
+    return ", ".join(f"{name} {duration(time)}" for name, time in spent if time)
 
 
-def rows_of(trace: Trace, parts: IdleParts) -> Int64:
+def _innermost(trace: Trace, parts: IdleParts) -> Int64:
     """The innermost slice of the thread in the middle of each part, -1 for none."""
     row = np.full(len(parts), -1, np.int64)
-    seen = np.flatnonzero(parts.lane >= 0)
-    middle = (parts.start[seen] + parts.end[seen]) // 2 - clock_skew(trace)
-    row[seen] = open_at(trace, parts.lane[seen], middle)
+    on_thread = np.flatnonzero(parts.lane >= 0)
+    middle = (parts.start[on_thread] + parts.end[on_thread]) // 2 - clock_skew(trace)
+    row[on_thread] = open_at(trace, parts.lane[on_thread], middle)
     row[np.isin(row, steps(trace).row)] = -1
     return row
 
 
-def _told(trace: Trace, rows: Int64) -> Int64:
-    """The slices to name: the frames of the user's own code where they were recorded."""
-    user = frames(trace).user[rows].astype(np.int64)
-    python = trace.slices.kind[rows] == Kind.PYTHON
-    python[python] = is_named(trace, rows[python], is_own)
-    return np.where((user >= 0) & ~python, user, rows)
+def alone(scope: Scope, rows: Int64) -> int:
+    """Time in ns in which some of the kernels ran and no other kernel that computes (R3.30)."""
+    slices = scope.trace.slices
+    start, end = slices.start, slices.end
+    if len(rows) == 0:
+        return 0
+    # What ran before the first of them or after the last hides none of them.
+    near = slices.of_kind(Kind.KERNEL)
+    near = near[(start[near] < end[rows].max()) & (end[near] > start[rows].min())]
+    others = without(near, rows)
+    others = others[~communicates(scope.trace, others)]
+    together = np.concatenate([others, rows])
+    return covered(start[together], end[together]) - covered(start[others], end[others])
 
 
-def _listed(named: Sequence[tuple[str, int]]) -> str:
-    return ", ".join(f"{name} {duration(spent)}" for name, spent in named if spent)
+def kernel_time(scope: Scope, rows: Int64, thing: str = "kernel") -> str:
+    """Number, GPU time and share of the GPU time of some kernels: `234 kernels (39 a step), 37.6 ms, 7.5 % of ...`."""
+    slices = scope.trace.slices
+    spent, total = int(slices.dur[rows].sum()), max(int(slices.dur[scope.activities].sum()), 1)
+    share = rounded_percent(100 * spent / total)
+    return f"{scope.per_step(len(rows), thing)}, {duration(spent)}, {share} of the GPU time"

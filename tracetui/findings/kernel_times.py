@@ -1,4 +1,6 @@
-"""Rule about equal calls of one kernel that take very different times."""
+"""Rules about kernels that take longer than they could: equal calls of very different times, a lower clock, grids that
+leave multiprocessors empty, and streams that run one after another.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +15,21 @@ import numpy as np
 from tracetui.devices.counters import counter_samples, counters_of, extents, runs_alone
 from tracetui.devices.descriptions import AMD, gpu_generation
 from tracetui.devices.residency import Configuration, configuration, residency
-from tracetui.findings.gemm import batchable_rows
-from tracetui.findings.launches import Calls, calls_of, kernel_time
+from tracetui.findings.gemm import Calls, batchable, calls_of
+from tracetui.findings.idle_time import kernel_time
 from tracetui.findings.scope import Finding, Scope, longest
 from tracetui.kernel_names import Family, decode
 from tracetui.kernel_names.slice_names import short_kernel
-from tracetui.linking.groups import Groups, combinations, group
+from tracetui.linking.groups import Groups, combinations, distinct, group
 from tracetui.linking.lanes import is_named, lane_numbers
-from tracetui.linking.links import links
+from tracetui.linking.links import calls_named, links
 from tracetui.model.hardware_counters import Quantity, with_unit
 from tracetui.model.intervals import Bool, Int64, covered_within, union
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.trace import Float64, Trace
 
 MIN_UNEVEN_RATIO = 2.0
-"""Minimum duration of an uneven call, relative to the median of the calls that are equal to it."""
+"""Minimum duration of a slow call, relative to the median of the calls that are equal to it."""
 MIN_CALLS = 4
 """Minimum equal calls for a median."""
 MIN_EXCESS = 0.02
@@ -47,7 +49,9 @@ def uneven_kernels(scope: Scope) -> Iterator[Finding]:
     if len(calls.kernel) == 0:
         return
     dur = trace.slices.dur[calls.kernel]
-    same = _equal_calls(scope, calls)
+    setup, name = configuration(trace, calls.kernel), trace.slices.name[calls.kernel]
+    equal = combinations(name, calls.name, calls.signature, setup.grid, setup.block, _positions(calls))
+    same = group(equal.member)
     median = same.median(dur)[same.member]
     long = (same.calls >= MIN_CALLS)[same.member] & (dur > MIN_UNEVEN_RATIO * np.maximum(median, 1))
     slow: Int64 = np.flatnonzero(long)
@@ -60,7 +64,7 @@ def uneven_kernels(scope: Scope) -> Iterator[Finding]:
     price = int(scope.gpu_cost(late) * float(excess.sum()) / float(dur[slow].sum()))
     others = f" and {counted(len(names) - 1, 'other kernel')}" if len(names := np.unique(calls.name[slow])) > 1 else ""
     beside, words = _surroundings(scope, late)
-    yield from scope.priced(
+    yield from scope.with_cost(
         "uneven-kernels",
         price,
         "Equal calls of the same kernel take very different times",
@@ -76,15 +80,8 @@ def uneven_kernels(scope: Scope) -> Iterator[Finding]:
     )
 
 
-def _equal_calls(scope: Scope, calls: Calls) -> Groups:
-    setup = configuration(scope.trace, calls.kernel)
-    kernel = scope.trace.slices.name[calls.kernel]
-    position = _positions(calls)
-    return group(combinations(kernel, calls.name, calls.signature, setup.grid, setup.block, position).member)
-
-
 def _positions(calls: Calls) -> Int64:
-    """Number of the kernel within its call: 0 for the first; a call may run one kernel for each of its results."""
+    """Number of each kernel within its call, from 0: a call may run one kernel for each of its results."""
     order = np.argsort(calls.op, kind="stable")
     fresh = np.ones(len(order), bool)
     fresh[1:] = calls.op[order][1:] != calls.op[order][:-1]
@@ -97,7 +94,7 @@ def _positions(calls: Calls) -> Int64:
 def _same_strides(scope: Scope, calls: Calls, same: Groups, slow: Int64) -> Bool:
     """Mask of the slow calls whose strides are those of the call of median duration.
 
-    Where no strides were recorded, that is known of kernels that read tensors in order only.
+    Where no strides were recorded, only of kernels that read tensors in order.
     """
     trace = scope.trace
     order = np.lexsort((trace.slices.dur[calls.kernel], same.member))
@@ -105,11 +102,9 @@ def _same_strides(scope: Scope, calls: Calls, same: Groups, slow: Int64) -> Bool
     usual = order[first + same.calls[same.member[slow]] // 2]
     (mine,) = trace.args_of(calls.op[slow], ["Input Strides"])
     (theirs,) = trace.args_of(calls.op[usual], ["Input Strides"])
-    in_order = is_named(trace, calls.kernel[slow], _reads_in_order)
-    equal = [a == b and a is not None for a, b in zip(mine, theirs, strict=True)]
-    unknown = [a is None and b is None for a, b in zip(mine, theirs, strict=True)]
-    mask: Bool = np.array(equal, bool) | (np.array(unknown, bool) & in_order)
-    return mask
+    in_order = is_named(trace, calls.kernel[slow], _reads_in_order).tolist()
+    pairs = zip(mine, theirs, in_order, strict=True)
+    return np.array([a == b and (a is not None or ordered) for a, b, ordered in pairs], bool)
 
 
 @cache
@@ -119,10 +114,10 @@ def _reads_in_order(name: str) -> bool:
 
 
 def _surroundings(scope: Scope, rows: Int64) -> tuple[bool, str]:
-    """Whether other activities ran beside most of the slow calls, and when these were, in words."""
+    """True where other activities ran beside most of the slow calls; and a clause on that and on when they were."""
     slices = scope.trace.slices
-    every = links(scope.trace).gpu
-    others = every[~np.isin(every, rows)]
+    others = links(scope.trace).gpu
+    others = others[~np.isin(others, rows)]
     start, end = slices.start[rows], slices.end[rows]
     shared = covered_within(*union(slices.start[others], slices.end[others]), start, end)
     part = float(shared.sum()) / max(float((end - start).sum()), 1.0)
@@ -136,12 +131,12 @@ def _surroundings(scope: Scope, rows: Int64) -> tuple[bool, str]:
 
 @cache
 def depends_on_data(name: str) -> bool:
-    """Whether the time of a kernel may depend on the values it reads, or on others, and not on sizes alone."""
+    """True for kernels whose time may depend on the values they read, or on other ranks, and not on sizes alone."""
     decoded = decode(name)
     return decoded.family in (Family.OTHER, Family.COMMUNICATION) or decoded.operation in _BY_DATA
 
 
-# Rule about kernels that take longer because the GPU ran at a lower clock (3(m)).
+# Kernels that take longer because the GPU ran at a lower clock (3(m)).
 
 MAX_CLOCK_SHARE = 0.95
 """Maximum clock of a slow call, as a share of the usual high clock of its GPU."""
@@ -175,23 +170,29 @@ class SlowCalls:
 def lower_clock(scope: Scope) -> Iterator[Finding]:
     """Calls of the same kernel are slower while the SM clock is lower, by about as much as the clock."""
     trace = scope.trace
-    slow = _slow_calls(scope)
-    if len(slow.row) == 0:
+    slow = _slow_calls(scope) if len(trace.counters) else None
+    if slow is None:
         return
     dur = trace.slices.dur[slow.row]
     worst = int(np.argmax(slow.excess))
     price = int(scope.gpu_cost(slow.row) * float(slow.excess.sum()) / max(float(dur.sum()), 1.0))
     names = len(np.unique(trace.slices.name[slow.row]))
     low, high = float(np.median(slow.clock)), float(np.median(slow.high_clock))
-    beside = _conditions(trace, slow.row)
-    yield from scope.priced(
+    # Power and temperature meanwhile, where they were recorded.
+    device, meanwhile = lane_numbers(trace).device[trace.slices.lane[slow.row]], []
+    for quantity, unit in ((Quantity.POWER, "W"), (Quantity.TEMPERATURE, "°C")):
+        values = _during(trace, slow.row, device, quantity)
+        if not np.isnan(values).all():
+            meanwhile.append(with_unit(float(np.nanmean(values)), unit))
+    conditions = f"; {' and '.join(meanwhile)} meanwhile" if meanwhile else ""
+    yield from scope.with_cost(
         "lower-clock",
         price,
         "Kernels take longer while the GPU runs at a lower clock",
         f"{counted(len(slow.row), 'call')} of {counted(names, 'kernel')} at {low:,.0f} MHz instead of {high:,.0f} MHz "
         f"({rounded_percent(100 * low / high)}), {duration(float(slow.excess.sum()))} more than at the high clock: "
         f"{short_kernel(trace.name_of(int(slow.row[worst])))}, {duration(int(dur[worst]))} instead of "
-        f"{duration(float(slow.usual[worst]))}{beside}",
+        f"{duration(float(slow.usual[worst]))}{conditions}",
         "The work is the same and the clock is not: nvidia-smi -q -d PERFORMANCE names the reason (power limit, "
         "temperature). Compare times only at one clock (nvidia-smi --lock-gpu-clocks).",
         int(slow.row[worst]),
@@ -199,16 +200,19 @@ def lower_clock(scope: Scope) -> Iterator[Finding]:
     )
 
 
-def _slow_calls(scope: Scope) -> SlowCalls:
-    trace = scope.trace
-    rows = scope.computing
+def _slow_calls(scope: Scope) -> SlowCalls | None:
+    """The calls at a low clock of all kernels that are slower in step with it; None where there are none."""
+    trace, rows = scope.trace, scope.computing
     rows = rows[~is_named(trace, rows, depends_on_data) & runs_alone(trace)[rows]]
-    rows, clock = _clocked(trace, rows)
-    nothing = SlowCalls(rows[:0], clock[:0], clock[:0], clock[:0], clock[:0])
-    if len(rows) == 0:
-        return nothing
     device = lane_numbers(trace).device[trace.slices.lane[rows]]
-    reference = _high_clocks(device, clock)
+    clock = _during(trace, rows, device, Quantity.SM_CLOCK)
+    known = ~np.isnan(clock) & (clock > 0)
+    rows, device, clock = rows[known], device[known], clock[known]
+    if len(rows) == 0:
+        return None
+    reference = np.empty(len(clock))
+    for number in np.unique(device).tolist():
+        reference[device == number] = np.percentile(clock[device == number], HIGH_PERCENTILE)
     is_high, is_low = clock >= MIN_HIGH_SHARE * reference, clock <= MAX_CLOCK_SHARE * reference
     setup = configuration(trace, rows)
     same = group(combinations(device, trace.slices.name[rows], setup.grid, setup.block).member)
@@ -218,7 +222,7 @@ def _slow_calls(scope: Scope) -> SlowCalls:
         if (part := _compared(trace, rows, clock, same, number, is_high, is_low)) is not None
     ]
     if not parts:
-        return nothing
+        return None
     return SlowCalls(*(np.concatenate([getattr(part, name) for part in parts]) for name in SlowCalls.__annotations__))
 
 
@@ -247,16 +251,8 @@ def _spread(dur: Float64) -> float:
     return float((high - low) / max(middle, 1.0))
 
 
-def _clocked(trace: Trace, rows: Int64) -> tuple[Int64, Float64]:
-    """The kernels during which the clock of their GPU is known, and the clock in MHz."""
-    device = lane_numbers(trace).device[trace.slices.lane[rows]]
-    clock = _during(trace, rows, device, Quantity.SM_CLOCK)
-    known = ~np.isnan(clock) & (clock > 0)
-    return rows[known], clock[known]
-
-
 def _during(trace: Trace, rows: Int64, device: Int64, quantity: Quantity) -> Float64:
-    """The mean of a quantity of the GPU of each slice while it ran, NaN where it is not known."""
+    """Mean of a quantity of the GPU of each slice while the slice ran, NaN where it is not known."""
     means = np.full(len(rows), np.nan)
     for number in counters_of(trace, quantity):
         each = counter_samples(trace, number)
@@ -265,26 +261,7 @@ def _during(trace: Trace, rows: Int64, device: Int64, quantity: Quantity) -> Flo
     return means
 
 
-def _high_clocks(device: Int64, clock: Float64) -> Float64:
-    """The high clock of the GPU of each call."""
-    high = np.empty(len(clock))
-    for number in np.unique(device).tolist():
-        high[device == number] = np.percentile(clock[device == number], HIGH_PERCENTILE)
-    return high
-
-
-def _conditions(trace: Trace, rows: Int64) -> str:
-    """Power and temperature during some slices, where they were recorded."""
-    device = lane_numbers(trace).device[trace.slices.lane[rows]]
-    said = []
-    for quantity, unit in ((Quantity.POWER, "W"), (Quantity.TEMPERATURE, "°C")):
-        values = _during(trace, rows, device, quantity)
-        if not np.isnan(values).all():
-            said.append(with_unit(float(np.nanmean(values)), unit))
-    return f"; {' and '.join(said)} meanwhile" if said else ""
-
-
-# Rule about kernels with fewer blocks than the device has multiprocessors.
+# Kernels with fewer blocks than the device has multiprocessors.
 
 MIN_COVERAGE = 0.9
 """Minimum blocks per multiprocessor of a grid that covers the device."""
@@ -303,17 +280,17 @@ _PERSISTENT = re.compile(
 
 def low_waves(scope: Scope) -> Iterator[Finding]:
     """Kernels whose grid has fewer blocks than the device has multiprocessors."""
-    trace, dur, found = scope.trace, scope.trace.slices.dur, underfilled(scope)
-    rows, coverage = found.rows, found.coverage
+    trace, dur, small_grids = scope.trace, scope.trace.slices.dur, underfilled(scope)
+    rows, coverage = small_grids.rows, small_grids.coverage
     spent = int(dur[rows].sum())
     if spent == 0:
         return
     lost = float((dur[rows] * (1 - coverage)).sum()) / spent
     example = longest(trace, rows)
     at = int(np.flatnonzero(rows == example)[0])
-    blocks = int(found.blocks[at])
+    blocks = int(small_grids.blocks[at])
     units = "compute units" if gpu_generation(trace).vendor == AMD else "multiprocessors"
-    yield from scope.priced(
+    yield from scope.with_cost(
         "low-waves",
         int(scope.gpu_cost(rows) * lost),
         f"Kernels do not fill the device: their blocks leave {units} empty",
@@ -341,9 +318,9 @@ def underfilled(scope: Scope) -> Underfilled:
 
     def find() -> Underfilled:
         trace, dur = scope.trace, scope.trace.slices.dur
-        # One batched product has the blocks of all products of a loop.
+        # One batched GEMM has the blocks of all GEMMs of a loop.
         rows = scope.computing[dur[scope.computing] >= MIN_KERNEL_NS]
-        rows = rows[~np.isin(rows, batchable_rows(scope))]
+        rows = rows[~np.isin(rows, batchable(scope).rows)]
         setup = configuration(trace, rows)
         coverage = residency(trace, rows, setup).blocks_per_unit
         with np.errstate(invalid="ignore"):
@@ -375,3 +352,84 @@ def _persistent(scope: Scope, rows: Int64, setup: Configuration) -> Bool:
         several |= ~calls_known & (slowest > MAX_EQUAL_WORK_RATIO * np.maximum(shortest, 1))
     constant: Bool = ((grids == 1) & several)[kernel.member]
     return constant | is_named(trace, rows, _PERSISTENT.search)
+
+
+# Kernels of several streams that run one after another although nothing orders them.
+#
+# The rule asks for strong evidence: the later kernel had been launched and its stream was free while the earlier one
+# ran with few blocks, and no call made a stream wait for another.
+
+MIN_PAIRS = 20
+"""Minimum kernels that waited for one of another stream."""
+MIN_PAIR_SHARE = 0.5
+"""Minimum share of the changes from one stream to another at which a kernel waited so."""
+MAX_ORDERED = 0.1
+"""Maximum calls that order streams, relative to the changes from one to another."""
+MAX_OVERLAP = 0.02
+"""Maximum share of the time of the streams in which kernels of two of them ran at once."""
+MAX_COVERAGE = 0.5
+"""Maximum blocks per multiprocessor of a kernel that leaves room for one beside it."""
+_ORDERING = re.compile(r"(StreamWaitEvent|EventSynchronize|StreamSynchronize|DeviceSynchronize|GraphLaunch)", re.I)
+
+
+def serialised_streams(scope: Scope) -> Iterator[Finding]:
+    """Kernels of several streams run one after another although nothing orders them and both would fit."""
+    trace, slices = scope.trace, scope.trace.slices
+    rows = scope.computing
+    streams = distinct(slices.lane[rows])
+    if len(streams) < 2:
+        return
+    rows = rows[np.lexsort((slices.start[rows], lane_numbers(trace).process[slices.lane[rows]]))]
+    start, end = slices.start[rows], slices.end[rows]
+    shared = np.maximum(np.minimum(np.maximum.accumulate(end)[:-1], end[1:]) - start[1:], 0).sum()
+    if shared / max(float((end - start).sum()), 1.0) > MAX_OVERLAP:
+        return
+    first, second, changes = _waiting_pairs(trace, rows)
+    ordered = len(calls_named(trace, _ORDERING)) > MAX_ORDERED * changes
+    if ordered or len(first) < max(MIN_PAIRS, MIN_PAIR_SHARE * changes):
+        return
+    # At best the others run beside the stream that takes longest.
+    each = group(slices.lane[rows]).sum(slices.dur[rows])
+    possible = min(int(np.minimum(slices.dur[first], slices.dur[second]).sum()), int(each.sum() - each.max()))
+    example = int(second[np.argmax(np.minimum(slices.dur[first], slices.dur[second]))])
+    yield from scope.with_cost(
+        "serialised-streams",
+        min(possible, scope.gpu_cost(second)),
+        f"Kernels of {len(streams)} streams run one after another although nothing orders them",
+        f"{counted(len(second), 'kernel')} started only when a kernel of another stream had ended, though launched "
+        f"before and though that one left half of the device empty; {duration(possible)} could overlap; the "
+        f"longest, {short_kernel(trace.name_of(example))}",
+        "Look for what serialises them: work on the default stream between, CUDA_LAUNCH_BLOCKING, one connection for "
+        "all streams (CUDA_DEVICE_MAX_CONNECTIONS=1), or streams of one priority that share a hardware queue.",
+        example,
+        action="let the streams overlap",
+    )
+
+
+def _waiting_pairs(trace: Trace, rows: Int64) -> tuple[Int64, Int64, int]:
+    """Kernels with the one of another stream that then started as soon as it could; and the number of changes."""
+    slices, launch = trace.slices, links(trace).launch
+    device = lane_numbers(trace).process[slices.lane[rows]]
+    first, second = rows[:-1], rows[1:]
+    changes = (slices.lane[first] != slices.lane[second]) & (device[1:] == device[:-1])
+    first, second = first[changes], second[changes]
+    called = launch[second].astype(np.int64)
+    free = _end_of_stream(trace, rows)[1:][changes]
+    ready = np.maximum(np.where(called >= 0, slices.end[called], np.iinfo(np.int64).max), free)
+    waited = (ready <= slices.start[first]) & (slices.start[second] >= slices.end[first])
+    setup = configuration(trace, first)
+    with np.errstate(invalid="ignore"):
+        waited &= residency(trace, first, setup).blocks_per_unit < MAX_COVERAGE
+    return first[waited], second[waited], int(changes.sum())
+
+
+def _end_of_stream(trace: Trace, rows: Int64) -> Int64:
+    """When the stream of each kernel had finished the one before it."""
+    slices = trace.slices
+    lane = slices.lane[rows]
+    order = np.argsort(lane, kind="stable")
+    ends = slices.end[rows][order]
+    before = np.full(len(rows), np.iinfo(np.int64).min)
+    follows = np.flatnonzero(lane[order][1:] == lane[order][:-1]) + 1
+    before[order[follows]] = ends[follows - 1]
+    return before

@@ -10,13 +10,13 @@ import numpy as np
 
 from tracetui.devices.descriptions import device_index, gpu_generation, peaks_of, units_of
 from tracetui.findings.gemm import fp32_rows
-from tracetui.findings.idle_time import idle_cost, parts_of, time_to_first_kernel
-from tracetui.findings.scope import MIN_SHARES, Finding, Scope, Severity, longest, most_common, severity_of
+from tracetui.findings.idle_time import causes_before_first_kernel, idle_cost, parts_of
+from tracetui.findings.scope import MIN_SHARES, Finding, Scope, Severity, longest, most_common, severity_of_share
 from tracetui.health.health_table import doubt_of, doubtful_checks
 from tracetui.health.link_checks import NO_ACTIVITY_CHECK, Check, CheckSeverity, Doubt, unfinished
 from tracetui.health.recording_checks import CLIPPED_CHECK
 from tracetui.health.time_checks import CLOCK_CHECK, LENGTH_CHECK, stack_cost
-from tracetui.idle.idle_parts import IdleParts, clock_skew
+from tracetui.idle.idle_parts import clock_skew
 from tracetui.idle.idleness import idleness
 from tracetui.idle.waits import Cause
 from tracetui.kernel_names.slice_names import short_kernel
@@ -32,7 +32,7 @@ from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.trace import Kind, Trace
 
 MAX_NAMED_OPS = 3
-"""Maximum operators named of what a CPU did."""
+"""Maximum operators of a CPU named in a sentence."""
 MIN_CPU_BOUND_SHARE = MIN_SHARES[0][0]
 """Minimum share of the time in which the GPU waits for the CPU, for Python frames to make the trace look slow."""
 MIN_MISSING_SHARE = MIN_SHARES[-1][0]
@@ -47,7 +47,7 @@ _GENERATED = re.compile(r"^triton_|^kernel\d*$|_0d1d")
 
 
 def not_pytorch(scope: Scope) -> Iterator[Finding]:
-    """The trace comes from another program: nothing else is said about it."""
+    """The trace comes from another program: no other rule applies."""
     trace = scope.trace
     if trace.is_torch:
         return
@@ -63,13 +63,14 @@ def not_pytorch(scope: Scope) -> Iterator[Finding]:
 
 
 def no_gpu(scope: Scope) -> Iterator[Finding]:
-    """Nothing ran on a GPU that was recorded: what the CPU did."""
+    """No GPU activity was recorded: the finding says what the CPU did."""
     trace = scope.trace
     if len(links(trace).gpu) or len(_unknown_device_rows(trace)) or _accelerator(trace):
         return
     work = _cpu_work(scope)
     calls = trace.slices.of_kind(Kind.RUNTIME)
     used = [label for label in allocator(trace).devices if not label.startswith(CPU)]
+    # Signs of a GPU that was used all the same.
     signs = [f"{counted(len(calls), 'call')} of the GPU runtime"] if len(calls) else []
     signs += [f"memory of {', '.join(used)}"] if used else []
     if signs:
@@ -159,7 +160,10 @@ def _cpu_work(scope: Scope) -> CpuWork:
     trace, rows = scope.trace, scope.ops
     if len(rows) == 0:
         return CpuWork("", "it holds no operators either", longest(trace, np.arange(len(trace.slices))))
-    own = _own_times(trace, rows)
+    # Operators without those that they called; calls of the runtime count for their operator.
+    dur, parent = trace.slices.dur[rows], forest(trace, rows)
+    inner = np.flatnonzero(parent >= 0)
+    own = np.maximum(dur - np.bincount(parent[inner], dur[inner], len(rows)).astype(np.int64), 0)
     names = group(trace.slices.name[rows])
     spent = names.sum(own)
     order = np.argsort(-spent, kind="stable")[:MAX_NAMED_OPS].tolist()
@@ -178,26 +182,17 @@ def _cpu_work(scope: Scope) -> CpuWork:
     )
 
 
-def _own_times(trace: Trace, rows: Int64) -> Int64:
-    """The time in ns of each operator without the operators that it called; calls of the runtime are its own."""
-    dur, parent = trace.slices.dur[rows], forest(trace, rows)
-    inner = np.flatnonzero(parent >= 0)
-    called = np.bincount(parent[inner], dur[inner], len(rows)).astype(np.int64)
-    own: Int64 = np.maximum(dur - called, 0)
-    return own
-
-
 def launches_missing(scope: Scope) -> Iterator[Finding]:
     """GPU activities without a launch record that were launched during the capture."""
     trace = scope.trace
-    every = links(trace).gpu if scope.step is None else scope.activities
-    rows = every[links(trace).launch[every] < 0]
+    activities = links(trace).gpu if scope.step is None else scope.activities
+    rows = activities[links(trace).launch[activities] < 0]
     rows = np.setdiff1d(rows, before_capture(trace), assume_unique=True)
     if len(rows) == 0:
         return
     dur = trace.slices.dur
     spent = int(dur[rows].sum())
-    share = max(len(rows) / len(every), spent / max(int(dur[every].sum()), 1))
+    share = max(len(rows) / len(activities), spent / max(int(dur[activities].sum()), 1))
     if share < MIN_MISSING_SHARE:
         return
     calls = trace.slices.of_kind(Kind.RUNTIME)
@@ -205,7 +200,7 @@ def launches_missing(scope: Scope) -> Iterator[Finding]:
     yield Finding(
         "launches-missing",
         Severity.NOTE,
-        f"The launches of {len(rows):,} of {counted(len(every), 'GPU activity')} were not recorded: {reason}",
+        f"The launches of {len(rows):,} of {counted(len(activities), 'GPU activity')} were not recorded: {reason}",
         f"{duration(spent)}; most often {short_kernel(most_common(trace, rows))}; "
         "why the GPU was idle before them cannot be told, and they belong to no operator",
         advice,
@@ -214,7 +209,7 @@ def launches_missing(scope: Scope) -> Iterator[Finding]:
 
 
 def _why_missing(trace: Trace, rows: Int64, calls: Int64) -> tuple[str, str]:
-    """Why launches are not in the trace, as the end of a sentence, and what to do."""
+    """The reason why launches are not in the trace, as the end of a sentence; and the advice."""
     if len(calls) == 0:
         return "the trace holds no calls of the CUDA runtime", (
             "Record with torch.profiler; traces of torch.autograd.profiler hold no launches."
@@ -240,13 +235,15 @@ def stack_recording(scope: Scope) -> Iterator[Finding]:
     if doubt is None or doubt.count == 0:
         return
     has_gpu = len(links(scope.trace).gpu) > 0
-    idle = idleness(scope.trace)
-    unlaunched = _late_at_first(scope)
-    late = unlaunched + int(idle.cpu_late[scope.gaps].sum())
+    # Time before the first GPU activity in which the CPU had not launched it yet; not known where it has no launch.
+    launch = int(links(scope.trace).launch[scope.activities[0]]) if scope.time_to_first_kernel else -1
+    before_launch = int(scope.trace.slices.start[launch]) - scope.lead_window[0] if launch >= 0 else 0
+    unlaunched = min(max(before_launch, 0), scope.time_to_first_kernel)
+    late = unlaunched + int(idleness(scope.trace).cpu_late[scope.gaps].sum())
     if has_gpu and late < MIN_CPU_BOUND_SHARE * scope.time:
         return
     before = f", {duration(unlaunched)} of it before the launch of its first activity" if unlaunched else ""
-    waited = f"; the GPU waited for the CPU {scope.amount(late)}{before}" if has_gpu else ""
+    waited = f"; the GPU waited for the CPU {scope.cost_text(late)}{before}" if has_gpu else ""
     yield Finding(
         "stack-recording",
         Severity.NOTE,
@@ -258,24 +255,20 @@ def stack_recording(scope: Scope) -> Iterator[Finding]:
     )
 
 
-def _late_at_first(scope: Scope) -> int:
-    """Time in ns before the first GPU activity in which the CPU had not launched it yet; 0 where no launch tells."""
-    launch = int(links(scope.trace).launch[scope.activities[0]]) if scope.time_to_first_kernel else -1
-    if launch < 0:
-        return 0
-    return min(max(int(scope.trace.slices.start[launch]) - scope.lead_window[0], 0), scope.time_to_first_kernel)
-
-
 def own_profiler(scope: Scope) -> Iterator[Finding]:
     """The GPU was idle because the profiler was busy with itself."""
-    trace = scope.trace
+    trace, slices = scope.trace, scope.trace.slices
     parts = parts_of(scope, Cause.PROFILER)
-    cost = idle_cost(scope, parts) + time_to_first_kernel(scope).of(Cause.PROFILER)
+    cost = idle_cost(scope, parts) + causes_before_first_kernel(scope)[Cause.PROFILER]
     if cost == 0:
         return
-    rows = _overhead_within(scope, parts)
-    took = covered(trace.slices.start[rows], trace.slices.end[rows])
-    yield from scope.priced(
+    # Slices of overhead that lie in these parts of gaps, or before the first activity.
+    begin, end = scope.lead_window
+    idle = union(np.append(parts.start, begin), np.append(parts.end, end))
+    rows = slices.of_kind(Kind.OVERHEAD)
+    rows = rows[covered_within(*idle, slices.start[rows], slices.end[rows]) > 0]
+    took = covered(slices.start[rows], slices.end[rows])
+    yield from scope.with_cost(
         "own-profiler",
         cost,
         "The GPU is idle while the profiler is busy with itself",
@@ -286,21 +279,13 @@ def own_profiler(scope: Scope) -> Iterator[Finding]:
     )
 
 
-def _overhead_within(scope: Scope, parts: IdleParts) -> Int64:
-    """Slices of the profiler's own cost that lie in some parts of gaps, or before the first activity."""
-    slices, (begin, end) = scope.trace.slices, scope.lead_window
-    rows = slices.of_kind(Kind.OVERHEAD)
-    starts, ends = union(np.append(parts.start, begin), np.append(parts.end, end))
-    return rows[covered_within(starts, ends, slices.start[rows], slices.end[rows]) > 0]
-
-
-# Rule about numbers that are wrong, weighed by how much they spoil.
+# Numbers that are wrong, with a severity by how much they spoil.
 
 MAX_NAMED_CHECKS = 4
 """Maximum checks named in a sentence, the heaviest first."""
 
 LENGTH_CHECKS = (CLIPPED_CHECK, LENGTH_CHECK)
-"""Checks of durations, which are weighed by the share of the GPU time that is wrong, and as minor at least."""
+"""Checks of durations: their severity is that of the wrong share of the GPU time, and minor at least."""
 
 
 @dataclass(frozen=True)
@@ -312,7 +297,7 @@ class _Problem:
 
 
 def untrusted(scope: Scope) -> Iterator[Finding]:
-    """Some numbers of the trace are wrong, whatever else is found (see the Health pane)."""
+    """Some numbers of the trace are wrong (see the Health pane)."""
     wrong = [check for check in doubtful_checks(scope.trace) if check.severity == CheckSeverity.WRONG]
     problems = [each for check in wrong if (each := _problem(scope, check)) is not None]
     problems.sort(key=lambda each: -each.severity)
@@ -321,44 +306,41 @@ def untrusted(scope: Scope) -> Iterator[Finding]:
     yield Finding(
         "untrusted",
         problems[0].severity,
-        "Some numbers of this trace are wrong" + (": the clocks disagree" if _is_clock(problems[0].check) else ""),
+        "Some numbers of this trace are wrong"
+        + (": the clocks disagree" if problems[0].check.name == CLOCK_CHECK else ""),
         "; ".join(each.words for each in problems[:MAX_NAMED_CHECKS]),
         f"{problems[0].check.effect} The Health pane lists the affected columns; they are marked with ~.",
         next((each.row for each in problems if each.row >= 0), -1),
     )
 
 
-def _is_clock(check: Check) -> bool:
-    return check.name == CLOCK_CHECK
-
-
 def _problem(scope: Scope, check: Check) -> _Problem | None:
-    """The result of a check with its weight; None where it spoils nothing."""
+    """The result of a check with its severity; None where it spoils nothing."""
     doubt = doubt_of(scope.trace, check)
     if doubt is None:
         return None
-    if _is_clock(check):
-        return _clock(scope, check, doubt)
-    severity = Severity.MAJOR if doubt.of == 0 else severity_of(doubt.count / doubt.of)
+    if check.name == CLOCK_CHECK:
+        return _clock_problem(scope, check, doubt)
+    severity = Severity.MAJOR if doubt.of == 0 else severity_of_share(doubt.count / doubt.of)
     if check.name == NO_ACTIVITY_CHECK and severity is not None and unfinished(scope.trace) == doubt.count:
         words = f"the recording ended before the kernels of {counted(doubt.count, 'launch')} ran"
         return _Problem(Severity.NOTE, words, check, doubt.row)
     if check.name in LENGTH_CHECKS:
         # One wrong duration spoils every sum that it is in.
-        spoilt = severity_of(doubt.size / max(int(scope.trace.slices.dur[links(scope.trace).gpu].sum()), 1))
+        spoilt = severity_of_share(doubt.size / max(int(scope.trace.slices.dur[links(scope.trace).gpu].sum()), 1))
         severity = max(severity or Severity.MINOR, spoilt or Severity.MINOR, Severity.MINOR)
     return None if severity is None else _Problem(severity, f"{check.name} {doubt.count:,}", check, doubt.row)
 
 
-def _clock(scope: Scope, check: Check, doubt: Doubt) -> _Problem | None:
+def _clock_problem(scope: Scope, check: Check, doubt: Doubt) -> _Problem | None:
     """The skew of the clocks beside the typical gap: the one in which the middle of the idle time lies."""
     skew = abs(clock_skew(scope.trace)) or doubt.size
     dur = np.sort(idleness(scope.trace).dur[scope.gaps])
     sums = np.cumsum(dur)
     typical = int(dur[np.searchsorted(sums, sums[-1] / 2)]) if len(dur) else 0
-    severity = Severity.NOTE if typical == 0 else severity_of(skew / typical)
+    severity = Severity.NOTE if typical == 0 else severity_of_share(skew / typical)
     # Only what is idle is misplaced: where there is little of it, little is wrong.
-    idle = scope.weigh(scope.idle)
+    idle = scope.severity_of(scope.idle)
     if severity is None or idle is None:
         severity = Severity.NOTE
     else:
@@ -368,7 +350,7 @@ def _clock(scope: Scope, check: Check, doubt: Doubt) -> _Problem | None:
     return _Problem(severity, f"the clocks are off by {duration(skew)}{beside}: {started}", check, doubt.row)
 
 
-# Rules that could not be run on a trace, because what they judge by was not recorded.
+# Rules that could not be run on a trace, because the data that they need was not recorded.
 
 NO_SHAPES = "no shapes of inputs were recorded (record_shapes=True)"
 NO_DEVICE = "the file does not describe the GPU (--device names it)"
@@ -387,38 +369,34 @@ SUBJECTS = {
     "low-waves": "grids smaller than the GPU",
     "fp32-math": "precision of products",
 }
-"""What each of these rules is about."""
+"""Subjects of rules that may lack data, in words."""
 NEEDING_SHAPES = ("uneven-kernels", "far-from-roofline", "small-batch-products", "gather", "batchable-products")
 """Rules that compare calls with equal shapes, or compute work from shapes."""
 
 
-def unjudged(scope: Scope) -> list[tuple[str, str]]:
+def rules_without_data(scope: Scope) -> list[tuple[str, str]]:
     """Rules about GPU activity that could not be run, each with the reason; empty in a trace without kernels."""
     if len(scope.computing) == 0:
         return []
-    has_shapes = scope.program.has_shapes
+    trace, has_shapes = scope.trace, scope.program.has_shapes
     reasons = [] if has_shapes else [(rule, NO_SHAPES) for rule in NEEDING_SHAPES]
-    if len(fp32_rows(scope)) and gpu_generation(scope.trace).has_fp16_tensor_cores is None:
+    if len(fp32_rows(scope)) and gpu_generation(trace).has_fp16_tensor_cores is None:
         reasons.append(("fp32-math", NO_DEVICE))
-    return reasons + _lacking_device(scope, has_shapes)
-
-
-def _lacking_device(scope: Scope, has_shapes: bool) -> list[tuple[str, str]]:
-    """Rules that need to know the number of multiprocessors or the peak rates of the GPU."""
-    trace = scope.trace
     used = set(device_index(trace, scope.computing).tolist())
     devices = [trace.devices[index] for index in used if index >= 0]
     is_described = -1 not in used
-    lacking = [] if is_described and all(map(units_of, devices)) else [("low-waves", NO_DEVICE)]
+    has_units = is_described and all(map(units_of, devices))
+    if not has_units:
+        reasons.append(("low-waves", NO_DEVICE))
     if has_shapes and not (is_described and all(map(peaks_of, devices))):
-        reason = NO_PEAKS if is_described and not lacking else NO_DEVICE
-        lacking += [("far-from-roofline", reason), ("small-batch-products", reason)]
-    return lacking
+        reason = NO_PEAKS if has_units else NO_DEVICE
+        reasons += [("far-from-roofline", reason), ("small-batch-products", reason)]
+    return reasons
 
 
 def not_judged(scope: Scope) -> Iterator[Finding]:
     """Rules that could not be run on this trace, and why, in one note."""
-    missing = unjudged(scope)
+    missing = rules_without_data(scope)
     if not missing:
         return
     reasons = list(dict.fromkeys(reason for _, reason in missing))

@@ -1,25 +1,346 @@
-"""Rule about operators that take more than twice what their bytes and operations need."""
+"""Rules about kernels that move more bytes than they need: attention that writes its scores to memory, weights copied
+for each token, tensors converted for convolutions, and operators far below the roofline.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
+from tracetui.devices.descriptions import AMD, gpu_generation
+from tracetui.devices.formulas import size_of
 from tracetui.devices.kernel_work import kernel_work
+from tracetui.devices.residency import configuration
 from tracetui.devices.roofline import MEMORY, roofline
-from tracetui.findings.attention import gathered, unfused_attention
-from tracetui.findings.gemm import batchable_rows, conversions, fp32_rows, misaligned_rows
+from tracetui.findings.gemm import (
+    Calls,
+    Gemm,
+    Gemms,
+    batchable,
+    calls_of,
+    fp32_rows,
+    gemms_of,
+    is_convolution,
+    is_misaligned,
+    shape_of,
+)
+from tracetui.findings.idle_time import kernel_time
 from tracetui.findings.kernel_times import underfilled
-from tracetui.findings.launches import calls_of
-from tracetui.findings.scope import Finding, Scope
+from tracetui.findings.scope import Finding, Scope, longest
 from tracetui.findings.training import loop_of
-from tracetui.linking.groups import distinct, group
+from tracetui.kernel_names import LAYOUT_CONVERSION, OPERAND_CONVERSION, Family, decode
+from tracetui.kernel_names.slice_names import short_kernel
+from tracetui.linking.groups import combinations, distinct, group
+from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links, names_of
-from tracetui.model.intervals import Int64, covered_within, union, without
-from tracetui.model.quantities import duration, rounded_percent
+from tracetui.model.intervals import Bool, Int64, covered_within, union, without
+from tracetui.model.quantities import counted, duration, rounded_percent, size
 from tracetui.model.trace import Float64, Trace
+
+# Attention in separate kernels: a softmax between two batched GEMMs.
+
+MAX_BETWEEN = 6
+"""Maximum kernels (scale, mask, dropout, copies) between a GEMM and its softmax."""
+MIN_SCORES = 16
+"""Minimum columns of a matrix of scores."""
+MIN_BATCH = 4
+"""Minimum depth of the grids of two neighbouring GEMMs that are taken for batched without their shapes."""
+_BATCHED = ("aten::bmm", "aten::baddbmm", "aten::bmm_out", "aten::baddbmm_")
+_ADVICE = (
+    "torch.nn.functional.scaled_dot_product_attention computes this in one kernel that keeps the scores on the chip. "
+)
+_BACKENDS = (
+    "Its FlashAttention backend takes any length and is_causal, the memory-efficient one also a mask, whose last "
+    "dimension is then padded to a multiple of 8."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Unfused:
+    """Attention in separate kernels."""
+
+    rows: Int64
+    """All its kernels: GEMMs, softmax, and what lies between them."""
+    softmax: Int64
+    first: Gemm | None
+    """The GEMM with the largest scores; None without shapes."""
+    has_more: bool
+    """True where other kernels, such as a mask, lie between the GEMMs."""
+
+
+def attention_unfused(scope: Scope) -> Iterator[Finding]:
+    """A softmax over all scores runs between two batched GEMMs."""
+    slices = scope.trace.slices
+    unfused = unfused_attention(scope)
+    fused = scope.computing_named(_is_fused)
+    spent = int(slices.dur[unfused.rows].sum())
+    if len(unfused.rows) == 0 or int(slices.dur[fused].sum()) >= spent:
+        return
+    softmax, scores = int(slices.dur[unfused.softmax].sum()), ""
+    if first := unfused.first:
+        room = first.batch * first.rows * first.columns * (size_of(first.element) or 0)
+        scores = f"; the largest scores, [{first.batch}, {first.rows}, {first.columns}]"
+        scores += f", {size(room)}" if room else ""
+    odd = first is not None and first.columns % 8 != 0
+    yield from scope.with_cost(
+        "attention-unfused",
+        scope.gpu_cost(unfused.rows),
+        "Attention runs as separate kernels: a softmax between two batched products",
+        f"{kernel_time(scope, unfused.rows)}, of which {duration(softmax)} in "
+        f"{counted(len(unfused.softmax), 'softmax kernel')}{scores}",
+        _ADVICE + (_BACKENDS if odd or unfused.has_more else ""),
+        int(unfused.softmax[np.argmax(slices.dur[unfused.softmax])]),
+        action="call scaled_dot_product_attention",
+    )
+
+
+def unfused_attention(scope: Scope) -> Unfused:
+    """The kernels of attention that is not fused."""
+    trace = scope.trace
+    order = scope.computing[np.lexsort((trace.slices.start[scope.computing], trace.slices.lane[scope.computing]))]
+    softmax, gemm = is_named(trace, order, _is_softmax), is_named(trace, order, _is_gemm)
+    middle = np.flatnonzero(softmax)
+    before, after = _neighbours(trace, order, gemm, softmax, middle)
+    both = (before >= 0) & (after >= 0)
+    middle, before, after = middle[both], before[both], after[both]
+    if len(middle) == 0:
+        return Unfused(order[:0], order[:0], None, False)
+    left, right = calls_of(scope, order[before]), calls_of(scope, order[after])
+    firsts, seconds = gemms_of(trace.names, left), gemms_of(trace.names, right)
+    proven = _proven(trace, left, right, firsts, seconds)
+    # A masked softmax exists for attention alone.
+    proven |= is_named(trace, order[middle], lambda name: "masked_softmax" in name)
+    middle, before, after = middle[proven], before[proven], after[proven]
+    marks = np.zeros(len(order) + 1, np.int64)
+    np.add.at(marks, before, 1)
+    np.add.at(marks, after + 1, -1)
+    rows = order[np.cumsum(marks)[:-1] > 0]
+    largest = max(firsts.used(proven), key=lambda each: each.batch * each.rows * each.columns, default=None)
+    return Unfused(rows, order[middle], largest, bool((after - before > 2).any()))
+
+
+def _neighbours(trace: Trace, order: Int64, gemm: Bool, softmax: Bool, middle: Int64) -> tuple[Int64, Int64]:
+    """Indices of the GEMMs before and after each softmax with little between them, -1 for none."""
+    count = len(order)
+    index = np.arange(count)
+    before = np.maximum.accumulate(np.where(gemm, index, -1))[middle]
+    after = np.minimum.accumulate(np.where(gemm, index, count)[::-1])[::-1][middle]
+    lane = trace.slices.lane[order]
+    foreign = np.cumsum(~(gemm | softmax | is_named(trace, order, _may_lie_between)))
+    several = np.cumsum(softmax)
+    close = (before >= 0) & (after < count) & (middle - before <= MAX_BETWEEN) & (after - middle <= MAX_BETWEEN)
+    last = np.minimum(after, count - 1)
+    close &= (lane[before] == lane[middle]) & (lane[last] == lane[middle])
+    close &= (foreign[last] == foreign[before]) & (several[last] - several[before] == 1)
+    return np.where(close, before, -1), np.where(close, after, -1)
+
+
+def _proven(trace: Trace, left: Calls, right: Calls, firsts: Gemms, seconds: Gemms) -> Bool:
+    """Mask of the pairs of GEMMs of which the second takes the result of the first: by shapes, else by their form."""
+    pairs = combinations(left.name, left.signature, right.name, right.signature)
+    by_shape = np.array([_is_attention(firsts.of(call), seconds.of(call)) for call in pairs.first.tolist()], bool)
+    setup = configuration(trace, np.concatenate([left.kernel, right.kernel]))
+    depth = np.array([shape[2] if len(shape) > 2 else 1 for shape in setup.shapes] + [0])[setup.grid]
+    first, second = depth[: len(left.kernel)], depth[len(left.kernel) :]
+    unknown = (left.signature < 0) & (right.signature < 0)
+    batched = [number for name in _BATCHED if (number := trace.names.find(name)) >= 0]
+    by_op = np.isin(left.name, batched) & np.isin(right.name, batched)
+    by_grid = (left.op < 0) & (right.op < 0) & (first == second) & (first >= MIN_BATCH)
+    proven: Bool = by_shape[pairs.member] | (unknown & (by_op | by_grid))
+    return proven
+
+
+def _is_attention(first: Gemm | None, second: Gemm | None) -> bool:
+    if first is None or second is None or first.columns < MIN_SCORES or first.rows < 2:
+        return False
+    batched = first.batch > 1 and first.batch == second.batch
+    scores = (first.rows, first.columns)
+    return batched and (second.rows, second.depth) in (scores, scores[::-1])
+
+
+@cache
+def _is_softmax(name: str) -> bool:
+    decoded = decode(name)
+    fused = decoded.library == "Inductor" and any(
+        op in ("_softmax", "softmax", "_safe_softmax") for op in decoded.fused_ops
+    )
+    return fused or (decoded.operation == "softmax" and decoded.op != "log_softmax")
+
+
+@cache
+def _is_gemm(name: str) -> bool:
+    decoded = decode(name)
+    return decoded.family == Family.GEMM and decoded.operation == "gemm"
+
+
+@cache
+def _may_lie_between(name: str) -> bool:
+    decoded = decode(name)
+    return decoded.family in (Family.POINTWISE, Family.COPY) or "helper" in decoded.operation
+
+
+def _is_fused(name: str) -> bool:
+    decoded = decode(name)
+    return decoded.family == Family.ATTENTION and decoded.operation == "attention"
+
+
+# Index operators that copy a matrix of weights for each token before a batched GEMM.
+
+GATHERING = ("aten::index", "aten::index_select", "aten::embedding")
+"""Operators that copy rows of their first input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """A set of matrices from which an operator copies more than there are."""
+
+    matrices: int
+    rows: int
+    columns: int
+    copies: int
+    """Copies that one call makes, which the GEMM then reads."""
+    element: str
+
+
+def gather(scope: Scope) -> Iterator[Finding]:
+    """An index operator copies a matrix of weights for each token, and a batched GEMM reads the copies."""
+    trace = scope.trace
+    rows = gathered(scope)
+    if len(rows) == 0:
+        return
+    example = longest(trace, rows)
+    calls = calls_of(scope, np.array([example], np.int64))
+    source = _source(calls, int(calls.signature[0]), _batches(scope))
+    assert source is not None
+    each = math.prod((source.rows, source.columns)) * (size_of(source.element) or 0)
+    what = f"matrix of {size(each)}" if each else "matrix"
+    yield from scope.with_cost(
+        "gather",
+        scope.gpu_cost(rows),
+        f"{trace.name_of(int(calls.op[0]))} copies a {what} for each token",
+        f"{kernel_time(scope, rows)}; the longest makes {counted(source.copies, 'copy')} out of "
+        f"[{source.matrices}, {source.rows}, {source.columns}], which a batched product then reads once",
+        "Each copy is read, written and read again. Sort the tokens by expert and multiply each group with its weights "
+        "where they are (a grouped GEMM, torch._grouped_mm), or loop over the experts.",
+        example,
+        action="sort tokens by expert and use a grouped GEMM",
+    )
+
+
+def gathered(scope: Scope) -> Int64:
+    """Kernels that copy weights for each token."""
+    trace = scope.trace
+    wanted = [number for name in GATHERING if (number := trace.names.find(name)) >= 0]
+    calls = calls_of(scope, scope.computing)
+    calls = calls.take(np.isin(calls.name, wanted) & (calls.signature >= 0))
+    if len(calls.kernel) == 0:
+        return calls.kernel
+    batches = _batches(scope)
+    used = np.unique(calls.signature)
+    copying = [number for number in used.tolist() if _source(calls, number, batches) is not None]
+    return np.compress(np.isin(calls.signature, copying), calls.kernel)
+
+
+def _batches(scope: Scope) -> dict[tuple[int, int], int]:
+    """The largest number of right operands in one batched GEMM, by their sizes."""
+    batches: dict[tuple[int, int], int] = {}
+    for gemm in gemms_of(scope.trace.names, calls_of(scope, scope.computing)).used():
+        for sizes in ((gemm.depth, gemm.columns), (gemm.columns, gemm.depth)):
+            batches[sizes] = max(batches.get(sizes, 0), gemm.batch)
+    return batches
+
+
+def _source(calls: Calls, signature: int, batches: dict[tuple[int, int], int]) -> Gathered | None:
+    """The matrices that a call copies, where a GEMM reads more copies of them than there are; else None."""
+    given = calls.known[signature]
+    shape = shape_of(given.dims[0]) if given.dims else None
+    if shape is None or len(shape) != 3 or min(shape) < 2:
+        return None
+    copies = batches.get((shape[1], shape[2]), 0)
+    element = given.types[0] if given.types else ""
+    return Gathered(*shape, copies, element) if copies > shape[0] else None
+
+
+# Kernels that only convert tensors for convolutions: their layout, or their type before TF32 GEMMs.
+
+_PADDING = "pad channels"
+"""Operation that adds channels so that a convolution can compute in the other layout."""
+MAX_CONVERTED_CALLS = 0.5
+"""Maximum share of the convolutions that convert while channels_last counts as in use."""
+_LAYOUT_STATEMENT = "Kernels convert the layout of tensors around convolutions (NCHW to NHWC and back)"
+_TYPE_STATEMENT = "Kernels convert tensors before convolutions, to the type that these compute in"
+_LAYOUT_ADVICE = (
+    "Put the model and its inputs into channels_last (model.to(memory_format=torch.channels_last)): these convolutions "
+    "compute in that layout."
+)
+_AMD_ADVICE = " ROCm needs PYTORCH_MIOPEN_SUGGEST_NHWC=1 for it."
+_TF32_ADVICE = (
+    "The library converts each fp32 tensor before it computes in TF32; under torch.autocast tensors have the type of "
+    "the convolution from the start."
+)
+_TYPE_ADVICE = "The library converts what it computes to another type: keep tensors in that type."
+
+
+def layout_conversion(scope: Scope) -> Iterator[Finding]:
+    """Kernels that convert the layout or the type of tensors around convolutions."""
+    trace, dur = scope.trace, scope.trace.slices.dur
+    layout = scope.computing_named(_converts_layout)
+    casts = scope.computing_named(lambda name: decode(name).operation == OPERAND_CONVERSION)
+    convolutions = scope.computing_named(is_convolution)
+    if _is_channels_last(trace, convolutions, layout):
+        layout = layout[:0]
+    rows = np.union1d(layout, casts)
+    if len(rows) == 0:
+        return
+    of_layout, of_type = int(dur[layout].sum()), int(dur[casts].sum())
+    is_layout = of_layout >= of_type
+    example = longest(trace, layout if is_layout else casts)
+    beside = f", beside {duration(int(dur[convolutions].sum()))} of the convolutions" if len(convolutions) else ""
+    parts = [f"{duration(of_layout)} for the layout"] if of_layout else []
+    parts += [f"{duration(of_type)} for the type (tensor conversion)"] if of_type else []
+    is_amd = gpu_generation(trace).vendor == AMD
+    advice = [_LAYOUT_ADVICE + (_AMD_ADVICE if is_amd else "")] if of_layout else []
+    if of_type and is_named(trace, convolutions, lambda name: decode(name).a == "tf32").any():
+        advice.append(_TF32_ADVICE)
+    yield from scope.with_cost(
+        "layout-conversion",
+        scope.gpu_cost(rows),
+        _LAYOUT_STATEMENT if is_layout else _TYPE_STATEMENT,
+        f"{kernel_time(scope, rows)}{beside}; {' and '.join(parts)}; the longest, "
+        f"{short_kernel(trace.name_of(example))}",
+        " ".join(advice) or _TYPE_ADVICE,
+        example,
+        action="use channels_last" if is_layout else "run convolutions under autocast",
+    )
+
+
+def _converts_layout(name: str) -> bool:
+    decoded = decode(name)
+    miopen = decoded.library == "MIOpen" and decoded.operation == "transpose"
+    return miopen or decoded.operation == LAYOUT_CONVERSION or decoded.op == _PADDING
+
+
+def _converts(name: str) -> bool:
+    """True for kernels that convert layout or type of tensors for a convolution."""
+    return _converts_layout(name) or decode(name).operation == OPERAND_CONVERSION
+
+
+def _is_channels_last(trace: Trace, convolutions: Int64, layout: Int64) -> bool:
+    """True where most convolutions take tensors in the layout in which they compute, so that few convert."""
+    owner = links(trace).owner
+    nhwc = convolutions[is_named(trace, convolutions, lambda name: decode(name).layout == "nhwc" or "nhwc" in name)]
+    calls = np.unique(owner[nhwc][owner[nhwc] >= 0])
+    converted = np.unique(owner[layout][owner[layout] >= 0])
+    if len(calls) == 0 or len(converted) == 0:
+        return False
+    return bool(np.isin(calls, converted).mean() < MAX_CONVERTED_CALLS)
+
+
+# Operators that take more than twice what their bytes and operations need.
 
 FAR_SHARE = 0.5
 """Share of the peak below which a call is far from the roofline."""
@@ -75,9 +396,12 @@ def far_from_roofline(scope: Scope) -> Iterator[Finding]:
     ops = group(far.op)
     excess, span, least = (ops.sum(values) for values in (far.span - far.least, far.span, far.least))
     candidates = np.argsort(-excess)[: MAX_NAMED_OPS + 1].tolist()
-    prices = {
-        number: _price(scope, far.main[ops.member == number], least[number] / span[number]) for number in candidates
-    }
+    # The part of the time of its calls that is above the roofline, as far as the GPU is the limit.
+    work, conversions, prices = kernel_work(trace), scope.computing_named(_converts), {}
+    for number in candidates:
+        rows = work.rows[np.isin(work.main, work.at(far.main[ops.member == number]))]
+        rows = rows[~np.isin(rows, conversions)]
+        prices[number] = int(scope.gpu_cost(rows) * (1 - least[number] / span[number]))
     worst, *others = sorted(candidates, key=lambda number: -prices[number])
     mine = np.flatnonzero(ops.member == worst)
     at = int(mine[np.argmax(far.span[mine])])
@@ -89,7 +413,7 @@ def far_from_roofline(scope: Scope) -> Iterator[Finding]:
         if prices[number] > MIN_NAMED_SHARE * prices[worst]
     ]
     memory = far.bound[at] == MEMORY
-    yield from scope.priced(
+    yield from scope.with_cost(
         "far-from-roofline",
         prices[worst],
         f"{name} is far below what the device can do",
@@ -107,7 +431,11 @@ def _far_calls(scope: Scope) -> FarCalls:
     """Calls of known shapes below half of the roofline that no other rule is about."""
     trace = scope.trace
     work, rooflines = kernel_work(trace), roofline(trace)
-    own = without(distinct(scope.computing), _judged_elsewhere(scope))
+    # A more exact rule is about these.
+    judged = [unfused_attention(scope).rows, gathered(scope), loop_of(scope).kernels, batchable(scope).rows]
+    judged += [underfilled(scope).rows, fp32_rows(scope)]
+    judged += [scope.computing_named(predicate) for predicate in (is_misaligned, _converts)]
+    own = without(distinct(scope.computing), np.unique(np.concatenate(judged)))
     of_call = work.main[work.at(own)]
     dur = np.where(of_call >= 0, trace.slices.dur[own], 0)
     span: Float64 = np.bincount(np.maximum(of_call, 0), dur, len(work.rows)).astype(np.float64)
@@ -143,17 +471,3 @@ def _passes(trace: Trace, op: Int64) -> Float64:
         factor[number] = next((passes for part, passes in _PASSES.items() if part in name), 1.0)
     passes: Float64 = factor[op]
     return passes
-
-
-def _judged_elsewhere(scope: Scope) -> Int64:
-    """Kernels that a more exact rule is about."""
-    rules = [unfused_attention(scope).rows, misaligned_rows(scope), gathered(scope), loop_of(scope).kernels]
-    loops = [batchable_rows(scope), underfilled(scope).rows]
-    return np.unique(np.concatenate([*rules, *loops, conversions(scope), fp32_rows(scope)]))
-
-
-def _price(scope: Scope, main: Int64, least: float) -> int:
-    """The part of the time of calls in ns that is above the roofline, as far as the GPU is the limit."""
-    work = kernel_work(scope.trace)
-    rows = np.setdiff1d(work.rows[np.isin(work.main, work.at(main))], conversions(scope))
-    return int(scope.gpu_cost(rows) * (1 - least))

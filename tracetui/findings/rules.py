@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tracetui.findings.attention import attention_unfused, gather
 from tracetui.findings.communication import exposed_communication, small_collectives, straggler
-from tracetui.findings.compilation import graph_breaks, recompilation
-from tracetui.findings.gemm import (
-    batchable_products,
-    fp32_math,
-    layout_conversion,
-    misaligned_products,
-    small_batch_products,
-)
+from tracetui.findings.cpu_work import allocator, data_loading, graph_breaks, recompilation, start_up
+from tracetui.findings.gemm import batchable_products, fp32_math, misaligned_products, small_batch_products
 from tracetui.findings.idle import (
     dependency,
     host_sync,
@@ -24,7 +17,7 @@ from tracetui.findings.idle import (
     stalled_thread,
     unrecorded_graph_work,
 )
-from tracetui.findings.kernel_times import low_waves, lower_clock, uneven_kernels
+from tracetui.findings.kernel_times import low_waves, lower_clock, serialised_streams, uneven_kernels
 from tracetui.findings.recording import (
     launches_missing,
     no_gpu,
@@ -35,11 +28,15 @@ from tracetui.findings.recording import (
     stack_recording,
     untrusted,
 )
-from tracetui.findings.roofline import far_from_roofline
+from tracetui.findings.roofline import attention_unfused, far_from_roofline, gather, layout_conversion
 from tracetui.findings.scope import Finding, Scope
-from tracetui.findings.serving import graph_launches_hold_up, idle_between_decodes, prefills_interrupt
-from tracetui.findings.start import allocator, data_loading, start_up
-from tracetui.findings.step_rules import cold_step, outlier_step, serialised_streams
+from tracetui.findings.step_rules import (
+    cold_step,
+    graph_launches_hold_up,
+    idle_between_decodes,
+    outlier_step,
+    prefills_interrupt,
+)
 from tracetui.findings.training import missing_no_grad, optimizer_loop, tiny_kernels
 
 RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (

@@ -1,13 +1,13 @@
-"""The part of a trace that the rules look at: its time, its GPU activities, and the price of changing them.
+"""The part of a trace that the rules look at: its time, its GPU activities, and the time that changing them could save.
 
-A time is weighed by what fixing it could save at most: time of the GPU counts where the GPU held the program up, and
-time of the CPU where the GPU waited for the CPU.
+A finding is as severe as its saving is large: time of the GPU counts where the GPU held the program up, and time of the
+CPU where the GPU waited for the CPU.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -16,6 +16,7 @@ import numpy as np
 
 from tracetui.health.time_checks import impossible_activities, stack_cost
 from tracetui.idle.gpu_spans import communicates, step_spans
+from tracetui.idle.idle_parts import IdleParts, idle_parts
 from tracetui.idle.idleness import device_order, idleness
 from tracetui.idle.waits import final_flush, sync_calls
 from tracetui.kernel_names import decode
@@ -35,11 +36,9 @@ from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.operators.key_averages import has_shapes
 from tracetui.operators.ops import has_allocations
 
-# A finding: something to know about a trace, weighed by what fixing it could save at most.
-
 
 class Severity(IntEnum):
-    """Weight of a finding."""
+    """Severity of a finding, least first."""
 
     NOTE = 0
     """Half a percent of the time, or good to know when reading the numbers."""
@@ -51,14 +50,14 @@ MIN_SHARES = ((0.1, Severity.MAJOR), (0.02, Severity.MINOR), (0.005, Severity.NO
 """Minimum share of the time of the steps for each severity, largest first; what saves less is no finding."""
 
 
-def severity_of(share: float) -> Severity | None:
-    """Severity of a saving as a share (0 to 1) of the time of the steps; None where it is not worth a sentence."""
+def severity_of_share(share: float) -> Severity | None:
+    """Severity of a saving that is a share (0 to 1) of the time of the steps; None where it is too small to report."""
     return next((severity for least, severity in MIN_SHARES if share >= least), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to know about a trace: a sentence, the numbers behind it, and what to do about it."""
+    """What a rule reports: a sentence, the numbers behind it, and what to do about it."""
 
     id: str
     """Stable name of the rule."""
@@ -78,8 +77,6 @@ class Finding:
     """Whether to look at the gap before that slice, in which its device ran nothing."""
 
 
-# What the recorded program does already, read from the trace, so that no rule advises what is done.
-
 _COMPILED = re.compile(
     r"^Torch-Compiled Region|^## Call CompiledFxGraph|^TorchDynamo Cache Lookup|^AOTDispatcher Runtime Wrapper"
     r"|^Pregraph bytecode"
@@ -96,12 +93,16 @@ OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
 
 @dataclass(frozen=True)
 class Program:
-    """What the recorded program does, and what was recorded of it; False where the trace does not show it."""
+    """Facts about the recorded program, so that no rule advises what is done; False where none shows in the trace."""
 
     compiled_share: float
     """Share (0 to 1) of the kernels that code made by `torch.compile` launched, or that it generated; 0 where none of
     its regions and kernels was recorded.
     """
+    is_compiled: bool
+    """Code made by `torch.compile` ran, if only for a part of the program."""
+    is_wholly_compiled: bool
+    """Most kernels come from such code."""
     has_graphs: bool
     """CUDA graphs were replayed or captured."""
     has_workers: bool
@@ -118,24 +119,15 @@ class Program:
     has_memory: bool
     """Memory events were recorded."""
 
-    @property
-    def is_compiled(self) -> bool:
-        """Whether code made by `torch.compile` ran, if only for a part of the program."""
-        return self.compiled_share > 0
-
-    @property
-    def is_wholly_compiled(self) -> bool:
-        """Whether most kernels come from code made by `torch.compile`."""
-        return self.compiled_share >= MIN_COMPILED_SHARE
-
 
 @kept
 def program(trace: Trace) -> Program:
-    """Facts about the program, found once."""
-    frames = stack_cost(trace)
+    frames, compiled_share = stack_cost(trace), _compiled_share(trace)
     host = (Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON)
     return Program(
-        compiled_share=_compiled_share(trace),
+        compiled_share,
+        is_compiled=compiled_share > 0,
+        is_wholly_compiled=compiled_share >= MIN_COMPILED_SHARE,
         has_graphs=len(calls_named(trace, GRAPH_LAUNCH)) + len(graph_captures(trace)) > 0,
         has_workers=_has(trace, host, _WORKERS),
         loads_in_process=_has(trace, host, _SINGLE),
@@ -160,9 +152,9 @@ def _compiled_share(trace: Trace) -> float:
     inside = Stretches.of(axis, slices.lane[regions], slices.start[regions], slices.end[regions])
     launch = links(trace).launch[kernels].astype(np.int64)
     called = slices.start[launch]
-    held = (launch >= 0) & (inside.covered(slices.lane[launch], called, called + 1) > 0)
+    in_region = (launch >= 0) & (inside.covered(slices.lane[launch], called, called + 1) > 0)
     # Regions without kernels (a CPU program) count as a trace of it.
-    return max(float((generated | held).mean()), 1e-9) if len(kernels) else 1.0
+    return max(float((generated | in_region).mean()), 1e-9) if len(kernels) else 1.0
 
 
 def _has(trace: Trace, kinds: tuple[Kind, ...], pattern: re.Pattern[str]) -> bool:
@@ -171,7 +163,7 @@ def _has(trace: Trace, kinds: tuple[Kind, ...], pattern: re.Pattern[str]) -> boo
 
 
 SAME_SHARE = 0.05
-"""Share of a step's time by which the duration that the screen shows beside it may differ and be taken for it."""
+"""Maximum difference of a step's time from the duration on the screen, as a share of it, to count as the same."""
 
 
 class Scope:
@@ -183,7 +175,6 @@ class Scope:
 
     @property
     def program(self) -> Program:
-        """What the program does already, so that no rule advises it."""
         return program(self.trace)
 
     @cached_property
@@ -197,11 +188,11 @@ class Scope:
 
         All of them in a trace without steps, and where it is not known of any what launched it.
         """
-        every = links(self.trace).gpu
-        every = every[~np.isin(every, impossible_activities(self.trace))]
-        if self.step is None and (step_index(self.trace, every) < 0).all():
-            return every
-        return self.inside(every)
+        rows = links(self.trace).gpu
+        rows = rows[~np.isin(rows, impossible_activities(self.trace))]
+        if self.step is None and (step_index(self.trace, rows) < 0).all():
+            return rows
+        return self.inside(rows)
 
     @cached_property
     def kernels(self) -> Int64:
@@ -213,6 +204,10 @@ class Scope:
     def computing(self) -> Int64:
         """The kernels that do not communicate, in order of start."""
         return self.kernels[~communicates(self.trace, self.kernels)]
+
+    def computing_named(self, matches: Callable[[str], object]) -> Int64:
+        """The kernels that do not communicate and whose names match, in order of start."""
+        return np.compress(is_named(self.trace, self.computing, matches), self.computing)
 
     @cached_property
     def copies(self) -> Int64:
@@ -231,16 +226,21 @@ class Scope:
         return max(len(distinct(device_order(self.trace).device)), 1)
 
     @cached_property
-    def busy(self) -> int:
-        """Time in ns in which at least one of the activities ran."""
-        return covered(self.trace.slices.start[self.activities], self.trace.slices.end[self.activities])
-
-    @cached_property
     def gaps(self) -> Int64:
         """Indices in `idleness(trace)` of the gaps before the activities."""
         is_inside = np.zeros(len(self.trace.slices), bool)
         is_inside[self.activities] = True
         return np.flatnonzero(is_inside[idleness(self.trace).after])
+
+    @cached_property
+    def idle_parts(self) -> IdleParts:
+        """The parts of the gaps in scope, each with its cause."""
+        parts, count = idle_parts(self.trace), len(idleness(self.trace))
+        if len(self.gaps) == count:
+            return parts
+        in_scope = np.zeros(count, bool)
+        in_scope[self.gaps] = True
+        return parts.take(in_scope[parts.gap])
 
     @cached_property
     def idle(self) -> int:
@@ -249,12 +249,12 @@ class Scope:
 
     @cached_property
     def is_whole(self) -> bool:
-        """Whether the scope is all that was recorded: without steps, or over all steps of a server.
+        """True where the scope is all that was recorded: without steps, or over all steps of a server.
 
         A server schedules and samples between its steps, and what the GPU waits for there is lost time too.
         """
-        every = steps(self.trace)
-        return len(every) == 0 or (self.step is None and every.is_served)
+        all_steps = steps(self.trace)
+        return len(all_steps) == 0 or (self.step is None and all_steps.is_served)
 
     @cached_property
     def lead_window(self) -> tuple[int, int]:
@@ -262,21 +262,17 @@ class Scope:
 
         It starts with the first step, or with the first CPU slice where there are no steps.
         """
-        every, picked = steps(self.trace), chosen(self.trace, self.step)
+        all_steps, picked = steps(self.trace), chosen(self.trace, self.step)
         if len(self.activities) == 0 or (not self.is_whole and picked[0] != 0):
             return 0, 0
         first = int(self.trace.slices.start[self.activities[0]])
-        return min(self._extent[0] if self.is_whole else int(every.start[0]), first), first
+        return min(self._extent[0] if self.is_whole else int(all_steps.start[0]), first), first
 
     @cached_property
     def time_to_first_kernel(self) -> int:
         """Time in ns that passed before the first activity, which is in no gap, while nothing launched earlier ran."""
-        return self.lead_window[1] - self.lead_window[0] - self.before_first_kernel(links(self.trace).gpu)
-
-    def before_first_kernel(self, rows: Int64) -> int:
-        """Time in ns before the first activity in which at least one of the slices ran."""
-        slices, window = self.trace.slices, self.lead_window
-        return covered(slices.start[rows].clip(*window), slices.end[rows].clip(*window))
+        slices, rows, window = self.trace.slices, links(self.trace).gpu, self.lead_window
+        return window[1] - window[0] - covered(slices.start[rows].clip(*window), slices.end[rows].clip(*window))
 
     @cached_property
     def time(self) -> int:
@@ -305,11 +301,11 @@ class Scope:
     @cached_property
     def _loops(self) -> int:
         """Number of threads whose steps in scope run side by side; 1 where they run one after another."""
-        every, picked = steps(self.trace), chosen(self.trace, self.step)
-        return len(distinct(every.lane[picked])) if len(picked) and every.overlap else 1
+        all_steps, picked = steps(self.trace), chosen(self.trace, self.step)
+        return len(distinct(all_steps.lane[picked])) if len(picked) and all_steps.overlap else 1
 
     def inside(self, rows: Int64) -> Int64:
-        """Those of the slices that lie in a step in scope; all of them where the scope is all that was recorded."""
+        """The slices of `rows` that lie in a step in scope; all of them where the scope is all that was recorded."""
         if self.is_whole:
             return rows
         index = step_index(self.trace, rows)
@@ -346,17 +342,17 @@ class Scope:
         if len(gaps) == 0 or len(rows) == 0:
             return 0
         axis = Axis.around(slices.start, slices.end)
-        held = Stretches.of(axis, slices.lane[rows], slices.start[rows], slices.end[rows])
+        inside = Stretches.of(axis, slices.lane[rows], slices.start[rows], slices.end[rows])
         low = idle.start[gaps]
         high = low + idle.cpu_late[gaps] + idle.in_launch[gaps]
-        waited = int(held.covered(slices.lane[idle.launch[gaps]], low, high).sum())
+        waited = int(inside.covered(slices.lane[idle.launch[gaps]], low, high).sum())
         return waited // self.devices
 
-    def weigh(self, cost: int) -> Severity | None:
-        """Severity of a saving in ns; None where it is not worth a sentence."""
-        return severity_of(cost / self.time)
+    def severity_of(self, cost: int) -> Severity | None:
+        """Severity of a saving in ns; None where it is too small to report."""
+        return severity_of_share(cost / self.time)
 
-    def priced(
+    def with_cost(
         self,
         id: str,
         cost: int,
@@ -369,37 +365,31 @@ class Scope:
         at_most: Severity = Severity.MAJOR,
         at_gap: bool = False,
     ) -> Iterator[Finding]:
-        """A finding with the saving in ns that it is about, none where that is not worth a sentence.
+        """A finding with its saving in ns; none where that is too small to report.
 
-        `statement` says what is wrong without an end; the saving and its share follow it.
+        `statement` names what is wrong, without a full stop: the saving and its share follow it in the title.
         """
         cost = min(cost, self.time)
-        severity = self.weigh(cost)
+        severity = self.severity_of(cost)
         if severity is not None:
-            title = f"{statement}: {self.amount(cost)}"
+            title = f"{statement}: {self.cost_text(cost)}"
             yield Finding(id, min(severity, at_most), title, evidence, advice, row, cost, action, at_gap)
 
-    def amount(self, cost: int) -> str:
-        """A time in ns and its share in words: `287.6 ms, 27 % of the steps`."""
-        return f"{duration(cost)}, {self.share(cost)}"
+    def cost_text(self, cost: int) -> str:
+        """A time in ns and its share in words: `287.6 ms, 27 % of the steps`.
 
-    def share(self, cost: int) -> str:
-        """A time in ns as a share of the steps' time, in words."""
-        return f"{_weighed_percent(100 * min(cost, self.time) / self.time)} of {self._whole}"
-
-    @property
-    def _whole(self) -> str:
-        """What shares are of, in words; its length too where another one stands beside the step on the screen."""
-        if self.step is None:
-            return self.title
-        every, picked = steps(self.trace), chosen(self.trace, self.step)
-        shown = int((every.end - every.start)[picked].sum())
-        is_shown = abs(self.time - shown) <= SAME_SHARE * self.time
-        return self.title if is_shown else f"the {duration(self.time)} of {self.title}"
+        The share says of how much it is where the screen shows another duration of the step.
+        """
+        whole = self.title
+        if self.step is not None:
+            all_steps, picked = steps(self.trace), chosen(self.trace, self.step)
+            on_screen = int((all_steps.end - all_steps.start)[picked].sum())
+            if abs(self.time - on_screen) > SAME_SHARE * self.time:
+                whole = f"the {duration(self.time)} of {self.title}"
+        return f"{duration(cost)}, {_percent_text(100 * min(cost, self.time) / self.time)} of {whole}"
 
     @property
     def title(self) -> str:
-        """The scope in words."""
         if self.step is not None:
             return f"step {self.step}"
         return "the trace" if self.is_whole else "the steps"
@@ -423,8 +413,18 @@ class Scope:
 
     @cached_property
     def step_times(self) -> Int64:
-        """What each step of the trace took, in ns, whichever is in scope; see `time`."""
-        return np.asarray(np.maximum(self._on_cpu, self._periods))
+        """Time in ns of each step of the trace, in scope or not: the longer of its time on the CPU and its period.
+
+        The period lasts from the end of the last GPU activity of the steps before to that of its own, or from the start
+        of the first step of its thread; steps without GPU activity have none.
+        """
+        all_steps, (_, last) = steps(self.trace), self._gpu_bounds
+        period = np.zeros(len(all_steps), np.int64)
+        for lane in distinct(all_steps.lane).tolist():
+            on_lane = np.flatnonzero(all_steps.lane == lane)
+            mine = on_lane[last[on_lane] > np.iinfo(np.int64).min]
+            period[mine] = np.diff(np.maximum.accumulate(np.append(all_steps.start[on_lane[0]], last[mine])))
+        return np.asarray(np.maximum(self._on_cpu, period))
 
     @cached_property
     def _gpu_bounds(self) -> tuple[Int64, Int64]:
@@ -438,63 +438,40 @@ class Scope:
         return first, last
 
     @cached_property
-    def _periods(self) -> Int64:
-        """Time in ns from the end of the last GPU activity of the steps before each to that of its own, or from the
-        start of the first step of its thread; 0 for steps without GPU activity.
-        """
-        every, (_, last) = steps(self.trace), self._gpu_bounds
-        took = np.zeros(len(every), np.int64)
-        for lane in distinct(every.lane).tolist():
-            on_lane = np.flatnonzero(every.lane == lane)
-            mine = on_lane[last[on_lane] > np.iinfo(np.int64).min]
-            ends = np.maximum.accumulate(np.append(every.start[on_lane[0]], last[mine]))
-            took[mine] = np.diff(ends)
-        return took
-
-    @cached_property
     def step_views(self) -> tuple[tuple[Int64, Int64], ...]:
-        """What tells steps apart, in ns: their times on the CPU, and those for which they may have held the GPU up,
-        each with the times that are usual.
+        """Times of the steps in ns by which one is compared with the others, each with the times that are usual.
 
-        With a deep queue the CPU takes long in a step that waits for the steps before it, while the GPU is as fast as
-        ever. What a step holds up shows between its first GPU activity and the next step's, or before its first one.
+        First those on the CPU, then those for which a step may have held the GPU up: with a deep queue the CPU takes
+        long in a step that waits for the steps before it, while the GPU is as fast as ever. What a step holds up shows
+        between its first GPU activity and the next step's, or before its first one.
         """
         if not self._on_gpu.any():
             return ((self._on_cpu, self._on_cpu),)
-        before = np.zeros_like(self._on_gpu)
-        for lane in distinct(steps(self.trace).lane).tolist():
-            mine = np.flatnonzero(steps(self.trace).lane == lane)
+        all_steps, (first, _), before = steps(self.trace), self._gpu_bounds, np.zeros_like(self._on_gpu)
+        for lane in distinct(all_steps.lane).tolist():
+            mine = np.flatnonzero(all_steps.lane == lane)
             before[mine[1:]] = self._on_gpu[mine[:-1]]
-            before[mine[0]] = self._on_gpu[mine[0]] + self._leads[mine[0]]
+            lead = first[mine[0]] - all_steps.start[mine[0]] if first[mine[0]] < np.iinfo(np.int64).max else 0
+            before[mine[0]] = self._on_gpu[mine[0]] + max(lead, 0)
         return (self._on_cpu, self._on_cpu), (np.maximum(self._on_gpu, before), self._on_gpu)
-
-    @cached_property
-    def _leads(self) -> Int64:
-        """Time in ns from the start of the first step of each thread to its first GPU activity; 0 for other steps."""
-        every, (first, _) = steps(self.trace), self._gpu_bounds
-        leads = np.zeros(len(every), np.int64)
-        for lane in distinct(every.lane).tolist():
-            mine = np.flatnonzero((every.lane == lane) & (first < np.iinfo(np.int64).max))[:1]
-            leads[mine] = np.maximum(first[mine] - every.start[mine], 0)
-        return leads
 
     @cached_property
     def _on_cpu(self) -> Int64:
         """Duration of each step in ns, without the wait with which the profiler ends the capture."""
-        every, slices, last = steps(self.trace), self.trace.slices, final_flush(self.trace)
-        lasted = every.end - every.start
-        for row in last.tolist():
-            inside = np.minimum(every.end, slices.end[row]) - np.maximum(every.start, slices.start[row])
-            lasted = lasted - np.maximum(inside, 0)
+        all_steps, slices = steps(self.trace), self.trace.slices
+        lasted = all_steps.end - all_steps.start
+        for row in final_flush(self.trace).tolist():
+            flushed = np.minimum(all_steps.end, slices.end[row]) - np.maximum(all_steps.start, slices.start[row])
+            lasted = lasted - np.maximum(flushed, 0)
         return lasted
 
     @cached_property
     def _on_gpu(self) -> Int64:
         """Time in ns from the first GPU activity of each step to that of the next, or to the end of its own last."""
-        every, (first, last) = steps(self.trace), self._gpu_bounds
-        took = np.zeros(len(every), np.int64)
-        for lane in distinct(every.lane).tolist():
-            mine = np.flatnonzero((every.lane == lane) & (last > first))
+        all_steps, (first, last) = steps(self.trace), self._gpu_bounds
+        took = np.zeros(len(all_steps), np.int64)
+        for lane in distinct(all_steps.lane).tolist():
+            mine = np.flatnonzero((all_steps.lane == lane) & (last > first))
             if len(mine):
                 took[mine] = np.maximum(np.append(first[mine[1:]], last[mine[-1]]) - first[mine], 0)
         return took
@@ -506,10 +483,10 @@ MAX_QUEUED_PAUSE_NS = 5_000
 
 @kept
 def _limiting_times(trace: Trace) -> tuple[Int64, Int64]:
-    """The two parts of each activity of `device_order(trace)` in which it held the program up, first all of one kind,
-    then all of the other.
+    """Start and end in ns of the times in which activities held the program up; (0, 0) for none.
 
-    While the next activity of its device had been launched, and while the CPU waited for the GPU; (0, 0) for none.
+    For each activity of `device_order(trace)` the time in which the next one of its device had been launched already;
+    behind all of these, for each again, the time in which the CPU waited for the GPU.
     """
     slices, order, device = trace.slices, device_order(trace).row, device_order(trace).device
     launch = links(trace).launch[order].astype(np.int64)
@@ -543,11 +520,13 @@ MAX_SHARE_DECIMALS = 4
 """Maximum decimals of a share that is just below a limit."""
 
 
-def _weighed_percent(percents: float) -> str:
-    """A share in words that has its weight as well: 1.8 % is no `2 %`, from which on a finding is minor."""
+def _percent_text(percents: float) -> str:
+    """A share with as many decimals as its severity needs: 1.8 % is no `2 %`, from which on a finding is minor."""
     words = rounded_percent(percents)
     for decimals in range(1, MAX_SHARE_DECIMALS + 1):
-        if words.startswith("under") or severity_of(float(words.split()[0]) / 100) == severity_of(percents / 100):
+        if words.startswith("under") or severity_of_share(float(words.split()[0]) / 100) == severity_of_share(
+            percents / 100
+        ):
             break
         words = f"{percents:.{decimals}f} %"
     return words

@@ -1,33 +1,34 @@
-"""Rules about steps that are not like the others: a cold first step, and outliers.
+"""Rules about steps: a cold first step and outliers, and the steps of inference servers.
 
-What such a step lost stands in the findings of its causes. These two say that it spoils averages: they are weighed by
-the excess, and have no cost of their own.
+The time that such steps lose is counted by the findings about its causes. These rules have a severity by that time and
+no cost of their own.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.devices.residency import configuration, residency
-from tracetui.findings.scope import Finding, Scope, severity_of
+from tracetui.findings.scope import Finding, Scope, Severity, severity_of_share
+from tracetui.idle.gpu_spans import StepTimes, step_times
+from tracetui.idle.idleness import idleness
 from tracetui.idle.thread_causes import indicating_slices
 from tracetui.idle.verdict import gap_causes
 from tracetui.idle.waits import WORDS, Cause
-from tracetui.kernel_names.slice_names import short_kernel
-from tracetui.linking.complete_steps import partial_steps
-from tracetui.linking.groups import distinct, group
-from tracetui.linking.lanes import lane_numbers
-from tracetui.linking.links import calls_named, links
-from tracetui.linking.placement import step_index
-from tracetui.linking.step_kinds import step_kinds
+from tracetui.linking.complete_steps import averaged_steps, partial_steps
+from tracetui.linking.groups import group
+from tracetui.linking.links import calls_named
+from tracetui.linking.placement import chosen, step_index
+from tracetui.linking.replays import GRAPH_LAUNCH
+from tracetui.linking.step_kinds import StepKinds, step_kinds
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64
-from tracetui.model.quantities import counted, duration
+from tracetui.model.quantities import counted, duration, rounded_percent
+from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
+from tracetui.serving.server_steps import ACTIVITY_NAMES, Activity, between_steps
 
 MIN_STEPS = 3
 """Minimum steps, not cut short, of which one can differ from the others."""
@@ -38,35 +39,40 @@ MAX_UNLIKE_SHARE = 1 / 3
 MAX_SIZE_RATIO = 1.5
 """Maximum ratio of the requests (of prefills: the tokens) of a server's steps that should take equally long."""
 MAX_EQUAL_RATIO = 0.9
-"""Maximum excess for the GPU relative to that on the CPU, to be told instead."""
+"""Maximum excess for the GPU relative to that on the CPU, to be reported instead."""
 MAX_NUMBERED_STEPS = 5
 """Maximum steps whose numbers are listed."""
 MAX_NAMED_STEPS = 12
 """Maximum steps whose durations are listed."""
-_TELLING = (Kind.CPU_OP, Kind.RUNTIME, Kind.ANNOTATION, Kind.OVERHEAD)
+_WARM_UP = (
+    "Leave it out of every average, and give the profiler's schedule a warm-up step or two: the first time modules are "
+    "loaded, libraries initialised and memory allocated."
+)
+_KINDS = (Kind.CPU_OP, Kind.RUNTIME, Kind.ANNOTATION, Kind.OVERHEAD)
 
 
 def cold_step(scope: Scope) -> Iterator[Finding]:
     """The first recorded step takes longer than the others."""
-    yield from _unlike(scope, first=True)
+    for whole in _comparable(scope.trace):
+        # The first of its kind need not be the first of the recording, and then is as warm as the others.
+        if len(whole) >= MIN_STEPS and whole[0] == 0:
+            yield from _unlike_others(scope, whole, whole[:1])
 
 
 def outlier_step(scope: Scope) -> Iterator[Finding]:
     """A later step takes longer than the others."""
-    yield from _unlike(scope, first=False)
-
-
-def _unlike(scope: Scope, first: bool) -> Iterator[Finding]:
     for whole in _comparable(scope.trace):
-        if len(whole) >= MIN_STEPS and (not first or whole[0] == 0):
-            yield from _unlike_others(scope, whole, first)
+        if len(whole) >= MIN_STEPS:
+            yield from _unlike_others(scope, whole, whole[whole > 0])
 
 
 def _comparable(trace: Trace) -> list[Int64]:
     """Indices of the steps that should take equally long; steps of a server where they are of one kind and size."""
-    every = steps(trace)
-    whole = np.flatnonzero(~partial_steps(trace) | (np.arange(len(every)) == 0)) if len(every) else np.empty(0, int)
-    if not every.is_served:
+    all_steps = steps(trace)
+    if len(all_steps) == 0:
+        return []
+    whole = np.flatnonzero(~partial_steps(trace) | (np.arange(len(all_steps)) == 0))
+    if not all_steps.is_served:
         return [whole]
     kinds, groups = step_kinds(trace), []
     for kind, sizes in (("decode", kinds.requests), ("verify", kinds.requests), ("prefill", kinds.tokens)):
@@ -76,62 +82,69 @@ def _comparable(trace: Trace) -> list[Int64]:
     return groups
 
 
-def _unlike_others(scope: Scope, whole: Int64, first: bool) -> Iterator[Finding]:
-    """The finding about some steps that should be alike."""
-    trace, every = scope.trace, steps(scope.trace)
-    # The first of its kind need not be the first of the recording, and then is as warm as the others.
-    found = _longest(scope, whole, whole[:1] if first else whole[whole > 0])
-    severity = severity_of(found.excess / max(int(found.took[whole].sum()), 1))
-    of_step = scope.step is None or scope.step in every.number[found.steps].tolist()
-    if len(found.steps) == 0 or len(found.steps) > MAX_UNLIKE_SHARE * len(whole) or severity is None or not of_step:
+def _unlike_others(scope: Scope, whole: Int64, among: Int64) -> Iterator[Finding]:
+    """The finding about the steps of `among` that are longer than the others of `whole`, which should be alike."""
+    trace, all_steps = scope.trace, steps(scope.trace)
+    outliers = _outliers(scope, whole, among)
+    count, took = len(outliers.steps), outliers.took
+    severity = severity_of_share(outliers.excess / max(int(took[whole].sum()), 1))
+    is_asked_for = scope.step is None or scope.step in all_steps.number[outliers.steps].tolist()
+    if count == 0 or count > MAX_UNLIKE_SHARE * len(whole) or severity is None or not is_asked_for:
         return
-    worst = int(found.steps[np.argmax(found.took[found.steps])])
-    row, reason = _reason(trace, worst, np.setdiff1d(whole, found.steps), int(found.took[worst] - found.usual))
-    number, many = int(every.number[worst]), len(found.steps) > 1
+    worst = int(outliers.steps[np.argmax(took[outliers.steps])])
+    row, reason = _reason(trace, worst, np.setdiff1d(whole, outliers.steps), int(took[worst] - outliers.usual))
+    number = int(all_steps.number[worst])
+    longer, times = f"{duration(outliers.excess)} longer", ""
+    if took is scope.step_views[0][0] and len(took) <= MAX_NAMED_STEPS:
+        times = f" ({', '.join(duration(int(each)) for each in took.tolist())})"
+    is_first = among[0] == 0
+    if is_first:
+        title = f"The first step, {number}, is cold: {longer} than the others"
+        advice = _WARM_UP
+    else:
+        title = f"{_numbers(all_steps.number[outliers.steps])} not like the others: {longer}"
+        title += " in all" if count > 1 else ""
+        them = "them" if count > 1 else "it"
+        advice = (
+            f"Leave {them} out of averages, and look for what only {'they' if count > 1 else 'it'} did: a checkpoint, "
+            "an evaluation, memory that had run out, another process."
+        )
     yield Finding(
-        "cold-step" if first else "outlier-step",
+        "cold-step" if is_first else "outlier-step",
         severity,
-        f"The first step, {number}, is cold: {duration(found.excess)} longer than the others"
-        if first
-        else f"{_numbers(every.number[found.steps])} not like the others: {duration(found.excess)} longer"
-        + (" in all" if many else ""),
-        f"step {number} took {duration(int(found.took[worst]))}, the others {duration(found.usual)} in the median"
-        + (_listed(found.took) if found.took is scope.step_views[0][0] else "")
+        title,
+        f"step {number} took {duration(int(took[worst]))}, the others {duration(outliers.usual)} in the median{times}"
         + (f"; most of the excess in {reason}" if reason else ""),
-        "Leave it out of every average, and give the profiler's schedule a warm-up step or two: the first time modules "
-        "are loaded, libraries initialised and memory allocated."
-        if first
-        else f"Leave {'them' if many else 'it'} out of averages, and look for what only {'they' if many else 'it'} "
-        "did: a checkpoint, an evaluation, memory that had run out, another process.",
-        row if row >= 0 else int(every.row[worst]),
-        action=f"leave {'these steps' if many else 'this step'} out of averages",
+        advice,
+        row if row >= 0 else int(all_steps.row[worst]),
+        action=f"leave {'these steps' if count > 1 else 'this step'} out of averages",
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Unlike:
+class _Outliers:
     """Steps that took longer than the others."""
 
     steps: Int64
     """Their indices, ascending."""
     took: Int64
-    """What each step of the trace took, in ns."""
+    """Time of each step of the trace, in ns."""
     usual: float
     """Median of the others, in ns."""
     excess: int
     """Time in ns by which the steps together are longer."""
 
 
-def _longest(scope: Scope, whole: Int64, among: Int64) -> _Unlike:
-    """Those of some steps that are long in all views, by their times on the CPU unless they differ less for the GPU."""
+def _outliers(scope: Scope, whole: Int64, among: Int64) -> _Outliers:
+    """The steps of `among` that are long in all views, by their times on the CPU or, if that differs less, the GPU."""
     for took, usual in scope.step_views:
         among = among[took[among] > MIN_EXCESS_RATIO * np.median(usual[whole])]
-    others, found = np.setdiff1d(whole, among), []
+    others, by_view = np.setdiff1d(whole, among), []
     for took, usual in scope.step_views:
         median = float(np.median(usual[others])) if len(others) else 0.0
-        found.append(_Unlike(among, took, median, int((took[among] - median).sum())))
-    least = min(found, key=lambda each: each.excess)
-    return least if least.excess < MAX_EQUAL_RATIO * found[0].excess else found[0]
+        by_view.append(_Outliers(among, took, median, int((took[among] - median).sum())))
+    least = min(by_view, key=lambda each: each.excess)
+    return least if least.excess < MAX_EQUAL_RATIO * by_view[0].excess else by_view[0]
 
 
 def _numbers(numbers: Int64) -> str:
@@ -144,15 +157,8 @@ def _numbers(numbers: Int64) -> str:
     return f"Steps {', '.join(listed[:-1])} and {listed[-1]} are"
 
 
-def _listed(took: Int64) -> str:
-    """The durations of all steps, where there are few."""
-    if len(took) > MAX_NAMED_STEPS:
-        return ""
-    return " (" + ", ".join(duration(int(each)) for each in took.tolist()) + ")"
-
-
 def _reason(trace: Trace, worst: int, others: Int64, excess: int) -> tuple[int, str]:
-    """A slice of the step, and in words what it has more of than the mean of the others, if that is half of the excess.
+    """A slice of the step, and a clause on its excess over the mean of the others, if that is half of `excess`.
 
     The cause of idle time with the largest excess, or the name of the slices where these have more.
     """
@@ -170,12 +176,12 @@ def _reason(trace: Trace, worst: int, others: Int64, excess: int) -> tuple[int, 
 def _longest_excess(trace: Trace, worst: int, others: Int64) -> tuple[int, str, float]:
     """The longest slice of the name that took most self time beyond the mean of the other steps; and how much."""
     slices = trace.slices
-    rows = slices.of_kind(*_TELLING)
+    rows = slices.of_kind(*_KINDS)
     index = step_index(trace, rows)
-    # What waits for the GPU takes as long as the GPU does.
-    held = ~np.isin(rows, steps(trace).row) & ~np.isin(rows, indicating_slices(trace)[Cause.HOST_SYNC])
-    held &= (index == worst) | np.isin(index, others)
-    rows, mine = rows[held], (index == worst)[held]
+    # Calls that wait for the GPU take as long as the GPU does.
+    kept = ~np.isin(rows, steps(trace).row) & ~np.isin(rows, indicating_slices(trace)[Cause.HOST_SYNC])
+    kept &= (index == worst) | np.isin(index, others)
+    rows, mine = rows[kept], (index == worst)[kept]
     if not mine.any():
         return -1, "", 0.0
     names, spent = group(slices.name[rows]), slices.self_time[rows]
@@ -188,88 +194,143 @@ def _longest_excess(trace: Trace, worst: int, others: Int64) -> tuple[int, str, 
     return row, trace.name_of(row), float(more[longest])
 
 
-# Rule about kernels of several streams that run one after another although nothing orders them.
+# Inference servers: idle time between decodes and at graph launches, and prefills that hold up decodes.
 #
-# It speaks on strong evidence only: the later kernel had been launched and its stream was free while the earlier one
-# ran with few blocks, and no call made a stream wait for another.
+# Steps that are guessed, and steps of unknown kind, are no evidence.
 
-MIN_PAIRS = 20
-"""Minimum kernels that waited for one of another stream."""
-MIN_PAIR_SHARE = 0.5
-"""Minimum share of the changes from one stream to another at which a kernel waited so."""
-MAX_ORDERED = 0.1
-"""Maximum calls that order streams, relative to the changes from one to another."""
-MAX_OVERLAP = 0.02
-"""Maximum share of the time of the streams in which kernels of two of them ran at once."""
-MAX_COVERAGE = 0.5
-"""Maximum blocks per multiprocessor of a kernel that leaves room for one beside it."""
-_ORDERING = re.compile(r"(StreamWaitEvent|EventSynchronize|StreamSynchronize|DeviceSynchronize|GraphLaunch)", re.I)
+MIN_PAIRS = 3
+"""Minimum decodes that directly follow another one."""
+MIN_BETWEEN_SHARE = 0.05
+"""Minimum median idle time between decodes, relative to their median period."""
+MIN_GRAPH_SHARE = 0.1
+"""Minimum idle time during graph launches, relative to the GPU spans of the decodes."""
+MIN_STALL_RATIO = 2.0
+"""Minimum time from one token to the next across prefills, relative to the median period of decodes."""
+MAX_NAMED_ACTIVITIES = 2
+"""Maximum activities of the CPU named in the evidence."""
+_COUNTED = "; the findings about idle time count it"
 
 
-def serialised_streams(scope: Scope) -> Iterator[Finding]:
-    """Kernels of several streams run one after another although nothing orders them and both would fit."""
-    trace, slices = scope.trace, scope.trace.slices
-    rows = scope.computing
-    streams = distinct(slices.lane[rows])
-    if len(streams) < 2:
+def idle_between_decodes(scope: Scope) -> Iterator[Finding]:
+    """The GPU runs nothing between decodes, a good part of the time per token, while the server prepares the next."""
+    trace, times = scope.trace, step_times(scope.trace)
+    index = _decodes_in_a_row(scope)
+    index = index[(times.gap[index] != NULL) & (times.between[index] != NULL)]
+    if len(index) < MIN_PAIRS:
         return
-    rows = rows[np.lexsort((slices.start[rows], lane_numbers(trace).process[slices.lane[rows]]))]
-    if _overlap(trace, rows) > MAX_OVERLAP:
+    gap, period = float(np.median(times.gap[index])), float(np.median(times.period[index]))
+    severity = severity_of_share(float(times.gap[index].sum()) / scope.time)
+    if gap < MIN_BETWEEN_SHARE * period or severity is None:
         return
-    first, second, changes = _waiting_pairs(trace, rows)
-    ordered = len(calls_named(trace, _ORDERING)) > MAX_ORDERED * changes
-    if ordered or len(first) < max(MIN_PAIRS, MIN_PAIR_SHARE * changes):
-        return
-    # At best the others run beside the stream that takes longest.
-    each = group(slices.lane[rows]).sum(slices.dur[rows])
-    possible = min(int(np.minimum(slices.dur[first], slices.dur[second]).sum()), int(each.sum() - each.max()))
-    example = int(second[np.argmax(np.minimum(slices.dur[first], slices.dur[second]))])
-    yield from scope.priced(
-        "serialised-streams",
-        min(possible, scope.gpu_cost(second)),
-        f"Kernels of {len(streams)} streams run one after another although nothing orders them",
-        f"{counted(len(second), 'kernel')} started only when a kernel of another stream had ended, though launched "
-        f"before and though that one left half of the device empty; {duration(possible)} could overlap; the "
-        f"longest, {short_kernel(trace.name_of(example))}",
-        "Look for what serialises them: work on the default stream between, CUDA_LAUNCH_BLOCKING, one connection for "
-        "all streams (CUDA_DEVICE_MAX_CONNECTIONS=1), or streams of one priority that share a hardware queue.",
-        example,
-        action="let the streams overlap",
+    yield Finding(
+        "idle-between-decodes",
+        severity,
+        f"The GPU waits {duration(gap)} between two decodes, {rounded_percent(100 * gap / period)} of the time per "
+        "token",
+        f"medians of {counted(len(index), 'decode')} that directly follow another one; on the CPU "
+        f"{duration(float(np.median(times.between[index])))} lie between two, "
+        f"{duration(float(np.median(times.exposed[index])))} of it with an idle GPU"
+        f"{_cpu_activities(scope.trace, index)}{_COUNTED}",
+        "Prepare the next step while the GPU runs this one: asynchronous scheduling in vLLM (`--async-scheduling`), "
+        "the overlap scheduler in SGLang (without `--disable-overlap-schedule`); `show serving --by between` lists "
+        "what the CPU does there.",
+        int(steps(trace).row[index[np.argmax(times.gap[index])]]),
     )
 
 
-def _overlap(trace: Trace, rows: Int64) -> float:
-    """Share of the time of the kernels in which two of them ran at once."""
-    start, end = trace.slices.start[rows], trace.slices.end[rows]
-    reach = np.maximum.accumulate(end)
-    shared = np.maximum(np.minimum(reach[:-1], end[1:]) - start[1:], 0).sum()
-    return float(shared) / max(float((end - start).sum()), 1.0)
+def graph_launches_hold_up(scope: Scope) -> Iterator[Finding]:
+    """Within decodes the GPU is idle while the CPU is in graph launches: there are too many for what each holds."""
+    trace, times, kinds = scope.trace, step_times(scope.trace), step_kinds(scope.trace)
+    if steps(trace).is_guess:
+        return
+    decodes = np.flatnonzero(kinds.of_kind("decode") & averaged_steps(trace))
+    decodes = decodes[np.isin(decodes, chosen(trace, scope.step)) & (times.gpu_start[decodes] != NULL)]
+    calls = calls_named(trace, GRAPH_LAUNCH)
+    calls = calls[np.isin(step_index(trace, calls), decodes)]
+    if len(decodes) < MIN_PAIRS or len(calls) < 2 * len(decodes):
+        return
+    slices, gaps = trace.slices, idleness(trace)
+    mine = np.flatnonzero(np.isin(gaps.launch, calls))
+    mine = mine[gaps.start[mine] >= times.gpu_start[step_index(trace, gaps.after[mine])]]
+    idle = int(gaps.in_launch[mine].sum())
+    span = int((times.gpu_end[decodes] - times.gpu_start[decodes]).sum())
+    severity = severity_of_share(idle / scope.time)
+    if idle < MIN_GRAPH_SHARE * span or severity is None:
+        return
+    each = len(calls) / len(decodes)
+    yield Finding(
+        "graph-launches",
+        severity,
+        f"Graph launches cannot keep up with the GPU: in decodes it is idle for {duration(idle)} during them, "
+        f"{rounded_percent(100 * idle / span)} of their time",
+        f"{counted(len(calls), 'graph launch')} in {counted(len(decodes), 'decode')}, {each:,.0f} each, "
+        f"of {duration(float(np.median(slices.dur[calls])))} at the median{_COUNTED}",
+        "Capture more in one graph: full graphs for decodes instead of pieces (`cudagraph_mode` FULL_DECODE_ONLY or "
+        "FULL_AND_PIECEWISE in vLLM) with an attention kernel that can be captured.",
+        int(calls[np.argmax(slices.dur[calls])]),
+    )
 
 
-def _waiting_pairs(trace: Trace, rows: Int64) -> tuple[Int64, Int64, int]:
-    """Kernels with the one of another stream that then started as soon as it could; and the number of changes."""
-    slices, launch = trace.slices, links(trace).launch
-    device = lane_numbers(trace).process[slices.lane[rows]]
-    first, second = rows[:-1], rows[1:]
-    changes = (slices.lane[first] != slices.lane[second]) & (device[1:] == device[:-1])
-    first, second = first[changes], second[changes]
-    called = launch[second].astype(np.int64)
-    free = _end_of_stream(trace, rows)[1:][changes]
-    ready = np.maximum(np.where(called >= 0, slices.end[called], np.iinfo(np.int64).max), free)
-    waited = (ready <= slices.start[first]) & (slices.start[second] >= slices.end[first])
-    setup = configuration(trace, first)
-    with np.errstate(invalid="ignore"):
-        waited &= residency(trace, first, setup).blocks_per_unit < MAX_COVERAGE
-    return first[waited], second[waited], int(changes.sum())
+def prefills_interrupt(scope: Scope) -> Iterator[Finding]:
+    """Requests in generation wait for a whole prefill before their next token."""
+    trace, times, kinds = scope.trace, step_times(scope.trace), step_kinds(scope.trace)
+    in_a_row = _decodes_in_a_row(scope)
+    if len(in_a_row) < MIN_PAIRS:
+        return
+    usual = float(np.median(times.period[in_a_row]))
+    waits = [wait for wait in _interruptions(times, kinds) if wait[0] in chosen(trace, scope.step)]
+    stalls = [wait for wait in waits if wait[2] >= MIN_STALL_RATIO * usual]
+    severity = severity_of_share(sum(wait[2] - usual for wait in stalls) / scope.time)
+    if not stalls or severity is None:
+        return
+    index, requests, longest = max(stalls, key=lambda wait: wait[2])
+    yield Finding(
+        "prefill-interrupts",
+        min(severity, Severity.MINOR),
+        f"Prefills hold up requests in generation: {duration(longest)} until their next token instead of "
+        f"{duration(usual)}",
+        f"{counted(len(stalls), 'time')} a prefill ran between two decodes and at least one request of the first was "
+        f"in the second; the longest held up {counted(requests, 'request')} or more",
+        "Let prefills share a step with decodes: chunked prefill (`--enable-chunked-prefill` with a smaller "
+        "`--max-num-batched-tokens` in vLLM, `--chunked-prefill-size` and `--enable-mixed-chunk` in SGLang), or run "
+        "prefills on other GPUs.",
+        int(steps(trace).row[index]),
+    )
 
 
-def _end_of_stream(trace: Trace, rows: Int64) -> Int64:
-    """When the stream of each kernel had finished the one before it."""
-    slices = trace.slices
-    lane = slices.lane[rows]
-    order = np.argsort(lane, kind="stable")
-    ends = slices.end[rows][order]
-    before = np.full(len(rows), np.iinfo(np.int64).min)
-    follows = np.flatnonzero(lane[order][1:] == lane[order][:-1]) + 1
-    before[order[follows]] = ends[follows - 1]
-    return before
+def _decodes_in_a_row(scope: Scope) -> Int64:
+    """Indices of the decodes in scope whose period is known; none where steps are guessed."""
+    trace, times = scope.trace, step_times(scope.trace)
+    if steps(trace).is_guess:
+        return np.empty(0, np.int64)
+    index = np.flatnonzero(step_kinds(trace).of_kind("decode") & (times.period != NULL) & (times.gpu_end != NULL))
+    return index[np.isin(index, chosen(trace, scope.step))]
+
+
+def _interruptions(times: StepTimes, kinds: StepKinds) -> list[tuple[int, int, int]]:
+    """Decodes behind prefills behind a decode, all in a row: the index of the last step, how many requests at least
+    were in both decodes, and the time in ns from the GPU end of the first to that of the last.
+    """
+    interruptions = []
+    for index in np.flatnonzero(kinds.of_kind("decode") & times.follows).tolist():
+        new, first = 0, int(times.before[index])
+        while first >= 0 and kinds.kind[first] == "prefill" and kinds.requests[first] != NULL:
+            new, first = new + int(kinds.requests[first]), int(times.before[first])
+        if first < 0 or first == times.before[index] or kinds.kind[first] != "decode":
+            continue
+        # Requests that were prefilled cannot be more than these: the others were there before.
+        kept = int(kinds.requests[index]) - new if kinds.requests[index] != NULL else 0
+        ends = times.gpu_end[[first, index]]
+        if kept > 0 and (ends != NULL).all():
+            interruptions.append((index, kept, int(ends[1] - ends[0])))
+    return interruptions
+
+
+def _cpu_activities(trace: Trace, index: Int64) -> str:
+    """A clause on what the CPU did between these steps while the GPU was idle; empty where that was not recorded."""
+    between = between_steps(trace)
+    exposed = between.exposed[np.isin(between.step, index)].sum(axis=0)
+    order = [each for each in np.argsort(-exposed, kind="stable").tolist() if each < Activity.OTHER and exposed[each]]
+    whole = int(exposed.sum())
+    parts = [f"{ACTIVITY_NAMES[each]} {rounded_percent(100 * exposed[each] / whole)}" for each in order]
+    return f" ({', '.join(parts[:MAX_NAMED_ACTIVITIES])})" if parts else ""

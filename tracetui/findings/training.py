@@ -1,4 +1,4 @@
-"""Rule about optimizers that update one parameter at a time."""
+"""Rules about optimizers that update one parameter at a time, unneeded gradients, and small kernels in a row."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from functools import cache
 
 import numpy as np
 
-from tracetui.findings.idle_time import idle_cost, launching_parts
-from tracetui.findings.launches import alone, kernel_time, launched_within
-from tracetui.findings.scope import MIN_SHARES, OPTIMIZER_STEP, Finding, Scope, longest, severity_of
+from tracetui.findings.idle_time import alone, idle_cost, kernel_time, launching_parts
+from tracetui.findings.scope import MIN_SHARES, OPTIMIZER_STEP, Finding, Scope, longest, severity_of_share
 from tracetui.idle.idleness import idleness
 from tracetui.kernel_names import LAYOUT_CONVERSION, Family, decode
 from tracetui.linking.groups import Groups, group
@@ -20,6 +19,7 @@ from tracetui.linking.links import links, names_of, op_rows
 from tracetui.linking.placement import step_index, within
 from tracetui.linking.step_sources import step_sources
 from tracetui.linking.steps import steps
+from tracetui.linking.trees import Axis, Stretches
 from tracetui.memory.allocator import CPU, allocator
 from tracetui.model.intervals import Bool, Int64, covered_within, union
 from tracetui.model.quantities import counted, duration, size, size_change
@@ -56,15 +56,21 @@ def optimizer_loop(scope: Scope) -> Iterator[Finding]:
     trace, loop = scope.trace, loop_of(scope)
     if len(loop.rows) == 0:
         return
-    idle, above = _idle(scope, loop), _above_one_pass(scope, loop)
+    dur = trace.slices.dur[loop.kernels]
+    # One pass over all parameters takes no launch of a kernel, which the shortest kernels are, and reads and writes
+    # each parameter once. Where the launches are late as well, it saves both them and the kernels.
+    launch = float(np.quantile(dur, 0.1)) if len(dur) else 0.0
+    one_pass = float(np.maximum(dur - launch, 0).sum()) / loop.sets
+    above = int(alone(scope, loop.kernels) * max(1 - one_pass / max(int(dur.sum()), 1), 0.0))
+    idle = _loop_idle(scope, loop)
     parts = [f"the GPU idle inside it for {duration(idle)}"] if idle else []
     parts += [f"{duration(above)} of its kernels beyond one pass over the parameters"] if above else []
-    yield from scope.priced(
+    yield from scope.with_cost(
         "optimizer-loop",
         idle + above,
         "The optimizer updates one parameter after another",
         f"{scope.per_step(len(loop.kernels), 'kernel')} inside {trace.name_of(int(loop.rows[0]))}, "
-        f"{duration(int(trace.slices.dur[loop.kernels].sum()))}, launched in "
+        f"{duration(int(dur.sum()))}, launched in "
         f"{duration(int(trace.slices.dur[loop.rows].sum()))} of CPU time; " + ", ".join(parts),
         "Make the optimizer with foreach=True (PyTorch 1.12 and later; the default since 2.0 where all parameters "
         "allow it), or with fused=True for SGD, Adam and AdamW: one kernel then updates many parameters.",
@@ -74,53 +80,64 @@ def optimizer_loop(scope: Scope) -> Iterator[Finding]:
 
 
 def is_optimizer_loop(scope: Scope) -> bool:
-    """Whether the optimizer runs one set of kernels for each parameter, and a finding says so."""
+    """True where the optimizer runs one set of kernels for each parameter, and a finding says so."""
     return scope.trace.keep(("is optimizer loop", scope.step), lambda: any(True for _ in optimizer_loop(scope)))
 
 
 def optimizer_loop_idle(scope: Scope) -> int:
     """Idle time in ns that belongs to the finding `optimizer-loop` and to no other; 0 without that finding."""
-    return _idle(scope, loop_of(scope)) if is_optimizer_loop(scope) else 0
+    return _loop_idle(scope, loop_of(scope)) if is_optimizer_loop(scope) else 0
 
 
 def loop_of(scope: Scope) -> OptimizerLoop:
     """The optimizer's loop over parameters; without rows where it has none."""
-    return scope.trace.keep(("optimizer loop", scope.step), lambda: _find(scope))
+
+    def find() -> OptimizerLoop:
+        trace = scope.trace
+        rows = trace.slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP)
+        rows = within(trace, rows[is_named(trace, rows, OPTIMIZER_STEP.search)], scope.step)
+        if len(rows) == 0:
+            return _NO_LOOP
+        work = _launched_within(scope, rows)
+        kernels = work[trace.slices.kind[work] == Kind.KERNEL]
+        owners = names_of(trace, links(trace).owner[kernels])
+        ops = group(owners[owners >= 0])
+        names = [trace.names[key] for key in ops.key.tolist()]
+        if len(names) == 0 or any(_MANY_AT_ONCE.search(name) for name in names):
+            return _NO_LOOP
+        plain = is_named(trace, kernels, _is_plain)
+        in_place = np.zeros(len(kernels), bool)
+        in_place[owners >= 0] = np.array([bool(_IN_PLACE.search(name)) for name in names])[ops.member]
+        in_place &= plain
+        if plain.sum() < MIN_PLAIN_SHARE * len(kernels) or in_place.sum() < max(MIN_IN_PLACE_SHARE * plain.sum(), 1):
+            return _NO_LOOP
+        calls = group(owners[in_place]).calls
+        parameters = int(calls[calls >= 0.25 * calls.max()].min())
+        if parameters < MIN_PARAMETERS * len(rows):
+            return _NO_LOOP
+        return OptimizerLoop(rows, kernels, max(round(len(kernels) / parameters), 1))
+
+    return scope.trace.keep(("optimizer loop", scope.step), find)
 
 
-def _find(scope: Scope) -> OptimizerLoop:
-    trace = scope.trace
-    rows = trace.slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP)
-    rows = within(trace, rows[is_named(trace, rows, OPTIMIZER_STEP.search)], scope.step)
-    if len(rows) == 0:
-        return _NO_LOOP
-    work = launched_within(scope, rows)
-    kernels = work[trace.slices.kind[work] == Kind.KERNEL]
-    owners = names_of(trace, links(trace).owner[kernels])
-    ops = group(owners[owners >= 0])
-    names = [trace.names[key] for key in ops.key.tolist()]
-    if len(names) == 0 or any(_MANY_AT_ONCE.search(name) for name in names):
-        return _NO_LOOP
-    plain = is_named(trace, kernels, _is_plain)
-    in_place = np.zeros(len(kernels), bool)
-    in_place[owners >= 0] = np.array([bool(_IN_PLACE.search(name)) for name in names])[ops.member]
-    in_place &= plain
-    if plain.sum() < MIN_PLAIN_SHARE * len(kernels) or in_place.sum() < max(MIN_IN_PLACE_SHARE * plain.sum(), 1):
-        return _NO_LOOP
-    calls = group(owners[in_place]).calls
-    parameters = int(calls[calls >= 0.25 * calls.max()].min())
-    if parameters < MIN_PARAMETERS * len(rows):
-        return _NO_LOOP
-    return OptimizerLoop(rows, kernels, max(round(len(kernels) / parameters), 1))
+def _launched_within(scope: Scope, rows: Int64) -> Int64:
+    """The activities whose launch began inside one of the slices, on its thread; in order of start."""
+    slices, axis = scope.trace.slices, Axis.around(scope.trace.slices.start, scope.trace.slices.end)
+    inside_of = Stretches.of(axis, slices.lane[rows], slices.start[rows], slices.end[rows])
+    launch = links(scope.trace).launch[scope.activities].astype(np.int64)
+    at = axis.position(slices.lane[launch], slices.start[launch])
+    index = np.searchsorted(inside_of.starts, at, side="right") - 1
+    inside = (launch >= 0) & (index >= 0) & (at < np.append(inside_of.ends, 0)[index])
+    return np.compress(inside, scope.activities)
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a kernel computes one elementwise operation of PyTorch on one tensor."""
+    """True for kernels that compute one elementwise operation of PyTorch on one tensor."""
     decoded = decode(name)
     return decoded.family == Family.POINTWISE and decoded.operation != "optimizer" and "foreach" not in decoded.flags
 
 
-def _idle(scope: Scope, loop: OptimizerLoop) -> int:
+def _loop_idle(scope: Scope, loop: OptimizerLoop) -> int:
     """Launch overhead in ns between the kernels of the loop, and before and after them while the optimizer ran."""
     slices, gaps, parts = scope.trace.slices, idleness(scope.trace), launching_parts(scope)
     after, before = np.isin(gaps.after, loop.kernels)[parts.gap], np.isin(gaps.before, loop.kernels)[parts.gap]
@@ -130,23 +147,10 @@ def _idle(scope: Scope, loop: OptimizerLoop) -> int:
     return idle_cost(scope, replace(parts, end=parts.start + inside))
 
 
-def _above_one_pass(scope: Scope, loop: OptimizerLoop) -> int:
-    """GPU time in ns of the loop that one pass over all parameters would not take.
-
-    A pass takes no launch of a kernel, which the shortest kernels are, and reads and writes each parameter once. Where
-    the launches are late as well, one pass saves both them and the kernels.
-    """
-    dur = scope.trace.slices.dur[loop.kernels]
-    launch = float(np.quantile(dur, 0.1)) if len(dur) else 0.0
-    one_pass = float(np.maximum(dur - launch, 0).sum()) / loop.sets
-    total = max(int(dur.sum()), 1)
-    return int(alone(scope, loop.kernels) * max(1 - one_pass / total, 0.0))
-
-
-# The rule about autograd: graphs that are recorded for a backward pass that never comes, and fill the memory.
+# Graphs that autograd records for a backward pass that never comes, and that fill the memory.
 #
-# It needs allocator events with running totals and at least three iterations. Memory that grows and then stays, as
-# that of a cache does, is no finding.
+# The rule needs allocator events with running totals and at least three iterations. Memory that grows and then stays,
+# as that of a cache does, is no finding.
 
 MIN_ITERATIONS = 3
 """Minimum iterations in all of which memory grows."""
@@ -168,15 +172,12 @@ class _Iterations:
     end: Int64
     """In ns; each ends before or when the next one starts."""
     word: str
-    """What one of them is called."""
-
-    def __len__(self) -> int:
-        return len(self.row)
+    """Name of one of them in a sentence."""
 
 
 @dataclass(frozen=True)
 class _Growth:
-    """How the memory of a device grew."""
+    """Growth of the memory of a device."""
 
     device: str
     start: int
@@ -195,10 +196,10 @@ def missing_no_grad(scope: Scope) -> Iterator[Finding]:
     if scope.step is not None or program.has_backward or program.has_optimizer or not program.has_memory:
         return
     rounds = _iterations(trace)
-    if len(rounds) < MIN_ITERATIONS or not _records_gradients(trace, rounds):
+    if len(rounds.row) < MIN_ITERATIONS or not _records_gradients(trace, rounds):
         return
     growth = max(_growths(trace, rounds), key=lambda each: each.share, default=None)
-    severity = None if growth is None or growth.share < MIN_GROWTH else severity_of(growth.share)
+    severity = None if growth is None or growth.share < MIN_GROWTH else severity_of_share(growth.share)
     if growth is None or severity is None:
         return
     yield Finding(
@@ -206,7 +207,7 @@ def missing_no_grad(scope: Scope) -> Iterator[Finding]:
         severity,
         f"Memory grows by {size(growth.each)} in every {rounds.word}: autograd records for a backward pass that never "
         "runs",
-        f"{growth.device}: {size_change(growth.start, growth.end)} in {counted(len(rounds), rounds.word)}; "
+        f"{growth.device}: {size_change(growth.start, growth.end)} in {counted(len(rounds.row), rounds.word)}; "
         "operators carry autograd sequence numbers, no backward pass and no optimizer ran",
         "Run it under torch.inference_mode() or torch.no_grad(); where results are kept, keep .detach() or .item() of "
         "them.",
@@ -216,10 +217,10 @@ def missing_no_grad(scope: Scope) -> Iterator[Finding]:
 
 
 def _iterations(trace: Trace) -> _Iterations:
-    """The steps, or else what covers most of the time and repeats, or else what lies between reads of batches."""
-    every, slices = steps(trace), trace.slices
-    if len(every):
-        return _Iterations(every.row, every.start, every.end, "step")
+    """The steps, else slices that repeat and cover most of the time, else the stretches between reads of batches."""
+    all_steps, slices = steps(trace), trace.slices
+    if len(all_steps):
+        return _Iterations(all_steps.row, all_steps.start, all_steps.end, "step")
     low, high = trace.window
     for source in step_sources(trace):
         if source.is_certain and len(source.rows) >= MIN_ITERATIONS and 2 * source.covered(trace) >= high - low:
@@ -231,7 +232,7 @@ def _iterations(trace: Trace) -> _Iterations:
 
 
 def _records_gradients(trace: Trace, rounds: _Iterations) -> bool:
-    """Whether operators of every iteration advance the sequence number, which only recorded operations do."""
+    """True where operators of every iteration advance the sequence number, which only recorded operations do."""
     ops, slices = op_rows(trace), trace.slices
     number = trace.op_args.number("Sequence number", slices.event[ops])
     ops, number = ops[number != NULL], number[number != NULL]
@@ -248,9 +249,9 @@ def _growths(trace: Trace, rounds: _Iterations) -> Iterator[_Growth]:
     """The devices whose memory grows in every iteration and does not level off."""
     events = allocator(trace)
     moments = np.append(rounds.start, rounds.end[-1])
-    every = range(len(events.devices))
+    numbers = range(len(events.devices))
     # The host's memory counts where there is no other.
-    for number in [number for number in every if not events.devices[number].startswith(CPU)] or every:
+    for number in [each for each in numbers if not events.devices[each].startswith(CPU)] or numbers:
         mine: Bool = (events.device == number) & ~events.failed
         if not mine.any() or (events.total[mine] == NULL).any():
             continue
@@ -265,7 +266,7 @@ def _growths(trace: Trace, rounds: _Iterations) -> Iterator[_Growth]:
             yield _Growth(events.devices[number], int(level[0]), int(level[-1]), each, len(grown) * each / base)
 
 
-# Rule about runs of small elementwise kernels that one kernel could replace.
+# Runs of small elementwise kernels that one kernel could replace.
 
 MAX_TINY_NS = 10_000
 """Maximum duration of a tiny kernel, which hardly takes longer than its launch."""
@@ -296,11 +297,11 @@ def tiny_kernels(scope: Scope) -> Iterator[Finding]:
     if total == 0:
         # Recorded with less than a clock tick each: there is nothing to save.
         return
-    # One kernel instead of a run takes at least as long as the shortest of them.
+    # One kernel in place of a run takes at least as long as the shortest of them.
     kept = float(dur[runs.smallest(dur)].sum()) / total
     spent = int((end[runs.largest(end)] - start[runs.smallest(start)]).sum())
-    advice, action = _advice(scope, rows)
-    yield from scope.priced(
+    advice, action = _fewer_kernels(scope, rows)
+    yield from scope.with_cost(
         "tiny-kernels",
         int(alone(scope, rows) * (1 - kept)),
         "Small kernels in a row could be fewer",
@@ -341,7 +342,7 @@ def _could_be_fewer(scope: Scope, rows: Int64) -> Bool:
 
 
 def _read_between(scope: Scope, rows: Int64) -> bool:
-    """Whether the CPU reads a value between most of the kernels, so that no compiler can join them."""
+    """True where the CPU reads a value between most of the kernels, so that no compiler can join them."""
     slices = scope.trace.slices
     copies = scope.copies_to_host
     order = np.lexsort((slices.start[rows], slices.lane[rows]))
@@ -354,7 +355,7 @@ def _read_between(scope: Scope, rows: Int64) -> bool:
 
 @cache
 def _is_fusible(name: str) -> bool:
-    """Whether a compiler could put the kernel into one with its neighbours; no transposes of libraries."""
+    """True for kernels that a compiler could join with their neighbours; no transposes of libraries."""
     decoded = decode(name)
     plain = decoded.operation not in _NOT_FUSIBLE and "foreach" not in (*decoded.flags, decoded.operation)
     return plain and decoded.family in _FUSIBLE and decoded.library == "PyTorch"
@@ -362,12 +363,13 @@ def _is_fusible(name: str) -> bool:
 
 @cache
 def _is_generated(name: str) -> bool:
-    """Whether a compiler made the kernel from operators that its name tells."""
+    """True for kernels that a compiler made from operators in their name."""
     decoded = decode(name)
     return decoded.library == "Inductor" and bool(decoded.fused_ops)
 
 
-def _advice(scope: Scope, rows: Int64) -> tuple[str, str]:
+def _fewer_kernels(scope: Scope, rows: Int64) -> tuple[str, str]:
+    """The advice, and the action, by what joins the kernels already."""
     if _read_between(scope, rows):
         return (
             "The CPU reads a value after most of them: vectorise the loop, so that one operation on a whole tensor "
