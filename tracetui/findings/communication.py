@@ -209,7 +209,8 @@ def _exposed_ns(trace: Trace, rows: Int64, beside: Int64) -> int:
 def _computing_beside(scope: Scope, row: int) -> Int64:
     """The computing kernels of the device of a kernel."""
     lane, process = scope.trace.slices.lane, lane_numbers(scope.trace).process
-    return scope.computing[process[lane[scope.computing]] == process[lane[row]]]
+    beside: Int64 = scope.computing[process[lane[scope.computing]] == process[lane[row]]]
+    return beside
 
 
 def _in_time(scope: Scope) -> Int64:

@@ -69,7 +69,7 @@ class StepSeries:
 
 
 def annotated_series(trace: Trace) -> list[StepSeries]:
-    """The annotations of servers' steps, one series per family, by preference; those of captures of graphs are left out."""
+    """The annotations of servers' steps, one series per family, by preference; captures of graphs are left out."""
     named, slices = named_steps(trace), trace.slices
     rows = named.row[~in_recording(trace, named.row)]
     family = np.array([named.parsed[name].family for name in slices.name[rows].tolist()], object)
