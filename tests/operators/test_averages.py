@@ -27,13 +27,13 @@ def costed(*slices: tuple[str, int, int, Kind]) -> tuple[Trace, Costs]:
 
 def summed(*slices: tuple[str, int, int, Kind]) -> tuple[Trace, Averages]:
     trace, cost = costed(*slices)
-    return trace, averages(trace, cost, grouped(trace, cost))
+    return trace, averages(trace.slices, cost, grouped(trace.slices, cost))
 
 
 def keys_of(*slices: tuple[str, int, int, Kind], shape: list[int] | None = None) -> int:
     """How many different keys some slices have."""
     trace, cost = costed(*slices)
-    return len(grouped(trace, cost, None if shape is None else np.array(shape)))
+    return len(grouped(trace.slices, cost, None if shape is None else np.array(shape)))
 
 
 def test_torch_tells_devices_and_annotations_apart_and_no_other_kinds():
@@ -132,5 +132,5 @@ def test_an_allocator_event_takes_no_time_and_has_no_slice():
 
 def test_a_member_of_each_group_is_one_of_its_rows():
     trace, cost = costed(("a", 0, 1, Kind.CPU_OP), ("b", 5, 1, Kind.CPU_OP), ("a", 10, 1, Kind.CPU_OP))
-    names = grouped(trace, cost)
+    names = grouped(trace.slices, cost)
     assert names.member[some_member(names)].tolist() == [0, 1]

@@ -22,7 +22,7 @@ from tracetui.linking.trees import forest, nearest, subtree_sums
 from tracetui.model.intervals import Bool, Int64, tree_depth
 from tracetui.model.kept import kept
 from tracetui.model.table import Strings
-from tracetui.model.trace import Int32, Kind, Trace
+from tracetui.model.trace import Int32, Kind, Slices, Trace
 
 MODULE = "nn.Module: "
 """Prefix of the frame of a module; the class and the number of the instance follow (R3.44)."""
@@ -239,16 +239,16 @@ class FrameTree:
         return trace.names[number] if number < len(trace.names) else self.more_names[number - len(trace.names)]
 
 
-def frame_tree(trace: Trace, rows: Int64, around: Int32, each_call: bool = False) -> FrameTree:
+def frame_tree(slices: Slices, rows: Int64, around: Int32, each_call: bool = False) -> FrameTree:
     """The tree of some frames, ascending; `around` has for every slice the frame of the tree around it, -1 for none.
 
     With `each_call` every call is a node of its own; else calls of one name below the same node share one.
     """
-    index = np.full(len(trace.slices) + 1, -1, np.int64)
+    index = np.full(len(slices) + 1, -1, np.int64)
     index[rows] = np.arange(len(rows))
     above = index[around[rows]]
-    node, parent = (np.arange(len(rows)), above) if each_call else _merged(trace.slices.name[rows], above)
-    start = trace.slices.start[rows]
+    node, parent = (np.arange(len(rows)), above) if each_call else _merged(slices.name[rows], above)
+    start = slices.start[rows]
     order = np.lexsort((rows, start, node))
     heads = order[np.flatnonzero(np.diff(node[order], prepend=-1))]
     rank = _preorder(parent, start[heads])
@@ -258,7 +258,7 @@ def frame_tree(trace: Trace, rows: Int64, around: Int32, each_call: bool = False
     sorted_parent = placed[parent[inverse]]
     first = rows[heads[inverse]]
     return FrameTree(
-        sorted_parent, tree_depth(sorted_parent), trace.slices.name[first].astype(np.int64), first, rows, rank[node]
+        sorted_parent, tree_depth(sorted_parent), slices.name[first].astype(np.int64), first, rows, rank[node]
     )
 
 

@@ -18,7 +18,7 @@ from tracetui.linking.step_names import StepName, step_name
 from tracetui.linking.trees import disorderly_lanes, forest, nearest, nearest_row
 from tracetui.model.intervals import Bool, Int64, covered, index_of, union, without
 from tracetui.model.kept import kept
-from tracetui.model.trace import GPU_WORK, Int32, Kind, Trace
+from tracetui.model.trace import GPU_WORK, Int32, Kind, Slices, Trace
 
 # Steps that annotations name: those of the profiler, and those of inference servers (R3.1, R3.75).
 
@@ -53,7 +53,7 @@ def profiler_steps(trace: Trace) -> ProfilerSteps:
         match = STEP_NAME.fullmatch(name)
         if match and len(match[1]) <= _MAX_DIGITS:
             numbers[name_id] = int(match[1])
-    rows = _rows_named(trace, list(numbers))
+    rows = _rows_named(trace.slices, list(numbers))
     number = np.array([numbers[name_id] for name_id in trace.slices.name[rows].tolist()], np.int64)
     return ProfilerSteps(rows, number)
 
@@ -62,7 +62,7 @@ def profiler_steps(trace: Trace) -> ProfilerSteps:
 def named_steps(trace: Trace) -> NamedSteps:
     """The annotations of servers' steps; copies of annotations on GPU lanes are none (R3.75)."""
     parsed = {name_id: each for name_id, name in enumerate(trace.names) if (each := step_name(name))}
-    return NamedSteps(_rows_named(trace, list(parsed)), parsed)
+    return NamedSteps(_rows_named(trace.slices, list(parsed)), parsed)
 
 
 def step_annotations(trace: Trace) -> Int64:
@@ -73,8 +73,7 @@ def step_annotations(trace: Trace) -> Int64:
     return recorded if len(recorded) else named_steps(trace).row
 
 
-def _rows_named(trace: Trace, names: list[int]) -> Int64:
-    slices = trace.slices
+def _rows_named(slices: Slices, names: list[int]) -> Int64:
     rows = slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP) if names else np.empty(0, np.int64)
     rows = rows[np.isin(slices.name[rows], names)]
     return rows[np.argsort(slices.start[rows], kind="stable")]
@@ -118,14 +117,14 @@ def join_launches(trace: Trace, calls: Int64, gpu: Int64) -> Int64:
     """The runtime call of each GPU activity by correlation id; ids below 1 join nothing."""
     ids = trace.slices.correlation
     calls = calls[ids[calls] > 0]
-    joined = _join(trace, calls, gpu)
+    joined = _join(trace.slices, calls, gpu)
     if len(distinct(ids[calls])) < len(calls):
         joined = _join_merged(trace, calls, gpu, joined)
     return np.where(ids[gpu] > 0, joined, -1)
 
 
-def _join(trace: Trace, calls: Int64, gpu: Int64) -> Int64:
-    ids, start = trace.slices.correlation, trace.slices.start
+def _join(slices: Slices, calls: Int64, gpu: Int64) -> Int64:
+    ids, start = slices.correlation, slices.start
     return row_of(calls, latest(ids[calls], start[calls], ids[gpu], start[gpu]))
 
 
@@ -143,7 +142,7 @@ def _join_merged(trace: Trace, calls: Int64, gpu: Int64, joined: Int64) -> Int64
         moment = start[gpu[mine]]
         best = (0, 0)
         for owner in distinct(process[calls]).tolist():
-            trial = _join(trace, calls[process[calls] == owner], gpu[mine])
+            trial = _join(trace.slices, calls[process[calls] == owner], gpu[mine])
             fits = (trial >= 0) & (start[trial] <= moment)
             score = (int(fits.sum()), -int((moment - start[trial])[fits].sum()))
             if score > best:
@@ -322,11 +321,11 @@ def busy_stretches(trace: Trace) -> tuple[Int64, Int64]:
     return union(trace.slices.start[gpu], trace.slices.end[gpu])
 
 
-def span(trace: Trace, rows: Int64) -> tuple[int, int]:
+def span(slices: Slices, rows: Int64) -> tuple[int, int]:
     """First start and last end (ns) of the slices; (0, 0) for none."""
     if len(rows) == 0:
         return 0, 0
-    return int(trace.slices.start[rows].min()), int(trace.slices.end[rows].max())
+    return int(slices.start[rows].min()), int(slices.end[rows].max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,7 +366,7 @@ def region(trace: Trace, row: int) -> Region:
     rows, launch = rows[mine], launch[mine]
     order = np.argsort(slices.start[rows], kind="stable")
     rows, launch = rows[order], launch[order]
-    begin, end = span(trace, rows)
+    begin, end = span(slices, rows)
     return Region(rows, launch < 0, begin, end, covered(slices.start[rows], slices.end[rows]))
 
 

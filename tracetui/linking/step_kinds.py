@@ -24,7 +24,7 @@ from tracetui.linking.steps import Steps, steps
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.kept import kept
 from tracetui.model.table import NULL
-from tracetui.model.trace import Kind, Trace
+from tracetui.model.trace import Kind, Slices, Trace
 
 UNKNOWN = "unknown"
 KIND_HELP = (
@@ -163,8 +163,8 @@ def _beside(trace: Trace, all_steps: Steps, rows: Int64) -> Int64:
     A step that begins where something repeats has the annotation in which it begins: it may end in that of the next.
     """
     if all_steps.is_guess:
-        return _open_at(trace, all_steps, rows)
-    inner, around = partners(trace, all_steps.row, rows), partners(trace, rows, all_steps.row)
+        return _open_at(trace.slices, all_steps, rows)
+    inner, around = partners(trace.slices, all_steps.row, rows), partners(trace.slices, rows, all_steps.row)
     outer = np.full(len(all_steps), -1, np.int64)
     outer[around[around >= 0]] = np.flatnonzero(around >= 0)
     return np.where(inner >= 0, inner, outer)
@@ -189,8 +189,7 @@ def _add_checks(trace: Trace, all_steps: Steps, rows: Int64, beside: Int64) -> N
                 beside[step] = inside[checks[0]]
 
 
-def _open_at(trace: Trace, all_steps: Steps, rows: Int64) -> Int64:
-    slices = trace.slices
+def _open_at(slices: Slices, all_steps: Steps, rows: Int64) -> Int64:
     index = np.full(len(all_steps), -1, np.int64)
     for lane in distinct(all_steps.lane).tolist():
         theirs = np.flatnonzero(slices.lane[rows] == lane)

@@ -23,7 +23,7 @@ from tracetui.linking.step_names import CAPTURE, FAMILIES
 from tracetui.linking.trees import Axis
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.kept import kept
-from tracetui.model.trace import Kind, Trace
+from tracetui.model.trace import Kind, Slices, Trace
 
 MIN_LOOKUPS = 3
 """Minimum look-ups of an embedding that are taken for steps."""
@@ -69,14 +69,14 @@ class StepSeries:
 
 
 def annotated_series(trace: Trace) -> list[StepSeries]:
-    """The annotations of servers' steps, one series per family, by preference; captures of graphs are left out."""
+    """The annotations of servers' steps, one series per family, by preference; not those of graph captures."""
     named, slices = named_steps(trace), trace.slices
     rows = named.row[~in_recording(trace, named.row)]
     family = np.array([named.parsed[name].family for name in slices.name[rows].tolist()], object)
     series = []
     for each in FAMILIES:
         mine = rows[family == each.name]
-        mine = mine[outermost(trace, mine)]
+        mine = mine[outermost(trace.slices, mine)]
         if len(mine):
             words = f"steps are {each.pattern_words} annotations"
             series.append(StepSeries(each.name, f"annotation {each.name}", mine, slices.end[mine], words))
@@ -100,7 +100,7 @@ def lookup_series(trace: Trace) -> list[StepSeries]:
     rows = rows[np.argsort(slices.start[rows], kind="stable")]
     tables = np.array([table or 0 for table, _ in lookups(trace, rows)], np.int64)
     rows = rows[(tables == tables.max(initial=0)) & (tables > 0)]
-    rows = on_busiest_thread(trace, rows)
+    rows = on_busiest_thread(trace.slices, rows)
     if len(rows) < MIN_LOOKUPS:
         return []
     end = np.append(slices.start[rows][1:], slices.end[op_rows(trace)].max())
@@ -134,9 +134,8 @@ def in_recording(trace: Trace, rows: Int64) -> Bool:
     return mask
 
 
-def outermost(trace: Trace, rows: Int64, key: Int64 | None = None) -> Int64:
+def outermost(slices: Slices, rows: Int64, key: Int64 | None = None) -> Int64:
     """Positions of the rows that lie in no other of their thread, or of their key if given; in order of start."""
-    slices = trace.slices
     if len(rows) == 0:
         return np.empty(0, np.int64)
     lane = slices.lane[rows] if key is None else group(key).member
@@ -150,20 +149,19 @@ def outermost(trace: Trace, rows: Int64, key: Int64 | None = None) -> Int64:
     return np.asarray(position[np.argsort(slices.start[rows[position]], kind="stable")], np.int64)
 
 
-def on_busiest_thread(trace: Trace, rows: Int64) -> Int64:
+def on_busiest_thread(slices: Slices, rows: Int64) -> Int64:
     """Those of the rows that are on the lane with most of them."""
     if len(rows) == 0:
         return rows
-    lanes, calls = np.unique(trace.slices.lane[rows], return_counts=True)
-    return np.compress(trace.slices.lane[rows] == lanes[np.argmax(calls)], rows)
+    lanes, calls = np.unique(slices.lane[rows], return_counts=True)
+    return np.compress(slices.lane[rows] == lanes[np.argmax(calls)], rows)
 
 
-def partners(trace: Trace, outer: Int64, inner: Int64) -> Int64:
+def partners(slices: Slices, outer: Int64, inner: Int64) -> Int64:
     """For each outer slice the position in `inner` of the one that it alone encloses on its lane, -1 for none or many.
 
     Both are in order of start, and those of one lane do not overlap.
     """
-    slices = trace.slices
     index = np.full(len(outer), -1, np.int64)
     for lane in np.unique(slices.lane[outer]).tolist():
         mine, theirs = np.flatnonzero(slices.lane[outer] == lane), np.flatnonzero(slices.lane[inner] == lane)
@@ -178,7 +176,7 @@ def _calls(trace: Trace, python: Int64, pattern: str) -> StepSeries | None:
     wanted = re.compile(rf"(^|[/\\]){pattern}$")
     rows = python[is_named(trace, python, lambda name: wanted.search(name.replace("\\", "/")))]
     rows = rows[~in_recording(trace, rows)]
-    rows = rows[outermost(trace, rows)]
+    rows = rows[outermost(trace.slices, rows)]
     if len(rows) == 0:
         return None
     name = trace.name_of(int(rows[0]))
@@ -191,7 +189,7 @@ def _generating(trace: Trace, python: Int64) -> list[StepSeries]:
     """Calls of the module in which a generation loop spends most time, outside of other modules."""
     slices = trace.slices
     loops = python[is_named(trace, python, _LOOP.search)]
-    loops = loops[outermost(trace, loops)]
+    loops = loops[outermost(trace.slices, loops)]
     if len(loops) == 0:
         return []
     modules = python[is_named(trace, python, lambda name: name.startswith(MODULE))]
@@ -202,7 +200,7 @@ def _generating(trace: Trace, python: Int64) -> list[StepSeries]:
         within = (index >= 0) & (slices.start[modules] < slices.end[mine][np.maximum(index, 0)])
         in_loop |= within & (slices.lane[modules] == lane)
     calls = modules[in_loop]
-    calls = calls[outermost(trace, calls)]
+    calls = calls[outermost(trace.slices, calls)]
     if len(calls) == 0:
         return []
     time = np.bincount(slices.name[calls], slices.dur[calls])

@@ -370,8 +370,8 @@ def _alike(trace: Trace, name: str) -> StepSource | None:
 
 def _on_one_thread(trace: Trace, rows: Int64, name: str) -> StepSource:
     """The outermost of some slices on the thread that has most of them, under a name."""
-    rows = on_busiest_thread(trace, rows)
-    rows = rows[outermost(trace, rows)]
+    rows = on_busiest_thread(trace.slices, rows)
+    rows = rows[outermost(trace.slices, rows)]
     return replace(_described(trace, rows), name=name)
 
 
@@ -403,7 +403,7 @@ def _repeated(trace: Trace) -> list[StepSource]:
     code = np.where(is_frame, codes[True][slices.name[rows]], codes[False][slices.name[rows]])
     rows, code = rows[code != no_source], code[code != no_source]
     code = code * len(trace.lanes) + slices.lane[rows]
-    outer = outermost(trace, rows, code)
+    outer = outermost(trace.slices, rows, code)
     rows, threads = rows[outer], group(code[outer])
     order = np.argsort(threads.member, kind="stable")
     bounds = np.searchsorted(threads.member[order], np.arange(len(threads) + 1))
@@ -458,7 +458,7 @@ def _graphs(trace: Trace) -> list[StepSource]:
     graph_replays, slices = replays(trace), trace.slices
     sources = []
     for number in np.flatnonzero(np.bincount(graph_replays.graph) >= MIN_RUNS).tolist() if len(graph_replays) else ():
-        rows = on_busiest_thread(trace, graph_replays.launch[graph_replays.graph == number])
+        rows = on_busiest_thread(trace.slices, graph_replays.launch[graph_replays.graph == number])
         if len(rows) < MIN_RUNS:
             continue
         start = slices.start[rows]

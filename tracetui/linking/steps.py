@@ -34,7 +34,7 @@ from tracetui.linking.step_series import (
 from tracetui.model.intervals import Bool, Int64, union
 from tracetui.model.kept import kept
 from tracetui.model.native import insertion_index
-from tracetui.model.trace import Kind, Trace
+from tracetui.model.trace import Kind, Slices, Trace
 
 # Steps guessed from repetition on the GPU: replays of graphs, or kernels, with a sign of a token in every cycle.
 #
@@ -355,10 +355,10 @@ def _preferred(trace: Trace, series: list[StepSeries]) -> StepSeries:
     best = series[0]
     for each in series[1:]:
         gain = covered[each.name] - covered[best.name]
-        if gain >= MAX_COVERAGE_DIFFERENCE or (gain > -MAX_COVERAGE_DIFFERENCE and _encloses(trace, best, each)):
+        if gain >= MAX_COVERAGE_DIFFERENCE or (gain > -MAX_COVERAGE_DIFFERENCE and _encloses(trace.slices, best, each)):
             best = each
-    around = [pattern_words(each.name) for each in series if each is not best and _encloses(trace, each, best)]
-    inside = [pattern_words(each.name) for each in series if each is not best and _encloses(trace, best, each)]
+    around = [pattern_words(each.name) for each in series if each is not best and _encloses(trace.slices, each, best)]
+    inside = [pattern_words(each.name) for each in series if each is not best and _encloses(trace.slices, best, each)]
     words = best.words
     if around:
         words += f", inside {' and '.join(around)}"
@@ -380,9 +380,9 @@ def _widest(trace: Trace, series: list[StepSeries]) -> StepSeries | None:
     return next((each for each, count in zip(series, covered, strict=True) if count >= least), None)
 
 
-def _encloses(trace: Trace, outer: StepSeries, inner: StepSeries) -> bool:
+def _encloses(slices: Slices, outer: StepSeries, inner: StepSeries) -> bool:
     """True where each slice of one series has one of the other inside."""
-    matched = int((partners(trace, outer.rows, inner.rows) >= 0).sum())
+    matched = int((partners(slices, outer.rows, inner.rows) >= 0).sum())
     return matched > 0 and 2 * matched >= max(len(outer.rows), len(inner.rows))
 
 

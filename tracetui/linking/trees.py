@@ -15,7 +15,7 @@ from tracetui.model import native
 from tracetui.model.intervals import TOLERANCE, Bool, Int64, covered_within, nest, tree_depth, union
 from tracetui.model.kept import kept
 from tracetui.model.native import insertion_index
-from tracetui.model.trace import Int32, LaneKind, Trace
+from tracetui.model.trace import Int32, LaneKind, Slices, Trace
 
 # Unions of intervals on several lanes at once: how much of any window they cover.
 
@@ -176,9 +176,8 @@ def _summed_up(parent: Int64, *values: NDArray[np.number]) -> list[NDArray[np.fl
     return totals
 
 
-def inside(trace: Trace, rows: Int64, marked: Int64) -> Int64:
+def inside(slices: Slices, rows: Int64, marked: Int64) -> Int64:
     """Number of the `marked` slices that start within each of `rows`, on the same lane; both ascend."""
-    slices = trace.slices
     lane, axis = slices.lane, Axis.around(slices.start, slices.end)
     points = axis.position(lane[marked], slices.start[marked])
     first = insertion_index(points, axis.position(lane[rows], slices.start[rows]))

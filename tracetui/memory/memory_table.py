@@ -139,7 +139,7 @@ def _by_op(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
     size = np.where(inside & ~allocations.failed, allocations.bytes, 0)[rows]
     wide = len(trace.names) + 1
     pairs = group((allocations.device[rows] + 1) * wide + _op_names(trace, causes.op[rows]) + 1)
-    needs = _needs(trace, pairs.key // wide - 1, pairs.key % wide - 1, pairs.sum(at_peak[rows]), full)
+    needs = _needs(trace.names, pairs.key // wide - 1, pairs.key % wide - 1, pairs.sum(at_peak[rows]), full)
     largest = pairs.largest(size)
     table = Table(
         (
@@ -159,13 +159,13 @@ def _by_op(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
     return table.take(table.order("at_peak", descending=True))
 
 
-def _needs(trace: Trace, device: Int64, op: Int64, at_peak: np.ndarray, full: np.ndarray) -> _Needs:
+def _needs(trace_names: Strings, device: Int64, op: Int64, at_peak: np.ndarray, full: np.ndarray) -> _Needs:
     """The entries of pairs of a device and an op, and of older memory on each device."""
     # Memory in use at the peak of a device without a recorded allocation.
     on_device = device >= 0
     rest = np.nan_to_num(full - np.bincount(device[on_device], at_peak[on_device], len(full)))
     older = np.flatnonzero(rest > 0)
-    names = Strings(trace.names)
+    names = Strings(trace_names)
     op = np.append(op, np.full(len(older), names.intern(OLDER)))
     device = np.append(device, older)
     at_peak = np.append(at_peak, rest[older].astype(np.int64))

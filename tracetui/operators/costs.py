@@ -32,7 +32,7 @@ from tracetui.model.intervals import TOLERANCE, Bool, Int64, Part, TimeRange, is
 from tracetui.model.kept import is_kept, kept
 from tracetui.model.native import insertion_index
 from tracetui.model.table import Strings
-from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
+from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Slices, Trace
 
 COLLECTIVE = re.compile(r"(nccl|gloo|mpi|ucc|xccl):")
 """Prefix of annotations by a process group; other libraries may use such names, too."""
@@ -285,7 +285,7 @@ def _count(trace: Trace, frames: bool, time_range: TimeRange | None = None) -> C
     parent = _tree_without(trace, rows, alone, named)
     own_time, own_count = _own_work(trace, rows, named, time_range)
     own_time[alone] = own_count[alone] = 0
-    keep, parent, source = _without_repeats(trace, rows, parent, name)
+    keep, parent, source = _without_repeats(slices, rows, parent, name)
     own_time, own_count = own_time[source], own_count[source]
     alone = np.searchsorted(keep, alone)
     device, kernels = subtree_sums(parent, own_time, own_count)
@@ -342,13 +342,12 @@ def named_ops(trace: Trace) -> Int64:
     rows = rows[slices.external[rows] > 0]
     launch = trace_links.launch[rows]
     moment = slices.start[np.where(launch >= 0, launch, rows)]
-    named[rows] = _with_id(trace, slices.external[rows], moment)
+    named[rows] = _with_id(slices, slices.external[rows], moment)
     return named
 
 
-def _with_id(trace: Trace, wanted: Int64, moment: Int64) -> Int64:
+def _with_id(slices: Slices, wanted: Int64, moment: Int64) -> Int64:
     """The op or annotation with each id, -1 for none; of several the last that began by the time."""
-    slices = trace.slices
     rows = slices.of_kind(*_NAMED)
     rows = rows[slices.external[rows] > 0]
     return row_of(rows, latest(slices.external[rows], slices.start[rows], wanted, moment))
@@ -378,7 +377,7 @@ def substitute_ops(trace: Trace, named: Int64) -> tuple[Int64, Int64]:
     slices = trace.slices
     calls = slices.of_kind(Kind.RUNTIME)
     calls = calls[(named[calls] < 0) & (slices.correlation[calls] > 0)]
-    op = _with_id(trace, slices.correlation[calls], slices.start[calls])
+    op = _with_id(slices, slices.correlation[calls], slices.start[calls])
     return calls[op >= 0], op[op >= 0]
 
 
@@ -451,7 +450,7 @@ def slices_listed_as(trace: Trace, name: str) -> Int64:
     return rows[np.argsort(trace.slices.start[rows], kind="stable")]
 
 
-def _without_repeats(trace: Trace, rows: Int64, parent: Int64, name: Int64) -> tuple[Int64, Int64, Int64]:
+def _without_repeats(slices: Slices, rows: Int64, parent: Int64, name: Int64) -> tuple[Int64, Int64, Int64]:
     """Leave out every node that is the only child of a node of the same name (3(d).8).
 
     Returns the nodes that stay, their parents, and the node from which each takes its kernels: the last of the chain,
@@ -469,7 +468,7 @@ def _without_repeats(trace: Trace, rows: Int64, parent: Int64, name: Int64) -> t
     while len(deep):
         top[deep] = top[top[deep]]
         deep = deep[repeat[top[deep]]]
-    dur, start = trace.slices.dur[rows[inner]], trace.slices.start[rows[inner]]
+    dur, start = slices.dur[rows[inner]], slices.start[rows[inner]]
     inner = inner[np.lexsort((inner, -dur, start))]
     source = nodes
     source[top[inner]] = inner  # children follow their parents, so the last of a chain remains

@@ -12,7 +12,7 @@ import numpy as np
 from tracetui.linking.groups import Groups, combinations, group
 from tracetui.model.intervals import Bool, Int64, is_among
 from tracetui.model.table import Strings
-from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.model.trace import GPU_WORK, Kind, Slices, Trace
 from tracetui.operators.costs import Costs, is_overlapped
 
 KIND_WORDS = Strings(
@@ -102,9 +102,9 @@ class Averages:
         return result
 
 
-def grouped(trace: Trace, cost: Costs, shape: Int64 | None = None) -> Groups:
+def grouped(slices: Slices, cost: Costs, shape: Int64 | None = None) -> Groups:
     """The slices by torch's key: name, device or not, annotation or not, and the id of their shapes if given."""
-    kind = trace.slices.kind[cost.row]
+    kind = slices.kind[cost.row]
     key = cost.name * 4
     key += is_among(kind, _ON_DEVICE) * np.int64(2)
     key += is_among(kind, _ANNOTATIONS)
@@ -113,9 +113,8 @@ def grouped(trace: Trace, cost: Costs, shape: Int64 | None = None) -> Groups:
     return group(key)
 
 
-def averages(trace: Trace, cost: Costs, names: Groups) -> Averages:
+def averages(slices: Slices, cost: Costs, names: Groups) -> Averages:
     """Sums over the slices of each group."""
-    slices = trace.slices
     start, dur = slices.start[cost.row], cost.cpu + cost.device
     word_of_kind = np.zeros(max(Kind) + 1, np.int64)
     for kind, text in _WORDS.items():

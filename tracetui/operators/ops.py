@@ -32,7 +32,7 @@ from tracetui.model.native import insertion_index
 from tracetui.model.pane import Grouping, Pane
 from tracetui.model.quantities import duration
 from tracetui.model.table import NULL, Column, Strings, Table, coded, micros, numbers
-from tracetui.model.trace import Kind, Trace
+from tracetui.model.trace import Kind, Slices, Trace
 from tracetui.operators.costs import (
     Costs,
     costs,
@@ -248,8 +248,8 @@ def ops(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     if by in ("event", "frame"):
         return _as_torch(trace, cost, device, note, step)
     part = _shapes(trace, cost.row) if by == "shape" else site_column(trace, cost.row, by) if by in SITES else None
-    names = grouped(trace, cost, None if part is None else part.values.astype(np.int64))
-    sums = _open_calls(trace, averages(trace, cost, names), cost, names, step)
+    names = grouped(trace.slices, cost, None if part is None else part.values.astype(np.int64))
+    sums = _open_calls(trace.slices, averages(trace.slices, cost, names), cost, names, step)
     columns = _torch_columns(trace, cost.texts, sums)
     if part is not None:
         columns = (columns[0], part.take(some_member(names)), *columns[1:])
@@ -284,19 +284,19 @@ PANE = Pane(
 )
 
 
-def _open_calls(trace: Trace, sums: Averages, cost: Costs, names: Groups, part: Part | None) -> Averages:
+def _open_calls(slices: Slices, sums: Averages, cost: Costs, names: Groups, part: Part | None) -> Averages:
     """The sums with the calls that are open in a range of time; other calls only have activities within it."""
     if not isinstance(part, TimeRange):
         return sums
-    is_open = part.touched(trace.slices.start[cost.row], trace.slices.end[cost.row])
+    is_open = part.touched(slices.start[cost.row], slices.end[cost.row])
     return replace(sums, calls=names.sum(is_open).astype(np.int64))
 
 
 def _as_torch(trace: Trace, cost: Costs, device: Costs, note: str, step: Part | None) -> Table:
     """The rows of torch's table and no others, in its order; allocator rows only for the whole trace."""
     both = cost.joined(device)
-    names = grouped(trace, both)
-    sums = _open_calls(trace, averages(trace, both, names), both, names, step)
+    names = grouped(trace.slices, both)
+    sums = _open_calls(trace.slices, averages(trace.slices, both, names), both, names, step)
     if step is None:
         sums = sums.with_instants(trace, memory_outside_ops(trace, cost))
     table = Table(_torch_columns(trace, cost.texts, sums), sums.longest, note if len(sums.name) else no_gpu(trace))

@@ -16,7 +16,7 @@ from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange, is_among
 from tracetui.model.kept import kept
 from tracetui.model.pane import Pane
-from tracetui.model.table import Table, coded, micros, numbers
+from tracetui.model.table import Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Trace
 from tracetui.operators.costs import is_overlapped, self_times
 
@@ -39,14 +39,14 @@ INNER_VIEWS = ("detach", "detach_")
 def view_rows(trace: Trace) -> Int64:
     """Rows of all calls of known view ops, whether they launch anything or not; ascending."""
     rows = op_rows(trace)
-    return np.compress(is_among(trace.slices.name[rows], _ids(trace, VIEW_OPS)), rows)
+    return np.compress(is_among(trace.slices.name[rows], _ids_of(trace.names, VIEW_OPS)), rows)
 
 
 @kept(on_disk=True)
 def idle_rows(trace: Trace) -> Int64:
     """Rows of the ops inside which nothing was launched, on their thread; ascending (R3.18)."""
     rows = op_rows(trace)
-    return np.compress(inside(trace, rows, links(trace).launches) == 0, rows)
+    return np.compress(inside(trace.slices, rows, links(trace).launches) == 0, rows)
 
 
 def idle_view_rows(trace: Trace) -> Int64:
@@ -83,7 +83,7 @@ def views(trace: Trace, step: Part | None = None, by: str | None = None) -> Tabl
             micros(col.CPU_TOTAL_US.but(help="CPU time with what they called."), total),
             numbers(col.PER_STEP, per_step),
             numbers(col.PCT_OF_STEP_CPU, np.where(doubtful, np.nan, share)),
-            numbers(col.METADATA_ONLY, np.isin(names.key, _ids(trace, (*VIEW_OPS, *INNER_VIEWS)))),
+            numbers(col.METADATA_ONLY, np.isin(names.key, _ids_of(trace.names, (*VIEW_OPS, *INNER_VIEWS)))),
             numbers(col.LAUNCHED, calls[names.key] - names.calls),
         ),
         rows[names.largest(slices.dur[rows])],
@@ -119,6 +119,6 @@ def _per_step(
     return count / len(wanted), 100 * time / span
 
 
-def _ids(trace: Trace, names: Iterable[str]) -> list[int]:
+def _ids_of(known: Strings, names: Iterable[str]) -> list[int]:
     """Ids of the names that occur in the trace."""
-    return [index for index in map(trace.names.find, names) if index >= 0]
+    return [index for index in map(known.find, names) if index >= 0]

@@ -205,7 +205,7 @@ def _gpu_busy_pct(trace: Trace, _: Expectation, __: str) -> Observed:
     work = work[step_index(trace, work) >= 0]
     if len(every) == 0 or len(work) == 0:
         return Observed()
-    low, high = int(every.start.min()), max(int(every.end.max()), span(trace, work)[1])
+    low, high = int(every.start.min()), max(int(every.end.max()), span(trace.slices, work)[1])
     busy = covered_within(*busy_stretches(trace), np.array([low]), np.array([high]))[0]
     share = 100 * float(busy) / max(high - low, 1)
     return Observed(share, share, row=int(work[0]))

@@ -159,7 +159,7 @@ def path_of(trace: Trace, row: int, by: str | None = None) -> str:
 
 @kept
 def _module_tree(trace: Trace, by: str | None) -> FrameTree:
-    return frame_tree(trace, _frames(trace, by), _around(trace, by)[0], by == "call")
+    return frame_tree(trace.slices, _frames(trace, by), _around(trace, by)[0], by == "call")
 
 
 @kept

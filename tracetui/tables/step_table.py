@@ -41,7 +41,7 @@ def step_table(trace: Trace, step: Part | None = None, by: str | None = None) ->
     work = _by_step(trace, trace_links.gpu, len(every))
     parts = [work[index] for index in picked.tolist()]
     is_kernel = [slices.kind[rows] == Kind.KERNEL for rows in parts]
-    spans = np.array([span(trace, rows) for rows in parts], np.int64).reshape(-1, 2)
+    spans = np.array([span(slices, rows) for rows in parts], np.int64).reshape(-1, 2)
     busy = np.array([covered(slices.start[rows], slices.end[rows]) for rows in parts], np.int64)
     extent, empty = spans[:, 1] - spans[:, 0], np.array([len(rows) == 0 for rows in parts], bool)
     on_gpu = step_spans(trace)
@@ -127,7 +127,7 @@ def _within(trace: Trace, parts: list[Int64]) -> tuple[Column, ...]:
     """What the GPU activities of each step add up to."""
     slices, joined, graphs = trace.slices, links(trace), replays(trace).launch
     no_gpu, empty = len(joined.gpu) == 0, np.array([len(rows) == 0 for rows in parts], bool)
-    spans = np.array([span(trace, rows) for rows in parts], np.int64).reshape(-1, 2)
+    spans = np.array([span(slices, rows) for rows in parts], np.int64).reshape(-1, 2)
     kernels = [rows[slices.kind[rows] == Kind.KERNEL] for rows in parts]
     comm = [rows[communicates(trace, rows)] for rows in kernels]
     replayed = [np.isin(joined.launch[rows], graphs) for rows in parts]
