@@ -36,163 +36,6 @@ from tracetui.model.kept import kept
 from tracetui.model.native import insertion_index
 from tracetui.model.trace import Kind, Slices, Trace
 
-# Steps guessed from repetition on the GPU: replays of graphs, or kernels, with a sign of a token in every cycle.
-#
-# The last resort for a trace that names no steps (R3.76). Names that occur equally often and interleave mark cycles:
-# one of each between two of the first. Layers repeat too; a cycle counts as a step only where each holds a sampling
-# kernel, an embedding, or a copy from the device, and holds about as much as the others.
-
-MIN_CYCLES = 3
-"""Minimum cycles that are taken for steps."""
-MIN_NAMES = 2
-"""Minimum names that interleave."""
-MAX_SIZE_RATIO = 2.0
-"""Maximum ratio of the activities in the largest cycle to those in the smallest."""
-MIN_REPLAYED_SHARE = 0.3
-"""Minimum share of the kernels that replays of one graph run, for its launches to mark steps."""
-MAX_FIRST_NAMES = 8
-"""Maximum names per number of occurrences that are tried as the first of a cycle."""
-
-_TOKEN = re.compile(r"argmax|sampl(e|ing)|multinomial|embedding", re.IGNORECASE)
-"""Names of kernels that generate a token or take one in: sampling, an embedding.
-
-A plain top-k is not among them: a router of experts runs one in every layer.
-"""
-_TO_HOST = re.compile(r"^Memcpy DtoH")
-"""Copies that may bring a token to the host, in a trace that runs attention: any loop may read a value."""
-_TOKEN_OP = re.compile(r"^aten::(embedding|argmax|multinomial)$")
-"""Operators that do so, whatever their kernels are called."""
-
-
-@dataclass(frozen=True, eq=False)
-class Cycles:
-    """Cycles in a sequence of names."""
-
-    first: Int64
-    """Positions at which a cycle begins, ascending."""
-    names: int
-    """Number of names that interleave."""
-
-
-def graph_series(trace: Trace, is_wanted: bool = False) -> list[StepSeries]:
-    """Steps from one launch of a graph to the next, where a graph, or the first of several, marks them.
-
-    In a trace of training they are taken only where they are wanted.
-    """
-    graph_replays, slices, joined = replays(trace), trace.slices, links(trace)
-    if len(graph_replays) < MIN_CYCLES or (is_training(trace) and not is_wanted):
-        return []
-    kernels = np.count_nonzero(slices.kind[joined.gpu] == Kind.KERNEL)
-    if graph_replays.nodes.sum() < MIN_REPLAYED_SHARE * kernels:
-        return []
-    order = np.argsort(slices.start[graph_replays.launch], kind="stable")
-    graph = graph_replays.graph[order]
-    only_graph = len(distinct(graph)) == 1
-    repeat = Cycles(np.arange(len(graph)), 1) if only_graph else cycles(graph, np.ones(len(graph), bool))
-    if repeat is None or len(np.unique(slices.lane[graph_replays.launch[order[repeat.first]]])) > 1:
-        return []
-    rows = graph_replays.launch[order[repeat.first]]
-    end = _until_next(trace, rows)
-    if not is_wanted and not (_token_counts(trace, slices.start[rows], end) > 0).all():
-        return []
-    words = (
-        f"~ guessed: {repeat.names} {'graph repeats' if repeat.names == 1 else 'graphs repeat'} {len(rows):,} times; "
-        "a step may begin elsewhere"
-    )
-    return [StepSeries("graphs", "repeating graph", rows, end, words, is_guess=True)]
-
-
-def kernel_series(trace: Trace, is_wanted: bool = False) -> list[StepSeries]:
-    """Steps from one launch of a kernel to the next, where several interleave and each cycle shows a token.
-
-    In a trace of training they are taken only where they are wanted.
-    """
-    if is_training(trace) and not is_wanted:
-        return []
-    joined, slices = links(trace), trace.slices
-    rows = joined.launched
-    moment = slices.start[joined.launch[rows]]
-    process = lane_numbers(trace).process[slices.lane[joined.launch[rows]]]
-    if len(rows) == 0 or len(distinct(process)) > 1:
-        return []
-    rows = rows[np.lexsort((slices.start[rows], moment))]
-    repeat = cycles(slices.name[rows].astype(np.int64), _tokens(trace, rows))
-    if repeat is None:
-        return []
-    launches = joined.launch[rows[repeat.first]].astype(np.int64)
-    if len(distinct(launches)) < len(launches) or len(distinct(slices.lane[launches])) > 1:
-        return []
-    words = f"~ guessed: {repeat.names} kernels repeat {len(launches):,} times; a step may begin elsewhere"
-    end = _until_next(trace, launches)
-    return [StepSeries("kernels", "repeating kernels", launches, end, words, is_guess=True)]
-
-
-def merged(trace: Trace, series: StepSeries) -> StepSeries:
-    """The series with two slices in a row as one step, where each pair has one name and only its second slice samples.
-
-    TensorRT-LLM marks the forward pass of a step and its sampling by two annotations of the same name.
-    """
-    slices, rows = trace.slices, series.rows
-    if len(rows) < 2 or len(rows) % 2 or len(np.unique(slices.lane[rows])) > 1:
-        return series
-    pairs = slices.name[rows].reshape(-1, 2)
-    samples = _token_counts(trace, slices.start[rows], series.end).reshape(-1, 2) > 0
-    if (pairs[:, 0] != pairs[:, 1]).any() or samples[:, 0].any() or not samples[:, 1].all():
-        return series
-    return replace(series, rows=rows[0::2], end=series.end[1::2], words=f"{series.words}, two for each step")
-
-
-def cycles(name: Int64, is_token: Bool) -> Cycles | None:
-    """The cycles of a sequence of name ids: of the names with fewest occurrences, such that each cycle has a token."""
-    if len(name) == 0:
-        return None
-    names = group(name)
-    order = np.argsort(names.member, kind="stable")
-    bounds = np.searchsorted(names.member[order], np.arange(len(names) + 1))
-    tokens = np.concatenate([np.zeros(1, np.int64), np.cumsum(is_token)])
-    for count in distinct(names.calls[names.calls >= MIN_CYCLES]).tolist():
-        equal = np.flatnonzero(names.calls == count)
-        if len(equal) < MIN_NAMES:
-            continue
-        positions = np.stack([order[bounds[each] : bounds[each + 1]] for each in equal.tolist()])
-        positions = positions[np.argsort(positions[:, 0], kind="stable")]
-        for first in positions[:MAX_FIRST_NAMES]:
-            # The names that occur once between each two occurrences of the first, itself included.
-            interleaved = (positions >= first).all(axis=1) & (positions[:, :-1] < first[1:]).all(axis=1)
-            names_per_cycle = int(np.count_nonzero(interleaved))
-            if names_per_cycle < MIN_NAMES:
-                continue
-            edges = np.append(first, len(name))
-            size, tokens_in = np.diff(edges), np.diff(tokens[edges])
-            if size.max() <= MAX_SIZE_RATIO * size.min() and (tokens_in > 0).all():
-                return Cycles(first, names_per_cycle)
-    return None
-
-
-def _until_next(trace: Trace, rows: Int64) -> Int64:
-    """Each step lasts until the next begins, the last one as long as the recording."""
-    return np.append(trace.slices.start[rows][1:], max(trace.window[1], int(trace.slices.end[rows[-1]])))
-
-
-def _tokens(trace: Trace, rows: Int64) -> Bool:
-    by_name = is_named(trace, rows, _TOKEN.search)
-    owner = links(trace).owner[rows].astype(np.int64)
-    by_op = (owner >= 0) & is_named(trace, np.maximum(owner, 0), _TOKEN_OP.search)
-    mask = np.asarray(by_name | by_op)
-    kernels = trace.slices.of_kind(Kind.KERNEL)
-    if is_named(trace, kernels, lambda name: family(name, Kind.KERNEL) == Family.ATTENTION).any():
-        mask |= is_named(trace, rows, _TO_HOST.search)
-    return mask
-
-
-def _token_counts(trace: Trace, start: Int64, end: Int64) -> Int64:
-    """Number of the activities launched in each of the windows that make or take in a token."""
-    joined = links(trace)
-    rows = joined.launched
-    moment = np.sort(trace.slices.start[joined.launch[rows[_tokens(trace, rows)]]])
-    return np.searchsorted(moment, end) - np.searchsorted(moment, start)
-
-
 ANNOTATION = "annotation "
 """Prefix of `found_by` of annotations."""
 NAMES_NONE = ": this recording names no steps"
@@ -309,6 +152,13 @@ def steps(trace: Trace) -> Steps:
     )
 
 
+def _steps(trace: Trace, rows: Int64, number: Int64, end: Int64 | None = None) -> Steps:
+    slices = trace.slices
+    end = slices.end[rows] if end is None else end
+    lane, process = slices.lane[rows].astype(np.int64), lane_numbers(trace).process
+    return Steps(rows, number, slices.start[rows], end, lane, process)
+
+
 def found_series(trace: Trace) -> StepSeries | None:
     """The steps of a trace without `ProfilerStep`, by the first rule that finds some; None where no rule does."""
     annotated = _annotated(trace)
@@ -329,22 +179,22 @@ def candidate_series(trace: Trace) -> list[StepSeries]:
     return [series for rule in rules for series in rule(trace)]
 
 
-def launched_in(trace: Trace, start: Int64, end: Int64) -> int:
-    """GPU activities launched in windows, on any thread, as steps count them (R3.3)."""
-    moments = _launch_times(trace)
-    starts, ends = union(start, end)
-    return int((np.searchsorted(moments, ends) - np.searchsorted(moments, starts)).sum())
-
-
-@kept(on_disk=True)
-def _launch_times(trace: Trace) -> Int64:
-    """The start of the launch of each GPU activity that has one, ascending."""
-    joined = links(trace)
-    return np.sort(np.repeat(trace.slices.start[joined.launches], joined.counts))
-
-
 def _annotated(trace: Trace) -> list[StepSeries]:
-    return [merged(trace, series) for series in annotated_series(trace)]
+    """The series of annotations, two in a row as one step where both have one name and only the second one samples.
+
+    TensorRT-LLM marks the forward pass of a step and its sampling by two annotations of the same name.
+    """
+    slices, result = trace.slices, []
+    for series in annotated_series(trace):
+        rows = series.rows
+        if len(rows) > 0 and len(rows) % 2 == 0 and len(np.unique(slices.lane[rows])) == 1:
+            pairs = slices.name[rows].reshape(-1, 2)
+            samples = _token_counts(trace, slices.start[rows], series.end).reshape(-1, 2) > 0
+            if (pairs[:, 0] == pairs[:, 1]).all() and samples[:, 1].all() and not samples[:, 0].any():
+                words = f"{series.words}, two for each step"
+                series = replace(series, rows=rows[0::2], end=series.end[1::2], words=words)
+        result.append(series)
+    return result
 
 
 def _preferred(trace: Trace, series: list[StepSeries]) -> StepSeries:
@@ -381,13 +231,162 @@ def _widest(trace: Trace, series: list[StepSeries]) -> StepSeries | None:
 
 
 def _encloses(slices: Slices, outer: StepSeries, inner: StepSeries) -> bool:
-    """True where each slice of one series has one of the other inside."""
+    """True where at least half of the slices of the longer series pair up, one inside the other."""
     matched = int((partners(slices, outer.rows, inner.rows) >= 0).sum())
     return matched > 0 and 2 * matched >= max(len(outer.rows), len(inner.rows))
 
 
-def _steps(trace: Trace, rows: Int64, number: Int64, end: Int64 | None = None) -> Steps:
-    slices = trace.slices
-    end = slices.end[rows] if end is None else end
-    lane, process = slices.lane[rows].astype(np.int64), lane_numbers(trace).process
-    return Steps(rows, number, slices.start[rows], end, lane, process)
+def launched_in(trace: Trace, start: Int64, end: Int64) -> int:
+    """GPU activities launched in windows, on any thread, as steps count them (R3.3)."""
+    moments = _launch_times(trace)
+    starts, ends = union(start, end)
+    return int((np.searchsorted(moments, ends) - np.searchsorted(moments, starts)).sum())
+
+
+@kept(on_disk=True)
+def _launch_times(trace: Trace) -> Int64:
+    """The start of the launch of each GPU activity that has one, ascending."""
+    joined = links(trace)
+    return np.sort(np.repeat(trace.slices.start[joined.launches], joined.counts))
+
+
+# Steps guessed from repetition on the GPU: replays of graphs, or kernels, with a sign of a token in every cycle.
+#
+# The last resort for a trace that names no steps (R3.76). Names that occur equally often and interleave mark cycles:
+# one of each between two of the first. Layers repeat too; a cycle counts as a step only where each holds a sampling
+# kernel, an embedding, or a copy from the device, and holds about as much as the others.
+
+MIN_CYCLES = 3
+"""Minimum cycles that are taken for steps."""
+MIN_NAMES = 2
+"""Minimum names that interleave."""
+MAX_SIZE_RATIO = 2.0
+"""Maximum ratio of the activities in the largest cycle to those in the smallest."""
+MIN_REPLAYED_SHARE = 0.3
+"""Minimum share of the kernels that replays of one graph run, for its launches to mark steps."""
+MAX_FIRST_NAMES = 8
+"""Maximum names per number of occurrences that are tried as the first of a cycle."""
+
+_TOKEN = re.compile(r"argmax|sampl(e|ing)|multinomial|embedding", re.IGNORECASE)
+"""Names of kernels that generate a token or take one in: sampling, an embedding.
+
+A plain top-k is not among them: a router of experts runs one in every layer.
+"""
+_TO_HOST = re.compile(r"^Memcpy DtoH")
+"""Copies that may bring a token to the host, in a trace that runs attention: any loop may read a value."""
+_TOKEN_OP = re.compile(r"^aten::(embedding|argmax|multinomial)$")
+"""Operators that do so, whatever their kernels are called."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cycles:
+    """Cycles in a sequence of names."""
+
+    first: Int64
+    """Positions at which a cycle begins, ascending."""
+    names: int
+    """Number of names that interleave."""
+
+
+def graph_series(trace: Trace, is_wanted: bool = False) -> list[StepSeries]:
+    """Steps from one launch of a graph to the next, where a graph, or the first of several, marks them.
+
+    In a trace of training they are taken only where they are wanted.
+    """
+    graph_replays, slices, joined = replays(trace), trace.slices, links(trace)
+    if len(graph_replays) < MIN_CYCLES or (is_training(trace) and not is_wanted):
+        return []
+    kernels = np.count_nonzero(slices.kind[joined.gpu] == Kind.KERNEL)
+    if graph_replays.nodes.sum() < MIN_REPLAYED_SHARE * kernels:
+        return []
+    order = np.argsort(slices.start[graph_replays.launch], kind="stable")
+    graph = graph_replays.graph[order]
+    only_graph = len(distinct(graph)) == 1
+    repeat = Cycles(np.arange(len(graph)), 1) if only_graph else cycles(graph, np.ones(len(graph), bool))
+    if repeat is None or len(np.unique(slices.lane[graph_replays.launch[order[repeat.first]]])) > 1:
+        return []
+    rows = graph_replays.launch[order[repeat.first]]
+    end = _until_next(trace, rows)
+    if not is_wanted and not (_token_counts(trace, slices.start[rows], end) > 0).all():
+        return []
+    words = (
+        f"~ guessed: {repeat.names} {'graph repeats' if repeat.names == 1 else 'graphs repeat'} {len(rows):,} times; "
+        "a step may begin elsewhere"
+    )
+    return [StepSeries("graphs", "repeating graph", rows, end, words, is_guess=True)]
+
+
+def kernel_series(trace: Trace, is_wanted: bool = False) -> list[StepSeries]:
+    """Steps from one launch of a kernel to the next, where several interleave and each cycle shows a token.
+
+    In a trace of training they are taken only where they are wanted.
+    """
+    if is_training(trace) and not is_wanted:
+        return []
+    joined, slices = links(trace), trace.slices
+    rows = joined.launched
+    moment = slices.start[joined.launch[rows]]
+    process = lane_numbers(trace).process[slices.lane[joined.launch[rows]]]
+    if len(rows) == 0 or len(distinct(process)) > 1:
+        return []
+    rows = rows[np.lexsort((slices.start[rows], moment))]
+    repeat = cycles(slices.name[rows].astype(np.int64), _tokens(trace, rows))
+    if repeat is None:
+        return []
+    launches = joined.launch[rows[repeat.first]].astype(np.int64)
+    if len(distinct(launches)) < len(launches) or len(distinct(slices.lane[launches])) > 1:
+        return []
+    words = f"~ guessed: {repeat.names} kernels repeat {len(launches):,} times; a step may begin elsewhere"
+    end = _until_next(trace, launches)
+    return [StepSeries("kernels", "repeating kernels", launches, end, words, is_guess=True)]
+
+
+def cycles(name: Int64, is_token: Bool) -> Cycles | None:
+    """The cycles of a sequence of name ids: of the names with fewest occurrences, such that each cycle has a token."""
+    if len(name) == 0:
+        return None
+    names = group(name)
+    order = np.argsort(names.member, kind="stable")
+    bounds = np.searchsorted(names.member[order], np.arange(len(names) + 1))
+    tokens = np.concatenate([np.zeros(1, np.int64), np.cumsum(is_token)])
+    for count in distinct(names.calls[names.calls >= MIN_CYCLES]).tolist():
+        equal = np.flatnonzero(names.calls == count)
+        if len(equal) < MIN_NAMES:
+            continue
+        positions = np.stack([order[bounds[each] : bounds[each + 1]] for each in equal.tolist()])
+        positions = positions[np.argsort(positions[:, 0], kind="stable")]
+        for first in positions[:MAX_FIRST_NAMES]:
+            # The names that occur once between each two occurrences of the first, itself included.
+            interleaved = (positions >= first).all(axis=1) & (positions[:, :-1] < first[1:]).all(axis=1)
+            names_per_cycle = int(np.count_nonzero(interleaved))
+            if names_per_cycle < MIN_NAMES:
+                continue
+            edges = np.append(first, len(name))
+            size, tokens_in = np.diff(edges), np.diff(tokens[edges])
+            if size.max() <= MAX_SIZE_RATIO * size.min() and (tokens_in > 0).all():
+                return Cycles(first, names_per_cycle)
+    return None
+
+
+def _until_next(trace: Trace, rows: Int64) -> Int64:
+    """Each step lasts until the next begins, the last one as long as the recording."""
+    return np.append(trace.slices.start[rows][1:], max(trace.window[1], int(trace.slices.end[rows[-1]])))
+
+
+def _tokens(trace: Trace, rows: Int64) -> Bool:
+    by_name = is_named(trace, rows, _TOKEN.search)
+    owner = links(trace).owner[rows].astype(np.int64)
+    by_op = (owner >= 0) & is_named(trace, np.maximum(owner, 0), _TOKEN_OP.search)
+    mask = np.asarray(by_name | by_op)
+    kernels = trace.slices.of_kind(Kind.KERNEL)
+    if is_named(trace, kernels, lambda name: family(name, Kind.KERNEL) == Family.ATTENTION).any():
+        mask |= is_named(trace, rows, _TO_HOST.search)
+    return mask
+
+
+def _token_counts(trace: Trace, start: Int64, end: Int64) -> Int64:
+    """Number of the activities launched in each of the windows that make or take in a token."""
+    joined = links(trace)
+    rows = joined.launched
+    moment = np.sort(trace.slices.start[joined.launch[rows[_tokens(trace, rows)]]])
+    return np.searchsorted(moment, end) - np.searchsorted(moment, start)
