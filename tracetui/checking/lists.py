@@ -94,8 +94,8 @@ def _made(side: Side) -> OpSums:
     part = side.part_of(every.row)
     held = np.flatnonzero(part >= 0)
     cost, part = every.take(held), part[held]
-    names = grouped(trace, cost)
-    sums = averages(trace, cost, names)
+    names = grouped(trace.slices, cost)
+    sums = averages(trace.slices, cost, names)
     index, cells = names.member * len(side) + part, len(names) * len(side)
 
     def spread(values: Int64 | None) -> Float64:
