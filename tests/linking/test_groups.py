@@ -62,13 +62,6 @@ class FakeSlices:
         self.start, self.dur = np.arange(count), np.ones(count, np.int64)
 
 
-class FakeTrace:
-    """A trace of such slices."""
-
-    def __init__(self, count: int) -> None:
-        self.slices = FakeSlices(count)
-
-
 @given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 1)), max_size=40))
 def test_only_children_of_the_same_name_are_left_out(nodes):
     parent = [number % (row + 1) - 1 for row, (number, _) in enumerate(nodes)]
@@ -80,9 +73,9 @@ def test_only_children_of_the_same_name_are_left_out(nodes):
 
     kept = [row for row in range(len(nodes)) if not repeats[row]]
     source = {row: max(other for other in range(len(nodes)) if top(other) == row) for row in kept}
-    trace: Any = FakeTrace(len(nodes))
+    slices: Any = FakeSlices(len(nodes))
     keep, above, taken = _without_repeats(
-        trace, np.arange(len(nodes)), np.array(parent, np.int64), np.array(name, np.int64)
+        slices, np.arange(len(nodes)), np.array(parent, np.int64), np.array(name, np.int64)
     )
     assert keep.tolist() == kept
     assert above.tolist() == [kept.index(top(parent[row])) if parent[row] >= 0 else -1 for row in kept]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tracetui.linking.frames import BACKWARD_OF, MODULE, PATH_SEPARATOR, FrameTree, is_own
+from tracetui.linking.frames import BACKWARD_OF, MODULE, PATH_SEPARATOR, FrameTree, is_own, preorder
 from tracetui.linking.graph_nodes import MIN_EQUAL_SHARE, GraphNodes, graph_nodes
 from tracetui.linking.links import links
 from tracetui.linking.replays import by_graph, graph_name, replays
@@ -72,10 +72,10 @@ def _grown(trace: Trace, tree: FrameTree, activities: Mapping[_Path, Int64]) -> 
                 names.append(name)
                 first.append(int(rows[0]))
         ends[path] = node
-    order = _preorder(parents)
-    rank = np.empty(len(order) + 1, np.int64)
-    rank[order], rank[-1] = np.arange(len(order)), -1
-    parent = rank[np.array(parents, np.int64)[order]]
+    parent = np.array(parents, np.int64)
+    rank = np.append(preorder(parent, np.arange(len(parent))), -1)
+    order = np.argsort(rank[:-1])
+    parent = rank[parent[order]]
     more = tuple(dict.fromkeys(name for name in names if trace.names.find(name) < 0))
     number = {name: len(trace.names) + index for index, name in enumerate(more)}
     rows = np.concatenate(list(activities.values()))
@@ -92,19 +92,6 @@ def _grown(trace: Trace, tree: FrameTree, activities: Mapping[_Path, Int64]) -> 
         activities=rows[by_row],
         activity_node=rank[node_of[by_row]],
     )
-
-
-def _preorder(parents: list[int]) -> Int64:
-    """The nodes in preorder; siblings keep their order."""
-    below: dict[int, list[int]] = {}
-    for node, parent in enumerate(parents):
-        below.setdefault(parent, []).append(node)
-    order, waiting = [], below.get(-1, [])[::-1]
-    while waiting:
-        node = waiting.pop()
-        order.append(node)
-        waiting += below.get(node, [])[::-1]
-    return np.array(order, np.int64)
 
 
 # Kernels inside graphs in words: the number tied to the operator that captured them, the file that ties them, and the

@@ -19,7 +19,7 @@ from tracetui.linking.groups import distinct
 from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links, pass_on, row_of
 from tracetui.linking.trees import forest, nearest, subtree_sums
-from tracetui.model.intervals import Bool, Int64, tree_depth
+from tracetui.model.intervals import Bool, Int64, index_in, run_starts, tree_depth
 from tracetui.model.kept import kept
 from tracetui.model.table import Strings
 from tracetui.model.trace import Int32, Kind, Slices, Trace
@@ -222,17 +222,11 @@ class FrameTree:
 
     def of_frames(self, rows: NDArray[np.integer]) -> Int64:
         """The node of each frame, -1 for a row of -1 and for frames that are not in the tree."""
-        if len(self.frames) == 0:
-            return np.full(len(rows), -1, np.int64)
-        index = np.minimum(np.searchsorted(self.frames, rows), len(self.frames) - 1)
-        return np.where(self.frames[index] == rows, self.node[index], -1)
+        return row_of(self.node, index_in(self.frames, rows))
 
     def of_activities(self, rows: NDArray[np.integer]) -> Int64:
         """The node that captured each GPU activity, -1 for none."""
-        if len(self.activities) == 0:
-            return np.full(len(rows), -1, np.int64)
-        index = np.minimum(np.searchsorted(self.activities, rows), len(self.activities) - 1)
-        return np.where(self.activities[index] == rows, self.activity_node[index], -1)
+        return row_of(self.activity_node, index_in(self.activities, rows))
 
     def name_of(self, trace: Trace, number: int) -> str:
         """The text of a name of a node."""
@@ -251,7 +245,7 @@ def frame_tree(slices: Slices, rows: Int64, around: Int32, each_call: bool = Fal
     start = slices.start[rows]
     order = np.lexsort((rows, start, node))
     heads = order[np.flatnonzero(np.diff(node[order], prepend=-1))]
-    rank = _preorder(parent, start[heads])
+    rank = preorder(parent, start[heads])
     inverse = np.empty(len(rank), np.int64)
     inverse[rank] = np.arange(len(rank))
     placed = np.append(rank, -1)
@@ -278,7 +272,7 @@ def _merged(name: NDArray[np.integer], above: Int64) -> tuple[Int64, Int64]:
     return node[:-1], np.concatenate(parents)
 
 
-def _preorder(parent: Int64, start: Int64) -> Int64:
+def preorder(parent: Int64, start: Int64) -> Int64:
     """The position of each node in preorder, siblings in order of start."""
     if len(parent) == 0:
         return np.empty(0, np.int64)
@@ -289,8 +283,7 @@ def _preorder(parent: Int64, start: Int64) -> Int64:
         mine = np.flatnonzero(depth == level)
         mine = mine[np.lexsort((start[mine], parent[mine]))]
         taken = np.cumsum(size[mine]) - size[mine]
-        fresh = np.ones(len(mine), bool)
-        fresh[1:] = parent[mine][1:] != parent[mine][:-1]
-        before = taken - np.repeat(taken[fresh], np.diff(np.append(np.flatnonzero(fresh), len(mine))))
+        heads = np.flatnonzero(run_starts(parent[mine]))
+        before = taken - np.repeat(taken[heads], np.diff(np.append(heads, len(mine))))
         position[mine] = position[parent[mine]] + 1 + before.astype(np.int64)
     return position[:-1]

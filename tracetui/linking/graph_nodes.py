@@ -20,7 +20,7 @@ from tracetui.linking.graph_marks import NODE_BITS, node_id, scopes_of
 from tracetui.linking.graph_recordings import Captured, Choice, choose, recorded_graphs
 from tracetui.linking.links import links, names_of
 from tracetui.linking.replays import graph_captures, replays
-from tracetui.model.intervals import Bool, Int64
+from tracetui.model.intervals import Bool, Int64, index_in
 from tracetui.model.kept import kept
 from tracetui.model.recorded import GraphRecording
 from tracetui.model.table import Strings
@@ -209,10 +209,7 @@ class GraphNodes:
 
     def index_of(self, rows: Int64) -> Int64:
         """The entry of each GPU activity, -1 for those without a known capture."""
-        if len(self.rows) == 0:
-            return np.full(len(rows), -1, np.int64)
-        index = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        return np.where(self.rows[index] == rows, index, -1)
+        return index_in(self.rows, rows)
 
 
 @kept(on_disk=True)

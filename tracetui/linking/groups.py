@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.model.intervals import Int64
+from tracetui.model.intervals import Int64, run_starts
 
 _ROOM = 1 << 62
 """Keys stay below this."""
@@ -120,9 +120,7 @@ class Groups:
 def distinct(values: NDArray[np.integer]) -> Int64:
     """The distinct values, ascending; by sorting, which is far faster on many values than numpy's hashing."""
     ranked = np.sort(values).astype(np.int64)
-    keep = np.ones(len(ranked), bool)
-    keep[1:] = ranked[1:] != ranked[:-1]
-    return ranked[keep]
+    return ranked[run_starts(ranked)]
 
 
 def group(ids: NDArray[np.integer]) -> Groups:
@@ -137,10 +135,7 @@ def group(ids: NDArray[np.integer]) -> Groups:
 def count_within(ids: NDArray[np.integer]) -> Int64:
     """For each row how many rows up to it have the same id: 1, 2, 3 ... in each group."""
     order = np.argsort(ids, kind="stable")
-    ranked = ids[order]
-    fresh = np.ones(len(ids), bool)
-    fresh[1:] = ranked[1:] != ranked[:-1]
-    heads = np.flatnonzero(fresh)
+    heads = np.flatnonzero(run_starts(ids[order]))
     result = np.empty(len(ids), np.int64)
     result[order] = np.arange(len(ids)) - np.repeat(heads, np.diff(np.append(heads, len(ids)))) + 1
     return result

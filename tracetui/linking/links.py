@@ -16,7 +16,7 @@ from tracetui.linking.groups import distinct
 from tracetui.linking.lanes import is_named, lane_numbers
 from tracetui.linking.step_names import StepName, step_name
 from tracetui.linking.trees import disorderly_lanes, forest, nearest, nearest_row
-from tracetui.model.intervals import Bool, Int64, covered, index_of, union, without
+from tracetui.model.intervals import Bool, Int64, covered, index_in, index_of, run_starts, union, without
 from tracetui.model.kept import kept
 from tracetui.model.trace import GPU_WORK, Int32, Kind, Slices, Trace
 
@@ -95,8 +95,8 @@ def latest(ids: Int64, start: Int64, wanted: Int64, moment: Int64) -> Int64:
         return np.full(len(wanted), -1, np.int64)
     order = np.lexsort((start, ids))
     known, first = np.unique(ids[order], return_index=True)
-    index = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    is_known = known[index] == wanted
+    index = index_in(known, wanted)
+    is_known = index >= 0
     if len(known) == len(order):
         return np.where(is_known, order[index], -1)
     ticks, width = np.sort(start), len(start) + 1
@@ -252,7 +252,7 @@ def links(trace: Trace) -> Links:
     work = gpu[launch[gpu] >= 0]
     work = work[np.argsort(launch[work], kind="stable")]
     ranked = launch[work]
-    first = np.flatnonzero(np.append(len(ranked) > 0, ranked[1:] != ranked[:-1]))[: len(ranked)]
+    first = np.flatnonzero(run_starts(ranked))
     launches, bounds = ranked[first].astype(np.int64), np.append(first, len(work))
     ops = op_rows(trace)
     # In traces of some versions most external ids are the activity's own correlation id, and name no op.

@@ -247,7 +247,7 @@ def covered_within(starts: Int64, ends: Int64, low: Int64, high: Int64) -> Int64
 
 def _stretches(group: NDArray[np.integer]) -> tuple[Int64, Int64]:
     """First row of each group, and the row behind its last one."""
-    heads = np.flatnonzero(np.append(len(group) > 0, group[1:] != group[:-1]))
+    heads = np.flatnonzero(run_starts(group))
     return heads, np.append(heads[1:], len(group))[: len(heads)]
 
 
@@ -420,7 +420,7 @@ def microseconds(nanoseconds: float) -> str:
     return f"{nanoseconds / 1000:.3f}".rstrip("0").rstrip(".")
 
 
-# Membership of numbers in a column, and the index of each number there; faster than by sorting.
+# Membership of numbers in a column, and the index of each number there; by tables where that is faster than by sorting.
 #
 # Row numbers, kinds and the profiler's ids are small whole numbers that lie close together: a table that has an entry
 # for each of them is filled and looked up in one pass.
@@ -473,13 +473,28 @@ def index_of(ids: NDArray[np.integer], wanted: NDArray[np.integer]) -> Int64 | N
     return rows
 
 
+def index_in(ascending: NDArray[np.integer], wanted: NDArray[np.integer]) -> Int64:
+    """The index of each wanted number in an ascending column, -1 where it is not there."""
+    if len(ascending) == 0:
+        return np.full(len(wanted), -1, np.int64)
+    index = np.minimum(native.insertion_index(ascending, wanted), len(ascending) - 1)
+    return np.where(ascending[index] == wanted, index, -1)
+
+
+def run_starts(values: NDArray[np.integer]) -> Bool:
+    """Mask of the values that differ from the one before them; the first value is among them."""
+    mask = np.ones(len(values), bool)
+    mask[1:] = values[1:] != values[:-1]
+    return mask
+
+
 def without(rows: Int64, left_out: NDArray[np.integer]) -> Int64:
     """The rows that are not among `left_out`; they ascend without duplicates."""
     if len(left_out) == 0 or len(rows) == 0:
         return rows
-    index = np.minimum(np.searchsorted(rows, left_out), len(rows) - 1)
+    index = index_in(rows, left_out)
     kept = np.ones(len(rows), bool)
-    kept[index[rows[index] == left_out]] = False
+    kept[index[index >= 0]] = False
     return rows[kept]
 
 

@@ -28,7 +28,18 @@ from tracetui.linking.placement import time_within, within
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import forest, nearest, subtree_sums
 from tracetui.model import native
-from tracetui.model.intervals import TOLERANCE, Bool, Int64, Part, TimeRange, is_among, nest, sorted_order, without
+from tracetui.model.intervals import (
+    TOLERANCE,
+    Bool,
+    Int64,
+    Part,
+    TimeRange,
+    index_in,
+    is_among,
+    nest,
+    sorted_order,
+    without,
+)
 from tracetui.model.kept import is_kept, kept
 from tracetui.model.native import insertion_index
 from tracetui.model.table import Strings
@@ -314,11 +325,8 @@ def _launch_counts(trace: Trace, time_range: TimeRange | None) -> Int64:
 def _asynchronous_among(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
     """Positions of the asynchronous slices in ascending rows, and their ends; they only have a duration (3(d).5)."""
     alone, ends = asynchronous_slices(trace)
-    if len(alone) == 0 or len(rows) == 0:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    index = np.minimum(np.searchsorted(rows, alone), len(rows) - 1)
-    is_among_rows = rows[index] == alone
-    return index[is_among_rows], ends[is_among_rows]
+    index = index_in(rows, alone)
+    return index[index >= 0], ends[index >= 0]
 
 
 def _tree_without(trace: Trace, rows: Int64, alone: Int64, named: Int64) -> Int64:

@@ -26,7 +26,7 @@ from tracetui.linking.placement import chosen, step_index, time_within, within
 from tracetui.linking.replays import replays
 from tracetui.linking.trees import forest
 from tracetui.model import columns as col
-from tracetui.model.intervals import Int64, Part, TimeRange, tree_depth, union
+from tracetui.model.intervals import Int64, Part, TimeRange, index_in, run_starts, tree_depth, union
 from tracetui.model.kept import kept
 from tracetui.model.native import insertion_index
 from tracetui.model.pane import Grouping, Pane
@@ -146,8 +146,7 @@ def _union_times(trace: Trace, work: Int64, holder: Int64, time_range: TimeRange
     union_times = np.zeros(len(slices), np.int64)
     if len(rows) == 0:
         return union_times
-    node = np.minimum(insertion_index(rows, holder.astype(np.int64)), len(rows) - 1)
-    node[rows[node] != holder] = -1
+    node = index_in(rows, holder.astype(np.int64))
     start, end, node = slices.start[work][node >= 0], slices.end[work][node >= 0], node[node >= 0]
     if time_range is not None:
         ran = time_range.touched(start, end)
@@ -181,8 +180,7 @@ def _unions(holder: Int64, opens: Int64, closes: Int64, moments: Int64) -> tuple
     """
     order = np.argsort(holder * len(moments) + opens, kind="stable")
     holder, opens, closes = holder[order], opens[order], closes[order]
-    fresh = np.ones(len(holder), bool)
-    fresh[1:] = holder[1:] != holder[:-1]
+    fresh = run_starts(holder)
     group = np.cumsum(fresh) - 1
     reach = np.maximum.accumulate(group * len(moments) + closes) - group * len(moments)
     seen = np.zeros(len(holder), np.int64)
