@@ -73,9 +73,24 @@ def listed(names: Sequence[str], most: int = 4) -> str:
     return f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
-def joined(names: Sequence[str]) -> str:
-    """A short list as one speaks: `gelu, mul and tanh`."""
+def joined(names: Sequence[str], most: int | None = None) -> str:
+    """A list as one speaks, `gelu, mul and tanh`; above `most` names as `listed`."""
+    if most is not None and len(names) > most:
+        return listed(names, most)
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else list(names))
+
+
+def clauses_behind(lead: str, groups: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[str]:
+    """Sentences of groups of clauses: the first behind `lead`, which stands alone where there are none.
+
+    A group is a mark that stands behind the lead, a subject in place of the lead, and the clauses.
+    """
+    for mark, subject, clauses in groups:
+        if clauses:
+            yield f"{lead}{mark} {'; '.join(clauses)}." if lead else f"{subject}{'; '.join(clauses)}."
+            lead = ""
+    if lead:
+        yield f"{lead}."
 
 
 def bare(op: str) -> str:
