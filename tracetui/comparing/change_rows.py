@@ -36,13 +36,14 @@ from tracetui.model.trace import Float64, Trace
 SAME, FASTER, SLOWER, CANNOT_TELL = "same", "faster", "slower", "cannot tell"
 FUSED_INTO, SPLIT_INTO, GONE, NEW = "fused into", "split into", "gone", "new"
 
-_MARKS = {Change.SAME: SAME, Change.LESS: FASTER, Change.MORE: SLOWER}
-
-
-def mark_of(change: Change) -> str:
-    """The mark of a row that both sides have, by how its time changed."""
-    return _MARKS.get(change, CANNOT_TELL)
-
+MARKS = {
+    Change.SAME: SAME,
+    Change.LESS: FASTER,
+    Change.MORE: SLOWER,
+    Change.WITHIN_NOISE: CANNOT_TELL,
+    Change.UNKNOWN: CANNOT_TELL,
+}
+"""Marks of rows that both sides have, by the change of their time."""
 
 JOINED, PAIRED, PARTED, BOTH = 1, 0, -1, 2
 """Several activities of A are one of B, one is one, one of A is several of B, several are several."""
@@ -72,19 +73,20 @@ def change_rows(a: Trace, b: Trace, matching: Matching) -> ChangeRows:
     how = np.concatenate([matching.how, matching.how_b]).astype(np.int64)
     many = _many(matching, how, middle_a, middle_b)
     labels = _Labels(activity_classes(a), activity_classes(b), matching)
-    shown_a = np.where(np.isin(many, (JOINED, BOTH)), -1, labels.of_a("shown", middle_a))
-    shown_b = np.where(np.isin(many, (PARTED, BOTH)), -1, labels.of_b("shown", middle_b))
+    count = len(matching.rows_a)
+    label_a, label_b = labels.of(0, "label"), labels.of(1, "label")
+    group_a = np.where(np.isin(many, (JOINED, BOTH)), -1, label_a[middle_a])
+    group_b = np.where(np.isin(many, (PARTED, BOTH)), -1, label_b[middle_b])
     # Work of several operators is in one kernel: it has a row for the kernel, not for the operators.
     taken_in = (many != PAIRED) & np.isin(how, _TAKEN_IN)
-    op_a, op_b = (np.where(taken_in, -1, ops) for ops in (labels.of_a("op", middle_a), labels.of_b("op", middle_b)))
-    row = combinations(how, many, shown_a, shown_b, op_a, op_b).member
-    count = len(matching.rows_a)
-    shown = np.concatenate([labels.of_a("shown", np.arange(count)), labels.of_b("shown", np.arange(len(row) - count))])
+    ops = labels.of(0, "op")[middle_a], labels.of(1, "op")[middle_b]
+    row = combinations(how, many, group_a, group_b, *(np.where(taken_in, -1, each) for each in ops)).member
+    label = np.concatenate([label_a[:-1], label_b[:-1]])
     is_b = np.arange(len(row)) >= count
     for whole, mine in ((JOINED, is_b), (PARTED, ~is_b)):
-        row = _with_their_kernel(row, shown, mine & taken_in & (many == whole), mine & (how < 0))
-    row[:count] = _with_their_like(row[:count], matching.how, labels.number_a)
-    row[count:] = _with_their_like(row[count:], matching.how_b, labels.number_b)
+        row = _with_their_kernel(row, label, mine & taken_in & (many == whole), mine & (how < 0))
+    row[:count] = _with_their_like(row[:count], matching.how, labels.number[0])
+    row[count:] = _with_their_like(row[count:], matching.how_b, labels.number[1])
     # A row is of pairs where it holds some: what only one side has comes last.
     order = np.argsort(how < 0, kind="stable")
     _, first, member = np.unique(row[order], return_index=True, return_inverse=True)
@@ -104,7 +106,7 @@ def _middles(matching: Matching) -> tuple[Int64, Int64]:
 
 
 def _many(matching: Matching, how: Int64, middle_a: Int64, middle_b: Int64) -> Int64:
-    """For each activity whether its group is a pair, several of A or several of B."""
+    """`JOINED`, `PAIRED`, `PARTED` or `BOTH` for the group of each activity."""
     joined = _shared(matching.partner, len(matching.rows_b))[middle_b] & (middle_b >= 0)
     parted = _shared(matching.partner_b, len(matching.rows_a))[middle_a] & (middle_a >= 0)
     joined |= how == MATCH_KINDS.index(FUSED)
@@ -113,7 +115,7 @@ def _many(matching: Matching, how: Int64, middle_a: Int64, middle_b: Int64) -> I
 
 
 def _shared(partner: Int64, size: int) -> Bool:
-    """Which indices are the partner of several activities; the last entry stands for -1."""
+    """Mask of the indices that are the partner of several activities; the last entry stands for -1."""
     shared: Bool = np.append(np.bincount(partner[partner >= 0], minlength=size) > 1, False)
     return shared
 
@@ -127,14 +129,14 @@ def _with_their_like(row: Int64, how: np.ndarray, number: Int64) -> Int64:
     return np.where(moved, like[number], row)
 
 
-def _with_their_kernel(row: Int64, shown: Int64, whole: Bool, alone: Bool) -> Int64:
+def _with_their_kernel(row: Int64, label: Int64, whole: Bool, alone: Bool) -> Int64:
     """The rows, with a kernel without partner moved to the row in which its name already replaces others.
 
     Where one kernel became sixteen, the matching pairs it with the first of them.
     """
-    into = np.full(int(shown.max(initial=-1)) + 2, -1, np.int64)
-    into[shown[whole]] = row[whole]
-    return np.where(alone & (into[shown] >= 0), into[shown], row)
+    into = np.full(int(label.max(initial=-1)) + 2, -1, np.int64)
+    into[label[whole]] = row[whole]
+    return np.where(alone & (into[label] >= 0), into[label], row)
 
 
 class _Labels:
@@ -142,22 +144,15 @@ class _Labels:
 
     def __init__(self, a: Classes, b: Classes, matching: Matching) -> None:
         self._known = a.known, b.known
-        self.number_a, self.number_b = a.of(matching.rows_a), b.of(matching.rows_b)
+        self.number = a.of(matching.rows_a), b.of(matching.rows_b)
+        """The class of each activity, by side."""
         self._strings = Strings([""])
 
-    def of_a(self, what: str, indices: Int64) -> Int64:
-        """Numbers of a text (`shown`, `op`) of activities of A by index; -1 for no activity."""
-        return self._of(0, what, self.number_a, indices)
-
-    def of_b(self, what: str, indices: Int64) -> Int64:
-        """The same for B."""
-        return self._of(1, what, self.number_b, indices)
-
-    def _of(self, side: int, what: str, number: Int64, indices: Int64) -> Int64:
-        used = np.unique(number)
+    def of(self, side: int, what: str) -> Int64:
+        """Numbers of a text (`label`, `op`) of all activities of a side, and a last one of -1 for no activity."""
+        used = np.unique(self.number[side])
         texts = [self._strings.intern(getattr(self._known[side][each], what)) for each in used.tolist()]
-        ids = np.append(np.array(texts, np.int64)[np.searchsorted(used, number)], -1)
-        return ids[indices]
+        return np.append(np.array(texts, np.int64)[np.searchsorted(used, self.number[side])], -1)
 
 
 # Totals of two sides: one row per measure of `measures`.
@@ -168,7 +163,7 @@ class _Labels:
 MIN_KNOWN_PERCENT = 90.0
 """Minimum percent of the GPU time with known bytes, for sums of bytes to be compared."""
 ONE_TICK = "it is one tick of the clock, and the noise is unknown"
-"""Why a difference between single parts may be none."""
+"""Reason why a difference between single parts may be none."""
 SHAPE_MEASURES = ("moved_bytes", "flops")
 """Measures that cover only activities whose shapes were recorded."""
 _SCATTER = (
@@ -186,40 +181,40 @@ class Total:
     help: str
     difference: Difference
     doubt: str = ""
-    """Why the difference is undecided although both sides have a value, as part of a sentence; empty for no reason."""
+    """Reason why the difference is undecided although both sides have values, part of a sentence; empty for none."""
     gap: str = ""
-    """Why a side has no value, or not for all of its parts."""
+    """Reason why a side has no value, or not for all of its parts."""
 
     @property
     def change(self) -> Change:
-        """How it changed."""
-        found = self.difference.change
-        return Change.WITHIN_NOISE if self.doubt and found is not Change.UNKNOWN else found
+        """The change of the measure; within noise where a doubt leaves it undecided."""
+        change = self.difference.change
+        return Change.WITHIN_NOISE if self.doubt and change is not Change.UNKNOWN else change
 
     @property
     def remark(self) -> str:
-        """Why nothing more can be said."""
+        """Reasons why nothing more can be said."""
         return "; ".join(filter(None, (self.gap, self.doubt)))
 
 
 def paired(
-    a: Side, b: Side, names: tuple[str, str] = ("A", "B"), every: Mapping[str, Measure] | None = None
+    a: Side, b: Side, names: tuple[str, str] = ("A", "B"), all_measures: Mapping[str, Measure] | None = None
 ) -> dict[str, Total]:
     """The measures that either side has, by name and in their order.
 
-    `names` are the names of the sides; `every` holds the measures of further sides, in their order.
+    `names` are the names of the sides; `all_measures` holds the measures of further sides too, in their order.
     """
     left, right = measures(a), measures(b)
     mixed = _mixed(a, b, names)
     gaps = "; ".join(f"{name}: {gap}" for name, side in zip(names, (a, b), strict=True) if (gap := launch_gap(side)))
     result = {}
     tick = max(each(trace) for each in (gpu_tick, cpu_tick) for trace in (a.trace, b.trace))
-    for name, known in (every or merged(left, right)).items():
-        made = difference(_values(a, name, left), _values(b, name, right), known.is_count)
-        if len(made.a.values) or len(made.b.values):
+    for name, known in (all_measures or merged(left, right)).items():
+        change = difference(_values(a, name, left), _values(b, name, right), known.is_count)
+        if len(change.a.values) or len(change.b.values):
             gap = gaps if rests_on_launches(name) else ""
-            doubt = mixed or (ONE_TICK if _is_one_tick(made, known.unit, tick) else "")
-            result[name] = Total(name, known.unit, known.help, made, doubt, gap)
+            doubt = mixed or (ONE_TICK if _is_one_tick(change, known.unit, tick) else "")
+            result[name] = Total(name, known.unit, known.help, change, doubt, gap)
     share = result.get("moved_known_pct")
     shares = (share.difference.a.median, share.difference.b.median) if share else (MIN_KNOWN_PERCENT, MIN_KNOWN_PERCENT)
     if min(shares) < MIN_KNOWN_PERCENT:
@@ -228,11 +223,11 @@ def paired(
     return result
 
 
-def _is_one_tick(made: Difference, unit: str, tick: int) -> bool:
-    """Whether two times without a known noise differ by one tick of the clock."""
-    if unit != "us" or made.change not in BEYOND_NOISE or not np.isnan(made.noise):
+def _is_one_tick(each: Difference, unit: str, tick: int) -> bool:
+    """True where two times without a known noise differ by one tick of the clock."""
+    if unit != "us" or each.change not in BEYOND_NOISE or not np.isnan(each.noise):
         return False
-    return bool(within_tick(np.array(1000 * made.amount), np.array(1.0), tick))
+    return bool(within_tick(np.array(1000 * each.amount), np.array(1.0), tick))
 
 
 def _mixed(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> str:
@@ -265,19 +260,19 @@ def totals(a: Side, b: Side) -> Table:
 
 
 def note(a: Side, b: Side) -> str:
-    """What a reader of any table of the two sides must know."""
-    said = [side.remark for side in (a, b) if side.remark]
+    """The note below any table of the two sides."""
+    remarks = [side.remark for side in (a, b) if side.remark]
     if reason := _mixed(a, b):
-        said.append(f"{reason[0].upper()}{reason[1:]}: a median describes none of them.")
+        remarks.append(f"{reason[0].upper()}{reason[1:]}: a median describes none of them.")
     if len(a) == 1 and len(b) == 1:
-        said.append("Each side has one part, so noise is unknown.")
-    return " ".join(dict.fromkeys(said))
+        remarks.append("Each side has one part, so noise is unknown.")
+    return " ".join(dict.fromkeys(remarks))
 
 
-def _values(side: Side, name: str, found: Mapping[str, Measure]) -> Float64:
+def _values(side: Side, name: str, known: Mapping[str, Measure]) -> Float64:
     """Values of every part; 0 for a kind of activity that does not occur on a side with GPU activities."""
-    if name in found:
-        return found[name].values
+    if name in known:
+        return known[name].values
     unknown = without_launches(side) if rests_on_launches(name) else np.zeros(len(side), bool)
     return np.where(unknown | (len(side.activities()[0]) == 0), np.nan, 0.0)
 
@@ -288,4 +283,4 @@ def merged(left: Mapping[str, Measure], right: Mapping[str, Measure]) -> dict[st
     for index, name in enumerate(others):
         if name not in names:
             names.insert(names.index(others[index - 1]) + 1 if index else 0, name)
-    return {name: left[name] if name in left else right[name] for name in names}
+    return {name: left.get(name) or right[name] for name in names}

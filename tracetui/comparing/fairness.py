@@ -1,4 +1,4 @@
-"""What makes a comparison unfair or less certain: other programs, devices, ranks, options or inputs.
+"""Differences that make a comparison unfair or less certain: other programs, devices, ranks, options or inputs.
 
 Of two programs with almost nothing in common no time is a speed-up, and none explains the other. Ranks of one job run
 at the same time and wait for each other in every collective, so that time in a collective shows how late the others
@@ -16,6 +16,7 @@ import numpy as np
 from tracetui.comparing.calls import OP, RECORDED, THREADS, RecordingConditions, recording_conditions
 from tracetui.comparing.change_rows import Total
 from tracetui.comparing.kernel_changes import kernel_changes
+from tracetui.comparing.measures import COUNT
 from tracetui.comparing.noise import Change, Difference
 from tracetui.comparing.side import CAPTURE, STEP, Side, differ_in_length
 from tracetui.linking.step_kinds import UNKNOWN, step_kinds
@@ -27,14 +28,14 @@ from tracetui.model.trace import Trace
 
 WITHIN_NOISE = "within noise"
 _NODE = "autograd::engine::evaluate_function: "
-"""What the name of a node of the backward graph begins with, around an operator of the rest of its name."""
+"""Beginning of the name of a node of the backward graph, around an operator of the rest of its name."""
 
 
 def time_sentence(subject: str, each: Difference, parts: str, aside: str = "", is_judged: bool = True) -> str:
-    """A sentence about a time in µs, without its end: what it was, what it is, and whether that is more than noise.
+    """A sentence about a time in µs, without its end: before, after, and the noise.
 
-    `parts` is what the parts of a side are called, `aside` stands in place of the noise where that is not known.
-    Without `is_judged` no factor is stated: the sides are of different lengths.
+    `parts` is a name for the parts of a side, `aside` stands in place of the noise where that is not known. Without
+    `is_judged` no factor is stated: the sides are of different lengths.
     """
     before, after = each.a.median, each.b.median
     is_known = each.noise == each.noise
@@ -51,18 +52,18 @@ def time_sentence(subject: str, each: Difference, parts: str, aside: str = "", i
 
 
 def noise(each: Difference, scale: Scale) -> str:
-    """By how much the parts of a side differ: `noise 2.21 ms`; empty where it is not known."""
+    """The noise in words, `noise 2.21 ms`; empty where it is not known."""
     return f"noise {scale.roughly(each.noise)}" if each.noise == each.noise else ""
 
 
 def in_brackets(*some: str) -> str:
-    """What there is of some asides, behind a blank; nothing for none."""
-    held = ", ".join(filter(None, some))
-    return f" ({held})" if held else ""
+    """The asides that are not empty, behind a blank; empty without any."""
+    asides = ", ".join(filter(None, some))
+    return f" ({asides})" if asides else ""
 
 
 def per(a: Side, b: Side) -> str:
-    """` per step` where parts of both are that; empty of whole captures."""
+    """` per step` where the parts of both are steps; empty for captures and for parts of different kinds."""
     return f" per {a.part_kind}" if a.part_kind == b.part_kind and a.part_kind != CAPTURE else ""
 
 
@@ -99,7 +100,7 @@ def bare(op: str) -> str:
 
 
 def bares(ops: Iterable[str]) -> list[str]:
-    """Such names, each once."""
+    """The names of operators likewise, each once."""
     return list(dict.fromkeys(map(bare, ops)))
 
 
@@ -126,14 +127,16 @@ def rank(trace: Trace) -> Rank | None:
 
 
 def are_ranks(a: Side, b: Side) -> bool:
-    """Whether the sides are different ranks of equally many."""
+    """True where the sides are different ranks of equally many."""
     left, right = rank(a.trace), rank(b.trace)
     return left is not None and right is not None and left.of == right.of and left.number != right.number
 
 
 def is_one_job(a: Side, b: Side) -> bool:
-    """Whether they are ranks recorded at the same time."""
-    (low_a, high_a), (low_b, high_b) = _when(a.trace), _when(b.trace)
+    """True where the sides are ranks recorded at the same time, by the wall clock."""
+    (low_a, high_a), (low_b, high_b) = (
+        (trace.origin_ns + trace.window[0], trace.origin_ns + trace.window[1]) for trace in (a.trace, b.trace)
+    )
     return are_ranks(a, b) and low_a < high_b and low_b < high_a
 
 
@@ -149,11 +152,6 @@ def rank_sentences(a: Side, b: Side, names: tuple[str, str]) -> Iterator[str]:
         yield f"{both} are ranks {left.number} and {right.number} of one job of {left.of}: {RANKS_WAIT}."
     elif left.number != right.number:
         yield f"{both} are different ranks, {left.number} and {right.number} of {left.of}: {RANKS_WAIT}."
-
-
-def _when(trace: Trace) -> tuple[int, int]:
-    """Wall-clock times in ns of the start and the end of a trace."""
-    return trace.origin_ns + trace.window[0], trace.origin_ns + trace.window[1]
 
 
 def length_sentences(a: Side, b: Side, names: tuple[str, str]) -> Iterator[str]:
@@ -175,13 +173,14 @@ All that is left of a program from which most was removed still has a match.
 """
 MIN_SHARED_CALLS = 0.25
 """Minimum share of operator calls, of the side with more, that both sides make in related programs."""
-SEPARATE_TIMES = {
+SEPARATE_MEASURES = {
     "gpu_span_us": "GPU{}, from the first kernel to the last",
     "gpu_busy_us": "GPU time{}",
     "cpu_us": "CPU time{}",
+    "kernels": "Kernels{}",
+    "cpu_ops": "Operators{}",
 }
-"""Times shown side by side for unrelated programs."""
-SEPARATE_COUNTS = {"kernels": "Kernels{}", "cpu_ops": "Operators{}"}
+"""Times and counts that stand side by side for unrelated programs."""
 
 
 def in_common(rows: Sequence[Row]) -> tuple[float, float]:
@@ -214,22 +213,22 @@ def unrelated_programs(a: Side, b: Side, ops: Sequence[Row], names: tuple[str, s
         return ""
     one, other = names
     first, second = map(rounded_percent, shares)
-    held = f"of {one}'s GPU time {first} has a match in {other}, of {other}'s {second}"
-    rest = "The numbers below describe each of them, and are no speed-up."
-    return f"These are different programs: {held} one in {one}. {rest}"
+    return (
+        f"These are different programs: of {one}'s GPU time {first} has a match in {other}, of {other}'s {second} one "
+        f"in {one}. The numbers below describe each of them, and are no speed-up."
+    )
 
 
 def separate_times(a: Side, b: Side, totals: Mapping[str, Total]) -> Iterator[str]:
     """Times, counts and verdicts of both sides, side by side."""
-    for name, words in SEPARATE_TIMES.items():
+    for name, words in SEPARATE_MEASURES.items():
         if (each := totals.get(name)) and each.difference.change is not Change.UNKNOWN:
             before, after = each.difference.a.median, each.difference.b.median
-            scales = time_scale((before,)), time_scale((after,))
-            yield f"{words.format(per(a, b))}: A {scales[0].one(before)}, B {scales[1].one(after)}."
-    for name, words in SEPARATE_COUNTS.items():
-        if (each := totals.get(name)) and each.difference.change is not Change.UNKNOWN:
-            before, after = each.difference.a.median, each.difference.b.median
-            yield f"{words.format(per(a, b))}: A {before:,g}, B {after:,g}."
+            if each.unit == COUNT:
+                texts = f"{before:,g}", f"{after:,g}"
+            else:
+                texts = time_scale((before,)).one(before), time_scale((after,)).one(after)
+            yield f"{words.format(per(a, b))}: A {texts[0]}, B {texts[1]}."
     left, right = recording_conditions(a).verdict, recording_conditions(b).verdict
     if left and right and left != right:
         yield f"Bottlenecks: A is {left}, B is {right}."
@@ -240,7 +239,7 @@ CONDITIONS = (*RECORDED, THREADS)
 
 
 def is_same(a: Side, b: Side) -> bool:
-    """Whether both sides are the same parts of one recording, or of copies of it."""
+    """True where both sides are the same parts of one recording, or of copies of it."""
     left, right = a.trace, b.trace
     if not (a.part_kind == b.part_kind and np.array_equal(a.start, b.start) and np.array_equal(a.end, b.end)):
         return False
@@ -253,20 +252,20 @@ def is_same(a: Side, b: Side) -> bool:
 
 def unfair(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> list[str]:
     """Sentences about differences other than the program, the most serious first; `names` name the sides."""
-    return [f"{said[:1].upper()}{said[1:]}" for said in _unfair(a, b, names)]
+    return [f"{sentence[:1].upper()}{sentence[1:]}" for sentence in _unfair(a, b, names)]
 
 
 def unsure(a: Side, b: Side) -> list[str]:
     """Sentences about what stays uncertain, and what both sides share."""
-    said = [*_on_the_same(recording_conditions(a), recording_conditions(b))]
+    sentences = [*_on_the_same(recording_conditions(a), recording_conditions(b))]
     if 1 in (len(a), len(b)) and not len(a) == len(b) == 1:
         alone, other = ("A", "B") if len(a) == 1 else ("B", "A")
-        said.append(f"{alone} is one {(a if alone == 'A' else b).part_kind}: noise is known only for {other}.")
+        sentences.append(f"{alone} is one {(a if alone == 'A' else b).part_kind}: noise is known only for {other}.")
     for name, side in (("A", a), ("B", b)):
         if count := side.inferred():
             what = f"{counted(count, 'GPU activity')} of {name}"
-            said.append(f"{what} without a launch record: placed by {'its' if count == 1 else 'their'} own start.")
-    return said
+            sentences.append(f"{what} without a launch record: placed by {'its' if count == 1 else 'their'} own start.")
+    return sentences
 
 
 def _unfair(one: Side, other: Side, names: tuple[str, str]) -> Iterator[str]:
@@ -282,9 +281,9 @@ def _unfair(one: Side, other: Side, names: tuple[str, str]) -> Iterator[str]:
         yield f"A part of {names[0]} is {words[0]}, one of {names[1]} {words[1]}: their sums cannot be compared."
     yield from length_sentences(one, other, names)
     yield from _other_kinds(one, other, names)
-    works = [bool(len(each.activities()[0])) for each in (one, other)]
-    if works[0] != works[1]:
-        name = names[0] if works[0] else names[1]
+    has_gpu = [bool(len(each.activities()[0])) for each in (one, other)]
+    if has_gpu[0] != has_gpu[1]:
+        name = names[0] if has_gpu[0] else names[1]
         yield f"Only {name} ran anything on a GPU: the CPU times measure different things."
     if a.devices and b.devices and a.devices != b.devices:
         yield f"Different devices: {_devices(a)}, and {_devices(b)}; differences may come from the hardware."
@@ -297,7 +296,7 @@ def _unfair(one: Side, other: Side, names: tuple[str, str]) -> Iterator[str]:
 
 
 def _other_kinds(one: Side, other: Side, names: tuple[str, str]) -> Iterator[str]:
-    """That the sides hold other kinds of a server's steps: a median says little where they are mixed."""
+    """The sentence about other kinds of a server's steps, whose mix makes a median say little; none otherwise."""
     counts = [_kinds(each) for each in (one, other)]
     if not all(counts):
         return
@@ -316,11 +315,9 @@ def _kinds(side: Side) -> dict[str, int]:
     if side.part_kind != STEP:
         return {}
     kinds, mine = step_kinds(side.trace), np.isin(steps(side.trace).row, side.row)
-    held = [kind for kind, is_mine in zip(kinds.kind, mine.tolist(), strict=True) if is_mine]
-    known = [kind for kind in held if kind is not None and kind != UNKNOWN]
-    if len(known) < len(held):
-        return {}
-    return dict(Counter(known).most_common())
+    of_parts = [kind for kind, is_mine in zip(kinds.kind, mine.tolist(), strict=True) if is_mine]
+    known = [kind for kind in of_parts if kind is not None and kind != UNKNOWN]
+    return dict(Counter(known).most_common()) if len(known) == len(of_parts) else {}
 
 
 def _devices(side: RecordingConditions) -> str:
@@ -354,7 +351,7 @@ def _on_the_same(a: RecordingConditions, b: RecordingConditions) -> Iterator[str
 
 
 def _is_same_numbers(a: RecordingConditions, b: RecordingConditions) -> bool:
-    """Whether all weights and inputs that both sides name, at least one, have equal digests."""
+    """True where all weights and inputs that both sides name, at least one, have equal digests."""
     shared = a.operands.keys() & b.operands.keys()
     return bool(shared) and all(a.operands[name] == b.operands[name] for name in shared)
 

@@ -1,23 +1,23 @@
-"""Which activities of one side a kernel of the other side replaced: what was fused, and what runs in its place.
+"""Activities of one side that a kernel of the other side replaced: by fusing them, or by running in their place.
 
 A generated kernel lists in its name the operators it was fused from, by their outer or their inner names: `relu`, and
 not `clamp_min`, which launches the kernel of an eager `relu`. An activity of the other side that runs for one of these
 operators, between the same two anchors or close by, went into it; several such kernels in one segment share the
 activities in order. A kernel without such names, written by hand or by a library, takes what is left in its segment
-when it is alone there, by its position only. It replaces one matrix product at most, and none that is known to have
-another size.
+when it is alone there, by its position only. It replaces one GEMM at most, and none that is known to have another
+size.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.devices.formulas import Operands, Shape
+from tracetui.devices.formulas import Operands
 from tracetui.kernel_names import Decoded, Family, decode, normalised
 from tracetui.linking.graph_nodes import with_captured
 from tracetui.linking.groups import combinations
@@ -29,7 +29,7 @@ from tracetui.model.table import NULL
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.operators.key_averages import Signature, signatures
 
-# Classes of GPU activities: what is compared is computed once for all activities that are alike.
+# Classes of GPU activities: all that is compared is computed once for activities that are alike.
 #
 # Alike are activities of one name, launched by one operator with inputs of the same sizes, on grids of the same size
 # (copies and fills: of as many bytes). A trace has millions of activities and some hundred such classes.
@@ -60,13 +60,13 @@ _ATTENTIONS = (
 
 
 def problem(op: str, signature: Signature) -> str:
-    """The problem size of a matrix product, convolution or attention, as text to compare; empty for other operators."""
+    """The problem size of a GEMM, convolution or attention, as text to compare; empty for other operators."""
     rule = _RULES.get(op.rsplit("::", 1)[-1].removesuffix("_"))
     return rule(Operands(signature)) if rule else ""
 
 
-def _product(first: int) -> Callable[[Operands], str]:
-    """Batch, M, N and K; M and N in either order, since a product may be computed transposed."""
+def _multiplied(first: int) -> Callable[[Operands], str]:
+    """Batch, M, N and K; M and N in either order, since a GEMM may be computed transposed."""
 
     def rule(inputs: Operands) -> str:
         left, right = inputs.shape(first), inputs.shape(first + 1)
@@ -95,17 +95,13 @@ def _attended(first: int, way: str) -> Callable[[Operands], str]:
 
     def rule(inputs: Operands) -> str:
         query, key = inputs.shape(first), inputs.shape(first + 1)
-        return f"{_sorted(query)} ? {_sorted(key)} {way}" if query and key and len(query) == 4 else ""
+        return f"{sorted(query)} ? {sorted(key)} {way}" if query and key and len(query) == 4 else ""
 
     return rule
 
 
-def _sorted(shape: Shape) -> list[int]:
-    return sorted(shape)
-
-
-def _table() -> dict[str, Callable[[Operands], str]]:
-    rules = dict.fromkeys(_BASES, _product(0)) | dict.fromkeys(_WITH_BIAS, _product(1))
+def _rules() -> dict[str, Callable[[Operands], str]]:
+    rules = dict.fromkeys(_BASES, _multiplied(0)) | dict.fromkeys(_WITH_BIAS, _multiplied(1))
     rules |= dict.fromkeys(_CONVOLUTIONS, _convolved(0, "forward"))
     rules["convolution_backward"] = _convolved(1, "backward")
     rules |= dict.fromkeys(_ATTENTIONS, _attended(0, "forward"))
@@ -113,7 +109,7 @@ def _table() -> dict[str, Callable[[Operands], str]]:
     return rules
 
 
-_RULES = _table()
+_RULES = _rules()
 
 
 INDUCTOR = "Inductor"
@@ -123,7 +119,7 @@ _GENERATED = re.compile(r"triton_[a-z]{3}_fused_")
 
 @dataclass(frozen=True, slots=True)
 class ActivityClass:
-    """What alike activities share; an empty text stands for what the trace does not hold."""
+    """Properties that alike activities share; an empty text where the trace does not hold one."""
 
     name: str
     """Name as recorded."""
@@ -141,9 +137,9 @@ class ActivityClass:
     signature: Signature | None
     decoded: Decoded
     problem: str
-    """Problem size of a product, a convolution or attention, independent of the operator's name."""
+    """Problem size of a GEMM, a convolution or attention, independent of the operator's name."""
     is_captured: bool = False
-    """Whether the operator is inferred from the capture of a graph."""
+    """The operator is inferred from the capture of a graph."""
 
     @property
     def sizes(self) -> str:
@@ -152,17 +148,17 @@ class ActivityClass:
 
     @property
     def is_helper(self) -> bool:
-        """Whether it only prepares or finishes what another kernel of its operator computes."""
+        """True where it only prepares or finishes what another kernel of its operator computes."""
         return self.kind == Kind.MEMSET or "helper" in self.decoded.operation
 
     @property
     def is_generated(self) -> bool:
-        """Whether torch.compile generated it and its name lists the fused operators."""
+        """True where torch.compile generated it and its name lists the fused operators."""
         library = self.decoded.library or ""
         return library.startswith(INDUCTOR) and len(self.decoded.fused_ops) > 0
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         """The name by which tables distinguish it: generated kernels with their number."""
         return f"{self.plain} {self.decoded.index}" if self.decoded.index is not None else self.plain
 
@@ -189,7 +185,10 @@ def activity_classes(trace: Trace) -> Classes:
     rows = slices.of_kind(*GPU_WORK)
     owner = callers(trace, rows)
     inputs = signatures(trace, owner)
-    size = _sizes(trace, rows)
+    # The id of the grid of each kernel, the bytes of every copy and fill; -1 for unknown.
+    event, is_kernel = slices.event[rows], slices.kind[rows] == Kind.KERNEL
+    moved = trace.work_args.number("bytes", event)
+    size = np.where(is_kernel, trace.work_args.text("grid", event), np.where(moved == NULL, -1, moved))
     op_name, op_texts, inferred = with_captured(trace, rows, names_of(trace, owner), trace.names, "op")
     captured = np.zeros(len(rows), bool) if inferred is None else inferred
     alike = combinations(slices.name[rows], slices.kind[rows], op_name, captured.astype(np.int64), inputs.id, size)
@@ -204,15 +203,17 @@ def activity_classes(trace: Trace) -> Classes:
             decoded[name, kind] = normalised(name), decode(name, kind)
         if op not in ops:
             ops[op] = normalised(op)
-        plain, said = decoded[name, kind]
-        if said.library == INDUCTOR and not said.fused_ops and _GENERATED.match(op):
-            plain, said = ops[op], decode(op, kind)
-        dims, grid = signature.text if signature else "", _size_text(trace, kind, int(size[index]))
-        size_of_problem = problem(op, signature) if signature else ""
+        plain, reading = decoded[name, kind]
+        if reading.library == INDUCTOR and not reading.fused_ops and _GENERATED.match(op):
+            plain, reading = ops[op], decode(op, kind)
+        size_text = f"{size[index]} bytes" if size[index] >= 0 else ""
+        if kind == Kind.KERNEL and size_text:
+            # As read: files differ in how they space their lists.
+            size_text = str(json.loads(trace.work_args.strings[int(size[index])]))
+        dims, of_problem = (signature.text, problem(op, signature)) if signature else ("", "")
+        is_captured = bool(captured[index])
         known.append(
-            ActivityClass(
-                name, kind, plain, ops[op], dims, grid, signature, said, size_of_problem, bool(captured[index])
-            )
+            ActivityClass(name, kind, plain, ops[op], dims, size_text, signature, reading, of_problem, is_captured)
         )
     return Classes(rows, alike.member, known)
 
@@ -222,21 +223,6 @@ def callers(trace: Trace, rows: Int64) -> Int64:
     trace_links = links(trace)
     replayed = np.isin(trace_links.launch[rows], calls_named(trace, GRAPH_LAUNCH))
     return np.where(replayed, -1, trace_links.owner[rows]).astype(np.int64)
-
-
-def _sizes(trace: Trace, rows: Int64) -> Int64:
-    """The id of the grid of each kernel, the bytes of every copy and fill; -1 for unknown."""
-    event = trace.slices.event[rows]
-    moved = trace.work_args.number("bytes", event)
-    is_kernel = trace.slices.kind[rows] == Kind.KERNEL
-    return np.where(is_kernel, trace.work_args.text("grid", event), np.where(moved == NULL, -1, moved))
-
-
-def _size_text(trace: Trace, kind: Kind, size: int) -> str:
-    if size < 0:
-        return ""
-    # As read: files differ in how they space their lists.
-    return str(json.loads(trace.work_args.strings[size])) if kind == Kind.KERNEL else f"{size} bytes"
 
 
 _RELU = "_relu"
@@ -254,41 +240,22 @@ def base_op(name: str) -> str:
     return _AFTER.sub("", _BEFORE.sub("", base.removesuffix("_backward"))) + backward
 
 
-def fused_names(ops: Iterable[str]) -> frozenset[str]:
-    """Base names of the operators in a generated kernel's name, without those that launch no kernel.
-
-    `add_relu` and the like are spelled as operators of quantised tensors, and are two fused operators.
-    """
-    apart = (part for op in ops for part in ((op.removesuffix(_RELU), "relu") if op.endswith(_RELU) else (op,)))
-    return frozenset(map(base_op, apart)) - _NO_WORK
-
-
 def op_names(trace: Trace, rows: Int64) -> tuple[Int64, list[frozenset[str]]]:
     """For each GPU activity the number of a set of base names, and the sets; empty where no operator is known."""
-    trace_links = links(trace)
-    replayed = np.isin(trace_links.launch[rows], calls_named(trace, GRAPH_LAUNCH))
-    at = np.where(replayed, -1, trace_links.owner[rows]).astype(np.int64)
-    levels = []
-    for _ in range(_MAX_ENCLOSING_OPS):
-        levels.append(names_of(trace, at))
-        at = _op_above(trace, at)
     if len(rows) == 0:
         return np.empty(0, np.int64), []
+    slices, op, levels = trace.slices, callers(trace, rows), []
+    for _ in range(_MAX_ENCLOSING_OPS):
+        levels.append(names_of(trace, op))
+        op = np.where(op >= 0, slices.parent[op], -1).astype(np.int64)
+        while len(others := np.flatnonzero((op >= 0) & (slices.kind[op] != Kind.CPU_OP))):
+            op[others] = slices.parent[op[others]]
     alike = combinations(*levels)
     sets = []
     for index in alike.first.tolist():
         names = [trace.names[level[index]] for level in levels if level[index] >= 0]
         sets.append(frozenset(base_op(name) for name in names if "::" in name and "evaluate_function" not in name))
     return alike.member, sets
-
-
-def _op_above(trace: Trace, rows: Int64) -> Int64:
-    """The operator around each operator, -1 for none."""
-    slices = trace.slices
-    above = np.where(rows >= 0, slices.parent[rows], -1).astype(np.int64)
-    while len(between := np.flatnonzero((above >= 0) & (slices.kind[above] != Kind.CPU_OP))):
-        above[between] = slices.parent[above[between]]
-    return above
 
 
 MAX_ANCHORS_CROSSED = 3
@@ -313,10 +280,6 @@ class Unmatched:
     number: Int64
     """Index in `known` of its class and operators."""
     known: Sequence[Member]
-
-    def taken(self, mask: Bool) -> Unmatched:
-        """The activities of a mask."""
-        return Unmatched(self.index[mask], self.segment[mask], self.number[mask], self.known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,22 +309,19 @@ def unmatched(
     members = []
     for first in alike.first.tolist() if alike else ():
         work = known[number[index[first]]]
-        fused = fused_names(work.decoded.fused_ops) if work.is_generated else frozenset()
-        members.append(Member(work, sets[names[first]], fused))
+        fused = set[str]()
+        for op in work.decoded.fused_ops if work.is_generated else ():
+            # `add_relu` and the like are spelled as operators of quantised tensors, and are two fused operators.
+            fused |= {base_op(op.removesuffix(_RELU)), "relu"} if op.endswith(_RELU) else {base_op(op)}
+        members.append(Member(work, sets[names[first]], frozenset(fused - _NO_WORK)))
     return Unmatched(index, stretch[index], alike.member if alike else index, members)
 
 
-def fused_into(given: Unmatched, others: Unmatched) -> Int64:
-    """For each activity that is not generated, the generated kernel of the other side that replaced it; or -1."""
-    return _into(given, others, generated=False)
+def fused_into(given: Unmatched, others: Unmatched, generated: bool) -> Int64:
+    """For each activity the generated kernel of the other side that replaced it; -1 for none.
 
-
-def refused_into(given: Unmatched, others: Unmatched) -> Int64:
-    """For each generated kernel, that of the other side which includes all its operators; -1 for none."""
-    return _into(given, others, generated=True)
-
-
-def _into(given: Unmatched, others: Unmatched, generated: bool) -> Int64:
+    With `generated` only for generated kernels, which one with all their operators replaced; else only for others.
+    """
     into = np.full(len(given.index), -1, np.int64)
     for sized in (True, False):
         for number, member in enumerate(given.known):
@@ -376,7 +336,7 @@ def _into(given: Unmatched, others: Unmatched, generated: bool) -> Int64:
 
 
 def _takes(host: Member, member: Member, sized: bool) -> bool:
-    """Whether a generated kernel lists an activity's operators; where `sized`, whether both are equally large."""
+    """True where a generated kernel lists an activity's operators and, with `sized`, both are equally large."""
     if not host.fused or not member.ops | member.fused or member.work.decoded.family == Family.COMMUNICATION:
         return False
     family = member.work.decoded.family
@@ -388,7 +348,7 @@ def _takes(host: Member, member: Member, sized: bool) -> bool:
 
 
 def _dealt(stretch: Int64, hosts: Int64, host_stretch: Int64) -> Int64:
-    """For each segment in order one of the hosts in the nearest segment that has some, assigned in order."""
+    """For each segment in order one of the hosts in the nearest segment that has some, in order."""
     used, first, count = np.unique(host_stretch, return_index=True, return_counts=True)
     later = np.minimum(np.searchsorted(used, stretch), len(used) - 1)
     sooner = np.maximum(later - 1, 0)
@@ -412,7 +372,7 @@ def in_place_of(given: Unmatched, others: Unmatched) -> Int64:
         if 0 < len(replaced) <= MAX_REPLACED_ACTIVITIES:
             numbers, often = np.unique(given.number[replaced], return_counts=True)
             members = [given.known[number] for number in numbers.tolist()]
-            if _is_one_product(host, members, often.tolist()) and all(_may_replace(host, each) for each in members):
+            if _is_one_gemm(host, members, often.tolist()) and all(_may_replace(host, each) for each in members):
                 into[replaced] = hosts[index]
     return into
 
@@ -423,16 +383,16 @@ def _works(some: Unmatched) -> Int64:
     return np.flatnonzero(np.array(wanted, bool)[some.number]) if wanted else some.index[:0]
 
 
-def _is_one_product(host: Member, members: Sequence[Member], often: Sequence[int]) -> bool:
-    """Whether at most one matrix product would be replaced: the position does not tell which of two it is."""
+def _is_one_gemm(host: Member, members: Sequence[Member], often: Sequence[int]) -> bool:
+    """True where at most one GEMM would be replaced: the position does not tell which of two it is."""
     if host.work.decoded.family != Family.GEMM:
         return True
-    products = (each.work.decoded.family == Family.GEMM and not each.work.is_helper for each in members)
-    return sum(count for count, is_product in zip(often, products, strict=True) if is_product) < 2
+    is_gemm = (each.work.decoded.family == Family.GEMM and not each.work.is_helper for each in members)
+    return sum(count for count, is_one in zip(often, is_gemm, strict=True) if is_one) < 2
 
 
 def _may_replace(host: Member, member: Member) -> bool:
-    """Whether nothing known about the two rules a replacement out."""
+    """True where nothing known about the two rules a replacement out."""
     families = host.work.decoded.family, member.work.decoded.family
     if Family.COMMUNICATION in families:
         return False
@@ -442,5 +402,5 @@ def _may_replace(host: Member, member: Member) -> bool:
     if families[1] in _APART and not member.work.is_helper:
         sizes = {host.work.problem, member.work.problem} - {""}
         return families[0] == Family.ATTENTION or (families[0] == Family.GEMM == families[1] and len(sizes) < 2)
-    # What PyTorch itself multiplies it does not add or move on the way; attention it does.
+    # PyTorch's own GEMMs do not add or move on the way; attention does.
     return families[0] != Family.GEMM or host.work.is_helper or not host.work.op.startswith(_OWN)

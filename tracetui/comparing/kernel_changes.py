@@ -22,6 +22,7 @@ from tracetui.comparing.change_rows import (
     FUSED_INTO,
     GONE,
     JOINED,
+    MARKS,
     NEW,
     PAIRED,
     PARTED,
@@ -29,7 +30,6 @@ from tracetui.comparing.change_rows import (
     SPLIT_INTO,
     ChangeRows,
     change_rows,
-    mark_of,
 )
 from tracetui.comparing.fusing import ActivityClass, activity_classes
 from tracetui.comparing.match import FUSED, MATCH_KINDS, SPLIT, TAKEN_IN, Matching, even_pairs, in_launch_order, match
@@ -39,8 +39,8 @@ from tracetui.devices.formulas import Operands
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.linking.groups import combinations
 from tracetui.model import columns as col
-from tracetui.model.intervals import Bool, Int64
-from tracetui.model.table import Column, Table, numbers, texts
+from tracetui.model.intervals import Int64
+from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Float64, Trace
 from tracetui.operators.key_averages import Signature
 
@@ -105,7 +105,9 @@ class _Own:
         lacking, strange = np.flatnonzero(np.isnan(times)), ~np.isin(number, own)
         wanted, given, dur = self._coarse[own[lacking]], self._coarse[number[strange]], dur[strange]
         # A mean of several sizes is that of a row as a whole, and not of one of them.
-        means = np.where(_in_one(wanted, self._row[mine[lacking]], size), _means(given, dur, size), np.nan)
+        entries = combinations(wanted, self._row[mine[lacking]])
+        in_one_row = np.bincount(wanted[entries.first], minlength=size) == 1
+        means = np.where(in_one_row, _means(given, dur, size), np.nan)
         times[lacking] = means[wanted]
         pairs = even_pairs(wanted, given)
         times[lacking[pairs[0]]] = dur[pairs[1]]
@@ -118,13 +120,6 @@ def _means(key: Int64, dur: Int64, size: int) -> Float64:
     with np.errstate(invalid="ignore"):
         means: Float64 = np.bincount(key, dur, size) / calls
     return means
-
-
-def _in_one(key: Int64, row: Int64, size: int) -> Bool:
-    """Which keys have all their entries in one row."""
-    entries = combinations(key, row)
-    alone: Bool = np.bincount(key[entries.first], minlength=size) == 1
-    return alone
 
 
 def _ids(keys: list[tuple[str, ...]]) -> Int64:
@@ -147,20 +142,7 @@ class ChangeBytes:
     a: Float64
     b: Float64
     estimated: bool
-    """Whether some are estimates."""
-
-    def columns(self) -> tuple[Column, ...]:
-        """Columns a_bytes, b_bytes and saved_bytes."""
-        return (
-            numbers(col.A_BYTES, self.a),
-            numbers(col.B_BYTES, self.b),
-            numbers(col.SAVED_BYTES, self.a - self.b),
-        )
-
-    @property
-    def doubts(self) -> dict[str, tuple[str, ...]]:
-        """Warnings about the columns."""
-        return {ESTIMATED: ("a_bytes", "b_bytes", "saved_bytes")} if self.estimated else {}
+    """Some are estimates."""
 
 
 def change_bytes(a: Trace, b: Trace, matching: Matching, rows: ChangeRows) -> ChangeBytes:
@@ -168,19 +150,9 @@ def change_bytes(a: Trace, b: Trace, matching: Matching, rows: ChangeRows) -> Ch
     count = len(rows)
     moved = [_sums(a, matching.rows_a, rows.row_a, count), _sums(b, matching.rows_b, rows.row_b, count)]
     estimated = False
-    halves = (
-        (
-            JOINED,
-            _SideBytes(a, matching.rows_a, rows.row_a, matching.partner),
-            _SideBytes(b, matching.rows_b, rows.row_b, matching.partner_b),
-        ),
-        (
-            PARTED,
-            _SideBytes(b, matching.rows_b, rows.row_b, matching.partner_b),
-            _SideBytes(a, matching.rows_a, rows.row_a, matching.partner),
-        ),
-    )
-    for many, apart, whole in halves:
+    side_a = _SideBytes(a, matching.rows_a, rows.row_a, matching.partner)
+    side_b = _SideBytes(b, matching.rows_b, rows.row_b, matching.partner_b)
+    for many, apart, whole in ((JOINED, side_a, side_b), (PARTED, side_b, side_a)):
         known = moved[1 if many == JOINED else 0]
         for index in np.flatnonzero((rows.many == many) & np.isin(rows.how, _TAKEN_IN)).tolist():
             guess = _estimate(apart, whole, index)
@@ -221,7 +193,7 @@ class _SideBytes:
         return [work_classes.known[number] for number in work_classes.of(self.rows[indices]).tolist()]
 
     def is_generated(self, row: int) -> bool:
-        """Whether torch.compile generated the first kernel of a row."""
+        """True where torch.compile generated the first kernel of a row."""
         return self.classes(self.indices(row)[:1])[0].is_generated
 
 
@@ -230,14 +202,14 @@ def _estimate(apart: _SideBytes, whole: _SideBytes, row: int) -> float:
 
     All of the fused kernels must have taken in the same activities.
     """
-    every, kernels = apart.indices(row), whole.indices(row)
-    first = every[apart.partner[every] == kernels[0]]
+    taken_in, kernels = apart.indices(row), whole.indices(row)
+    first = taken_in[apart.partner[taken_in] == kernels[0]]
     work_classes = activity_classes(apart.trace)
-    one, all_ = (
+    of_one, of_all = (
         np.bincount(work_classes.of(apart.rows[indices]), minlength=len(work_classes.known))
-        for indices in (first, every)
+        for indices in (first, taken_in)
     )
-    if (one * len(kernels) != all_).any():
+    if (of_one * len(kernels) != of_all).any():
         return math.nan
     work = kernel_work(apart.trace)
     moved = work.bytes[work.at(apart.rows[first])]
@@ -309,10 +281,10 @@ class KernelChanges:
 
 def kernel_changes(a: Side, b: Side) -> KernelChanges:
     """The GPU activities of the representative parts of two sides, the largest change first; computed once."""
-    return a.trace.keep(("kernel changes", a.scope, b.trace, b.scope), lambda: _make(a, b))
+    return a.trace.keep(("kernel changes", a.scope, b.trace, b.scope), lambda: _kernel_changes(a, b))
 
 
-def _make(a: Side, b: Side) -> KernelChanges:
+def _kernel_changes(a: Side, b: Side) -> KernelChanges:
     part_a, part_b = representative(a), representative(b)
     matching = match(a, part_a, b, part_b)
     rows = change_rows(a.trace, b.trace, matching)
@@ -329,11 +301,11 @@ def _make(a: Side, b: Side) -> KernelChanges:
     # Without repetitions there is no noise to compare a difference with, but the clock has a tick.
     noise = np.array([each.noise for each in differences], np.float64)
     unclear = within_tick(amounts, calls.astype(np.float64), tick) & np.isnan(noise)
-    found = [
+    changes = [
         Change.WITHIN_NOISE if open_one and each.change in BEYOND_NOISE else each.change
         for each, open_one in zip(differences, unclear.tolist(), strict=True)
     ]
-    table = _table(rows, *halves, differences, found, change_bytes(a.trace, b.trace, matching, rows))
+    table = _table(rows, *halves, differences, changes, change_bytes(a.trace, b.trace, matching, rows))
     order = _order(table)
     behind_a, behind_b = ([half.slices[index] for index in order.tolist()] for half in halves)
     return KernelChanges(table.take(order), behind_a, behind_b, part_a, part_b)
@@ -360,11 +332,13 @@ def _table(
     a: _KernelSide,
     b: _KernelSide,
     differences: Sequence[Difference],
-    found: Sequence[Change],
+    changes: Sequence[Change],
     moved: ChangeBytes,
 ) -> Table:
     kinds = [(a.classes(index), b.classes(index)) for index in range(len(rows))]
-    marks = [_mark(rows, index, found[index], (int(a.calls[index]), int(b.calls[index]))) for index in range(len(rows))]
+    marks = [
+        _mark(rows, index, changes[index], (int(a.calls[index]), int(b.calls[index]))) for index in range(len(rows))
+    ]
     before = np.array([each.a.median for each in differences], np.float64)
     after = np.array([each.b.median for each in differences], np.float64)
     noise = np.array([each.noise for each in differences], np.float64)
@@ -372,7 +346,7 @@ def _table(
         percent = np.where(before > 0, 100 * (after - before) / before, np.nan)
     columns = (
         texts(col.MARK, marks),
-        texts(col.SHORT_NAME, [_short(*each) for each in kinds]),
+        texts(col.SHORT_NAME, [_short_name(*each) for each in kinds]),
         texts(col.FAMILY, [_family(*each) for each in kinds]),
         texts(
             col.OP.but(help="The operators that launched it in A; in B of what is new. ~: captured it into a graph."),
@@ -386,12 +360,14 @@ def _table(
         numbers(col.SAVES_US, before - after),
         numbers(col.CHANGE_PCT, percent),
         numbers(col.NOISE_US, noise),
-        texts(col.CHANGE, [each.value for each in found]),
-        *moved.columns(),
+        texts(col.CHANGE, [each.value for each in changes]),
+        numbers(col.A_BYTES, moved.a),
+        numbers(col.B_BYTES, moved.b),
+        numbers(col.SAVED_BYTES, moved.a - moved.b),
         texts(col.NAME_A, [_names(each[0]) for each in kinds]),
         texts(col.NAME_B, [_names(each[1]) for each in kinds]),
     )
-    return Table(columns, doubts=moved.doubts)
+    return Table(columns, doubts={ESTIMATED: ("a_bytes", "b_bytes", "saved_bytes")} if moved.estimated else {})
 
 
 def _mark(rows: ChangeRows, index: int, change: Change, calls: tuple[int, int]) -> str:
@@ -399,7 +375,7 @@ def _mark(rows: ChangeRows, index: int, change: Change, calls: tuple[int, int]) 
         return GONE if calls[0] else NEW
     if rows.many[index] != PAIRED and calls[0] != calls[1] and MATCH_KINDS[rows.how[index]] in TAKEN_IN:
         return FUSED_INTO if rows.many[index] == JOINED else SPLIT_INTO
-    return mark_of(change)
+    return MARKS[change]
 
 
 def _how(rows: ChangeRows, index: int, a: _KernelSide, b: _KernelSide) -> str | None:
@@ -412,7 +388,7 @@ def _how(rows: ChangeRows, index: int, a: _KernelSide, b: _KernelSide) -> str | 
     return how if surplus == 0 else MORE_CALLS if surplus > 0 else FEWER_CALLS
 
 
-def _short(a: list[ActivityClass], b: list[ActivityClass]) -> str:
+def _short_name(a: list[ActivityClass], b: list[ActivityClass]) -> str:
     """The short names of both sides where they differ."""
     sides = [", ".join(dict.fromkeys(each.decoded.short or each.plain for each in side)) for side in (a, b) if side]
     return " → ".join(dict.fromkeys(sides))
@@ -425,6 +401,7 @@ def _family(a: list[ActivityClass], b: list[ActivityClass]) -> str:
 
 
 def _ops(a: list[ActivityClass], b: list[ActivityClass]) -> str | None:
+    """The operators of A, of B where A has none; `~` stands before those that captured it into a graph."""
     for side in (a, b):
         ops = list(dict.fromkeys(f"{'~' * each.is_captured}{each.op}" for each in side if each.op))
         if ops:

@@ -1,4 +1,4 @@
-"""Which GPU activities of one part match which of another (R3.50).
+"""Matches between the GPU activities of one part and those of another (R3.50).
 
 The passes go from the most to the least certain; each considers only unmatched activities. Activities with the same
 name, operator and sizes match in order of launch; then those that share less. The rest may have been fused into a
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from tracetui.comparing.fusing import (
     callers,
     fused_into,
     in_place_of,
-    refused_into,
     unmatched,
 )
 from tracetui.comparing.side import Side
@@ -115,14 +114,14 @@ def _one_way(mine: LaunchingCalls, others: LaunchingCalls, calls: Int64, partner
     """For activities of calls the partner in the partner call: the one at the same index, else the first."""
     partner = np.full(len(mine.count), -1, np.int64)
     partner[calls] = partners
-    held = np.flatnonzero(partner[mine.call] >= 0)
-    call, other = mine.call[held], partner[mine.call[held]]
+    matched = np.flatnonzero(partner[mine.call] >= 0)
+    call, other = mine.call[matched], partner[mine.call[matched]]
     rank = count_within(call) - 1
     alike = mine.count[call] == others.count[other]
     beside = others.first[other] + np.where(alike, rank, 0)
-    strange = np.bincount(call, mine.role[held] != others.role[beside], len(mine.count)) > 0
-    found = np.where(strange[call], others.first[other], beside)
-    return mine.activity[held], others.activity[found]
+    strange = np.bincount(call, mine.role[matched] != others.role[beside], len(mine.count)) > 0
+    index = np.where(strange[call], others.first[other], beside)
+    return mine.activity[matched], others.activity[index]
 
 
 def in_launch_order(trace: Trace, rows: Int64) -> Int64:
@@ -182,7 +181,9 @@ def _anchors(a: Int64, b: Int64) -> tuple[Int64, Int64]:
     order = np.argsort(a, kind="stable")
     a, b = a[order], b[order]
     if len(b) and (np.diff(b) < 0).any():
-        away = np.abs(_ranks(b) - np.arange(len(b)))
+        ranks = np.empty(len(b), np.int64)
+        ranks[np.argsort(b, kind="stable")] = np.arange(len(b))
+        away = np.abs(ranks - np.arange(len(b)))
         kept = away <= _MAX_STRAY_RATIO * np.median(away) + 1
         a, b = a[kept], b[kept]
         highest = np.maximum.accumulate(b)
@@ -192,14 +193,8 @@ def _anchors(a: Int64, b: Int64) -> tuple[Int64, Int64]:
     return a, b
 
 
-def _ranks(values: Int64) -> Int64:
-    ranks = np.empty(len(values), np.int64)
-    ranks[np.argsort(values, kind="stable")] = np.arange(len(values))
-    return ranks
-
-
 Pairs = tuple[Int64, Int64]
-"""Indices in A and in B of what is paired."""
+"""Indices in A and in B of pairs."""
 
 
 def even_pairs(a: Int64, b: Int64) -> Pairs:
@@ -212,7 +207,7 @@ def even_pairs(a: Int64, b: Int64) -> Pairs:
 def uneven_pairs(a: Int64, b: Int64, where: Alignment) -> Pairs:
     """Pairs of the keys that one side has more often than the other."""
     order_a, order_b, _, counts_a, counts_b = _sorted(a, b)
-    found_a, found_b = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    pairs_a, pairs_b = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     uneven = (counts_a != counts_b) & (counts_a > 0) & (counts_b > 0)
     ends_a, ends_b = np.cumsum(counts_a), np.cumsum(counts_b)
     for index in np.flatnonzero(uneven).tolist():
@@ -222,9 +217,9 @@ def uneven_pairs(a: Int64, b: Int64, where: Alignment) -> Pairs:
             mine = mine[_nearest(where.a[mine], where.b[other])]
         else:
             other = other[_nearest(where.b[other], where.a[mine])]
-        found_a.append(mine)
-        found_b.append(other)
-    return np.concatenate(found_a), np.concatenate(found_b)
+        pairs_a.append(mine)
+        pairs_b.append(other)
+    return np.concatenate(pairs_a), np.concatenate(pairs_b)
 
 
 def _sorted(a: Int64, b: Int64) -> tuple[Int64, Int64, Int64, Int64, Int64]:
@@ -241,9 +236,9 @@ def _sorted(a: Int64, b: Int64) -> tuple[Int64, Int64, Int64, Int64, Int64]:
 
 def _nearest(many: Float64, few: Float64) -> Int64:
     """For each of the few, in order, a near one of the many, each used once; both ascend."""
-    found = np.searchsorted((many[1:] + many[:-1]) / 2, few)
+    nearest = np.searchsorted((many[1:] + many[:-1]) / 2, few)
     steps = np.arange(len(few))
-    rising = np.maximum.accumulate(found - steps) + steps
+    rising = np.maximum.accumulate(nearest - steps) + steps
     return np.minimum(rising, len(many) - len(few) + steps)
 
 
@@ -258,18 +253,18 @@ class Renamed:
     of_a: dict[KernelAndOp, KernelAndOp]
     """The name in B for each name in A."""
 
+    @cached_property
+    def of_b(self) -> dict[KernelAndOp, KernelAndOp]:
+        """The name in A for each name in B."""
+        return {there: here for here, there in self.of_a.items()}
+
     def key_a(self, work: ActivityClass) -> KernelAndOp | None:
-        """The common key of a class of A; None where its name has no match."""
-        found = _name(work)
-        return found if found in self.of_a else None
+        """The common key of a class of A, its name there; None where the name has no match."""
+        return (work.plain, work.op) if (work.plain, work.op) in self.of_a else None
 
     def key_b(self, work: ActivityClass) -> KernelAndOp | None:
-        """The common key of a class of B."""
-        return self._of_b.get(_name(work))
-
-    @cached_property
-    def _of_b(self) -> dict[KernelAndOp, KernelAndOp]:
-        return {there: here for here, there in self.of_a.items()}
+        """The common key of a class of B, likewise its name in A."""
+        return self.of_b.get((work.plain, work.op))
 
 
 def renamed(
@@ -283,16 +278,16 @@ def renamed(
     """
     pairs, here, there = Counter[tuple[KernelAndOp, KernelAndOp]](), Counter[KernelAndOp](), Counter[KernelAndOp]()
     for before, after, count in pairs_of_classes:
-        one, two = _name(before), _name(after)
+        one, two = (before.plain, before.op), (after.plain, after.op)
         pairs[one, two] += count
         here[one] += count
         there[two] += count
-    every = _counted(often_a), _counted(often_b)
+    totals = _counted(often_a), _counted(often_b)
     return Renamed(
         {
             one: two
             for (one, two), count in pairs.items()
-            if 2 * count > max(here[one], there[two]) and 2 * count >= min(every[0][one], every[1][two])
+            if 2 * count > max(here[one], there[two]) and 2 * count >= min(totals[0][one], totals[1][two])
         }
     )
 
@@ -300,12 +295,8 @@ def renamed(
 def _counted(often: Iterable[tuple[ActivityClass, int]]) -> Counter[KernelAndOp]:
     counts = Counter[KernelAndOp]()
     for work, count in often:
-        counts[_name(work)] += count
+        counts[work.plain, work.op] += count
     return counts
-
-
-def _name(work: ActivityClass) -> KernelAndOp:
-    return work.plain, work.op
 
 
 Int8 = NDArray[np.int8]
@@ -314,7 +305,7 @@ SAME_NAME, OTHER_SHAPES = "same name", "same name, other shapes"
 SAME_OP, SAME_SIZE, SAME_OP_PLACE = "same op and shapes", "same family and size", "same op and place"
 FUSED, SPLIT, SAME_PLACE = "fused", "split", "same place"
 MATCH_KINDS = (SAME_NAME, OTHER_SHAPES, SAME_OP, SAME_SIZE, SAME_OP_PLACE, FUSED, SPLIT, SAME_PLACE)
-"""How activities match: what partners share."""
+"""Kinds of matches, by the properties that partners share."""
 _BY_OP = (MATCH_KINDS.index(SAME_OP), MATCH_KINDS.index(SAME_OP_PLACE))
 TAKEN_IN = (FUSED, SPLIT, SAME_PLACE)
 """Kinds of match in which one kernel replaces several activities."""
@@ -443,20 +434,16 @@ class _Table:
     def keys(self, key: KeyOf, key_b: KeyOf | None = None) -> tuple[Int64, Int64]:
         """A key of all unmatched activities, as numbers that mean the same on both sides; -1 for none."""
         ids: dict[MatchKey, int] = {None: -1}
-        found = []
-        for part, made in ((self.a, key), (self.b, key_b or key)):
+        by_side = []
+        for part, key_of in ((self.a, key), (self.b, key_b or key)):
             free = np.flatnonzero(part.free)
             used = distinct(part.number[free])
-            codes = [ids.setdefault(made(part.known[number]), len(ids)) for number in used.tolist()]
+            codes = [ids.setdefault(key_of(part.known[number]), len(ids)) for number in used.tolist()]
             keys = np.full(len(part), -1, np.int64)
             if len(free):
                 keys[free] = np.array(codes, np.int64)[np.searchsorted(used, part.number[free])]
-            found.append(keys)
-        return found[0], found[1]
-
-    def left_of(self, keys: tuple[Int64, Int64]) -> tuple[Int64, Int64]:
-        """The keys without those of activities matched since."""
-        return np.where(self.a.free, keys[0], -1), np.where(self.b.free, keys[1], -1)
+            by_side.append(keys)
+        return by_side[0], by_side[1]
 
     def alignment(self) -> Alignment:
         """Positions of all activities between the pairs found so far."""
@@ -476,7 +463,7 @@ class _Table:
         return renamed(pairs_of_classes, self.a.often(), self.b.often())
 
     def is_related(self) -> bool:
-        """Whether both parts have enough in common for positions to mean anything."""
+        """True where both parts have enough in common for positions to mean anything."""
         paired = range(len(MATCH_KINDS) - len(TAKEN_IN))
         return all(
             part.free.sum() <= MAX_LEFT_UNPAIRED or np.isin(part.how, paired).mean() >= MIN_PAIRED_SHARE
@@ -502,35 +489,31 @@ class _Table:
     def pair(self, key: KeyOf, how: str, key_b: KeyOf | None = None) -> None:
         """Match unmatched activities with equal keys, first those that both sides have equally often."""
         keys = self.keys(key, key_b)
-        for pairs in (even_pairs(*keys), None):
-            mine, other = pairs or uneven_pairs(*self.left_of(keys), self.alignment())
-            self.join(PartnerIndices(mine, other, other, mine), how)
+        mine, other = even_pairs(*keys)
+        self.join(PartnerIndices(mine, other, other, mine), how)
+        left = np.where(self.a.free, keys[0], -1), np.where(self.b.free, keys[1], -1)
+        mine, other = uneven_pairs(*left, self.alignment())
+        self.join(PartnerIndices(mine, other, other, mine), how)
 
-    def join(self, found: PartnerIndices, how: str) -> None:
+    def join(self, partners: PartnerIndices, how: str) -> None:
         """Record partners."""
-        self.a.partner[found.a], self.b.partner[found.b] = found.of_a, found.of_b
-        self.a.how[found.a] = self.b.how[found.b] = MATCH_KINDS.index(how)
+        self.a.partner[partners.a], self.b.partner[partners.b] = partners.of_a, partners.of_b
+        self.a.how[partners.a] = self.b.how[partners.b] = MATCH_KINDS.index(how)
 
     def finished(self) -> Matching:
         """The matching; pairs by name are marked where their sizes differ."""
-        self._tell_shapes()
         a, b = self.a, self.b
-        return Matching(a.rows, b.rows, a.partner, b.partner, a.how, b.how)
-
-    def _tell_shapes(self) -> None:
-        mine = np.flatnonzero(self.a.how == MATCH_KINDS.index(SAME_NAME))
-        other = self.a.partner[mine]
+        mine = np.flatnonzero(a.how == MATCH_KINDS.index(SAME_NAME))
+        other = a.partner[mine]
         pairs, member = np.unique(self._classes(mine), return_inverse=True)
-        differ = [
-            _differ(self.a.known[pair // len(self.b.known)], self.b.known[pair % len(self.b.known)])
-            for pair in pairs.tolist()
-        ]
+        differ = [_differ(a.known[pair // len(b.known)], b.known[pair % len(b.known)]) for pair in pairs.tolist()]
         resized = np.array(differ, bool)[member] if differ else np.empty(0, bool)
-        self.a.how[mine[resized]] = self.b.how[other[resized]] = MATCH_KINDS.index(OTHER_SHAPES)
+        a.how[mine[resized]] = b.how[other[resized]] = MATCH_KINDS.index(OTHER_SHAPES)
+        return Matching(a.rows, b.rows, a.partner, b.partner, a.how, b.how)
 
 
 def _differ(a: ActivityClass, b: ActivityClass) -> bool:
-    """Whether two activities of one name are known to work on different sizes."""
+    """True where two activities of one name are known to work on different sizes."""
     if a.sizes and b.sizes and a.op == b.op:
         return a.sizes != b.sizes
     return bool(a.size and b.size) and a.size != b.size
@@ -542,8 +525,8 @@ def _fuse(table: _Table) -> None:
     Generated kernels come after all others, so that the result does not depend on which side is A.
     """
     finds: tuple[tuple[Find, str, str], ...] = (
-        (fused_into, FUSED, SPLIT),
-        (refused_into, FUSED, SPLIT),
+        (partial(fused_into, generated=False), FUSED, SPLIT),
+        (partial(fused_into, generated=True), FUSED, SPLIT),
         (in_place_of, SAME_PLACE, SAME_PLACE),
     )
     for find, forth, back in finds:

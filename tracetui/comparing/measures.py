@@ -37,7 +37,7 @@ COUNT = ""
 CAUSE_HELP = "Gaps attributed to:"
 """Start of the help of measures that are causes of gaps."""
 NO_DIRECTIONS = "this file format does not say which copies were of pageable memory"
-"""Why no time is known for copies of pageable memory."""
+"""Reason why no time is known for copies of pageable memory."""
 MAX_LOST_SHARE = 0.01
 """Maximum share of a part's GPU activities with lost launches, for measures that rest on launches to be known."""
 _ON_LAUNCHES = ("launches", "launch_us", "graph_launches", "idle_ops", "idle_op_us")
@@ -54,11 +54,11 @@ class Measure:
     help: str
     unit: str = COUNT
     gap: str = ""
-    """Why some parts have no value, as part of a sentence; empty where the trace just does not hold it."""
+    """Reason why some parts have no value, as part of a sentence; empty where the trace just does not hold it."""
 
     @property
     def is_count(self) -> bool:
-        """Whether the values are counts, of which every difference matters."""
+        """True for counts, of which every difference matters."""
         return self.unit == COUNT
 
 
@@ -67,29 +67,29 @@ def measures(side: Side) -> dict[str, Measure]:
 
     Raises: AnalysisFailed where some of them failed.
     """
-    every, failures = known_measures(side)
+    all_measures, failures = known_measures(side)
     if failures:
         raise failures[0].with_traceback(None)
-    return every
+    return all_measures
 
 
 def known_measures(side: Side) -> tuple[dict[str, Measure], list[AnalysisFailed]]:
     """The measures that could be made, and the failures of the others."""
-    made = (_cpu_times, _gpu_times, _counts, _idle_causes, _moved, _families)
+    makers = (_cpu_times, _gpu_times, _counts, _idle_causes, _moved, _families)
 
     def some(make: Callable[[Side], Iterator[Measure]]) -> list[Measure]:
         with guarded("A measure"):
             return list(_known(side, make(side)))
 
     def find() -> tuple[dict[str, Measure], list[AnalysisFailed]]:
-        results, failures = attempted(partial(some, make) for make in made)
+        results, failures = attempted(partial(some, make) for make in makers)
         return {each.name: each for result in results for each in result}, failures
 
     return side.trace.keep(("measures", side.scope), find)
 
 
 def rests_on_launches(name: str) -> bool:
-    """Whether a measure is unknown for a part whose launches were lost: its launches, and causes of gaps."""
+    """True for measures that are unknown for a part whose launches were lost: its launches, and causes of gaps."""
     return name in _ON_LAUNCHES or (name.startswith("idle_") and name.endswith("_us"))
 
 
@@ -100,16 +100,16 @@ def without_launches(side: Side) -> Bool:
 
 
 def launch_gap(side: Side) -> str:
-    """Why measures that rest on launches are unknown for some parts, as part of a sentence; empty where known."""
+    """Reason why measures that rest on launches are unknown for some parts, part of a sentence; empty where known."""
     lost = without_launches(side)
-    missing, every = side.unlaunched()[lost].sum(), np.isin(side.activities()[1], np.flatnonzero(lost)).sum()
-    return f"the launches of {missing:,} of {every:,} GPU activities were not recorded" if lost.any() else ""
+    missing, total = side.unlaunched()[lost].sum(), np.isin(side.activities()[1], np.flatnonzero(lost)).sum()
+    return f"the launches of {missing:,} of {total:,} GPU activities were not recorded" if lost.any() else ""
 
 
-def _known(side: Side, every: Iterable[Measure]) -> Iterator[Measure]:
+def _known(side: Side, all_measures: Iterable[Measure]) -> Iterator[Measure]:
     """The measures without unknown values; causes of gaps that are unknown for all parts are left out."""
     lost, gap = without_launches(side), launch_gap(side)
-    for each in every:
+    for each in all_measures:
         if not rests_on_launches(each.name):
             yield each
         elif each.name in _ON_LAUNCHES or not lost.all():
@@ -138,8 +138,9 @@ def _cpu_times(side: Side) -> Iterator[Measure]:
 def _gpu_times(side: Side) -> Iterator[Measure]:
     rows, part = side.activities()
     times = np.full((3, len(side)), np.nan)
-    for number, mine in _parts(rows, part):
-        start, end = side.bounds(mine)
+    order = np.argsort(part, kind="stable")
+    for index in np.split(order, np.flatnonzero(np.diff(part[order])) + 1) if len(order) else ():
+        number, (start, end) = int(part[index[0]]), side.bounds(rows[index])
         times[:, number] = covered(start, end), end.max() - start.min(), (end - start).sum()
     busy, span, total = times / 1000
     yield Measure("gpu_busy_us", busy, "For how long any device ran its work.", "us")
@@ -159,7 +160,7 @@ def _spans(side: Side) -> GpuSpans:
 
 
 def _idle_times(side: Side) -> Iterator[Measure]:
-    """The one idle time of every part (R3.30), and what is beside it."""
+    """The one idle time of every part (R3.30), other work in the span, and the wait before it."""
     spans = _spans(side)
 
     def known(times: Int64, mask: Bool) -> Float64:
@@ -254,16 +255,8 @@ def _waiting(side: Side) -> Float64:
     else:
         own = lane[side.row]
     part = side.part_of(rows)
-    held = (part >= 0) & (lane[rows] == own[part])
-    return _tally(part[held], side, side.times(rows[held]))
-
-
-def _parts(rows: Int64, part: Int64) -> Iterator[tuple[int, Int64]]:
-    """The rows of each part that has any."""
-    order = np.argsort(part, kind="stable")
-    cuts = np.flatnonzero(np.diff(part[order])) + 1
-    for mine in np.split(order, cuts) if len(order) else ():
-        yield int(part[mine[0]]), rows[mine]
+    waits = (part >= 0) & (lane[rows] == own[part])
+    return _tally(part[waits], side, side.times(rows[waits]))
 
 
 def _count(side: Side, rows: Int64) -> Float64:
@@ -278,8 +271,7 @@ def _time(side: Side, rows: Int64) -> Float64:
 
 def _sums(side: Side, rows: Int64, values: Int64) -> Float64:
     part = side.part_of(rows)
-    held = part >= 0
-    return _tally(part[held], side, values[held])
+    return _tally(part[part >= 0], side, values[part >= 0])
 
 
 def _tally(part: Int64, side: Side, values: NDArray[np.generic] | None = None) -> Float64:

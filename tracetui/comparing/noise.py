@@ -1,4 +1,4 @@
-"""Whether two samples differ by more than noise (R3.53).
+"""Medians and noise of two samples, and whether these differ by more than noise (R3.53).
 
 A side is represented by its median. Its noise is the distance between the quartiles of its parts; with fewer than four
 parts the range. A difference counts when it exceeds the larger noise of the two. Times that differ by less than
@@ -56,8 +56,8 @@ def spread(key: Int64, part: Int64, values: NDArray[np.generic] | None, keys: in
     for low, high in pairwise([*range(0, keys, step), keys]):
         first, last = np.searchsorted(key, [low, high]).tolist()
         cell = (key[first:last] - low) * parts + part[first:last]
-        held = None if weights is None else weights[first:last]
-        sums = np.bincount(cell, held, (high - low) * parts).astype(np.float64).reshape(high - low, parts)
+        some = None if weights is None else weights[first:last]
+        sums = np.bincount(cell, some, (high - low) * parts).astype(np.float64).reshape(high - low, parts)
         median[low:high] = np.median(sums, axis=1)
         if parts > 1:
             ends = np.percentile(sums, (25, 75) if parts >= MIN_QUARTILE_PARTS else (0, 100), axis=1)
@@ -74,7 +74,7 @@ def noises(a: Spread, b: Spread) -> Float64:
 
 
 def spread_changes(a: Spread, b: Spread, exact: bool = False) -> Int64:
-    """How each name changed, as indices in `CHANGES`."""
+    """The change of each name, as indices in `CHANGES`."""
     return changes(a.median, b.median, noises(a, b), exact)
 
 
@@ -87,7 +87,7 @@ MAX_STEADY_SCATTER = 0.05
 
 
 class Change(Enum):
-    """How the value of B differs from that of A."""
+    """The value of B beside that of A."""
 
     SAME = "same"
     LESS = "less"
@@ -105,7 +105,7 @@ CHANGES = tuple(Change)
 
 
 def changes(a: ArrayLike, b: ArrayLike, noise: ArrayLike, exact: bool = False) -> Int64:
-    """How medians differ, as indices in `CHANGES`, in the shape of the arguments.
+    """The changes of medians, as indices in `CHANGES`, in the shape of the arguments.
 
     A median of NaN is a missing value, a noise of NaN is unknown.
     """
@@ -128,7 +128,7 @@ class Sample:
 
     values: Float64
     is_whole: bool = False
-    """Whether the range counts as noise, and not the quartiles: the other side is a single value."""
+    """The range counts as noise, and not the quartiles: the other side is a single value."""
 
     @property
     def median(self) -> float:
@@ -151,7 +151,7 @@ class Difference:
     a: Sample
     b: Sample
     exact: bool = False
-    """Whether the values are counts, of which every difference matters."""
+    """The values are counts, of which every difference matters."""
 
     @property
     def amount(self) -> float:
@@ -171,7 +171,7 @@ class Difference:
 
     @cached_property
     def change(self) -> Change:
-        """How B differs from A."""
+        """The change from A to B."""
         return CHANGES[int(changes(self.a.median, self.b.median, self.noise, self.exact))]
 
 
@@ -211,7 +211,7 @@ def _tick(durations: Int64) -> int:
 
 
 def within_tick(difference: Float64, calls: Float64, tick: int) -> np.ndarray:
-    """Whether sums of durations (ns) over so many calls differ by no more than the clock's tick lets them.
+    """Mask of sums of durations (ns) over some calls that differ by no more than the clock's tick lets them.
 
     A duration is off by up to a tick, and the errors of several calls cancel each other in part.
     """
@@ -232,10 +232,10 @@ def representative(side: Side) -> int:
 
     Without GPU activity the part of median duration; -1 for a side without parts.
     """
-    return side.trace.keep(("representative", side.scope), lambda: _find_representative(side))
+    return side.trace.keep(("representative", side.scope), lambda: _representative(side))
 
 
-def _find_representative(side: Side) -> int:
+def _representative(side: Side) -> int:
     rows, part = side.activities()
     if len(side) == 0:
         return -1
@@ -281,17 +281,17 @@ class PartGroup:
 
 def groups_of_parts(side: Side) -> tuple[PartGroup, ...]:
     """The parts of a side by what they run, in the order of the first part of each group; found once."""
-    return side.trace.keep(("groups of parts", side.scope), lambda: _find(side))
+    return side.trace.keep(("groups of parts", side.scope), lambda: _groups_of_parts(side))
 
 
 def is_mixed(side: Side) -> bool:
-    """Whether the parts differ so much in what they run that their median describes none of them."""
+    """True where the parts differ so much in what they run that their median describes none of them."""
     part_groups = groups_of_parts(side)
     most = max((len(group.parts) for group in part_groups), default=0)
     return len(part_groups) > 1 and (len(side) < MIN_QUARTILE_PARTS or most < MIN_ALIKE_PARTS * len(side))
 
 
-def _find(side: Side) -> tuple[PartGroup, ...]:
+def _groups_of_parts(side: Side) -> tuple[PartGroup, ...]:
     rows, part = side.activities()
     counted = side.trace.slices.kind[rows] == Kind.KERNEL
     if len(rows) == 0:
@@ -299,20 +299,20 @@ def _find(side: Side) -> tuple[PartGroup, ...]:
         part = side.part_of(rows)
         rows, part = rows[part >= 0], part[part >= 0]
         counted = np.ones(len(rows), bool)
-    shown = np.bincount(part[counted], minlength=len(side))
-    left, found = np.ones(len(side), bool), list[Int64]()
+    count = np.bincount(part[counted], minlength=len(side))
+    left, members = np.ones(len(side), bool), list[Int64]()
     content = _Content(side.trace.slices.name[rows].astype(np.int64), part, len(side))
     sample = representative(side)
     while left.any():
-        mine = left & content.like(sample) if len(found) < MAX_GROUPS else left.copy()
-        found.append(np.flatnonzero(mine))
+        mine = left & content.like(sample) if len(members) < MAX_GROUPS else left.copy()
+        members.append(np.flatnonzero(mine))
         left &= ~mine
         sample = int(np.argmax(left))
-    return tuple(PartGroup(parts, int(shown[parts[0]])) for parts in sorted(found, key=lambda parts: int(parts[0])))
+    return tuple(PartGroup(parts, int(count[parts[0]])) for parts in sorted(members, key=lambda parts: int(parts[0])))
 
 
 class _Content:
-    """How often each name occurs in each part."""
+    """Numbers of activities of each name in each part."""
 
     def __init__(self, name: Int64, part: Int64, parts: int) -> None:
         pairs = combinations(part, name)
@@ -321,7 +321,7 @@ class _Content:
         self._size = np.bincount(part, minlength=parts)
 
     def like(self, sample: int) -> Bool:
-        """Which parts are like one of them, itself included."""
+        """Mask of the parts that are like one of them, itself included."""
         mine = self._part == sample
         often = np.zeros(int(self._name.max(initial=-1)) + 1, np.int64)
         often[self._name[mine]] = self._often[mine]

@@ -13,10 +13,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracetui.comparing.calls import OP, RUNTIME, CallKey, Calls, calls, is_generated, ops_within, versionless_name
-from tracetui.comparing.change_rows import CANNOT_TELL, FUSED_INTO, GONE, NEW, SAME, mark_of, note
+from tracetui.comparing.change_rows import CANNOT_TELL, FUSED_INTO, GONE, MARKS, NEW, SAME, note
 from tracetui.comparing.kernel_changes import kernel_changes
 from tracetui.comparing.measures import launch_gap
 from tracetui.comparing.noise import (
@@ -41,10 +40,10 @@ from tracetui.linking.trees import forest, nearest
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import Column, Table, numbers, texts
-from tracetui.model.trace import Float64, Trace
+from tracetui.model.trace import Float64
 
 OVERLAP = "what it calls overlaps, so that its self time counts as 0"
-"""Why the self time of a row is undecided."""
+"""Reason why the self time of a row is undecided."""
 _BEYOND_NOISE = tuple(map(CHANGES.index, BEYOND_NOISE))
 
 
@@ -52,7 +51,7 @@ _BEYOND_NOISE = tuple(map(CHANGES.index, BEYOND_NOISE))
 class _OpSide:
     """One side of the table, by row."""
 
-    found: Calls
+    all_calls: Calls
     side: Side
     row: Int64
     """The row of each call."""
@@ -60,35 +59,36 @@ class _OpSide:
     """The row into which each call is folded, -1 for none."""
     rows: int
 
-    @property
+    @cached_property
     def _alone(self) -> Int64:
+        """Indices of the calls that stand for themselves."""
         return np.flatnonzero(self.into < 0)
 
     @cached_property
     def calls(self) -> Spread:
         """Calls per part."""
         alone = self._alone
-        return spread(self.row[alone], self.found.part[alone], None, self.rows, len(self.side))
+        return spread(self.row[alone], self.all_calls.part[alone], None, self.rows, len(self.side))
 
     @cached_property
     def own(self) -> Spread:
         """Self time in ns, with that of calls folded into the row."""
         row = np.where(self.into >= 0, self.into, self.row)
-        return spread(row, self.found.part, self.found.self_cpu, self.rows, len(self.side))
+        return spread(row, self.all_calls.part, self.all_calls.self_cpu, self.rows, len(self.side))
 
     @cached_property
     def overlapped(self) -> Bool:
         """Rows with a call whose self time measures nothing, folded calls included."""
         mask = np.zeros(self.rows, bool)
-        mask[np.where(self.into >= 0, self.into, self.row)[self.found.overlapped]] = True
+        mask[np.where(self.into >= 0, self.into, self.row)[self.all_calls.overlapped]] = True
         return mask
 
     @cached_property
     def total(self) -> Spread:
         """Total time in ns, with callees."""
         alone = self._alone
-        cpu = self.found.cpu[alone]
-        return spread(self.row[alone], self.found.part[alone], cpu, self.rows, len(self.side))
+        cpu = self.all_calls.cpu[alone]
+        return spread(self.row[alone], self.all_calls.part[alone], cpu, self.rows, len(self.side))
 
     @cached_property
     def there(self) -> Bool:
@@ -100,22 +100,22 @@ class _OpSide:
     def first(self) -> Int64:
         """The first slice of each row in the representative part, else in any part."""
         alone, slices = self._alone, self.side.trace.slices
-        rows = self.found.row[alone]
-        others = self.found.part[alone] != representative(self.side)
+        rows = self.all_calls.row[alone]
+        others = self.all_calls.part[alone] != representative(self.side)
         order = np.lexsort((slices.start[rows], others))[::-1]
         first = np.full(self.rows, -1, np.int64)
         first[self.row[alone[order]]] = rows[order]
         return first
 
     def folded(self) -> dict[int, dict[int, float]]:
-        """For each row the rows folded into it, and how often these are called per part."""
+        """For each row the rows folded into it, and their calls per part."""
         inner = np.flatnonzero(self.into >= 0)
         pairs, member = np.unique(self.into[inner] * self.rows + self.row[inner], return_inverse=True)
-        often = spread(member, self.found.part[inner], None, len(pairs), len(self.side)).median
-        found: dict[int, dict[int, float]] = {}
+        often = spread(member, self.all_calls.part[inner], None, len(pairs), len(self.side)).median
+        folded: dict[int, dict[int, float]] = {}
         for pair, number in zip(pairs.tolist(), often.tolist(), strict=True):
-            found.setdefault(pair // self.rows, {})[pair % self.rows] = number
-        return found
+            folded.setdefault(pair // self.rows, {})[pair % self.rows] = number
+        return folded
 
 
 def op_changes(a: Side, b: Side, unfold: bool = False) -> Table:
@@ -131,6 +131,8 @@ def op_changes(a: Side, b: Side, unfold: bool = False) -> Table:
     names = [key.name for key in keys]
     first_a, first_b = left.first(), right.first()
     doubts = _doubts(keys, left, right)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        percent = np.where(left.own.median > 0, 100 * (right.own.median - left.own.median) / left.own.median, np.nan)
     table = Table(
         (
             texts(col.MARK, _marks(left, right, into, doubts)),
@@ -144,7 +146,7 @@ def op_changes(a: Side, b: Side, unfold: bool = False) -> Table:
             numbers(col.SELF_CPU_A_US, left.own.median / 1000),
             numbers(col.SELF_CPU_B_US, right.own.median / 1000),
             numbers(col.SAVES_US, saves / 1000),
-            numbers(col.CHANGE_PCT.but(help="How much more, of A."), _percent(left.own.median, right.own.median)),
+            numbers(col.CHANGE_PCT.but(help="How much more, of A."), percent),
             numbers(col.NOISE_US, noise / 1000),
             numbers(col.CPU_A_US, left.total.median / 1000),
             numbers(col.CPU_B_US, right.total.median / 1000),
@@ -177,11 +179,11 @@ def _both_sides(a: Side, b: Side, unfold: bool) -> tuple[list[CallKey], _OpSide,
 def _renamed(left: set[CallKey], right: set[CallKey]) -> dict[CallKey, CallKey]:
     """New keys for names that only one side has, where the other side has them in another version."""
     loose: tuple[dict[CallKey, list[CallKey]], ...] = ({}, {})
-    for keys, found in zip((left - right, right - left), loose, strict=True):
+    for keys, by_name in zip((left - right, right - left), loose, strict=True):
         for key in keys:
-            found.setdefault(CallKey(key.kind, versionless_name(key.name)), []).append(key)
+            by_name.setdefault(CallKey(key.kind, versionless_name(key.name)), []).append(key)
     shared = loose[0].keys() & loose[1].keys()
-    return {key: wanted for wanted in shared for found in loose for key in found[wanted]}
+    return {key: wanted for wanted in shared for by_name in loose for key in by_name[wanted]}
 
 
 def _marks(left: _OpSide, right: _OpSide, into: dict[int, str], doubts: dict[int, str]) -> list[str]:
@@ -191,7 +193,7 @@ def _marks(left: _OpSide, right: _OpSide, into: dict[int, str], doubts: dict[int
     # Without repetitions there is no noise to compare a difference with, but the clock has a tick.
     unclear = np.isnan(noises(left.own, right.own)) & within_tick(right.own.median - left.own.median, most, tick)
     codes = np.where(unclear & np.isin(codes, _BEYOND_NOISE), CHANGES.index(Change.WITHIN_NOISE), codes)
-    marks = [mark_of(CHANGES[code]) for code in codes.tolist()]
+    marks = [MARKS[CHANGES[code]] for code in codes.tolist()]
     often = spread_changes(left.calls, right.calls, exact=True).tolist()
     # What was recorded of single parts is the same, and the remark says what was not. Overlapped self times are no
     # values that could be equal.
@@ -210,31 +212,25 @@ def _marks(left: _OpSide, right: _OpSide, into: dict[int, str], doubts: dict[int
 
 
 def _doubts(keys: list[CallKey], left: _OpSide, right: _OpSide) -> dict[int, str]:
-    """Rows that are undecided, and why: launches that were not all recorded, self times that measure nothing."""
-    doubts = _lost_launches(left.side, right.side, keys)
+    """Reasons of rows that are undecided: launches that were not all recorded, self times that measure nothing."""
+    doubts, sides = {}, (("A", left.side), ("B", right.side))
+    if reasons := [f"{mark}: {gap}" for mark, side in sides if (gap := launch_gap(side))]:
+        launches = {
+            side.trace.names[name]
+            for _, side in sides
+            for name in distinct(side.trace.slices.name[links(side.trace).launches]).tolist()
+        }
+        rows = (row for row, key in enumerate(keys) if key.kind == RUNTIME and key.name in launches)
+        doubts = dict.fromkeys(rows, "; ".join(reasons))
     for row in np.flatnonzero(left.overlapped | right.overlapped).tolist():
         names = " and ".join(mark for mark, each in (("A", left), ("B", right)) if each.overlapped[row])
         doubts[row] = "; ".join(filter(None, (doubts.get(row), f"{names}: {OVERLAP}")))
     return doubts
 
 
-def _lost_launches(a: Side, b: Side, keys: list[CallKey]) -> dict[int, str]:
-    """Rows of launch calls where not all launches were recorded, and why these rows are undecided."""
-    reasons = [f"{mark}: {gap}" for mark, side in (("A", a), ("B", b)) if (gap := launch_gap(side))]
-    if not reasons:
-        return {}
-    names = {trace.names[name] for trace in (a.trace, b.trace) for name in distinct(_launch_names(trace)).tolist()}
-    return {row: "; ".join(reasons) for row, key in enumerate(keys) if key.kind == RUNTIME and key.name in names}
-
-
-def _launch_names(trace: Trace) -> NDArray[np.integer]:
-    return trace.slices.name[links(trace).launches]
-
-
 def _fused_into(a: Side, b: Side, keys: list[CallKey], in_a: Bool, in_b: Bool) -> dict[int, str]:
     """For operators that only A has, the kernel of B that replaces them, by its name or by matched kernels."""
-    into = {}
-    fusing = _fusing(a, b)
+    into, fusing = {}, _fusing(a, b)
     for kernel in (keys[row].name for row in np.flatnonzero(in_b & ~in_a).tolist()):
         for name in ops_within(kernel):
             fusing.setdefault(name, kernel)
@@ -246,22 +242,16 @@ def _fused_into(a: Side, b: Side, keys: list[CallKey], in_a: Bool, in_b: Bool) -
 
 def _fusing(a: Side, b: Side) -> dict[str, str]:
     """Operators all of whose kernels went into other kernels, and the names of these."""
-    table = kernel_changes(a, b).table
     kernels_of_op: dict[str, set[str]] = {}
-    for mark, op, name in _texts(table, "mark", "op", "name_b"):
-        for each in (op or "").split(", "):
-            kernels_of_op.setdefault(each, set()).add(name if mark == FUSED_INTO and name else "")
+    for row in kernel_changes(a, b).table.rows():
+        name = str(row["name_b"] or "") if row["mark"] == FUSED_INTO else ""
+        for op in str(row["op"] or "").split(", "):
+            kernels_of_op.setdefault(op, set()).add(name)
     return {op: sorted(names)[0] for op, names in kernels_of_op.items() if "" not in names}
 
 
-def _texts(table: Table, *names: str) -> Iterable[tuple[str | None, ...]]:
-    """Text columns, row by row."""
-    columns = [table[name] for name in names]
-    return (tuple(None if (v := c.cell(row)) is None else str(v) for c in columns) for row in range(len(table)))
-
-
 def _folded_columns(left: _OpSide, right: _OpSide, names: list[str]) -> tuple[Column, ...]:
-    """What is folded into each row, and how that changed."""
+    """Columns of the names folded into each row, and of their changes."""
     sides = left.folded(), right.folded()
     listed: list[str | None] = []
     changed: list[str | None] = []
@@ -282,12 +272,6 @@ def _folded_words(names: list[str], inner: list[int], in_a: dict[int, float], in
     both = [each for each in inner if each in in_a and each in in_b and in_a[each] != in_b[each]]
     parts = [f"{', '.join(some)} {word}" for some, word in ((gone, GONE), (new, NEW)) if some]
     return "; ".join([*parts, *(f"{names[each]} {in_a[each]:g} → {in_b[each]:g}" for each in both)])
-
-
-def _percent(before: Float64, after: Float64) -> Float64:
-    """Increase in percent, NaN where there was nothing before."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(before > 0, 100 * (after - before) / before, np.nan)
 
 
 def _order(table: Table, kept: Int64) -> Int64:
@@ -334,8 +318,8 @@ class CallTimes:
         """Mask of the operators with these names."""
         wanted = frozenset(names)
         keys = self.calls.keys
-        held = [key.kind == OP and bool({key.name, versionless_name(key.name)} & wanted) for key in keys]
-        mask: Bool = np.array(held, bool)[self.calls.key]
+        is_wanted = [key.kind == OP and bool({key.name, versionless_name(key.name)} & wanted) for key in keys]
+        mask: Bool = np.array(is_wanted, bool)[self.calls.key]
         return mask
 
     def with_inner(self, names: Iterable[str], but: Iterable[str]) -> Bool:
@@ -371,17 +355,17 @@ class OpFusions:
 def op_fusions(a: Side, b: Side, rows: Sequence[Row]) -> OpFusions:
     """The fusions of two sides, from the rows of `op_changes`."""
     left, right = CallTimes(a), CallTimes(b)
-    told_a, told_b = np.zeros(len(left.calls.row), bool), np.zeros(len(right.calls.row), bool)
+    fused_a, fused_b = np.zeros(len(left.calls.row), bool), np.zeros(len(right.calls.row), bool)
     kept_a = [row["name"] for row in rows if 0 < row["calls_a"] <= row["calls_b"]]
     kept_b = [row["name"] for row in rows if 0 < row["calls_b"] <= row["calls_a"]]
-    made = []
+    fusions = []
     for before, after in _groups(rows):
-        mask_a, mask_b = left.with_inner(before, kept_a) & ~told_a, right.with_inner(after, kept_b) & ~told_b
-        told_a |= mask_a
-        told_b |= mask_b
-        made.append(OpFusion(tuple(before), tuple(after), difference(left.self_us(mask_a), right.self_us(mask_b))))
-    made.sort(key=lambda each: -max(each.times.a.median, each.times.b.median))
-    return OpFusions(made, left, right, told_a, told_b)
+        mask_a, mask_b = left.with_inner(before, kept_a) & ~fused_a, right.with_inner(after, kept_b) & ~fused_b
+        fused_a |= mask_a
+        fused_b |= mask_b
+        fusions.append(OpFusion(tuple(before), tuple(after), difference(left.self_us(mask_a), right.self_us(mask_b))))
+    fusions.sort(key=lambda each: -max(each.times.a.median, each.times.b.median))
+    return OpFusions(fusions, left, right, fused_a, fused_b)
 
 
 def _groups(rows: Sequence[Row]) -> list[tuple[list[str], list[str]]]:

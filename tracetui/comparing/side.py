@@ -23,7 +23,7 @@ from tracetui.linking.lanes import is_named, lane_numbers
 from tracetui.linking.links import links
 from tracetui.linking.placement import before_capture, chosen, step_index
 from tracetui.linking.step_kinds import unserving_steps
-from tracetui.linking.steps import Steps, steps
+from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64, TimeRange, read_time_range
 from tracetui.model.trace import Kind, Trace
 from tracetui.operators.costs import Costs, costs, costs_within, self_times
@@ -56,7 +56,7 @@ class Side:
     number: Int64
     """Number of the step, or of the run, from 1."""
     remark: str = ""
-    """What was left out, as a sentence; empty for nothing."""
+    """A sentence on steps that were left out; empty for none."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -79,7 +79,7 @@ class Side:
         return np.clip(start, time_range.start, time_range.end), np.clip(end, time_range.start, time_range.end)
 
     def times(self, rows: Int64) -> Int64:
-        """For how long (ns) slices of the parts ran, in a range as far as within it."""
+        """Time in ns that slices of the parts ran, in a range as far as within it."""
         start, end = self.bounds(rows)
         return end - start
 
@@ -99,9 +99,10 @@ class Side:
         if self.part_kind == CAPTURE:
             return np.zeros(len(rows), np.int64)
         if self.part_kind == STEP:
-            every = steps(self.trace)
-            part = np.full(len(every) + 1, -1, np.int64)
-            part[_places(every, self.row)] = np.arange(len(self))
+            all_steps = steps(self.trace)
+            order = np.argsort(all_steps.row)
+            part = np.full(len(all_steps) + 1, -1, np.int64)
+            part[order[np.searchsorted(all_steps.row[order], self.row)]] = np.arange(len(self))
             return part[step_index(self.trace, rows)]
         if (time_range := self.time_range) is not None:
             slices = self.trace.slices
@@ -138,17 +139,15 @@ class Side:
         return self.trace.keep(("unlaunched work of parts", self.scope), count)
 
     def _run_of(self, rows: Int64) -> Int64:
-        """The run in which each row was launched, or started where it has no launch, on any thread of the run's
-        process.
-        """
+        """The run in which each row was launched, or started where it has no launch, on any thread of its process."""
         slices, process = self.trace.slices, lane_numbers(self.trace).process
         launch = links(self.trace).launch[rows].astype(np.int64)
         source = np.where(launch >= 0, launch, rows)
         index = np.searchsorted(self.start, slices.start[source], side="right") - 1
-        held = (index >= 0) & (slices.start[source] < self.end[index])
+        inside = (index >= 0) & (slices.start[source] < self.end[index])
         unlaunched = np.isin(rows, links(self.trace).gpu) & (launch < 0)
-        held &= unlaunched | (process[slices.lane[source]] == process[slices.lane[self.row[index]]])
-        return np.where(held, index, -1)
+        inside &= unlaunched | (process[slices.lane[source]] == process[slices.lane[self.row[index]]])
+        return np.where(inside, index, -1)
 
 
 def side(trace: Trace, scope: str = "") -> Side:
@@ -159,31 +158,26 @@ def side(trace: Trace, scope: str = "") -> Side:
     if match := _STEPS.fullmatch(scope):
         return _of_steps(trace, scope, int(match[1]), int(match[2] or match[1]))
     if scope == "all" or (scope == "" and len(steps(trace)) == 0):
-        return _capture(trace, scope)
+        return _window(trace, scope, CAPTURE, *trace.window)
     if scope == "":
         return _complete_steps(trace)
     if scope.startswith("@"):
-        return _range(trace, scope)
+        time_range = read_time_range(scope)
+        return _window(trace, scope, RANGE, time_range.start, time_range.end)
     if match := _EVENT.fullmatch(scope):
         rows = np.flatnonzero(trace.slices.event == int(match[1]))
         if len(rows) == 0:
             raise UsageError(f"{trace.label} has no slice for event {match[1]}.")
         return _runs(trace, scope, rows)
-    return _named(trace, scope)
+    return _runs_named(trace, scope)
 
 
 def differ_in_length(a: Side, b: Side) -> bool:
-    """Whether the sides are ranges of time of different length, whose times cannot be compared as speeds."""
+    """True where the sides are ranges of time of different length, whose times cannot be compared as speeds."""
     if a.time_range is None or b.time_range is None:
         return False
     shorter, longer = sorted((a.time_range.length, b.time_range.length))
     return longer - shorter > MIN_LENGTH_DIFFERENCE * shorter
-
-
-def _places(every: Steps, rows: Int64) -> Int64:
-    """Indices of slices among all steps."""
-    order = np.argsort(every.row)
-    return order[np.searchsorted(every.row[order], rows)]
 
 
 def _complete_steps(trace: Trace) -> Side:
@@ -208,28 +202,17 @@ def _of_steps(trace: Trace, scope: str, first: int, last: int) -> Side:
 
 
 def _steps(trace: Trace, scope: str, picked: Int64, remark: str = "") -> Side:
-    every = steps(trace)
-    return Side(
-        trace, scope, STEP, every.row[picked], every.start[picked], every.end[picked], every.number[picked], remark
-    )
+    row, start, end, number = (getattr(steps(trace), name)[picked] for name in ("row", "start", "end", "number"))
+    return Side(trace, scope, STEP, row, start, end, number, remark)
 
 
-def _capture(trace: Trace, scope: str) -> Side:
-    low, high = trace.window
+def _window(trace: Trace, scope: str, kind: str, start: int, end: int) -> Side:
     one = np.array([1], np.int64)
-    return Side(trace, scope, CAPTURE, -one, np.array([low], np.int64), np.array([high], np.int64), one)
+    return Side(trace, scope, kind, -one, np.array([start], np.int64), np.array([end], np.int64), one)
 
 
-def _range(trace: Trace, scope: str) -> Side:
-    """What ran in a range of time."""
-    time_range = read_time_range(scope)
-    one = np.array([1], np.int64)
-    low, high = np.array([time_range.start], np.int64), np.array([time_range.end], np.int64)
-    return Side(trace, scope, RANGE, -one, low, high, one)
-
-
-def _named(trace: Trace, scope: str) -> Side:
-    """Every run of a name, or one of them."""
+def _runs_named(trace: Trace, scope: str) -> Side:
+    """All runs of a name, or one of them."""
     wanted = ONE_RUN.fullmatch(scope)
     rows = _rows_named(trace, scope)
     if len(rows) == 0 and wanted:
@@ -255,9 +238,9 @@ def _rows_named(trace: Trace, name: str) -> Int64:
     """The slices of a name: annotations, else Python frames by function name, else operators, else of a path."""
     for kind in (Kind.ANNOTATION, Kind.PYTHON, Kind.CPU_OP):
         rows = trace.slices.of_kind(kind)
-        found = rows[is_named(trace, rows, lambda text: name in (text, function_of(text), text.removeprefix(MODULE)))]
-        if len(found):
-            return found
+        rows = rows[is_named(trace, rows, lambda text: name in (text, function_of(text), text.removeprefix(MODULE)))]
+        if len(rows):
+            return rows
     return calls_of_path(trace, name) if "/" in name else np.empty(0, np.int64)
 
 
@@ -272,7 +255,7 @@ def _runs(trace: Trace, scope: str, rows: Int64) -> Side:
     return Side(trace, scope, RUN, kept, slices.start[kept], slices.end[kept], np.arange(1, len(kept) + 1))
 
 
-# What of a trace can be compared: its steps, else annotations and functions that run several times.
+# Scopes of a trace that can be compared: its steps, else annotations and functions that run several times.
 
 MAX_OFFERED_NAMES = 6
 """Maximum names offered."""
@@ -305,18 +288,18 @@ def repeated_scopes(trace: Trace) -> list[tuple[str, int]]:
     time = np.bincount(number[outer], slices.dur[rows[outer]], len(known))
     often = np.bincount(number[outer], minlength=len(known))
     order = [each for each in np.argsort(-time, kind="stable").tolist() if often[each] > 1]
-    every = list(known)
-    return [(every[each], int(often[each])) for each in order[:MAX_OFFERED_NAMES]]
+    spelled = list(known)
+    return [(spelled[each], int(often[each])) for each in order[:MAX_OFFERED_NAMES]]
 
 
 def _within(trace: Trace, holders: Int64, rows: Int64) -> np.ndarray:
     """Mask of the rows that have one of the holders around them on their thread."""
     parent = trace.slices.parent
-    held = np.zeros(len(parent) + 1, bool)
+    within = np.zeros(len(parent) + 1, bool)
     is_holder = np.zeros(len(parent) + 1, bool)
     is_holder[holders] = True
     above = parent[rows].astype(np.int64)
     while (above >= 0).any():
-        held[rows] |= is_holder[above] & (above >= 0)
+        within[rows] |= is_holder[above] & (above >= 0)
         above = np.where(above >= 0, parent[above], -1)
-    return held[rows]
+    return within[rows]

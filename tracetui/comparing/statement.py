@@ -1,4 +1,4 @@
-"""The comparison of two sides in a few sentences: warnings, the change in time, what explains it, what is unknown.
+"""The comparison of two sides in a few sentences: warnings, the change in time, its explanation, what is unknown.
 
 Nothing is claimed that noise does not allow, and times of the GPU and of the CPU are never added. Health warnings are
 mentioned where they affect the compared numbers, unless another sentence says the same: truncated files, Python frames
@@ -35,18 +35,16 @@ from tracetui.comparing.side import STEP, Side
 from tracetui.errors import AnalysisFailed
 from tracetui.health.health_table import doubt_of, doubtful_checks
 from tracetui.health.link_checks import Check, CheckSeverity
-from tracetui.linking.complete_steps import TimeRatio, UnprofiledTime, partial_steps, time_ratio, unprofiled_time
+from tracetui.linking.complete_steps import partial_steps, time_ratio, unprofiled_time
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.guarding import Failures
 from tracetui.model.quantities import time_scale
 from tracetui.model.table import Column, ColumnSpec, Table, numbers, texts
 
-# The sentence about the times of two recordings without the profiler.
-
 
 def unprofiled_sentences(a: Side, b: Side) -> Iterator[str]:
-    """What the recorder measured beside both traces; nothing where it did not, or where parts are no steps.
+    """The sentence about steps that the recorder timed without the profiler; none where it did not, or for other parts.
 
     Nothing is claimed where the intervals of the medians overlap.
     """
@@ -62,19 +60,13 @@ def unprofiled_sentences(a: Side, b: Side) -> Iterator[str]:
     elif not ratio.is_certain:
         yield f"{change}: cannot tell, the intervals of the medians overlap."
     else:
-        yield f"{change}: {_factor(ratio)}{_how_timed(before, after)}."
-
-
-def _factor(ratio: TimeRatio) -> str:
-    """`2.61 times as fast (2.55 to 2.68)`, or as long."""
-    if ratio.median < 1:
-        return f"{1 / ratio.median:.2f} times as fast ({1 / ratio.high:.2f} to {1 / ratio.low:.2f})"
-    return f"{ratio.median:.2f} times as long ({ratio.low:.2f} to {ratio.high:.2f})"
-
-
-def _how_timed(a: UnprofiledTime, b: UnprofiledTime) -> str:
-    """A reservation where the machine may have changed between the two."""
-    return "" if a.session and a.session == b.session else "; timed one after the other, not in turns"
+        word, median, low, high = "long", ratio.median, ratio.low, ratio.high
+        if median < 1:
+            word, median, low, high = "fast", 1 / ratio.median, 1 / ratio.high, 1 / ratio.low
+        # The machine may have changed between two sessions.
+        is_one_session = before.session and before.session == after.session
+        doubt = "" if is_one_session else "; timed one after the other, not in turns"
+        yield f"{change}: {median:.2f} times as {word} ({low:.2f} to {high:.2f}){doubt}."
 
 
 COMPARED_COLUMNS = frozenset(("kernels", "kernels.dur_us", "ops.self_cpu_us", "ops.cpu_total_us"))
@@ -92,29 +84,31 @@ CUT_CHECK = "steps cut short"
 
 
 def warning_sentences(a: Side, b: Side, severity: CheckSeverity, names: tuple[str, str] = ("A", "B")) -> Iterator[str]:
-    """One sentence per health check of a severity: which side, how often, and the effect."""
-    mine = [list(_of(a, b, severity)), list(_of(b, a, severity))]
-    for check in dict.fromkeys([*mine[0], *mine[1]]):
-        held = [index for index in (0, 1) if check in mine[index]]
-        counts = dict.fromkeys(_count((a, b)[index], check) for index in held)
-        whose = " and ".join(names[index] for index in held)
-        yield f"Warning about {whose} (health): {check.name} ({' and '.join(counts)}). {check.effect}"
+    """One sentence per health check of a severity: the side, the number of cases, and the effect."""
+    checks = [list(_checks(a, b, severity)), list(_checks(b, a, severity))]
+    for check in dict.fromkeys([*checks[0], *checks[1]]):
+        sides = [(name, side) for name, side, mine in zip(names, (a, b), checks, strict=True) if check in mine]
+        counts = []
+        for _, side in sides:
+            doubt = doubt_of(side.trace, check)
+            of = f" of {doubt.of:,}" if doubt and doubt.of else ""
+            counts.append(f"{doubt.count:,}{of}" if doubt else "0")
+        whose = " and ".join(name for name, _ in sides)
+        yield f"Warning about {whose} (health): {check.name} ({' and '.join(dict.fromkeys(counts))}). {check.effect}"
 
 
-def _of(side: Side, other: Side, severity: CheckSeverity) -> Iterator[Check]:
+def _checks(side: Side, other: Side, severity: CheckSeverity) -> Iterator[Check]:
+    """The checks of a severity that affect what is compared and that no other sentence is about."""
+    used = COMPARED_COLUMNS | STEP_COLUMNS if side.part_kind == STEP else COMPARED_COLUMNS
+    used |= {CAUSE_COLUMN} if severity == CheckSeverity.WRONG else set()
     for check in doubtful_checks(side.trace):
-        if check.severity == severity and _touches(check, side) and not _is_elsewhere(check, side, other):
+        affects = WHOLE_PANE not in check.touches and not used.isdisjoint(check.touches)
+        if check.severity == severity and affects and not _is_elsewhere(check, side, other):
             yield check
 
 
-def _touches(check: Check, side: Side) -> bool:
-    used = COMPARED_COLUMNS | STEP_COLUMNS if side.part_kind == STEP else COMPARED_COLUMNS
-    used |= {CAUSE_COLUMN} if check.severity == CheckSeverity.WRONG else set()
-    return WHOLE_PANE not in check.touches and not used.isdisjoint(check.touches)
-
-
 def _is_elsewhere(check: Check, side: Side, other: Side) -> bool:
-    """Whether other sentences say the same, or what the check found lies outside of all parts."""
+    """True where other sentences say the same, or where the cases of the check lie outside of all parts."""
     if (
         check.severity == CheckSeverity.DOUBT
         and FRAMES_COLUMN in check.touches
@@ -128,13 +122,6 @@ def _is_elsewhere(check: Check, side: Side, other: Side) -> bool:
     if doubt is None or doubt.count != 1 or doubt.row < 0:
         return False
     return bool(side.part_of(np.array([doubt.row]))[0] < 0)
-
-
-def _count(side: Side, check: Check) -> str:
-    doubt = doubt_of(side.trace, check)
-    if doubt is None:
-        return "0"
-    return f"{doubt.count:,} of {doubt.of:,}" if doubt.of else f"{doubt.count:,}"
 
 
 MAX_SENTENCES = 10
@@ -156,9 +143,9 @@ def statement(a: Side, b: Side, ops: Table | None = None) -> tuple[str, ...]:
         return (others, *doubts, *separate_times(a, b, totals), *last)
     verdicts = list(verdict_sentences(a, b, totals))
     first = [*doubts, *verdicts[:1], *unprofiled_sentences(a, b), *verdicts[1:]]
-    why = _why(a, b, rows, totals) if a.part_kind == b.part_kind else names_alone(a, b, rows)
-    room = max(MAX_SENTENCES - len(first) - len(last), 1)
-    return (*first, *list(why)[:room], *last)
+    reasons = _explanation(a, b, rows, totals) if a.part_kind == b.part_kind else names_alone(a, b, rows)
+    most = max(MAX_SENTENCES - len(first) - len(last), 1)
+    return (*first, *list(reasons)[:most], *last)
 
 
 def opening(a: Side, b: Side, names: tuple[str, str]) -> tuple[str, ...]:
@@ -177,8 +164,7 @@ def opening(a: Side, b: Side, names: tuple[str, str]) -> tuple[str, ...]:
     return (*doubts, *verdict_sentences(a, b, paired(a, b), names)[:1], *unprofiled_sentences(a, b))
 
 
-def _why(a: Side, b: Side, rows: Sequence[dict[str, Any]], totals: TotalsByName) -> Iterator[str]:
-    """The explanation of the change."""
+def _explanation(a: Side, b: Side, rows: Sequence[dict[str, Any]], totals: TotalsByName) -> Iterator[str]:
     story = kernel_story(a, b, totals)
     yield from story.sentences
     yield from further_sentences(a, b, totals, story.saved_bytes)
@@ -188,19 +174,17 @@ def _why(a: Side, b: Side, rows: Sequence[dict[str, Any]], totals: TotalsByName)
         yield from op_sentences(a, b, rows, totals)
 
 
-# All results of a comparison, each computed when it is first asked for and then kept.
-#
-# A result that fails because of a defect costs the others nothing: each raises AnalysisFailed then.
-
-
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Two sides, A before and B after."""
+    """Two sides, A before and B after: each result is computed when it is first asked for, and kept.
+
+    A result that fails because of a defect raises AnalysisFailed; the others are not affected.
+    """
 
     a: Side
     b: Side
     failures: Failures = field(default_factory=Failures, init=False)
-    """What was asked for and could not be made."""
+    """Failures of results that were asked for."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -258,7 +242,7 @@ class Several:
 
     sides: tuple[Side, ...]
     failures: Failures = field(default_factory=Failures, init=False)
-    """What was asked for and could not be made."""
+    """Failures of results that were asked for."""
 
     @cached_property
     def openings(self) -> tuple[tuple[str, ...], ...]:
@@ -275,31 +259,30 @@ class Several:
 
     @cached_property
     def others(self) -> tuple[bool, ...]:
-        """For each side whether it is another program than the first, or may be one, so that ratios mean nothing."""
-        first = self.sides[0]
+        """Mask of the sides that are another program than the first, or may be one, so that ratios mean nothing."""
+        first, what = self.sides[0], "The comparison of programs"
 
         def is_other(each: Side) -> bool:
             return bool(unrelated_programs(first, each, list(op_changes(first, each).rows())))
 
-        what = "The comparison of programs"
-        return (
-            False,
-            *(self.failures.make_or(what, partial(is_other, each), lambda _: True) for each in self.sides[1:]),
-        )
+        rest = (self.failures.make_or(what, partial(is_other, each), lambda _: True) for each in self.sides[1:])
+        return (False, *rest)
 
     @cached_property
     def totals(self) -> Table:
-        """One row per measure: the median of each side, and how those after the first differ from it.
+        """One row per measure: the median of each side, and the differences of those after the first from it.
 
         Raises: AnalysisFailed for a defect.
         """
         return self.failures.make("The table of totals", self._totals)
 
     def _totals(self) -> Table:
-        first, every = self.sides[0], reduce(merged, map(measures, self.sides))
-        marks = [(SIDE_NAMES[0], SIDE_NAMES[index]) for index in range(1, len(self.sides))]
-        pairs = [paired(first, other, mark, every) for other, mark in zip(self.sides[1:], marks, strict=True)]
-        names = [name for name in every if any(name in pair for pair in pairs)]
+        first, all_measures = self.sides[0], reduce(merged, map(measures, self.sides))
+        pairs = [
+            paired(first, other, (SIDE_NAMES[0], SIDE_NAMES[index]), all_measures)
+            for index, other in enumerate(self.sides[1:], 1)
+        ]
+        names = [name for name in all_measures if any(name in pair for pair in pairs)]
         known = [next(pair[name] for pair in pairs if name in pair) for name in names]
         return Table(
             (
@@ -317,9 +300,9 @@ class Several:
 def _columns(index: int, pair: dict[str, Total], names: list[str]) -> Iterator[Column]:
     """The columns of a side after the first; null where neither it nor the first has a value."""
     totals, mark = [pair.get(name) for name in names], SIDE_NAMES[index]
-    name, nothing = mark.lower(), np.nan
-    medians = [each.difference.b.median if each else nothing for each in totals]
-    ratios = [each.difference.ratio if each else nothing for each in totals]
+    name = mark.lower()
+    medians = [each.difference.b.median if each else np.nan for each in totals]
+    ratios = [each.difference.ratio if each else np.nan for each in totals]
     yield numbers(ColumnSpec(name, mark, f"Median over the parts of {mark}."), medians)
     yield numbers(ColumnSpec(f"{name}_ratio", f"{mark} / A", f"{mark} by A."), ratios)
     changes = [each.change.value if each else None for each in totals]

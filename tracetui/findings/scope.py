@@ -57,7 +57,7 @@ def severity_of_share(share: float) -> Severity | None:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule reports: a sentence, the numbers behind it, and what to do about it."""
+    """Report of a rule: a sentence, the numbers behind it, and what to do about it."""
 
     id: str
     """Stable name of the rule."""
@@ -72,9 +72,9 @@ class Finding:
     cost: int | None = None
     """Time in ns that fixing it could save at most, over everything in scope; None where it has no price."""
     action: str = ""
-    """What to do first, in a few words that follow "so": `give the DataLoader workers`."""
+    """The first thing to do, in a few words that follow "so": `give the DataLoader workers`."""
     at_gap: bool = False
-    """Whether to look at the gap before that slice, in which its device ran nothing."""
+    """The place to look at is the gap before that slice, in which its device ran nothing."""
 
 
 _COMPILED = re.compile(
