@@ -16,7 +16,7 @@ from tests.support.waiting import until
 from tests.support.workloads.children import needs_torch
 from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.cli.main import build_parser
-from tracetui.cli.run import request_of
+from tracetui.cli.recording import requests_of
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_view import CompareScreen
 from tracetui.ui.compare.several_screen import SeveralScreen
@@ -176,7 +176,7 @@ def test_the_command_asks_for_the_same(given, changed):
     attention = registry.built_in("attention")
     parsed, rest = parser.parse_known_args(command_line("attention", given, changed)[1:])
     parsed.parameters = rest
-    request = request_of(parsed)
+    [request] = requests_of(parsed)
     assert request.options == Options(**values_of(attention, changed))
     assert request.params == attention.values(given)
 

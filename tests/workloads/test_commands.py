@@ -17,7 +17,7 @@ from tests.support.paths import ROOT
 from tests.support.waiting import POLL_SECONDS
 from tests.support.workloads.children import COMMAND, ENVIRONMENT, needs_torch
 from tests.support.workloads.faults import light
-from tracetui.cli import run as run_command
+from tracetui.cli import recording
 from tracetui.cli.main import build_parser, main
 from tracetui.cli.streams import RecordingProgress, stage_index
 
@@ -56,8 +56,8 @@ def launched(monkeypatch, tmp_path):
 def test_the_names_in_the_help_are_those_of_the_recorder():
     parsed = build_parser().parse_args(["run", "mlp"])
     assert parsed.timeout == launcher.TIMEOUT
-    assert run_command.options_of(parsed) == Options()
-    assert run_command.given_options(parsed) == {}
+    assert recording.requests_of(parsed)[0].options == Options()
+    assert recording.given_options(parsed) == {}
 
 
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
@@ -66,7 +66,7 @@ def test_every_option_is_taken_from_the_command_line_in_its_type(option):
     value = option.choices[-1] if option.choices else "cuda:1" if isinstance(default, str) else type(default)(7)
     words = [f"--{option.name.replace('_', '-')}", *([] if default is False else [str(value)])]
     parsed = build_parser().parse_args(["run", "mlp", *words])
-    given = run_command.given_options(parsed)
+    given = recording.given_options(parsed)
     assert given == {option.name: value} and type(given[option.name]) is type(default)
 
 
@@ -236,7 +236,7 @@ def test_a_trace_is_opened_at_a_terminal(launched, monkeypatch, tmp_path):
     from tracetui.ui import app
 
     opened = []
-    monkeypatch.setattr(run_command, "require_terminal", lambda: None)
+    monkeypatch.setattr(recording, "require_terminal", lambda: None)
 
     def run(paths, step=None, at=None):
         opened.append(paths)

@@ -16,10 +16,9 @@ from tracetui_workloads.recording.launcher import BadRequest, Note, Outcome, pla
 from tracetui_workloads.recording.protocol import Failure, Options
 
 from tests.support.workloads.traced import LINEAR, trace_file
-from tracetui.cli import run as run_command
-from tracetui.cli import variants
+from tracetui.cli import recording, variants
 from tracetui.cli.main import build_parser, main
-from tracetui.cli.run import request_of
+from tracetui.cli.recording import requests_of
 from tracetui.cli.workloads import variants_as_words
 
 UNAVAILABLE = Failure("unavailable", "fused_mlp needs a GPU, and this would run on cpu.")
@@ -166,7 +165,7 @@ def test_of_ranks_the_first_is_compared(tmp_path):
     ranks = [Outcome(tmp_path / "run" / f"rank{rank}.json.gz", None) for rank in (0, 1)]
     recorded = variants.RecordedVariant(request, Outcome(tmp_path / "run", None, ranks=ranks))
     assert recorded.path == tmp_path / "run" / "rank0.json.gz"
-    assert run_command.document(recorded.outcome)["ranks"] == [str(each.path) for each in ranks]
+    assert recording.document(recorded.outcome)["ranks"] == [str(each.path) for each in ranks]
 
 
 @pytest.mark.parametrize("out", ["new", "new/", "."])
@@ -369,7 +368,7 @@ def test_each_variant_is_guessed_at_and_all_are_opened(machine, monkeypatch, tmp
         opened.append(paths)
         return 0
 
-    monkeypatch.setattr(run_command, "require_terminal", lambda: None)
+    monkeypatch.setattr(recording, "require_terminal", lambda: None)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
 
     def answer(prompt):
@@ -438,7 +437,7 @@ def test_the_words_of_a_variant_ask_for_it(name):
     for variant, words in variants_as_words(name).items():
         parsed, rest = parser.parse_known_args(["run", *words.split()])
         parsed.parameters = rest
-        request = request_of(parsed)
+        [request] = requests_of(parsed)
         options = {"compile": request.options.compile, "mode": request.options.mode, "cold": request.options.cold}
         known = {"compile": False, "mode": "default", "cold": False, **variants_of(name)[variant]}
         assert options == {key: known[key] for key in options}, variant

@@ -21,7 +21,7 @@ from tests.support.waiting import POLL_SECONDS
 from tests.support.workloads.children import needs_torch
 from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.cli.main import build_parser
-from tracetui.cli.run import request_of
+from tracetui.cli.recording import requests_of
 
 ABOUT = {
     "device": "cuda:0",
@@ -69,7 +69,7 @@ def test_every_variant_of_every_workload_is_understood():
     for words in found:
         parsed, rest = parser.parse_known_args(["run", *words.split()])
         parsed.parameters = rest
-        assert request_of(parsed).workload == words.split()[0]
+        assert requests_of(parsed)[0].workload == words.split()[0]
 
 
 def test_every_sample_is_among_what_is_recorded():

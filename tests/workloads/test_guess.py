@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.workloads.traced import LINEAR, pretend
 from tracetui import verification
-from tracetui.cli import run as run_command
+from tracetui.cli import recording
 from tracetui.cli.main import main
 
 FUSED = "graph_0_cpp_fused_native_layer_norm_tanh_0"
@@ -29,7 +29,7 @@ def opened(monkeypatch):
         return 0
 
     monkeypatch.setattr(app, "run", run)
-    monkeypatch.setattr(run_command, "require_terminal", lambda: None)
+    monkeypatch.setattr(recording, "require_terminal", lambda: None)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     return places
 

@@ -1,4 +1,4 @@
-"""The expectations of a workload, printed: for `--verify`, and its lesson."""
+"""The expectations of a workload: looked up in a trace for `--verify`, asked for `--guess`; and its lesson."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tracetui_workloads.api import Workload
     from tracetui_workloads.recording.launcher import Outcome
 
-    from tracetui.ranks.rank_set import RankSet
     from tracetui.verification import Verification
 
 
@@ -60,25 +59,17 @@ def verify(workload: Workload, outcome: Outcome) -> Verification:
     # Loads numpy, which a recording without `--verify` does not need.
     from tracetui import verification
 
-    trace = read_trace(str(outcome.traces[0]))
-    return verification.verify(workload, dict(outcome.metadata), trace, _rank_set(outcome))
+    trace, ranks = read_trace(str(outcome.traces[0])), None
+    if outcome.ranks:
+        # Loads what reads many traces, which most recordings do not need.
+        from tracetui.opening.rank_folder import open_rank_set
 
-
-def _rank_set(outcome: Outcome) -> RankSet | None:
-    """The traces of all ranks; None for a recording by one process.
-
-    Raises: TraceError where none can be read.
-    """
-    if not outcome.ranks:
-        return None
-    # Loads what reads many traces, which most recordings do not need.
-    from tracetui.opening.rank_folder import open_rank_set
-
-    return open_rank_set([str(outcome.path)])
+        ranks = open_rank_set([str(outcome.path)])
+    return verification.verify(workload, dict(outcome.metadata), trace, ranks)
 
 
 def print_verification(verification: Verification) -> None:
-    """Print one line per expectation: whether it holds, the wanted and the found value."""
+    """Print one line per expectation: that it holds or fails, the wanted and the found value."""
     from tracetui.verification import found_text
 
     rows = list(verification.table.rows())
@@ -130,12 +121,7 @@ def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in safe]
 
 
-def json_document(verification: Verification, workload: Workload) -> Mapping[str, object]:
-    """The entries that `--verify` adds to the JSON of a recording."""
-    return {"verification": document(verification), "lesson": " ".join(workload.lesson.split())}
-
-
-# `--guess`, before a trace is opened: one or two questions, then for each expectation the guess and what was found.
+# `--guess`, before a trace is opened: one or two questions, then for each expectation the guess and the value in it.
 
 
 def guess_first(name: str, outcome: Outcome, is_opened: bool) -> str | None:
@@ -187,8 +173,10 @@ def ask(questions: Mapping[int, str]) -> dict[int, str]:
 
     Raises: EOFError for ctrl+d.
     """
-    told = "Guess first, then look. Enter skips a question." if questions else "tracetui: no question applies to this."
-    print(told, file=sys.stderr)
+    if questions:
+        print("Guess first, then look. Enter skips a question.", file=sys.stderr)
+    else:
+        print("tracetui: no question applies to this.", file=sys.stderr)
     given = {line: input(clean(f"  {question} ")).strip() for line, question in questions.items()}
     return {line: guess for line, guess in given.items() if guess}
 

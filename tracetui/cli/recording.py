@@ -1,0 +1,171 @@
+"""What `tracetui run` does for one recording, for variants and for times alike: requests, progress, outcomes."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tracetui_workloads.recording.protocol import OPTIONS, Options
+
+from tracetui.cli.open import require_terminal
+from tracetui.errors import CannotRun, RunFailed, TracetuiError, UsageError
+from tracetui.text import clean
+
+if TYPE_CHECKING:
+    from tracetui_workloads.recording.launcher import Failure, Outcome, Request
+
+ERRORS: dict[int, type[TracetuiError]] = {2: UsageError, 3: CannotRun, 4: RunFailed}
+"""The error that is raised for an exit code of a recording."""
+DOES_NOT_HOLD = 1
+"""Exit code of `--verify` when the trace shows something else than the workload promises."""
+
+
+def requests_of(options: argparse.Namespace) -> list[Request]:
+    """The requests of the command line: one, or one for each variant of `--compare`.
+
+    Raises: UsageError.
+    """
+    # Loads asyncio, which `--help` need not wait for.
+    from tracetui_workloads.recording.launcher import BadRequest, plan, plan_variants
+
+    if options.compare is None:
+        _require_output(options)
+    params = _parameters(options)
+    chosen = given_options(options)
+    end = (options.out, ["tracetui", *sys.argv[1:]], options.table, options.force)
+    try:
+        if options.compare is None:
+            return [plan(options.workload, params, Options(**chosen), *end)]
+        words = [word.strip() for word in options.compare.split(",") if word.strip()]
+        return plan_variants(options.workload, words, params, chosen, *end)
+    except BadRequest as error:
+        raise UsageError(str(error)) from error
+
+
+def given_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of a recording that the command line has, by their names in `Options`."""
+    return {name: value for name in OPTIONS if (value := getattr(options, name)) is not None}
+
+
+def _require_output(options: argparse.Namespace) -> None:
+    """Find out before anything is recorded whether `-o` may be written.
+
+    Raises: UsageError for a file that exists, without `--force`, and for the program that is recorded.
+    """
+    # These load asyncio and gzip, which `--help` need not wait for.
+    from tracetui_workloads.recording.launcher import is_file_path
+
+    from tracetui.writing.output import require_writable
+
+    if options.out is not None and is_file_path(options.out):
+        program = options.workload.rpartition(":")[0]
+        require_writable(options.out, [(program, "the program")], options.force, makes_folder=True)
+
+
+def _parameters(options: argparse.Namespace) -> dict[str, int | float | str | bool]:
+    """The workload's parameters as texts, from `-p name=value`, `--name value` and `--name=value`.
+
+    Raises: UsageError for a word that is none of these.
+    """
+    values: dict[str, int | float | str | bool] = {}
+    for pair in options.given:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise UsageError(f"-p wants NAME=VALUE, not {pair}.")
+        values[name.replace("-", "_")] = value
+    words = iter(options.parameters)
+    for word in words:
+        name, equals, value = word.partition("=")
+        text = value if equals else next(words, None)
+        if not name.startswith("--") or text is None:
+            raise UsageError(f"{word} is no option of `tracetui run`, and a parameter is --NAME VALUE after WORKLOAD.")
+        values[name[2:].replace("-", "_")] = text
+    for option in OPTIONS.values():
+        value = getattr(options, option.name)
+        if option.is_shared and value not in (None, *option.choices):
+            # As `backend` of attention, whose values and those of torch.compile differ.
+            values[option.name] = value
+            setattr(options, option.name, None)
+    return values
+
+
+def record(
+    request: Request, options: argparse.Namespace, part: str = "", known_remarks: set[str] | None = None
+) -> Outcome:
+    """Make a recording, with a progress bar on a terminal; `part` is its place among several, as in `1/2`."""
+    from tracetui_workloads.recording.launcher import record_now
+
+    from tracetui.cli.streams import RecordingProgress
+    from tracetui.model.quantities import duration, size
+
+    name = f"{request.workload} {request.variant}".rstrip()
+    with RecordingProgress(f"{name} {part}".rstrip(), known_remarks=known_remarks) as bar:
+        outcome = record_now(request, bar.hear, python=options.python, timeout=options.timeout or None)
+    if outcome.path:
+        done = f"recorded {name} on {outcome.device} in {duration(1e9 * outcome.seconds)}, {size(outcome.bytes)}"
+        print(f"tracetui: {clean(done)}", file=sys.stderr)
+    return outcome
+
+
+def time_all(requests: Sequence[Request], options: argparse.Namespace) -> list[Outcome]:
+    """Time steps without the profiler, several in turns, with a progress bar on a terminal."""
+    from tracetui_workloads.recording.launcher import time_now
+
+    from tracetui.cli.streams import RecordingProgress
+
+    with RecordingProgress(f"{requests[0].workload} without the profiler", known_remarks=set()) as bar:
+        return time_now(requests, bar.hear, python=options.python, timeout=options.timeout or None)
+
+
+def document(outcome: Outcome) -> dict[str, Any]:
+    """The outcome for a script: `path` or `failure`, and the metadata of the trace."""
+    failure = outcome.failure
+    return {
+        "path": str(outcome.path) if outcome.path else None,
+        **({"ranks": [str(path) for path in outcome.traces]} if outcome.ranks else {}),
+        "bytes": outcome.bytes,
+        "seconds": round(outcome.seconds, 3),
+        "device": outcome.device or None,
+        "notes": list(outcome.notes),
+        "recording": dict(outcome.metadata),
+        "failure": None
+        if failure is None
+        else {
+            "kind": failure.kind,
+            "message": failure.message,
+            "hint": failure.hint,
+            "stage": failure.stage,
+            "details": failure.details,
+            "exit_code": outcome.exit_code,
+        },
+    }
+
+
+def print_details(failure: Failure, options: argparse.Namespace) -> None:
+    """Print the traceback or the end of the log where they are asked for, and after a crash."""
+    is_wanted = (options.details and failure.kind != "cancelled") or failure.kind == "crash"
+    if failure.details and is_wanted and not options.json:
+        for line in failure.details.splitlines():
+            print(f"  {clean(line)}", file=sys.stderr)
+
+
+def print_failure(sentence: object, name: str = "") -> None:
+    """Print why a recording, or that of the variant with a name, failed."""
+    print(f"tracetui: {clean(f'{name}: {sentence}' if name else str(sentence))}", file=sys.stderr)
+
+
+def cancel_code(outcome: Outcome) -> int:
+    """The exit code after a recording that was cancelled, also where that was too late for it."""
+    return 128 + (outcome.stopped_by or signal.SIGINT)
+
+
+def has_terminal() -> bool:
+    """True where the app could be seen and steered."""
+    try:
+        require_terminal()
+    except UsageError:
+        return False
+    return True
