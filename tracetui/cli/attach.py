@@ -201,7 +201,7 @@ def _wait(listener: Listener, capture: Capture, words: str) -> None:
 
 
 def _open(paths: list[Path]) -> int:
-    from tracetui.cli.run import has_terminal
+    from tracetui.cli.recording import has_terminal
 
     if not has_terminal():
         return 0

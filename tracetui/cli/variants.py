@@ -114,7 +114,8 @@ def compare_variants(requests: Sequence[Request], options: argparse.Namespace) -
     # A failure before a broken expectation.
     if any(variant.outcome.exit_code == RunFailed.exit_code for variant in variants):
         return RunFailed.exit_code
-    holds = [each.verification.holds for each in (*variants, *contrasted) if each.verification]
+    verifications = [*(each.verification for each in variants), *(each.verification for each in contrasted)]
+    holds = [verification.holds for verification in verifications if verification]
     return 0 if all(holds) else DOES_NOT_HOLD
 
 
