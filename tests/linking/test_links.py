@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tracetui.linking.chains import chain, dispatch_cost, first_activity, follow, follow_back
-from tracetui.linking.links import around, links, op_rows
+from tracetui.linking.links import innermost_around, links, op_rows
 from tracetui.model.trace import Kind, Trace
 from tracetui.reading.load import load
 
@@ -230,7 +230,7 @@ def test_the_op_around_a_launch_is_the_one_that_the_external_id_names(
     slices, found = trace.slices, links(trace)
     ops = {int(slices.external[row]): row for row in op_rows(trace).tolist()}
     rows = [row for row in found.gpu.tolist() if found.launch[row] >= 0 and int(slices.external[row]) in ops]
-    contained = around(trace, slices.of_kind(Kind.RUNTIME), op_rows(trace))
+    contained = innermost_around(trace, slices.of_kind(Kind.RUNTIME), op_rows(trace))
     assert len(rows) == launched
     assert [int(contained[found.launch[row]]) for row in rows] == [ops[int(slices.external[row])] for row in rows]
     assert [int(found.owner[row]) for row in rows] == [ops[int(slices.external[row])] for row in rows]

@@ -19,7 +19,7 @@ import numpy as np
 
 from tracetui.devices.formulas import Operands
 from tracetui.kernel_names import Decoded, Family, decode, normalised
-from tracetui.linking.graph_nodes import with_captured
+from tracetui.linking.graph_nodes import with_captured_texts
 from tracetui.linking.groups import combinations
 from tracetui.linking.links import calls_named, links, names_of
 from tracetui.linking.replays import GRAPH_LAUNCH
@@ -189,7 +189,7 @@ def activity_classes(trace: Trace) -> Classes:
     event, is_kernel = slices.event[rows], slices.kind[rows] == Kind.KERNEL
     moved = trace.work_args.number("bytes", event)
     size = np.where(is_kernel, trace.work_args.text("grid", event), np.where(moved == NULL, -1, moved))
-    op_name, op_texts, inferred = with_captured(trace, rows, names_of(trace, owner), trace.names, "op")
+    op_name, op_texts, inferred = with_captured_texts(trace, rows, names_of(trace, owner), trace.names, "op")
     captured = np.zeros(len(rows), bool) if inferred is None else inferred
     alike = combinations(slices.name[rows], slices.kind[rows], op_name, captured.astype(np.int64), inputs.id, size)
     decoded: dict[tuple[str, Kind], tuple[str, Decoded]] = {}

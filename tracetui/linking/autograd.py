@@ -13,7 +13,7 @@ import numpy as np
 
 from tracetui.linking.groups import distinct
 from tracetui.linking.lanes import lane_numbers
-from tracetui.linking.links import latest, links, op_rows, row_of
+from tracetui.linking.links import latest_with_id, links, op_rows, row_of
 from tracetui.linking.trees import forest, nearest
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.kept import kept
@@ -51,7 +51,7 @@ def autograd(trace: Trace) -> Autograd:
     slices = trace.slices
     forward, node = np.full((2, len(slices)), -1, np.int32)
     home = np.arange(len(trace.lanes))
-    ops = _ops(trace)
+    ops = _autograd_ops(trace)
     if not ops.node.any():
         return Autograd(np.empty(0, np.int64), forward, node, home)
     pairs = _arrows(trace, ops)
@@ -90,7 +90,7 @@ class _Ops:
     leaf: Bool
 
 
-def _ops(trace: Trace) -> _Ops:
+def _autograd_ops(trace: Trace) -> _Ops:
     slices, rows = trace.slices, op_rows(trace)
     name, event = slices.name[rows], slices.event[rows]
     used = {number: trace.names[number] for number in distinct(name).tolist()}
@@ -110,7 +110,7 @@ def _by_sequence(trace: Trace, ops: _Ops, indices: Int64, lane: Int64) -> Int64:
     wanted = np.where((lane >= 0) & (ops.sequence[indices] < _MAX_SEQUENCE), ops.sequence[indices], -1)
     began = slices.start[ops.row[indices]]
     keys = slices.lane[rows].astype(np.int64) * _MAX_SEQUENCE + sequence
-    op = row_of(rows, latest(keys, slices.start[rows], lane * _MAX_SEQUENCE + wanted, began - 1))
+    op = row_of(rows, latest_with_id(keys, slices.start[rows], lane * _MAX_SEQUENCE + wanted, began - 1))
     return np.where((op >= 0) & (wanted >= 0) & (slices.start[op] < began), op, -1)
 
 
@@ -152,7 +152,7 @@ def _arrows(trace: Trace, ops: _Ops) -> tuple[Int64, Int64]:
         starts = np.flatnonzero(family & (flows.phase == 0))
         ends = np.flatnonzero(family & (flows.phase == 2))
         ends = ends[np.isin(flows.id[ends], flows.id[starts])]
-        index = latest(flows.id[starts], flows.time[starts], flows.id[ends], flows.time[ends])
+        index = latest_with_id(flows.id[starts], flows.time[starts], flows.id[ends], flows.time[ends])
         source = _innermost(trace, ops, flows.lane[starts[index]], flows.time[starts[index]])
         target = _innermost(trace, ops, flows.lane[ends], flows.time[ends])
         good = (source >= 0) & (target >= 0) & ops.node[target] & ~ops.node[source]

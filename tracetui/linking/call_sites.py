@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tracetui.linking.frames import frames, function_of, module_paths
-from tracetui.linking.graph_nodes import graph_nodes, with_captured
+from tracetui.linking.graph_nodes import graph_nodes, with_captured_texts
 from tracetui.linking.links import names_of
 from tracetui.linking.replays import replays
 from tracetui.model import columns as col
@@ -33,8 +33,8 @@ def site_of(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequence[str],
     """
     if len(trace.slices) == 0:
         return np.full(len(rows), -1, np.int64), (), None
-    ids, texts = _around(trace, rows, kind)
-    return with_captured(trace, rows, ids, texts, kind)
+    ids, texts = _site_around(trace, rows, kind)
+    return with_captured_texts(trace, rows, ids, texts, kind)
 
 
 def launch_site_of(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequence[str]]:
@@ -44,10 +44,10 @@ def launch_site_of(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequenc
     is_first = np.isin(rows, replays(trace).first)
     ids, texts, _ = site_of(trace, rows, kind)
     # Texts of the capture stand behind those of the trace, under the same ids.
-    return np.where(is_first, _around(trace, rows, kind)[0], ids), texts
+    return np.where(is_first, _site_around(trace, rows, kind)[0], ids), texts
 
 
-def _around(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequence[str]]:
+def _site_around(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequence[str]]:
     """The call site around each slice or its launch."""
     known = rows >= 0
     index = np.where(known, rows, 0)

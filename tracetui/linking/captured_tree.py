@@ -21,7 +21,7 @@ _Path = tuple[str, ...]
 """Names of frames, outermost first."""
 
 
-def with_captured(trace: Trace, tree: FrameTree, functions: bool) -> FrameTree:
+def with_captured_nodes(trace: Trace, tree: FrameTree, functions: bool) -> FrameTree:
     """The tree with the modules, or the functions and modules, in which replayed activities were captured."""
     nodes = graph_nodes(trace)
     if len(nodes) == 0:
@@ -32,7 +32,7 @@ def with_captured(trace: Trace, tree: FrameTree, functions: bool) -> FrameTree:
             entries.setdefault(path, []).append(some)
     if not entries:
         return tree
-    return _grown(trace, tree, {path: nodes.rows[np.concatenate(some)] for path, some in entries.items()})
+    return _with_paths(trace, tree, {path: nodes.rows[np.concatenate(some)] for path, some in entries.items()})
 
 
 def _paths(nodes: GraphNodes, functions: bool) -> list[tuple[_Path, Int64]]:
@@ -56,7 +56,7 @@ def _paths(nodes: GraphNodes, functions: bool) -> list[tuple[_Path, Int64]]:
     return paths
 
 
-def _grown(trace: Trace, tree: FrameTree, activities: Mapping[_Path, Int64]) -> FrameTree:
+def _with_paths(trace: Trace, tree: FrameTree, activities: Mapping[_Path, Int64]) -> FrameTree:
     """The tree with a node for each path, behind the others of its caller, and the activities of each."""
     parents, names = tree.parent.tolist(), [trace.names[number] for number in tree.name.tolist()]
     first = tree.first.tolist()

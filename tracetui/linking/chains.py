@@ -57,8 +57,8 @@ def graph_dependencies(trace: Trace) -> Dependencies:
         return Dependencies(nothing, nothing)
     rows = trace.slices.of_kind(*GPU_WORK, *GRAPH_NODES)
     lane = trace.slices.lane[rows].astype(np.int64)
-    before = _only(rows, lane, trace.slices.end[rows], flows.lane[starts].astype(np.int64), flows.time[starts])
-    after = _only(rows, lane, trace.slices.start[rows], flows.lane[ends].astype(np.int64), flows.time[ends])
+    before = _single_match(rows, lane, trace.slices.end[rows], flows.lane[starts].astype(np.int64), flows.time[starts])
+    after = _single_match(rows, lane, trace.slices.start[rows], flows.lane[ends].astype(np.int64), flows.time[ends])
     starts, before = starts[before >= 0], before[before >= 0]
     ends, after = ends[after >= 0], after[after >= 0]
     # An arrow has one start: an id with two starts is ambiguous.
@@ -85,7 +85,7 @@ def launch_of_node(trace: Trace, row: int) -> int:
     return int(launch[index]) if index < len(rows) and rows[index] == row else -1
 
 
-def _only(rows: Int64, lane: Int64, moment: Int64, wanted_lane: Int64, wanted: Int64) -> Int64:
+def _single_match(rows: Int64, lane: Int64, moment: Int64, wanted_lane: Int64, wanted: Int64) -> Int64:
     """The only row on each wanted lane with the wanted time, -1 for none or several."""
     ticks = np.unique(np.concatenate([moment, wanted]))
     key = lane * len(ticks) + np.searchsorted(ticks, moment)

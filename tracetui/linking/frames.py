@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tracetui.linking.autograd import autograd
 from tracetui.linking.groups import distinct
 from tracetui.linking.lanes import is_named
-from tracetui.linking.links import links, pass_on, row_of
+from tracetui.linking.links import copy_to_launched, links, row_of
 from tracetui.linking.trees import forest, nearest, subtree_sums
 from tracetui.model.intervals import Bool, Int64, index_in, run_starts, tree_depth
 from tracetui.model.kept import kept
@@ -166,7 +166,7 @@ def _innermost(trace: Trace, nesting: _Nesting, wanted: Callable[[str], bool]) -
     mask[python[is_named(trace, python, wanted)]] = True
     frame = np.full(len(trace.slices), -1, np.int32)
     frame[rows] = row_of(rows, nearest(nesting.parent, mask[rows]))
-    pass_on(frame, links(trace).gpu, links(trace).launch)
+    copy_to_launched(frame, links(trace).gpu, links(trace).launch)
     return frame
 
 
@@ -241,7 +241,7 @@ def frame_tree(slices: Slices, rows: Int64, around: Int32, each_call: bool = Fal
     index = np.full(len(slices) + 1, -1, np.int64)
     index[rows] = np.arange(len(rows))
     above = index[around[rows]]
-    node, parent = (np.arange(len(rows)), above) if each_call else _merged(slices.name[rows], above)
+    node, parent = (np.arange(len(rows)), above) if each_call else _merged_by_name(slices.name[rows], above)
     start = slices.start[rows]
     order = np.lexsort((rows, start, node))
     heads = order[np.flatnonzero(np.diff(node[order], prepend=-1))]
@@ -256,7 +256,7 @@ def frame_tree(slices: Slices, rows: Int64, around: Int32, each_call: bool = Fal
     )
 
 
-def _merged(name: NDArray[np.integer], above: Int64) -> tuple[Int64, Int64]:
+def _merged_by_name(name: NDArray[np.integer], above: Int64) -> tuple[Int64, Int64]:
     """The node of each frame and the parent of each node, level by level: equal names below a node share a node."""
     node = np.full(len(name) + 1, -1, np.int64)
     parents = [np.empty(0, np.int64)]

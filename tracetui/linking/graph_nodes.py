@@ -63,18 +63,18 @@ def align(nodes: Int64, streams: Int64, launches: Int64) -> Alignment:
     best = _alignment(nodes, launches, by_index)
     if best.share == 1:
         return best
-    shared = _shared(nodes, launches)
+    shared = _shared_names(nodes, launches)
     best = replace(best, shared=shared)
     if shared < MIN_EQUAL_SHARE or bool((launches == ANY_KERNEL).any()):
         return best
     if len(np.unique(streams)) > 1:
-        best = max(best, _merged(nodes, streams, launches), key=lambda each: each.share)
+        best = max(best, _merged_streams(nodes, streams, launches), key=lambda each: each.share)
     if best.share < MIN_EQUAL_SHARE:
-        best = max(best, _common(nodes, launches), key=lambda each: each.share)
+        best = max(best, _common_subsequence(nodes, launches), key=lambda each: each.share)
     return replace(best, shared=shared)
 
 
-def _merged(nodes: Int64, streams: Int64, launches: Int64) -> Alignment:
+def _merged_streams(nodes: Int64, streams: Int64, launches: Int64) -> Alignment:
     """Launches in order, each taken by the first node of a stream that has its name: streams run side by side."""
     queues = [np.flatnonzero(streams == stream).tolist() for stream in np.unique(streams).tolist()]
     heads, partner = [0] * len(queues), np.full(len(nodes), -1, np.int64)
@@ -93,7 +93,7 @@ def _merged(nodes: Int64, streams: Int64, launches: Int64) -> Alignment:
     return _alignment(nodes, launches, partner)
 
 
-def _shared(nodes: Int64, launches: Int64) -> float:
+def _shared_names(nodes: Int64, launches: Int64) -> float:
     """Names in both lists as a share of the longer one; a launch without a name may be any kernel."""
     free = int((launches == ANY_KERNEL).sum())
     named = launches[launches != ANY_KERNEL]
@@ -105,7 +105,7 @@ def _shared(nodes: Int64, launches: Int64) -> float:
     return float(common.sum() + min(left, free)) / max(len(nodes), len(launches), 1)
 
 
-def _common(nodes: Int64, launches: Int64) -> Alignment:
+def _common_subsequence(nodes: Int64, launches: Int64) -> Alignment:
     """The longest common subsequence: the profiler loses nodes, and conditional nodes repeat (R3.41).
 
     Myers' algorithm: the fewest nodes of either list are left out, at most a fifth of the longer, and `MAX_EDITS`.
@@ -121,11 +121,11 @@ def _common(nodes: Int64, launches: Int64) -> Alignment:
                 x += 1
             reach[diagonal] = x
             if x >= len(a) and x - diagonal >= len(b):
-                return _alignment(nodes, launches, _traced(history, len(a), len(b)))
+                return _alignment(nodes, launches, _backtracked(history, len(a), len(b)))
     return _alignment(nodes, launches, np.full(len(nodes), -1, np.int64))
 
 
-def _traced(history: list[dict[int, int]], x: int, y: int) -> Int64:
+def _backtracked(history: list[dict[int, int]], x: int, y: int) -> Int64:
     """The partner of each node on the way back from the ends of both lists, -1 for none."""
     partner = np.full(x, -1, np.int64)
     for edits in range(len(history) - 1, -1, -1):
@@ -220,7 +220,7 @@ def graph_nodes(trace: Trace) -> GraphNodes:
     return _with_scopes(trace, _captured_nodes(trace, recordings))
 
 
-def with_captured(
+def with_captured_texts(
     trace: Trace, rows: Int64, ids: Int64, texts: Sequence[str], field: str
 ) -> tuple[Int64, Sequence[str], Bool | None]:
     """Texts of some slices with those of the capture for replayed GPU activities, and the mask of the latter.
@@ -230,7 +230,7 @@ def with_captured(
     nodes = graph_nodes(trace)
     if len(nodes) == 0:
         return ids, texts, None
-    joined, own = trace.keep(("texts with captured", field), lambda: _joined(texts, nodes.texts))
+    joined, own = trace.keep(("texts with captured", field), lambda: _joined_texts(texts, nodes.texts))
     entry = nodes.index_of(rows)
     captured = np.where(entry >= 0, getattr(nodes, field)[entry], -1)
     known = captured >= 0
@@ -242,10 +242,10 @@ def op_names(trace: Trace, rows: Int64) -> tuple[Int64, Sequence[str], Bool | No
 
     That of a replayed activity is the operator that captured it, where that is known, else the one around the launch.
     """
-    return with_captured(trace, rows, names_of(trace, links(trace).owner[rows]), trace.names, "op")
+    return with_captured_texts(trace, rows, names_of(trace, links(trace).owner[rows]), trace.names, "op")
 
 
-def _joined(texts: Sequence[str], more: Strings) -> tuple[Strings, Int64]:
+def _joined_texts(texts: Sequence[str], more: Strings) -> tuple[Strings, Int64]:
     """All texts, the first ones under their ids, and the ids of the others."""
     joined = Strings(texts)
     return joined, np.array([joined.intern(text) for text in more], np.int64)

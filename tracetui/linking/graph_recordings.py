@@ -98,8 +98,8 @@ def _recording(trace: Trace, label: str, rows: Int64, bounds: Int64, batch: Int6
         op,
         _name_ids(trace, texts, frames(trace).user[rows].astype(np.int64)),
         module.astype(np.int32),
-        _texts_of(trace, texts, ops, "Input Dims"),
-        _texts_of(trace, texts, ops, "Input type"),
+        _recorded_texts(trace, texts, ops, "Input Dims"),
+        _recorded_texts(trace, texts, ops, "Input type"),
         _values(trace, texts, ops),
         _op_calls(ops, bounds),
         stack,
@@ -128,7 +128,7 @@ def _kernels(trace: Trace, texts: Strings, rows: Int64, ops: Int64, kind: np.nda
     return kernel
 
 
-def _texts_of(trace: Trace, texts: Strings, ops: Int64, key: str) -> np.ndarray:
+def _recorded_texts(trace: Trace, texts: Strings, ops: Int64, key: str) -> np.ndarray:
     """The recorded value of `key` of each operator, as ids of the recording's texts."""
     known = trace.op_args.text(key, trace.slices.event[np.maximum(ops, 0)]) if len(trace.slices) else ops
     return np.array(
@@ -211,7 +211,7 @@ def choose(trace: Trace, fitting: Mapping[int, Sequence[Captured]]) -> dict[int,
     """
     graph_replays = replays(trace)
     picked = {
-        replay: _of_batch(trace, int(graph_replays.launch[replay]), fitting[graph])
+        replay: _of_batch_size(trace, int(graph_replays.launch[replay]), fitting[graph])
         for replay, graph in enumerate(graph_replays.graph.tolist())
         if graph in fitting
     }
@@ -224,7 +224,9 @@ def choose(trace: Trace, fitting: Mapping[int, Sequence[Captured]]) -> dict[int,
     for lane in np.unique(lanes).tolist():
         # In order of launch: rows of a lane are.
         mine = np.flatnonzero(lanes == lane).tolist()
-        for replay, members in zip(mine, _by_order([picked.get(replay, []) for replay in mine], ends), strict=True):
+        for replay, members in zip(
+            mine, _consistent_in_order([picked.get(replay, []) for replay in mine], ends), strict=True
+        ):
             if members:
                 sizes = [each.batch for each in members if each.batch >= 0]
                 is_sized = not sizes or min(sizes) >= requests_of(trace, int(graph_replays.launch[replay]))
@@ -232,7 +234,7 @@ def choose(trace: Trace, fitting: Mapping[int, Sequence[Captured]]) -> dict[int,
     return chosen
 
 
-def _of_batch(trace: Trace, launch: int, members: Sequence[Captured]) -> list[Captured]:
+def _of_batch_size(trace: Trace, launch: int, members: Sequence[Captured]) -> list[Captured]:
     """The graphs of the least batch size that holds the requests of the step around a launch; all if it is unknown."""
     if len({each.batch for each in members}) < 2:
         return list(members)
@@ -263,7 +265,7 @@ _Series = tuple[int, int]
 """A recording and a batch size: the graphs that one run of the model replays, one behind the other."""
 
 
-def _by_order(
+def _consistent_in_order(
     replayed: Sequence[Sequence[Captured]], ends: Mapping[_Series, tuple[int, int]]
 ) -> list[Sequence[Captured]]:
     """The candidates of replays in order of launch, less those that their order rules out.

@@ -82,7 +82,7 @@ def _rows_named(slices: Slices, names: list[int]) -> Int64:
 # Joins of slices by the profiler's ids, and by enclosure in time.
 
 
-def latest(ids: Int64, start: Int64, wanted: Int64, moment: Int64) -> Int64:
+def latest_with_id(ids: Int64, start: Int64, wanted: Int64, moment: Int64) -> Int64:
     """For each wanted id the index of the last candidate that starts at or before the time (ns).
 
     The first one where all of them start later; -1 where no candidate has the id.
@@ -125,7 +125,7 @@ def join_launches(trace: Trace, calls: Int64, gpu: Int64) -> Int64:
 
 def _join(slices: Slices, calls: Int64, gpu: Int64) -> Int64:
     ids, start = slices.correlation, slices.start
-    return row_of(calls, latest(ids[calls], start[calls], ids[gpu], start[gpu]))
+    return row_of(calls, latest_with_id(ids[calls], start[calls], ids[gpu], start[gpu]))
 
 
 def _join_merged(trace: Trace, calls: Int64, gpu: Int64, joined: Int64) -> Int64:
@@ -151,7 +151,7 @@ def _join_merged(trace: Trace, calls: Int64, gpu: Int64, joined: Int64) -> Int64
     return result
 
 
-def around(trace: Trace, inner: Int64, outer: Int64) -> Int32:
+def innermost_around(trace: Trace, inner: Int64, outer: Int64) -> Int32:
     """For every slice among `inner` the innermost of the `outer` slices around it (R3.8)."""
     slices = trace.slices
     is_outer = np.zeros(len(slices), bool)
@@ -172,7 +172,7 @@ def around(trace: Trace, inner: Int64, outer: Int64) -> Int32:
     return result
 
 
-def pass_on(target: Int32, gpu: Int64, launch: Int32) -> None:
+def copy_to_launched(target: Int32, gpu: Int64, launch: Int32) -> None:
     """Copy the values of launches to the activities that they launched."""
     launched = gpu[launch[gpu] >= 0]
     target[launched] = target[launch[launched]]
@@ -184,7 +184,7 @@ def prefer_external(trace: Trace, owner: Int32, rows: Int64, launch: Int32, ops:
     ops = ops[slices.external[ops] > 0]
     call = np.where(launch[rows] >= 0, launch[rows], rows)
     wanted, moment = slices.external[rows], slices.start[call]
-    op = row_of(ops, latest(slices.external[ops], slices.start[ops], wanted, moment))
+    op = row_of(ops, latest_with_id(slices.external[ops], slices.start[ops], wanted, moment))
     good: Bool = (op >= 0) & (wanted > 0)
     good &= slices.start[op] <= moment
     process, lane = lane_numbers(trace).process, slices.lane
@@ -259,15 +259,15 @@ def links(trace: Trace) -> Links:
     external = slices.external[gpu]
     given = external > 0
     trusted = bool(given.any() and (external[given] == slices.correlation[gpu][given]).mean() <= 0.5)
-    owner = around(trace, calls, ops)
+    owner = innermost_around(trace, calls, ops)
     replayed = np.zeros(len(slices), bool)
     replayed[work[np.repeat(np.diff(bounds) > 1, np.diff(bounds))]] = True
-    pass_on(owner, gpu, launch)
+    copy_to_launched(owner, gpu, launch)
     if trusted:
         prefer_external(trace, owner, np.concatenate([calls, gpu[~replayed[gpu]]]), launch, ops)
     annotations = without(slices.of_kind(Kind.ANNOTATION), step_annotations(trace))
-    annotation = around(trace, calls, annotations)
-    pass_on(annotation, gpu, launch)
+    annotation = innermost_around(trace, calls, annotations)
+    copy_to_launched(annotation, gpu, launch)
     return Links(gpu, launches, launch, owner, annotation, work, bounds, trusted)
 
 

@@ -75,7 +75,7 @@ def replays(trace: Trace) -> Replays:
         launch,
         first,
         nodes,
-        _numbered(signature, graph_ids(trace, first), start),
+        _graph_numbers(signature, graph_ids(trace, first), start),
         signature,
         slices.start[first] - start,
         slices.dur[launch] / np.maximum(nodes, 1),
@@ -162,7 +162,7 @@ def graph_ids(trace: Trace, first: Int64) -> Int64:
     return np.array([0 if each is None else known.setdefault(str(each), len(known) + 1) for each in given], np.int64)
 
 
-def _numbered(signature: NDArray[np.uint64], graph_id: Int64, start: Int64) -> Int64:
+def _graph_numbers(signature: NDArray[np.uint64], graph_id: Int64, start: Int64) -> Int64:
     """Number the distinct pairs in the order in which each first occurs."""
     if len(signature) == 0:
         return np.empty(0, np.int64)
@@ -206,7 +206,7 @@ def graph_captures(trace: Trace) -> Captures:
     captures: list[tuple[int, int, int, int]] = []
     for lane in distinct(slices.lane[np.concatenate([begins, ends])]).tolist():
         opened, closed = begins[slices.lane[begins] == lane], ends[slices.lane[ends] == lane]
-        captures += _pairs(
+        captures += _capture_ranges(
             trace, lane, opened[np.argsort(slices.start[opened])], closed[np.argsort(slices.end[closed])]
         )
     columns = np.array(captures, np.int64).reshape(-1, 4).T
@@ -226,7 +226,7 @@ def in_capture(trace: Trace, rows: Int64) -> Bool:
     return np.asarray(capturing.covered(process[slices.lane[rows]], start, start + 1) > 0)
 
 
-def _pairs(trace: Trace, lane: int, opened: Int64, closed: Int64) -> list[tuple[int, int, int, int]]:
+def _capture_ranges(trace: Trace, lane: int, opened: Int64, closed: Int64) -> list[tuple[int, int, int, int]]:
     """Lane, start, end and row of each capture of a thread; the window of the trace stands in for a missing call."""
     (low, high), starts, ends = trace.window, trace.slices.start[opened], trace.slices.end[closed]
     pairs = []

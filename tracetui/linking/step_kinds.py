@@ -146,7 +146,7 @@ def _from_names(trace: Trace, all_steps: Steps, facts: _Facts) -> None:
         if name in parsed:
             candidates[index].append((parsed[name], "name"))
     for series in annotated_series(trace):
-        beside = _beside(trace, all_steps, series.rows)
+        beside = _annotation_of_each(trace, all_steps, series.rows)
         if not all_steps.is_guess:
             _add_checks(trace, all_steps, series.rows, beside)
         for index, row in enumerate(beside.tolist()):
@@ -157,13 +157,13 @@ def _from_names(trace: Trace, all_steps: Steps, facts: _Facts) -> None:
             facts.add(index, step_name, evidence)
 
 
-def _beside(trace: Trace, all_steps: Steps, rows: Int64) -> Int64:
+def _annotation_of_each(trace: Trace, all_steps: Steps, rows: Int64) -> Int64:
     """For each step the position in `rows` of the one annotation inside or around it, -1 for none.
 
     A step that begins where something repeats has the annotation in which it begins: it may end in that of the next.
     """
     if all_steps.is_guess:
-        return _open_at(trace.slices, all_steps, rows)
+        return _annotation_at_start(trace.slices, all_steps, rows)
     inner, around = partners(trace.slices, all_steps.row, rows), partners(trace.slices, rows, all_steps.row)
     outer = np.full(len(all_steps), -1, np.int64)
     outer[around[around >= 0]] = np.flatnonzero(around >= 0)
@@ -189,7 +189,7 @@ def _add_checks(trace: Trace, all_steps: Steps, rows: Int64, beside: Int64) -> N
                 beside[step] = inside[checks[0]]
 
 
-def _open_at(slices: Slices, all_steps: Steps, rows: Int64) -> Int64:
+def _annotation_at_start(slices: Slices, all_steps: Steps, rows: Int64) -> Int64:
     index = np.full(len(all_steps), -1, np.int64)
     for lane in distinct(all_steps.lane).tolist():
         theirs = np.flatnonzero(slices.lane[rows] == lane)

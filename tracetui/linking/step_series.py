@@ -87,8 +87,8 @@ def annotated_series(trace: Trace) -> list[StepSeries]:
 def frame_series(trace: Trace) -> list[StepSeries]:
     """Calls of the functions that servers run once per step, and of the model within a generation loop."""
     python = trace.slices.of_kind(Kind.PYTHON)
-    series = [each for pattern in _FRAMES if (each := _calls(trace, python, pattern))]
-    return [*series, *_generating(trace, python)]
+    series = [each for pattern in _FRAMES if (each := _function_series(trace, python, pattern))]
+    return [*series, *_generation_loop_series(trace, python)]
 
 
 def lookup_series(trace: Trace) -> list[StepSeries]:
@@ -111,7 +111,7 @@ def lookup_series(trace: Trace) -> list[StepSeries]:
 def lookups(trace: Trace, rows: Int64) -> Iterator[tuple[int | None, tuple[int, ...] | None]]:
     """For each `aten::embedding` the rows of its table and the shape of its index; None where it was not recorded."""
     dims = trace.op_args.text("Input Dims", trace.slices.event[rows])
-    known = {number: _lookup(trace.op_args.strings[number]) for number in set(dims.tolist()) if number >= 0}
+    known = {number: _table_and_index(trace.op_args.strings[number]) for number in set(dims.tolist()) if number >= 0}
     return (known.get(number, (None, None)) for number in dims.tolist())
 
 
@@ -172,7 +172,7 @@ def partners(slices: Slices, outer: Int64, inner: Int64) -> Int64:
     return index
 
 
-def _calls(trace: Trace, python: Int64, pattern: str) -> StepSeries | None:
+def _function_series(trace: Trace, python: Int64, pattern: str) -> StepSeries | None:
     wanted = re.compile(rf"(^|[/\\]){pattern}$")
     rows = python[is_named(trace, python, lambda name: wanted.search(name.replace("\\", "/")))]
     rows = rows[~in_recording(trace, rows)]
@@ -185,7 +185,7 @@ def _calls(trace: Trace, python: Int64, pattern: str) -> StepSeries | None:
     return StepSeries(name, f"frame {_LINE.sub('', name)}", rows, trace.slices.end[rows], words)
 
 
-def _generating(trace: Trace, python: Int64) -> list[StepSeries]:
+def _generation_loop_series(trace: Trace, python: Int64) -> list[StepSeries]:
     """Calls of the module in which a generation loop spends most time, outside of other modules."""
     slices = trace.slices
     loops = python[is_named(trace, python, _LOOP.search)]
@@ -210,7 +210,7 @@ def _generating(trace: Trace, python: Int64) -> list[StepSeries]:
     return [StepSeries(name.removeprefix(MODULE), f"module {name}", rows, slices.end[rows], words)]
 
 
-def _lookup(text: str) -> tuple[int | None, tuple[int, ...] | None]:
+def _table_and_index(text: str) -> tuple[int | None, tuple[int, ...] | None]:
     try:
         dims = json.loads(text)
         table, index = dims[0], dims[1]

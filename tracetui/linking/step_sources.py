@@ -192,7 +192,7 @@ def step_sources(trace: Trace) -> list[StepSource]:
     taken = {each.rows.tobytes() for each in known}
     others = [
         replace(each, is_likely=each.found_by == "annotation" and each.name in likely)
-        for each in (*_repeated(trace), *_graphs(trace))
+        for each in (*_repeated_names(trace), *_graph_sources(trace))
         if (each.covered(trace) >= least[0] or each.activities >= least[1]) and each.rows.tobytes() not in taken
     ]
     others.sort(key=lambda each: (not each.is_likely, -each.covered(trace), len(each.rows)))
@@ -215,7 +215,7 @@ def with_steps(trace: Trace, name: str) -> Trace:
     plain = trace if trace.chosen_steps is None else replace(trace, chosen_steps=None, cache={})
     source = _source_named(plain, name)
     if source is None:
-        raise UsageError(f"{name!r} cannot mark the steps of this trace; {_listed(plain)}")
+        raise UsageError(f"{name!r} cannot mark the steps of this trace; {_sources_in_words(plain)}")
     if source.found_by == PROFILER_STEP:
         return replace(trace, chosen_steps=None, cache={})
     words = source.words or f"steps are {_RUNS_OF.get(source.found_by, 'runs')} of `{source.name}`"
@@ -318,7 +318,7 @@ def source_table(trace: Trace) -> Table:
     )
 
 
-def _listed(trace: Trace) -> str:
+def _sources_in_words(trace: Trace) -> str:
     """The sources in a sentence, with runs, share of the GPU activities and median duration."""
     total = len(links(trace).gpu)
     lines = []
@@ -347,7 +347,7 @@ def _source_named(trace: Trace, name: str) -> StepSource | None:
             trace, function, (Kind.PYTHON,)
         )
     known = next((each for each in sources if name and each.rule and each.name.startswith(name)), None)
-    source = _runs_named(trace, name) or known or _alike(trace, name)
+    source = _runs_named(trace, name) or known or _similar_names(trace, name)
     if source is None or source.rule:
         return source
     # Where all of its names are those of one server's steps, the rule is the one that finds such names.
@@ -356,7 +356,7 @@ def _source_named(trace: Trace, name: str) -> StepSource | None:
     return source if len(families) != 1 or "" in families else replace(source, rule=f"annotation {families.pop()}")
 
 
-def _alike(trace: Trace, name: str) -> StepSource | None:
+def _similar_names(trace: Trace, name: str) -> StepSource | None:
     """Annotations on one thread whose names equal the name but for numbers, or begin with it."""
     rows = trace.slices.of_kind(Kind.ANNOTATION)
     if not name:
@@ -364,15 +364,15 @@ def _alike(trace: Trace, name: str) -> StepSource | None:
     for alike in (lambda text: skeleton(text) == skeleton(name), lambda text: text.startswith(name)):
         mine = rows[is_named(trace, rows, alike)]
         if len(mine):
-            return _on_one_thread(trace, mine, name)
+            return _runs_on_one_thread(trace, mine, name)
     return None
 
 
-def _on_one_thread(trace: Trace, rows: Int64, name: str) -> StepSource:
+def _runs_on_one_thread(trace: Trace, rows: Int64, name: str) -> StepSource:
     """The outermost of some slices on the thread that has most of them, under a name."""
     rows = on_busiest_thread(trace.slices, rows)
     rows = rows[outermost(trace.slices, rows)]
-    return replace(_described(trace, rows), name=name)
+    return replace(_source_of_runs(trace, rows), name=name)
 
 
 def _of_series(trace: Trace, series: StepSeries) -> StepSource:
@@ -389,7 +389,7 @@ def _of_series(trace: Trace, series: StepSeries) -> StepSource:
     )
 
 
-def _repeated(trace: Trace) -> list[StepSource]:
+def _repeated_names(trace: Trace) -> list[StepSource]:
     """Annotations, functions and modules by name, each on the thread on which it runs most often."""
     slices = trace.slices
     rows = slices.of_kind(Kind.ANNOTATION, Kind.PYTHON)
@@ -413,7 +413,7 @@ def _repeated(trace: Trace) -> list[StepSource]:
         if name not in best or threads.calls[index] > threads.calls[best[name]]:
             best[name] = index
     runs = [rows[order[bounds[index] : bounds[index + 1]]] for index in best.values()]
-    return _distinct([_described(trace, each) for each in runs])
+    return _with_distinct_names([_source_of_runs(trace, each) for each in runs])
 
 
 def _source_key(name: str, is_frame: bool) -> str:
@@ -425,7 +425,7 @@ def _source_key(name: str, is_frame: bool) -> str:
     return "" if hidden or not is_own(name) else f"frame {name}"
 
 
-def _described(trace: Trace, rows: Int64) -> StepSource:
+def _source_of_runs(trace: Trace, rows: Int64) -> StepSource:
     name = trace.name_of(int(rows[0]))
     if trace.slices.kind[rows[0]] == Kind.ANNOTATION:
         return _source(trace, common_name(trace, rows), "annotation", rows)
@@ -435,7 +435,7 @@ def _described(trace: Trace, rows: Int64) -> StepSource:
     return _source(trace, function, "function", rows, name.removesuffix(f": {function}"))
 
 
-def _distinct(sources: list[StepSource]) -> list[StepSource]:
+def _with_distinct_names(sources: list[StepSource]) -> list[StepSource]:
     """The sources with names that tell them apart: functions of one name have their file and line before it."""
     often: dict[str, int] = {}
     for each in sources:
@@ -451,7 +451,7 @@ def _source(trace: Trace, name: str, found_by: str, rows: Int64, where: str = ""
     return StepSource(name, found_by, rows, end, launched_in(trace, trace.slices.start[rows], end), where)
 
 
-def _graphs(trace: Trace) -> list[StepSource]:
+def _graph_sources(trace: Trace) -> list[StepSource]:
     """Graphs that one thread replayed more than once: a step lasts from one launch to the next, the last one as long
     as the others do.
     """
@@ -477,5 +477,5 @@ def _runs_named(
         rows = trace.slices.of_kind(kind)
         rows = rows[is_named(trace, rows, lambda text: name in (text, function_of(text), text.removeprefix(MODULE)))]
         if len(rows):
-            return _on_one_thread(trace, rows, name)
+            return _runs_on_one_thread(trace, rows, name)
     return None

@@ -176,7 +176,7 @@ def _summed_up(parent: Int64, *values: NDArray[np.number]) -> list[NDArray[np.fl
     return totals
 
 
-def inside(slices: Slices, rows: Int64, marked: Int64) -> Int64:
+def count_inside(slices: Slices, rows: Int64, marked: Int64) -> Int64:
     """Number of the `marked` slices that start within each of `rows`, on the same lane; both ascend."""
     lane, axis = slices.lane, Axis.around(slices.start, slices.end)
     points = axis.position(lane[marked], slices.start[marked])

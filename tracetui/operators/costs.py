@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tracetui.linking.lanes import is_named, lane_numbers
-from tracetui.linking.links import latest, links, row_of
+from tracetui.linking.links import latest_with_id, links, row_of
 from tracetui.linking.placement import time_within, within
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import forest, nearest, subtree_sums
@@ -358,7 +358,7 @@ def _with_id(slices: Slices, wanted: Int64, moment: Int64) -> Int64:
     """The op or annotation with each id, -1 for none; of several the last that began by the time."""
     rows = slices.of_kind(*_NAMED)
     rows = rows[slices.external[rows] > 0]
-    return row_of(rows, latest(slices.external[rows], slices.start[rows], wanted, moment))
+    return row_of(rows, latest_with_id(slices.external[rows], slices.start[rows], wanted, moment))
 
 
 def _own_work(trace: Trace, rows: Int64, named: Int64, time_range: TimeRange | None) -> tuple[Int64, Int64]:

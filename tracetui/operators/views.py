@@ -11,7 +11,7 @@ from tracetui.linking.groups import group
 from tracetui.linking.links import links, no_gpu, op_rows
 from tracetui.linking.placement import chosen, step_index, time_within, within
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import inside
+from tracetui.linking.trees import count_inside
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange, is_among
 from tracetui.model.kept import kept
@@ -46,7 +46,7 @@ def view_rows(trace: Trace) -> Int64:
 def idle_rows(trace: Trace) -> Int64:
     """Rows of the ops inside which nothing was launched, on their thread; ascending (R3.18)."""
     rows = op_rows(trace)
-    return np.compress(inside(trace.slices, rows, links(trace).launches) == 0, rows)
+    return np.compress(count_inside(trace.slices, rows, links(trace).launches) == 0, rows)
 
 
 def idle_view_rows(trace: Trace) -> Int64:

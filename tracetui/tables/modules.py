@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tracetui.idle.gaps import open_at
 from tracetui.idle.idleness import idleness
-from tracetui.linking.captured_tree import with_captured
+from tracetui.linking.captured_tree import with_captured_nodes
 from tracetui.linking.frames import MODULE, FrameTree, frame_tree, frames, function_of, is_own, own_frames
 from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links, no_gpu
@@ -167,7 +167,7 @@ def _module_tree_with_captured(trace: Trace, by: str | None) -> FrameTree:
     """The tree with what captured replayed activities; calls of the capture are not calls of this trace."""
     if by == "call":
         return _module_tree(trace, by)
-    return with_captured(trace, _module_tree(trace, by), by is not None)
+    return with_captured_nodes(trace, _module_tree(trace, by), by is not None)
 
 
 def _is_module(name: str) -> bool:

@@ -17,7 +17,7 @@ from tracetui.idle.waits import final_flush, stream_waits, sync_calls
 from tracetui.linking.chains import node_launches
 from tracetui.linking.groups import distinct
 from tracetui.linking.lanes import lane_numbers
-from tracetui.linking.links import latest, links, op_rows
+from tracetui.linking.links import latest_with_id, links, op_rows
 from tracetui.linking.placement import step_index
 from tracetui.linking.step_sources import no_steps
 from tracetui.linking.steps import steps
@@ -43,7 +43,7 @@ def wanted_flows(trace: Trace, kept: Bool) -> Bool:
     wanted = np.where(row >= 0, kept[row], False) if len(kept) else np.zeros(len(flows), bool)
     starts, others = np.flatnonzero(flows.phase == _START), np.flatnonzero(flows.phase != _START)
     _, family = np.unique(np.stack([flows.key, flows.id]), axis=1, return_inverse=True) if len(flows) else (0, row)
-    start = latest(family[starts], flows.time[starts], family[others], flows.time[others])
+    start = latest_with_id(family[starts], flows.time[starts], family[others], flows.time[others])
     arrow = np.full(len(flows), -1, np.int64)
     arrow[starts] = np.arange(len(starts))
     arrow[others] = start
