@@ -289,7 +289,7 @@ def _consistent_in_order(
 def _neighbour(members: Sequence[Captured], at: Captured, step: int, ends: tuple[int, int]) -> Captured | None:
     """The candidate that was captured right behind a graph, or before it; at the end of a series its other end.
 
-    None where there is no such candidate, or where the next run of the model may be of another batch size.
+    None where no candidate was, or where the next run of the model may be of another batch size.
     """
     low, high = ends
     wanted = at.graph + step

@@ -38,7 +38,7 @@ class LaneNumbers:
     device: Int64
     """The number of the device whose lane this is; NULL for threads, and where the file gives no number."""
     stream: Int64
-    """The number of the stream, NULL likewise."""
+    """The number of the stream; NULL for threads, and where the file gives no number."""
 
 
 @kept(of_file=True)

@@ -60,7 +60,7 @@ def profiler_steps(trace: Trace) -> ProfilerSteps:
 
 @kept(on_disk=True)
 def named_steps(trace: Trace) -> NamedSteps:
-    """The annotations of servers' steps; copies of annotations on GPU lanes are none (R3.75)."""
+    """The annotations of servers' steps, without their copies on GPU lanes (R3.75)."""
     parsed = {name_id: each for name_id, name in enumerate(trace.names) if (each := step_name(name))}
     return NamedSteps(_rows_named(trace.slices, list(parsed)), parsed)
 

@@ -49,7 +49,7 @@ class StepKinds:
     requests: Int64
     """Requests served in the step, NULL where that is not known."""
     tokens: Int64
-    """Tokens that went into the model, NULL likewise."""
+    """Tokens that went into the model, NULL where that is not known."""
     generated: Int64
     """Tokens generated for requests, NULL where that is not known or a request may have got several."""
     evidence: tuple[str | None, ...]

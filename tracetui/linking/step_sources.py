@@ -162,7 +162,7 @@ class StepSource:
     rule: str = ""
     """`found_by` of the rule that finds it by itself, empty where none does."""
     words: str = ""
-    """Description of its steps, in a sentence without a full stop, likewise."""
+    """Description of its steps, in a sentence without a full stop; empty where no rule finds it."""
 
     @property
     def way(self) -> str:

@@ -76,7 +76,7 @@ class Allocator:
     total: Int64
     """Bytes allocated on the device after the event, NULL where the trace does not say."""
     reserved: Int64
-    """Bytes that the allocator had reserved on the device, likewise."""
+    """Bytes that the allocator had reserved on the device, NULL where the trace does not say."""
     since_start: Int64
     """Bytes allocated less bytes freed on the device since the recording began."""
     partner: Int64

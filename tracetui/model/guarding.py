@@ -110,7 +110,7 @@ def failures_in_words(failures: Sequence[AnalysisFailed], kind: str) -> tuple[st
 
 
 def failure_of(what: str, error: Exception) -> AnalysisFailed:
-    """The failure of one analysis by an error that nobody expected, with the report of it written."""
+    """The failure of one analysis by an unexpected exception; its report is written to a file."""
     if isinstance(error, MemoryError):
         return AnalysisFailed(f"{what} could not be made: there is not enough memory for it.")
     return AnalysisFailed(f"{what} could not be made: it failed with {described(error)}. {where_reported(error)}")

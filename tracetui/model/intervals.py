@@ -144,7 +144,7 @@ def _nest_slices(heads: Int64, tails: Int64, start: Int64, dur: Int64) -> Nested
 
 
 def self_time(nesting: Nesting, start: Int64, end: Int64) -> Int64:
-    """Duration of every interval less what its children cover, in ns; overlapping children count once."""
+    """Duration of every interval less the time of its children, in ns; overlapping children count once."""
     parent, cut_by = nesting.parent, nesting.cut_by
     child = np.flatnonzero(parent >= 0)
     owner = parent[child]
@@ -254,7 +254,7 @@ def _stretches(group: NDArray[np.integer]) -> tuple[Int64, Int64]:
 def _on_a_line(group: NDArray[np.integer], start: Int64, end: Int64) -> tuple[Int64, Int64]:
     """Positions of starts and ends on one axis with the groups one after another, in half ns.
 
-    An interval of length zero gets half a ns, so that it contains what starts with it and nothing later (R1.9).
+    An interval of length zero gets half a ns: it contains intervals that start with it, and none that start later (R1.9).
     """
     low, high = int(start.min()), int(end.max())
     span = 2 * (high - low) + 4
@@ -284,7 +284,7 @@ def _count_parents(opens: Int64, closes: Int64) -> Int64:
 
 
 def _disorderly(opens: Int64, closes: Int64, parent: Int64) -> list[tuple[int, int]]:
-    """Ranges of rows, ascending and apart, in which something outlasts what should contain it.
+    """Ranges of rows, ascending and apart, in which some interval outlasts its parent.
 
     A range begins with the outermost interval that is outlasted and reaches to where the one that outlasts it ends;
     before and behind it counting is right, and the parent of its first row contains all of it.

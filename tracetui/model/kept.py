@@ -65,7 +65,7 @@ def kept(
 
 
 def kept(function: Any = None, /, *, on_disk: bool = False, of_file: bool = False) -> Any:
-    """Keep the results of a function of a trace, and of what else it is given, with the trace."""
+    """Keep the results of a function with the trace that is its first argument, one per set of other arguments."""
     if function is None:
         return partial(_kept, on_disk=on_disk or of_file, of_file=of_file)
     return _kept(function, on_disk=False, of_file=False)

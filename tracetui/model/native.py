@@ -61,7 +61,7 @@ _WITH_STATUS = (
     "subtree_sums",
     "search",
 )
-"""Functions that return whether the input is what it must be."""
+"""Functions that return a status: 0 where the input is valid."""
 
 
 @cache
@@ -79,9 +79,9 @@ def nesting_library() -> ctypes.CDLL | None:
 
 
 def nest(heads: Int64, tails: Int64, start: Int64, dur: Int64, tolerance: int) -> tuple[Int64, ...] | None:
-    """Parent, depth, row, end for nesting, and what cut it, of every row of some stretches [head, tail).
+    """Parent, depth, row, end for nesting, and the interval that cut it, of every row of some stretches [head, tail).
 
-    None where that is to be found in Python.
+    None, as of all functions here but `insertion_index`, without the library or for invalid input.
     """
     columns = tuple(np.empty(len(start), np.int64) for _ in range(5))
     failed = _nest("nest", heads, tails, start, dur, tolerance, columns)
@@ -91,7 +91,7 @@ def nest(heads: Int64, tails: Int64, start: Int64, dur: Int64, tolerance: int) -
 def nest_slices(
     heads: Int64, tails: Int64, start: Int64, dur: Int64, tolerance: int
 ) -> tuple[Int32, Int16, Int16, Int64, int] | None:
-    """Parent, depth, row and self time, in the types of `Slices`, and the number of overlaps; None likewise.
+    """Parent, depth, row and self time, in the types of `Slices`, and the number of overlaps.
 
     Rows outside of the stretches nest in nothing.
     """
@@ -120,12 +120,12 @@ def _nest(
 
 
 def depths(parent: Int64) -> Int64 | None:
-    """Number of ancestors of every node; None where that is to be found in Python."""
+    """Number of ancestors of every node."""
     return _of_forest("depths", parent)
 
 
 def nearest(parent: NDArray[np.integer], wanted: NDArray[np.bool_]) -> Int64 | None:
-    """The closest proper ancestor of every node that is wanted, -1 for none; None likewise."""
+    """The closest proper ancestor of every node that is wanted, -1 for none."""
     return _of_forest("nearest", parent, np.ascontiguousarray(wanted, np.bool_)) if len(wanted) == len(parent) else None
 
 
@@ -140,9 +140,9 @@ def nearest_row(parent: Int32, wanted: NDArray[np.bool_]) -> Int32 | None:
 
 
 def forest(parent: Int32, wanted: NDArray[np.bool_], nodes: int) -> Int64 | None:
-    """For each wanted row the number of the closest wanted ancestor among the wanted ones, -1 for none; None likewise.
+    """For each wanted row the number of the closest wanted ancestor among the wanted ones, -1 for none.
 
-    `nodes` is how many are wanted.
+    `nodes` is the number of wanted rows.
     """
     library = nesting_library()
     if library is None or len(wanted) != len(parent):
@@ -156,12 +156,12 @@ def forest(parent: Int32, wanted: NDArray[np.bool_], nodes: int) -> Int64 | None
 
 
 def self_times(parent: Int64, dur: Int64) -> Int64 | None:
-    """The duration of every node less those of its children; None likewise."""
+    """The duration of every node less those of its children."""
     return _of_forest("self_times", parent, _plain(dur)) if len(dur) == len(parent) else None
 
 
 def repeats(parent: Int64, name: Int64) -> NDArray[np.bool_] | None:
-    """Mask of the nodes that are the only child of a node of the same name; None likewise."""
+    """Mask of the nodes that are the only child of a node of the same name."""
     library = nesting_library()
     if library is None or len(name) != len(parent):
         return None
@@ -174,7 +174,7 @@ def repeats(parent: Int64, name: Int64) -> NDArray[np.bool_] | None:
 
 
 def subtree_sums(parent: Int64, values: NDArray[np.number]) -> NDArray[np.float64] | None:
-    """For every node the sum of its value and those of all below it; None likewise."""
+    """For every node the sum of its value and those of all below it."""
     library = nesting_library()
     if library is None or len(values) != len(parent):
         return None

@@ -77,7 +77,7 @@ class Pane:
         return tuple(grouping.name for grouping in self.groupings if grouping.is_offered(trace))
 
     def grouping(self, by: str | None) -> Grouping | None:
-        """The grouping with a name; None for single rows, and for a name that is none."""
+        """The grouping with a name; None for single rows, and for an unknown name."""
         return next((grouping for grouping in self.groupings if grouping.name == by), None)
 
     def columns_by(self, by: str | None) -> tuple[str, ...]:

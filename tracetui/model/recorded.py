@@ -180,9 +180,9 @@ def rank_of_process(name: str) -> int | None:
 # Whole numbers out of a file, with bounds: a number beyond them is damage, and would overflow in sums.
 
 MAX_AMOUNT = 1 << 53
-"""Bytes, registers or threads beyond which a number is none; a float still holds every smaller one."""
+"""Maximum bytes, registers or threads of a valid number; a float holds all up to it exactly."""
 MAX_TIME_NS = 1 << 62
-"""Nanoseconds beyond which a time is none."""
+"""Maximum nanoseconds of a valid time."""
 
 
 def whole_number(value: object, limit: int = MAX_AMOUNT) -> int | None:
@@ -202,7 +202,7 @@ def number_name(value: float) -> str:
 HEADER_KEYS = ("distributedInfo", "host_name", "baseTimeNanoseconds", "traceName")
 """Keys beside the events that tell which rank of which run recorded a file."""
 MAX_RANKS = 1 << 20
-"""Ranks of a run or a group beyond which a number is none: every rank that may be missing is listed."""
+"""Maximum ranks of a run or a group: all ranks that may be missing are listed."""
 
 
 @dataclass(frozen=True)

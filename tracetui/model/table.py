@@ -1,7 +1,7 @@
-"""Tables: what every analysis returns, and what screen, text, JSON, CSV and Markdown all print.
+"""Tables: the result of every analysis, which screen, text, JSON, CSV and Markdown print.
 
 A column is one numpy array. Text is stored as ids into a `Strings`, so a million rows of kernel names cost
-four bytes each. What the trace does not hold is null and never 0: NaN in a float column, NULL in an integer
+four bytes each. A value that the trace does not hold is null and never 0: NaN in a float column, NULL in an integer
 column, -1 in a text column.
 """
 
@@ -121,7 +121,7 @@ class ColumnSpec:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A sequence of values, and what they are.
+    """A sequence of values, and their declaration.
 
     `values` is float64 (NaN is null), int64 (NULL is null), bool, or int32 ids into `strings` (-1 is null).
     """
@@ -269,13 +269,13 @@ class Table:
     slices: NDArray[np.int64] | None = None
     """Row in `Trace.slices` to which each table row jumps, -1 for none; None when no row jumps."""
     note: str = ""
-    """A sentence to print with the table: what is missing and how to record it, or a caveat."""
+    """A sentence to print with the table: a caveat, or missing data and how to record it."""
     doubts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Reasons for doubt about numbers here, in words, and the columns concerned; () is all of them."""
     headline: str = ""
     """A sentence to print above the rows that sums them up."""
     failures: tuple[str, ...] = ()
-    """Sentences about what is missing here because an analysis failed; the note has them too."""
+    """Sentences about results that are missing because an analysis failed; the note has them too."""
 
     def __post_init__(self) -> None:
         lengths = {len(column) for column in self.columns}

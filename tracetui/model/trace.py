@@ -1,4 +1,4 @@
-"""A trace in memory: parallel columns, one row per slice, and what the file said about lanes and devices.
+"""A trace in memory: parallel columns, one row per slice, and the lanes and devices of the file.
 
 All times are int64 nanoseconds from the first timed event of the file. Rows of `Slices` are sorted by
 (lane, start, longest first, file order), and lanes are in the order in which a person reads them, so a
@@ -84,7 +84,7 @@ class Kind(IntEnum):
     GRAPH_EVENT = 12
     """A node of a CUDA graph that records an event: an end of dependencies, no GPU activity (R2.13)."""
     GRAPH_HOST = 13
-    """A node of a CUDA graph that calls a function on the host, likewise."""
+    """A node of a CUDA graph that calls a function on the host; no GPU activity."""
 
 
 GPU_WORK = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
@@ -270,7 +270,7 @@ class Quality:
     unreadable: int = 0
     """Pieces of the file among them that could not be read."""
     empty: int = 0
-    """Elements of the array of events that are none, such as `{}`."""
+    """Elements of the array of events that are no events, such as `{}`."""
     repaired: int = 0
     """Events that needed a lenient reading."""
     damaged_keys: int = 0
@@ -298,7 +298,7 @@ class Quality:
     packets: int = 0
     """Packets of a protobuf file; 0 for every other format."""
     not_shown: dict[str, int] = field(default_factory=dict)
-    """Packets that hold something else than what is shown here, by the name of their kind."""
+    """Packets that are not shown, by the name of their kind."""
     losses: int = 0
     """Places at which the writer of a protobuf file says that it lost packets."""
     lost_names: int = 0
@@ -308,9 +308,9 @@ class Quality:
     notes: list[str] = field(default_factory=list)
     """Sentences for the user, most important first."""
     examples: list[tuple[int, str]] = field(default_factory=list)
-    """The first offenders: byte offset, and what is wrong with the event that stands there and how it begins.
+    """The first offenders: byte offset, defect, and the beginning of the event.
 
-    At most EXAMPLES; what is wrong is said by one of the words below, with a colon after it.
+    At most EXAMPLES; a defect is one of the words below, with a colon after it.
     """
 
     @property
@@ -411,9 +411,9 @@ class Trace:
     format: str
     """For example `PyTorch profiler, object, gzip`."""
     size_bytes: int
-    """Size on disk (of what came in through a pipe)."""
+    """Size on disk, or the bytes that came in through a pipe."""
     events: int
-    """Elements of the array of events, by which `event` of a slice counts: metadata included, and what is no event."""
+    """Elements of the array of events, metadata and invalid ones included, by which `event` of a slice counts."""
     is_torch: bool
     """True where a category of the PyTorch profiler occurs."""
     names: Strings
@@ -452,7 +452,7 @@ class Trace:
 
     @property
     def event_count(self) -> int:
-        """Events in the file, without the elements of their array that are none, such as `{}`."""
+        """Events in the file, without elements of their array such as `{}`."""
         return self.events - self.quality.empty
 
     def name_of(self, row: int) -> str:
@@ -473,7 +473,7 @@ class Trace:
 
     @property
     def steps_by(self) -> str:
-        """Name of what the user chose as steps; empty for the steps of the profiler."""
+        """Name of the steps that the user chose; empty for the steps of the profiler."""
         return "" if self.chosen_steps is None else self.chosen_steps.name
 
     def keep(self, key: Any, make: Callable[[], Result]) -> Result:
@@ -498,7 +498,7 @@ class Trace:
         return typed
 
     def drop(self, other: Trace) -> None:
-        """Drop results that are about another trace too, which nobody looks at any more."""
+        """Drop results that concern another trace too, when that one is closed."""
         for key in list(self.cache):
             if isinstance(key, tuple) and any(part is other for part in key):
                 self.cache.pop(key, None)

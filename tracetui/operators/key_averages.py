@@ -73,13 +73,13 @@ class Averages:
     length: Int64
     """Duration of that slice in ns; the longest where several began together."""
     longest: Int64
-    """Row of the longest slice, -1 where there are none."""
+    """Row of the longest slice, -1 for none."""
     overlapped: Int64
     """Number of slices with a self time below 0, which the sums contain: their children overlap."""
 
     @property
     def is_doubtful(self) -> Bool:
-        """Mask of the sums of self time that contain such a slice, or are below 0."""
+        """Mask of the sums of self time that contain an overlapped slice, or are below 0."""
         return np.asarray((self.overlapped > 0) | (self.self_cpu < 0))
 
     def in_order(self) -> Int64:
