@@ -33,11 +33,11 @@ class Autograd:
     nodes: Int64
     """Rows of the nodes of the backward pass, the engine's slices and those inside; ascending."""
     forward: Int32
-    """For every slice that is a node, or an op, call or GPU activity of one: the forward op; -1 elsewhere."""
+    """The forward op of every slice that is a node, or an op, call or GPU activity of one; -1 elsewhere."""
     node: Int32
-    """For the same slices the innermost node around them; for a node itself."""
+    """The innermost node around the same slices; a node itself."""
     home: Int64
-    """For every lane the lane of the forward ops of its nodes; itself where it has no nodes."""
+    """The lane of the forward ops of the nodes of every lane; itself where it has no nodes."""
 
     def backward_of(self, row: int) -> int:
         """The first and outermost node of a forward op, -1 for none."""

@@ -114,7 +114,7 @@ class CaptureCounts:
     activities: int
     tied: int
     by_position: int
-    """Of the tied ones: matched without a name."""
+    """Tied activities that were matched without a name."""
     labels: tuple[str, ...]
     """Names of the recordings that they are tied by."""
 

@@ -103,7 +103,7 @@ class DispatchCost:
     op: int
     """Row of the outermost op around the call, -1 for none."""
     before: int
-    """From the start of that op to the call; 0 without an op."""
+    """Time from the start of that op to the call; 0 without an op."""
     call: int
     """The duration of the call."""
 

@@ -66,7 +66,7 @@ class ModulePaths:
     """Module paths such as `GPT_0 / Block_3 / MLP_3`; those of the backward pass begin with `backward of`."""
 
     id: Int32
-    """For every slice the number of its module's path in `texts`, -1 for none."""
+    """The id in `texts` of the path of every slice's module, -1 for none."""
     texts: Strings
 
     def of(self, row: int) -> str:
@@ -160,7 +160,7 @@ def _nesting(trace: Trace) -> _Nesting:
 
 
 def _innermost(trace: Trace, nesting: _Nesting, wanted: Callable[[str], bool]) -> Int32:
-    """For every slice the innermost frame around it, or around its launch, whose name is wanted; -1 for none."""
+    """The innermost frame whose name is wanted around every slice, or around its launch; -1 for none."""
     rows, python = nesting.rows, nesting.python
     mask = np.zeros(len(trace.slices), bool)
     mask[python[is_named(trace, python, wanted)]] = True

@@ -133,7 +133,7 @@ def group(ids: NDArray[np.integer]) -> Groups:
 
 
 def count_within(ids: NDArray[np.integer]) -> Int64:
-    """For each row how many rows up to it have the same id: 1, 2, 3 ... in each group."""
+    """The number of rows up to each row that have its id: 1, 2, 3 ... in each group."""
     order = np.argsort(ids, kind="stable")
     heads = np.flatnonzero(run_starts(ids[order]))
     result = np.empty(len(ids), np.int64)

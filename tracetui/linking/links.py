@@ -83,7 +83,7 @@ def _rows_named(slices: Slices, names: list[int]) -> Int64:
 
 
 def latest_with_id(ids: Int64, start: Int64, wanted: Int64, moment: Int64) -> Int64:
-    """For each wanted id the index of the last candidate that starts at or before the time (ns).
+    """The index of the last candidate with each wanted id that starts at or before the time (ns).
 
     The first one where all of them start later; -1 where no candidate has the id.
     """
@@ -152,7 +152,7 @@ def _join_merged(trace: Trace, calls: Int64, gpu: Int64, joined: Int64) -> Int64
 
 
 def innermost_around(trace: Trace, inner: Int64, outer: Int64) -> Int32:
-    """For every slice among `inner` the innermost of the `outer` slices around it (R3.8)."""
+    """The innermost of the `outer` slices around every slice of `inner`, -1 for all other slices (R3.8)."""
     slices = trace.slices
     is_outer = np.zeros(len(slices), bool)
     is_outer[outer] = True
@@ -345,7 +345,7 @@ class Region:
 
     @property
     def span(self) -> int:
-        """From the first start to the last end in ns; 0 without activities."""
+        """Time from the first start to the last end in ns; 0 without activities."""
         return self.end - self.start
 
 

@@ -138,7 +138,7 @@ def before_capture(trace: Trace) -> Int64:
 
 
 def _first_launched(trace: Trace, place: Int64) -> Int64:
-    """For each GPU activity the start of the first one in its place (a number for every slice) that has a launch.
+    """The start of the first GPU activity with a launch in the place (a number for every slice) of each GPU activity.
 
     The least possible time where there is none.
     """
@@ -183,7 +183,7 @@ def step_column(trace: Trace, rows: Int64, help: str) -> Column:
 
 @kept
 def step_launched_after(trace: Trace) -> Int64:
-    """For each of `links(trace).gpu` the index of the step after which it was launched, outside of every step.
+    """The index of the step after which each of `links(trace).gpu` was launched, outside of all steps.
 
     That is the step before it on the launching thread, or on the only thread of the process that has steps; -1 for what
     belongs to a step or precedes them all, and wherever the steps are those of the profiler.

@@ -44,7 +44,7 @@ class Replays:
     signature: NDArray[np.uint64]
     """A hash of the kernels' names in order of start, equal in every trace."""
     latency: Int64
-    """From the start of the call to the start of the first node in ns; later nodes have none (R3.39)."""
+    """Time from the start of the call to the start of the first node in ns; later nodes have none (R3.39)."""
     cost: NDArray[np.float64]
     """Duration of the call per node in ns."""
 

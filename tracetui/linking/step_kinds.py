@@ -158,7 +158,7 @@ def _from_names(trace: Trace, all_steps: Steps, facts: _Facts) -> None:
 
 
 def _annotation_of_each(trace: Trace, all_steps: Steps, rows: Int64) -> Int64:
-    """For each step the position in `rows` of the one annotation inside or around it, -1 for none.
+    """The position in `rows` of the one annotation inside or around each step, -1 for none.
 
     A step that begins where something repeats has the annotation in which it begins: it may end in that of the next.
     """

@@ -92,7 +92,7 @@ def frame_series(trace: Trace) -> list[StepSeries]:
 
 
 def lookup_series(trace: Trace) -> list[StepSeries]:
-    """On a CPU, steps from one look-up of the largest embedding to the next; none in a trace of training."""
+    """Steps on a CPU from one look-up of the largest embedding to the next; none in a trace of training."""
     if len(links(trace).gpu) or is_training(trace):
         return []
     slices, rows = trace.slices, op_rows(trace)
@@ -109,7 +109,7 @@ def lookup_series(trace: Trace) -> list[StepSeries]:
 
 
 def lookups(trace: Trace, rows: Int64) -> Iterator[tuple[int | None, tuple[int, ...] | None]]:
-    """For each `aten::embedding` the rows of its table and the shape of its index; None where it was not recorded."""
+    """The rows of the table and the shape of the index of each `aten::embedding`; None where they were not recorded."""
     dims = trace.op_args.text("Input Dims", trace.slices.event[rows])
     known = {number: _table_and_index(trace.op_args.strings[number]) for number in set(dims.tolist()) if number >= 0}
     return (known.get(number, (None, None)) for number in dims.tolist())
@@ -158,7 +158,7 @@ def on_busiest_thread(slices: Slices, rows: Int64) -> Int64:
 
 
 def partners(slices: Slices, outer: Int64, inner: Int64) -> Int64:
-    """For each outer slice the position in `inner` of the one that it alone encloses on its lane, -1 for none or many.
+    """The position in `inner` of the only slice that each outer one encloses on its lane, -1 for none or many.
 
     Both are in order of start, and those of one lane do not overlap.
     """

@@ -131,7 +131,7 @@ AUTO, NONE, FRAME = "auto", "none", "frame:"
 """Values of `--steps-by` beside names: the steps without a choice, no steps, and calls of a function."""
 _RUNS_OF = {"function": "calls", "module": "calls", "graph": "replays"}
 _FRONT_END = re.compile(r"\.async_llm\.")
-"""In the name of the file that vLLM's front end writes beside those of its ranks."""
+"""Pattern of the file that vLLM's front end writes beside those of its ranks."""
 _REPEATING = {"graphs": graph_series, "kernels": kernel_series}
 _LAUNCH = re.compile(r"Launch\w*Kernel|Memcpy\w*Async|Memset\w*Async")
 

@@ -113,7 +113,7 @@ class Steps:
 
     @cached_property
     def _outer(self) -> Int64:
-        """For each step the nearest earlier one on its lane that ends later, -1 for none."""
+        """The nearest earlier step on the lane of each that ends later, -1 for none."""
         outer = np.full(len(self), -1, np.int64)
         later: dict[int, list[int]] = {}
         for index, (lane, end) in enumerate(zip(self.lane.tolist(), self.end.tolist(), strict=True)):

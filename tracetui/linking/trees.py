@@ -102,7 +102,7 @@ class Stretches:
 
 
 def nearest(parent: NDArray[np.integer], wanted: Bool) -> Int64:
-    """For every node of a forest its closest proper ancestor that is `wanted`, -1 for none."""
+    """The closest proper ancestor of every node of a forest that is `wanted`, -1 for none."""
     ancestor = native.nearest(parent, wanted)
     return _climbed(parent, wanted) if ancestor is None else ancestor
 
@@ -146,14 +146,14 @@ def forest(trace: Trace, rows: Int64, tolerance: int = TOLERANCE) -> Int64:
 
 
 def _among_themselves(parent: NDArray[np.integer], wanted: Bool) -> Int64:
-    """For each wanted row the number of the closest wanted ancestor among the wanted ones, -1 for none; in Python."""
+    """The index of the closest wanted ancestor of each wanted row among the wanted ones, -1 for none; in Python."""
     above = _climbed(parent, wanted)[wanted]
     index = np.cumsum(wanted) - 1
     return np.where(above >= 0, index[above], -1)
 
 
 def subtree_sums(parent: Int64, *values: NDArray[np.number]) -> list[NDArray[np.float64]]:
-    """For each of the columns the value of every node plus those of everything below it."""
+    """The value of every node plus those of everything below it, for each of the columns."""
     sums = [native.subtree_sums(parent, column) for column in values]
     complete = [column for column in sums if column is not None]
     return complete if len(complete) == len(sums) else _summed_up(parent, *values)

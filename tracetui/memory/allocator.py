@@ -103,7 +103,7 @@ class Allocator:
         return np.where(given[self.device], self.total, self.since_start)
 
     def lifetime(self) -> Int64:
-        """From allocation to free in ns, NULL for everything but allocations whose free is in the trace."""
+        """Time from allocation to free in ns, NULL for everything but allocations whose free is in the trace."""
         known = self.allocations & (self.partner >= 0)
         return np.where(known, self.time[self.partner] - self.time, NULL)
 
@@ -113,7 +113,7 @@ class Allocator:
         return before[(self.partner[before] < 0) | (self.partner[before] > event)]
 
     def peak(self, events: Int64) -> dict[int, int]:
-        """For each device of the events, which are in order, the first event with the highest level."""
+        """The first event with the highest level by device; the events are in order."""
         level, device = self.level[events], self.device[events]
         peaks = {}
         for number in range(len(self.devices)):
@@ -178,7 +178,7 @@ def allocation_causes(trace: Trace) -> Causes:
 
 
 def enclosing(trace: Trace, rows: Int64, lane: NDArray[np.integer], moment: Int64) -> Int64:
-    """For times on lanes the index in `rows` of the innermost slice around each, -1 for none.
+    """The index in `rows` of the innermost slice around each time on a lane, -1 for none.
 
     `rows` ascends.
     """

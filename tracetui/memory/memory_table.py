@@ -129,7 +129,7 @@ class _Needs:
 
 
 def _by_op(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
-    """Per device and op: bytes allocated and freed, and the bytes in use at the device's peak."""
+    """Bytes allocated and freed, and in use at the device's peak, by device and op."""
     note, causes = _memory_note(trace, allocations, rows), allocation_causes(trace)
     at_peak, full = _bytes_at_peak(allocations, rows)
     inside = np.zeros(len(allocations), bool)
@@ -173,7 +173,7 @@ def _needs(trace_names: Strings, device: Int64, op: Int64, at_peak: np.ndarray, 
 
 
 def _bytes_at_peak(allocations: Allocator, rows: Int64) -> tuple[Int64, np.ndarray]:
-    """Per event the bytes in use at the peak of its device; per device all bytes then, NaN where unknown."""
+    """The bytes of each event in use at the peak of its device, and all bytes in use there then, NaN where unknown."""
     at_peak, full = np.zeros(len(allocations), np.int64), np.full(len(allocations.devices), np.nan)
     for device, peak in allocations.peak(rows).items():
         if (allocations.partner[allocations.device == device] < 0).all():
@@ -185,7 +185,7 @@ def _bytes_at_peak(allocations: Allocator, rows: Int64) -> tuple[Int64, np.ndarr
 
 
 def _by_device(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
-    """Per device: bytes allocated and freed, its peak, and the op there."""
+    """Bytes allocated and freed, the peak and the op there, by device."""
     peaks, lives = allocations.peak(rows), allocations.lifetime()
     device = np.array(list(peaks), np.int64)
     peak = np.array(list(peaks.values()), np.int64)

@@ -254,7 +254,7 @@ def _stretches(group: NDArray[np.integer]) -> tuple[Int64, Int64]:
 def _on_a_line(group: NDArray[np.integer], start: Int64, end: Int64) -> tuple[Int64, Int64]:
     """Positions of starts and ends on one axis with the groups one after another, in half ns.
 
-    An interval of length zero gets half a ns: it contains intervals that start with it, and none that start later (R1.9).
+    An interval of length zero gets half a ns: it contains those that start with it, and none that start later (R1.9).
     """
     low, high = int(start.min()), int(end.max())
     span = 2 * (high - low) + 4

@@ -140,7 +140,7 @@ def nearest_row(parent: Int32, wanted: NDArray[np.bool_]) -> Int32 | None:
 
 
 def forest(parent: Int32, wanted: NDArray[np.bool_], nodes: int) -> Int64 | None:
-    """For each wanted row the number of the closest wanted ancestor among the wanted ones, -1 for none.
+    """The index of the closest wanted ancestor of each wanted row among the wanted ones, -1 for none.
 
     `nodes` is the number of wanted rows.
     """
@@ -174,7 +174,7 @@ def repeats(parent: Int64, name: Int64) -> NDArray[np.bool_] | None:
 
 
 def subtree_sums(parent: Int64, values: NDArray[np.number]) -> NDArray[np.float64] | None:
-    """For every node the sum of its value and those of all below it."""
+    """The sum of the value of every node and those of all below it."""
     library = nesting_library()
     if library is None or len(values) != len(parent):
         return None

@@ -37,7 +37,7 @@ _LADDERS: dict[str, tuple[tuple[float, str], ...]] = {
     "bytes": tuple((1024.0**power, unit) for power, unit in reversed([*enumerate(("bytes", *_BINARY))])),
     "flop": (*((scale, f"{letter}FLOP") for scale, letter in _DECIMAL), (1.0, "FLOP")),
 }
-"""For each unit of plain numbers how many of it the larger ones are, largest first."""
+"""Larger units of each unit of plain numbers, largest first, with their size in it."""
 
 
 def duration(nanoseconds: float) -> str:

@@ -20,12 +20,12 @@ Int32 = NDArray[np.int32]
 
 OP_NUMBERS = ("Sequence number", "Fwd thread id")
 OP_TEXTS = ("Input Dims", "Input type")
-"""Of operators and annotations; `Input dims` of torch 1.8 and 1.9 stands under the later name."""
+"""Arguments of operators and annotations; `Input dims` of torch 1.8 and 1.9 has the later name."""
 WORK_NUMBERS = ("registers per thread", "shared memory", "est. achieved occupancy %", "bytes")
 WORK_TEXTS = ("grid", "block")
-"""Of kernels, copies and fills, and of launches that say how they launch (ROCm)."""
+"""Arguments of kernels, copies and fills, and of launches that have them (ROCm)."""
 MEMORY_NUMBERS = ("Addr", "Bytes", "Total Allocated", "Total Reserved", "Device Type", "Device Id")
-"""Of the allocator's instants."""
+"""Arguments of the allocator's instants."""
 
 _FEW = 32
 """So many times fewer events than there are entries are looked up without touching all of these."""

@@ -100,7 +100,7 @@ class ColumnSpec:
     grow: int = 0
     """Share of the width that is left over on the screen."""
     detail: int = 0
-    """On a narrow terminal columns of the highest are left out first."""
+    """Level of detail: a narrow terminal leaves out columns of the highest first."""
     is_key: bool = False
     """True where it identifies or ranks a row, and stays even where all rows have the same value."""
     is_moment: bool = False

@@ -42,7 +42,7 @@ _thread = _Thread()
 
 @contextmanager
 def interruptible(goes_on: Callable[[], bool]) -> Iterator[None]:
-    """Within it, analyses of this thread end with `Interrupted` once the function returns False.
+    """Make analyses of this thread within it end with `Interrupted` once the function returns False.
 
     The function is called before every part of an analysis, and may wait.
     """
@@ -289,7 +289,7 @@ class Quality:
     """Event numbers of GPU activities that ran past later ones of their stream, cut where the next one starts (R1.5),
     the longest first."""
     longest_overlong: tuple[int, int] = (0, 0)
-    """Of the longest of them its duration in the file, in ns, and how many later ones started within it."""
+    """Duration in the file, in ns, of the longest of them, and the number of later ones that started within it."""
     unmatched_ends: int = 0
     overlaps: int = 0
     """Slices that start inside another slice of a nesting lane and outlast it."""
@@ -353,7 +353,7 @@ class EventStore(Protocol):
         ...
 
     def args(self, indices: Int64, keys: Sequence[str]) -> list[list[Any]]:
-        """For each key the values of `args[key]` of many events, None where an event has no such key."""
+        """The values of `args[key]` of many events, a list per key; None where an event lacks the key."""
         ...
 
 
@@ -409,7 +409,7 @@ class Trace:
     path: str | None
     """Path or URL of the file, None for standard input."""
     format: str
-    """For example `PyTorch profiler, object, gzip`."""
+    """Producer, layout and compression: `PyTorch profiler, object, gzip`."""
     size_bytes: int
     """Size on disk, or the bytes that came in through a pipe."""
     events: int
@@ -468,7 +468,7 @@ class Trace:
         return self.store.event(int(self.slices.event[row]))
 
     def args_of(self, rows: Int64, keys: Sequence[str]) -> list[list[Any]]:
-        """For each key the values of `args[key]` of the given slices, None where there is none."""
+        """The values of `args[key]` of the given slices, a list per key; None where a slice lacks the key."""
         return self.store.args(self.slices.event[rows].astype(np.int64), keys)
 
     @property

@@ -101,7 +101,7 @@ def threads(trace: Trace, rows: Int64, named: Int64) -> Int64:
 
 
 def _stopping_lanes(trace: Trace) -> Int64:
-    """For every lane the lane of the thread that stopped the profiler of its process, -1 where unknown.
+    """The lane of the thread that stopped the profiler of the process of every lane, -1 where unknown.
 
     Lanes of processes without ops, such as that of the overhead, belong to the process with most ops.
     """
@@ -264,7 +264,7 @@ class SelfCpuSum(NamedTuple):
     """The self CPU times of all slices together."""
 
     total: int
-    """In ns."""
+    """Their sum in ns."""
     is_overlapped: bool
     """True where some of them are below 0 and measure nothing."""
 
@@ -341,7 +341,7 @@ def _tree_without(trace: Trace, rows: Int64, alone: Int64, named: Int64) -> Int6
 
 
 def named_ops(trace: Trace) -> Int64:
-    """For every slice the op or annotation that its `External id` names; its owner where ids cannot be trusted."""
+    """The op or annotation that the `External id` of every slice names; its owner where ids cannot be trusted."""
     slices, trace_links = trace.slices, links(trace)
     if not trace_links.trusted:
         return trace_links.owner.astype(np.int64)

@@ -114,7 +114,7 @@ def _more(column: Column, nodes: GraphNodes, entry: Int64, numbers: dict[str, np
 
 
 def gpu_union_times(trace: Trace, time_range: TimeRange | None = None) -> Int64:
-    """For every slice of a thread the time in ns in which activities launched inside it ran; 0 for all others."""
+    """The time in ns in which activities launched inside each slice of a thread ran; 0 for all other slices."""
     trace_links = links(trace)
 
     def make() -> Int64:
@@ -138,7 +138,7 @@ def backward_union_times(trace: Trace, time_range: TimeRange | None = None) -> I
 
 
 def _union_times(trace: Trace, work: Int64, holder: Int64, time_range: TimeRange | None = None) -> Int64:
-    """For every slice the union in ns of the activities that it or a descendant holds; one `holder` per activity.
+    """The union in ns of the activities that every slice or a descendant holds; one `holder` per activity.
 
     Goes up level by level, the activities of all slices of one depth at once.
     """
