@@ -1,6 +1,6 @@
-"""What a reading changes without a word: keys that stand twice in an object, and bytes that are no characters.
+"""Changes that decoding makes silently: keys that stand twice in an object, and bytes that are no characters.
 
-Both are looked for in blocks that are read in Python. The scanner leaves every block that has one of them to it.
+Both are looked for in blocks that are read in Python; the scanner leaves every block that has one of them to it.
 """
 
 from __future__ import annotations
@@ -9,15 +9,21 @@ import json
 import re
 from typing import Any
 
-import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.model.intervals import Int64
 
 _HALF = re.compile(rb"(?<!\\)(?:\\\\)*\\u[dD]([89a-fA-F])[0-9a-fA-F]{2}")
 """An escape that stands for half a character."""
 _SECOND_HALF = re.compile(rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
-_ESCAPE = len(rb"\ud800")
-_fields = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
-_some_fields = msgspec.json.Decoder(list[dict[str, msgspec.Raw] | None])
-_value = msgspec.json.Decoder()
+_ESCAPE_LENGTH = len(rb"\ud800")
+_QUOTE, _COLON, _BACKSLASH, _OPEN, _CLOSE, _ARRAY_END, _LAST_BLANK = b'":\\{}] '
+_MAX_BLANKS = 64
+"""Blanks between a string and what follows it, beyond which a key is not told from other texts."""
+_WORD = 8
+_MASKS = np.array([(1 << 8 * length) - 1 for length in range(_WORD + 1)], np.uint64)
+_MULTIPLIERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
 
 
 class Repeating(dict[str, Any]):
@@ -36,42 +42,10 @@ def repeats_key(item: Any) -> bool:
 
 
 def repeating_within(value: Any) -> int:
-    """How many objects within a value have a key twice."""
+    """Count the objects within a value that have a key twice."""
     if isinstance(value, dict):
         return isinstance(value, Repeating) + sum(map(repeating_within, value.values()))
     return sum(map(repeating_within, value)) if isinstance(value, list) else 0
-
-
-def may_repeat_keys(block: bytes) -> bool:
-    """Whether a block of valid JSON may have a key twice; False is certain.
-
-    An object is read with one of each of its keys, so that more colons stand behind quotes than there are keys. That
-    is found in a fifth of the time that reading with an eye on every key takes.
-    """
-    colons = block.count(b'":')
-    try:
-        events = _fields.decode(block)
-        args = [event["args"] for event in events if "args" in event]
-        more = _some_fields.decode(b"[" + b",".join(args) + b"]")
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return True
-    keys = sum(map(len, events)) + sum(map(len, filter(None, more)))
-    if colons == keys:
-        return False
-    # Within texts, and of objects further in, whose keys do not count.
-    colons -= block.count(b'\\":')
-    return colons != keys and colons != keys + _keys_further_in(more)
-
-
-def _keys_further_in(objects: list[dict[str, msgspec.Raw] | None]) -> int:
-    values = (value for item in objects for value in (item or {}).values())
-    return sum(_keys_within(_value.decode(value)) for value in values if b":" in bytes(value))
-
-
-def _keys_within(value: Any) -> int:
-    if isinstance(value, dict):
-        return len(value) + sum(map(_keys_within, value.values()))
-    return sum(map(_keys_within, value)) if isinstance(value, list) else 0
 
 
 def rows_with_repeated_keys(block: bytes) -> list[int]:
@@ -84,6 +58,70 @@ def rows_with_repeated_keys(block: bytes) -> list[int]:
     except (ValueError, RecursionError):
         return []
     return [row for row, item in enumerate(items) if repeats_key(item)]
+
+
+def may_repeat_keys(block: bytes) -> bool:
+    """Whether an event of a block of valid JSON, or an object in one, may have a key twice; False is certain.
+
+    Keys are compared by their hashes as columns, in a tenth of the time that decoding them into objects takes.
+    """
+    try:
+        block.isascii() or block.decode()
+    except UnicodeDecodeError:
+        # Damaged keys may come to read alike.
+        return True
+    block = block.rstrip()
+    # An escaped backslash goes first, so that a quote is only escaped by one that is left.
+    text = block.replace(rb"\\", b"__").replace(rb"\"", b"__") if b"\\" in block else block
+    data = np.frombuffer(text, np.uint8)
+    quotes = np.flatnonzero(data == _QUOTE)
+    if not len(quotes):
+        return False
+    begins, ends = quotes[::2] + 1, quotes[1::2]
+    if len(begins) > len(ends) or data[-1] != _ARRAY_END:
+        return True
+    behind = ends + 1
+    rows = np.flatnonzero(data[behind] <= _LAST_BLANK)
+    for _ in range(_MAX_BLANKS):
+        behind[rows] += 1
+        rows = rows[data[behind[rows]] <= _LAST_BLANK]
+        if not len(rows):
+            break
+    else:
+        return True
+    is_key = data[behind] == _COLON
+    if b"\\" in block:
+        escapes = np.flatnonzero(np.frombuffer(block, np.uint8) == _BACKSLASH)
+        if is_key[np.searchsorted(begins, escapes, side="right") - 1].any():
+            return True
+    objects, depth = _enclosing_objects(data, quotes, begins[is_key])
+    codes = _hashes(text, begins[is_key], ends[is_key]) + objects.astype(np.uint64) * _MULTIPLIERS[1]
+    codes = np.sort(codes[depth <= 2])
+    return bool((codes[1:] == codes[:-1]).any())
+
+
+def _enclosing_objects(data: NDArray[np.uint8], quotes: Int64, at: Int64) -> tuple[Int64, Int64]:
+    """A number of the object around each index, and how deep it is; the object only to a depth of 2."""
+    braces = np.flatnonzero((data == _OPEN) | (data == _CLOSE))
+    braces = braces[np.searchsorted(quotes, braces) % 2 == 0]
+    is_open = data[braces] == _OPEN
+    depth = np.cumsum(np.where(is_open, 1, -1))
+    objects = np.zeros(len(braces), np.int64)
+    for level in (1, 2):
+        opened = np.where(is_open & (depth == level), np.arange(len(braces)), 0)
+        objects[depth == level] = np.maximum.accumulate(opened)[depth == level]
+    # The first entry is for what stands before every brace, in no object.
+    counts = np.diff(np.searchsorted(at, braces), prepend=0, append=len(at))
+    return np.repeat(np.append(0, objects), counts), np.repeat(np.append(0, depth), counts)
+
+
+def _hashes(text: bytes, begins: Int64, ends: Int64) -> NDArray[np.uint64]:
+    """A number of each stretch of a text, by its length and its first and last `_WORD` bytes."""
+    words = np.ndarray(len(text) + 1, "<u8", text + bytes(_WORD), strides=(1,))
+    masks = _MASKS[np.minimum(ends - begins, _WORD)]
+    first, last = words[begins] & masks, words[np.maximum(begins, ends - _WORD)] & masks
+    hashes: NDArray[np.uint64] = ((first * _MULTIPLIERS[0]) ^ last) + (ends - begins).astype(np.uint64)
+    return hashes * _MULTIPLIERS[1]
 
 
 def replaced_in(data: bytes) -> tuple[int, int]:
@@ -109,5 +147,5 @@ def _halves(data: bytes) -> list[int]:
         if second:
             index = second.end()
         else:
-            found.append(index - _ESCAPE)
+            found.append(index - _ESCAPE_LENGTH)
     return found
