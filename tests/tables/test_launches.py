@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.support.build import kernel, launch, make_trace, op
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
+from tracetui.tables.launches import PANE
 
 
 def queue_of_three() -> Trace:
@@ -87,3 +88,10 @@ def test_groups_by_op_and_by_stream() -> None:
     )
     streams = PANES["launches"].build(trace, by="stream")
     assert [(row["stream"], row["calls"], row["total_us"]) for row in streams.rows()] == [(9, 1, 0.05), (7, 1, 0.005)]
+
+
+def test_groups_by_call_site_have_the_columns_of_the_other_groupings() -> None:
+    for grouping in PANE.groupings:
+        names = grouping.columns.split()
+        assert names[0] in (grouping.name, "op")
+        assert {"calls", "kernels", "total_us", "mean_us", "max_us"} <= set(names)

@@ -72,7 +72,7 @@ PANE = Pane(
         Grouping("name", _SUMS, opens=""),
         Grouping("op", _SUMS, opens=""),
         Grouping("stream", _SUMS, opens=""),
-        *site_groupings(opens=""),
+        *site_groupings(_SUMS, opens=""),
     ),
     is_timed=True,
 )
