@@ -17,12 +17,17 @@ from tests.support.paths import SHARED
 from tests.support.shortened import shortened
 from tracetui.drawing.text.export import render
 from tracetui.errors import TraceError
-from tracetui.health.health_table import CHECKS, doubtful_checks, doubts, marks
+from tracetui.health.health_table import CHECKS, doubtful_checks, doubts
 from tracetui.health.link_checks import Doubt
 from tracetui.model.trace import Device, Kind, Quality, Trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load
 from tracetui.ui.widgets.columns import layout_of
+
+
+def marks(trace: Trace, column: str) -> list[str]:
+    """The checks that make a column doubtful."""
+    return [check.name for check in doubtful_checks(trace) if column in check.touches]
 
 
 def found(trace: Trace) -> dict[str, int]:
@@ -50,7 +55,6 @@ def test_a_plain_trace_leaves_no_doubt() -> None:
     trace = plain()
     assert found(trace) == OPTIONS
     assert doubtful_checks(trace) == []
-    assert marks(trace) == {}
     table = PANES["health"].build(trace)
     assert len(table) == len(CHECKS)
     assert "No check found a problem with the numbers" in table.note
@@ -151,7 +155,7 @@ def test_kernels_without_length_and_a_coarse_clock() -> None:
 def test_python_frames_make_cpu_times_doubtful() -> None:
     trace = plain(Event("train.py(3): step", 5, 120, Kind.PYTHON))
     assert found(trace) == {"python frames": 1, "no memory": 1}
-    assert marks(trace)["ops.self_cpu_us"] == ["python frames"]
+    assert marks(trace, "ops.self_cpu_us") == ["python frames"]
 
 
 def test_the_profilers_own_time_and_its_last_wait() -> None:
@@ -179,7 +183,7 @@ def test_without_any_launch_nothing_is_known_to_be_older() -> None:
 def test_launches_without_work_and_those_at_the_start() -> None:
     trace = plain(launch(5, 2, 8), launch(60, 2, 9))
     assert found(trace) == {"launches without work": 2, "lost first kernels": 1} | OPTIONS
-    assert marks(trace)["steps.kernels"] == ["launches without work", "lost first kernels"]
+    assert marks(trace, "steps.kernels") == ["launches without work", "lost first kernels"]
 
 
 def test_repeated_ids_and_ids_that_name_no_op() -> None:

@@ -6,7 +6,7 @@ A check that found nothing is listed as fine, so that one sees what was checked;
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -32,24 +32,27 @@ def health(trace: Trace, step: Part | None = None, by: str | None = None) -> Tab
     """One row per check of the whole trace, whatever the part; by offender the events that could not be read."""
     if by == "offender":
         return _offenders(trace)
-    every, failures = _answered(trace, checks_of(trace))
-    order = sorted(every, key=lambda check: -_rank(trace, check))
-    found = [doubt_of(trace, check) for check in order]
+    all_answers, failures = _answers(trace, checks_of(trace))
+    answers = sorted(all_answers, key=lambda answer: -answer.rank)
+    results = [(answer.check, answer.doubt) for answer in answers]
+    shares = [
+        100 * doubt.count / doubt.of if doubt and doubt.count and doubt.of else float("nan") for _, doubt in results
+    ]
+    words = [
+        None if doubt is None else check.severity.name.lower() if doubt.count else "fine" for check, doubt in results
+    ]
     return Table(
         (
-            texts(col.CHECK, [check.name for check in order]),
-            numbers(col.COUNT, [NULL if doubt is None else doubt.count for doubt in found]),
-            numbers(col.SHARE_PCT, [_share(doubt) for doubt in found]),
-            texts(col.EFFECT, [_effect(check, doubt) for check, doubt in zip(order, found, strict=True)]),
-            texts(col.EXAMPLE, [doubt.example or None if doubt else None for doubt in found]),
-            texts(
-                col.SEVERITY.but(help="wrong, doubt, note, or fine; null where the question makes no sense."),
-                [_word(check, doubt) for check, doubt in zip(order, found, strict=True)],
-            ),
-            texts(col.TOUCHES, [", ".join(check.touches) or None for check in order]),
+            texts(col.CHECK, [check.name for check, _ in results]),
+            numbers(col.COUNT, [NULL if doubt is None else doubt.count for _, doubt in results]),
+            numbers(col.SHARE_PCT, shares),
+            texts(col.EFFECT, [(doubt.effect if doubt else "") or check.effect for check, doubt in results]),
+            texts(col.EXAMPLE, [doubt.example or None if doubt else None for _, doubt in results]),
+            texts(col.SEVERITY.but(help="wrong, doubt, note, or fine; null where the question makes no sense."), words),
+            texts(col.TOUCHES, [", ".join(check.touches) or None for check, _ in results]),
         ),
-        np.array([doubt.row if doubt else -1 for doubt in found], np.int64),
-        _note(trace, every),
+        np.array([doubt.row if doubt else -1 for _, doubt in results], np.int64),
+        _note(trace, answers),
     ).lacking(failures)
 
 
@@ -93,15 +96,30 @@ def _check_result(trace: Trace, name: str) -> Doubt | AnalysisFailed | None:
     return result_or_failure(f"The check {name!r}", lambda: check.find(trace))
 
 
-def _answered(trace: Trace, checks: Iterable[Check]) -> tuple[list[Check], tuple[str, ...]]:
-    """Those of some checks that have a result, and a sentence about those that failed."""
+@dataclass(frozen=True)
+class _Answer:
+    """A check with its result."""
 
-    def asked(check: Check) -> Check:
-        doubt_of(trace, check)
-        return check
+    check: Check
+    doubt: Doubt | None
+    rank: int
+    """Severity of the result, 0 for nothing found, -1 where the check does not apply."""
 
-    answered, failures = attempted(partial(asked, check) for check in checks)
-    return answered, failures_in_words(failures, "checks")
+
+def _answer(trace: Trace, check: Check) -> _Answer:
+    doubt = doubt_of(trace, check)
+    return _Answer(check, doubt, -1 if doubt is None else int(check.severity) if doubt.count else 0)
+
+
+def _answers(trace: Trace, checks: Iterable[Check]) -> tuple[list[_Answer], tuple[str, ...]]:
+    """The results of some checks, and a sentence about those that failed."""
+    answers, failures = attempted(partial(_answer, trace, check) for check in checks)
+    return answers, failures_in_words(failures, "checks")
+
+
+def _worst_first(answers: Iterable[_Answer]) -> list[_Answer]:
+    """Warnings and wrong numbers."""
+    return sorted((each for each in answers if each.rank >= CheckSeverity.DOUBT), key=lambda each: -each.rank)
 
 
 @kept
@@ -110,23 +128,8 @@ def doubtful_checks(trace: Trace) -> list[Check]:
 
     Raises: AnalysisFailed where a check failed.
     """
-    return _worst(trace, checks_of(trace))
-
-
-def _worst(trace: Trace, checks: Iterable[Check]) -> list[Check]:
-    """Those of some checks that found warnings or wrong numbers, the worst first."""
-    grave = [check for check in checks if check.severity >= CheckSeverity.DOUBT]
-    order = sorted(grave, key=lambda check: -_rank(trace, check))
-    return [check for check in order if _rank(trace, check) >= CheckSeverity.DOUBT]
-
-
-def marks(trace: Trace) -> dict[str, list[str]]:
-    """For every affected column (`pane.column`), or whole pane, the names of the checks."""
-    found: dict[str, list[str]] = {}
-    for check in doubtful_checks(trace):
-        for index in check.touches:
-            found.setdefault(index, []).append(check.name)
-    return found
+    answers = [_answer(trace, check) for check in checks_of(trace) if check.severity >= CheckSeverity.DOUBT]
+    return [answer.check for answer in _worst_first(answers)]
 
 
 ABOVE_WHOLE = {
@@ -157,18 +160,18 @@ def marked_shares(table: Table) -> Table:
         columns.append(column)
     if not reasons and columns == list(table.columns):
         return table
-    said = [f"{heading} above 100 (~): {why}." for why, heading in reasons.items()]
-    return replace(table, columns=tuple(columns), note=" ".join(filter(None, (table.note, *said))))
+    notes = [f"{heading} above 100 (~): {why}." for why, heading in reasons.items()]
+    return replace(table, columns=tuple(columns), note=" ".join(filter(None, (table.note, *notes))))
 
 
 def marked(trace: Trace, pane: str, table: Table) -> Table:
     """The table of a pane with the warnings that affect it, and the affected columns."""
     result: dict[str, tuple[str, ...]] = {}
     # Checks that speak of other panes are not made for this one: some take as long as the table.
-    about = [check for check in checks_of(trace) if any(name.split(".")[0] == pane for name in check.touches)]
-    answered, failures = _answered(trace, [check for check in about if check.severity >= CheckSeverity.DOUBT])
-    for check in _worst(trace, answered):
-        doubt = doubt_of(trace, check)
+    about = [check for check in checks_of(trace) if pane in check.panes and check.severity >= CheckSeverity.DOUBT]
+    answers, failures = _answers(trace, about)
+    for answer in _worst_first(answers):
+        check, doubt = answer.check, answer.doubt
         touched = tuple(name for name in table.column_names if f"{pane}.{name}" in check.touches)
         if doubt and (touched or pane in check.touches):
             words = check.name if doubt.count == 1 else f"{check.name} ({doubt.count:,})"
@@ -176,36 +179,15 @@ def marked(trace: Trace, pane: str, table: Table) -> Table:
     return replace(table, doubts=result).lacking(failures)
 
 
-def _rank(trace: Trace, check: Check) -> int:
-    """Severity of the result, 0 for nothing found, -1 where the check does not apply."""
-    doubt = doubt_of(trace, check)
-    return -1 if doubt is None else int(check.severity) if doubt.count else 0
-
-
-def _word(check: Check, doubt: Doubt | None) -> str | None:
-    if doubt is None:
-        return None
-    return check.severity.name.lower() if doubt.count else "fine"
-
-
-def _effect(check: Check, doubt: Doubt | None) -> str:
-    return (doubt.effect if doubt else "") or check.effect
-
-
-def _share(doubt: Doubt | None) -> float:
-    return 100 * doubt.count / doubt.of if doubt and doubt.count and doubt.of else float("nan")
-
-
-def _note(trace: Trace, checks: list[Check]) -> str:
-    bad = _worst(trace, checks)
-    if not bad and len(checks) < len(checks_of(trace)):
-        return ""
+def _note(trace: Trace, answers: list[_Answer]) -> str:
+    """How many checks found wrong numbers or warnings; empty where some failed and the others found nothing."""
+    checks, bad = checks_of(trace), _worst_first(answers)
     if not bad:
-        return "No check found a problem with the numbers of this trace."
-    wrong = sum(check.severity == CheckSeverity.WRONG for check in bad)
+        return "No check found a problem with the numbers of this trace." if len(answers) == len(checks) else ""
+    wrong = sum(answer.check.severity == CheckSeverity.WRONG for answer in bad)
     words = [f"{wrong} found wrong numbers"] if wrong else []
     words += [f"{len(bad) - wrong} raised warnings"] if len(bad) > wrong else []
-    return f"Of {len(checks_of(trace))} checks, {' and '.join(words)}; other panes mark the affected columns with ~."
+    return f"Of {len(checks)} checks, {' and '.join(words)}; other panes mark the affected columns with ~."
 
 
 CUT = "Every complete event could be read as it stands; the file is cut off, or damaged, behind them."

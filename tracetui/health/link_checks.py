@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 
@@ -63,6 +64,11 @@ class Check:
     """Effect on the numbers, in a sentence."""
     touches: tuple[str, ...] = ()
     """Affected columns as `pane.column`; `pane` alone stands for all of its columns."""
+
+    @cached_property
+    def panes(self) -> frozenset[str]:
+        """The panes with affected columns."""
+        return frozenset(column.split(".")[0] for column in self.touches)
 
 
 NO_ACTIVITY_CHECK = "launches without work"
