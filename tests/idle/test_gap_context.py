@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.support.build import kernel, launch, make_trace, op, python
-from tracetui.idle.gaps import cpu_names_of, cpu_slices_of, gap_before, gap_causes_of, gap_threads
+from tracetui.idle.gaps import cpu_names_of, cpu_slices_of, gap_before, gap_causes_of, gap_shares, gap_threads
+from tracetui.idle.idle_parts import main_causes
 from tracetui.idle.idleness import idleness
-from tracetui.idle.verdict import gap_causes
 from tracetui.idle.waits import WORDS
 from tracetui.model.trace import Trace
 
@@ -48,10 +48,10 @@ def test_causes_add_up_to_the_gap_and_are_those_of_the_pane() -> None:
     parts = gap_causes_of(trace, 0)
     assert sum(part.time for part in parts) == idleness(trace).dur[0] == 10 * MS
     assert [part.time for part in parts] == sorted((part.time for part in parts), reverse=True)
-    causes = gap_causes(trace)
     first = WORDS[parts[0].cause]
-    assert first == "data loading" == WORDS[int(causes.cause[0])]
-    assert list(causes.texts)[int(causes.shares[0])].startswith(f"{first} {round(parts[0].time / MS * 10)} %")
+    assert first == "data loading" == WORDS[int(main_causes(trace)[0])]
+    shares, texts = gap_shares(trace)
+    assert texts[int(shares[0])].startswith(f"{first} {round(parts[0].time / MS * 10)} %")
 
 
 def test_names_have_the_time_that_they_spent_themselves_within_the_gap() -> None:

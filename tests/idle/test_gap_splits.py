@@ -15,9 +15,15 @@ from tests.support.build import Event, launch, make_trace, op
 from tests.support.paths import SHARED
 from tests.support.slow_gaps import slow_gaps
 from tracetui.idle.gaps import longest, open_at
-from tracetui.idle.idle_parts import MIN_SPLIT_GAP_NS, idle_contents, idle_parts
+from tracetui.idle.idle_parts import (
+    MIN_SPLIT_GAP_NS,
+    idle_by_cause,
+    idle_by_step,
+    idle_contents,
+    idle_parts,
+    main_causes,
+)
 from tracetui.idle.idleness import idleness
-from tracetui.idle.verdict import gap_causes
 from tracetui.idle.waits import Cause
 from tracetui.model.trace import Kind, Trace
 from tracetui.reading.load import load
@@ -68,10 +74,10 @@ def nested(made: list[Event]) -> list[Event]:
 @settings(max_examples=150, deadline=None)
 def test_small_traces_split_as_moment_by_moment(made: list[Event]) -> None:
     trace = make_trace(made)
-    idle, causes = idleness(trace), gap_causes(trace)
+    idle = idleness(trace)
     expected = slow_gaps(trace)
     assert found_gaps(trace) == Counter(gap.key for gap in expected)
-    assert np.array_equal(sum(causes.spent.values(), np.zeros(len(idle), np.int64)), idle.dur)
+    assert np.array_equal(sum(idle_by_cause(trace).values(), np.zeros(len(idle), np.int64)), idle.dur)
     sums = Counter[Cause]()
     for gap in expected:
         sums.update(gap.late_by_sort)
@@ -83,13 +89,13 @@ def test_small_traces_split_as_moment_by_moment(made: list[Event]) -> None:
     assert {cause: found[cause] for cause in list(Cause)[: Cause.LAUNCH]} == {
         cause: sums[cause] for cause in list(Cause)[: Cause.LAUNCH]
     }
-    assert int(causes.by_step.sum()) == int(idle.dur.sum())
+    assert int(idle_by_step(trace).sum()) == int(idle.dur.sum())
     check_partition(trace)
 
 
 def check_partition(trace: Trace) -> None:
     """Parts cover every gap exactly, one after another, and a short gap is one part."""
-    idle, causes, parts = idleness(trace), gap_causes(trace), idle_parts(trace)
+    idle, parts = idleness(trace), idle_parts(trace)
     assert (parts.dur > 0).all()
     assert np.array_equal(np.bincount(parts.gap, parts.dur, len(idle)), idle.dur)
     head = np.ones(len(parts), bool)
@@ -98,8 +104,12 @@ def check_partition(trace: Trace) -> None:
     assert np.array_equal(parts.start[~head], parts.end[:-1][~head[1:]])
     short = idle.dur < MIN_SPLIT_GAP_NS
     assert (np.bincount(parts.gap, minlength=len(idle))[short] == 1).all()
-    assert np.array_equal(parts.cause[short[parts.gap]], causes.cause[short])
-    assert int(causes.by_step.sum()) == sum(int(spent.sum()) for spent in causes.spent.values()) == int(idle.dur.sum())
+    assert np.array_equal(parts.cause[short[parts.gap]], main_causes(trace)[short])
+    assert (
+        int(idle_by_step(trace).sum())
+        == sum(int(spent.sum()) for spent in idle_by_cause(trace).values())
+        == int(idle.dur.sum())
+    )
 
 
 def found_gaps(trace: Trace) -> Counter[tuple[int, ...]]:
@@ -151,8 +161,8 @@ def test_real_traces_split_as_the_plain_script_says(name: str, shared_trace: Cal
     trace = load(str(shared_trace(name)))
     expected = slow_gaps(trace, sorts=False)
     assert found_gaps(trace) == Counter(gap.key for gap in expected)
-    idle, causes = idleness(trace), gap_causes(trace)
+    idle = idleness(trace)
     known = idle.known
     assert (idle.cpu_late + idle.in_launch + idle.waiting == np.where(known, idle.dur, 0)).all()
-    assert causes.by_step.sum() == idle.dur.sum()
+    assert idle_by_step(trace).sum() == idle.dur.sum()
     check_partition(trace)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op
-from tracetui.idle.idle_parts import usual_latency
+from tracetui.idle.gaps import gap_shares
+from tracetui.idle.idle_parts import after_sync, idle_by_step, main_causes, usual_latency
 from tracetui.idle.idleness import device_order, idleness
-from tracetui.idle.verdict import gap_causes
 from tracetui.idle.waits import WORDS
 from tracetui.model.trace import Kind, Trace
 
@@ -25,13 +25,13 @@ def gap_of(call: Event, end: int, *more: Event) -> Trace:
 
 def cause_of(call: Event, end: int, *more: Event) -> str:
     """What the first gap is put down to."""
-    return WORDS[int(gap_causes(gap_of(call, end, *more)).cause[0])]
+    return WORDS[int(main_causes(gap_of(call, end, *more))[0])]
 
 
 def shares_of(call: Event, end: int, *more: Event) -> str:
     """The causes of the first gap with their shares."""
-    found = gap_causes(gap_of(call, end, *more))
-    return found.texts[int(found.shares[0])]
+    shares, texts = gap_shares(gap_of(call, end, *more))
+    return texts[int(shares[0])]
 
 
 @pytest.mark.parametrize(("length", "cause"), [(100_000, "launch call"), (100_001, "slow launch")])
@@ -88,7 +88,7 @@ def test_four_causes_are_told_the_largest_first():
     """The launch call has 10 % and is the fifth."""
     told = "memory management 30 %, operators 25 %, runtime calls 20 %, Python 15 %"
     assert shares_of(launch(BEGIN + 900_000, 100_000, 2), 2 * BEGIN, *BUSY) == told
-    assert gap_causes(gap_of(launch(BEGIN + 900_000, 100_000, 2), 2 * BEGIN, *BUSY)).by_step.sum() == BEGIN
+    assert idle_by_step(gap_of(launch(BEGIN + 900_000, 100_000, 2), 2 * BEGIN, *BUSY)).sum() == BEGIN
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_of_equal_shares_the_first_cause_has_the_gap():
 @pytest.mark.parametrize(("end", "waited"), [(BEGIN, False), (BEGIN + 1, True)])
 def test_a_wait_that_ends_with_the_work_began_no_gap(end, waited):
     wait = Event("cudaStreamSynchronize", 500_000, end - 500_000, Kind.RUNTIME)
-    assert gap_causes(gap_of(launch(BEGIN + 500_000, 10, 2), 2 * BEGIN, wait)).after_sync.tolist() == [waited]
+    assert after_sync(gap_of(launch(BEGIN + 500_000, 10, 2), 2 * BEGIN, wait)).tolist() == [waited]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_copy_holds_up_the_thread_that_is_still_in_its_call(kind, end, thread,
             kernel("b", 5_100, 10, correlation=2),
         ]
     )
-    assert gap_causes(trace).after_sync.tolist() == [waited]
+    assert after_sync(trace).tolist() == [waited]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_the_thread_told_the_stream_to_wait_between_two_launches_for_it(wait, ca
             kernel("b", 5 * BEGIN, 1_000, correlation=2),
         ]
     )
-    assert WORDS[int(gap_causes(trace).cause[0])] == cause
+    assert WORDS[int(main_causes(trace)[0])] == cause
 
 
 def test_thirty_nanoseconds_are_a_gap_and_29_are_not():

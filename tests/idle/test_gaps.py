@@ -8,9 +8,8 @@ import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.idle.gaps import idle_blocks
-from tracetui.idle.idle_parts import usual_latency
+from tracetui.idle.idle_parts import idle_by_step, usual_latency
 from tracetui.idle.idleness import MIN_GAP_NS, idleness
-from tracetui.idle.verdict import gap_causes
 from tracetui.idle.waits import WORDS, Cause
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
@@ -252,7 +251,7 @@ def test_a_gap_belongs_to_the_step_of_the_work_after_it() -> None:
     rows = list(PANES["gaps"].build(trace).rows())
     assert [(row["step"], row["index"], row["after"]) for row in rows] == [(2, 1, "b"), (2, 2, "c")]
     assert len(PANES["gaps"].build(trace, step=1)) == 0
-    assert gap_causes(trace).by_step.sum(axis=1).tolist() == [0, 2_300, 0]
+    assert idle_by_step(trace).sum(axis=1).tolist() == [0, 2_300, 0]
 
 
 def test_by_cause_the_sums_are_those_of_the_rows() -> None:

@@ -23,8 +23,9 @@ from tracetui.drawing.report.reports import trace_report
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.health.summary import facts
 from tracetui.idle.gpu_spans import GpuSpans, gaps_of, step_spans, trace_span
+from tracetui.idle.idle_parts import idle_by_cause
 from tracetui.idle.idleness import MIN_GAP_NS, idleness
-from tracetui.idle.verdict import ELSEWHERE, IDLE_PARTS, gap_causes, step_verdicts, verdict
+from tracetui.idle.verdict import ELSEWHERE, IDLE_PARTS, step_verdicts, verdict
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load
@@ -255,7 +256,7 @@ def work_of_steps(draw: st.DrawFn) -> list[Event]:
 def slow_spans(trace: Trace) -> dict[tuple[int, str], Counter[str]]:
     """Idle time, wait, others' time and the ns of each cause by step and device, one ns after another."""
     slices, gaps = trace.slices, idleness(trace)
-    spent = {int(cause): values.tolist() for cause, values in gap_causes(trace).spent.items()}
+    spent = {int(cause): values.tolist() for cause, values in idle_by_cause(trace).items()}
     rows = [row for row in range(len(slices)) if slices.kind[row] == Kind.KERNEL]
     calls = {
         int(slices.correlation[row]): int(slices.start[row])
@@ -308,7 +309,7 @@ def test_every_step_is_idle_as_counted_moment_by_moment(made: list[Event]) -> No
     assert np.bincount(part, minlength=3).tolist() == [
         expected[index, "0"]["gaps"] + expected[index, "1"]["gaps"] for index in range(3)
     ]
-    for cause, values in gap_causes(trace).spent.items():
+    for cause, values in idle_by_cause(trace).items():
         sums = np.bincount(part, values[gap], 3).tolist()
         assert sums == [sum(expected[index, pid][f"cause {int(cause)}"] for pid in "01") for index in range(3)]
 

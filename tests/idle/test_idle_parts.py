@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op, python, step
-from tracetui.idle.gaps import gaps
-from tracetui.idle.idle_parts import clock_skew, idle_contents, idle_parts
-from tracetui.idle.verdict import gap_causes
+from tracetui.idle.gaps import gap_shares, gaps
+from tracetui.idle.idle_parts import after_sync, clock_skew, idle_contents, idle_parts
 from tracetui.idle.waits import KEYS, WORDS, Cause
 from tracetui.model.trace import Kind, Trace
 
@@ -52,9 +51,8 @@ def test_launch_overhead_is_weighed_as_one_cause_in_a_short_gap():
     work = annotation("load_batch", MS, 40 * US), op("aten::mm", MS + 40 * US, 30 * US)
     trace = one_gap(100 * US, *work)
     assert parts_of(trace) == [("operators", 100)]
-    found = gap_causes(trace)
-    shares = found.texts[int(found.shares[0])]
-    assert shares == "data loading 40 %, operators 30 %, Python or unknown 20 %, launch call 5 %"
+    shares, texts = gap_shares(trace)
+    assert texts[int(shares[0])] == "data loading 40 %, operators 30 %, Python or unknown 20 %, launch call 5 %"
 
 
 def test_the_wrapper_of_compiled_code_is_python_and_an_operator_in_it_is_one():
@@ -95,7 +93,7 @@ def test_the_autograd_thread_takes_over_from_a_main_thread_that_waited_for_the_g
     read = Event("cudaStreamSynchronize", 500 * US, 505 * US, Kind.RUNTIME, OTHER)
     trace = one_gap(200 * US, read, step(0, 0, 3 * MS, lane=OTHER), before=OTHER)
     assert parts_of(trace) == [("host sync", 200)]
-    assert gap_causes(trace).after_sync.tolist() == [True]
+    assert after_sync(trace).tolist() == [True]
 
 
 def unlaunched(correlation: int, later: int) -> Trace:

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracetui.idle.thread_causes import _is_first
-from tracetui.idle.verdict import PartSums
-from tracetui.linking.groups import combinations, group
+from tracetui.linking.groups import PartSums, combinations, group
 from tracetui.operators.costs import _without_repeats
 
 NUMBERS = st.one_of(st.integers(-3, 9), st.sampled_from([-(1 << 40), 1 << 40]))

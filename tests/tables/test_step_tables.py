@@ -13,6 +13,7 @@ from tracetui.health.link_checks import CheckSeverity
 from tracetui.linking import graph_marks
 from tracetui.linking.links import links
 from tracetui.linking.placement import step_index, within
+from tracetui.linking.step_sources import with_steps
 from tracetui.linking.steps import steps
 from tracetui.panes import PANES
 from tracetui.reading.load import load
@@ -98,3 +99,25 @@ def test_marks_are_looked_for_at_few_places(monkeypatch):
     gpu = links(trace).gpu
     assert graph_marks._spread(gpu).tolist() == gpu[[0, 1, 4, 5]].tolist()
     assert graph_marks._spread(gpu[:3]).tolist() == gpu[:3].tolist()
+
+
+def test_steps_do_not_write_the_causes_of_gaps_as_text() -> None:
+    trace = training()
+    PANES["steps"].build(trace)
+    assert "gap_shares" not in trace.cache
+    PANES["gaps"].build(trace)
+    assert "gap_shares" in trace.cache
+
+
+def test_the_delay_of_a_step_is_that_of_its_own_launches() -> None:
+    events = [
+        op("part", 0, 900),
+        launch(10, 5, 1),
+        kernel("late", 310, 20, correlation=1),
+        op("part", 1_000, 900),
+        launch(1_010, 5, 2),
+        kernel("soon", 1_020, 20, correlation=2),
+        kernel("without launch", 1_100, 20, correlation=9),
+    ]
+    rows = list(PANES["steps"].build(with_steps(make_trace(events), "part")).rows())
+    assert [(row["kernels"], row["launch_delay_us"]) for row in rows] == [(1, 0.3), (2, 0.01)]

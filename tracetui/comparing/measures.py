@@ -17,7 +17,7 @@ from tracetui.comparing.side import CAPTURE, RANGE, RUN, Side
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.errors import AnalysisFailed
 from tracetui.idle.gpu_spans import GpuSpans, gaps_of, gpu_spans
-from tracetui.idle.verdict import gap_causes
+from tracetui.idle.idle_parts import idle_by_cause
 from tracetui.idle.waits import KEYS, WORDS, Cause, final_flush, sync_calls
 from tracetui.kernel_names import Family
 from tracetui.kernel_names.slice_names import families
@@ -203,7 +203,7 @@ def _idle_causes(side: Side) -> Iterator[Measure]:
     """
     spans = _spans(side)
     part, gap = gaps_of(side.trace, spans, waits=side.part_kind not in (RUN, RANGE))
-    for cause, spent in gap_causes(side.trace).spent.items():
+    for cause, spent in idle_by_cause(side.trace).items():
         mine = spent[gap]
         if mine.any():
             sums = _tally(part, side, mine) / 1000

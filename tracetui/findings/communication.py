@@ -188,7 +188,7 @@ def _most_exposed(scope: Scope) -> Exposed | None:
     trace, slices, rows = scope.trace, scope.trace.slices, _in_time(scope)
     if len(rows) == 0:
         return None
-    is_comm, process = communicates(trace, rows), lane_numbers(trace).process[slices.lane[rows]]
+    is_comm, process = communicates(trace)[rows], lane_numbers(trace).process[slices.lane[rows]]
     is_compute = (slices.kind[rows] == Kind.KERNEL) & ~is_comm
     several = len(distinct(process)) > 1
     by_device = []
@@ -302,7 +302,7 @@ def small_collectives(scope: Scope) -> Iterator[Finding]:
     updates = slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP)
     updates = updates[is_named(trace, updates, OPTIMIZER_STEP.search)]
     rounds = scope.rounds if len(steps(trace)) else len(updates)
-    rows = scope.activities[communicates(trace, scope.activities)]
+    rows = scope.activities[communicates(trace)[scope.activities]]
     if len(rows) == 0 or rounds == 0:
         return
     # Of several devices one speaks for all.
@@ -431,7 +431,7 @@ def _shared_calls(scope: Scope) -> Int64 | None:
     They match where every device runs the same kernels in the same order, and those of one column at the same time.
     """
     trace, slices = scope.trace, scope.trace.slices
-    rows = scope.activities[communicates(trace, scope.activities)]
+    rows = scope.activities[communicates(trace)[scope.activities]]
     if len(rows) == 0:
         return None
     kinds = kinds_of(trace, rows)

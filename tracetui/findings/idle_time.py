@@ -128,7 +128,7 @@ def alone(scope: Scope, rows: Int64) -> int:
     near = slices.of_kind(Kind.KERNEL)
     near = near[(start[near] < end[rows].max()) & (end[near] > start[rows].min())]
     others = without(near, rows)
-    others = others[~communicates(scope.trace, others)]
+    others = others[~communicates(scope.trace)[others]]
     together = np.concatenate([others, rows])
     return covered(start[together], end[together]) - covered(start[others], end[others])
 

@@ -203,7 +203,7 @@ class Scope:
     @cached_property
     def computing(self) -> Int64:
         """The kernels that do not communicate, in order of start."""
-        return self.kernels[~communicates(self.trace, self.kernels)]
+        return self.kernels[~communicates(self.trace)[self.kernels]]
 
     def computing_named(self, matches: Callable[[str], object]) -> Int64:
         """The kernels that do not communicate and whose names match, in order of start."""

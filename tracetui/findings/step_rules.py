@@ -13,9 +13,9 @@ import numpy as np
 
 from tracetui.findings.scope import Finding, Scope, Severity, severity_of_share
 from tracetui.idle.gpu_spans import StepTimes, step_times
+from tracetui.idle.idle_parts import idle_by_step
 from tracetui.idle.idleness import idleness
 from tracetui.idle.thread_causes import indicating_slices
-from tracetui.idle.verdict import gap_causes
 from tracetui.idle.waits import WORDS, Cause
 from tracetui.linking.complete_steps import averaged_steps, partial_steps
 from tracetui.linking.groups import group
@@ -162,7 +162,7 @@ def _reason(trace: Trace, worst: int, others: Int64, excess: int) -> tuple[int, 
 
     The cause of idle time with the largest excess, or the name of the slices where these have more.
     """
-    idle = gap_causes(trace).by_step
+    idle = idle_by_step(trace)
     more = idle[worst] - idle[others].mean(axis=0)
     cause = int(np.argmax(more))
     row, name, extra = _longest_excess(trace, worst, others)

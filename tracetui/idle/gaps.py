@@ -12,10 +12,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.idle.idle_parts import IdleParts, clock_skew, idle_contents, idle_parts
+from tracetui.idle.idle_parts import (
+    IdleParts,
+    after_sync,
+    clock_skew,
+    idle_contents,
+    idle_parts,
+    main_causes,
+    sums_by_cause,
+)
 from tracetui.idle.idleness import MIN_GAP_NS, Idleness, idleness
 from tracetui.idle.thread_causes import indicating_slices
-from tracetui.idle.verdict import gap_causes, verdict_on
+from tracetui.idle.verdict import verdict_on
 from tracetui.idle.waits import WORDS, Cause
 from tracetui.linking.call_sites import launch_site_columns, launch_site_of, site_groupings
 from tracetui.linking.groups import count_within, distinct, group
@@ -31,6 +39,10 @@ from tracetui.model.pane import Grouping, Pane
 from tracetui.model.table import Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, LaneKind, Trace
 
+_GAPS_AT_ONCE = 1 << 13
+"""Gaps whose shares are looked at together."""
+MAX_NAMED_CAUSES = 4
+"""Maximum causes listed per gap with their shares, the largest first."""
 MAX_NAMED_SLICES = 3
 """Maximum names listed per chain, the deepest ones."""
 
@@ -200,7 +212,7 @@ def idle_part_blocks(trace: Trace) -> IdleBlocks:
 def idle_blocks(trace: Trace) -> IdleBlocks:
     """Every gap of every device as a block with its cause, times in ns."""
     idle = idleness(trace)
-    return IdleBlocks(idle.device, idle.start, idle.end, gap_causes(trace).cause, idle.after)
+    return IdleBlocks(idle.device, idle.start, idle.end, main_causes(trace), idle.after)
 
 
 def gaps(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
@@ -220,11 +232,11 @@ def gaps(trace: Trace, step: Part | None = None, by: str | None = None) -> Table
         return _by_cause(trace, idle, kept, step)
     if by is not None:
         return _by_site(trace, idle, kept, step, by)
-    causes = gap_causes(trace)
     after, slices = idle.after[kept], trace.slices
     lane = lane_numbers(trace)
     unknown = ~idle.known[kept]
     doing_ids, chains = _gap_chains(trace)
+    shares, share_texts = gap_shares(trace)
     return Table(
         (
             numbers(col.INDEX, count_within(step_index(trace, idle.after))[kept]),
@@ -232,15 +244,15 @@ def gaps(trace: Trace, step: Part | None = None, by: str | None = None) -> Table
             numbers(col.DEVICE, lane.device[slices.lane[after]]),
             micros(col.START_US, idle.start[kept]),
             micros(col.DUR_US.but(help="For how long the device ran nothing."), idle.dur[kept]),
-            coded(col.CAUSE, causes.cause[kept], WORDS),
+            coded(col.CAUSE, main_causes(trace)[kept], WORDS),
             coded(col.CPU_DOING, doing_ids[kept], chains),
             coded(col.BEFORE, names_of(trace, idle.before[kept]), trace.names),
             coded(col.AFTER, names_of(trace, after), trace.names),
             micros(col.CPU_LATE_US, idle.cpu_late[kept], null=unknown),
             micros(col.IN_LAUNCH_US, idle.in_launch[kept], null=unknown),
             micros(col.WAITING_US, idle.waiting[kept], null=unknown),
-            numbers(col.AFTER_SYNC, causes.after_sync[kept]),
-            coded(col.SHARES, causes.shares[kept], causes.texts),
+            numbers(col.AFTER_SYNC, after_sync(trace)[kept]),
+            coded(col.SHARES, shares[kept], share_texts),
             *launch_site_columns(trace, after),
         ),
         after,
@@ -283,7 +295,7 @@ def _by_cause(trace: Trace, idle: Idleness, kept: Int64, step: Part | None) -> T
     known = idle.known[gap]
     unknown = causes.sum(known) == 0
     longest = causes.largest(dur)
-    main = np.bincount(gap_causes(trace).cause[kept], minlength=len(Cause))
+    main = np.bincount(main_causes(trace)[kept], minlength=len(Cause))
     table = Table(
         (
             coded(col.CAUSE.but(help="What this part of the idle time is put down to."), causes.key, WORDS),
@@ -336,9 +348,49 @@ def _time_within(start: Int64, end: Int64, part: Part | None) -> Int64:
 
 
 @kept
+def gap_shares(trace: Trace) -> tuple[NDArray[np.int32], Strings]:
+    """Ids and texts: `operators 63 %, launch call 30 %` for every gap, the largest causes first; -1 for none.
+
+    Shares below half a percent are left out.
+    """
+    dur, spent = idleness(trace).dur, sums_by_cause(trace, idle_contents(trace))
+    key = np.empty(len(dur), np.int64)
+    # A few gaps at a time: what is looked at again and again stays in the processor's cache.
+    for first in range(0, len(dur), _GAPS_AT_ONCE):
+        part = slice(first, first + _GAPS_AT_ONCE)
+        key[part] = _share_keys({cause: spent[cause][part] for cause in sorted(spent)}, dur[part])
+    keys, member = np.unique(key, return_inverse=True)
+    texts = Strings()
+    ids = [texts.intern(_share_text(number)) if number else -1 for number in keys.tolist()]
+    return np.array(ids, np.int32)[member], texts
+
+
+def _share_keys(spent: dict[Cause, Int64], dur: Int64) -> Int64:
+    """The causes with the largest shares of each gap and these shares, in 12 bits each."""
+    used = np.array(list(spent), np.int64)
+    left, index = np.array(list(spent.values())), np.arange(len(dur))
+    key = np.zeros(len(dur), np.int64)
+    for position in range(MAX_NAMED_CAUSES):
+        largest = np.argmax(left, axis=0)
+        share = np.rint(100 * left[largest, index] / dur).astype(np.int64)
+        left[largest, index] = 0
+        key |= np.where(share > 0, used[largest] * 101 + share, 0) << (12 * position)
+    return key
+
+
+def _share_text(key: int) -> str:
+    parts = []
+    while key:
+        cause, share = divmod(key & 0xFFF, 101)
+        parts.append(f"{WORDS[cause]} {share} %")
+        key >>= 12
+    return ", ".join(parts)
+
+
+@kept
 def slices_in_gaps(trace: Trace) -> Int64:
     """For every gap the slice that the thread was in, in the middle of the gap's main cause; or -1."""
-    idle, cause, seen = idleness(trace), gap_causes(trace).cause, idle_contents(trace)
+    idle, cause, seen = idleness(trace), main_causes(trace), idle_contents(trace)
     rows = np.full(len(idle), -1, np.int64)
     best = _main_stretches(idle, cause, seen)
     gap, lane = seen.gap[best], seen.lane[best]

@@ -111,7 +111,7 @@ def gpu_spans(
     active = end >= start
     start, end = np.where(active, start, 0), np.where(active, end, 0)
     start, end, active = start.reshape(shape), end.reshape(shape), active.reshape(shape)
-    busy = _busy(cell, starts, ends, cells).reshape(shape)
+    busy = union_in_cells(cell, starts, ends, cells).reshape(shape)
     idle, wait = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     for index, number in enumerate(devices.tolist()):
         first, last = np.searchsorted(order.device, [number, number + 1])
@@ -160,8 +160,8 @@ def gaps_of(trace: Trace, spans: GpuSpans, waits: bool = True) -> tuple[Int64, I
     return np.concatenate(parts), np.concatenate(indices)
 
 
-def _busy(cell: Int64, start: Int64, end: Int64, count: int) -> Int64:
-    """The union in ns of the activities in each of `count` cells."""
+def union_in_cells(cell: Int64, start: Int64, end: Int64, count: int) -> Int64:
+    """The time in ns in which at least one of the intervals of each of `count` cells runs."""
     axis = Axis.around(start, end)
     begin = axis.position(cell, start)
     starts, ends = union(begin, begin + end - start)
@@ -228,10 +228,12 @@ def step_exposure(trace: Trace) -> Exposure:
     return _measure(trace, step_index(trace, device_order(trace).row), len(steps(trace)))
 
 
-def communicates(trace: Trace, rows: Int64) -> Bool:
-    """Mask of the GPU activities that are kernels moving data between devices, by their names."""
-    kernel = trace.slices.kind[rows] == Kind.KERNEL
-    mask: Bool = kernel & is_named(trace, rows, lambda name: family(name, Kind.KERNEL) == Family.COMMUNICATION)
+@kept
+def communicates(trace: Trace) -> Bool:
+    """Mask of the slices that are kernels moving data between devices, by their names."""
+    kernels = trace.slices.of_kind(Kind.KERNEL)
+    mask = np.zeros(len(trace.slices), bool)
+    mask[kernels] = is_named(trace, kernels, lambda name: family(name, Kind.KERNEL) == Family.COMMUNICATION)
     return mask
 
 
@@ -243,7 +245,7 @@ def _measure(trace: Trace, step: Int64, count: int) -> Exposure:
     held = step >= 0
     rows = order.row[held]
     part = step[held] * len(devices) + np.searchsorted(devices, order.device[held])
-    every_comm, every_kernel = communicates(trace, order.row), slices.kind[order.row] == Kind.KERNEL
+    every_comm, every_kernel = communicates(trace)[order.row], slices.kind[order.row] == Kind.KERNEL
     computing, kernels = order.row[every_kernel & ~every_comm], order.row[every_kernel]
     comm, is_kernel = every_comm[held], every_kernel[held]
     axis = Axis.around(slices.start[rows], slices.end[rows])

@@ -9,6 +9,7 @@ in one.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +21,7 @@ from tracetui.idle.waits import MIN_FULL_QUEUE, OVERHEAD, Cause, later_nodes, qu
 from tracetui.linking.groups import distinct
 from tracetui.linking.lanes import is_named, lane_numbers
 from tracetui.linking.links import links
-from tracetui.linking.placement import before_capture
+from tracetui.linking.placement import before_capture, step_index
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import Axis, Stretches
 from tracetui.model.intervals import Bool, Int64
@@ -115,6 +116,8 @@ DEFAULT_LATENCY_NS = 8_000
 """Usual latency in ns where no launch of the trace found its stream idle: bare machines have 4 to 9 us (3(g))."""
 MAX_USUAL_LATENCY_NS = 100_000
 """Maximum usual latency in ns: virtual machines have 26 us (3(g)); what takes longer waited for something."""
+_TO_DEVICE = re.compile("HtoD|HostToDevice")
+"""Names of copies that no thread waits for."""
 _ELSEWHERE = (
     Cause.DATA_LOADING,
     Cause.START_UP,
@@ -170,6 +173,23 @@ def idle_parts(trace: Trace) -> IdleParts:
 def idle_contents(trace: Trace) -> IdleParts:
     """All gaps cut wherever something else begins, however short they are: what there was in each."""
     return _contents(trace, idleness(trace))
+
+
+@kept
+def idle_by_cause(trace: Trace) -> dict[Cause, Int64]:
+    """Time in ns of every gap that each cause has; without causes that do not occur. Adds up to the gap."""
+    return sums_by_cause(trace, idle_parts(trace))
+
+
+@kept
+def idle_by_step(trace: Trace) -> Int64:
+    """Sum in ns of each cause in the gaps of each step of `steps(trace)`; the last row is for gaps in no step."""
+    count = len(steps(trace)) + 1
+    step = step_index(trace, idleness(trace).after) % count
+    sums = np.zeros((count, len(Cause)), np.int64)
+    for cause, times in idle_by_cause(trace).items():
+        sums[:, cause] = np.bincount(step, times, count)
+    return sums
 
 
 def sums_by_cause(trace: Trace, parts: IdleParts) -> dict[Cause, Int64]:
@@ -482,10 +502,6 @@ def _after_sync(trace: Trace, idle: Idleness) -> Bool:
     waited |= absent & (other >= 0) & (open_waits.covered(np.maximum(other, 0), moment, moment + 1) > 0)
     asked = trace_links.launch[idle.before]
     held = (asked >= 0) & (slices.lane[asked] == lane) & (slices.kind[idle.before] == Kind.MEMCPY)
-    held &= ~is_named(trace, idle.before, _to_the_gpu) & (slices.end[asked] > moment)
+    held &= ~is_named(trace, idle.before, _TO_DEVICE.search) & (slices.end[asked] > moment)
     late = slices.start[idle.launch] > moment
     return np.asarray((waited | held) & idle.known & late)
-
-
-def _to_the_gpu(name: str) -> bool:
-    return "HtoD" in name or "HostToDevice" in name

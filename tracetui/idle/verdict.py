@@ -21,97 +21,19 @@ from numpy.typing import NDArray
 
 from tracetui.devices.roofline import bound_share
 from tracetui.idle.gpu_spans import Exposure, GpuSpans, exposure, gaps_of, step_exposure, step_spans, trace_span
-from tracetui.idle.idle_parts import after_sync, idle_contents, idle_parts, main_causes, sums_by_cause
+from tracetui.idle.idle_parts import after_sync, idle_by_cause
 from tracetui.idle.idleness import MIN_GAP_NS, device_order, idleness
 from tracetui.idle.waits import WORDS, Cause
 from tracetui.linking.complete_steps import averaged_steps
+from tracetui.linking.groups import PartSums
 from tracetui.linking.links import links
 from tracetui.linking.placement import chosen, step_index, time_within, within
 from tracetui.linking.steps import steps
-from tracetui.model.intervals import Bool, Int64, Part, TimeRange
+from tracetui.model.intervals import Int64, Part, TimeRange
 from tracetui.model.kept import kept
 from tracetui.model.quantities import duration, rounded_percent
-from tracetui.model.table import Strings
 from tracetui.model.trace import Kind, Trace
 from tracetui.operators.costs import costs, costs_within, is_overlapped, self_cpu_sum
-
-# The cause of every gap, its shares, and the sums of the steps: all from the partition of idle time.
-
-_GAPS_AT_ONCE = 1 << 13
-"""Gaps whose shares are looked at together."""
-MAX_NAMED_CAUSES = 4
-"""Maximum causes listed per gap with their shares, the largest first."""
-
-
-@dataclass(frozen=True, eq=False)
-class GapCauses:
-    """Causes of the gaps of `idleness(trace)`."""
-
-    cause: NDArray[np.int8]
-    """The `Cause` of each gap: that which covers most of it."""
-    after_sync: Bool
-    """Whether the gap began while the launching thread waited for the GPU, so that nothing was queued."""
-    shares: NDArray[np.int32]
-    """Ids in `texts`: what each gap consists of, the largest causes with their shares; -1 where none is known."""
-    texts: Strings
-    by_step: Int64
-    """Sum in ns of each cause in the gaps of each step of `steps(trace)`; the last row is for gaps in no step."""
-    spent: dict[Cause, Int64]
-    """Time in ns of every gap that each cause has; without causes that do not occur. Adds up to the gap."""
-
-
-@kept
-def gap_causes(trace: Trace) -> GapCauses:
-    """The cause of every gap."""
-    idle, spent = idleness(trace), sums_by_cause(trace, idle_parts(trace))
-    shares, texts = _share_texts(sums_by_cause(trace, idle_contents(trace)), idle.dur)
-    return GapCauses(main_causes(trace), after_sync(trace), shares, texts, _by_step(trace, spent), spent)
-
-
-def _by_step(trace: Trace, spent: dict[Cause, Int64]) -> Int64:
-    count = len(steps(trace)) + 1
-    step = step_index(trace, idleness(trace).after) % count
-    sums = np.zeros((count, len(Cause)), np.int64)
-    for cause, times in spent.items():
-        held = np.flatnonzero(times)
-        sums[:, cause] = np.bincount(step[held], times[held], count)
-    return sums
-
-
-def _share_texts(spent: dict[Cause, Int64], dur: Int64) -> tuple[NDArray[np.int32], Strings]:
-    """`operators 63 %, launch call 30 %` for every gap; shares below half a percent are left out."""
-    key = np.empty(len(dur), np.int64)
-    # A few gaps at a time: what is looked at again and again stays in the processor's cache.
-    for first in range(0, len(dur), _GAPS_AT_ONCE):
-        part = slice(first, first + _GAPS_AT_ONCE)
-        key[part] = _share_keys({cause: spent[cause][part] for cause in sorted(spent)}, dur[part])
-    keys, member = np.unique(key, return_inverse=True)
-    texts = Strings()
-    ids = [texts.intern(_share_text(number)) if number else -1 for number in keys.tolist()]
-    return np.array(ids, np.int32)[member], texts
-
-
-def _share_keys(spent: dict[Cause, Int64], dur: Int64) -> Int64:
-    """The causes with the largest shares of each gap and these shares, in 12 bits each."""
-    used = np.array(list(spent), np.int64)
-    left, index = np.array(list(spent.values())), np.arange(len(dur))
-    key = np.zeros(len(dur), np.int64)
-    for position in range(MAX_NAMED_CAUSES):
-        largest = np.argmax(left, axis=0)
-        share = np.rint(100 * left[largest, index] / dur).astype(np.int64)
-        left[largest, index] = 0
-        key |= np.where(share > 0, used[largest] * 101 + share, 0) << (12 * position)
-    return key
-
-
-def _share_text(key: int) -> str:
-    parts = []
-    while key:
-        cause, share = divmod(key & 0xFFF, 101)
-        parts.append(f"{WORDS[cause]} {share} %")
-        key >>= 12
-    return ", ".join(parts)
-
 
 MIN_OVERHEAD_RATIO = 2.0
 """Minimum ratio of CPU time to GPU time that reads as overhead-bound."""
@@ -472,11 +394,10 @@ def _judge(trace: Trace, work: Int64, late: Int64, spans: GpuSpans, exposed: Exp
     def within(values: NDArray[np.generic]) -> Int64:
         return inside.of(values if everywhere else np.asarray(values)[gap])
 
+    spent, none = idle_by_cause(trace), np.zeros(len(idle), np.int64)
     causes = np.zeros((count, len(Cause)), np.int64)
-    for cause, times in gap_causes(trace).spent.items():
+    for cause, times in spent.items():
         causes[:, cause] = within(times)
-
-    spent, none = gap_causes(trace).spent, np.zeros(len(idle), np.int64)
     hole, early = spent.get(Cause.NOT_RECORDED, none), spent.get(Cause.BEFORE_CAPTURE, none)
     cpu_late, in_launch, waiting = _without(hole + early, idle.waiting, idle.in_launch, idle.cpu_late)[::-1]
     late_too = sum((times for cause, times in spent.items() if cause < Cause.LATENCY), none)
@@ -498,7 +419,7 @@ def _judge(trace: Trace, work: Int64, late: Int64, spans: GpuSpans, exposed: Exp
         "small": within(np.where(idle.dur < MAX_SMALL_GAP_NS, host, 0)),
         "dependency": within(np.maximum(waiting - MAX_ORDINARY_DELAY_NS, 0)),
         "seen_waits": causes[:, Cause.GRAPH] + causes[:, Cause.STREAM],
-        "after_sync": within(np.where(gap_causes(trace).after_sync, idle.dur - hole - early, 0)),
+        "after_sync": within(np.where(after_sync(trace), idle.dur - hole - early, 0)),
         "exposed_comm": exposed.exposed_comm,
         "exposed_copy": exposed.exposed_copy,
     }
@@ -532,29 +453,6 @@ def _limited(trace: Trace, one: Verdict, rows: Int64) -> Verdict | None:
     if compute + memory <= unknown:
         return one
     return replace(one, limit="compute" if compute >= memory else "memory")
-
-
-class PartSums:
-    """Sums of whole numbers in each of some parts; -1 is in none. Exact up to 2**53 ns, which is a hundred days."""
-
-    def __init__(self, part: Int64, count: int) -> None:
-        self._part, self._count = part, count
-        self._bounds: Int64 | None = None
-        self._held: Int64 | None = None
-        if len(part) and (part[1:] >= part[:-1]).all():
-            self._bounds = np.searchsorted(part, np.arange(count + 1))
-        elif (part < 0).any():
-            self._held = np.flatnonzero(part >= 0)
-
-    def of(self, values: NDArray[np.generic]) -> Int64:
-        """The sum in each part of what stands beside its number."""
-        if self._bounds is not None:
-            total = np.concatenate([np.zeros(1, np.int64), np.cumsum(values, dtype=np.int64)])
-            return np.asarray(np.diff(total[self._bounds]))
-        part, weights = self._part, np.asarray(values, np.float64)
-        if self._held is not None:
-            part, weights = part[self._held], weights[self._held]
-        return np.bincount(part, weights, self._count).astype(np.int64)
 
 
 def _pct(part: int, whole: int) -> float:

@@ -139,3 +139,29 @@ def count_within(ids: NDArray[np.integer]) -> Int64:
     result = np.empty(len(ids), np.int64)
     result[order] = np.arange(len(ids)) - np.repeat(heads, np.diff(np.append(heads, len(ids)))) + 1
     return result
+
+
+class PartSums:
+    """Sums of whole numbers in each of some parts, given the part of each row; -1 is in none.
+
+    Exact up to 2**53 ns, which is a hundred days.
+    """
+
+    def __init__(self, part: Int64, count: int) -> None:
+        self._part, self._count = part, count
+        self._bounds: Int64 | None = None
+        self._inside: Int64 | None = None
+        if len(part) and (part[1:] >= part[:-1]).all():
+            self._bounds = np.searchsorted(part, np.arange(count + 1))
+        elif (part < 0).any():
+            self._inside = np.flatnonzero(part >= 0)
+
+    def of(self, values: NDArray[np.generic]) -> Int64:
+        """The sum in each part of what stands beside its number."""
+        if self._bounds is not None:
+            total = np.concatenate([np.zeros(1, np.int64), np.cumsum(values, dtype=np.int64)])
+            return np.asarray(np.diff(total[self._bounds]))
+        part, weights = self._part, np.asarray(values, np.float64)
+        if self._inside is not None:
+            part, weights = part[self._inside], weights[self._inside]
+        return np.bincount(part, weights, self._count).astype(np.int64)

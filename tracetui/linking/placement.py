@@ -101,12 +101,12 @@ def index_in_step(trace: Trace, all_rows: Int64, rows: Int64, part: Part | None)
 
 def activities_of_step(trace: Trace, index: int) -> Int64:
     """The GPU activities launched in one of `steps(trace)`, in order of start."""
-    by_step, bounds = _activities_by_step(trace)
+    by_step, bounds = activities_by_step(trace)
     return np.asarray(by_step[bounds[index] : bounds[index + 1]])
 
 
 @kept(on_disk=True)
-def _activities_by_step(trace: Trace) -> tuple[Int64, Int64]:
+def activities_by_step(trace: Trace) -> tuple[Int64, Int64]:
     """The GPU activities in order of their step, and where those of each step begin, with the end of the last."""
     gpu = links(trace).gpu
     index = step_index(trace, gpu)

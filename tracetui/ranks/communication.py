@@ -175,7 +175,7 @@ def communication(trace: Trace, header: RankHeader) -> Communication:
 def _rows(trace: Trace) -> tuple[Int64, bool]:
     slices = trace.slices
     kernels = slices.of_kind(Kind.KERNEL)
-    rows = kernels[communicates(trace, kernels)]
+    rows = kernels[communicates(trace)[kernels]]
     is_gpu = len(rows) > 0
     if not is_gpu:
         marks = slices.of_kind(Kind.ANNOTATION)

@@ -12,7 +12,8 @@ from tests.support.sums.device import QUERY
 from tests.support.sums.rows import check_near, held, lasting, ns, rows_of, total
 from tests.support.sums.slices import Slice, SlowTrace, busy, by_device, holes, stretches
 from tracetui.idle.gpu_spans import Exposure, exposure, step_exposure
-from tracetui.idle.verdict import gap_causes, verdict
+from tracetui.idle.idle_parts import idle_by_step
+from tracetui.idle.verdict import verdict
 from tracetui.model.trace import Kind
 from tracetui.operators.views import VIEW_OPS
 
@@ -53,7 +54,7 @@ def check_verdict(slow: SlowTrace, step: int | None) -> None:
     judged, devices = verdict(slow.trace), by_device(slow.work)
     idle = [end - start for work in devices for start, end in holes(work)]
     gaps = sum(length for length in idle if length >= SHORTEST)
-    assert gap_causes(slow.trace).by_step.sum() == gaps
+    assert idle_by_step(slow.trace).sum() == gaps
     assert (judged is None) == (not slow.work)
     if judged is not None:
         assert (judged.covered, judged.idle) == (sum(map(busy, devices)), sum(idle))

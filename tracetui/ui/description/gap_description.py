@@ -12,8 +12,8 @@ import numpy as np
 from tracetui.drawing.format import cut_name
 from tracetui.drawing.timeline.grid import lane_label
 from tracetui.idle.gaps import CpuName, cpu_names_of, gap_causes_of, gap_threads, on_cpu, slices_in_gaps
+from tracetui.idle.idle_parts import main_causes
 from tracetui.idle.idleness import idleness
-from tracetui.idle.verdict import gap_causes
 from tracetui.idle.waits import WORDS
 from tracetui.linking.frames import frames, module_paths
 from tracetui.linking.placement import step_index
@@ -43,7 +43,7 @@ def describe_gap(
     if not is_explained:
         lines.append(DetailLine("Its causes are being worked out.", "label"))
     else:
-        lines += fact_lines(DetailFact("cause", WORDS[int(gap_causes(trace).cause[gap])]), width)
+        lines += fact_lines(DetailFact("cause", WORDS[int(main_causes(trace)[gap])]), width)
         lines += _cause_lines(trace, gap, width)
     for fact in _around(trace, gap):
         lines += fact_lines(fact, width)
