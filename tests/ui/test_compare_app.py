@@ -15,7 +15,6 @@ from tracetui.model.trace import Trace
 from tracetui.opening.trace_opening import SideName
 from tracetui.ui.app import MAX_SCREENS, TraceApp
 from tracetui.ui.base.keys import all_commands
-from tracetui.ui.compare.change_details import StatementView
 from tracetui.ui.compare.compare_view import CompareScreen
 from tracetui.ui.opening.trace_picker import TracePicker
 from tracetui.ui.trace.marks import ComparePicker
@@ -23,6 +22,7 @@ from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.picker import HelpScreen
+from tracetui.ui.widgets.statement import StatementView
 
 SIZES = [(200, 50), (80, 24), (120, 40)]
 

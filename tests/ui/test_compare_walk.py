@@ -13,12 +13,12 @@ from tests.support.comparing import tutorial
 from tests.support.comparing.recording import record, write
 from tests.support.paths import SAMPLES
 from tracetui.opening.trace_opening import OpenOptions, SideName
-from tracetui.ui.compare.change_details import StatementView
 from tracetui.ui.compare.compare_view import CompareScreen
 from tracetui.ui.opening.loading_screen import LoadingScreen
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.details import Details
+from tracetui.ui.widgets.statement import StatementView
 
 pytestmark = pytest.mark.full
 

@@ -165,6 +165,16 @@ async def test_the_list_shows_and_sorts_facts_and_keeps_the_cursor(runs, size):
         assert column(view, "verdict") == ["GPU-bound"] * 3
 
 
+async def test_a_title_and_what_went_wrong_stay_above_the_list(runs):
+    folder, _ = runs
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await listed(pilot)
+        app.push_screen(TracePicker([str(folder)], "It broke.", title="Compare with which trace?"))
+        await listed(pilot)
+        await until(pilot, lambda: app.screen.query_one("#title", Bar).text == "Compare with which trace?   It broke.")
+
+
 async def test_several_traces_are_marked_and_stay_so(runs):
     folder, _ = runs
     app = TraceApp([str(folder)])

@@ -104,7 +104,7 @@ def next_theme(current: str, is_plain: bool) -> str:
 
 
 def has_light_background(environment: Mapping[str, str]) -> bool:
-    """Whether the terminal has a light background: COLORFGBG is `text;background`, in which 7 and 15 are white."""
+    """True where the terminal has a light background: COLORFGBG is `text;background`, in which 7 and 15 are white."""
     return environment.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
 
 
@@ -150,16 +150,16 @@ class TraceApp(CrashSafeApp):
         super().__init__()
         self.paths = paths or ["."]
         self._names_folder = len(paths) == 1
-        """Whether a folder was named, if it is one, and not just the current one meant."""
+        """True where a path was named, and the current folder is not just meant."""
         self._rank_screens: dict[RankSetName, Screen[None]] = {}
         """The screens of sets of ranks: going back to one takes no time."""
         self.options = options
         self.marked_traces: list[str] = []
         """Paths that are marked in the list of traces, A first."""
         self.part_sizes = PartSizes()
-        """How large the parts of the screen were made."""
+        """The sizes that the parts of the screen were given."""
         self.failure: TracetuiError | None = None
-        """Why the app ended without showing anything."""
+        """The error with which the app ended without showing anything."""
         self._opening_viewpoint = viewpoint or Viewpoint()
         self.recent = RecentTraces(self)
         self._opener = ComparisonOpener(self, self, self.recent)
@@ -167,7 +167,7 @@ class TraceApp(CrashSafeApp):
         self._ranks = ranks
         self._follows = follows
         self._postponed: list[Message] = []
-        """What waits until nothing lies over the screen that it is about."""
+        """Messages that wait until nothing lies over the screen that they are about."""
 
     def on_mount(self) -> None:
         """Choose the theme and what to show first."""
@@ -233,13 +233,13 @@ class TraceApp(CrashSafeApp):
         self._put_on_top(LoadingScreen(path, self.options) if read is None else self.recent.screen_of(read))
 
     def folders_beside(self, path: str) -> list[str]:
-        """Where traces beside one of a path may be: what the app was started with, or else its folder."""
+        """Folders and files with traces beside one of a path: those the app was started with, or else its folder."""
         is_here = path != "-" and not is_url(path)
         return [str(Path(path).parent) if is_here else "."] if self._is_one_file else self.paths
 
     @property
     def has_list(self) -> bool:
-        """Whether what is shown was picked from a list of traces."""
+        """True where the trace was picked from a list of traces."""
         return self._sides is None and not self._is_one_file
 
     def warn(self, text: str) -> None:
@@ -364,7 +364,7 @@ class TraceApp(CrashSafeApp):
             self.push_screen(screen)
 
     def _waits(self, message: Message) -> bool:
-        """Whether a picker, a form or the help lies on top: then the message is kept until that is closed."""
+        """True while a picker, a form or the help lies on top: the message is kept until that is closed."""
         if not isinstance(self.screen, Overlay):
             return False
         self._postponed.append(message)
@@ -378,7 +378,7 @@ class TraceApp(CrashSafeApp):
                 self.post_message(message)
 
     def _is_outdated(self, path: str) -> bool:
-        """Whether another trace is being read by now."""
+        """True where another trace is being read by now."""
         return isinstance(self.screen, LoadingScreen) and self.screen.path != path
 
     @on(Loaded)

@@ -151,7 +151,7 @@ class RecentTraces:
                 other.trace.drop(dropped[0].trace)
 
     def _is_shown(self, trace: Trace) -> bool:
-        """Whether a screen that one can come back to shows the trace."""
+        """True where a screen that one can come back to shows the trace."""
         return any(trace in getattr(screen, "traces", ()) for screen in self._app.screen_stack)
 
     def _forget_screen(self, path: str) -> None:
@@ -188,17 +188,17 @@ class SidesFound(Message):
 
 
 class ComparisonHost(Protocol):
-    """What the app knows that a comparison is opened from."""
+    """The part of the app that a comparison is opened from."""
 
     options: OpenOptions
-    """What the user says about every trace that is opened."""
+    """Options for every trace that is opened."""
 
     @property
     def has_list(self) -> bool:
-        """Whether what is shown was picked from a list of traces."""
+        """True where the trace was picked from a list of traces."""
 
     def folders_beside(self, path: str) -> list[str]:
-        """Where traces beside one of a path may be."""
+        """Folders and files with traces beside one of a path."""
 
     def warn(self, text: str) -> None:
         """Show a warning on the screen on top."""
@@ -208,23 +208,23 @@ class ComparisonHost(Protocol):
 
 
 class ComparisonOpener:
-    """What the app is about to compare, if anything."""
+    """The comparison that the app is about to open, if any."""
 
     def __init__(self, app: App[Any], host: ComparisonHost, recent: RecentTraces) -> None:
         """`host` is the app once more, for what Textual's apps do not know."""
         self._app, self._host, self._recent = app, host, recent
         self._wanted: tuple[SideName, ...] | None = None
         self._reads: dict[str, Loaded] = {}
-        """What was read for it, by path; a file that is written to meanwhile is not read again."""
+        """Traces read for it, by path; a file that is written to meanwhile is not read again."""
         self._tab = ""
         self._moment: MomentAsked | None = None
-        """What is to be shown where the sides are two ranks at a collective."""
+        """The moment to show where the sides are two ranks at a collective."""
         self._lanes: RankLanesAsked | None = None
-        """What is to be shown where the traces are those of ranks whose lanes are wanted."""
+        """The lanes to show where the traces are those of ranks."""
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a comparison was requested and is not on screen yet."""
+        """True while a comparison was requested and is not on screen yet."""
         return self._wanted is not None
 
     def start(self, a: SideName, b: SideName, *others: SideName, tab: str = "") -> None:
@@ -376,7 +376,7 @@ class ComparisonOpener:
 
 
 def _remark(index: int, wanted: Sequence[SideName]) -> str:
-    """Which of the compared traces is being read; empty for one file."""
+    """The place of the trace that is being read among those compared; empty for one file."""
     if len({name.path for name in wanted}) == 1:
         return ""
     from tracetui.comparing.statement import SIDE_NAMES

@@ -22,7 +22,7 @@ _ANALYSES = frozenset(
     ("linking", "kernel_names", "operators", "memory", "devices", "idle", "serving")
     + ("tables", "health", "findings", "ranks", "comparing", "checking", "panes.py")
 )
-"""What makes tables of a trace."""
+"""The parts of the product that make tables of a trace."""
 
 
 def analysis_failure(error: BaseException) -> AnalysisFailed | None:

@@ -1,4 +1,4 @@
-"""Which cells of the terminal have to change, and a short text that changes them.
+"""The cells of the terminal that have to change, and a short text that changes them.
 
 `CellDiffer` holds two grids: the cells that are wanted, to which each update of Textual's compositor is applied, and
 those that the terminal shows. What differs is written: cursor moves where they cost fewer bytes than the cells between,
@@ -73,14 +73,14 @@ class _Made(dict[Key, Value]):
 
 
 class Pen(NamedTuple):
-    """How cells are drawn, as SGR codes; empty codes for the terminal's own colours."""
+    """The look of cells, as SGR codes; empty codes for the terminal's own colours."""
 
     attributes: int = 0
     """One bit for each attribute that is on, in the order of rich."""
     colour: str = ""
     background: str = ""
     is_blank: bool = False
-    """Whether it is for spaces alone, on which the colour of the text is not seen."""
+    """True for a pen of spaces alone, on which the colour of the text is not seen."""
 
 
 class Pens:
@@ -92,7 +92,7 @@ class Pens:
         self.of_codes: dict[str, int] = _Made(lambda codes: self.number(_parsed(codes)))
         """The number of the pen that SGR codes make behind a reset."""
         self.changes: dict[tuple[int, int], tuple[str, int]] = _Made(self._change)
-        """What is written to go from one pen to another, and the pen that the terminal has then.
+        """The codes that lead from one pen to another, and the pen that the terminal has then.
 
         For a blank that is any pen with which a space looks right.
         """
@@ -176,7 +176,7 @@ def _difference(now: Pen, then: Pen) -> str | None:
 
 
 class Evenness:
-    """Which characters are one cell wide on every terminal, whatever stands beside them."""
+    """Finds the characters that are not one cell wide on every terminal, whatever stands beside them."""
 
     def __init__(self) -> None:
         self._kinds = np.zeros(0x10000, np.int8)
@@ -241,7 +241,7 @@ class CellDiffer:
         self._changed_rows.update(range(self._size[1]))
 
     def difference(self) -> str:
-        """What turns the cells that are shown into those that are wanted, which are shown from now on."""
+        """The text that turns the cells that are shown into those that are wanted, which are shown from now on."""
         self._put_cells()
         rows = np.array(sorted(self._changed_rows), np.intp)
         self._changed_rows.clear()
@@ -429,11 +429,11 @@ class _Pieces:
         return self._changed[self._firsts[row] : self._firsts[row + 1]]
 
     def can_be_bridged(self, row: int) -> bool:
-        """Whether all cells of a row can be written again by themselves."""
+        """True where all cells of a row can be written again by themselves."""
         return self._can_be_bridged[row]
 
     def blank_rest(self, row: int) -> tuple[int, int] | None:
-        """Where the blank rest of a row begins and its pen, if so much of it differs that erasing it pays."""
+        """The begin of the blank rest of a row and its pen, if so much of it differs that erasing it pays."""
         pen = self._last_pens[row]
         is_blank = self._is_space_last[row] and self._pens[pen].is_blank
         pays = is_blank and self._changed_in_rest[row] >= MIN_ERASED_REST
@@ -504,12 +504,12 @@ class _RowWriter:
         self._cursor = (y, cursor - offset) if offset <= cursor < offset + pieces.width else (-1, -1)
 
     def _can_erase(self, number: int) -> bool:
-        """Whether erasing leaves cells as a pen draws spaces."""
+        """True where erasing leaves cells as a pen draws spaces."""
         pen = self._pens[number]
         return pen.is_blank and (self._can_erase_colour or not pen.background)
 
     def _way(self, y: int, row: int, pieces: _Pieces, piece: int, begin: int, cursor: int, pen: int) -> tuple[str, int]:
-        """What moves the cursor to a piece, or writes the cells between where that is shorter, and the pen then."""
+        """Codes that move the cursor to a piece, or write the cells between where that is shorter, and the pen then."""
         gap = begin - cursor
         if cursor == UNKNOWN or gap < 0:
             return _to(y, begin - row * pieces.width), pen
@@ -528,7 +528,7 @@ class _RowWriter:
         return _FORWARD[gap], pen
 
     def _bridge(self, pieces: _Pieces, end: int, cursor: int, pen: int) -> tuple[str, int]:
-        """What writes the cells from the cursor to a piece again, and the pen that the terminal has then."""
+        """The text that writes the cells from the cursor to a piece again, and the pen that the terminal has then."""
         changes, begins, text = self._pens.changes, pieces.begins, pieces.text
         first = end - 1
         if begins[first] <= cursor:

@@ -57,7 +57,7 @@ from tracetui.ui.base.textual_internals import (
 # and a command that is looked for at once would overtake it.
 
 ROUNDS = 3
-"""How often a marker climbs from the widget to the app; what a part hears and tells on in its own words takes two."""
+"""Times that a marker climbs from the widget to the app; a message that is answered with another takes two."""
 LOOK_SECONDS = 0.25
 """Seconds between two looks whether a marker was lost with a widget that was removed."""
 MAX_LOOKS = 20
@@ -79,7 +79,7 @@ class KeyOrder:
         self._app, self._handle = app, handle
         self._held: deque[Event] = deque()
         self._target: Widget | None = None
-        """Where the last key went."""
+        """The widget that got the last key."""
         self._last: Event | None = None
         """The last key, until it has come back or was used up on its way."""
         self._rounds = 0
@@ -89,7 +89,7 @@ class KeyOrder:
 
     @property
     def holds(self) -> bool:
-        """Whether a key waits for those before it."""
+        """True while a key waits for those before it."""
         return bool(self._held)
 
     async def take(self, event: Event) -> None:
@@ -129,7 +129,7 @@ class KeyOrder:
             self._last = None
 
     def _is_busy(self) -> bool:
-        """Whether the last key is under way, or anything waits at the widget that got it, or at those around that."""
+        """True while the last key is under way, or anything waits at the widget that got it, or around that."""
         if self._last is not None and not is_stopped(self._last):
             return True
         node: DOMNode | None = self._target
@@ -166,7 +166,7 @@ class KeyOrder:
 
 
 def is_ordered(event: object) -> bool:
-    """Whether an event is typed, and comes from the terminal."""
+    """True for an event that is typed, and comes from the terminal."""
     return isinstance(event, Key | Paste) and not event.is_forwarded
 
 
@@ -215,7 +215,7 @@ SWITCH_SECONDS = 0.001
 
 
 def is_for_removed_widget(error: BaseException) -> bool:
-    """Whether an error is that of a widget that was removed before its message arrived.
+    """True for the error of a widget that was removed before its message arrived.
 
     Textual tells a palette that is closed how busy it is, and mounts a screen that is left already; there is nothing
     left that could show a wrong thing. The widget that handled the message gets no other after an error, so that has to
@@ -263,7 +263,7 @@ class CrashSafeApp(AnalysisSafe, HookedApp):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the terminal has 16 colours, or is to have none."""
+        """True for a terminal with 16 colours, or one that is to have none."""
         return self.no_color or self.console.color_system in ("standard", "windows", None)
 
     def get_driver_class(self) -> type[Driver]:
@@ -280,7 +280,7 @@ class CrashSafeApp(AnalysisSafe, HookedApp):
         return False
 
     def _is_bearable(self, error: BaseException) -> bool:
-        """Whether an analysis failed where that is no reason to end, and say so.
+        """Say that an analysis failed where that is no reason to end; False for other errors.
 
         A screen that could not be opened over another one is left again. What runs behind a message, when all else is
         done, leaves the part that it belongs to as it was.

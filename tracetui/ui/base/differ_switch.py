@@ -1,4 +1,4 @@
-"""Whether screens are written as differences of cells, or in Textual's own way and why; imports nothing of Textual."""
+"""The switch between screens written as differences of cells and as Textual does; imports nothing of Textual."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FIRST_KNOWN, FIRST_UNKNOWN = (8, 2), (9,)
 
 
 def why_off() -> str:
-    """Why Textual writes the screen, as the end of a sentence; empty where differences of cells are written."""
+    """The reason why Textual writes the screen, to end a sentence; empty where differences of cells are written."""
     # It takes longer to import than `--help` takes to print.
     from importlib.metadata import PackageNotFoundError, version
 

@@ -1,4 +1,4 @@
-"""What leaves the app: text to the clipboard and to a file, whose path is named, and pictures of the screen.
+"""Copies and exports: text to the clipboard and to files, whose paths are named, and pictures of the screen.
 
 The escape sequence that asks a terminal to copy (OSC 52) is dropped by some terminals and by tmux as it
 comes, so inside tmux its paste buffer is loaded as well, and a file always gets the text.
@@ -18,6 +18,7 @@ from platformdirs import user_data_path
 from textual.app import App
 
 from tracetui.files import write_numbered, write_whole
+from tracetui.model.quantities import counted
 from tracetui.text import clean, clean_lines
 
 MONOSPACE = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono'"
@@ -29,14 +30,12 @@ _FETCHED = re.compile(r"@font-face\s*\{[^}]*\}\s*|<!--.*?-->\s*", re.DOTALL)
 MARKDOWN_ROWS = 200
 """Maximum rows of a pane written as Markdown: about what a comment holds."""
 
-_REMEDY = "XDG_DATA_HOME names another folder"
-
 ExportNotice = tuple[str, bool]
 """A sentence for the user, and whether it is a warning."""
 
 
 def exports_folder() -> Path:
-    """Where copies and exported panes go."""
+    """The folder of copies and exported panes."""
     return user_data_path("tracetui", appauthor=False) / "exports"
 
 
@@ -48,18 +47,8 @@ def save(text: str, name: str) -> Path:
     return write_numbered(export_path(name), clean_lines(text))
 
 
-def save_copy(text: str, name: str) -> Path:
-    """Write what was copied to a file among the exports, which holds the last copy, as the clipboard does.
-
-    Raises: OSError when it cannot be written; then there is no part of it.
-    """
-    path = export_path(name)
-    write_whole(path, clean_lines(text))
-    return path
-
-
 def export_path(name: str) -> Path:
-    """Where an export of a name goes; its folder is made.
+    """The path of an export of a name; its folder is made.
 
     Raises: OSError when the folder cannot be made.
     """
@@ -98,11 +87,16 @@ def stem(label: str) -> str:
 
 
 def reason(error: OSError) -> str:
-    """Why a file could not be written, and what helps, in words."""
-    said = error.strerror or str(error)
+    """The reason why a file could not be written, and what helps, in words."""
+    words = error.strerror or str(error)
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT):
-        said += f" ({_REMEDY})"
-    return said
+        words += " (XDG_DATA_HOME names another folder)"
+    return words
+
+
+def not_written(what: str, error: OSError) -> ExportNotice:
+    """The warning that an export could not be written; the sentence begins with `what`."""
+    return f"{what} could not be written to {home_path(exports_folder())}: {reason(error)}.", True
 
 
 def copy_out(app: App[object], text: str, name: str, what: str) -> ExportNotice:
@@ -112,10 +106,26 @@ def copy_out(app: App[object], text: str, name: str, what: str) -> ExportNotice:
     if load_tmux_buffer(text):
         destinations.append("tmux buffer")
     try:
-        destinations.append(home_path(save_copy(text, name)))
+        # The file holds the last copy, as the clipboard does.
+        path = export_path(name)
+        write_whole(path, clean_lines(text))
+        destinations.append(home_path(path))
     except OSError as error:
         return f"{what} is in: {', '.join(destinations)}; no file could be written: {reason(error)}", True
     return f"{what} is in: {', '.join(destinations)}", False
+
+
+def save_list(name: str, csv: str, markdown: str, what: str, rows: int, more: str) -> ExportNotice:
+    """Write a list of some rows as CSV, and the Markdown of the first of them beside it, named without suffix.
+
+    `what` begins the sentence about a failure, `more` ends the one about success.
+    """
+    try:
+        path = save(csv, f"{name}.csv")
+        save(markdown, f"{path.stem}.md")
+    except OSError as error:
+        return not_written(what, error)
+    return f"{counted(rows, 'row')} written to {home_path(path)}, {more}", False
 
 
 def save_picture(app: App[Any], label: str) -> ExportNotice:
@@ -124,7 +134,7 @@ def save_picture(app: App[Any], label: str) -> ExportNotice:
     try:
         path = save(self_contained(app.export_screenshot(title=clean(label))), name)
     except OSError as error:
-        return f"The picture could not be written to {home_path(exports_folder())}: {reason(error)}.", True
+        return not_written("The picture", error)
     return f"Picture of the screen written to {home_path(path)}", False
 
 

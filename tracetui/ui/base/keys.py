@@ -46,7 +46,7 @@ DISPLAY = {
     "ctrl+left": "ctrl+←",
     "ctrl+right": "ctrl+→",
 }
-"""What a person calls a key that Textual has a long name for."""
+"""The names that a person uses for keys that Textual has a long name for."""
 
 _FUNCTION_KEY = re.compile(r"f\d+")
 
@@ -67,9 +67,9 @@ class Key:
     names: str
     """Textual's names, separated by commas; the first is the one that key hints show."""
     meaning: str
-    """What it does, in the words of `docs/screen.md`."""
+    """Its effect, in the words of `docs/screen.md`."""
     where: str = EVERYWHERE
-    """Where it does that."""
+    """The part of the app in which it has that."""
 
     @property
     def shown(self) -> list[str]:
@@ -255,7 +255,7 @@ class Command:
 
     @property
     def available(self) -> bool:
-        """Whether it can be used right now."""
+        """True while it can be used."""
         _, name, parameters = parse(self.binding.action)
         return bool(self.node.check_action(name, parameters))
 
@@ -272,7 +272,7 @@ def commands_of(node: DOMNode) -> list[Command]:
 
 
 def commands_in_focus(screen: Screen[Any]) -> Iterator[tuple[DOMNode, list[Command]]]:
-    """What the keys mean right now: from the focused widget up to the app."""
+    """The commands of the keys right now: from the focused widget up to the app."""
     start: DOMNode = screen.focused or screen
     for node in start.ancestors_with_self:
         commands = commands_of(node)

@@ -30,7 +30,7 @@ class Overlay(AnalysisSafe, Screen[OverlayResult]):
     """Base of lists to pick from, forms, the help and the palette."""
 
     _is_over_with = False
-    """Whether it is done with, and waits for what lies over it."""
+    """True once it is done with, and waits for what lies over it."""
     _picked: OverlayResult | None = None
 
     def dismiss(self, result: OverlayResult | None = None) -> AwaitComplete:
@@ -51,7 +51,7 @@ class Overlay(AnalysisSafe, Screen[OverlayResult]):
 
 @dataclass
 class PartSizes:
-    """What was chosen with keys or the mouse."""
+    """The sizes that were chosen with keys or the mouse."""
 
     timeline: float | None = None
     """Share of the timeline in the lines of timeline and list; None for what suits the lanes."""
@@ -97,7 +97,7 @@ class CompareAsked(Message):
     a: SideName
     b: SideName | None
     tab: str = ""
-    """Which tab to open; empty for the one that suits."""
+    """The tab to open; empty for the one that suits."""
 
 
 @dataclass

@@ -107,14 +107,14 @@ def attributes(file: int) -> list[Any] | None:
 
 
 def is_cut(file: int) -> bool:
-    """Whether a terminal's other end is gone."""
+    """True once a terminal's other end is gone."""
     poll = select.poll()
     poll.register(file, 0)
     return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
 def in_background(file: int) -> bool:
-    """Whether another process group owns the terminal, as in a suspended app: using it would stop this process."""
+    """True while another process group owns the terminal, as in a suspended app: using it would stop this process."""
     try:
         return os.tcgetpgrp(file) != os.getpgrp()
     except OSError:

@@ -63,7 +63,7 @@ class FlowControl:
         """Seconds that the last answer took."""
         self._allowed = 1
         self._was_held = False
-        """Whether a frame had to wait since the last answer."""
+        """True where a frame had to wait since the last answer."""
         self._answered = threading.Condition()
 
     @property
@@ -72,7 +72,7 @@ class FlowControl:
         return len(self._asked)
 
     def is_ready(self) -> bool:
-        """Whether a frame may be written now."""
+        """True while a frame may be written."""
         with self._answered:
             wait = min(MIN_WAIT_SECONDS + WAITS_PER_ANSWER * self._last, MAX_WAIT_SECONDS)
             if self._asked and self._answers_come and self._clock() - self._asked[0] > wait:
@@ -83,7 +83,7 @@ class FlowControl:
             return is_ready
 
     def question(self) -> str:
-        """What to write behind a frame; empty for a terminal that does not answer."""
+        """The text to write behind a frame; empty for a terminal that does not answer."""
         with self._answered:
             if not self._answers_come and len(self._asked) >= MAX_UNANSWERED:
                 return ""
@@ -136,7 +136,7 @@ class TerminalDriver(LinuxDriver):
     """
 
     _has_terminal = False
-    """Whether the terminal is the app's, from the first setting that is changed to the last that is put back."""
+    """True while the terminal is the app's, from the first setting that is changed to the last that is put back."""
 
     def __init__(
         self, app: CrashSafeApp, *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
@@ -147,16 +147,16 @@ class TerminalDriver(LinuxDriver):
         self.event_loop = asyncio.get_running_loop()
         self.flow = FlowControl()
         self.can_synchronize = False
-        """Whether the terminal has said that it can show a frame at once."""
+        """True once the terminal has said that it can show a frame at once."""
         self.takeovers = 0
-        """How often the terminal was taken; what it shows at first is not known."""
+        """Times that the terminal was taken; its cells are not known then."""
         # Textual stops and goes on within the handler of a signal, which waits forever for a lock when the signal came
         # while the app was writing, and takes the terminal twice when the signal to go on is told late.
         signal.signal(signal.SIGTSTP, self._stop)
         signal.signal(signal.SIGCONT, self._continue)
 
     def is_ready(self) -> bool:
-        """Whether another frame may be written now."""
+        """True while another frame may be written."""
         return self.flow.is_ready() and queued_writes(self) < MAX_QUEUED_WRITES
 
     def process_message(self, message: Message) -> None:
@@ -294,7 +294,7 @@ class FrameWriter:
 
 
 def erases_in_colour(environment: Mapping[str, str]) -> bool:
-    """Whether the terminal erases with the background that is set, as its description says (`bce`)."""
+    """True where the terminal erases with the background that is set, as its description says (`bce`)."""
     try:
         # A Python may have been built without it.
         import curses

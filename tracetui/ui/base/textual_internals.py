@@ -88,7 +88,7 @@ INNER_FAILURES = (AttributeError, TypeError, ValueError, LookupError, Arithmetic
 
 
 def _is_there(name: str) -> bool:
-    """Whether one of `NAMES` is in the Textual that is installed, with the parameters expected."""
+    """True where one of `NAMES` is in the Textual that is installed, with the parameters expected."""
     module, _, rest = name.partition(" ")
     path, _, parameters = rest.partition("(")
     owner, _, attribute = path.partition(".")
@@ -122,7 +122,7 @@ def works(part: str) -> bool:
 
 
 def why_textual_writes() -> str:
-    """Why Textual writes the screen, as the end of a sentence; empty where differences of cells are written."""
+    """The reason why Textual writes the screen, to end a sentence; empty where differences of cells are written."""
     reason = why_off()
     if reason or works("frames"):
         return reason
@@ -133,7 +133,7 @@ class HookedPump(MessagePump):
     """A part of the screen that hears of errors in the handlers of its messages."""
 
     def goes_on(self, message: Message, error: Exception) -> bool:
-        """Whether an error of a handler is dealt with, else it is raised."""
+        """Deal with an error of a handler; False to have it raised."""
         raise NotImplementedError
 
     if works("failures"):
@@ -147,12 +147,12 @@ class HookedPump(MessagePump):
 
 
 def is_opening(calls: list[str]) -> bool:
-    """Whether these functions were called to open a part of the screen."""
+    """True for functions that were called to open a part of the screen."""
     return calls[0] == "_pre_process"
 
 
 def is_behind_messages(calls: list[str]) -> bool:
-    """Whether these functions were called when all messages were dealt with."""
+    """True for functions that were called when all messages were dealt with."""
     return "_flush_next_callbacks" in calls
 
 
@@ -199,17 +199,17 @@ class HookedApp(App[int]):
                 super()._display(screen, renderable)
 
     def shows_frames(self) -> bool:
-        """Whether frames are written now."""
+        """True while frames are written."""
         return self.is_running and not self._closed and not self._batch_count
 
 
 def is_stopped(event: Message) -> bool:
-    """Whether a widget has used an event up; False where that is not known."""
+    """True where a widget has used an event up; False where that is not known."""
     return works("stopped") and event._stop_propagation
 
 
 def has_writer(driver: LinuxDriver) -> bool:
-    """Whether a driver has a thread that writes; True where that is not known."""
+    """True while a driver has a thread that writes, and where that is not known."""
     return not works("writer") or driver._writer_thread is not None
 
 
@@ -227,7 +227,7 @@ def forget_writer(driver: LinuxDriver) -> None:
 
 
 def style_versions(widget: Widget) -> tuple[int, ...] | None:
-    """How often the styles of a widget and of those above changed; None where that is not known."""
+    """Counts of changes of the styles of a widget and of those above; None where that is not known."""
     return tuple(node.styles._cache_key for node in widget.ancestors_with_self) if works("styles") else None
 
 
@@ -267,7 +267,7 @@ class RowCompositor(Compositor):
     has_failed = False
 
     def render_partial_update(self) -> ChopsUpdate | None:
-        """What changed since the last update, None for nothing."""
+        """The lines that changed since the last update, None for nothing."""
         if self.has_failed:
             return super().render_partial_update()
         regions = self._dirty_regions.copy()

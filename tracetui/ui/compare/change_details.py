@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
 
 import numpy as np
-from rich.cells import cell_len
-from rich.segment import Segment
-from textual.events import Click
-from textual.message import Message
-from textual.reactive import reactive
-from textual.strip import Strip
-from textual.widget import Widget
 
 from tracetui.comparing.change_rows import CANNOT_TELL
 from tracetui.comparing.kernel_changes import part_times
 from tracetui.comparing.measures import measures
 from tracetui.comparing.side import CAPTURE, Side
 from tracetui.comparing.statement import Comparison
-from tracetui.drawing.format import CUT
 from tracetui.drawing.text.readable_table import words
 from tracetui.model.quantities import ABSENT, count, duration, percent, quantity, size
 from tracetui.model.table import Cell, Table
 from tracetui.text import clean
-from tracetui.ui.base.overlay import cut_line
 from tracetui.ui.compare.compare_list import KERNELS, OPS, signed
 from tracetui.ui.compare.shown_part import MARKS, NO_PARTNER, ROW_PARTNERS, ShownPart, place_words
 from tracetui.ui.description.slice_description import short_name
@@ -119,7 +109,7 @@ def _total_facts(comparison: Comparison, cells: Mapping[str, Cell]) -> Iterator[
 
 
 def _change_facts(cells: Mapping[str, Cell], times: tuple[str, str], comparison: Comparison) -> Iterator[DetailFact]:
-    """What became of it, what that saves, and what it took before and after."""
+    """The change with its mark, the time that it saves, and the times before and after."""
     saves, change = cells["saves_us"], cells.get("change_pct")
     text = signed(str(cells["mark"]), saves)
     if isinstance(saves, float) and saves:
@@ -138,7 +128,7 @@ def _change_facts(cells: Mapping[str, Cell], times: tuple[str, str], comparison:
 
 
 def _noise_words(comparison: Comparison, cells: Mapping[str, Cell]) -> str:
-    """How much the time differs without any change, and what follows for this row."""
+    """The noise of the time, and whether the change of this row is below it."""
     noise, saves, part = cells.get("noise_us"), cells["saves_us"], comparison.a.part_kind
     if not isinstance(noise, float):
         kinds = " and ".join(dict.fromkeys(f"one {side.part_kind}" for side in (comparison.a, comparison.b)))
@@ -192,69 +182,3 @@ def _us(value: Cell) -> str:
 
 def _often(number: float) -> str:
     return count(number) if float(number).is_integer() else f"{np.round(number, 1):g}"
-
-
-# The statement about a comparison, above the timelines: the verdict, and further sentences as far as they fit.
-
-MORE = " … V: all"
-"""Ends the last line when there is more to read."""
-
-
-def _whole_words(text: str, room: int) -> str:
-    """A line in so many cells, without a word that would have been cut; one word alone is cut."""
-    if cell_len(text) <= room:
-        return text
-    kept = cut_line(text, room + 1).rstrip(CUT)
-    is_whole = text[len(kept) : len(kept) + 1] in ("", " ")
-    return kept.rstrip() if is_whole or " " not in kept.strip() else kept[: kept.rindex(" ")].rstrip()
-
-
-class StatementView(Widget):
-    """Some lines of text; a click asks for all of them."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"statement--verdict"}
-    DEFAULT_CSS = """
-    StatementView { height: 1; padding: 0 1; .statement--verdict { text-style: bold; } }
-    """
-
-    sentences: reactive[tuple[str, ...]] = reactive(())
-    """The verdict first."""
-    whole: reactive[bool] = reactive(False)
-    """Whether every sentence has lines of its own; if not, they follow each other below the verdict."""
-
-    class Clicked(Message):
-        """The user wants to read all of it."""
-
-    def wanted(self, width: int, limit: int) -> int:
-        """Lines that all sentences need at a width in cells, at most `limit`, at least 1."""
-        return max(min(len(self._lines(width - 2)), limit), 1)
-
-    def verdict_lines(self, width: int) -> int:
-        """Lines that the verdict needs at a width in cells."""
-        return max(sum(is_verdict for _, is_verdict in self._lines(width - 2)), 1)
-
-    def render_line(self, y: int) -> Strip:
-        """One line of the sentences."""
-        width, height = self.size
-        lines = self._lines(width)
-        text, style = "", self.rich_style
-        if y < len(lines):
-            text, is_verdict = lines[y]
-            if y == height - 1 and len(lines) > height:
-                # What follows is cut off too: the line says so however short it is.
-                text = _whole_words(text, max(width - len(MORE), 1)) + MORE
-            if is_verdict:
-                style = self.get_component_rich_style("statement--verdict")
-        return Strip([Segment(text, style)]).adjust_cell_length(width, self.rich_style)
-
-    def on_click(self, event: Click) -> None:
-        """Report the click."""
-        event.stop()
-        self.post_message(self.Clicked())
-
-    def _lines(self, width: int) -> list[tuple[str, bool]]:
-        """The sentences folded, and whether each line belongs to the first."""
-        sentences = [clean(each) for each in self.sentences]
-        if not self.whole:
-            sentences = [*sentences[:1], *([" ".join(sentences[1:])] if len(sentences) > 1 else [])]
-        return [(piece, index == 0) for index, each in enumerate(sentences) for piece in folded(each, width)]

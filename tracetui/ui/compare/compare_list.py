@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from textual.app import App
 from textual.binding import BindingType
 
-from tracetui.comparing.side import Side
 from tracetui.comparing.statement import Comparison
 from tracetui.drawing.format import cell, named_groups
 from tracetui.drawing.text import comparison_text
@@ -24,16 +23,7 @@ from tracetui.model.quantities import count, quantity
 from tracetui.model.table import Column, Table, coded, numbers, texts
 from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.exports import (
-    MARKDOWN_ROWS,
-    ExportNotice,
-    copy_out,
-    exports_folder,
-    home_path,
-    reason,
-    save,
-    stem,
-)
+from tracetui.ui.base.exports import ExportNotice, copy_out, stem
 from tracetui.ui.base.keys import command
 from tracetui.ui.widgets.bar import Tab
 from tracetui.ui.widgets.details import WAITING_NOTE
@@ -134,7 +124,7 @@ def grouped(table: Table, by: str) -> Table:
 
 
 def _percents(columns: list[Column]) -> list[Column]:
-    """How much more B takes, of A."""
+    """The time that B takes more, in percent of A's."""
     values = {column.name: column.values.astype(np.float64) for column in columns if not column.is_text}
     before = values.get("a_us", values.get("self_cpu_a_us"))
     if before is None:
@@ -154,7 +144,7 @@ CHANGE_HELP = {
     OPS: "What changed, by operator.",
     TOTALS: "Measures of both sides, and how they differ.",
 }
-"""What each tab lists."""
+"""The help of each tab."""
 GROUPS: dict[str, tuple[str, ...]] = {KERNELS: ("family", "op", "mark"), OPS: ("kind", "mark"), TOTALS: ()}
 """The columns by which the rows of each tab can be grouped."""
 UNKNOWN_LENGTH = 1000
@@ -181,9 +171,9 @@ class CompareList(TabbedList):
         self._stale: set[str] = set()
         """Tabs whose tables are of what was compared before."""
         self._sought: RowIdentity = ()
-        """What the row under the cursor stood for in those."""
+        """The row that the cursor was on in those."""
         self.is_folded = True
-        """Whether rows that say nothing of a change are left out."""
+        """True while rows without a change are left out."""
 
     @property
     def table(self) -> Table | None:
@@ -233,7 +223,7 @@ class CompareList(TabbedList):
         self._show_tabs()
 
     def has(self, name: str) -> bool:
-        """Whether the table of a tab is there."""
+        """True once the table of a tab is there."""
         return isinstance(self._tables.get(name), Table) and name not in self._stale
 
     def take(self, name: str, table: Table | str) -> None:
@@ -303,7 +293,7 @@ class CompareList(TabbedList):
         return OpenGroup(by, clean(label), ((by, value),)) if by is not None else None
 
     def _identity(self, table: Table, row: int) -> RowIdentity:
-        """What a row is of, whatever it is compared with."""
+        """The identity of a row, whatever it is compared with."""
         by = self.arrangement.by
         names = (by,) if by else _IDENTITY[self.pane]
         return (self.pane, by, *(table[name].cell(row) for name in names))
@@ -352,17 +342,6 @@ def table_of(comparison: Comparison, name: str) -> Table:
     return {KERNELS: lambda: comparison.kernels, OPS: lambda: comparison.ops, TOTALS: lambda: comparison.totals}[name]()
 
 
-# What leaves the comparison: a row, a table, and the command that opens it again.
-
-
-def send_change(app: App[object], panes: CompareList, comparison: Comparison) -> ExportNotice:
-    """Copy the current row as Markdown, with what is compared above it."""
-    table = panes.table
-    if table is None or panes.view.row < 0:
-        return "There is no row to copy.", True
-    return copy_out(app, _markdown(comparison, panes, table.take(np.array([panes.view.row]))), "change.md", "The row")
-
-
 def send_command(app: App[object], paths: tuple[str, str], comparison: Comparison) -> ExportNotice:
     """Copy the command line that opens the comparison again."""
     if "-" in paths:
@@ -371,36 +350,22 @@ def send_command(app: App[object], paths: tuple[str, str], comparison: Compariso
     if a.trace.steps_by != b.trace.steps_by:
         return "A and B have steps of different names: there is no command that opens both.", True
     steps_by = ["--steps-by", a.trace.steps_by] if a.trace.steps_by else []
-    text = shlex.join(["tracetui", "open", *map(_written, paths, (a, b)), *steps_by])
+    named = [f"{path}#{side.scope}" if side.scope else path for path, side in zip(paths, (a, b), strict=True)]
+    text = shlex.join(["tracetui", "open", *named, *steps_by])
     return copy_out(app, text, "command.txt", text)
 
 
-def export_changes(panes: CompareList, comparison: Comparison) -> ExportNotice:
-    """Write the listed rows to a CSV file, and the first of them as Markdown beside it."""
-    table, order = panes.table, panes.view.order
-    if table is None or len(order) == 0:
-        return "There is nothing to export in this tab.", True
-    by = f"-by-{panes.arrangement.by}" if panes.arrangement.by else ""
-    name = (
-        "-".join(
-            stem(side.name) if not side.scope else f"{stem(side.trace.label)}#{side.scope}"
-            for side in (comparison.a, comparison.b)
-        )
-        + f"-{panes.pane}{by}"
-    )
-    try:
-        path = save(render(table.take(order), comparison.a.trace, panes.pane, "csv"), f"{name}.csv")
-        save(_markdown(comparison, panes, table.take(order[:MARKDOWN_ROWS])), f"{path.stem}.md")
-    except OSError as error:
-        return f"The table could not be written to {home_path(exports_folder())}: {reason(error)}.", True
-    return f"{count(len(order))} row{'' if len(order) == 1 else 's'} written to {home_path(path)}, as .md too", False
-
-
-def _markdown(comparison: Comparison, panes: CompareList, table: Table) -> str:
-    if panes.arrangement.by:
-        return render(table, comparison.a.trace, panes.pane, "md")
+def list_text(comparison: Comparison, panes: CompareList, table: Table, format: str) -> str:
+    """Rows of a tab as `csv` or `md`; as Markdown with what is compared above them, unless they are groups."""
+    if format == "csv" or panes.arrangement.by:
+        return render(table, comparison.a.trace, panes.pane, format)
     return comparison_text.as_markdown(comparison, [comparison_text.Shown(panes.pane, table, None)])
 
 
-def _written(path: str, side: Side) -> str:
-    return f"{path}#{side.scope}" if side.scope else path
+def export_name(comparison: Comparison, panes: CompareList) -> str:
+    """The name of the files of an export: both sides, the tab and its grouping."""
+    names = [
+        f"{stem(side.trace.label)}#{side.scope}" if side.scope else stem(side.name)
+        for side in (comparison.a, comparison.b)
+    ]
+    return "-".join([*names, panes.pane]) + (f"-by-{panes.arrangement.by}" if panes.arrangement.by else "")

@@ -22,11 +22,12 @@ from tracetui.comparing.side import Side
 from tracetui.comparing.statement import Comparison
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.linking.links import links
+from tracetui.model.intervals import Int64
 from tracetui.model.trace import Trace
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import SliceAsked
-from tracetui.ui.compare.change_details import StatementView, change_lines, slice_lines
+from tracetui.ui.compare.change_details import change_lines, slice_lines
 from tracetui.ui.compare.compare_list import (
     CHANGE_HELP,
     CHANGE_KEYS,
@@ -34,8 +35,8 @@ from tracetui.ui.compare.compare_list import (
     KERNELS,
     OPS,
     CompareList,
-    export_changes,
-    send_change,
+    export_name,
+    list_text,
     send_command,
 )
 from tracetui.ui.compare.highlighted_slices import STATEMENT, ComparedSides, HighlightedSlices, WalkedSlice
@@ -52,7 +53,8 @@ from tracetui.ui.compare.timelines import CompareLanes, Timelines
 from tracetui.ui.widgets.bar import Bar, FocusedPart
 from tracetui.ui.widgets.details import DetailLine
 from tracetui.ui.widgets.lanes import LanesView, timeline_commands
-from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS, SearchableView, SizedScreen, too_small
+from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS, SizedScreen, too_small
+from tracetui.ui.widgets.statement import StatedView
 from tracetui.ui.widgets.table_view import TableView
 
 STATEMENT_LINES, VERDICT_LINES = 3, 2
@@ -97,12 +99,13 @@ COMPARE_COMMANDS: list[BindingType] = [
 """In the order of the help."""
 
 
-class CompareView(SearchableView):
+class CompareView(StatedView):
     """Two traces on screen: header, statement, two timelines, tabs with a list, details, key hints."""
 
     BINDINGS: ClassVar[list[BindingType]] = COMPARE_COMMANDS
 
     panes: CompareList
+    ROW_FILE = "change.md"
 
     def __init__(
         self, a: Side, b: Side, pictures: tuple[TimelineIndex, TimelineIndex], paths: tuple[str, str], tab: str = ""
@@ -110,8 +113,7 @@ class CompareView(SearchableView):
         super().__init__(CompareList())
         self._opening_tab = tab
         self.opening: tuple[str, ...] = ()
-        """What is said before the statement about the comparison."""
-        self.statement = StatementView()
+        """Sentences before the statement about the comparison."""
         self.timelines = Timelines()
         self.compared = ComparedSides(self, a, b, pictures, paths)
         self.highlighted = HighlightedSlices(self.compared, self.timelines, self.panes)
@@ -137,7 +139,7 @@ class CompareView(SearchableView):
         focused = self.timelines.focused
         if focused is not None:
             return self.timelines.lanes[focused], MARKS[focused]
-        return self, "details" if self.panes.details.has_focus else "list"
+        return super().focused_part()
 
     def on_resize(self) -> None:
         """Fit lines and timelines to the new size."""
@@ -147,9 +149,8 @@ class CompareView(SearchableView):
         self.hints.show_hints()
 
     def on_descendant_focus(self) -> None:
-        """The keys of another part are current."""
+        """Mark the timeline with the focus."""
         self.timelines.show_titles()
-        super().on_descendant_focus()
 
     def select(self, side: int, row: int) -> None:
         """Select a slice of a side, light its partners on the other, and put the list on its change."""
@@ -180,7 +181,7 @@ class CompareView(SearchableView):
             self.compared.match()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Which commands make sense right now; none while the screen is too small to see what they do."""
+        """True for commands that make sense right now; none while the screen is too small to see what they do."""
         if too_small(self.screen):
             return False
         if action == "open_slice":
@@ -244,43 +245,29 @@ class CompareView(SearchableView):
         return [self.panes.view, *self.timelines.lanes, self.panes.details]
 
     def reason(self, action: str) -> str:
-        """Why a command makes no sense right now."""
+        """The reason why a command makes no sense right now."""
         if action == "open_slice":
             return "No slice is selected that could be opened in its trace."
         return super().reason(action)
 
-    def close_cover(self) -> bool:
-        """Show the timelines again in place of the statement, then what else was covered."""
-        if self.has_class("-statement"):
-            self.action_statement()
-            return True
-        return super().close_cover()
-
-    @property
-    def is_covered(self) -> bool:
-        """Whether something stands in the place of the list or of the timelines."""
-        return super().is_covered or self.has_class("-statement")
-
-    @on(StatementView.Clicked)
     def action_statement(self) -> None:
         """Show every sentence in place of the timelines, or the timelines again."""
-        self.toggle_class("-statement")
-        self.statement.whole = self.has_class("-statement")
-        self.share_height()
+        super().action_statement()
         if self.has_class("-statement"):
             self.give_keys(self.panes.view)
 
-    def action_copy_row(self) -> None:
-        """Copy the current row of the list as Markdown."""
-        self.notice(*send_change(self.app, self.panes, self.compared.comparison))
+    def list_text(self, format: str, rows: Int64, of_list: bool) -> str:
+        """Rows of the table as `csv` or `md`."""
+        table = self.panes.table
+        return "" if table is None else list_text(self.compared.comparison, self.panes, table.take(rows), format)
+
+    def export_name(self) -> str:
+        """The name of the files of an export."""
+        return export_name(self.compared.comparison, self.panes)
 
     def action_copy_command(self) -> None:
         """Copy the command line that opens this comparison."""
         self.notice(*send_command(self.app, self.compared.paths, self.compared.comparison))
-
-    def action_export(self) -> None:
-        """Write the table to a file."""
-        self.notice(*export_changes(self.panes, self.compared.comparison))
 
     def _begin(self, whole: bool = True) -> None:
         """Show the sides and start to compare them; if not `whole`, window, tab and row stay as they were."""
@@ -376,7 +363,7 @@ class CompareView(SearchableView):
 
     @property
     def _can_open(self) -> bool:
-        """Whether there is a selected slice to open."""
+        """True while there is a selected slice to open."""
         return self.highlighted.row_to_open(False) >= 0
 
     def _update_open(self, before: bool) -> None:
@@ -399,7 +386,7 @@ class CompareView(SearchableView):
         self.panes.details.explain(make)
 
     def _moment(self) -> float:
-        """Where the search for the next kernel of A begins while none is selected: beside that of B, or at the left."""
+        """The time in ns from which a kernel of A is looked for while none is selected: B's, or the left edge."""
         a, b = self.compared.parts
         if self.highlighted.selected[1] >= 0:
             return float(b.side.trace.slices.start[self.highlighted.selected[1]] - b.start + a.start)
@@ -480,7 +467,7 @@ class CompareScreen(SizedScreen):
 
     @property
     def traces(self) -> tuple[Trace, ...]:
-        """What is shown."""
+        """The traces on screen."""
         return tuple(side.trace for side in self.view.compared.sides)
 
     @property

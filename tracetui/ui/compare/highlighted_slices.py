@@ -1,4 +1,4 @@
-"""What is selected in both timelines: a slice with its partners, or what a row of the list stands for."""
+"""The selection in both timelines: a slice with its partners, or the slices that a row of the list stands for."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def instances_of(comparison: Comparison, tab: str, change: int, parts: ShownPart
 
 
 def _run_as(part: ShownPart, name: object) -> Int64:
-    """What runs under the name of a generated kernel: its call on a thread, or else its GPU activities."""
+    """The slices under the name of a generated kernel: its call on a thread, or else its GPU activities."""
     if not name:
         return NO_ROWS
     trace = part.side.trace

@@ -26,9 +26,9 @@ from tracetui.ui.base import keys
 from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import CompareAsked
-from tracetui.ui.compare.change_details import StatementView
 from tracetui.ui.widgets.bar import Bar, BarPart, HintsBar
-from tracetui.ui.widgets.picker import Picker
+from tracetui.ui.widgets.picker import HelpScreen, Picker, help_rows
+from tracetui.ui.widgets.statement import StatementView
 from tracetui.ui.widgets.table_view import TableView
 
 TITLE = "Several, each beside A"
@@ -58,7 +58,7 @@ class SeveralScreen(AnalysisSafe, Screen[None]):
         self.statement, self.table, self.hints = StatementView(), TableView(), HintsBar()
 
     def compose(self) -> ComposeResult:
-        """What the sides are and what is said of them, the table, the key hints."""
+        """The sides with their first sentences, the table, the key hints."""
         yield Bar(id="title")
         yield self.statement
         yield self.table
@@ -89,7 +89,7 @@ class SeveralScreen(AnalysisSafe, Screen[None]):
 
     @property
     def traces(self) -> tuple[Trace, ...]:
-        """What is shown."""
+        """The traces on screen."""
         return tuple(side.trace for side in self.several.sides)
 
     def action_compare(self) -> None:
@@ -120,9 +120,6 @@ class SeveralScreen(AnalysisSafe, Screen[None]):
 
     def action_help(self) -> None:
         """Show what the keys do."""
-        # The help is needed only once it is asked for.
-        from tracetui.ui.widgets.picker import HelpScreen, help_rows
-
         self.app.push_screen(HelpScreen(help_rows(self, None), "Help: keys"))
 
     @on(TableView.RowChosen)
@@ -165,13 +162,13 @@ class PairPicker(Picker[int]):
 
 
 def side_lines(several: Several) -> tuple[str, ...]:
-    """What each side is, a line each."""
+    """A line about each side."""
     named = zip(SIDE_NAMES, several.sides, strict=False)
     return tuple(f"{mark}  {clean(side.name)}: {side_words(several.failures, side)}" for mark, side in named)
 
 
 def opening_lines(several: Several) -> tuple[str, ...]:
-    """What is said first of each side after the first."""
+    """The first sentence about each side after the first."""
     named = zip(SIDE_NAMES[1:], several.openings, strict=False)
     return tuple(f"{mark} beside A: {clean(' '.join(said))}" for mark, said in named)
 

@@ -66,7 +66,7 @@ class ShownPart:
 
     @cached_property
     def walk(self) -> Int64:
-        """What `.` steps through: the GPU activities, or without any the operators of the part, in order of start."""
+        """The slices that `.` steps through, in order of start: GPU activities, or without any the operators."""
         if len(self.activities) or len(links(self.side.trace).gpu):
             return self.activities
         rows = op_rows(self.side.trace)
@@ -83,7 +83,7 @@ class ShownPart:
         return called, (int(slices.start[self.activities].min()), int(slices.end[self.activities].max()))
 
     def holds(self, row: int) -> bool:
-        """Whether a slice belongs to the part; GPU annotations do where they overlap its GPU activities."""
+        """True for a slice that belongs to the part; GPU annotations do where they overlap its GPU activities."""
         slices = self.side.trace.slices
         if int(slices.kind[row]) in (Kind.GPU_ANNOTATION, Kind.SYNC):
             begin, end = self.stretches[1]
@@ -174,13 +174,13 @@ def _nth(names: Int64) -> Int64:
 # One-line texts about two sides: the header, the titles of the timelines, notices about a slice. Pure.
 
 MARKS = "AB"
-"""What the sides are called."""
+"""The names of the sides."""
 MIN_NAME_LETTERS = 16
 """Letters of each name that are always shown."""
 WIDE_CELLS = 110
 """Width from which lines say more than the essential."""
 OWN_PARTNER, ROW_PARTNERS, NO_PARTNER = "", "with others", "none"
-"""Whether a slice has partners of its own, those of its whole row of the list, or none at all."""
+"""The partners of a slice: of its own, those of its whole row of the list, or none at all."""
 
 
 def compare_parts(sides: Sequence[Side], width: int) -> tuple[BarPart, ...]:
@@ -276,7 +276,7 @@ def slice_words(side: int, shown: ShownPart, row: int, partners: str, width: int
 
 
 def end_words(side: int, shown: ShownPart, direction: int, on_row: bool = False) -> str:
-    """Why walking goes no further: in the whole part, or on one row of the timeline."""
+    """The reason why walking goes no further: in the whole part, or on one row of the timeline."""
     what = "kernel" if len(shown.activities) else "operator"
     part = {STEP: f"step {shown.number}", RUN: "this run", RANGE: "this range"}.get(shown.side.part_kind, "the capture")
     way = "after" if direction > 0 else "before"
@@ -301,7 +301,7 @@ def next_parts(parts: ShownParts, moving: Sequence[int], direction: int) -> Show
 
 
 def stuck_words(parts: ShownParts, stuck: Sequence[int], moving: Sequence[int], direction: int) -> str:
-    """Which side has nothing in a direction, and which key moves the other."""
+    """A sentence about the side that has nothing in a direction, and the key that moves the other."""
     reasons = []
     for side in stuck:
         part_kind = parts[side].side.part_kind

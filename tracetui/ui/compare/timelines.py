@@ -217,7 +217,7 @@ class Timelines(AnalysisSafe, Widget):
         self.lanes = CompareLanes(0, id="lanes-0"), CompareLanes(1, id="lanes-1")
         """The timelines of A and of B."""
         self.names: tuple[str, str] | None = None
-        """What the sides are called in place of their scopes, None for these."""
+        """Names of the sides in place of their scopes, None for these."""
         self._parts: ShownParts | None = None
         self._representative = (-1, -1)
         self._groups: tuple[Int64, Int64] = (NO_ROWS, NO_ROWS)

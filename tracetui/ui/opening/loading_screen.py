@@ -165,7 +165,7 @@ class LoadingScreen(Screen[None]):
 
 
 def gauge(progress: LoadProgress, width: int) -> tuple[BarPart, ...]:
-    """How much of the file is read, as a line of blocks; for a pipe, whose length is not known, none."""
+    """The share of the file that is read, as a line of blocks; for a pipe, whose length is not known, none."""
     if not progress.bytes_total:
         return ()
     full = min(width * progress.bytes_done // progress.bytes_total, width)

@@ -30,7 +30,7 @@ PATTERNS = (
     *("*.json", "*.json.gz", "*.json.zst", "*.pt.trace.json*", "*.trace", "*.trace.gz"),
     *("*.pftrace", "*.pftrace.gz", "*.pftrace.zst", "*.perfetto-trace", "*.perfetto-trace.gz"),
 )
-"""What a trace is usually called."""
+"""Usual names of traces."""
 
 MAX_FOLDER_DEPTH = 3
 """Maximum depth of folders searched."""
@@ -85,7 +85,7 @@ def trace_file(path: Path) -> TraceFile | None:
 
 
 def looks_like_trace(path: Path) -> bool:
-    """Whether the first bytes hold a word that traces start with, or Perfetto's packets; zstd files are believed."""
+    """True where the first bytes hold a word that traces start with, or Perfetto's packets; zstd files are believed."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)
@@ -101,14 +101,14 @@ def looks_like_trace(path: Path) -> bool:
 
 
 class FolderSearch(NamedTuple):
-    """What was found in a folder and below."""
+    """The result of a search in a folder and below."""
 
     paths: list[Path]
     """Files that have the name of a trace."""
     entries: int
     """Files and folders that were looked at."""
     is_whole: bool
-    """Whether there were no more."""
+    """True where there were no more."""
 
 
 def candidates(folder: Path, depth: int = MAX_FOLDER_DEPTH) -> FolderSearch:
@@ -140,7 +140,7 @@ _PLAIN = (".json", ".trace")
 
 
 class FileState(NamedTuple):
-    """What changes when a file is written."""
+    """The properties of a file that change when it is written."""
 
     bytes: int
     modified_ns: int
@@ -148,7 +148,7 @@ class FileState(NamedTuple):
 
 
 class FolderChange(NamedTuple):
-    """What has become of the traces in the folders since the last look."""
+    """Traces that have appeared in the folders since the last look, or gone."""
 
     appeared: list[Path]
     """New or written anew, and complete; the newest last."""
@@ -156,7 +156,7 @@ class FolderChange(NamedTuple):
 
 
 class FolderWatch:
-    """What is known of the files in folders that have the name of a trace."""
+    """The files in folders that have the name of a trace, as they were at the last look."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._folders = [path for path in map(Path, paths) if path.is_dir()]
@@ -170,7 +170,7 @@ class FolderWatch:
         self._known = self._states()
 
     def changes(self) -> FolderChange:
-        """What has changed; nothing so shortly after a look that took long."""
+        """The changes since the last look; none so shortly after one that took long."""
         began = time.monotonic()
         if began < self._rests_until:
             return FolderChange([], [])
@@ -202,7 +202,7 @@ class FolderWatch:
 
 
 def _is_complete(path: Path) -> bool:
-    """Whether a file that nobody writes to any more is whole, as far as its end tells."""
+    """True where a file that nobody writes to any more is whole, as far as its end tells."""
     if path.suffix not in _PLAIN:
         return True
     try:
@@ -330,7 +330,7 @@ def facts_from(values: Mapping[str, object]) -> TraceFacts:
 
 
 def is_cheap(file: TraceFile) -> bool:
-    """Whether a file is small enough to be read for the list."""
+    """True for a file small enough to be read for the list."""
     return file.bytes <= (MAX_PACKED_BYTES if file.path.suffix in _PACKED else MAX_PLAIN_BYTES)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_uppercase
 from typing import ClassVar
@@ -34,7 +35,6 @@ from tracetui.ui.opening.trace_files import (
     trace_file,
     traces_among,
 )
-from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.picker import Picker
 from tracetui.ui.widgets.table_view import TableView
 
@@ -83,28 +83,29 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         command(keys.REVERSE, "reverse", "Reverse the sort order"),
     ]
 
+    @dataclass
     class Listed(Message):
         """The folders have been looked through."""
 
-        def __init__(self, files: list[TraceFile], remark: str = "") -> None:
-            """`remark` says what was not looked at, empty for nothing."""
-            super().__init__()
-            self.files, self.remark = files, remark
+        files: list[TraceFile]
+        remark: str
+        """A sentence about what was not looked at, empty for nothing."""
 
+    @dataclass
     class Changed(Message):
         """Traces have appeared in the folders, or gone."""
 
-        def __init__(self, files: list[TraceFile], gone: list[Path]) -> None:
-            super().__init__()
-            self.files, self.gone = files, gone
+        files: list[TraceFile]
+        gone: list[Path]
 
+    @dataclass
     class RanksFound(Message):
         """The folders hold runs with several ranks."""
 
-        def __init__(self, sets: list[tuple[RankSetName, str]], is_all: bool) -> None:
-            """Sets with what they are called; `is_all` where the folder is there for them."""
-            super().__init__()
-            self.sets, self.is_all = sets, is_all
+        sets: list[tuple[RankSetName, str]]
+        """Sets with their titles."""
+        is_all: bool
+        """True where the folder is there for them."""
 
     def __init__(
         self,
@@ -129,16 +130,14 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         self._facts: dict[str, TraceFacts] = {}
         self._sort, self._is_descending = "changed", True
         self._note = ""
-        self._title = title or self.TITLE_TEXT
-        self.trouble = trouble
-        """What went wrong with the last one that was picked."""
+        self.TITLE_TEXT = title or self.TITLE_TEXT
+        # Of the last one that was picked.
+        self.remark = trouble
         self._watch = FolderWatch(paths)
         self._is_watching = False
 
     def on_mount(self) -> None:
         """Look through the folders in a thread."""
-        super().on_mount()
-        self._show_remark(self.trouble)
         self.query_one(TableView).show(self.PANE, None, np.empty(0, np.int64), note="Looking for traces …")
         self.look()
         self.set_interval(WATCH_SECONDS, self._look_again)
@@ -155,7 +154,7 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         if row < 0:
             return
         if isinstance(self.choices[row], RankSetName):
-            self._show_remark("A set of ranks is opened with enter; its ranks are compared there.")
+            self.show_title("A set of ranks is opened with enter; its ranks are compared there.")
             return
         path, marked = str(self.choices[row]), self.marked
         if path in marked:
@@ -180,7 +179,7 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         others = marked[1:2] if row >= 0 and marked[:1] == [str(self.choices[row])] else []
         other = others or ([str(self.choices[row])] if row >= 0 and str(self.choices[row]) not in marked[:1] else [])
         if not marked or not other:
-            self._show_remark("Mark one trace with space, then press c on another one.")
+            self.show_title("Mark one trace with space, then press c on another one.")
         else:
             self.dismiss([marked[0], other[0]])
 
@@ -211,12 +210,7 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         how = {1: "c compares it with another one", 2: "c compares A with the row under the cursor"}.get(
             len(named), "c compares them all with A"
         )
-        self._show_remark(f"{', '.join(named)}   {how}" if named else "")
-
-    def _show_remark(self, words: str) -> None:
-        """Say something beside the title."""
-        remark = (BarPart(f"   {clean(words)}", "warn"),) if words else ()
-        self.query_one("#title", Bar).parts = (BarPart(self._title, "strong"), *remark)
+        self.show_title(f"{', '.join(named)}   {how}" if named else "")
 
     def action_record(self) -> None:
         """Choose a workload, and take the trace of it."""
@@ -290,7 +284,7 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
             (index,) = np.flatnonzero(view.order == rows.index(chosen))
             view.put_cursor(int(index))
         if message.files and not self.marked:
-            self._show_remark(f"new: {', '.join(file.path.name for file in message.files)}")
+            self.show_title(f"new: {', '.join(file.path.name for file in message.files)}")
         self.read_facts(FactsCache())
 
     def _look_for_ranks(self) -> bool:
@@ -340,7 +334,7 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         if self.marked:
             self._show_marks()
         elif message.remark:
-            self._show_remark(message.remark)
+            self.show_title(message.remark)
         self.read_facts(cache)
 
     @work(exclusive=True, group="facts")
@@ -376,7 +370,7 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
 def files_table(
     files: Sequence[TraceFile], facts: Mapping[str, TraceFacts], marked: Sequence[str], sets: Sequence[str] = ()
 ) -> Table:
-    """What each trace is, as far as it is known, with its size and age; before them the `sets` of ranks."""
+    """The facts of each trace that are known, with its size and age; before them the `sets` of ranks."""
     now = time.time()
     known = [facts.get(str(file.path), TraceFacts()) for file in files]
     letters = dict(zip(marked, ascii_uppercase, strict=False))
@@ -412,7 +406,7 @@ def files_table(
 
 
 def names_of(files: Sequence[TraceFile]) -> list[str]:
-    """What files are called below the folder that all of them are in; one alone by its whole path."""
+    """The names of files below the folder that all of them are in; one alone by its whole path."""
     parents = {str(file.path.absolute().parent) for file in files}
     if len(files) < 2:
         return [home_path(file.path) for file in files]

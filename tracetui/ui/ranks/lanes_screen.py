@@ -32,6 +32,7 @@ from tracetui.ui.compare.timelines import CompareLanes
 from tracetui.ui.ranks.rank_reader import MomentAsked, RankLanesAsked, RankTraceAsked
 from tracetui.ui.widgets.bar import Bar, BarPart, HintsBar
 from tracetui.ui.widgets.lanes import LanesView, timeline_commands
+from tracetui.ui.widgets.searchable_view import TimelineActions
 
 # A late rank beside a median one at a collective: the screen of two traces, with the arrivals marked on one axis.
 
@@ -61,9 +62,8 @@ class MomentView(CompareView):
         self.opening = tuple(clean(each) for each in moment_sentences(asked.ranks, asked.moment))
 
     def on_mount(self) -> None:
-        """Select the collective of both ranks."""
-        super().on_mount()
-        self._show_moment()
+        """Select the collective of both ranks, once the handler of `CompareView` has begun to compare them."""
+        self.call_later(self._show_moment)
 
     def _show_moment(self) -> None:
         ranks, moment = self.asked.ranks, self.asked.moment
@@ -108,7 +108,7 @@ class MomentView(CompareView):
             self.post_message(asked)
 
     def reason(self, action: str) -> str:
-        """Why a command makes no sense right now."""
+        """The reason why a command makes no sense right now."""
         if action == "hit":
             return "There is no further collective that others waited for this rank in."
         return super().reason(action)
@@ -183,11 +183,11 @@ class RankLanesView(AnalysisSafe, Widget):
             yield lanes
 
 
-class RankLanesScreen(AnalysisSafe, Screen[None]):
+class RankLanesScreen(TimelineActions, AnalysisSafe, Screen[None]):
     """Up to eight ranks on one axis."""
 
     stays_below: ClassVar[bool] = True
-    """Whether a trace that is opened from it comes above it, to go back to it."""
+    """A trace that is opened from it comes above it, to go back to it."""
 
     HELP_WHERE = "everywhere"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -208,18 +208,18 @@ class RankLanesScreen(AnalysisSafe, Screen[None]):
         self._parts = [ShownPart(self._side(number), 0) for number in range(len(reads))]
 
     def _side(self, number: int) -> Side:
-        """What all ranks recorded, in the trace of one of them."""
+        """The stretch that all ranks recorded, in the trace of one of them."""
         ranks = self.asked.ranks
         whole = range_of(ranks, self.asked.members[number], ranks.window)
         return side(self.reads[number].trace, f"@{whole.text}")
 
     @property
     def traces(self) -> tuple[Trace, ...]:
-        """What is shown."""
+        """The traces on screen."""
         return tuple(read.trace for read in self.reads)
 
     def compose(self) -> ComposeResult:
-        """What is shown, the lanes, the key hints."""
+        """A title, the lanes, the key hints."""
         yield Bar(id="title")
         yield self._view
         yield self.hints
@@ -262,7 +262,7 @@ class RankLanesScreen(AnalysisSafe, Screen[None]):
             lanes.window = window.moved_to(part.start)
 
     @property
-    def current(self) -> CompareLanes:
+    def timeline(self) -> CompareLanes:
         """The lanes with the keys, else the first."""
         return next((lanes for lanes in self._view.lanes if lanes.has_focus), self._view.lanes[0])
 
@@ -303,48 +303,16 @@ class RankLanesScreen(AnalysisSafe, Screen[None]):
     def action_part(self, direction: int) -> None:
         """Give the keys to the next rank."""
         lanes = self._view.lanes
-        self.set_focus(lanes[(lanes.index(self.current) + direction) % len(lanes)])
+        self.set_focus(lanes[(lanes.index(self.timeline) + direction) % len(lanes)])
         self.hints.show_hints()
-
-    def action_zoom(self, direction: int) -> None:
-        """Magnify or shrink."""
-        self.current.action_zoom(direction)
-
-    def action_pan(self, direction: int) -> None:
-        """Pan all ranks."""
-        self.current.action_pan(direction)
-
-    def action_fit_trace(self) -> None:
-        """Show all that was recorded."""
-        self.current.action_fit_trace()
-
-    def action_fit_selection(self) -> None:
-        """Show the selected slice."""
-        self.current.action_fit_selection()
-
-    def action_same(self, direction: int) -> None:
-        """Select the next or previous slice of the same name."""
-        self.current.action_same(direction)
-
-    def action_measure(self) -> None:
-        """Set the measuring point."""
-        self.current.action_measure()
-
-    def action_pin(self) -> None:
-        """Pin the lane of the selection."""
-        self.current.action_pin()
-
-    def action_fold(self) -> None:
-        """Fold the lane of the selection."""
-        self.current.action_fold()
 
     def action_open_rank(self) -> None:
         """Open the trace of the rank with the keys at what is on screen."""
-        window = self.current.window
-        path = self.reads[self.current.side].path
+        window = self.timeline.window
+        path = self.reads[self.timeline.side].path
         viewpoint = Viewpoint()
         if window is not None:
-            viewpoint = Viewpoint(start_ns=window.start_ns, length_ns=window.ns_per_cell * self.current.cells)
+            viewpoint = Viewpoint(start_ns=window.start_ns, length_ns=window.ns_per_cell * self.timeline.cells)
         self.post_message(RankTraceAsked(path, viewpoint))
 
     def action_leave(self) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from textual.app import App
 
-from tracetui.drawing.text import rank_text
 from tracetui.drawing.text.rank_text import TRANSFER, WAIT, bar_cells, readable_ranks
 from tracetui.model import columns as col
 from tracetui.model.quantities import ABSENT, count, counted, duration, rounded_percent
@@ -24,15 +22,7 @@ from tracetui.ranks.rank_summary import RankSummary
 from tracetui.ranks.rank_tables import GROUPINGS, TABLES, grouped_ranks
 from tracetui.ranks.sentences import late_words, rank_times
 from tracetui.text import clean
-from tracetui.ui.base.exports import (
-    MARKDOWN_ROWS,
-    ExportNotice,
-    copy_out,
-    exports_folder,
-    home_path,
-    reason,
-    save,
-)
+from tracetui.ui.base.exports import ExportNotice, copy_out
 from tracetui.ui.widgets.bar import Tab
 from tracetui.ui.widgets.details import WAITING_NOTE, DetailFact, DetailLine, fact_lines, folded
 from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, TabbedList
@@ -48,7 +38,7 @@ RANK_TAB_HELP = {
     STEPS: "Steps: how long, and for whom ranks waited most.",
     FILES: "Ranks that are not here, files that were left out or cut off, and why.",
 }
-"""What each tab lists."""
+"""The help of each tab."""
 _MARK = ColumnSpec("mark", "", width=1)
 
 
@@ -62,7 +52,7 @@ class RankList(TabbedList):
         """Sentences about tabs whose tables could not be made."""
         self._grouped: dict[str, Table] = {}
         self.note = WAITING_NOTE
-        """What is said in place of a table that is not there."""
+        """The note in place of a table that is not there."""
         self.marked: list[int] = []
         """Numbers of the ranks that are marked, in order."""
 
@@ -86,7 +76,7 @@ class RankList(TabbedList):
         return RANKS if self.pane == RANKS else f"ranks by {self.pane}"
 
     def has(self, name: str) -> bool:
-        """Whether the table of a tab is there."""
+        """True once the table of a tab is there."""
         return name in self._tables
 
     def whole(self, name: str) -> Table | None:
@@ -142,8 +132,7 @@ class RankList(TabbedList):
         self._show(self.view.cursor)
 
     def on_resize(self) -> None:
-        """Fit the tabs and the bars to the new width."""
-        super().on_resize()
+        """Fit the bars to the new width."""
         if self.pane == RANKS and self.table is not None:
             self._show(self.view.cursor)
 
@@ -321,18 +310,6 @@ def _sentences(sentences: list[str], width: int) -> list[DetailLine]:
     return [DetailLine(piece) for each in sentences for piece in folded(clean(each), width)]
 
 
-# What leaves the screen of a set of ranks: a row, a table, and the command that prints it.
-
-
-def send_ranks(app: App[object], panes: RankList, ranks: RankSet | None) -> ExportNotice:
-    """Copy the current row as Markdown, with what the set is above it."""
-    table = panes.table
-    if ranks is None or table is None or panes.view.row < 0:
-        return "There is no row to copy.", True
-    row = table.take(np.array([panes.view.row]))
-    return copy_out(app, rank_text.as_markdown(ranks, row), "rank.md", "The row")
-
-
 def send_ranks_command(app: App[object], panes: RankList, name: RankSetName) -> ExportNotice:
     """Copy the command line that prints the table."""
     words = ["tracetui", "ranks", *name.paths, "--show", panes.pane]
@@ -342,18 +319,3 @@ def send_ranks_command(app: App[object], panes: RankList, name: RankSetName) -> 
         words += ["--where", panes.arrangement.filter]
     text = shlex.join(words)
     return copy_out(app, text, "command.txt", text)
-
-
-def export_ranks(panes: RankList, ranks: RankSet | None, where: str) -> ExportNotice:
-    """Write the listed rows to a CSV file, and the first of them as Markdown beside it."""
-    table, order = panes.table, panes.view.order
-    if ranks is None or table is None or len(order) == 0:
-        return "There is nothing to export in this tab.", True
-    by = f"-by-{panes.arrangement.by}" if panes.arrangement.by else ""
-    name = f"{Path(where).resolve().name or 'ranks'}-{panes.pane}{by}"
-    try:
-        path = save(rank_text.as_csv(table.take(order)), f"{name}.csv")
-        save(rank_text.as_markdown(ranks, table.take(order[:MARKDOWN_ROWS])), f"{path.stem}.md")
-    except OSError as error:
-        return f"The table could not be written to {home_path(exports_folder())}: {reason(error)}.", True
-    return f"{counted(len(order), 'row')} written to {home_path(path)}, as .md too", False

@@ -59,7 +59,7 @@ class RankLanesAsked(Message):
     members: tuple[int, ...]
     """Indices of the ranks, in the order of their lanes."""
     window: tuple[int, int]
-    """What to show first, in ns on the one clock."""
+    """The stretch to show first, in ns on the one clock."""
 
 
 TELL_SECONDS = 0.2
@@ -104,7 +104,7 @@ class RankReader:
         self.run: RankRun | None = None
         """The run whose files are read, None before that is known."""
         self.summaries: dict[str, RankSummary] = {}
-        """What has been read so far, by path."""
+        """Summaries that have been read so far, by path."""
 
     def start(self) -> None:
         """Begin to read."""
@@ -116,7 +116,7 @@ class RankReader:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether reading was stopped."""
+        """True once reading was stopped."""
         return self._stop.is_set()
 
     def _take(self, path: str, outcome: Outcome) -> None:

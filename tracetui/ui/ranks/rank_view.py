@@ -12,7 +12,8 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from tracetui.drawing.text.rank_text import BAR_LEGEND
+from tracetui.drawing.text import rank_text
+from tracetui.model.intervals import Int64
 from tracetui.model.table import NULL
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening.rank_folder import RankSetName
@@ -26,7 +27,6 @@ from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import CompareAsked
-from tracetui.ui.compare.change_details import StatementView
 from tracetui.ui.ranks.rank_list import (
     COLLECTIVES,
     FILES,
@@ -37,20 +37,18 @@ from tracetui.ui.ranks.rank_list import (
     RANKS,
     STEPS,
     RankList,
-    export_ranks,
     group_lines,
     instance_lines,
     rank_lines,
     reading_table,
-    send_ranks,
     send_ranks_command,
     step_worst,
 )
 from tracetui.ui.ranks.rank_reader import MomentAsked, RankLanesAsked, RankReader, RankTraceAsked
-from tracetui.ui.widgets.bar import Bar, BarPart, FocusedPart
+from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.details import DetailLine
-from tracetui.ui.widgets.lanes import LanesView
-from tracetui.ui.widgets.searchable_view import SEARCH_COMMANDS, SearchableView, SizedScreen, too_small
+from tracetui.ui.widgets.searchable_view import SEARCH_COMMANDS, SizedScreen, too_small
+from tracetui.ui.widgets.statement import StatedView
 from tracetui.ui.widgets.tabbed_list import ListArrangement
 from tracetui.ui.widgets.table_view import TableView
 
@@ -85,18 +83,18 @@ RANK_COMMANDS: list[BindingType] = [
 """In the order of the help."""
 
 
-class RankView(SearchableView):
+class RankView(StatedView):
     """A set of ranks on screen."""
 
     BINDINGS: ClassVar[list[BindingType]] = RANK_COMMANDS
 
     panes: RankList
+    ROW_FILE = "rank.md"
 
     def __init__(self, name: RankSetName, work: SummaryWork | None = None) -> None:
         super().__init__(RankList())
         self.set_name = name
         self.reader = RankReader(self, name, work)
-        self.statement = StatementView()
         self.ranks: RankSet | None = None
         """The set, None until all files are read."""
 
@@ -122,17 +120,13 @@ class RankView(SearchableView):
 
     @property
     def is_reading(self) -> bool:
-        """Whether files are still being read."""
+        """True while files are being read."""
         return self.ranks is None
 
     @property
     def where(self) -> str:
         """The folder, or what else was named."""
         return " ".join(self.set_name.paths)
-
-    def focused_part(self) -> FocusedPart:
-        """The part of the screen that the keys go to, and its name."""
-        return self, "details" if self.panes.details.has_focus else "list"
 
     def on_resize(self) -> None:
         """Fit the lines to the new size."""
@@ -162,7 +156,7 @@ class RankView(SearchableView):
         ranks = self.ranks = message.ranks
         self._show_header(self.where, title(ranks))
         self.statement.sentences = tuple(clean(each) for each in (headline(ranks), *remarks(ranks)))
-        self.query_one("#meaning", Bar).parts = (BarPart(BAR_LEGEND, "dim"),)
+        self.query_one("#meaning", Bar).parts = (BarPart(rank_text.BAR_LEGEND, "dim"),)
         self.share_height()
         self.hints.show_hints()
 
@@ -238,7 +232,7 @@ class RankView(SearchableView):
             self.post_message(MomentAsked(self.ranks, moment))
 
     def _no_moment(self) -> str:
-        """Why there is no moment to open."""
+        """The reason why there is no moment to open."""
         if self.panes.pane == FILES:
             return "What is not here, or was left out, cannot be opened."
         if self.panes.pane == COLLECTIVES:
@@ -345,26 +339,28 @@ class RankView(SearchableView):
         window = moment.window if moment is not None else ranks.window
         self.post_message(RankLanesAsked(ranks, tuple(each for each in members if each >= 0), window))
 
-    @on(StatementView.Clicked)
     def action_statement(self) -> None:
         """Show every sentence in place of the table, or the table again."""
-        self.toggle_class("-statement")
-        self.statement.whole = self.has_class("-statement")
-        self.share_height()
+        super().action_statement()
         if not self.has_class("-statement"):
             self.give_keys(self.panes.view)
 
-    def action_copy_row(self) -> None:
-        """Copy the current row as Markdown."""
-        self.notice(*send_ranks(self.app, self.panes, self.ranks))
+    def list_text(self, format: str, rows: Int64, of_list: bool) -> str:
+        """Rows of the table as `csv` or `md`, as Markdown with a sentence about the set above them."""
+        table = self.panes.table
+        if self.ranks is None or table is None:
+            return ""
+        part = table.take(rows)
+        return rank_text.as_csv(part) if format == "csv" else rank_text.as_markdown(self.ranks, part)
+
+    def export_name(self) -> str:
+        """The name of the files of an export: the folder, the tab and its grouping."""
+        by = f"-by-{self.panes.arrangement.by}" if self.panes.arrangement.by else ""
+        return f"{Path(self.where).resolve().name or 'ranks'}-{self.panes.pane}{by}"
 
     def action_copy_command(self) -> None:
         """Copy the command line that prints this table."""
         self.notice(*send_ranks_command(self.app, self.panes, self.set_name))
-
-    def action_export(self) -> None:
-        """Write the listed rows to a file."""
-        self.notice(*export_ranks(self.panes, self.ranks, self.where))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Ranks can be marked and opened once they are read."""
@@ -373,7 +369,7 @@ class RankView(SearchableView):
         return super().check_action(action, parameters)
 
     def reason(self, action: str) -> str:
-        """Why a command makes no sense right now."""
+        """The reason why a command makes no sense right now."""
         if self.ranks is None and action in ("open_rank", "mark", "compare", "lanes", "export", "copy_row"):
             return "The ranks are still being read; esc shows what came."
         return super().reason(action)
@@ -381,26 +377,9 @@ class RankView(SearchableView):
     # Parts
 
     @property
-    def timeline(self) -> LanesView:
-        """There is none here."""
-        raise NotImplementedError
-
-    @property
     def parts(self) -> list[Widget]:
         """List and details."""
         return [self.panes.view, self.panes.details]
-
-    @property
-    def is_covered(self) -> bool:
-        """Whether something stands in the place of the list."""
-        return super().is_covered or self.has_class("-statement")
-
-    def close_cover(self) -> bool:
-        """Show the list again in place of the statement, then what else was covered."""
-        if self.has_class("-statement"):
-            self.action_statement()
-            return True
-        return super().close_cover()
 
     def action_split(self, lines: int) -> None:
         """There is nothing above the list that could be made larger."""
@@ -431,7 +410,7 @@ class RankScreen(SizedScreen):
     """Composes one `RankView`; what is opened from it comes above it."""
 
     stays_below: ClassVar[bool] = True
-    """Whether a trace that is opened from it comes above it, to go back to it."""
+    """A trace that is opened from it comes above it, to go back to it."""
     view: RankView
     BINDINGS: ClassVar[list[BindingType]] = [
         command(keys.ESCAPE, "leave", "Stop reading, or back", "Shows what came; then back to the list.", "back"),

@@ -47,7 +47,7 @@ def common(workload: Workload) -> tuple[Param, ...]:
 
 
 def requests(name: str, workload: Workload, given: Mapping[str, Value], changed: Mapping[str, Value]) -> list[Request]:
-    """What a form asks for: one recording, or one for each variant; parameters and options that differ, as texts.
+    """The requests of a form: one recording, or one for each variant, by parameters and options that differ, as texts.
 
     Raises: BadRequest for a bad value, or for options that contradict each other.
     """

@@ -76,7 +76,7 @@ class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
         self._paths: list[str] = []
         self._recorded: list[tuple[Request, Outcome]] = []
         self._is_timing = False
-        """Whether the variants were recorded, and are timed in turns."""
+        """True once the variants were recorded, and are timed in turns."""
         self._failures: list[Failure] = []
         self._cancel = asyncio.Event()
         self._recording: asyncio.Task[None] | None = None
@@ -90,7 +90,7 @@ class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
         self._is_over = self._quits = False
 
     def compose(self) -> ComposeResult:
-        """What is recorded, the stages, remarks, the last line that was printed, the keys."""
+        """The workload, the stages, remarks, the last line that was printed, the keys."""
         with Vertical():
             yield Bar(id="what")
             yield Static(id="stages", markup=False)
@@ -214,7 +214,7 @@ class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
 
     @property
     def _what(self) -> str:
-        """What is recorded, and which of how many."""
+        """The workload, and the number of the recording of how many."""
         request, count = self._requests[self._index], len(self._requests)
         if self._is_timing:
             return f"{request.workload} without the profiler, {count} variants in turns"

@@ -30,7 +30,7 @@ from tracetui.linking.chains import follow, follow_back
 from tracetui.linking.step_sources import low_coverage, steps_label
 from tracetui.linking.steps import steps
 from tracetui.model.guarding import guarded
-from tracetui.model.intervals import TimeRange
+from tracetui.model.intervals import Int64, TimeRange
 from tracetui.model.table import Table
 from tracetui.model.trace import GPU_WORK, Trace
 from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string
@@ -39,6 +39,7 @@ from tracetui.panes import PANES
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
+from tracetui.ui.base.exports import MARKDOWN_ROWS, copy_out, stem
 from tracetui.ui.base.keys import command
 from tracetui.ui.description.gap_description import describe_gap
 from tracetui.ui.description.slice_description import describe, short_name
@@ -48,9 +49,6 @@ from tracetui.ui.trace.navigator import (
     Navigator,
     RangeSelection,
     TraceFinder,
-    export_pane,
-    send_row,
-    send_view,
     write_range,
 )
 from tracetui.ui.trace.pane_list import TABS, PaneList
@@ -116,6 +114,7 @@ class TraceView(SearchableView):
     BINDINGS: ClassVar[list[BindingType]] = TRACE_COMMANDS
 
     panes: PaneList
+    LIST_NOUNS = "pane", "pane"
     finder: TraceFinder
     selected: reactive[int] = reactive(-1, repaint=False, init=False)
     """Row of the selected slice, -1 for none."""
@@ -262,7 +261,7 @@ class TraceView(SearchableView):
         """The part of the screen that the keys go to, and its name."""
         if self.lanes.has_focus:
             return self.lanes, "lanes"
-        return self, "details" if self.panes.details.has_focus else "list"
+        return super().focused_part()
 
     def focus_part(self, name: str) -> None:
         """Give the focus to the part of a name."""
@@ -467,17 +466,25 @@ class TraceView(SearchableView):
 
         self.app.push_screen(MarkPicker(self.trace, self.navigator.marks.marks), self.navigator.go_to_mark)
 
-    def action_copy_row(self) -> None:
-        """Copy the current row of the list as Markdown."""
-        self.notice(*send_row(self.app, self.panes))
-
     def action_copy_view(self) -> None:
         """Copy the view string of this viewpoint."""
-        self.notice(*send_view(self.app, view_string(self.navigator.here)))
+        text = view_string(self.navigator.here)
+        self.notice(*copy_out(self.app, text, "view.txt", text))
 
-    def action_export(self) -> None:
-        """Write the pane to a file."""
-        self.notice(*export_pane(self.panes, self.trace))
+    def list_text(self, format: str, rows: Int64, of_list: bool) -> str:
+        """Rows of the pane as `csv` or `md`, with what part of the trace they are of."""
+        return self.panes.as_text(format, None if of_list else int(rows[0]), len(rows))
+
+    def export_name(self) -> str:
+        """The name of the files of an export: the trace, the pane, its grouping, and the steps that are listed."""
+        panes, part = self.panes, self.panes.listed_part
+        listed = "all" if part is None else f"range{part.text}" if isinstance(part, TimeRange) else f"step{part}"
+        by = f"-by-{panes.arrangement.by}" if panes.arrangement.by else ""
+        return f"{stem(self.trace.label)}-{panes.pane}{by}-{listed}"
+
+    def markdown_words(self, rows: int) -> str:
+        """Words about the Markdown beside the CSV file, which holds fewer rows where there are many."""
+        return f"{f'the first {MARKDOWN_ROWS} ' if rows > MARKDOWN_ROWS else ''}beside it as .md"
 
     @on(LanesView.Selected)
     def _select_in_lanes(self, message: LanesView.Selected) -> None:

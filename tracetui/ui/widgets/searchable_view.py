@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -12,8 +13,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from tracetui.model.intervals import Int64
 from tracetui.ui.base import keys
 from tracetui.ui.base.analysis_safe import AnalysisSafe
+from tracetui.ui.base.exports import MARKDOWN_ROWS, copy_out, save_list
 from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import PartSizes
 from tracetui.ui.base.textual_internals import paint_rows
@@ -67,10 +70,55 @@ def too_small(screen: Screen[Any]) -> bool:
     return screen.has_class("-thin") or screen.has_class("-flat")
 
 
-class SearchableView(AnalysisSafe, Widget):
-    """Base of what fills a screen: the parts that both views have, and the commands about them."""
+class TimelineActions:
+    """Commands that go to one timeline, whatever part of the screen has the focus."""
+
+    @property
+    def timeline(self) -> LanesView:
+        """The timeline that keys move."""
+        raise NotImplementedError
+
+    def action_pan(self, direction: int) -> None:
+        """Pan the timeline."""
+        self.timeline.action_pan(direction)
+
+    def action_zoom(self, direction: int) -> None:
+        """Magnify or shrink the timeline about the selection."""
+        self.timeline.action_zoom(direction)
+
+    def action_fit_trace(self) -> None:
+        """Show the whole trace in the timeline."""
+        self.timeline.action_fit_trace()
+
+    def action_fit_selection(self) -> None:
+        """Show the selected slice in the middle of the timeline."""
+        self.timeline.action_fit_selection()
+
+    def action_same(self, direction: int) -> None:
+        """Select the next or previous slice of the same name."""
+        self.timeline.action_same(direction)
+
+    def action_measure(self) -> None:
+        """Set the measuring point at the selection, or take it away."""
+        self.timeline.action_measure()
+
+    def action_pin(self) -> None:
+        """Pin the lane of the selection, or let go of it."""
+        self.timeline.action_pin()
+
+    def action_fold(self) -> None:
+        """Fold the lane of the selection."""
+        self.timeline.action_fold()
+
+
+class SearchableView(TimelineActions, AnalysisSafe, Widget):
+    """Base of what fills a screen: a list under tabs with its details, search, copies and exports, sizes of parts."""
 
     HELP_WHERE = "everywhere"
+    LIST_NOUNS: ClassVar[tuple[str, str]] = "tab", "table"
+    """Nouns for a list in sentences about its export: the place of its rows, and what is written."""
+    ROW_FILE: ClassVar[str] = "row.md"
+    """The file that holds the last row that was copied."""
 
     panes: TabbedList
     """The tabs and their list."""
@@ -86,7 +134,7 @@ class SearchableView(AnalysisSafe, Widget):
 
     def focused_part(self) -> FocusedPart:
         """The part of the screen that the keys go to, and its name."""
-        raise NotImplementedError
+        return self, "details" if self.panes.details.has_focus else "list"
 
     def notice(self, text: str, warn: bool = False) -> None:
         """Show a notice in place of the key hints for a while."""
@@ -132,11 +180,6 @@ class SearchableView(AnalysisSafe, Widget):
             "clear": "There is nothing to go back from: q quits.",
         }
         return reasons.get(action, "")
-
-    @property
-    def timeline(self) -> LanesView:
-        """The timeline that keys move, whatever part has the focus."""
-        raise NotImplementedError
 
     @property
     def parts(self) -> list[Widget]:
@@ -278,38 +321,6 @@ class SearchableView(AnalysisSafe, Widget):
         """Pan the timeline from a part that has nothing to move to the side."""
         self.timeline.action_pan(direction)
 
-    def action_pan(self, direction: int) -> None:
-        """Pan the timeline."""
-        self.timeline.action_pan(direction)
-
-    def action_zoom(self, direction: int) -> None:
-        """Magnify or shrink the timeline about the selection."""
-        self.timeline.action_zoom(direction)
-
-    def action_fit_trace(self) -> None:
-        """Show the whole trace in the timeline."""
-        self.timeline.action_fit_trace()
-
-    def action_fit_selection(self) -> None:
-        """Show the selected slice in the middle of the timeline."""
-        self.timeline.action_fit_selection()
-
-    def action_same(self, direction: int) -> None:
-        """Select the next or previous slice of the same name."""
-        self.timeline.action_same(direction)
-
-    def action_measure(self) -> None:
-        """Set the measuring point at the selection, or take it away."""
-        self.timeline.action_measure()
-
-    def action_pin(self) -> None:
-        """Pin the lane of the selection, or let go of it."""
-        self.timeline.action_pin()
-
-    def action_fold(self) -> None:
-        """Fold the lane of the selection."""
-        self.timeline.action_fold()
-
     def action_tab(self, name: str) -> None:
         """Open a tab."""
         self.remove_class("-details")
@@ -320,6 +331,35 @@ class SearchableView(AnalysisSafe, Widget):
         """Show the details in place of the list, or the list again."""
         self.toggle_class("-details")
         self.give_keys(self.panes.details if self.has_class("-details") else self.panes.view)
+
+    def list_text(self, format: str, rows: Int64, of_list: bool) -> str:
+        """Rows of the table as `csv` or `md`; `of_list` where they stand for what is listed, not for one row."""
+        raise NotImplementedError
+
+    def export_name(self) -> str:
+        """The name of the files of an export, without suffix and arrangement."""
+        raise NotImplementedError
+
+    def action_copy_row(self) -> None:
+        """Copy the current row of the list as Markdown."""
+        if self.panes.table is None or self.panes.view.row < 0:
+            self.notice("There is no row to copy.", warn=True)
+            return
+        text = self.list_text("md", np.array([self.panes.view.row]), False)
+        self.notice(*copy_out(self.app, text, self.ROW_FILE, "The row"))
+
+    def action_export(self) -> None:
+        """Write the listed rows to a CSV file, and the first of them as Markdown beside it."""
+        rows, (place, what) = self.panes.view.order, self.LIST_NOUNS
+        if self.panes.table is None or not len(rows):
+            self.notice(f"There is nothing to export in this {place}.", warn=True)
+            return
+        texts = self.list_text("csv", rows, True), self.list_text("md", rows[:MARKDOWN_ROWS], True)
+        self.notice(*save_list(self.export_name(), *texts, f"The {what}", len(rows), self.markdown_words(len(rows))))
+
+    def markdown_words(self, rows: int) -> str:
+        """Words about the Markdown that an export of some rows leaves beside its CSV file."""
+        return "as .md too"
 
     @on(SearchLine.Typed)
     def _typed(self, message: SearchLine.Typed) -> None:
