@@ -120,8 +120,8 @@ def _hashes(text: bytes, begins: Int64, ends: Int64) -> NDArray[np.uint64]:
     words = np.ndarray(len(text) + 1, "<u8", text + bytes(_WORD), strides=(1,))
     masks = _MASKS[np.minimum(ends - begins, _WORD)]
     first, last = words[begins] & masks, words[np.maximum(begins, ends - _WORD)] & masks
-    hashes: NDArray[np.uint64] = ((first * _MULTIPLIERS[0]) ^ last) + (ends - begins).astype(np.uint64)
-    return hashes * _MULTIPLIERS[1]
+    hashes = ((first * _MULTIPLIERS[0]) ^ last) + (ends - begins).astype(np.uint64)
+    return np.asarray(hashes * _MULTIPLIERS[1], np.uint64)
 
 
 def replaced_in(data: bytes) -> tuple[int, int]:
