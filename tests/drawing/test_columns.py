@@ -14,7 +14,7 @@ import pytest
 from tests.support.paths import SAMPLES
 from tracetui.checking.row_filter import column_meant
 from tracetui.comparing.side import side
-from tracetui.comparing.statement import comparison
+from tracetui.comparing.statement import Comparison
 from tracetui.drawing.column_order import OTHER_ORDERS, ordered
 from tracetui.drawing.text.export import render
 from tracetui.model.columns import COLUMNS
@@ -38,7 +38,7 @@ def tables(trace: Trace) -> Iterator[tuple[str, str | None, Table]]:
     for pane in PANES.values():
         for by in (None, *pane.groups):
             yield pane.name, by, pane.build(trace, by=by)
-    compared = comparison(side(trace), side(trace))
+    compared = Comparison(side(trace), side(trace))
     for name in ("kernels", "ops", "totals"):
         yield f"changed {name}" if name != "totals" else name, None, getattr(compared, name)
 

@@ -12,7 +12,7 @@ from tests.support.report_page import read_page
 from tests.support.reports import ATTACKS, training
 from tracetui.cli.main import main
 from tracetui.comparing.side import side
-from tracetui.comparing.statement import Comparison, comparison
+from tracetui.comparing.statement import Comparison
 from tracetui.drawing.report.page import page
 from tracetui.drawing.report.reports import comparison_report
 from tracetui.drawing.timeline.raster import TimelineIndex
@@ -21,7 +21,7 @@ from tracetui.model.trace import Trace
 
 def told(a: Trace, b: Trace) -> Comparison:
     """Two traces beside each other."""
-    return comparison(side(a), side(b))
+    return Comparison(side(a), side(b))
 
 
 def html_of(compared: Comparison) -> str:

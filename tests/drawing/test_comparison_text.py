@@ -8,13 +8,13 @@ import numpy as np
 
 from tests.support.comparing import tutorial
 from tracetui.comparing.side import side
-from tracetui.comparing.statement import comparison
+from tracetui.comparing.statement import Comparison
 from tracetui.drawing.text.comparison_text import Shown
 from tracetui.model.table import Column, coded, texts
 
 
 def test_rows_in_which_nothing_changed_are_left_out_of_an_overview_alone() -> None:
-    told = comparison(side(tutorial.mlp()), side(tutorial.mlp(tutorial.COMPILED)))
+    told = Comparison(side(tutorial.mlp()), side(tutorial.mlp(tutorial.COMPILED)))
     same = replace(told.kernels, columns=tuple(_all_same(column) for column in told.kernels.columns))
     half = np.arange(len(told.kernels)) % 2 == 0
     mixed = replace(

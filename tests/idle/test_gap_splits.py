@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.build import Event, launch, make_trace, op
 from tests.support.paths import SHARED
 from tests.support.slow_gaps import slow_gaps
-from tracetui.idle.gaps import longest, open_at
+from tracetui.idle.gaps import longest
 from tracetui.idle.idle_parts import (
     MIN_SPLIT_GAP_NS,
     idle_by_cause,
@@ -25,6 +25,7 @@ from tracetui.idle.idle_parts import (
 )
 from tracetui.idle.idleness import idleness
 from tracetui.idle.waits import Cause
+from tracetui.linking.trees import open_at
 from tracetui.model.trace import Kind, Trace
 from tracetui.reading.load import load
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.build import make_trace, op, step
 from tracetui.comparing.side import side
-from tracetui.comparing.statement import comparison
+from tracetui.comparing.statement import Comparison
 from tracetui.health.summary import facts
 from tracetui.linking.complete_steps import time_ratio, unprofiled_time
 
@@ -59,7 +59,7 @@ def test_an_interval_that_does_not_hold_its_median_is_none():
 
 def said(a, b):
     """The sentence about times without the profiler."""
-    return [line for line in comparison(side(a), side(b)).statement if line.startswith("Without the profiler")]
+    return [line for line in Comparison(side(a), side(b)).statement if line.startswith("Without the profiler")]
 
 
 def test_two_recordings_in_a_sentence():

@@ -15,7 +15,7 @@ from tests.fuzz.properties import check_every_pane, opened
 from tests.support.sums import device, idle, memory, ops, ranges
 from tests.support.sums.slices import SlowTrace
 from tracetui.comparing.side import side
-from tracetui.comparing.statement import comparison
+from tracetui.comparing.statement import Comparison
 from tracetui.model.intervals import TimeRange, covered
 from tracetui.model.table import Table
 from tracetui.model.trace import LaneKind, Trace
@@ -243,7 +243,7 @@ def test_any_two_traces_can_be_compared(before, after):
     with opened(text_of(before)) as a, opened(text_of(after)) as b:
         if a is None or b is None:
             return
-        told = comparison(side(a, "all"), side(b, "all"))
+        told = Comparison(side(a, "all"), side(b, "all"))
         assert told.statement
         for mine, calls, micros in ((told.a, "calls_a", "a_us"), (told.b, "calls_b", "b_us")):
             rows, _ = mine.activities()

@@ -11,7 +11,7 @@ from tests.support.comparing import tutorial
 from tracetui.cli.open import _sides
 from tracetui.comparing.match import match
 from tracetui.comparing.side import side
-from tracetui.comparing.statement import comparison
+from tracetui.comparing.statement import Comparison
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.drawing.timeline.window import Window
@@ -105,7 +105,7 @@ def test_partners_on_threads_are_the_calls_of_the_same_name_in_turn() -> None:
 
 
 def test_every_kernel_finds_the_row_it_is_an_instance_of() -> None:
-    told = comparison(side(tutorial.mlp()), side(tutorial.mlp(tutorial.COMPILED)))
+    told = Comparison(side(tutorial.mlp()), side(tutorial.mlp(tutorial.COMPILED)))
     for place in range(3):
         parts = ShownPart(told.a, place), ShownPart(told.b, place)
         seen: tuple[list[int], list[int]] = ([], [])
@@ -117,7 +117,7 @@ def test_every_kernel_finds_the_row_it_is_an_instance_of() -> None:
 
 
 def test_a_view_op_belongs_to_the_row_it_is_folded_into() -> None:
-    told = comparison(side(tutorial.mlp()), side(tutorial.mlp(tutorial.COMPILED)))
+    told = Comparison(side(tutorial.mlp()), side(tutorial.mlp(tutorial.COMPILED)))
     parts = ShownPart(told.a, 0), ShownPart(told.b, 0)
     trace = told.a.trace
     view = int(np.flatnonzero(trace.slices.name == trace.names.find("aten::t"))[0])
@@ -147,7 +147,7 @@ def test_marks_carry_a_sign(mark: str, saves: float | None, told: str) -> None:
 
 
 def test_groups_add_up() -> None:
-    table = comparison(side(tutorial.mlp()), side(tutorial.mlp(tutorial.COMPILED))).kernels
+    table = Comparison(side(tutorial.mlp()), side(tutorial.mlp(tutorial.COMPILED))).kernels
     made = grouped(table, "family")
     for name in ("calls_a", "calls_b", "a_us", "b_us", "saves_us"):
         whole, sums = np.asarray(table[name].values, float), np.asarray(made[name].values, float)
@@ -159,7 +159,7 @@ def test_groups_add_up() -> None:
 
 
 def test_totals_have_the_unit_of_their_row() -> None:
-    told = comparison(side(tutorial.mlp()), side(tutorial.mlp(tutorial.COMPILED)))
+    told = Comparison(side(tutorial.mlp()), side(tutorial.mlp(tutorial.COMPILED)))
     rows = {row["measure"]: row for row in readable_totals(told.totals).rows()}
     assert rows["GPU busy"]["a"] == "701.2 µs"
     assert rows["kernels"]["a"] == "5" and rows["kernels"]["b"] == "4"
@@ -170,7 +170,7 @@ def test_totals_have_the_unit_of_their_row() -> None:
 @pytest.mark.parametrize("width", [34, 60])
 @pytest.mark.parametrize("tab", ["kernels", "ops", "totals"])
 def test_details_fit_their_width(tab: str, width: int) -> None:
-    told = comparison(side(tutorial.mlp()), side(tutorial.mlp(tutorial.COMPILED)))
+    told = Comparison(side(tutorial.mlp()), side(tutorial.mlp(tutorial.COMPILED)))
     table = {"kernels": told.kernels, "ops": told.ops, "totals": told.totals}[tab]
     for row in range(len(table)):
         lines = change_lines(told, tab, row, told.statement, width)
@@ -180,7 +180,7 @@ def test_details_fit_their_width(tab: str, width: int) -> None:
 
 def test_details_tell_what_stands_in_the_way(shared_trace: Callable[[str], Path]) -> None:
     trace = load(str(shared_trace("puzzlers/fusion_mwe_trace.json.gz")))
-    told = comparison(side(trace, "unfused[1]"), side(trace, "unfused[2]"))
+    told = Comparison(side(trace, "unfused[1]"), side(trace, "unfused[2]"))
     remarks = {str(row["measure"]): row["remark"] for row in told.totals.rows()}
     assert remarks["moved_bytes"] == "known of 93 % and 13 % of the GPU time"
     for row, remark in enumerate(remarks.values()):

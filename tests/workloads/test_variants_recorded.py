@@ -16,7 +16,7 @@ from tests.support.workloads.sizes import ATTENTION
 from tracetui.comparing.measures import measures
 from tracetui.comparing.noise import Change, difference
 from tracetui.comparing.side import side
-from tracetui.comparing.statement import Comparison, comparison
+from tracetui.comparing.statement import Comparison
 from tracetui.reading.load import load
 
 MLP = {"batch": 2, "seq": 32, "dim": 64, "hidden": 128}
@@ -53,7 +53,7 @@ def recorded(tmp_path_factory):
 def beside(found, a, b) -> Comparison:
     """Two of the variants."""
     paths = {row["variant"]: row["path"] for row in found["variants"]}
-    return comparison(side(load(paths[a])), side(load(paths[b])))
+    return Comparison(side(load(paths[a])), side(load(paths[b])))
 
 
 def marks(told: Comparison) -> dict:

@@ -121,7 +121,7 @@ def not_slower(new: Number, old: Number, tolerance: Number | None, reach: float 
     wanted += ("(noise", Amount(noise, new.unit), origin) if noise else ()
     why = ""
     if answer == UNKNOWN:
-        amount, scatter = _share(abs(seen.amount), seen), _share(noise, seen)
+        amount, scatter = _share(abs(seen.delta), seen), _share(noise, seen)
         why = (
             ONE_EACH.format(share=f"{100 * MAX_STEADY_SCATTER:g}")
             if alone
@@ -133,9 +133,9 @@ def not_slower(new: Number, old: Number, tolerance: Number | None, reach: float 
 def _answer(seen: Difference, noise: float, allowed: float | None) -> int:
     if seen.change in (Change.SAME, Change.LESS):
         return YES
-    if allowed is not None and seen.amount <= allowed and (noise <= allowed or seen.amount > noise):
+    if allowed is not None and seen.delta <= allowed and (noise <= allowed or seen.delta > noise):
         return YES
-    return NO if seen.amount > noise else UNKNOWN
+    return NO if seen.delta > noise else UNKNOWN
 
 
 def _allowed(seen: Difference, of: Number, tolerance: Number) -> float:

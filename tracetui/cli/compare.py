@@ -100,9 +100,9 @@ def _require_fitting(names: Sequence[SideName], options: argparse.Namespace) -> 
 def _print_two(a: Side, b: Side, options: argparse.Namespace) -> Failures:
     """Print the comparison of two sides, and return what failed of it."""
     # These load numpy, which `--help` must not wait for.
-    from tracetui.comparing.statement import comparison
+    from tracetui.comparing.statement import Comparison
 
-    compared = comparison(a, b)
+    compared = Comparison(a, b)
     _print_tables(compared, _chosen_tables(compared, options), options.format)
     return compared.failures
 

@@ -103,7 +103,7 @@ def _of_two(options: argparse.Namespace) -> tuple[Report, bool]:
     Raises: UsageError for a step, which a side names itself.
     """
     from tracetui import __version__
-    from tracetui.comparing.statement import comparison
+    from tracetui.comparing.statement import Comparison
     from tracetui.drawing.report.reports import comparison_report
     from tracetui.drawing.timeline.raster import TimelineIndex
 
@@ -112,7 +112,7 @@ def _of_two(options: argparse.Namespace) -> tuple[Report, bool]:
     a, b = read_sides(named_pair(options.traces), opening(options))
     pictures = TimelineIndex(a.trace), TimelineIndex(b.trace)
     is_whole = all(not side.trace.quality.is_part for side in (a, b))
-    return comparison_report(comparison(a, b), pictures, __version__), is_whole
+    return comparison_report(Comparison(a, b), pictures, __version__), is_whole
 
 
 def _write(html: str, options: argparse.Namespace) -> None:

@@ -200,11 +200,11 @@ def statements(recorded: Sequence[RecordedVariant]) -> list[VariantPair]:
     Raises: TraceError for a trace that cannot be read.
     """
     # These load numpy, which a recording need not wait for.
-    from tracetui.comparing.statement import comparison
+    from tracetui.comparing.statement import Comparison
 
     sides = read_sides([SideName(str(variant.path)) for variant in recorded])
     pairs = zip(pairwise(recorded), pairwise(sides), strict=True)
-    return [VariantPair(a, b, comparison(side_a, side_b).statement) for (a, b), (side_a, side_b) in pairs]
+    return [VariantPair(a, b, Comparison(side_a, side_b).statement) for (a, b), (side_a, side_b) in pairs]
 
 
 def table_lines(recorded: Sequence[RecordedVariant]) -> list[str]:

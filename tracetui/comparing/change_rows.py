@@ -63,9 +63,6 @@ class ChangeRows:
     many: Int64
     """For each row `JOINED`, `PAIRED`, `PARTED` or `BOTH`."""
 
-    def __len__(self) -> int:
-        return len(self.how)
-
 
 def change_rows(a: Trace, b: Trace, matching: Matching) -> ChangeRows:
     """The rows of a matching."""
@@ -227,7 +224,7 @@ def _is_one_tick(each: Difference, unit: str, tick: int) -> bool:
     """True where two times without a known noise differ by one tick of the clock."""
     if unit != "us" or each.change not in BEYOND_NOISE or not np.isnan(each.noise):
         return False
-    return bool(within_tick(np.array(1000 * each.amount), np.array(1.0), tick))
+    return bool(within_tick(np.array(1000 * each.delta), np.array(1.0), tick))
 
 
 def _mixed(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> str:
@@ -248,7 +245,7 @@ def totals(a: Side, b: Side) -> Table:
             numbers(col.A_SCATTER.but(help=_SCATTER.format("A")), [each.a.scatter for each in differences]),
             numbers(col.B, [each.b.median for each in differences]),
             numbers(col.B_SCATTER.but(help=_SCATTER.format("B")), [each.b.scatter for each in differences]),
-            numbers(col.DIFFERENCE, [each.amount for each in differences]),
+            numbers(col.DIFFERENCE, [each.delta for each in differences]),
             numbers(col.RATIO, [each.ratio for each in differences]),
             texts(col.CHANGE.but(help="What noise lets one say of B beside A."), [row.change.value for row in rows]),
             texts(col.REMARK.but(help="What stands in the way of saying more."), [row.remark or None for row in rows]),

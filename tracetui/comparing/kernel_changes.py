@@ -147,7 +147,7 @@ class ChangeBytes:
 
 def change_bytes(a: Trace, b: Trace, matching: Matching, rows: ChangeRows) -> ChangeBytes:
     """The bytes of each row."""
-    count = len(rows)
+    count = len(rows.how)
     moved = [_sums(a, matching.rows_a, rows.row_a, count), _sums(b, matching.rows_b, rows.row_b, count)]
     estimated = False
     side_a = _SideBytes(a, matching.rows_a, rows.row_a, matching.partner)
@@ -289,15 +289,15 @@ def _kernel_changes(a: Side, b: Side) -> KernelChanges:
     matching = match(a, part_a, b, part_b)
     rows = change_rows(a.trace, b.trace, matching)
     halves = (
-        _KernelSide(a, matching.rows_a, rows.row_a, len(rows)),
-        _KernelSide(b, matching.rows_b, rows.row_b, len(rows)),
+        _KernelSide(a, matching.rows_a, rows.row_a, len(rows.how)),
+        _KernelSide(b, matching.rows_b, rows.row_b, len(rows.how)),
     )
     differences = [
         difference(before, after) for before, after in zip(halves[0].times.T, halves[1].times.T, strict=True)
     ]
     calls = np.maximum(halves[0].calls, halves[1].calls)
     tick = max(gpu_tick(a.trace), gpu_tick(b.trace))
-    amounts = 1000 * np.array([each.amount for each in differences], np.float64)
+    amounts = 1000 * np.array([each.delta for each in differences], np.float64)
     # Without repetitions there is no noise to compare a difference with, but the clock has a tick.
     noise = np.array([each.noise for each in differences], np.float64)
     unclear = within_tick(amounts, calls.astype(np.float64), tick) & np.isnan(noise)
@@ -335,9 +335,9 @@ def _table(
     changes: Sequence[Change],
     moved: ChangeBytes,
 ) -> Table:
-    kinds = [(a.classes(index), b.classes(index)) for index in range(len(rows))]
+    kinds = [(a.classes(index), b.classes(index)) for index in range(len(rows.how))]
     marks = [
-        _mark(rows, index, changes[index], (int(a.calls[index]), int(b.calls[index]))) for index in range(len(rows))
+        _mark(rows, index, changes[index], (int(a.calls[index]), int(b.calls[index]))) for index in range(len(rows.how))
     ]
     before = np.array([each.a.median for each in differences], np.float64)
     after = np.array([each.b.median for each in differences], np.float64)
@@ -352,7 +352,7 @@ def _table(
             col.OP.but(help="The operators that launched it in A; in B of what is new. ~: captured it into a graph."),
             [_ops(*each) for each in kinds],
         ),
-        texts(col.HOW, [_how(rows, index, a, b) for index in range(len(rows))]),
+        texts(col.HOW, [_how(rows, index, a, b) for index in range(len(rows.how))]),
         numbers(col.CALLS_A, a.calls),
         numbers(col.CALLS_B, b.calls),
         numbers(col.A_US, before),

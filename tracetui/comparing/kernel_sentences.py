@@ -390,7 +390,7 @@ def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> I
     moved = _of(totals, "moved_bytes")
     if is_judged and moved and totals["moved_bytes"].change in BEYOND_NOISE:
         before, after = moved.a.median, moved.b.median
-        if abs(-moved.amount - saved) > MAX_UNEXPLAINED_TRAFFIC * abs(moved.amount):
+        if abs(-moved.delta - saved) > MAX_UNEXPLAINED_TRAFFIC * abs(moved.delta):
             change = f"{size_change(before, after)}: {how_much(before, after)}"
             yield f"Minimum memory traffic{per(a, b)}, from tensor shapes, {change}."
 
@@ -401,7 +401,7 @@ def _idle(totals: TotalsByName) -> Iterator[str]:
     Where the first sentence is about the span, only the cause adds anything.
     """
     share = _of(totals, "gpu_idle_pct")
-    if share is None or share.change not in BEYOND_NOISE or abs(share.amount) < MIN_IDLE_CHANGE_POINTS:
+    if share is None or share.change not in BEYOND_NOISE or abs(share.delta) < MIN_IDLE_CHANGE_POINTS:
         return
     change = f"{rounded_percent(share.a.median)} → {rounded_percent(share.b.median)}"
     line = f"The GPU is idle for {change} of the time from the first kernel to the last"
@@ -420,9 +420,9 @@ def _main_cause(totals: TotalsByName) -> Total | None:
         known = {name: getattr(each.difference, side).median for name, each in causes.items()}
         if known.get("idle_unknown_us", 0) > MAX_UNKNOWN_SHARE * sum(known.values()):
             return None
-    whole = totals["gpu_idle_us"].difference.amount
+    whole = totals["gpu_idle_us"].difference.delta
     low, high = (share * abs(whole) for share in MAIN_CAUSE_SHARES)
     changed = [each for each in causes.values() if each.change in BEYOND_NOISE]
-    changed = [each for each in changed if each.difference.amount * whole > 0]
-    changed = [each for each in changed if low <= abs(each.difference.amount) <= high]
-    return max(changed, key=lambda each: abs(each.difference.amount), default=None)
+    changed = [each for each in changed if each.difference.delta * whole > 0]
+    changed = [each for each in changed if low <= abs(each.difference.delta) <= high]
+    return max(changed, key=lambda each: abs(each.difference.delta), default=None)

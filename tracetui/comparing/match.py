@@ -92,8 +92,8 @@ def call_partners(a: LaunchingCalls, b: LaunchingCalls, where: Alignment) -> Par
     left_a, left_b = a.key.copy(), b.key.copy()
     left_a[even[0]], left_b[even[1]] = -1, -1
     heads = Alignment(where.a[a.activity[a.first]], where.b[b.activity[b.first]])
-    uneven = uneven_pairs(left_a, left_b, heads)
-    return _pair_partners(a, b, (np.concatenate([even[0], uneven[0]]), np.concatenate([even[1], uneven[1]])))
+    unequal = unequal_pairs(left_a, left_b, heads)
+    return _pair_partners(a, b, (np.concatenate([even[0], unequal[0]]), np.concatenate([even[1], unequal[1]])))
 
 
 def call_partners_in_segment(a: LaunchingCalls, b: LaunchingCalls, where: Alignment) -> PartnerIndices:
@@ -204,13 +204,13 @@ def even_pairs(a: Int64, b: Int64) -> Pairs:
     return order_a[np.isin(a[order_a], even)], order_b[np.isin(b[order_b], even)]
 
 
-def uneven_pairs(a: Int64, b: Int64, where: Alignment) -> Pairs:
+def unequal_pairs(a: Int64, b: Int64, where: Alignment) -> Pairs:
     """Pairs of the keys that one side has more often than the other."""
     order_a, order_b, _, counts_a, counts_b = _sorted(a, b)
     pairs_a, pairs_b = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    uneven = (counts_a != counts_b) & (counts_a > 0) & (counts_b > 0)
+    unequal = (counts_a != counts_b) & (counts_a > 0) & (counts_b > 0)
     ends_a, ends_b = np.cumsum(counts_a), np.cumsum(counts_b)
-    for index in np.flatnonzero(uneven).tolist():
+    for index in np.flatnonzero(unequal).tolist():
         mine = order_a[ends_a[index] - counts_a[index] : ends_a[index]]
         other = order_b[ends_b[index] - counts_b[index] : ends_b[index]]
         if len(mine) > len(other):
@@ -366,31 +366,23 @@ def _match(a: Side, part_a: int, b: Side, part_b: int) -> Matching:
     for key in _BY_SIZE:
         table.pair(key, SAME_NAME)
     # An operator called alike may run other kernels: surer than a kernel of one name that works on something else.
-    table.join(call_partners(*table.calls(_called), table.alignment()), SAME_OP)
+    calls = table.calls(
+        lambda work: (work.op, work.sizes) if work.op and work.sizes and not work.is_generated else None
+    )
+    table.join(call_partners(*calls, table.alignment()), SAME_OP)
     for key in _BY_NAME:
         table.pair(key, SAME_NAME)
-    table.pair(_sized, SAME_SIZE)
-    table.join(call_partners_in_segment(*table.calls(_called_somehow), table.alignment()), SAME_OP_PLACE)
+    table.pair(lambda work: (*_role(work), work.problem) if work.problem else None, SAME_SIZE)
+    calls = table.calls(lambda work: (work.op,) if work.op and not work.is_generated else None)
+    table.join(call_partners_in_segment(*calls, table.alignment()), SAME_OP_PLACE)
     names = table.renamed()
     table.pair(names.key_a, SAME_OP_PLACE, names.key_b)
     _fuse(table)
     return table.finished()
 
 
-def _called(work: ActivityClass) -> MatchKey:
-    return (work.op, work.sizes) if work.op and work.sizes and not work.is_generated else None
-
-
-def _called_somehow(work: ActivityClass) -> MatchKey:
-    return (work.op,) if work.op and not work.is_generated else None
-
-
 def _role(work: ActivityClass) -> tuple[Hashable, ...]:
     return work.decoded.family, work.is_helper, work.is_generated
-
-
-def _sized(work: ActivityClass) -> MatchKey:
-    return (*_role(work), work.problem) if work.problem else None
 
 
 class _Part:
@@ -492,7 +484,7 @@ class _Table:
         mine, other = even_pairs(*keys)
         self.join(PartnerIndices(mine, other, other, mine), how)
         left = np.where(self.a.free, keys[0], -1), np.where(self.b.free, keys[1], -1)
-        mine, other = uneven_pairs(*left, self.alignment())
+        mine, other = unequal_pairs(*left, self.alignment())
         self.join(PartnerIndices(mine, other, other, mine), how)
 
     def join(self, partners: PartnerIndices, how: str) -> None:

@@ -110,13 +110,13 @@ def changes(a: ArrayLike, b: ArrayLike, noise: ArrayLike, exact: bool = False) -
     A median of NaN is a missing value, a noise of NaN is unknown.
     """
     a, b, noise = np.asarray(a, np.float64), np.asarray(b, np.float64), np.asarray(noise, np.float64)
-    amount, smaller = np.abs(b - a), np.minimum(np.abs(a), np.abs(b))
+    delta, smaller = np.abs(b - a), np.minimum(np.abs(a), np.abs(b))
     least = np.zeros_like(smaller) if exact else MIN_TIME_CHANGE * smaller
     restless = noise > MAX_STEADY_SCATTER * smaller
     rules = {
-        Change.UNKNOWN: np.isnan(amount),
-        Change.SAME: (amount <= least) & ~restless,
-        Change.WITHIN_NOISE: amount <= np.maximum(noise, least),
+        Change.UNKNOWN: np.isnan(delta),
+        Change.SAME: (delta <= least) & ~restless,
+        Change.WITHIN_NOISE: delta <= np.maximum(noise, least),
         Change.LESS: b < a,
     }
     return np.select(list(rules.values()), list(map(CHANGES.index, rules)), CHANGES.index(Change.MORE))
@@ -154,7 +154,7 @@ class Difference:
     """The values are counts, of which every difference matters."""
 
     @property
-    def amount(self) -> float:
+    def delta(self) -> float:
         """Median of B minus median of A."""
         return self.b.median - self.a.median
 

@@ -202,7 +202,7 @@ def _costs(left: Sequence[Row], rows: Sequence[Row], totals: Mapping[str, Total]
     whole = totals["cpu_us"]
     if whole.change not in BEYOND_NOISE:
         return []
-    saved = -whole.difference.amount
+    saved = -whole.difference.delta
     least = MIN_CHANGE_SHARE * max(abs(sum(row["saves_us"] for row in rows if row["kind"] != WAIT)), abs(saved))
     costs = [row for row in left if row["kind"] != WAIT and row["mark"] not in (SAME, CANNOT_TELL)]
     costs = [row for row in costs if row["kind"] not in (OP, ANNOTATION, COMPILE) or row["mark"] not in (GONE, NEW)]

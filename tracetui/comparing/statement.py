@@ -225,11 +225,6 @@ class Comparison:
         return self.failures.make("The table of operators", lambda: op_changes(self.a, self.b, unfold=True))
 
 
-def comparison(a: Side, b: Side) -> Comparison:
-    """The comparison of two sides."""
-    return Comparison(a, b)
-
-
 # Comparison of several sides with the first: one table with columns per side, and first sentences of every pair.
 
 SIDE_NAMES = ascii_uppercase

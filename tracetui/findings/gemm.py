@@ -319,14 +319,13 @@ def _loops(scope: Scope, calls: Calls) -> Int64:
     edges = np.concatenate([[0], np.flatnonzero(~same) + 1, [len(calls.kernel)]]).astype(np.int64)
     first, last = edges[:-1], edges[1:]
     run = np.repeat(np.arange(len(first)), last - first)
-    kept = gemms_of(trace.names, calls).where(_is_independent)[first] & (last - first >= MIN_LOOP_CALLS)
+    # The result cannot be an operand of the next GEMM where its sizes are others.
+    independent = gemms_of(trace.names, calls).where(
+        lambda gemm: (gemm.rows, gemm.columns) not in ((gemm.rows, gemm.depth), (gemm.depth, gemm.columns))
+    )
+    kept = independent[first] & (last - first >= MIN_LOOP_CALLS)
     kept &= group(run).median(trace.slices.dur[calls.kernel]) <= MAX_LOOP_GEMM_NS
     return np.stack([first[kept], last[kept]], axis=1)
-
-
-def _is_independent(gemm: Gemm) -> bool:
-    """True where the result cannot be an operand of the next GEMM, because its sizes are others."""
-    return (gemm.rows, gemm.columns) not in ((gemm.rows, gemm.depth), (gemm.depth, gemm.columns))
 
 
 # GEMMs and convolutions in fp32 that leave the Tensor Cores (Matrix Cores on AMD) unused.

@@ -12,7 +12,6 @@ from collections import Counter
 import numpy as np
 
 from tracetui.findings.scope import Scope
-from tracetui.idle.gaps import open_at
 from tracetui.idle.gpu_spans import communicates
 from tracetui.idle.idle_parts import IdleParts, clock_skew, late_gaps
 from tracetui.idle.idleness import idleness
@@ -23,6 +22,7 @@ from tracetui.linking.groups import group
 from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links
 from tracetui.linking.steps import steps
+from tracetui.linking.trees import open_at
 from tracetui.model.intervals import Int64, covered, without
 from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.trace import Kind, Trace

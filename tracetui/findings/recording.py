@@ -98,8 +98,10 @@ def no_gpu(scope: Scope) -> Iterator[Finding]:
 def other_accelerator(scope: Scope) -> Iterator[Finding]:
     """The device lanes are those of an accelerator that is neither CUDA nor ROCm."""
     trace = scope.trace
+    if len(links(trace).gpu):
+        return
     rows, name = _unknown_device_rows(trace), _accelerator(trace)
-    if len(links(trace).gpu) or not (len(rows) or name):
+    if len(rows) == 0 and not name:
         return
     work = _cpu_work(scope)
     if len(rows):

@@ -34,7 +34,6 @@ from tracetui.model.kept import kept
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.operators.key_averages import has_shapes
-from tracetui.operators.ops import has_allocations
 
 
 class Severity(IntEnum):
@@ -116,8 +115,6 @@ class Program:
     """So many Python frames were recorded that they slow the CPU down."""
     has_shapes: bool
     """Shapes of inputs were recorded."""
-    has_memory: bool
-    """Memory events were recorded."""
 
 
 @kept
@@ -135,7 +132,6 @@ def program(trace: Trace) -> Program:
         has_optimizer=_has(trace, host, OPTIMIZER_STEP),
         has_frames=frames is not None and frames.count > 0,
         has_shapes=has_shapes(trace),
-        has_memory=has_allocations(trace),
     )
 
 

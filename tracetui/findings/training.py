@@ -25,6 +25,7 @@ from tracetui.model.intervals import Bool, Int64, covered_within, union
 from tracetui.model.quantities import counted, duration, size, size_change
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
+from tracetui.operators.ops import has_allocations
 
 _IN_PLACE = re.compile(r"^aten::[a-z]\w*_$")
 _MANY_AT_ONCE = re.compile(r"^aten::_(foreach|fused)_")
@@ -193,7 +194,7 @@ class _Growth:
 def missing_no_grad(scope: Scope) -> Iterator[Finding]:
     """Memory grows in every iteration of a program that records gradients and computes none."""
     trace, program = scope.trace, scope.program
-    if scope.step is not None or program.has_backward or program.has_optimizer or not program.has_memory:
+    if scope.step is not None or program.has_backward or program.has_optimizer or not has_allocations(trace):
         return
     rounds = _iterations(trace)
     if len(rounds.row) < MIN_ITERATIONS or not _records_gradients(trace, rounds):

@@ -31,7 +31,7 @@ from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import links, names_of, no_gpu, op_rows
 from tracetui.linking.placement import step_column, step_index, within
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import Axis
+from tracetui.linking.trees import Axis, open_at
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part, TimeRange
 from tracetui.model.kept import kept
@@ -45,23 +45,6 @@ MAX_NAMED_CAUSES = 4
 """Maximum causes listed per gap with their shares, the largest first."""
 MAX_NAMED_SLICES = 3
 """Maximum names listed per chain, the deepest ones."""
-
-
-def open_at(trace: Trace, lane: NDArray[np.integer], moment: Int64) -> Int64:
-    """The deepest slice of each lane that is open at each time (ns), -1 for none."""
-    slices = trace.slices
-    row = np.full(len(moment), -1, np.int64)
-    for number in np.unique(lane).tolist():
-        first, last = trace.lanes[number].first, trace.lanes[number].last
-        mine = np.flatnonzero(lane == number)
-        index = np.searchsorted(slices.start[first:last], moment[mine], side="right") - 1
-        row[mine] = np.where(index >= 0, first + index, -1)
-    ended = np.flatnonzero((row >= 0) & (slices.end[row] <= moment)) if len(slices) else row
-    while len(ended):
-        row[ended] = slices.parent[row[ended]]
-        ended = ended[row[ended] >= 0]
-        ended = ended[slices.end[row[ended]] <= moment[ended]]
-    return row
 
 
 def longest(trace: Trace, rows: Int64, lane: NDArray[np.integer], low: Int64, high: Int64) -> tuple[Int64, Int64]:

@@ -198,3 +198,20 @@ def disorderly_lanes(trace: Trace) -> Bool:
             outlasts &= parent >= 0
             mask[number] = outlasts.any() or (slices.row[rows] != slices.depth[rows]).any()
     return mask
+
+
+def open_at(trace: Trace, lane: NDArray[np.integer], moment: Int64) -> Int64:
+    """The deepest slice of each lane that is open at each time (ns), -1 for none."""
+    slices = trace.slices
+    row = np.full(len(moment), -1, np.int64)
+    for number in np.unique(lane).tolist():
+        first, last = trace.lanes[number].first, trace.lanes[number].last
+        mine = np.flatnonzero(lane == number)
+        index = np.searchsorted(slices.start[first:last], moment[mine], side="right") - 1
+        row[mine] = np.where(index >= 0, first + index, -1)
+    ended = np.flatnonzero((row >= 0) & (slices.end[row] <= moment)) if len(slices) else row
+    while len(ended):
+        row[ended] = slices.parent[row[ended]]
+        ended = ended[row[ended] >= 0]
+        ended = ended[slices.end[row[ended]] <= moment[ended]]
+    return row

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.idle.gaps import open_at
 from tracetui.idle.idleness import idleness
 from tracetui.linking.captured_tree import with_captured_nodes
 from tracetui.linking.frames import MODULE, FrameTree, frame_tree, frames, function_of, is_own, own_frames
 from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links, no_gpu
 from tracetui.linking.placement import before_capture, time_within, within
-from tracetui.linking.trees import subtree_sums
+from tracetui.linking.trees import open_at, subtree_sums
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part, TimeRange
 from tracetui.model.kept import kept

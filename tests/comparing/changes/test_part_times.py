@@ -56,7 +56,7 @@ def times(found: Side) -> Float64:
     part = representative(found)
     matching = match(found, part, found, part)
     rows = change_rows(found.trace, found.trace, matching)
-    return part_times(found, matching.rows_a, rows.row_a, len(rows))
+    return part_times(found, matching.rows_a, rows.row_a, len(rows.how))
 
 
 def only_row(a: Trace, name: str) -> dict[str, Cell]:

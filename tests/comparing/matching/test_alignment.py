@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.comparing.small import together
 from tracetui.comparing.fusing import activity_classes, problem
-from tracetui.comparing.match import alignment, even_pairs, in_launch_order, uneven_pairs
+from tracetui.comparing.match import alignment, even_pairs, in_launch_order, unequal_pairs
 from tracetui.comparing.noise import representative
 from tracetui.comparing.side import side
 from tracetui.model.trace import Kind, Trace
@@ -150,7 +150,7 @@ class TestPairing:
         one, two = np.array(a, np.int64), np.array(b, np.int64)
         none = np.empty(0, np.int64)
         where = alignment(none, none, len(a), len(b))
-        found_a, found_b = map(np.concatenate, zip(even_pairs(one, two), uneven_pairs(one, two, where), strict=True))
+        found_a, found_b = map(np.concatenate, zip(even_pairs(one, two), unequal_pairs(one, two, where), strict=True))
         assert len(set(found_a.tolist())) == len(found_a) == len(set(found_b.tolist()))
         assert (one[found_a] == two[found_b]).all()
         for key in range(6):
@@ -161,7 +161,7 @@ class TestPairing:
 
     def test_the_near_ones_are_taken(self) -> None:
         where = alignment(np.array([0, 4]), np.array([0, 2]), 5, 3)
-        assert [each.tolist() for each in uneven_pairs(np.array([9, 1, 1, 1, 8]), np.array([9, 1, 8]), where)] == [
+        assert [each.tolist() for each in unequal_pairs(np.array([9, 1, 1, 1, 8]), np.array([9, 1, 8]), where)] == [
             [2],
             [1],
         ]

@@ -9,7 +9,7 @@ from tests.support.comparing import tutorial
 from tests.support.comparing.statements import first, said, sample
 from tests.support.comparing.tutorial import COMPILED, FUSED
 from tracetui.comparing.side import side
-from tracetui.comparing.statement import MAX_SENTENCES, comparison, statement
+from tracetui.comparing.statement import MAX_SENTENCES, Comparison, statement
 from tracetui.model.trace import Kind, Trace
 from tracetui.reading.load import load
 
@@ -244,7 +244,7 @@ def test_it_stays_short(mode):
 
 
 def test_everything_of_a_comparison_is_made_once():
-    told = comparison(side(tutorial.mlp()), side(tutorial.mlp(COMPILED)))
+    told = Comparison(side(tutorial.mlp()), side(tutorial.mlp(COMPILED)))
     assert told.statement is told.statement
     assert told.ops is told.ops
     assert told.totals is told.totals

@@ -8,7 +8,7 @@ import pytest
 from tests.support.build import kernel, launch, make_trace, op, step
 from tracetui.comparing.noise import cpu_tick, gpu_tick, within_tick
 from tracetui.comparing.side import side
-from tracetui.comparing.statement import comparison
+from tracetui.comparing.statement import Comparison
 from tracetui.model.trace import Trace
 
 
@@ -27,7 +27,7 @@ def recorded(durations: list[int], op_dur: int = 30_000, steps: int = 1) -> Trac
 
 def told(a: Trace, b: Trace) -> tuple[str, str]:
     """The marks of the kernel and of the operator."""
-    made = comparison(side(a), side(b))
+    made = Comparison(side(a), side(b))
     ops = {row["name"]: row["mark"] for row in made.ops.rows()}
     return str(made.kernels["mark"].cell(0)), str(ops["aten::mm"])
 
@@ -66,7 +66,7 @@ def test_with_a_known_noise_a_tick_counts() -> None:
 
 
 def test_a_total_of_one_tick_says_why_nothing_can_be_told() -> None:
-    made = comparison(side(recorded([3_000])), side(recorded([2_000]))).totals
+    made = Comparison(side(recorded([3_000])), side(recorded([2_000]))).totals
     row = next(row for row in made.rows() if row["measure"] == "gpu_busy_us")
     assert row["change"] == "cannot tell"
     assert "one tick of the clock" in str(row["remark"])

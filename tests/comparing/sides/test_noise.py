@@ -75,7 +75,7 @@ def test_the_rule_for_many_is_that_for_one(rows, exact):
 def test_turned_round_it_says_the_opposite(a, b):
     there, back = told(a, b), told(b, a)
     assert back.change is MIRRORED.get(there.change, there.change)
-    assert back.amount == -there.amount
+    assert back.delta == -there.delta
     assert back.noise == pytest.approx(there.noise, nan_ok=True)
 
 

@@ -16,7 +16,7 @@ from tracetui.comparing.calls import calls, versionless_name
 from tracetui.comparing.match import Matching, match
 from tracetui.comparing.noise import representative
 from tracetui.comparing.side import Side
-from tracetui.comparing.statement import Comparison, comparison
+from tracetui.comparing.statement import Comparison
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.errors import AnalysisFailed, TracetuiError
 from tracetui.linking.links import links
@@ -66,7 +66,7 @@ class ComparedSides:
     ) -> None:
         """`owner` runs the threads and gets the messages."""
         self._owner = owner
-        self.comparison = comparison(a, b)
+        self.comparison = Comparison(a, b)
         self.pictures, self.paths = pictures, paths
         self.partners = PartnerLookup(self.representative_parts())
         """The parts that are shown, and which of their slices are partners."""
@@ -90,7 +90,7 @@ class ComparedSides:
 
     def swap(self) -> None:
         """Make A of B and B of A."""
-        self.comparison = comparison(*self.sides[::-1])
+        self.comparison = Comparison(*self.sides[::-1])
         self.pictures, self.paths = self.pictures[::-1], self.paths[::-1]
         self.partners = PartnerLookup(self.parts[::-1])
 
@@ -98,7 +98,7 @@ class ComparedSides:
         """Take other parts; True when those are of other sides, which are compared from now on."""
         is_other = any(part.side is not side for part, side in zip(parts, self.sides, strict=True))
         if is_other:
-            self.comparison = comparison(parts[0].side, parts[1].side)
+            self.comparison = Comparison(parts[0].side, parts[1].side)
         self.partners = PartnerLookup(parts)
         return is_other
 
