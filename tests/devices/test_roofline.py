@@ -18,7 +18,7 @@ from tracetui.linking.links import links
 from tracetui.model.trace import Device, Kind, Trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load
-from tracetui.ui.description.slice_description import kernel_facts
+from tracetui.ui.trace.slice_description import kernel_facts
 
 
 def mm(start: int, size: int, took: int, kind: str = "c10::BFloat16", name: str = "nvjet_tst_128x128") -> list[Event]:

@@ -81,8 +81,8 @@ def test_screen_and_text_have_the_same_headings(every_table) -> None:
         # A sentence about all rows and an empty line stand above the headings.
         headings = lines[2 if few.headline else 0]
         for shown in layout_of(pane, few, by):
-            column = few[shown.name]
-            if not column.nulls().all() and not (shown.name == "name" and "short_name" in few):
+            column = few[shown.spec.name]
+            if not column.nulls().all() and not (shown.spec.name == "name" and "short_name" in few):
                 assert shown.title in headings, (pane, by)
 
 

@@ -20,8 +20,8 @@ from tracetui.linking.chains import (
 from tracetui.linking.links import links
 from tracetui.model.trace import Kind, Trace
 from tracetui.reading.load import load
-from tracetui.ui.description.slice_description import graph_node_facts
-from tracetui.ui.trace.related_slices import highlighted_with
+from tracetui.ui.trace.selection import highlighted_with
+from tracetui.ui.trace.slice_description import graph_node_facts
 
 LAUNCH = {"ph": "X", "cat": "cuda_runtime", "name": "cudaGraphLaunch", "pid": 1, "tid": 1, "ts": 0, "dur": 5}
 

@@ -80,7 +80,7 @@ def test_a_sum_that_contains_one_says_so() -> None:
     assert column.cell(row) == 3 * 20 - 40
     assert shown_texts(column)[row] == "~20.0 µs"
     assert cell_text(column, row) == "~20.0 µs"
-    assert next(shown.width for shown in layout_of("ops", ops) if shown.name == "self_cpu_us") >= len("~20.0 µs")
+    assert next(shown.width for shown in layout_of("ops", ops) if shown.spec.name == "self_cpu_us") >= len("~20.0 µs")
 
 
 def test_without_overlaps_nothing_is_marked() -> None:

@@ -16,7 +16,7 @@ from tracetui.model.trace import Kind, LaneKind, Trace
 from tracetui.reading.json_repair import literal_paths
 from tracetui.reading.lanes import MAX_SERIES
 from tracetui.reading.load import load
-from tracetui.ui.description.slice_description import facts_of_args
+from tracetui.ui.trace.slice_description import facts_of_args
 
 Panes = Callable[[bytes], Trace]
 EPOCH = 1.7e15

@@ -36,8 +36,7 @@ from tracetui.model.trace import Trace
 from tracetui.panes import PANES, BuiltPane
 from tracetui.ranks.stretches import summarise_trace
 from tracetui.reading.load import load
-from tracetui.ui.description.slice_description import describe
-from tracetui.ui.trace.related_slices import chain_of
+from tracetui.ui.trace.slice_description import chain_of, describe
 
 Event = dict[str, Any]
 

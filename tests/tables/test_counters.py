@@ -19,7 +19,7 @@ from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Counter, Device, Trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load
-from tracetui.ui.description.slice_description import kernel_facts
+from tracetui.ui.trace.slice_description import kernel_facts
 
 
 def sampled(*samples: tuple[int, float], gpu: int = 0, name: str = "SM Active (%)") -> Counter:

@@ -12,7 +12,7 @@ import pytest
 from tests.support.app import Shown, settle, shown, training
 from tests.support.waiting import POLL_SECONDS, until
 from tracetui.panes import PANES
-from tracetui.ui.trace import pane_list, related_slices
+from tracetui.ui.trace import pane_list, selection
 from tracetui.ui.widgets.details import WAITING_NOTE
 
 
@@ -105,7 +105,7 @@ async def test_quitting_does_not_wait_for_an_analysis(monkeypatch):
 
 async def test_details_say_that_they_are_being_computed(monkeypatch):
     gate = threading.Event()
-    prepare = related_slices.prepare_descriptions
+    prepare = selection.prepare_descriptions
 
     def late(trace):
         gate.wait(POLL_SECONDS)

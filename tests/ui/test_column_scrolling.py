@@ -27,7 +27,7 @@ def reached(layout: list[ShownColumn], width: int) -> list[str]:
     seen: list[str] = []
     for skipped in range(len(layout) + 1):
         columns, is_more = scrolled(layout, skipped, width)
-        seen += [each.name for each, _ in columns]
+        seen += [each.spec.name for each, _ in columns]
         if not is_more:
             return seen
     raise AssertionError("there are always more columns")
@@ -41,7 +41,7 @@ def test_every_column_of_every_pane_is_reached_on_every_width(make) -> None:
             table = pane.build(trace, None, by)
             layout = layout_of(name, table, by)
             for width in (18, 38, 58, 70, 78, 98, 118, 158, 198):
-                missing = {each.name for each in layout} - set(reached(layout, width))
+                missing = {each.spec.name for each in layout} - set(reached(layout, width))
                 assert not missing, f"{name} by {by} at {width}: {sorted(missing)}"
 
 
@@ -59,7 +59,7 @@ def _layouts(draw: st.DrawFn) -> list[ShownColumn]:
 
 @given(_layouts(), st.integers(2, 120))
 def test_every_column_of_any_layout_is_reached(layout: list[ShownColumn], width: int) -> None:
-    assert set(reached(layout, width)) == {each.name for each in layout}
+    assert set(reached(layout, width)) == {each.spec.name for each in layout}
 
 
 def test_the_names_stay_and_a_verdict_behind_numbers_is_none() -> None:
@@ -68,7 +68,7 @@ def test_the_names_stay_and_a_verdict_behind_numbers_is_none() -> None:
     verdict = ShownColumn(ColumnSpec("verdict", "verdict", grow=1, text=TextKind.PROSE), "verdict", 12, 12, True)
 
     def names(layout: list[ShownColumn], skipped: int, width: int = 40) -> list[str]:
-        return [each.name for each, _ in scrolled(layout, skipped, width)[0]]
+        return [each.spec.name for each, _ in scrolled(layout, skipped, width)[0]]
 
     assert names([name, *numbers], 1) == ["name", "b", "c"]
     assert names([numbers[0], name, *numbers[1:]], 1) == ["a", "name", "c"]

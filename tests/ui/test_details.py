@@ -2,8 +2,8 @@ from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.frames import model
 from tests.support.graphs import replay
 from tracetui.model.trace import Kind
-from tracetui.ui.description.slice_description import describe, facts_of_args
-from tracetui.ui.trace.related_slices import chain_of, highlighted_with, kernel_from
+from tracetui.ui.trace.selection import highlighted_with, kernel_from
+from tracetui.ui.trace.slice_description import chain_of, describe, facts_of_args
 from tracetui.ui.widgets.details import DetailFact, fact_lines, folded
 
 GEMM = {"grid": [12, 8, 1], "block": [256, 1, 1], "registers per thread": 32, "shared memory": 49152}

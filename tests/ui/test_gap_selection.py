@@ -16,8 +16,7 @@ from tracetui.idle.waits import WORDS
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import read_view_string
 from tracetui.reading.load import load
-from tracetui.ui.description.gap_description import describe_gap
-from tracetui.ui.trace.related_slices import chain_of
+from tracetui.ui.trace.selection import describe_gap
 from tracetui.ui.widgets.lanes import LanesView
 
 US = 1_000
@@ -245,7 +244,7 @@ async def test_causes_are_named_in_full_where_they_fit(shared_trace):
     longest = np.argsort(-idleness(trace).dur)[:40].tolist()
     gap = next(gap for gap in longest if "Python or unknown" in [WORDS[p.cause] for p in gap_causes_of(trace, gap)[:5]])
     for width in (35, 60):
-        lines = [line.text for line in describe_gap(trace, gap, True, chain_of, width)]
+        lines = [line.text for line in describe_gap(trace, gap, True, width)]
         shares = [line for line in lines if line.startswith("  ") and line.endswith(" %")]
         assert len(shares) > 1 and {len(line) for line in shares} == {width}
         assert any("Python or unknown " in line for line in shares)

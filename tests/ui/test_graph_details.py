@@ -10,8 +10,7 @@ from tests.support.graphs import replay
 from tracetui.health.health_table import doubts
 from tracetui.health.summary import facts
 from tracetui.model.trace import Trace
-from tracetui.ui.description.slice_description import describe
-from tracetui.ui.trace.related_slices import chain_of
+from tracetui.ui.trace.slice_description import chain_of, describe
 
 GRAPH = [
     CapturedLaunch("aten::mm", "gemm_kernel", "Linear_0", "model.py(9): \x1b[31mproject"),

@@ -8,7 +8,7 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.drawing.timeline.grid import label_width, lane_label
+from tracetui.drawing.timeline.grid import TimelineGrid, label_width, lane_label
 from tracetui.drawing.timeline.layout import Fold, Layout, idle_lanes
 from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.model.trace import Kind, Lane, LaneKind, Trace
@@ -40,7 +40,8 @@ class Demo(App[None]):
         yield LanesView()
 
     def on_mount(self) -> None:
-        self.lanes.show(self.trace, TimelineIndex(self.trace))
+        index = TimelineIndex(self.trace)
+        self.lanes.show_grid(TimelineGrid(index, Layout(index)))
         self.lanes.focus()
 
     @property

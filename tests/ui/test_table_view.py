@@ -5,9 +5,9 @@ from textual.app import App, ComposeResult
 
 from tracetui.model import columns as col
 from tracetui.model.table import ColumnSpec, Table, micros, numbers, texts
-from tracetui.ui.widgets.columns import ShownColumn, fitted, layout_of, placed
+from tracetui.ui.widgets.columns import ShownColumn, fitted, layout_of
 from tracetui.ui.widgets.tabbed_list import ListArrangement, arrange
-from tracetui.ui.widgets.table_view import TableView
+from tracetui.ui.widgets.table_view import TableView, placed
 
 
 def table_of(count: int) -> Table:
@@ -117,14 +117,14 @@ def test_the_least_important_columns_are_dropped_first() -> None:
         ShownColumn(ColumnSpec("b", "B", grow=1), "B", 10),
         ShownColumn(ColumnSpec("c", "C"), "C", 8),
     ]
-    assert [(shown.name, width) for shown, width in fitted(layout, 40)] == [("a", 5), ("b", 21), ("c", 8)]
-    assert [shown.name for shown, _ in fitted(layout, 20)] == ["a", "b"]
+    assert [(shown.spec.name, width) for shown, width in fitted(layout, 40)] == [("a", 5), ("b", 21), ("c", 8)]
+    assert [shown.spec.name for shown, _ in fitted(layout, 20)] == ["a", "b"]
 
 
 def test_a_verdict_is_read_in_full_before_the_number_beside_it() -> None:
     numbered = [ShownColumn(ColumnSpec(name, name), name, 8) for name in "abcde"]
     verdict = ShownColumn(col.VERDICT, "verdict", 18, 31)
-    named = [(shown.name, width) for shown, width in fitted([*numbered, verdict], 78)]
+    named = [(shown.spec.name, width) for shown, width in fitted([*numbered, verdict], 78)]
     assert named == [("a", 8), ("b", 8), ("c", 8), ("d", 8), ("verdict", 36)]
     # Where there is room for both, and where the column is no verdict, all stay.
     assert len(fitted([*numbered, verdict], 83)) == 6
@@ -133,7 +133,7 @@ def test_a_verdict_is_read_in_full_before_the_number_beside_it() -> None:
 
 def test_a_column_without_values_is_left_out() -> None:
     table = Table((numbers("index", [1]), texts("op", [None]), texts("short_name", ["gemm"])))
-    assert [shown.name for shown in layout_of("kernels", table)] == ["index", "short_name"]
+    assert [shown.spec.name for shown in layout_of("kernels", table)] == ["index", "short_name"]
 
 
 def test_cells_are_cut_by_width_and_not_by_letters() -> None:

@@ -69,5 +69,5 @@ async def test_an_escape_right_behind_enter_clears_what_enter_accepted():
     async with shown(training()) as (app, pilot):
         burst(app, "F", *"gemm", "enter", "escape")
         await settle(pilot)
-        assert not app.view.finder.is_set
+        assert not app.view.is_searched
         assert app.focused is app.list

@@ -17,7 +17,7 @@ from tracetui.model.table import Cell, Table
 from tracetui.text import clean
 from tracetui.ui.compare.compare_list import KERNELS, OPS, signed
 from tracetui.ui.compare.shown_part import MARKS, NO_PARTNER, ROW_PARTNERS, ShownPart, place_words
-from tracetui.ui.description.slice_description import short_name
+from tracetui.ui.trace.slice_description import short_name
 from tracetui.ui.widgets.details import DetailFact, DetailLine, fact_lines, folded
 
 MAX_LISTED_PARTS = 40

@@ -27,7 +27,7 @@ from tracetui.model.trace import GPU_WORK
 from tracetui.ui.compare.compare_list import KERNELS, OPS, TOTALS, CompareList, table_of
 from tracetui.ui.compare.shown_part import NO_PARTNER, OWN_PARTNER, ROW_PARTNERS, ShownPart, ShownParts
 from tracetui.ui.compare.timelines import NO_ROWS, PartnerLookup, Timelines
-from tracetui.ui.trace.related_slices import MAX_HIGHLIGHTED, highlighted_with
+from tracetui.ui.trace.selection import MAX_HIGHLIGHTED, highlighted_with
 
 # What is compared, the parts of it that are shown, and the threads that compute it: the screen answers meanwhile.
 

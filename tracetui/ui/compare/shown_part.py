@@ -23,7 +23,7 @@ from tracetui.model.intervals import Int64
 from tracetui.model.quantities import count, duration
 from tracetui.model.trace import GPU_WORK, Kind
 from tracetui.text import clean
-from tracetui.ui.description.slice_description import kind_word, short_name
+from tracetui.ui.trace.slice_description import KIND_WORDS, short_name
 from tracetui.ui.widgets.bar import BarPart, damage_marks, switch_parts
 
 MIN_LANE_SHARE = 0.02
@@ -255,7 +255,7 @@ def _on_gpu(shown: ShownPart) -> list[str]:
 def place_words(shown: ShownPart, row: int) -> str:
     """The number of a slice in its part: `kernel 5 of 36`, `operator 2 of 10`, or `call` for slices that `.` skips."""
     trace = shown.side.trace
-    kind = kind_word(int(trace.slices.kind[row]))
+    kind = KIND_WORDS.get(Kind(int(trace.slices.kind[row])), "slice")
     if not shown.holds(row):
         return f"{kind} outside of this {shown.side.part_kind}"
     indices = np.flatnonzero(shown.walk == row)

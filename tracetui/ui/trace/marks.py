@@ -12,6 +12,7 @@ from tracetui.drawing.format import cut_name
 from tracetui.errors import UsageError
 from tracetui.linking.call_sites import SITES
 from tracetui.linking.frames import MODULE, function_of
+from tracetui.linking.placement import activities_of_step_number, step_labels, stretch_of_step
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import TimeRange
 from tracetui.model.quantities import count, duration
@@ -21,7 +22,8 @@ from tracetui.tables.modules import SEPARATOR, path_of
 from tracetui.text import clean
 from tracetui.ui.trace.navigator import Mark
 from tracetui.ui.trace.pane_list import PaneList
-from tracetui.ui.trace.related_slices import activities_of_step_number, chain_of, step_labels, step_of, stretch_of_step
+from tracetui.ui.trace.selection import step_of
+from tracetui.ui.trace.slice_description import chain_of
 from tracetui.ui.widgets.picker import Picker
 
 _MARK = ColumnSpec("mark", "mark", width=20, grow=1)

@@ -14,25 +14,18 @@ from tracetui.errors import TracetuiError
 from tracetui.files import numbered
 from tracetui.idle.gaps import gap_before
 from tracetui.idle.idleness import idleness
+from tracetui.linking.placement import activities_of_step_number, busiest_stretch, first_step
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import TimeRange
 from tracetui.model.quantities import count, duration
-from tracetui.model.trace import Trace
+from tracetui.model.trace import LaneKind, Trace
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.operators.costs import slices_listed_as
 from tracetui.text import clean
 from tracetui.ui.base.exports import ExportNotice, export_path, home_path, not_written, stem
-from tracetui.ui.description.slice_description import short_name
 from tracetui.ui.trace.pane_list import PaneList
-from tracetui.ui.trace.related_slices import (
-    activities_of_step_number,
-    busiest_stretch,
-    first_step,
-    has_gpu,
-    kernel_from,
-    longest_between,
-    slices_named,
-)
+from tracetui.ui.trace.selection import kernel_from, slices_named
+from tracetui.ui.trace.slice_description import short_name
 from tracetui.ui.widgets.bar import FocusedPart, HintsBar
 from tracetui.ui.widgets.lanes import LanesView
 from tracetui.ui.widgets.list_finder import ListFinder, Search, SearchLine
@@ -44,6 +37,8 @@ class BrowsedTrace(Protocol):
     """A trace on screen."""
 
     trace: Trace
+    has_gpu: bool
+    """Whether anything ran on a device."""
     steps: list[int]
     """Numbers of the steps, in order."""
     lanes: LanesView
@@ -370,10 +365,11 @@ class Navigator:
         else:
             start, end = busiest_stretch(view.trace)
             view.window = Window.fit(start, end, view.lanes.cells)
-            kernel = kernel_from(view.trace, -1, 1, start)
-            view.selected = kernel if kernel >= 0 else longest_between(view.trace, start, end)
+            view.selected = kernel_from(view.trace, -1, 1, start)
+            if view.selected < 0:
+                view.selected = _longest_between(view.trace, start, end)
             view.lanes.reveal(view.selected)
-        if not has_gpu(view.trace):
+        if not view.has_gpu:
             view.panes.open_tab("ops")
         self.visit(viewpoint)
         view.panes.start()
@@ -414,6 +410,14 @@ class Navigator:
             activities = activities_of_step_number(trace, self.view.step)
             return int(activities[viewpoint.kernel - 1]) if viewpoint.kernel <= len(activities) else -1
         return -1
+
+
+def _longest_between(trace: Trace, start: int, end: int) -> int:
+    """The longest of the slices of threads that start within [start, end) ns, -1 when there is none."""
+    slices = trace.slices
+    on_thread = np.array([lane.kind == LaneKind.CPU for lane in trace.lanes], bool)
+    rows = np.flatnonzero((slices.start >= start) & (slices.start < end) & on_thread[slices.lane])
+    return int(rows[np.argmax(slices.dur[rows])]) if len(rows) else -1
 
 
 # Searching in a trace view, where not only the list but also the lanes can be searched.

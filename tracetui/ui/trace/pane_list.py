@@ -21,12 +21,14 @@ from textual.worker import Worker, get_current_worker
 
 from tracetui.drawing.format import named_groups
 from tracetui.drawing.text.export import render
-from tracetui.drawing.text.pictures import list_picture
+from tracetui.drawing.text.pictures import PICTURES, list_picture
 from tracetui.drawing.text.readable_table import Extent, readable
 from tracetui.errors import AnalysisFailed, TracetuiError
 from tracetui.health.summary import activity_counts
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.call_sites import known_sites
+from tracetui.linking.links import links
+from tracetui.linking.placement import step_labels
 from tracetui.linking.steps import steps
 from tracetui.model.guarding import guarded
 from tracetui.model.intervals import Part, TimeRange
@@ -38,8 +40,8 @@ from tracetui.tables.modules import holders
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
-from tracetui.ui.trace.related_slices import has_gpu, is_prepared, prepare_descriptions, step_labels, step_of
 from tracetui.ui.trace.row_tree import RowTree
+from tracetui.ui.trace.selection import is_prepared, prepare_descriptions, step_of
 from tracetui.ui.widgets.bar import Tab
 from tracetui.ui.widgets.columns import ShownColumn, layout_of
 from tracetui.ui.widgets.details import WAITING_NOTE
@@ -116,9 +118,13 @@ class PaneList(TabbedList):
         """The range of time that the pane of this name sums up."""
         self._is_range_listed = False
         """Whether all panes list only what ran in it."""
+        self._offered = {name for name in TABS if PANES[name].is_offered(trace)}
+        """Panes for which the trace can have rows."""
         self._trees: dict[TableKey, RowTree] = {}
         self._tables: dict[TableKey, Table | str] = {}
         self._is_started = False
+        self._detail_columns: tuple[str, ...] = ()
+        """Columns that the details show of the list that is on screen."""
         self._measured = UNKNOWN_LENGTH
         """The longest list when it was last told."""
         self._is_row_due = False
@@ -139,14 +145,14 @@ class PaneList(TabbedList):
     @property
     def longest(self) -> int:
         """Rows of the longest list that goes with the timeline, of the current step; a large number while unknown."""
-        timed = [name for name in TABS if PANES[name].is_timed] if has_gpu(self.trace) else ["ops"]
+        timed = [name for name in TABS if PANES[name].is_timed] if len(links(self.trace).gpu) else ["ops"]
         tables = [self._tables.get(self._key(name)) for name in timed]
         return max((len(table) if isinstance(table, Table) else 0 if table else UNKNOWN_LENGTH) for table in tables)
 
     @property
     def groups_names(self) -> bool:
         """Whether a row stands for all slices of a name rather than for one."""
-        return PANES[self.pane].is_of_names or self.arrangement.by is not None
+        return PANES[self.pane].is_of_names or self.arrangements[self.pane].by is not None
 
     @property
     def table(self) -> Table | None:
@@ -239,7 +245,7 @@ class PaneList(TabbedList):
     @property
     def lists_gaps(self) -> bool:
         """Whether the rows of the current pane are single gaps."""
-        return self.pane == "gaps" and self.arrangement.by is None
+        return self.pane == "gaps" and self.arrangements[self.pane].by is None
 
     @property
     def rows_are_gaps(self) -> bool:
@@ -494,18 +500,21 @@ class PaneList(TabbedList):
     @on(TableView.RowHighlighted)
     def _explain_row(self) -> None:
         """Show in the details the sentences of the current row that are too long for the list."""
-        view, arrangement = self.view, self.arrangement
+        view, by = self.view, self.arrangements[self.pane].by
         sentences = []
         is_described = self.lists_gaps and self._follows_gap and view.located
         if view.table is not None and view.row >= 0 and not is_described:
-            for column in map(view.table.__getitem__, PANES[self.pane].details_by(arrangement.by)):
+            for name in self._detail_columns:
+                column = view.table[name]
                 text = column.cell(view.row)
                 if text:
                     is_sentence = column.spec.text is TextKind.PROSE
                     sentences.append(clean(str(text) if is_sentence else f"{column.spec.heading}: {text}"))
-        self.details.show_sentences(tuple(sentences), list_picture(self.pane, arrangement.by, view.table))
+        picture = list_picture(self.pane, by, view.table) if (self.pane, by) in PICTURES else None
+        self.details.show_sentences(tuple(sentences), picture)
 
     def _rows_listed(self) -> None:
+        self._detail_columns = PANES[self.pane].details_by(self.arrangement.by)
         self._place_cursor()
         if self._due_slice >= 0 and self.view.table is not None:
             self.view.put_cursor_on_slice(self._due_slice)
@@ -587,7 +596,7 @@ class PaneList(TabbedList):
         return [
             Tab(name, PANES[name].title, self._count(name), PANES[name].key, self._is_empty(name))
             for name in TABS
-            if name == self.pane or (PANES[name].is_offered(self.trace) and (name != "range" or self.time_range))
+            if name == self.pane or (name in self._offered and (name != "range" or self.time_range))
         ]
 
     def _is_empty(self, name: str) -> bool:

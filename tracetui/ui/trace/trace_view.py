@@ -1,9 +1,7 @@
-"""The controller of one trace: it holds the selection, the window and the step, and keeps it all together.
+"""The controller of one trace: it holds the selection, the window and the step, and sets them in the parts.
 
 Data goes down by assignment from the watchers here, events come up as messages of the parts. There is one
 cursor: whatever part moved it, the list, the lanes and the details all follow.
-
-The commands of a trace view, each declared once; what they do is `TraceView.action_...`.
 """
 
 from __future__ import annotations
@@ -20,6 +18,8 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from tracetui.drawing.format import shorten
+from tracetui.drawing.timeline.grid import TimelineGrid
+from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.drawing.timeline.window import Window
 from tracetui.errors import AnalysisFailed
@@ -27,6 +27,9 @@ from tracetui.idle.gaps import gap_before, idle_part_blocks, slices_in_gaps
 from tracetui.idle.idleness import idleness
 from tracetui.linking.call_sites import SITES
 from tracetui.linking.chains import follow, follow_back
+from tracetui.linking.links import links
+from tracetui.linking.placement import activities_of_step_number, step_labels, stretch_of_step
+from tracetui.linking.step_kinds import kind_words
 from tracetui.linking.step_sources import low_coverage, steps_label
 from tracetui.linking.steps import steps
 from tracetui.model.guarding import guarded
@@ -41,44 +44,31 @@ from tracetui.ui.base import keys
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.base.exports import MARKDOWN_ROWS, copy_out, stem
 from tracetui.ui.base.keys import command
-from tracetui.ui.description.gap_description import describe_gap
-from tracetui.ui.description.slice_description import describe, short_name
-from tracetui.ui.trace.navigator import (
-    NO_RANGE,
-    Marks,
-    Navigator,
-    RangeSelection,
-    TraceFinder,
-    write_range,
-)
+from tracetui.ui.trace.navigator import NO_RANGE, Marks, Navigator, TraceFinder, write_range
 from tracetui.ui.trace.pane_list import TABS, PaneList
-from tracetui.ui.trace.related_slices import (
+from tracetui.ui.trace.selection import (
     chain_of,
-    dur_of_step,
-    first_of_step,
+    describe_gap,
     gap_beside,
-    has_gpu,
     highlighted_with,
     highlighted_with_gap,
     kernel_from,
-    kind_of_step,
     shaded_gap,
-    step_labels,
     step_of,
     stretch_around,
-    stretch_of_step,
 )
+from tracetui.ui.trace.slice_description import describe, short_name
 from tracetui.ui.widgets.bar import Bar, FocusedPart, SentenceBar, header_parts, step_parts
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.lanes import LanesView, timeline_commands
-from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS, SearchableView, too_small
+from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS, SearchableView
 from tracetui.ui.widgets.surface import Minimap
 from tracetui.ui.widgets.table_view import TableView
 
 MIN_LIST_LINES = 14
 """Lines that the list keeps beside the details, with its titles, where lanes could use more than half."""
 
-TRACE_COMMANDS: list[BindingType] = [
+_COMMANDS: list[BindingType] = [
     command(keys.NEXT, "kernel(1)", "Next kernel", "In time order, over all streams; in Gaps the next gap.", "kernel"),
     command(
         keys.PREVIOUS, "kernel(-1)", "Previous kernel", "In time order, over all streams; in Gaps a gap.", "kernel"
@@ -111,7 +101,7 @@ TRACE_COMMANDS: list[BindingType] = [
 class TraceView(SearchableView):
     """One trace on screen: header, minimap, steps, lanes, tabs with a list, details, key hints."""
 
-    BINDINGS: ClassVar[list[BindingType]] = TRACE_COMMANDS
+    BINDINGS: ClassVar[list[BindingType]] = _COMMANDS
 
     panes: PaneList
     LIST_NOUNS = "pane", "pane"
@@ -139,15 +129,20 @@ class TraceView(SearchableView):
         super().__init__(PaneList(trace))
         self.trace = trace
         self.timeline_index = timeline_index
+        self.has_gpu = len(links(trace).gpu) > 0
         self.steps = step_labels(trace)
         """Numbers of the steps, in order."""
-        self.lanes, self.minimap = LanesView(), Minimap()
+        self.lanes = LanesView()
+        self.minimap, self.header, self.step_bar = Minimap(), Bar(id="header"), Bar(id="steps")
         self.headline = SentenceBar(id="headline")
         """What holds back the step that is listed, or the trace."""
         self.navigator = Navigator(self, marks)
+        self.ranges = self.navigator.ranges
         self.finder = TraceFinder(self, self.navigator)
         self._opening = viewpoint or Viewpoint()
         self._summary: Table | None = None
+        self._steps_by, self._low_coverage = steps_label(trace), low_coverage(trace)
+        """What counts as a step, and the share of the capture that the steps cover where that is small."""
         self.gap = -1
         """Index in `idleness(trace)` of the selected gap, -1 where a slice is selected; `selected` is what ends it."""
         self._is_idle_explained = False
@@ -155,10 +150,10 @@ class TraceView(SearchableView):
 
     def compose(self) -> ComposeResult:
         """The parts, from top to bottom."""
-        yield Bar(id="header")
+        yield self.header
         yield self.headline
         yield self.minimap
-        yield Bar(id="steps")
+        yield self.step_bar
         yield self.lanes
         yield self.panes
         yield self.search_line
@@ -168,9 +163,9 @@ class TraceView(SearchableView):
         """Hand out the data and go to the first view, before any key; lanes stretch it when they get their width."""
         self._show_header()
         self._show_steps()
-        self.lanes.show(self.trace, self.timeline_index)
+        self.lanes.show_grid(TimelineGrid(self.timeline_index, Layout(self.timeline_index)))
         self.minimap.show(self.trace, self.timeline_index)
-        (self.panes.view if has_gpu(self.trace) else self.lanes).focus()
+        (self.panes.view if self.has_gpu else self.lanes).focus()
         self.navigator.open(self._opening)
 
     def select(self, row: int, jump: bool = False) -> None:
@@ -201,11 +196,6 @@ class TraceView(SearchableView):
         if is_other_kind:
             self._show_selection()
 
-    @property
-    def ranges(self) -> RangeSelection:
-        """The range of time."""
-        return self.navigator.ranges
-
     def show_sentence(self) -> None:
         """Show at the top what holds back what is listed, or what is said about the range of time."""
         sentence = self.ranges.sentence or self.panes.headline
@@ -222,28 +212,28 @@ class TraceView(SearchableView):
     def _show_selection(self) -> None:
         trace, row, gap = self.trace, self.selected, self.gap
         chain = chain_of(trace, row)
-        self.lanes.gap = (
-            shaded_gap(trace, gap, self.timeline_index.band_of(row), self._is_idle_explained) if gap >= 0 else None
-        )
-        highlighted = (
-            highlighted_with(trace, row) if gap < 0 else highlighted_with_gap(trace, gap, self._is_idle_explained)
-        )
+        if gap >= 0:
+            is_explained = self._is_idle_explained
+            self.lanes.gap = shaded_gap(trace, gap, self.timeline_index.band_of(row), is_explained)
+            highlighted = highlighted_with_gap(trace, gap, is_explained)
+            make_lines = partial(describe_gap, trace, gap, is_explained)
+            # What the launch was in says nothing about the gap, but for the step.
+            near = [row, *(each for each in chain if each in steps(trace).row)]
+            names = near[:1]
+        else:
+            self.lanes.gap = None
+            highlighted = highlighted_with(trace, row)
+            make_lines = partial(describe, trace, row, chain)
+            near = names = [row, *sorted(highlighted)[:20], *reversed(chain)] if row >= 0 else []
         self.lanes.selected = row
         self.lanes.highlighted = highlighted
-        if gap >= 0:
-            self.panes.details.explain(partial(describe_gap, trace, gap, self._is_idle_explained, chain_of))
-        else:
-            self.panes.details.explain(partial(describe, trace, row, chain))
+        self.panes.details.explain(make_lines)
         number = step_of(trace, row)
         if self.step is not None and number is not None:
             self.step = number
-        near = [row, *sorted(highlighted)[:20], *reversed(chain)] if row >= 0 else []
-        if gap >= 0:
-            # What the launch was in says nothing about the gap, but for the step.
-            near = [row, *(each for each in chain if each in steps(trace).row)]
-        names = near if gap < 0 else near[:1]
         self.panes.follow(near, [trace.name_of(each) for each in names], gap >= 0)
-        self.ranges.follow_selection()
+        if self.ranges.open_range is not None:
+            self.ranges.follow_selection()
 
     def watch_window(self, window: Window | None) -> None:
         """Lanes and minimap show the window."""
@@ -275,8 +265,8 @@ class TraceView(SearchableView):
         self.hints.show_hints()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Which commands make sense right now; none while the screen is too small to see what they do."""
-        if too_small(self.screen):
+        """Whether a command makes sense right now; none does while the screen is too small to see its effect."""
+        if not super().check_action(action, parameters):
             return False
         if action in ("step", "all_steps"):
             return bool(self.steps)
@@ -288,7 +278,7 @@ class TraceView(SearchableView):
             return self.ranges.open_range is not None
         if action in ("in_range", "cut_range"):
             return self.ranges.kept is not None
-        return super().check_action(action, parameters)
+        return True
 
     @property
     def timeline(self) -> LanesView:
@@ -301,7 +291,7 @@ class TraceView(SearchableView):
         return [self.panes.view, self.lanes, self.panes.details]
 
     def reason(self, action: str) -> str:
-        """Why a command makes no sense right now."""
+        """A sentence about a command that makes no sense right now."""
         if action in ("step", "all_steps"):
             return "The profiler recorded no steps: B shows what can count as one."
         if action == "follow":
@@ -316,7 +306,7 @@ class TraceView(SearchableView):
 
     def action_kernel(self, direction: int) -> None:
         """Select the kernel before or after, or without a GPU the slice of the lane; of a filtered list its next."""
-        if self.panes.lists_gaps and has_gpu(self.trace):
+        if self.panes.lists_gaps and self.has_gpu:
             self._walk_gaps(direction)
             return
         arrangement = self.panes.arrangement
@@ -325,13 +315,13 @@ class TraceView(SearchableView):
         if self.panes.pane == "kernels" and is_part:
             self.panes.view.action_move(direction)
             return
-        if has_gpu(self.trace):
+        if self.has_gpu:
             start = self.window.start_ns if self.window is not None else 0.0
             row = kernel_from(self.trace, self.selected, direction, start)
         else:
             row = self.timeline_index.next_in_lane(self.selected, direction) if self.selected >= 0 else -1
         if row < 0:
-            self.notice(f"There is no {'kernel' if has_gpu(self.trace) else 'slice'} in that direction.")
+            self.notice(f"There is no {'kernel' if self.has_gpu else 'slice'} in that direction.")
         self.select(row)
 
     def _walk_gaps(self, direction: int) -> None:
@@ -366,7 +356,8 @@ class TraceView(SearchableView):
         start, end = stretch_of_step(self.trace, number)
         self.window = Window.fit(start, end, self.lanes.cells)
         self.step = number
-        self._point_at(first_of_step(self.trace, number))
+        activities, trace_steps = activities_of_step_number(self.trace, number), steps(self.trace)
+        self._point_at(int(activities[0] if len(activities) else trace_steps.row[trace_steps.labelled(number)[0]]))
 
     def action_all_steps(self) -> None:
         """List all steps, or only that of the selection; after a range of time all of them."""
@@ -410,7 +401,7 @@ class TraceView(SearchableView):
 
     def action_clear(self) -> None:
         """Drop the range that is being drawn; else go back one level, the kept range being one."""
-        is_next = self.ranges.open_range is not None or not (self.is_covered or self.finder.is_set)
+        is_next = self.ranges.open_range is not None or not (self.is_covered or self.is_searched)
         if not (is_next and self.ranges.drop()):
             super().action_clear()
 
@@ -499,7 +490,7 @@ class TraceView(SearchableView):
         self._walk_gaps(message.direction)
 
     @on(LanesView.Jumping)
-    def _remember(self) -> None:
+    def _leave(self) -> None:
         self.navigator.leave()
 
     @on(LanesView.Panned)
@@ -516,8 +507,8 @@ class TraceView(SearchableView):
     @property
     def split_lines(self) -> tuple[int, int]:
         """Lines of the lanes, and of lanes and list together."""
-        around = sum(bar.size.height for bar in self.query_children(Bar)) + self.minimap.size.height
-        return self.lanes.size.height, self.size.height - around
+        bars = (self.header, self.headline, self.step_bar, self.hints, self.minimap)
+        return self.lanes.size.height, self.size.height - sum(bar.size.height for bar in bars)
 
     def share_height(self) -> None:
         """Give the lanes the lines that they need, half of the screen and what the list leaves at most."""
@@ -640,18 +631,14 @@ class TraceView(SearchableView):
         self.window = Window.fit(start, end, cells, 1.0).without_void(*self.lanes.reach, cells)
 
     def _show_header(self) -> None:
-        self.query_one("#header", Bar).parts = header_parts(self.trace, self._summary, self.size.width - 2)
+        self.header.parts = header_parts(self.trace, self._summary, self.size.width - 2)
 
     def _show_steps(self) -> None:
-        took = dur_of_step(self.trace, self.step) if self.step is not None else 0
-        kind = kind_of_step(self.trace, self.step) if self.step is not None else ""
-        covered = low_coverage(self.trace)
-        self.query_one("#steps", Bar).parts = step_parts(
-            self.steps,
-            self.step,
-            took,
-            self.size.width - 2,
-            steps_label(self.trace),
-            kind,
-            f"covers only {covered}" if covered else "",
-        )
+        took, kind, trace_steps = 0, "", steps(self.trace)
+        if self.step is not None:
+            index = int(trace_steps.labelled(self.step)[0])
+            took = int(trace_steps.end[index] - trace_steps.start[index])
+            kind = kind_words(self.trace, index)
+        remark = f"covers only {self._low_coverage}" if self._low_coverage else ""
+        width = self.size.width - 2
+        self.step_bar.parts = step_parts(self.steps, self.step, took, width, self._steps_by, kind, remark)

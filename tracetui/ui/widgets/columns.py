@@ -6,17 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 
 from tracetui.drawing.column_order import ordered
-from tracetui.drawing.format import cell_at, cut_name
+from tracetui.drawing.format import cell_at
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.model.table import Column, ColumnSpec, Table, TextKind
 
 GAP = 2
 """Cells between two columns."""
-CARD_TITLE_GAP = " · "
-"""Between the titles above cards."""
 
 ESSENTIAL = 6
 """So many columns are kept for as long as they fit at all."""
@@ -27,9 +25,6 @@ MIN_BESIDE_PROSE = 4
 
 MAX_NAMES = 4
 """Maximum columns at the left that stay while the others are scrolled."""
-
-_KERNEL, _DECODED, _NAME = TextKind.KERNEL, TextKind.DECODED, TextKind.NAME
-# Looking a member of an enumeration up takes as long as writing a short cell.
 
 
 @dataclass(frozen=True)
@@ -45,16 +40,6 @@ class ShownColumn:
     """Cells that a column that grows would like to have: as its values need, within reason."""
     is_text: bool = False
     """Whether its values are texts rather than numbers."""
-
-    @property
-    def name(self) -> str:
-        """The name of the column."""
-        return self.spec.name
-
-    @property
-    def grow(self) -> int:
-        """Its share of the width that is left over."""
-        return self.spec.grow
 
 
 def layout_of(pane: str, table: Table, by: str | None = None) -> list[ShownColumn]:
@@ -101,19 +86,16 @@ def fitted(layout: list[ShownColumn], width: int, names: int = 1) -> list[tuple[
         chosen.pop()
     while len(chosen) > 1 and _cells(chosen) > width:
         chosen.pop()
-    if len(chosen) > max(MIN_BESIDE_PROSE, names + 2) and _is_verdict(chosen[-1]):
+    last = chosen[-1].spec if chosen else None
+    is_verdict = last is not None and last.is_key and last.text is TextKind.PROSE and last.grow > 0
+    if len(chosen) > max(MIN_BESIDE_PROSE, names + 2) and is_verdict:
         others = _cells(chosen[:-1])
         if others + chosen[-1].comfort + GAP > width:
             del chosen[-2]
     spare = max(width - _cells(chosen), 0)
-    shares = sum(shown.grow for shown in chosen)
-    widths = [shown.width + (spare * shown.grow // shares if shares else 0) for shown in chosen]
+    shares = sum(shown.spec.grow for shown in chosen)
+    widths = [shown.width + (spare * shown.spec.grow // shares if shares else 0) for shown in chosen]
     return list(zip(chosen, widths, strict=True))
-
-
-def _is_verdict(shown: ShownColumn) -> bool:
-    """Whether a column holds sentences that say what a row is about."""
-    return shown.spec.is_key and shown.spec.text is TextKind.PROSE and shown.grow > 0
 
 
 def scrolled(layout: list[ShownColumn], columns: int, width: int) -> tuple[list[tuple[ShownColumn, int]], bool]:
@@ -138,7 +120,7 @@ def _names(layout: list[ShownColumn]) -> int:
     """
     start = layout[:MAX_NAMES]
     for index, shown in enumerate(start):
-        if shown.grow and shown.spec.text is not TextKind.PROSE:
+        if shown.spec.grow and shown.spec.text is not TextKind.PROSE:
             return index + 1
     texts = next((index for index, shown in enumerate(start) if not shown.is_text), len(start))
     return max(texts, 1)
@@ -154,47 +136,7 @@ def _cells(layout: list[ShownColumn]) -> int:
     return sum(shown.width + GAP for shown in layout)
 
 
-def placed(text: str, width: int, right: bool, middle: bool = False) -> str:
-    """Text in exactly `width` cells, cut with `…`, at the end or in the middle, or padded on one side."""
-    length = len(text) if text.isascii() else cell_len(text)
-    if length > width and middle and width > 8 and text.isascii():
-        tail = width // 3
-        return f"{text[: width - tail - 1]}…{text[-tail:]}"
-    if length > width:
-        return set_cell_size(text, width - 1) + "…" if width > 0 else ""
-    return " " * (width - length) + text if right else text + " " * (width - length)
-
-
 def cell_text(column: Column, row: int) -> str:
-    """A cell as it is shown, not yet cut to a width."""
+    """A cell as it stands in a list, not yet cut to a width."""
     text = cell_at(column, row)
-    return short_kernel(text) if column.spec.text is _KERNEL else text
-
-
-def row_text(table: Table, row: int, columns: list[tuple[ShownColumn, int]]) -> str:
-    """One row of a table as the text of its columns."""
-    parts = []
-    for shown, width in columns:
-        spec = shown.spec
-        column = table[spec.name]
-        in_middle = spec.text is _KERNEL or spec.text is _DECODED
-        text = cell_text(column, row)
-        if spec.text is _NAME and len(text) > width:
-            text = cut_name(text, width)
-        parts.append(placed(text, width, column.is_number, in_middle))
-    return (" " * GAP).join(parts)
-
-
-def header_text(table: Table, columns: list[tuple[ShownColumn, int]], sort: str | None, descending: bool) -> str:
-    """The titles of the columns, with an arrow at the one that sorts."""
-    parts = []
-    for shown, width in columns:
-        arrow = "" if shown.name != sort else ("▾" if descending else "▴")
-        parts.append(placed(shown.title + arrow, width, table[shown.name].is_number))
-    return (" " * GAP).join(parts)
-
-
-def card_titles(columns: list[tuple[ShownColumn, int]], sort: str | None, descending: bool) -> str:
-    """The titles of the columns of cards, one behind the other, with an arrow at the one that sorts."""
-    arrow = "▾" if descending else "▴"
-    return CARD_TITLE_GAP.join(f"{shown.title}{arrow if shown.name == sort else ''}" for shown, _ in columns)
+    return short_kernel(text) if column.spec.text is TextKind.KERNEL else text

@@ -26,10 +26,8 @@ from textual.reactive import reactive
 
 from tracetui.drawing.timeline.cells import Frame
 from tracetui.drawing.timeline.grid import ShadedGap, Stretch, TimelineGrid, View, label_width
-from tracetui.drawing.timeline.layout import Layout
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import Window
 from tracetui.model.intervals import TimeRange
-from tracetui.model.trace import Trace
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
 from tracetui.ui.widgets.surface import Surface
@@ -181,12 +179,8 @@ class LanesView(Surface, can_focus=True):
         width = self.size.width or self.app.size.width
         return max(width - label_width(width), 1)
 
-    def show(self, trace: Trace, timeline_index: TimelineIndex) -> None:
-        """Show a trace; the window and the selection are the parent's to set."""
-        self.show_grid(TimelineGrid(timeline_index, Layout(timeline_index)))
-
     def show_grid(self, grid: TimelineGrid) -> None:
-        """Show a trace as a grid arranges it."""
+        """Show a trace as a grid arranges it; the window and the selection are the parent's to set."""
         self._grid = grid
         self.selected, self.highlighted, self.mark_ns, self.window, self.gap = -1, frozenset(), None, None, None
         self.time_range = None

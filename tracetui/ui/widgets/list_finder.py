@@ -137,6 +137,8 @@ class SearchLine(Vertical):
         given_up: bool = False
 
     purpose = "search"
+    is_open = False
+    """Whether something is being typed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -164,18 +166,15 @@ class SearchLine(Vertical):
             line.value = text
         # The next letter replaces what was there.
         line.action_select_all()
+        self.is_open = True
         self.add_class("-open")
         self.screen.add_class("-searching")
         # `focus()` waits for a turn of the loop, in which keys typed in one burst would go elsewhere.
         self.screen.set_focus(line)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether something is being typed."""
-        return self.has_class("-open")
-
     def close(self) -> None:
         """Hide the line; whoever closes it has moved the focus."""
+        self.is_open = False
         self.remove_class("-open")
         self.screen.remove_class("-searching")
         self.query_one(TypedText).close()
@@ -287,12 +286,6 @@ class ListFinder:
             self.clear()
         else:
             self.panes.close_group()
-
-    @property
-    def is_set(self) -> bool:
-        """Whether there is a search or a filter to forget, or a group to close."""
-        arrangement = self.panes.arrangement
-        return bool(self.search.text or arrangement.filter or arrangement.group)
 
     def _new_search(self) -> Search:
         return Search(cursor=self.panes.view.cursor)

@@ -189,7 +189,13 @@ class SearchableView(TimelineActions, AnalysisSafe, Widget):
     @property
     def can_clear(self) -> bool:
         """Whether there is a level to go back from within this view."""
-        return self.finder.is_set or self.is_covered or self.screen.focused is not self.panes.view
+        return self.is_searched or self.is_covered or self.screen.focused is not self.panes.view
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether there is a search or a filter to clear, or a group to close."""
+        arrangement = self.panes.arrangement
+        return bool(self.finder.search.text or arrangement.filter or arrangement.group)
 
     @property
     def maximised(self) -> str:
@@ -268,7 +274,7 @@ class SearchableView(TimelineActions, AnalysisSafe, Widget):
         """Go back one level: from what covers the list, a search or filter, an open group, another part."""
         if self.close_cover():
             return
-        if self.finder.is_set:
+        if self.is_searched:
             self.finder.leave()
         else:
             self.give_keys(self.panes.view)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.color import Color
 from rich.style import Style
 from textual.events import MouseDown, MouseMove, MouseUp
@@ -205,6 +206,8 @@ class Minimap(Surface):
         self._timeline_index: TimelineIndex | None = None
         self._whole = (0, 1)
         self._share = 0.0
+        self._busy: tuple[tuple[int, int], NDArray[np.int64]] | None = None
+        """Width and height of the bars, and how far each is filled in eighths of a line: no window changes them."""
         self._dragging = False
 
     def show(self, trace: Trace, timeline_index: TimelineIndex) -> None:
@@ -212,7 +215,7 @@ class Minimap(Surface):
         self._timeline_index = timeline_index
         self._whole = trace.window
         begin, end = trace.window
-        self._share = timeline_index.busy_share(begin, end)
+        self._share, self._busy = timeline_index.busy_share(begin, end), None
         self.changed()
 
     def watch_window(self) -> None:
@@ -242,11 +245,14 @@ class Minimap(Surface):
         text = text if len(text) < self.left else text.replace(" busy", "")
         frame.write(0, 0, codes(shorten(text, self.left - 1)))
         whole = self._map(cells)
-        busy = self._timeline_index.gpu_busy(whole, cells)
-        # Where the device is idle nearly all the time, what little there is must still show its shape.
-        most = float(busy.max(initial=0.0))
-        scale = 1 / most if 0 < most < LOW_BUSY_SHARE else 1.0
-        level = np.ceil(np.clip(busy * scale, 0, 1) * 8 * height - 1e-9).astype(np.int64)
+        if self._busy is None or self._busy[0] != (cells, height):
+            busy = self._timeline_index.gpu_busy(whole, cells)
+            # Where the device is idle nearly all the time, what little there is must still show its shape.
+            most = float(busy.max(initial=0.0))
+            scale = 1 / most if 0 < most < LOW_BUSY_SHARE else 1.0
+            levels = np.ceil(np.clip(busy * scale, 0, 1) * 8 * height - 1e-9).astype(np.int64)
+            self._busy = (cells, height), levels
+        level = self._busy[1]
         for y in range(height):
             bars = FROM_BOTTOM[np.clip(level - 8 * (height - 1 - y), 0, 8)]
             frame.write(y, self.left, bars, quiet)

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import BindingType
@@ -23,23 +23,22 @@ from textual.reactive import Reactive, reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tracetui.drawing.format import TITLE, CardLine, finding_cards, is_list_of_findings, shorten
-from tracetui.model.table import Table
+from tracetui.drawing.format import (
+    TITLE,
+    CardLine,
+    cell_at,
+    cut_name,
+    finding_cards,
+    is_list_of_findings,
+    shorten,
+)
+from tracetui.kernel_names.slice_names import short_kernel
+from tracetui.model.table import Table, TextKind
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.keys import command
-from tracetui.ui.widgets.columns import (
-    CARD_TITLE_GAP,
-    GAP,
-    ShownColumn,
-    card_titles,
-    header_text,
-    layout_of,
-    placed,
-    row_text,
-    scrolled,
-)
+from tracetui.ui.widgets.columns import GAP, ShownColumn, layout_of, scrolled
 from tracetui.ui.widgets.surface import CachedStyle
 
 # The rows of a list that are cards of several lines: which line belongs to which row, and what stands in it. Pure.
@@ -72,6 +71,41 @@ class CardRows:
         """What stands in a line."""
         index = self.index_at(line)
         return self._cards[index][line - self.top(index)]
+
+
+# The text of a row: each cell cut or padded to the width of its column. Pure.
+
+CARD_TITLE_GAP = " · "
+"""Between the titles above cards."""
+# Looking a member of an enumeration up takes as long as writing a short cell.
+_KERNEL, _DECODED, _NAME = TextKind.KERNEL, TextKind.DECODED, TextKind.NAME
+
+
+def placed(text: str, width: int, right: bool, middle: bool = False) -> str:
+    """Text in exactly `width` cells, cut with `…`, at the end or in the middle, or padded on one side."""
+    length = len(text) if text.isascii() else cell_len(text)
+    if length > width and middle and width > 8 and text.isascii():
+        tail = width // 3
+        return f"{text[: width - tail - 1]}…{text[-tail:]}"
+    if length > width:
+        return set_cell_size(text, width - 1) + "…" if width > 0 else ""
+    return " " * (width - length) + text if right else text + " " * (width - length)
+
+
+def row_text(table: Table, row: int, columns: list[tuple[ShownColumn, int]]) -> str:
+    """One row of a table as the text of its columns."""
+    parts = []
+    for shown, width in columns:
+        spec = shown.spec
+        column = table[spec.name]
+        in_middle = spec.text is _KERNEL or spec.text is _DECODED
+        text = cell_at(column, row)
+        if spec.text is _KERNEL:
+            text = short_kernel(text)
+        elif spec.text is _NAME and len(text) > width:
+            text = cut_name(text, width)
+        parts.append(placed(text, width, column.is_number, in_middle))
+    return (" " * GAP).join(parts)
 
 
 # A scrolling widget whose length may change without a new layout of the whole screen.
@@ -233,7 +267,7 @@ class TableView(Scroller, can_focus=True):
         self.states = states
         self.table, self.order, self.note, self._sort = table, order, note, sort
         before, self._layout = self._layout, self._layout_of(pane, table, by) if table is not None else []
-        if [shown.name for shown in before] != [shown.name for shown in self._layout]:
+        if [shown.spec.name for shown in before] != [shown.spec.name for shown in self._layout]:
             self._skipped = 0
         self._fit()
         self._place_rows()
@@ -269,7 +303,10 @@ class TableView(Scroller, can_focus=True):
     @property
     def slice_row(self) -> int:
         """The slice behind the current row, -1 when there is none."""
-        return self._slice_of(self.row)
+        row = self.row
+        if row < 0 or self.table is None or self.table.slices is None:
+            return -1
+        return int(self.table.slices[row])
 
     @property
     def text(self) -> str | None:
@@ -303,7 +340,7 @@ class TableView(Scroller, can_focus=True):
     @property
     def shown_columns(self) -> list[str]:
         """Names of the columns that are on screen."""
-        return [shown.name for shown, _ in self._columns]
+        return [shown.spec.name for shown, _ in self._columns]
 
     def validate_cursor(self, cursor: int) -> int:
         """Keep the cursor on the list."""
@@ -424,11 +461,6 @@ class TableView(Scroller, can_focus=True):
         if self.cursor != before or index == before:
             self.announce_row()
 
-    def _slice_of(self, row: int) -> int:
-        if row < 0 or self.table is None or self.table.slices is None:
-            return -1
-        return int(self.table.slices[row])
-
     def _fit(self) -> None:
         """Choose the columns for the width that there is."""
         self._strips.clear()
@@ -486,7 +518,7 @@ class TableView(Scroller, can_focus=True):
         for shown, width in self._columns:
             width = width or cell_len(shown.title) + len(CARD_TITLE_GAP) - GAP
             if left <= x < left + width + GAP:
-                self.post_message(self.HeaderClicked(shown.name))
+                self.post_message(self.HeaderClicked(shown.spec.name))
                 return
             left += width + GAP
 
@@ -498,9 +530,14 @@ class TableView(Scroller, can_focus=True):
             return _strip(f" {self._headline[y]}", width, self._style("headline"))
         y -= len(self._headline)
         if y == 0 and self._cards is not None:
-            return _strip(f" {card_titles(self._columns, *self._sort)}", width, self._style("header"))
+            titles = (shown.title + self._arrow(shown) for shown, _ in self._columns)
+            return _strip(f" {CARD_TITLE_GAP.join(titles)}", width, self._style("header"))
         if y == 0:
-            text = ("‹" if self._skipped else " ") + header_text(self.table, self._columns, *self._sort)
+            titles = (
+                placed(shown.title + self._arrow(shown), cells, self.table[shown.spec.name].is_number)
+                for shown, cells in self._columns
+            )
+            text = ("‹" if self._skipped else " ") + (" " * GAP).join(titles)
             if self._more_columns:
                 text = f"{placed(text, width - 2, right=False)}›"
             return _strip(text, width, self._style("header"))
@@ -523,6 +560,11 @@ class TableView(Scroller, can_focus=True):
             strip = _strip(text, width, self._style(look)) if look else self._plain_strip(text, width)
             self._strips[index, look] = strip
         return strip
+
+    def _arrow(self, shown: ShownColumn) -> str:
+        """The arrow behind the title of the column that sorts."""
+        name, descending = self._sort
+        return "" if shown.spec.name != name else "▾" if descending else "▴"
 
     def _card_strip(self, line: CardLine, is_first: bool, look: str, width: int) -> Strip:
         """A line of a card; of the current one the title is marked, and a bar stands before the rest."""

@@ -1,11 +1,12 @@
 """The details of a slice as lines: name, facts, causes, dispatch chain and the args of its event. Pure.
 
-Values come from the trace and are not trusted: they are only ever turned into text.
+Values come from the trace and are not trusted: they are only turned into text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from math import isfinite, prod
 from typing import Any
 
@@ -21,7 +22,7 @@ from tracetui.kernel_names import Family, decode
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.autograd import autograd
 from tracetui.linking.captured_tree import OWN_CAPTURE, OWN_NAMES, unknown_node
-from tracetui.linking.chains import dispatch_cost, graph_dependencies, launch_of_node, outermost_op
+from tracetui.linking.chains import chain, dispatch_cost, graph_dependencies, launch_of_node, outermost_op
 from tracetui.linking.frames import MODULE, compiled_region, frames, is_own, module_paths
 from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.linking.links import links, region
@@ -29,16 +30,15 @@ from tracetui.linking.placement import step_index
 from tracetui.linking.replays import graph_name, replays
 from tracetui.linking.steps import steps
 from tracetui.model.hardware_counters import short_counter, with_unit
-from tracetui.model.intervals import Int64
 from tracetui.model.quantities import count, duration, operations, percent, short_percent, size, three_digits
-from tracetui.model.recorded import GraphRecording, number_name, whole_number
+from tracetui.model.recorded import number_name, whole_number
 from tracetui.model.table import DOUBTFUL
 from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, Trace
 from tracetui.tables.occupancy import asked_for, queries
 from tracetui.text import clean
 from tracetui.ui.widgets.details import DetailFact, DetailLine, fact_lines, folded
 
-# The dispatch chain as lines: every level with its time, its own time, and its share of the outermost op. Pure.
+# The dispatch chain as lines: every level with its time, its own time, and its share of the outermost op.
 
 MIN_SELF_CELLS = 50
 """From this width on there is room for the self time."""
@@ -47,7 +47,7 @@ MIN_SHARE_CELLS = 34
 _GAPS, _MIN_CELLS = (0, 1, 2), (9, 10, 9)
 """Cells before the total, the self time and the share, and the least width of each with these."""
 
-_WORD = {
+KIND_WORDS = {
     Kind.CPU_OP: "op",
     Kind.ANNOTATION: "annotation",
     Kind.RUNTIME: "call",
@@ -56,11 +56,7 @@ _WORD = {
     Kind.MEMSET: "memset",
     Kind.PYTHON: "python",
 }
-
-
-def kind_word(kind: int) -> str:
-    """What a slice of a kind is called."""
-    return _WORD.get(Kind(kind), "slice")
+"""What slices of a kind are called; other kinds have no word."""
 
 
 def short_name(trace: Trace, row: int) -> str:
@@ -69,54 +65,57 @@ def short_name(trace: Trace, row: int) -> str:
     return short_kernel(name) if trace.slices.kind[row] == Kind.KERNEL else name
 
 
+def chain_of(trace: Trace, row: int) -> list[int]:
+    """The dispatch chain for reading: of Python frames in a row stay the user's own, modules and the innermost."""
+    if row < 0:
+        return []
+    rows = chain(trace, row)
+    kinds = [*trace.slices.kind[rows].tolist(), -1]
+    return [
+        each
+        for index, each in enumerate(rows)
+        if each == row or not kinds[index] == kinds[index + 1] == Kind.PYTHON or is_own(trace.name_of(each))
+    ]
+
+
 def chain_lines(trace: Trace, chain: Sequence[int], row: int, width: int) -> list[DetailLine]:
     """A title and a line for each slice of a dispatch chain, outermost first; `row` is marked, all can be jumped to."""
-    op = outermost_op(trace, chain)
-    title = "dispatch chain"
-    below = False
-    rows = [("total", "self", "% of op" if op >= 0 else "")]
+    slices, op = trace.slices, outermost_op(trace, chain)
+    numbers = [("total", "self", "% of op" if op >= 0 else "")]
+    whole = 0
     for each in chain:
-        below |= each == op
-        rows.append(_numbers(trace, each, op if below else -1))
-    titles, *numbers = _columns(rows, width)
+        whole = int(slices.dur[op]) if each == op else whole
+        dur = int(slices.dur[each])
+        if Kind(int(slices.kind[each])) in GPU_WORK:
+            numbers.append((duration(dur), "", ""))
+        else:
+            share = short_percent(100 * dur / whole) if whole else ""
+            numbers.append((duration(dur), duration(int(slices.self_time[each])), share))
+    # Columns of which none touches the next; those for which there is room.
+    columns = [0] if width < MIN_SHARE_CELLS else [0, 1, 2] if width >= MIN_SELF_CELLS else [0, 2]
+    cells = [
+        max(_MIN_CELLS[column], _GAPS[column] + max(len(texts[column]) for texts in numbers)) for column in columns
+    ]
+    if columns == [0]:
+        cells = [0]
+    titles, *rights = (
+        "".join(texts[column].rjust(room) for column, room in zip(columns, cells, strict=True)) for texts in numbers
+    )
+    title = "dispatch chain"
     lines = [DetailLine((title + titles.rjust(width - len(title)))[:width], "label")]
-    for level, (each, texts) in enumerate(zip(chain, numbers, strict=True)):
-        lines.append(_line(trace, each, level, each == row, texts, width))
+    for level, (each, right) in enumerate(zip(chain, rights, strict=True)):
+        word = KIND_WORDS.get(Kind(int(slices.kind[each])), "")
+        indent = " " * min(level, max(width // 5, 1))
+        room = max(width - 1 - len(indent) - len(right) - 1, 8)
+        name = cut_name(short_name(trace, each), room)
+        if word and len(name) + len(word) + 1 <= room:
+            name = f"{name} {word}"
+        text = f"{'▸' if each == row else ' '}{indent}{name:<{room}} {right}"
+        lines.append(DetailLine(text, "here" if each == row else "link", each))
     return lines
 
 
-def _numbers(trace: Trace, row: int, op: int) -> tuple[str, str, str]:
-    """Total, self time and share of the outermost op; empty where a slice has none."""
-    slices = trace.slices
-    total = duration(int(slices.dur[row]))
-    if Kind(int(slices.kind[row])) in GPU_WORK:
-        return total, "", ""
-    whole = int(slices.dur[op]) if op >= 0 else 0
-    share = short_percent(100 * int(slices.dur[row]) / whole) if whole else ""
-    return total, duration(int(slices.self_time[row])), share
-
-
-def _columns(rows: Sequence[tuple[str, str, str]], width: int) -> list[str]:
-    """The texts of each row in columns, of which none touches the next; those for which there is room."""
-    if width < MIN_SHARE_CELLS:
-        return [total for total, _, _ in rows]
-    shown = [0, 1, 2] if width >= MIN_SELF_CELLS else [0, 2]
-    cells = [max(_MIN_CELLS[column], _GAPS[column] + max(len(row[column]) for row in rows)) for column in shown]
-    return ["".join(row[column].rjust(room) for column, room in zip(shown, cells, strict=True)) for row in rows]
-
-
-def _line(trace: Trace, row: int, level: int, here: bool, numbers: str, width: int) -> DetailLine:
-    word = _WORD.get(Kind(int(trace.slices.kind[row])), "")
-    indent = " " * min(level, max(width // 5, 1))
-    room = max(width - 1 - len(indent) - len(numbers) - 1, 8)
-    name = cut_name(short_name(trace, row), room)
-    if word and len(name) + len(word) + 1 <= room:
-        name = f"{name} {word}"
-    marker = "▸" if here else " "
-    return DetailLine(f"{marker}{indent}{name:<{room}} {numbers}", "here" if here else "link", row)
-
-
-# What is said about a node of a CUDA graph: what it is where it is no GPU activity, and its dependencies. Pure.
+# A node of a CUDA graph: what it is where it is no GPU activity, and its dependencies.
 
 MAX_NAMED_NODES = 4
 """Maximum nodes named that a node depends on, and of those that depend on it."""
@@ -134,18 +133,14 @@ def graph_node_facts(trace: Trace, row: int) -> Iterator[DetailFact]:
         launch = launch_of_node(trace, row)
         yield DetailFact("launched by", short_name(trace, launch) if launch >= 0 else "unknown", launch)
     edges = graph_dependencies(trace)
-    yield from _named(trace, "waited for", edges.needed_by(row))
-    yield from _named(trace, "needed by", edges.waiting_for(row))
+    for label, rows in (("waited for", edges.needed_by(row)), ("needed by", edges.waiting_for(row))):
+        for number, node in enumerate(rows[:MAX_NAMED_NODES].tolist()):
+            yield DetailFact("" if number else label, short_name(trace, node), node)
+        if len(rows) > MAX_NAMED_NODES:
+            yield DetailFact("", f"and {len(rows) - MAX_NAMED_NODES:,} more")
 
 
-def _named(trace: Trace, label: str, rows: Int64) -> Iterator[DetailFact]:
-    for number, row in enumerate(rows[:MAX_NAMED_NODES].tolist()):
-        yield DetailFact("" if number else label, short_name(trace, row), row)
-    if len(rows) > MAX_NAMED_NODES:
-        yield DetailFact("", f"and {len(rows) - MAX_NAMED_NODES:,} more")
-
-
-# How well a kernel uses its device, in words: occupancy, waves, advice, operations, rates, bound. Pure.
+# How well a kernel uses its device, in words: occupancy, waves, advice, operations, rates, bound.
 
 
 def kernel_facts(trace: Trace, row: int) -> Iterator[DetailFact]:
@@ -160,23 +155,22 @@ def kernel_facts(trace: Trace, row: int) -> Iterator[DetailFact]:
 
 
 def _counters(trace: Trace, row: int) -> Iterator[DetailFact]:
-    """What the counters of its GPU say of a kernel, or that samples are too few to say anything."""
+    """The hardware counters of its GPU while a kernel ran, or that samples are too few."""
     sampled = False
     facts = []
     for number, counter in enumerate(trace.counters):
         if counter.gpu < 0:
             continue
-        found = kernel_samples(trace, number)
-        index = int(np.searchsorted(found.rows, row))
-        if index >= len(found.rows) or found.rows[index] != row:
+        samples = kernel_samples(trace, number)
+        index = int(np.searchsorted(samples.rows, row))
+        if index >= len(samples.rows) or samples.rows[index] != row:
             continue
         sampled = True
-        if found.dense[index]:
-            low, high = (with_unit(float(values[index]), counter.unit) for values in (found.low, found.high))
-            words = f"{with_unit(float(found.mean[index]), counter.unit)} on average, {low} to {high}"
-            facts.append(
-                DetailFact(clean(short_counter(counter.name)), clean(f"{words} ({found.samples[index]} samples)"))
-            )
+        if samples.dense[index]:
+            low, high = (with_unit(float(values[index]), counter.unit) for values in (samples.low, samples.high))
+            words = f"{with_unit(float(samples.mean[index]), counter.unit)} on average, {low} to {high}"
+            words = clean(f"{words} ({samples.samples[index]} samples)")
+            facts.append(DetailFact(clean(short_counter(counter.name)), words))
     if sampled and not facts:
         why = f"fewer than {MIN_SAMPLES} samples began" if runs_alone(trace)[row] else "other activities ran"
         facts.append(DetailFact("counters", f"nothing of this kernel: {why} while it ran"))
@@ -211,27 +205,26 @@ def _occupancy(trace: Trace, row: int) -> Iterator[DetailFact]:
 
 def _rates(trace: Trace, row: int) -> Iterator[DetailFact]:
     work, roof = kernel_work(trace), roofline(trace)
-    index = int(work.at(np.array([row]))[0])
+    index = int(np.searchsorted(work.rows, row))
     main = int(work.main[index])
     if main < 0 or (np.isnan(work.flops[main]) and np.isnan(work.bytes[main])):
         return
     if main != index:
         yield DetailFact("operations", "counted at the main kernel of its operator", int(work.rows[main]))
         return
-    flops, moved = float(work.flops[main]), float(work.bytes[main])
-    parts = [] if np.isnan(flops) else [operations(flops) + _rate(float(roof.tflops[main]), "TFLOP/s")]
-    parts += [] if np.isnan(moved) else [size(moved) + _rate(float(roof.gbps[main]), "GB/s")]
+    parts = []
+    for amount, words, rate, unit in (
+        (float(work.flops[main]), operations, float(roof.tflops[main]), "TFLOP/s"),
+        (float(work.bytes[main]), size, float(roof.gbps[main]), "GB/s"),
+    ):
+        if not np.isnan(amount):
+            # A kernel that lasted no time reached no rate.
+            parts.append(words(amount) + ("" if np.isnan(rate) else f" at {three_digits(rate)} {unit}"))
     yield DetailFact("operations", ", ".join(parts))
     bound = int(roof.bound[main])
     if bound >= 0:
-        yield DetailFact(
-            "bound", _bound(bound, float(roof.share[main]), float(roof.peak[main]), float(roof.bandwidth[main]))
-        )
-
-
-def _rate(rate: float, unit: str) -> str:
-    """What a kernel reached; nothing for one that lasted no time."""
-    return "" if np.isnan(rate) else f" at {three_digits(rate)} {unit}"
+        limits = float(roof.share[main]), float(roof.peak[main]), float(roof.bandwidth[main])
+        yield DetailFact("bound", _bound(bound, *limits))
 
 
 def _bound(bound: int, share: float, peak: float, bandwidth: float) -> str:
@@ -246,6 +239,8 @@ def _bound(bound: int, share: float, peak: float, bandwidth: float) -> str:
     }[BOUNDS[bound]]
 
 
+# The args of an event.
+
 MAX_VALUE_LETTERS = 400
 """Characters of one value that are shown."""
 MAX_ITEMS, MAX_LEVELS = 100, 20
@@ -254,15 +249,37 @@ MAX_ITEMS, MAX_LEVELS = 100, 20
 ArgText = tuple[str, str]
 """A label and its value."""
 
+_LABELS = {
+    "device": ("device", ""),
+    "stream": ("stream", ""),
+    "original_stream": ("ran on stream", ""),
+    "annotated_stream": ("stream of its mark", ""),
+    "grid": ("grid", "block"),
+    "block": ("block", "thread"),
+    "registers per thread": ("registers", "per thread"),
+    "shared memory": ("shared memory", "bytes"),
+    "blocks per SM": ("blocks per SM", ""),
+    "warps per SM": ("warps per SM", ""),
+    "est. achieved occupancy %": ("occupancy (est.)", "%"),
+    "bytes": ("size", "bytes"),
+    "memory bandwidth (GB/s)": ("bandwidth", "GB/s"),
+    "correlation": ("correlation", ""),
+}
+"""Label and unit of args, in the order in which they are listed; of a size in three dimensions what it counts."""
+_COUNTED = ("block", "thread")
+_SHAPES = ("Input Dims", "Input dims", "Input type", "Input Strides", "Concrete Inputs")
+
 
 def facts_of_args(args: Mapping[str, Any]) -> list[ArgText]:
     """Labels and values of an event's args, those that explain a launch first."""
-    facts = [(label, words(args[key])) for key, (label, words) in _WORDS.items() if args.get(key) is not None]
+    facts = [
+        (label, _with_unit(args[key], unit)) for key, (label, unit) in _LABELS.items() if args.get(key) is not None
+    ]
     facts += _shapes(args)
     facts += [
         (clean(str(key)), plain(value))
         for key, value in args.items()
-        if key not in _WORDS and key not in _SHAPES and value not in ("", None, [])
+        if key not in _LABELS and key not in _SHAPES and value not in ("", None, [])
     ]
     return facts
 
@@ -284,130 +301,74 @@ def plain(value: Any, levels: int = MAX_LEVELS) -> str:
     return text if len(text) <= MAX_VALUE_LETTERS else text[: MAX_VALUE_LETTERS - 1] + "…"
 
 
-def extent(value: Any) -> str:
-    """A grid or block as `12x8x1`."""
-    return "x".join(plain(item) for item in value) if isinstance(value, list) else plain(value)
-
-
-def _counted(noun: str) -> Callable[[Any], str]:
-    def words(value: Any) -> str:
-        if isinstance(value, list) and value and all(whole_number(item) is not None for item in value):
-            return f"{extent(value)} = {prod(value):,} {noun}{'' if prod(value) == 1 else 's'}"
+def _with_unit(value: Any, unit: str) -> str:
+    """A value with its unit where it is a finite number; a grid or block as `12x8x1 = 96 blocks`."""
+    if unit in _COUNTED:
+        if not (isinstance(value, list) and value and all(whole_number(item) is not None for item in value)):
+            return plain(value)
+        return f"{'x'.join(map(plain, value))} = {prod(value):,} {unit}{'' if prod(value) == 1 else 's'}"
+    is_number = isfinite(value) if isinstance(value, float) else whole_number(value) is not None
+    if not unit or not is_number:
         return plain(value)
-
-    return words
-
-
-def _bytes(value: Any) -> str:
-    return size(value) if _is_number(value) else plain(value)
-
-
-def _with(unit: str) -> Callable[[Any], str]:
-    return lambda value: f"{plain(value)} {unit}" if _is_number(value) else plain(value)
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a unit may stand behind a value: no text, nothing that is no finite number."""
-    return isfinite(value) if isinstance(value, float) else whole_number(value) is not None
-
-
-_WORDS: dict[str, tuple[str, Callable[[Any], str]]] = {
-    "device": ("device", plain),
-    "stream": ("stream", plain),
-    "original_stream": ("ran on stream", plain),
-    "annotated_stream": ("stream of its mark", plain),
-    "grid": ("grid", _counted("block")),
-    "block": ("block", _counted("thread")),
-    "registers per thread": ("registers", _with("per thread")),
-    "shared memory": ("shared memory", _bytes),
-    "blocks per SM": ("blocks per SM", plain),
-    "warps per SM": ("warps per SM", plain),
-    "est. achieved occupancy %": ("occupancy (est.)", _with("%")),
-    "bytes": ("size", _bytes),
-    "memory bandwidth (GB/s)": ("bandwidth", _with("GB/s")),
-    "correlation": ("correlation", plain),
-}
-
-_SHAPES = ("Input Dims", "Input dims", "Input type", "Input Strides", "Concrete Inputs")
+    return size(value) if unit == "bytes" else f"{plain(value)} {unit}"
 
 
 def _shapes(args: Mapping[str, Any]) -> list[ArgText]:
     """One line per input of an op: its type and dimensions, strides where recorded, or its value."""
-    dims = _listed(args, "Input Dims") or _listed(args, "Input dims")
-    types, strides = _listed(args, "Input type"), _listed(args, "Input Strides")
-    values = _listed(args, "Concrete Inputs")
+    lists = {key: value for key in _SHAPES if isinstance(value := args.get(key), list)}
+    dims = lists.get("Input Dims") or lists.get("Input dims", [])
+    columns = (lists.get("Input type", []), dims, lists.get("Input Strides", []), lists.get("Concrete Inputs", []))
     facts = []
-    for index in range(max(len(dims), len(types), len(values))):
-        kind, shape = _at(types, index), _at(dims, index)
+    for index, (kind, shape, strides, value) in enumerate(zip_longest(*columns)):
         words = [plain(kind)] if kind else []
-        if shape:
-            words.append(plain(shape))
-            if _at(strides, index):
-                words.append(f"strides {plain(_at(strides, index))}")
-        if _at(values, index):
-            words.append(f"= {plain(_at(values, index))}")
+        words += [plain(shape)] if shape else []
+        words += [f"strides {plain(strides)}"] if shape and strides else []
+        words += [f"= {plain(value)}"] if value else []
         if words:
             facts.append((f"input {index}", " ".join(words)))
     return facts
 
 
-def _listed(args: Mapping[str, Any], key: str) -> list[Any]:
-    value = args.get(key)
-    return value if isinstance(value, list) else []
-
-
-def _at(values: list[Any], index: int) -> Any:
-    return values[index] if index < len(values) else None
-
+# The cause of a slice: Python, autograd, what is around it, and graphs.
 
 MAX_NAME_LETTERS = 40
 """Characters of a name inside a sentence."""
+MAX_CHAIN_LEVELS = 12
+"""Maximum levels of a chain at capture that are shown."""
 
 
 def cause_facts(trace: Trace, row: int, chain: Sequence[int]) -> Iterator[DetailFact]:
-    """What is known about the cause of a slice; `chain` is its dispatch chain, outermost first."""
-    yield from _python(trace, row)
-    yield from _autograd(trace, row)
-    yield from _around(trace, row, chain)
+    """Facts about the cause of a slice; `chain` is its dispatch chain, outermost first."""
+    stacks, pairs = frames(trace), autograd(trace)
+    user, forward = int(stacks.user[row]), int(pairs.forward[row])
+    if user >= 0:
+        of_forward = forward >= 0 and user == stacks.user[forward]
+        yield DetailFact("forward from" if of_forward else "called from", clean(trace.name_of(user)), user)
+    path = module_paths(trace).of(row)
+    if path:
+        yield DetailFact("module", clean(path), int(stacks.module[row]))
+    if forward >= 0:
+        yield DetailFact("forward op", clean(trace.name_of(forward)), forward)
+    backward = pairs.backward_of(row) if trace.slices.kind[row] == Kind.CPU_OP else -1
+    if backward >= 0:
+        yield DetailFact("backward", clean(trace.name_of(backward)), backward)
+    annotation = int(links(trace).annotation[row])
+    if annotation >= 0:
+        yield DetailFact("annotation", clean(trace.name_of(annotation)), annotation)
+    compiled = compiled_region(trace, [each for each in chain if each != row])
+    if compiled >= 0:
+        yield DetailFact("compiled in", clean(trace.name_of(compiled)), compiled)
     cost = dispatch_cost(trace, row)
     if cost is not None:
         call = f"{duration(cost.call)} in the call"
         name = cut_name(clean(trace.name_of(cost.op)), MAX_NAME_LETTERS) if cost.op >= 0 else ""
         yield DetailFact("launch cost", f"{duration(cost.before)} from {name} to the call, {call}" if name else call)
-    yield from _graph(trace, row)
-
-
-def _python(trace: Trace, row: int) -> Iterator[DetailFact]:
-    user, forward = int(frames(trace).user[row]), int(autograd(trace).forward[row])
-    if user >= 0:
-        of_forward = forward >= 0 and user == frames(trace).user[forward]
-        yield DetailFact("forward from" if of_forward else "called from", clean(trace.name_of(user)), user)
-    path = module_paths(trace).of(row)
-    if path:
-        yield DetailFact("module", clean(path), int(frames(trace).module[row]))
-
-
-def _autograd(trace: Trace, row: int) -> Iterator[DetailFact]:
-    pairs = autograd(trace)
-    forward = int(pairs.forward[row])
-    if forward >= 0:
-        yield DetailFact("forward op", clean(trace.name_of(forward)), forward)
-    if trace.slices.kind[row] == Kind.CPU_OP:
-        node = pairs.backward_of(row)
-        if node >= 0:
-            yield DetailFact("backward", clean(trace.name_of(node)), node)
-
-
-def _around(trace: Trace, row: int, chain: Sequence[int]) -> Iterator[DetailFact]:
-    note = int(links(trace).annotation[row])
-    if note >= 0:
-        yield DetailFact("annotation", clean(trace.name_of(note)), note)
-    region = compiled_region(trace, [each for each in chain if each != row])
-    if region >= 0:
-        yield DetailFact("compiled in", clean(trace.name_of(region)), region)
+    if len(replays(trace).launch):
+        yield from _graph(trace, row)
 
 
 def _graph(trace: Trace, row: int) -> Iterator[DetailFact]:
+    """The replay of a graph that a slice launched, or is a node of."""
     graphs, joined = replays(trace), links(trace)
     launch = int(joined.launch[row])
     index = graphs.of_launch(launch if launch >= 0 else row)
@@ -427,7 +388,7 @@ def _graph(trace: Trace, row: int) -> Iterator[DetailFact]:
 
 
 def _captured(trace: Trace, row: int, launch: int) -> Iterator[DetailFact]:
-    """What captured a node of a graph, inferred; a slice to jump to where the capture is in the same trace."""
+    """The capture of a node of a graph, inferred; a slice to jump to where the capture is in the same trace."""
     nodes = graph_nodes(trace)
     entry = int(nodes.index_of(np.array([row]))[0])
     if entry < 0:
@@ -440,31 +401,24 @@ def _captured(trace: Trace, row: int, launch: int) -> Iterator[DetailFact]:
     recording, index = nodes.recordings[nodes.recording[entry]], int(nodes.launch[entry])
     call = int(recording.call[index]) if index >= 0 and not recording.label else -1
     texts = {name: getattr(nodes, name)[entry] for name in ("op", "line", "module", "shapes")}
-    told = {name: clean(nodes.texts[number]) for name, number in texts.items() if number >= 0}
+    known = {name: clean(nodes.texts[number]) for name, number in texts.items() if number >= 0}
     how = ", by position only" if nodes.by_position[entry] else ""
-    yield DetailFact("captured by", f"~{told.get('op', 'no operator')}{how}", call)
-    if "line" in told:
-        yield DetailFact("captured from", f"~{told['line']}", call)
-    if "module" in told:
-        yield DetailFact("captured in", f"~{told['module']}", call)
-    if "shapes" in told:
-        yield DetailFact("input shapes", f"~{told['shapes']}", call)
+    yield DetailFact("captured by", f"~{known.get('op', 'no operator')}{how}", call)
+    for name, label in (("line", "captured from"), ("module", "captured in"), ("shapes", "input shapes")):
+        if name in known:
+            yield DetailFact(label, f"~{known[name]}", call)
     yield DetailFact("capture file", clean(recording.label) or OWN_CAPTURE)
     if index >= 0:
-        yield from _capture_chain(recording, index)
+        # The operators, modules and own frames around the captured launch, the innermost last.
+        around = [recording.text(number) for number in recording.stacks[recording.stack[index]]]
+        levels = [clean(name.removeprefix(MODULE)) for name in around if is_own(name)][-MAX_CHAIN_LEVELS:]
+        for level, name in enumerate(levels):
+            yield DetailFact("capture chain" if level == 0 else "", f"~{name}")
 
 
-def _capture_chain(recording: GraphRecording, index: int) -> Iterator[DetailFact]:
-    """The operators, modules and own frames around a captured launch, the innermost last."""
-    names = [recording.text(number) for number in recording.stacks[recording.stack[index]]]
-    shown = [clean(name.removeprefix(MODULE)) for name in names if is_own(name)][-MAX_CHAIN_LEVELS:]
-    for level, name in enumerate(shown):
-        yield DetailFact("capture chain" if level == 0 else "", f"~{name}")
+# All of it.
 
-
-MAX_CHAIN_LEVELS = 12
-"""Maximum levels of a chain at capture that are shown."""
-TITLE = 3
+TITLE_LINES = 3
 """Lines that the name may take at the top; a longer one stands further down, and a short form of it at the top."""
 
 
@@ -472,15 +426,21 @@ def describe(trace: Trace, row: int, chain: Sequence[int], width: int) -> list[D
     """The lines for a slice in a pane `width` cells wide; `chain` is its dispatch chain, outermost first."""
     if row < 0:
         return [DetailLine("Nothing is selected.", "label")]
-    event, trouble = _event(trace, row)
+    event: dict[str, Any] = {}
+    trouble = ""
+    try:
+        event = trace.event_of(row)
+    except (TraceError, OSError) as error:
+        trouble = f"Its args cannot be read: {error}"
     name = folded(clean(trace.name_of(row)), width)
-    long = len(name) > TITLE
-    lines = [DetailLine(piece, "title") for piece in (folded(short_name(trace, row), width)[:TITLE] if long else name)]
+    is_long = len(name) > TITLE_LINES
+    title = folded(short_name(trace, row), width)[:TITLE_LINES] if is_long else name
+    lines = [DetailLine(piece, "title") for piece in title]
     for fact in (*_facts(trace, row), *kernel_facts(trace, row), *cause_facts(trace, row, chain)):
         lines += fact_lines(fact, width)
     if len(chain) > 1:
         lines += [DetailLine(""), *chain_lines(trace, chain, row, width)]
-    if long:
+    if is_long:
         lines += [DetailLine(""), DetailLine("name", "label"), *map(DetailLine, name)]
     args = event.get("args")
     facts = facts_of_args(args) if isinstance(args, dict) else []
@@ -491,30 +451,28 @@ def describe(trace: Trace, row: int, chain: Sequence[int], width: int) -> list[D
     return lines + [DetailLine(piece, "label") for piece in folded(trouble, width)]
 
 
-def _event(trace: Trace, row: int) -> tuple[dict[str, Any], str]:
-    try:
-        return trace.event_of(row), ""
-    except (TraceError, OSError) as error:
-        return {}, f"Its args cannot be read: {error}"
-
-
 def _facts(trace: Trace, row: int) -> list[DetailFact]:
-    slices = trace.slices
-    lane = trace.lanes[int(slices.lane[row])]
+    slices, trace_steps = trace.slices, steps(trace)
+    kind, start, lane = Kind(int(slices.kind[row])), int(slices.start[row]), trace.lanes[int(slices.lane[row])]
+    when = duration(start)
+    index = int(step_index(trace, np.array([row]))[0])
+    if index >= 0 and row != trace_steps.row[index]:
+        into = duration(start - int(trace_steps.start[index]))
+        when += f", {into} into step {int(trace_steps.number[index])}"
     facts = [
         DetailFact("category", clean(trace.category_of(row)) or "none"),
         DetailFact("lane", clean(f"{lane.process}, {lane.name}")),
-        DetailFact("start", _start(trace, row)),
+        DetailFact("start", when),
         DetailFact("duration", duration(int(slices.dur[row]))),
     ]
-    if Kind(int(slices.kind[row])) not in (*GPU_WORK, *GRAPH_NODES):
+    if kind not in (*GPU_WORK, *GRAPH_NODES):
         facts.append(DetailFact("self time", duration(int(slices.self_time[row]))))
     facts += graph_node_facts(trace, row)
     facts += _work_within(trace, row)
     launched = len(links(trace).kernels_of(row))
     if launched > 1:
         facts.append(DetailFact("launched", f"{launched:,} GPU activities; the first is shown"))
-    if row in queries(trace):
+    if kind == Kind.RUNTIME and row in queries(trace):
         kernel = int(asked_for(trace, np.array([row]))[0])
         asked = short_name(trace, kernel) if kernel >= 0 else "no launch follows in its op"
         facts.append(DetailFact("query for", asked, kernel))
@@ -522,7 +480,7 @@ def _facts(trace: Trace, row: int) -> list[DetailFact]:
 
 
 def _work_within(trace: Trace, row: int) -> list[DetailFact]:
-    """What an op, an annotation or a Python frame put on the GPU."""
+    """The GPU activity that an op, an annotation or a Python frame launched."""
     if trace.slices.kind[row] not in (Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON) or len(links(trace).gpu) == 0:
         return []
     activities = region(trace, row)
@@ -534,12 +492,3 @@ def _work_within(trace: Trace, row: int) -> list[DetailFact]:
     count = f"{number:,} kernel, copy or fill" if number == 1 else f"{number:,} kernels, copies and fills"
     words = f"{count}, busy {duration(activities.busy)} of {duration(activities.span)} from first to last{placed}"
     return [DetailFact("GPU activity", words, int(activities.rows[0]))]
-
-
-def _start(trace: Trace, row: int) -> str:
-    """When a slice starts, in the trace and in the step that it belongs to."""
-    start, every = int(trace.slices.start[row]), steps(trace)
-    index = int(step_index(trace, np.array([row]))[0])
-    if index < 0 or row == every.row[index]:
-        return duration(start)
-    return f"{duration(start)}, {duration(start - int(every.start[index]))} into step {int(every.number[index])}"

@@ -1,1 +1,0 @@
-"""The description of a selected slice as lines of text; pure functions."""
