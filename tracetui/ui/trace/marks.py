@@ -48,7 +48,7 @@ class MarkPicker(Picker[Mark]):
 
 
 def marks_table(trace: Trace, marks: Sequence[Mark]) -> Table:
-    """What each mark is of: the slice, its step, its index among the GPU activities of that, its start in the step."""
+    """A row per mark: its slice, the step of that, its index among the GPU activities of the step, its start in it."""
     facts = [_facts(trace, mark) for mark in marks]
     steps, indices, starts = zip(*facts, strict=True) if facts else ((), (), ())
     return Table(
@@ -104,7 +104,7 @@ class MarkedPart(NamedTuple):
 
 
 def part_of_list(trace: Trace, panes: PaneList) -> MarkedPart | None:
-    """What the current row of a list stands for, None where that can be compared with nothing."""
+    """The part that the current row of a list stands for, None where it can be compared with nothing."""
     table, row, by = panes.view.table, panes.view.row, panes.arrangement.by
     if table is None or row < 0:
         return None
@@ -122,9 +122,9 @@ def part_of_slice(trace: Trace, row: int) -> MarkedPart | None:
     """One step, or one run of an annotation, a frame or an operator; None for anything else."""
     if row < 0 or int(trace.slices.kind[row]) not in _NAMED:
         return None
-    every = steps(trace)
-    if row in every.row:
-        return _part(trace, str(every.number[np.flatnonzero(every.row == row)[0]]))
+    trace_steps = steps(trace)
+    if row in trace_steps.row:
+        return _part(trace, str(trace_steps.number[np.flatnonzero(trace_steps.row == row)[0]]))
     name = trace.name_of(row)
     for short in (function_of(name), name):
         runs = _runs(trace, short.removeprefix(MODULE))

@@ -120,7 +120,7 @@ class RangeSelection:
 
     @property
     def sentence(self) -> str:
-        """What stands at the top of the screen about the range, empty where other things do."""
+        """The sentence at the top of the screen about the range, empty where other things stand there."""
         if self.open_range is not None:
             marked = self.open_range.time_range
             keys = "moving extends it, v or enter keeps it, esc drops it"
@@ -231,19 +231,19 @@ MAX_JUMPS = 200
 
 @dataclass
 class History:
-    """A stack of viewpoints to go back to; the oldest are forgotten."""
+    """A stack of viewpoints to go back to; the oldest are dropped."""
 
     viewpoints: list[Viewpoint] = field(default_factory=list)
 
     def leave(self, viewpoint: Viewpoint) -> None:
-        """Remember a viewpoint before jumping away; the same one twice in a row counts once."""
+        """Keep a viewpoint before jumping away; the same one twice in a row counts once."""
         last = self.viewpoints[-1] if self.viewpoints else None
         if last is None or viewpoint not in (last, replace(last, part="")):
             self.viewpoints.append(viewpoint)
             del self.viewpoints[:-MAX_JUMPS]
 
     def back(self, current: Viewpoint) -> Viewpoint | None:
-        """Forget and return the last viewpoint that differs from the current one, None when there is none.
+        """Drop and return the last viewpoint that differs from the current one, None when there is none.
 
         The part with the focus counts where the jump led to another part.
         """
@@ -283,7 +283,7 @@ class Marks:
 
 
 def _is_of_same_event(a: Viewpoint, b: Viewpoint) -> bool:
-    """Whether two viewpoints are of one slice, or of the gap before one."""
+    """True for two viewpoints of one slice, or of the gap before one."""
     return a.event == b.event >= 0 and a.is_gap == b.is_gap
 
 
@@ -298,7 +298,7 @@ class Navigator:
 
     @property
     def here(self) -> Viewpoint:
-        """Where the user is looking."""
+        """The viewpoint of the user."""
         view = self.view
         event = int(view.trace.slices.event[view.selected]) if view.selected >= 0 else -1
         window = view.window
@@ -319,7 +319,7 @@ class Navigator:
         return replace(viewpoint, start_ns=window.start_ns, length_ns=length)
 
     def leave(self, to_part: bool = False) -> None:
-        """Remember this viewpoint before a jump, and the focus before one to another part of the screen."""
+        """Keep this viewpoint before a jump, and the focus before one to another part of the screen."""
         part = self.view.focused_part()[1] if to_part else ""
         self.history.leave(replace(self.here, part=part))
 

@@ -36,12 +36,11 @@ from tracetui.model.quantities import count
 from tracetui.model.table import Table, TextKind
 from tracetui.model.trace import Interrupted, Trace, interruptible
 from tracetui.panes import PANES
-from tracetui.tables.modules import holders
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
-from tracetui.ui.trace.row_tree import RowTree
-from tracetui.ui.trace.selection import is_prepared, prepare_descriptions, step_of
+from tracetui.ui.trace.row_tree import RowTree, place_in_tree, place_on_step
+from tracetui.ui.trace.selection import is_prepared, prepare_descriptions
 from tracetui.ui.widgets.bar import Tab
 from tracetui.ui.widgets.columns import ShownColumn, layout_of
 from tracetui.ui.widgets.details import WAITING_NOTE
@@ -87,7 +86,7 @@ class PaneList(TabbedList):
         """The measured columns of the table; none where it is shown as another one."""
 
     class Prepared(Message):
-        """What descriptions of slices are made of is there."""
+        """The analyses that descriptions of slices ask for are there."""
 
     @dataclass
     class Summed(Message):
@@ -126,7 +125,7 @@ class PaneList(TabbedList):
         self._detail_columns: tuple[str, ...] = ()
         """Columns that the details show of the list that is on screen."""
         self._measured = UNKNOWN_LENGTH
-        """The longest list when it was last told."""
+        """The longest list when it was last reported."""
         self._is_row_due = False
         """Whether the first row is to be selected once it is listed."""
         self._due_slice = -1
@@ -151,7 +150,7 @@ class PaneList(TabbedList):
 
     @property
     def groups_names(self) -> bool:
-        """Whether a row stands for all slices of a name rather than for one."""
+        """True where a row stands for all slices of a name rather than for one."""
         return PANES[self.pane].is_of_names or self.arrangements[self.pane].by is not None
 
     @property
@@ -162,28 +161,28 @@ class PaneList(TabbedList):
 
     @property
     def headline(self) -> str:
-        """What the findings of the current step come to, in a sentence; empty until that is known."""
+        """The findings of the current step in a sentence; empty until they are known."""
         table = self._tables.get(self._key("findings"))
         return table.headline if isinstance(table, Table) else ""
 
     @property
     def groupings(self) -> Sequence[str]:
-        """What the rows of the current pane can be grouped by in this trace."""
+        """The groupings of the current pane that this trace has."""
         return PANES[self.pane].offered(self.trace)
 
     @property
     def part(self) -> Part | None:
-        """What is listed: a range of time, a step, or everything."""
+        """The range of time or the step that is listed, None for everything."""
         return self.time_range if self._is_range_listed else self.step
 
     @property
     def listed_part(self) -> Part | None:
-        """What the current pane lists; None for everything."""
+        """The range of time or the step that the current pane lists, None for everything."""
         return self._key(self.pane)[1]
 
     @property
     def range_headline(self) -> str:
-        """What ran in the range of time, in a sentence; empty until that is known."""
+        """A sentence about what ran in the range of time; empty until that is known."""
         table = self._tables.get(self._key("range"))
         return table.headline if isinstance(table, Table) else ""
 
@@ -244,12 +243,12 @@ class PaneList(TabbedList):
 
     @property
     def lists_gaps(self) -> bool:
-        """Whether the rows of the current pane are single gaps."""
+        """True where the rows of the current pane are single gaps."""
         return self.pane == "gaps" and self.arrangements[self.pane].by is None
 
     @property
     def rows_are_gaps(self) -> bool:
-        """Whether the slice of a row stands for the gap before it."""
+        """True where the slice of a row stands for the gap before it."""
         return self.pane == "gaps" and self.arrangement.by != "stream"
 
     def _first_sort(self, by: str | None) -> tuple[str | None, bool]:
@@ -355,7 +354,7 @@ class PaneList(TabbedList):
             self.post_message(self.Judged())
         if pane == "gaps" and message.table is not None:
             self.post_message(self.Explained())
-        self._tell_length()
+        self._report_length()
         if message.key == self._key(self.pane):
             self._show(self._cursors.get(self.pane, 0))
         elif message.key == self._key(pane):
@@ -366,8 +365,8 @@ class PaneList(TabbedList):
         message.stop()
         self.details.end_waiting()
 
-    def _tell_length(self) -> None:
-        """Tell when the lists that go with the timeline have another length, once that is known."""
+    def _report_length(self) -> None:
+        """Report another length of the lists that go with the timeline, once it is known."""
         if self._measured != self.longest < UNKNOWN_LENGTH:
             self._measured = self.longest
             self.post_message(self.Measured())
@@ -402,17 +401,17 @@ class PaneList(TabbedList):
         if missing or ahead or self.details.is_waiting:
             urgent = missing[:1] if self._key(self.pane) in missing else []
             self._build_tables(urgent, [key for key in [*missing, *ahead] if key not in urgent])
-        self._tell_length()
+        self._report_length()
         if self._key("range" if self._is_range_listed else "findings") not in missing:
             self.post_message(self.Judged())
 
     def _keys_ahead(self, panes: Iterable[str]) -> list[TableKey]:
         """The tables of the steps that are likely to be asked for next."""
-        every = step_labels(self.trace)
-        if self._is_range_listed or self.step not in every:
+        labels = step_labels(self.trace)
+        if self._is_range_listed or self.step not in labels:
             return []
-        index = every.index(self.step)
-        ahead = [every[index + by] for by in STEPS_AHEAD if 0 <= index + by < len(every)]
+        index = labels.index(self.step)
+        ahead = [labels[index + by] for by in STEPS_AHEAD if 0 <= index + by < len(labels)]
         keys = [self._key_of(pane, number) for number in ahead for pane in panes if pane != "range"]
         return list(dict.fromkeys(key for key in keys if key[1] is not None))
 
@@ -527,7 +526,10 @@ class PaneList(TabbedList):
         """Move the cursor to the row that stands for the selection, or near it."""
         view = self.view
         if self.pane == "modules" and view.table is not None and self._followed_slices:
-            self._place_in_tree(view.table)
+            first, by = int(self._followed_slices[0]), self.arrangement.by
+            index, view.located = place_in_tree(self.trace, view.table, view.order, view.row, first, by)
+            if index >= 0:
+                view.put_cursor(index)
         elif self.groups_names:
             # Names are read from the top: the cursor stays, and only shows whether it is on the selection's name.
             view.located = view.text in self._followed_names
@@ -538,51 +540,14 @@ class PaneList(TabbedList):
             # The most severe is on top: a finding that is about the selection by chance is no reason to leave it.
             view.located = view.slice_row >= 0 and view.slice_row in self._followed_slices[:1]
         elif self.pane == "steps" and view.table is not None:
-            self._place_on_step(view.table)
+            index, view.located = place_on_step(self.trace, view.table, view.order, self._followed_slices, self.step)
+            if index >= 0:
+                view.put_cursor(index)
         elif self._followed_slices:
             view.located = any(view.put_cursor_on_slice(row) for row in self._followed_slices)
             if not view.located and PANES[self.pane].is_in_time_order:
                 self._place_near(int(self.trace.slices.start[self._followed_slices[0]]))
         self._explain_row()
-
-    def _place_in_tree(self, table: Table) -> None:
-        """Move the cursor to the innermost listed row that holds the selection."""
-        view, by = self.view, self.arrangement.by
-        paths = table["path"]
-        for frame, path in holders(self.trace, int(self._followed_slices[0]), by):
-            if by == "call":
-                rows = np.flatnonzero(table.slices == frame) if table.slices is not None else np.empty(0, np.int64)
-            else:
-                rows = np.flatnonzero(paths.equal(path or None))
-            index = np.flatnonzero(np.isin(view.order, rows))
-            if frame < 0:
-                # What lies in nothing is no reason to leave the top for the row of all the rest.
-                view.located = view.row in rows
-                return
-            if len(index):
-                view.put_cursor(int(index[0]))
-                view.located = True
-                return
-        view.located = False
-
-    def _place_on_step(self, table: Table) -> None:
-        """Move the cursor to the step that is listed, or else to that of the selection.
-
-        A step owns what it launched, also where that runs after the step: the time of a GPU activity says nothing.
-        """
-        view, selected = self.view, next(iter(self._followed_slices), -1)
-        own = step_of(self.trace, selected)
-        number = own if self.step is None else self.step
-        if number is None:
-            view.located = False
-            return
-        indices = np.flatnonzero(table["step"].values[view.order] == number)
-        # Of steps of one number on several threads that of the selection.
-        slices = table.slices if table.slices is not None else np.full(len(table), -1)
-        held = indices[np.isin(slices[view.order[indices]], self._followed_slices)]
-        if len(indices):
-            view.put_cursor(int((held if len(held) else indices)[0]))
-        view.located = bool(len(indices)) and own == number
 
     def _place_near(self, moment: int) -> None:
         """Move the cursor to what starts next to a moment (ns), in a list that does not hold the selection."""
@@ -619,6 +584,6 @@ class PaneList(TabbedList):
                 return f"{count(kernels)}+{count(others)}"
         if name == "health" and not by:
             # A check that is fine is listed, and nothing to look at.
-            found = int(np.sum(table["count"].values.astype(np.int64) > 0))
-            return count(found) if found else ""
+            warnings = int(np.sum(table["count"].values.astype(np.int64) > 0))
+            return count(warnings) if warnings else ""
         return f"{count(len(table))}{by}" if len(table) else ""

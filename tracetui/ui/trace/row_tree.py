@@ -1,8 +1,8 @@
-"""A table whose rows are a tree, of which some rows are open: which rows are listed, and how they begin. Pure."""
+"""Rows of a list: those of a tree of which some are open, and the row that stands for a selection. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.model.table import Table, coded
+from tracetui.model.trace import Trace
+from tracetui.tables.modules import holders
+from tracetui.ui.trace.selection import step_of
 from tracetui.ui.widgets.table_view import CLOSED, LEAF, OPEN
 
 MAX_ROWS_AT_FIRST = 24
@@ -94,3 +97,44 @@ def _first_level(depth: NDArray[np.int64]) -> int:
     """The deepest level of which all rows fit on the screen together with those above."""
     rows = np.cumsum(np.bincount(depth)) if len(depth) else np.zeros(1, np.int64)
     return max(int(np.searchsorted(rows, MAX_ROWS_AT_FIRST, side="right")) - 1, 0)
+
+
+# The index in a list of the row that stands for the selection, -1 where the cursor stays, and whether it does.
+
+
+def place_in_tree(
+    trace: Trace, table: Table, order: NDArray[np.int64], current: int, selected: int, by: str | None
+) -> tuple[int, bool]:
+    """The innermost listed row of a tree of modules that holds a slice; `current` is the row of the cursor."""
+    for frame, path in holders(trace, selected, by):
+        if by == "call":
+            rows = np.flatnonzero(table.slices == frame) if table.slices is not None else np.empty(0, np.int64)
+        else:
+            rows = np.flatnonzero(table["path"].equal(path or None))
+        if frame < 0:
+            # What lies in nothing is no reason to leave the top for the row of all the rest.
+            return -1, current in rows
+        indices = np.flatnonzero(np.isin(order, rows))
+        if len(indices):
+            return int(indices[0]), True
+    return -1, False
+
+
+def place_on_step(
+    trace: Trace, table: Table, order: NDArray[np.int64], selected: Sequence[int], step: int | None
+) -> tuple[int, bool]:
+    """The step that is listed, or else that of the first selected slice.
+
+    A step owns what it launched, also where that runs after the step: the time of a GPU activity says nothing.
+    """
+    own = step_of(trace, next(iter(selected), -1))
+    number = own if step is None else step
+    if number is None:
+        return -1, False
+    indices = np.flatnonzero(table["step"].values[order] == number)
+    if len(indices) == 0:
+        return -1, False
+    # Of steps of one number on several threads that of the selection.
+    slices = table.slices if table.slices is not None else np.full(len(table), -1)
+    of_selection = indices[np.isin(slices[order[indices]], selected)]
+    return int((of_selection if len(of_selection) else indices)[0]), own == number

@@ -1,4 +1,4 @@
-"""What is highlighted with the selected slice or gap, what comes next, and the details of a gap as lines. Pure."""
+"""The selected slice or gap: what is highlighted with it, what comes next, the details of a gap as lines. Pure."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def prepare_descriptions(trace: Trace) -> None:
 
 
 def is_prepared(trace: Trace) -> bool:
-    """Whether descriptions find what they ask for."""
+    """True once descriptions find what they ask for."""
     return is_kept(trace, prepare_descriptions)
 
 

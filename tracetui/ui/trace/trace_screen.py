@@ -68,7 +68,7 @@ class TraceScreen(SizedScreen):
 
     @property
     def traces(self) -> tuple[Trace, ...]:
-        """What is shown."""
+        """The trace."""
         return (self.trace,)
 
     @property

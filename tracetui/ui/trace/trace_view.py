@@ -47,7 +47,6 @@ from tracetui.ui.base.keys import command
 from tracetui.ui.trace.navigator import NO_RANGE, Marks, Navigator, TraceFinder, write_range
 from tracetui.ui.trace.pane_list import TABS, PaneList
 from tracetui.ui.trace.selection import (
-    chain_of,
     describe_gap,
     gap_beside,
     highlighted_with,
@@ -57,7 +56,7 @@ from tracetui.ui.trace.selection import (
     step_of,
     stretch_around,
 )
-from tracetui.ui.trace.slice_description import describe, short_name
+from tracetui.ui.trace.slice_description import chain_of, describe, short_name
 from tracetui.ui.widgets.bar import Bar, FocusedPart, SentenceBar, header_parts, step_parts
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.lanes import LanesView, timeline_commands
@@ -265,7 +264,7 @@ class TraceView(SearchableView):
         self.hints.show_hints()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Whether a command makes sense right now; none does while the screen is too small to see its effect."""
+        """True for a command that makes sense right now; none does while the screen is too small to see its effect."""
         if not super().check_action(action, parameters):
             return False
         if action in ("step", "all_steps"):
@@ -396,7 +395,7 @@ class TraceView(SearchableView):
 
     @property
     def can_clear(self) -> bool:
-        """Whether there is a level to go back from, a range of time among them."""
+        """True where there is a level to go back from, a range of time among them."""
         return self.ranges.marked is not None or super().can_clear
 
     def action_clear(self) -> None:

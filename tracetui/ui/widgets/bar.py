@@ -114,7 +114,7 @@ class Bar(CachedStyle, Widget):
         return fitting
 
     def on_click(self, event: Click) -> None:
-        """Tell which part was hit."""
+        """Post which part was hit."""
         x = event.x - self.styles.padding.left
         for part in self.parts:
             width = cell_len(part.text)

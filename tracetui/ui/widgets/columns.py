@@ -1,4 +1,4 @@
-"""How wide the columns of a pane are on screen, and what stands in their cells. Pure."""
+"""The columns of a pane on screen: which there is room for, and how wide they are. Pure."""
 
 from __future__ import annotations
 

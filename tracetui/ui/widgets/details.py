@@ -72,7 +72,7 @@ def folded(text: str, width: int) -> list[str]:
 
 
 def _cut(text: str, width: int) -> int:
-    """Where to cut a text that is longer than a width: words and numbers that fit stay whole."""
+    """Index at which to cut a text that is longer than a width: words and numbers that fit stay whole."""
     spaces = [space.start() for space in _SPACE.finditer(text[: width + 1]) if text[: space.start()].strip()]
     if spaces:
         return next((at for at in reversed(spaces) if not _UNIT_BEHIND.match(text, max(at - 1, 0))), spaces[-1])

@@ -43,7 +43,7 @@ MAX_REVEALED = 8
 
 
 def timeline_commands(*hinted: str) -> list[Binding]:
-    """What keys do to the timeline from any part of the screen; `hinted` are those for the key hint line."""
+    """Commands for the timeline from any part of the screen; `hinted` are those for the key hint line."""
 
     def hint(words: str) -> str:
         return words if words in hinted else ""

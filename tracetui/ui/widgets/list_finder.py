@@ -217,7 +217,7 @@ class SearchLine(Vertical):
         self.post_message(self.Typed(self.purpose, event.value, accepted=True))
 
     def action_give_up(self) -> None:
-        """Escape: forget it."""
+        """Escape: drop it."""
         self.post_message(self.Typed(self.purpose, "", given_up=True))
 
 
@@ -274,14 +274,14 @@ class ListFinder:
         self.hints.notice(f"{self.search.text}   {self.search.words}   n N next and previous, esc clears")
 
     def clear(self, purpose: str | None = None) -> None:
-        """Forget the search, the filter, or both."""
+        """Drop the search, the filter, or both."""
         if purpose != "filter":
             self.search = Search()
         if purpose != "search" and self.panes.arrangement.filter:
             self.panes.arrange_by(replace(self.panes.arrangement, filter=""))
 
     def leave(self) -> None:
-        """Forget search and filter; where there are none, close the group that is open."""
+        """Drop search and filter; where there are none, close the group that is open."""
         if self.search.text or self.panes.arrangement.filter:
             self.clear()
         else:
@@ -296,7 +296,7 @@ class ListFinder:
         return int(np.searchsorted(self.search.hits, self.panes.view.cursor + (direction > 0))) - (direction < 0)
 
     def _searched(self) -> Widget:
-        """What was searched: the keys go to it again."""
+        """The widget that was searched: the keys go to it again."""
         return self.panes.view
 
     def _close(self) -> None:

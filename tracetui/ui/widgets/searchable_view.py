@@ -1,4 +1,4 @@
-"""What the views of one trace and of two have in common: a list under tabs, a line to search in, and key hints."""
+"""Base of the views of a trace, of two, and of ranks: a list under tabs, a line to search in, and key hints."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ MIN_PART_CELLS = 24
 
 
 def too_small(screen: Screen[Any]) -> bool:
-    """Whether a screen shows only the sentence that it is too small."""
+    """True for a screen that shows only the sentence that it is too small."""
     return screen.has_class("-thin") or screen.has_class("-flat")
 
 
@@ -145,7 +145,7 @@ class SearchableView(TimelineActions, AnalysisSafe, Widget):
         self.hints.show_hints()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Which of the commands about the list and the details make sense right now."""
+        """True for a command about the list and the details that makes sense right now."""
         if too_small(self.screen):
             return False
         if action == "hit":
@@ -167,7 +167,7 @@ class SearchableView(TimelineActions, AnalysisSafe, Widget):
         return True
 
     def reason(self, action: str) -> str:
-        """Why a command of this view makes no sense right now, as a sentence; empty where there is nothing to say."""
+        """A sentence about a command that makes no sense right now; empty where there is nothing to say."""
         if too_small(self.screen):
             return ""
         reasons = {
@@ -188,12 +188,12 @@ class SearchableView(TimelineActions, AnalysisSafe, Widget):
 
     @property
     def can_clear(self) -> bool:
-        """Whether there is a level to go back from within this view."""
+        """True where there is a level to go back from within this view."""
         return self.is_searched or self.is_covered or self.screen.focused is not self.panes.view
 
     @property
     def is_searched(self) -> bool:
-        """Whether there is a search or a filter to clear, or a group to close."""
+        """True where there is a search or a filter to clear, or a group to close."""
         arrangement = self.panes.arrangement
         return bool(self.finder.search.text or arrangement.filter or arrangement.group)
 
@@ -204,7 +204,7 @@ class SearchableView(TimelineActions, AnalysisSafe, Widget):
 
     @property
     def sizes(self) -> PartSizes:
-        """How large the parts were made."""
+        """The sizes that were chosen for the parts."""
         sizes = getattr(self.app, "part_sizes", None)
         return sizes if isinstance(sizes, PartSizes) else PartSizes()
 
@@ -245,7 +245,7 @@ class SearchableView(TimelineActions, AnalysisSafe, Widget):
 
     @property
     def is_covered(self) -> bool:
-        """Whether something stands in the place of another part."""
+        """True where something stands in the place of another part."""
         return self.has_class("-details") or bool(self.maximised)
 
     def close_cover(self) -> bool:
@@ -434,7 +434,7 @@ class SizedScreen(AnalysisSafe, Screen[None]):
 
     @property
     def is_over_another(self) -> bool:
-        """Whether there is a screen below to go back to."""
+        """True where there is a screen below to go back to."""
         stack = self.app.screen_stack
         return self in stack[2:]
 

@@ -1,6 +1,6 @@
 """Tabs over one list, which a person sorts, filters, groups and searches, with details beside it.
 
-An `ListArrangement` outlives the table that it is applied to: another step's kernels come up sorted and filtered as the
+A `ListArrangement` outlives the table that it is applied to: another step's kernels come up sorted and filtered as the
 last ones were. Subclasses provide the tables.
 """
 
@@ -159,12 +159,12 @@ class TabbedList(AnalysisSafe, Widget):
 
     @property
     def arrangement(self) -> ListArrangement:
-        """How the current tab is sorted, filtered and grouped."""
+        """Sort, filter and grouping of the current tab."""
         return self.arrangements[self.pane]
 
     @property
     def groupings(self) -> Sequence[str]:
-        """What the rows of the current tab can be grouped by."""
+        """The groupings of the current tab."""
         raise NotImplementedError
 
     @property
@@ -317,7 +317,7 @@ class TabbedList(AnalysisSafe, Widget):
         self._bar.parts = tab_parts(self._tabs(), self.pane, self._remarks(), self.size.width - 2)
 
     def _remarks(self) -> str:
-        """How the list is arranged, as it stands behind the tabs."""
+        """Grouping and filter in words, behind the tabs."""
         arrangement = self.arrangement
         remarks = f" by {arrangement.by}" if arrangement.by else ""
         if arrangement.group is not None:
@@ -347,4 +347,4 @@ class TabbedList(AnalysisSafe, Widget):
         return None
 
     def _rows_listed(self) -> None:
-        """What else follows when rows are listed."""
+        """Follow up once rows are listed."""

@@ -68,7 +68,7 @@ class CardRows:
         return int(np.searchsorted(self._tops, line, side="right")) - 1 if line < len(self) else len(self._cards)
 
     def line(self, line: int) -> CardLine:
-        """What stands in a line."""
+        """The text of a line, and the part of a card that it is."""
         index = self.index_at(line)
         return self._cards[index][line - self.top(index)]
 
@@ -321,7 +321,7 @@ class TableView(Scroller, can_focus=True):
         self.cursor = max(0, min(cursor, len(self.order) - 1))
 
     def announce_row(self) -> None:
-        """Tell which row is current, as if the user had moved there."""
+        """Post which row is current, as if the user had moved there."""
         if self.row >= 0:
             self.located = True
             self.post_message(self.RowHighlighted(self, self.slice_row, self.row))
@@ -400,7 +400,7 @@ class TableView(Scroller, can_focus=True):
         self.refresh()
 
     def _unfolds(self, direction: int) -> bool:
-        """Whether the current row can be opened, or closed, or left for the row above."""
+        """True where the current row can be opened, or closed, or left for the row above."""
         if self.states is None or self.row < 0 or self.table is None:
             return False
         if direction > 0:
@@ -413,7 +413,7 @@ class TableView(Scroller, can_focus=True):
         return int(np.flatnonzero(depth[: self.cursor] < depth[self.cursor])[-1])
 
     def action_choose(self) -> None:
-        """Tell that the current row was chosen."""
+        """Post that the current row was chosen."""
         if self.row >= 0:
             self.post_message(self.RowChosen(self, self.slice_row, self.row))
 
@@ -437,14 +437,14 @@ class TableView(Scroller, can_focus=True):
         self._reveal()
 
     def notify_style_update(self) -> None:
-        """Forget what was drawn in other colours."""
+        """Drop the lines that were drawn in other colours."""
         super().notify_style_update()
         self._strips.clear()
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines of a region of the widget, straight from the columns."""
         if self._fitted != self.size.width:
-            # A style that hides the neighbour may widen the list after its last resize was told.
+            # A style that hides the neighbour may widen the list after its last resize event.
             self._fit()
         lines = [self._line(y) for y in range(crop.y, crop.bottom)]
         filters = self.get_line_filters()
@@ -505,7 +505,7 @@ class TableView(Scroller, can_focus=True):
         return (index, 1) if self._cards is None else (self._cards.top(index), self._cards.height(index))
 
     def _region(self, index: int) -> Region:
-        """Where a row is on the screen."""
+        """The region of a row on the screen."""
         first, lines = self._extent(index)
         return Region(0, first - self.scroll_offset.y + self._above, self.size.width, lines)
 
@@ -586,7 +586,7 @@ class TableView(Scroller, can_focus=True):
         return Strip([*segments, Segment(text[done:], self.rich_style)]).adjust_cell_length(width, self.rich_style)
 
     def _look(self) -> str:
-        """How the current row is drawn."""
+        """The style of the current row."""
         if not self.located:
             return "elsewhere"
         return "cursor" if self.has_focus else "resting"
