@@ -53,13 +53,13 @@ class Samples:
 
     @property
     def is_measured(self) -> bool:
-        """Whether the values are measurements of a GPU."""
+        """True where the values are measurements of a GPU."""
         return self.counter.gpu >= 0 and not self.counter.is_derived
 
 
 @dataclass(frozen=True, eq=False)
 class Extents:
-    """What a counter says of time ranges: parallel arrays, one entry per range, NaN where no value holds in it."""
+    """Values of a counter in time ranges: parallel arrays, one entry per range, NaN where no value holds in it."""
 
     samples: Int64
     """Samples that start in the range."""
@@ -89,7 +89,7 @@ def whole(each: Samples) -> tuple[float, float, float]:
 
 
 def extents(each: Samples, start: Int64, end: Int64) -> Extents:
-    """What a counter says of the ranges [start, end) in ns, which may overlap."""
+    """Values of a counter in the ranges [start, end) in ns, which may overlap."""
     first, last = np.searchsorted(each.time, start), np.searchsorted(each.time, end)
     nothing = np.full(len(start), np.nan)
     if len(each) == 0:
@@ -170,7 +170,7 @@ MIN_SAMPLES = 3
 
 @dataclass(frozen=True, eq=False)
 class KernelSamples:
-    """What one counter says of the kernels of its GPU: parallel arrays, one entry per kernel."""
+    """Values of one counter for the kernels of its GPU: parallel arrays, one entry per kernel."""
 
     rows: Int64
     """The kernels of the GPU, ascending."""
@@ -185,7 +185,7 @@ class KernelSamples:
 
 @kept
 def kernel_samples(trace: Trace, number: int) -> KernelSamples:
-    """What counter `number` says of the kernels of its GPU; of none where its values are derived or a program's."""
+    """Values of counter `number` for the kernels of its GPU; for none where its values are derived or a program's."""
     each, slices = counter_samples(trace, number), trace.slices
     rows = kernels_of_gpu(trace, each.counter.gpu) if each.is_measured else np.empty(0, np.int64)
     found = extents(each, slices.start[rows], slices.end[rows])

@@ -1,4 +1,4 @@
-"""Which description applies to the device of each GPU activity: its own, that of its equals, or the user's.
+"""The description of the device of each GPU activity: its own, that of its equals, or the user's.
 
 A file describes the devices that its process saw, and a kernel may carry another id. Where all described devices are of
 one model, an undescribed one is taken to be of that model too, and the notes of panes say so.
@@ -83,7 +83,7 @@ _BY_CAPABILITY = {
 
 
 def is_amd(device: Device) -> bool:
-    """Whether a device is made by AMD, where the compute capability means nothing."""
+    """True for a device of AMD, where the compute capability means nothing."""
     return device.properties.get("warpSize") == 64 or "amd" in device.name.casefold()
 
 
@@ -149,7 +149,7 @@ def description_index(trace: Trace, number: int) -> int:
 
 
 def is_assumed(trace: Trace, number: int) -> bool:
-    """Whether the device with a number takes the description of others."""
+    """True where the device with a number takes the description of others."""
     ids = {device.id for device in trace.devices}
     return not ids & {number, ALL_DEVICES} and are_alike(trace.devices)
 
@@ -166,7 +166,7 @@ def sized_devices(trace: Trace) -> list[int]:
 
 
 def has_assumed_name(trace: Trace, number: int) -> bool:
-    """Whether the name of the device with a number is that of others, or of the model that its size tells."""
+    """True where the name of the device with a number is that of others, or of the model that its size tells."""
     index = description_index(trace, number)
     if index < 0:
         return False
@@ -183,7 +183,7 @@ def kernel_devices(trace: Trace) -> list[int]:
 
 
 def are_alike(devices: Sequence[Device]) -> bool:
-    """Whether devices, at least one, are described and of one model: name, capability, multiprocessors and memory."""
+    """True where one device or more is described, all of one model: name, capability, multiprocessors and memory."""
     models = {
         (device.name.strip(), *(whole_number(device.properties.get(key)) for key in MODEL_KEYS)) for device in devices
     }
@@ -237,7 +237,7 @@ def model_by_size(device: Device) -> Peaks | None:
 
 
 def device_note(trace: Trace) -> str:
-    """What a reader must know about the devices that the numbers rest on; empty where the file describes them all."""
+    """A caveat about the devices that the numbers rest on; empty where the file describes them all."""
     return " ".join(filter(None, (_description_note(trace), _size_note(trace))))
 
 
@@ -320,7 +320,7 @@ NVIDIA, AMD = "NVIDIA", "AMD"
 
 
 class GenerationSource(StrEnum):
-    """Where the generation of a device is known from."""
+    """The source of the generation of a device."""
 
     DESCRIBED = "described"
     """The file describes the device."""
@@ -347,32 +347,32 @@ class Generation:
 
     @property
     def is_lower_bound(self) -> bool:
-        """Whether the device may be newer than `capability`."""
+        """True where the device may be newer than `capability`."""
         return self.source == GenerationSource.KERNEL_NAMES and self.vendor == NVIDIA
 
     @property
     def has_fp16_tensor_cores(self) -> bool | None:
-        """Whether Tensor Cores (Matrix Cores on AMD) multiply fp16."""
+        """True where Tensor Cores (Matrix Cores on AMD) multiply fp16."""
         return self._has((7, 0), _AMD_FP16)
 
     @property
     def has_tf32(self) -> bool | None:
-        """Whether Tensor Cores multiply fp32 rounded to TF32."""
+        """True where Tensor Cores multiply fp32 rounded to TF32."""
         return self._has((8, 0), {"gfx942"})
 
     @property
     def has_bf16(self) -> bool | None:
-        """Whether Tensor Cores multiply bf16."""
+        """True where Tensor Cores multiply bf16."""
         return self._has((8, 0), _AMD_FP16)
 
     @property
     def has_fp8(self) -> bool | None:
-        """Whether Tensor Cores multiply 8-bit floating point numbers."""
+        """True where Tensor Cores multiply 8-bit floating point numbers."""
         return self._has((8, 9), _AMD_FP8)
 
     @property
     def has_fp4(self) -> bool | None:
-        """Whether Tensor Cores multiply 4-bit floating point numbers."""
+        """True where Tensor Cores multiply 4-bit floating point numbers."""
         return self._has((10, 0), {"gfx950"})
 
     def _has(self, since: tuple[int, int], architectures: Iterable[str]) -> bool | None:

@@ -72,7 +72,7 @@ def precision_of(text: str) -> str:
 
 
 def is_floating(text: str) -> bool:
-    """Whether it is a floating-point type."""
+    """True for a floating-point type."""
     name = plain_type(text)
     return name in ("float", "double", "Half", "BFloat16") or name.startswith(("Float", "complex"))
 
@@ -230,7 +230,7 @@ def _backward(inputs: Operands, values: Values) -> Work:
 
 
 def _fit(given: Shape | None, weight: Shape | None) -> bool:
-    """Whether these are an input with batch and channels, and the weight of a convolution over it."""
+    """True for an input with batch and channels, and the weight of a convolution over it."""
     return bool(given and weight and len(given) == len(weight) >= 3)
 
 
@@ -299,10 +299,10 @@ class _AttentionForm:
     causal: int
     """Index of `is_causal`, or of a kind of mask: 0 none, 1 causal from the top left, 2 from the bottom right."""
     heads_first: bool
-    """Whether the sizes are [batch, heads, length, width], else [batch, length, heads, width]."""
+    """True where the sizes are [batch, heads, length, width], else [batch, length, heads, width]."""
     backward: bool = False
     bottom_right: bool = False
-    """Whether `is_causal` aligns the last query with the last key."""
+    """True where `is_causal` aligns the last query with the last key."""
     window: int = -1
     """Index of the left size of a sliding window; -1 for none."""
 
@@ -467,7 +467,7 @@ def _product_flops(left: Shape | None, right: Shape | None) -> float | None:
 
 
 def _is_nothing(values: Values) -> bool:
-    """Whether the bias is multiplied by 0, the fourth argument, and therefore not read."""
+    """True where the fourth argument multiplies the bias by 0, so that it is not read."""
     return values is not None and len(values) > 3 and values[3] in ("0", "0.", "0.0")
 
 

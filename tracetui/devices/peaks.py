@@ -42,11 +42,11 @@ class Peaks:
     memory: tuple[int, ...] = ()
     """Sizes of memory in GB with which the model is sold."""
     names: str = ""
-    """What names the model, as a regular expression in lower case."""
+    """A regular expression, in lower case, of the names of the model."""
 
     @property
     def is_amd(self) -> bool:
-        """Whether this is a device of AMD."""
+        """True for a device of AMD."""
         return self.capability == (0, 0)
 
 
@@ -399,7 +399,7 @@ def device_peaks(name: str, properties: Mapping[str, Any]) -> Peaks | None:
 
 
 def has_model_name(name: str) -> bool:
-    """Whether a name is that of a model, known here or not, and no placeholder such as `NVIDIA Graphics Device`."""
+    """True for the name of a model, known here or not, and no placeholder such as `NVIDIA Graphics Device`."""
     text = name.strip().casefold()
     # The models are asked last: their patterns take a while to make.
     return bool(text) and (not _NO_MODEL.fullmatch(text) or bool(_named(name)))
@@ -484,7 +484,7 @@ def _is_amd(properties: Mapping[str, Any]) -> bool:
 
 
 def _is_of_vendor(model: Peaks, properties: Mapping[str, Any]) -> bool:
-    """Whether a description is of the vendor of a model, and of its compute capability where that means something."""
+    """True for a description of the vendor of a model, and of its compute capability where that means something."""
     if _is_amd(properties) or model.is_amd:
         return model.is_amd == _is_amd(properties) or "warpSize" not in properties
     major, minor = _positive(properties, "computeMajor"), _positive(properties, "computeMinor")
@@ -492,7 +492,7 @@ def _is_of_vendor(model: Peaks, properties: Mapping[str, Any]) -> bool:
 
 
 def _has_memory(model: Peaks, properties: Mapping[str, Any]) -> bool:
-    """Whether a model is sold with the memory of a description, as far as both are known."""
+    """True where a model is sold with the memory of a description, as far as both are known."""
     size = _positive(properties, "totalGlobalMem")
     return not size or not model.memory or any(MIN_MEMORY * gb <= size <= MAX_MEMORY * gb for gb in model.memory)
 

@@ -396,7 +396,7 @@ class _Calculation:
 
 
 def occupancy_note(trace: Trace) -> str:
-    """Why the occupancy of this trace is unknown; empty where it is known."""
+    """The reason why the occupancy of this trace is unknown; empty where it is known."""
     if trace.devices and all(is_amd(device) for device in trace.devices):
         unknown = (
             "Traces of AMD devices hold neither registers nor LDS: occupancy is unknown, only blocks_per_sm "

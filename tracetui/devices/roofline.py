@@ -128,7 +128,7 @@ _MEASURED = {
 def _measured(
     trace: Trace, work: KernelWork, at: Int64, alike: Groups, modelled: dict[Quantity, Float64]
 ) -> Iterable[Column]:
-    """What the counters of the GPU say of the main kernels of each group, beside what their work needs (3(m).5).
+    """Values of the GPU's counters for the main kernels of each group, beside what their work needs (3(m).5).
 
     Empty without such counters.
     """
@@ -169,7 +169,7 @@ def _note(trace: Trace, work: KernelWork, at: Int64, known: Int64) -> str:
 
 COMPUTE, MEMORY, CACHE, LATENCY, DOUBTFUL = range(5)
 BOUNDS = Strings(["compute", "memory", "L2", "latency", "?"])
-"""What limits a kernel. L2: faster than memory allows, which the cache explains. Latency: the roofline time is under a
+"""The limit of a kernel. L2: faster than memory allows, which the cache explains. Latency: the roofline time is under a
 microsecond and under a tenth of the time taken. ?: faster than possible, so that an assumption is wrong.
 """
 

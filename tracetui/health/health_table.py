@@ -136,9 +136,9 @@ ABOVE_WHOLE = {
     "peak_pct": "the call took up to 5 % less than the data sheet allows, as where the GPU runs above its listed clock",
     "pct": "what ran side by side, or lies in one another, is added",
 }
-"""Why a share may be above 100 %, by its column."""
+"""The reason why a share may be above 100 %, by its column."""
 ADDED_UP = "what it adds up overlaps, or lies partly outside of what it is a share of"
-"""Why any other share may be."""
+"""The reason why any other share may be."""
 MAX_ROUNDING_PCT = 1e-6
 """By how much a sum of floats may be above 100 % without being more than the whole."""
 
@@ -180,7 +180,7 @@ def marked(trace: Trace, pane: str, table: Table) -> Table:
 
 
 def _note(trace: Trace, answers: list[_Answer]) -> str:
-    """How many checks found wrong numbers or warnings; empty where some failed and the others found nothing."""
+    """Counts of wrong numbers and warnings in a sentence; empty where some failed and the others found nothing."""
     checks, bad = checks_of(trace), _worst_first(answers)
     if not bad:
         return "No check found a problem with the numbers of this trace." if len(answers) == len(checks) else ""

@@ -47,9 +47,9 @@ class Doubt:
     row: int = -1
     """The slice to jump to, -1 for none."""
     size: int = 0
-    """How far the numbers are off, in ns; 0 where that means nothing."""
+    """Error of the numbers in ns; 0 where that means nothing."""
     effect: str = ""
-    """What is to be said instead of the check's effect; empty where that holds."""
+    """The effect in this trace; empty for that of the check."""
 
 
 @dataclass(frozen=True)

@@ -44,75 +44,9 @@ _EVERYTHING = ("summary", "steps", "kernels", "ops", "views", "launches", "gaps"
 
 
 def cut_off(trace: Trace) -> Doubt:
-    """Whether the file is truncated."""
+    """The byte at which the file is cut off."""
     at = trace.quality.truncated_at
     return Doubt(0) if at is None else Doubt(1, 0, f"byte {at:,}")
-
-
-def damaged(trace: Trace) -> Doubt:
-    """Whether the gzip, zstd or zip around the events is damaged."""
-    damage = trace.quality.damage
-    return Doubt(int(bool(damage)), 0, damage)
-
-
-def further_arrays(trace: Trace) -> Doubt:
-    """Arrays of events behind the first one."""
-    return Doubt(trace.quality.further_arrays)
-
-
-def stray_brackets(trace: Trace) -> Doubt:
-    """Closing brackets between events."""
-    return Doubt(trace.quality.stray_brackets)
-
-
-def empty(trace: Trace) -> Doubt:
-    """Elements of the array of events that are no events."""
-    return Doubt(trace.quality.empty, trace.events)
-
-
-def stopped(trace: Trace) -> Doubt:
-    """Whether the user stopped the loading."""
-    return Doubt(int(trace.quality.partial))
-
-
-def dropped(trace: Trace) -> Doubt:
-    """Events that could not be read or placed in time."""
-    return Doubt(trace.quality.dropped, trace.events, _offender(trace, UNREADABLE, UNTIMED))
-
-
-def mended(trace: Trace) -> Doubt:
-    """Events that are not valid JSON and were read leniently."""
-    return Doubt(trace.quality.repaired, trace.events, _offender(trace, MENDED))
-
-
-def damaged_keys(trace: Trace) -> Doubt:
-    """Places among the keys around the events that cannot be read."""
-    return Doubt(trace.quality.damaged_keys, 0, _offender(trace, DAMAGED_KEYS))
-
-
-def replaced(trace: Trace) -> Doubt:
-    """Bytes of texts that are no UTF-8."""
-    return Doubt(trace.quality.replaced, 0, _offender(trace, REPLACED))
-
-
-def repeated(trace: Trace) -> Doubt:
-    """Objects in which a key stands twice."""
-    return Doubt(trace.quality.repeated, trace.events, _offender(trace, REPEATED))
-
-
-def unfinished(trace: Trace) -> Doubt:
-    """Slices without an end."""
-    return Doubt(trace.quality.unfinished, len(trace.slices), _offender(trace, ENDLESS))
-
-
-def stray_ends(trace: Trace) -> Doubt:
-    """Ends of slices that never began."""
-    return Doubt(trace.quality.unmatched_ends)
-
-
-def negative(trace: Trace) -> Doubt:
-    """Durations below zero."""
-    return Doubt(trace.quality.negative, len(trace.slices), _offender(trace, NEGATIVE))
 
 
 def clipped(trace: Trace) -> Doubt:
@@ -163,16 +97,6 @@ def kinds_in_words(counts: dict[str, int]) -> str:
     return named + ("" if more <= 0 else " and another kind" if more == 1 else f" and {more:,} more kinds")
 
 
-def losses(trace: Trace) -> Doubt | None:
-    """Places at which the writer lost packets."""
-    return Doubt(trace.quality.losses) if trace.quality.packets else None
-
-
-def lost_names(trace: Trace) -> Doubt | None:
-    """Events whose name is in no packet of the file."""
-    return Doubt(trace.quality.lost_names, len(trace.slices)) if trace.quality.packets else None
-
-
 def unknown_categories(trace: Trace) -> Doubt | None:
     """Slices of a torch trace with an unknown category (R2.5)."""
     if not trace.is_torch:
@@ -210,56 +134,81 @@ FILE_CHECKS = (
     Check(
         "damaged packing",
         CheckSeverity.WRONG,
-        damaged,
+        lambda trace: Doubt(int(bool(trace.quality.damage)), 0, trace.quality.damage),
         "What follows the damage is missing: counts and sums may cover only a part.",
         _EVERYTHING,
     ),
     Check(
         "several writers",
         CheckSeverity.DOUBT,
-        further_arrays,
+        lambda trace: Doubt(trace.quality.further_arrays),
         "The file has more than one array of events: all are shown together, and ids may be those of several programs.",
         ("kernels.op", "kernels.launch_delay_us", "steps.kernels"),
     ),
     Check(
-        "stray brackets", CheckSeverity.NOTE, stray_brackets, "A closing bracket stands between events; all are read."
+        "stray brackets",
+        CheckSeverity.NOTE,
+        lambda trace: Doubt(trace.quality.stray_brackets),
+        "A closing bracket stands between events; all are read.",
     ),
     Check(
         "loading stopped",
         CheckSeverity.WRONG,
-        stopped,
+        lambda trace: Doubt(int(trace.quality.partial)),
         "The rest of the file was not read: counts and sums cover only a part.",
         _EVERYTHING,
     ),
     Check(
         "dropped events",
         CheckSeverity.WRONG,
-        dropped,
+        lambda trace: Doubt(trace.quality.dropped, trace.events, _offender(trace, UNREADABLE, UNTIMED)),
         "They are in no list and no sum: they cannot be read, or have no time, or one that cannot be true.",
         ("summary",),
     ),
-    Check("mended events", CheckSeverity.DOUBT, mended, "They are not valid JSON; names may have lost a character."),
+    Check(
+        "mended events",
+        CheckSeverity.DOUBT,
+        lambda trace: Doubt(trace.quality.repaired, trace.events, _offender(trace, MENDED)),
+        "They are not valid JSON; names may have lost a character.",
+    ),
     Check(
         "damaged metadata",
         CheckSeverity.DOUBT,
-        damaged_keys,
+        lambda trace: Doubt(trace.quality.damaged_keys, 0, _offender(trace, DAMAGED_KEYS)),
         "Keys around the events, such as deviceProperties and distributedInfo, may be missing; no event is.",
         ("kernels.occupancy_pct", "kernels.limiter", "kernels.waves", "kernels.bound", "occupancy.occupancy_pct"),
     ),
-    Check("bytes replaced", CheckSeverity.DOUBT, replaced, "They are no UTF-8: names are not those of the program."),
     Check(
-        "keys twice", CheckSeverity.DOUBT, repeated, "The last value of such a key counts, the others are not shown."
+        "bytes replaced",
+        CheckSeverity.DOUBT,
+        lambda trace: Doubt(trace.quality.replaced, 0, _offender(trace, REPLACED)),
+        "They are no UTF-8: names are not those of the program.",
+    ),
+    Check(
+        "keys twice",
+        CheckSeverity.DOUBT,
+        lambda trace: Doubt(trace.quality.repeated, trace.events, _offender(trace, REPEATED)),
+        "The last value of such a key counts, the others are not shown.",
     ),
     Check(
         "unfinished slices",
         CheckSeverity.DOUBT,
-        unfinished,
+        lambda trace: Doubt(trace.quality.unfinished, len(trace.slices), _offender(trace, ENDLESS)),
         "They have no duration, or end where their lane ends: times in them are too short or too long.",
         ("ops.cpu_total_us", "ops.self_cpu_us"),
     ),
-    Check("unmatched ends", CheckSeverity.NOTE, stray_ends, "They end no slice and are left out."),
     Check(
-        "negative durations", CheckSeverity.DOUBT, negative, "They count as 0.", ("kernels.dur_us", "ops.cpu_total_us")
+        "unmatched ends",
+        CheckSeverity.NOTE,
+        lambda trace: Doubt(trace.quality.unmatched_ends),
+        "They end no slice and are left out.",
+    ),
+    Check(
+        "negative durations",
+        CheckSeverity.DOUBT,
+        lambda trace: Doubt(trace.quality.negative, len(trace.slices), _offender(trace, NEGATIVE)),
+        "They count as 0.",
+        ("kernels.dur_us", "ops.cpu_total_us"),
     ),
     Check(
         CLIPPED_CHECK,
@@ -274,17 +223,27 @@ FILE_CHECKS = (
         overlaps,
         "On a thread slices must nest; these are drawn a row lower, and their time counts in no parent.",
     ),
-    Check("empty elements", CheckSeverity.NOTE, empty, "They are no events, such as {}, and are ignored."),
+    Check(
+        "empty elements",
+        CheckSeverity.NOTE,
+        lambda trace: Doubt(trace.quality.empty, trace.events),
+        "They are no events, such as {}, and are ignored.",
+    ),
     Check("skipped phases", CheckSeverity.NOTE, skipped_phases, "They are not shown."),
     Check("packets not shown", CheckSeverity.NOTE, not_shown, "They are of other kinds: ui.perfetto.dev shows them."),
     Check(
         "packets lost",
         CheckSeverity.DOUBT,
-        losses,
+        lambda trace: Doubt(trace.quality.losses) if trace.quality.packets else None,
         "The program that wrote the trace lost some of it: slices may be missing, or seem unfinished.",
         ("summary",),
     ),
-    Check("names lost", CheckSeverity.DOUBT, lost_names, "Their names were in packets that are not in the file."),
+    Check(
+        "names lost",
+        CheckSeverity.DOUBT,
+        lambda trace: Doubt(trace.quality.lost_names, len(trace.slices)) if trace.quality.packets else None,
+        "Their names were in packets that are not in the file.",
+    ),
     Check(
         "unknown categories",
         CheckSeverity.NOTE,
@@ -407,16 +366,6 @@ def side_by_side(trace: Trace) -> Doubt | None:
     return Doubt(len(over), len(every), trace.name_of(row) if row >= 0 else "", row)
 
 
-def no_shapes(trace: Trace) -> Doubt | None:
-    """Ops of a trace without any shapes."""
-    return _all_or_none(trace, has_shapes(trace))
-
-
-def no_stack(trace: Trace) -> Doubt | None:
-    """Ops of a trace without Python frames."""
-    return _all_or_none(trace, bool((trace.slices.kind == Kind.PYTHON).any()))
-
-
 def no_memory(trace: Trace) -> Doubt | None:
     """Ops of a trace without allocator events."""
     doubt = _all_or_none(trace, len(trace.memory_args) > 0)
@@ -533,10 +482,15 @@ RECORDING_CHECKS = (
     Check(
         "no shapes",
         CheckSeverity.NOTE,
-        no_shapes,
+        lambda trace: _all_or_none(trace, has_shapes(trace)),
         "Ops cannot be told apart by shape, and FLOPs and bytes are unknown: record_shapes=True.",
     ),
-    Check("no stack", CheckSeverity.NOTE, no_stack, "No op leads to a line of Python or a module: with_stack=True."),
+    Check(
+        "no stack",
+        CheckSeverity.NOTE,
+        lambda trace: _all_or_none(trace, bool((trace.slices.kind == Kind.PYTHON).any())),
+        "No op leads to a line of Python or a module: with_stack=True.",
+    ),
     Check("no memory", CheckSeverity.NOTE, no_memory, "There is no allocator curve: profile_memory=True."),
 )
 """The checks of the recording, in the order in which they are listed."""

@@ -73,7 +73,7 @@ PANE = Pane(
 
 
 def not_shown(trace: Trace) -> str:
-    """What else a protobuf file holds, as a sentence, the most frequent kind first; empty where everything is shown."""
+    """A sentence about packets that are not shown, the most frequent kind first; empty where everything is shown."""
     counts = trace.quality.not_shown
     if not counts:
         return ""
@@ -104,7 +104,7 @@ def facts(trace: Trace, step: Part | None = None) -> list[SummaryFact]:
 
 
 def changes_of_file(trace: Trace) -> dict[str, int]:
-    """What of the file was lost, or is shown otherwise than it stands there, under the names of the summary's lines."""
+    """Counts of what was lost or changed in reading the file, under the names of the summary's lines."""
     quality = trace.quality
     return {
         "events_lost": quality.dropped + sum(quality.skipped_phases.values()) + quality.unmatched_ends,
@@ -173,7 +173,7 @@ def _in_graphs(trace: Trace) -> Iterable[SummaryFact]:
 
 
 def _found_steps(trace: Trace) -> Iterable[SummaryFact]:
-    """What the steps are and how they were found, where they are not the profiler's; and their kinds."""
+    """The name and source of the steps, where they are not the profiler's; and their kinds."""
     every = steps(trace)
     if every.words:
         yield SummaryFact("steps_found_by", f"{every.found_by}{' ~' if every.is_guess else ''}")
@@ -234,7 +234,7 @@ def _verdict(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
 
 
 def _knows_wait(trace: Trace, step: Part | None) -> bool:
-    """Whether there is a step of which it is known when the GPU was done with what came before."""
+    """True where the wait before some step is known."""
     return not isinstance(step, TimeRange) and bool(step_spans(trace).wait_known[chosen(trace, step)].any())
 
 

@@ -1,1 +1,1 @@
-"""When devices were idle, why, and what that says about a step."""
+"""Idle time of devices, its causes, and the verdict on a step."""

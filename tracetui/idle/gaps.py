@@ -326,7 +326,7 @@ def _by_site(trace: Trace, idle: Idleness, kept: Int64, step: Part | None, by: s
 
 
 def _time_within(start: Int64, end: Int64, part: Part | None) -> Int64:
-    """How long each interval is, of a range of time how much of it lies within."""
+    """Length of each interval, of a range of time the part of it that lies within."""
     return part.covered(start, end) if isinstance(part, TimeRange) else end - start
 
 

@@ -33,7 +33,7 @@ class GpuSpans:
     device: Int64
     """Number of each device's process in `lane_numbers`."""
     active: Bool
-    """Whether the part ran anything on the device; the times are 0 where it did not."""
+    """Mask of the parts that ran anything on the device; the times are 0 where it did not."""
     start: Int64
     """Start of the part's first activity on the device."""
     end: Int64

@@ -331,7 +331,7 @@ def _next_launch(trace: Trace, rows: Int64) -> Int64:
 
 
 def _late(threads: ThreadCauses, gap: Int64, lane: Int64, low: Int64, high: Int64, skew: int) -> IdleParts:
-    """What the threads did in windows of CPU time, as parts of the gaps."""
+    """Causes on the threads in windows of CPU time, as parts of the gaps."""
     window, start, end, cause = threads.within(lane, low, high)
     return IdleParts(gap[window], start + skew, end + skew, cause, lane[window])
 
@@ -409,7 +409,7 @@ def _waiting(trace: Trace, idle: Idleness, gap: Int64, waiting: Int64) -> NDArra
 
 
 def _behind_the_start(trace: Trace, idle: Idleness, gap: Int64) -> Bool:
-    """Which gaps end with the first activity of a stream, launched as the capture began.
+    """Mask of the gaps that end with the first activity of a stream, launched as the capture began.
 
     The stream may still have been busy with what was launched before, of which not all is recorded.
     """

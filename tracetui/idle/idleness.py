@@ -151,7 +151,7 @@ class UnrecordedHoles:
     gap: Int64
     """Index in `idleness(trace)`, ascending."""
     start: Int64
-    """Where the hole begins, in ns: before a first node that is where the launch call returned."""
+    """Start of the hole in ns; before a first node the time at which the launch call returned."""
     replays: int
     """Number of replays that have such holes."""
 

@@ -1,4 +1,4 @@
-"""What threads were in at any time, as the cause that a gap at that time has (R3.27).
+"""The cause that a gap at any time has, by what the thread was in (R3.27).
 
 Of slices that indicate a cause the one that comes first in `Cause` counts, wherever it stands among the slices around
 it; where there is none, the innermost operator, runtime call or Python frame counts, and the wrapper of compiled code
@@ -123,7 +123,7 @@ def stalled_calls(trace: Trace) -> Int64:
 
 
 def is_warm(trace: Trace) -> bool:
-    """Whether steps ran before those that were recorded: then kernels and operators have mostly run before, too."""
+    """True where steps ran before those that were recorded: kernels and operators have mostly run before, too."""
     return len(steps(trace)) > 0 and int(steps(trace).number.min()) >= MIN_WARM_STEP
 
 
@@ -199,7 +199,7 @@ def _quick_calls(trace: Trace, rows: Int64) -> _Calls:
 
 
 def _recurring(trace: Trace, calls: _Calls, long: Bool) -> Bool:
-    """Which names are slow in more than half of the steps: the same call in every step is the program."""
+    """Mask of the names that are slow in more than half of the steps: the program makes such a call in every step."""
     count = len(steps(trace))
     if count < 3:
         return np.zeros(len(calls.names), bool)

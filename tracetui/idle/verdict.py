@@ -50,7 +50,7 @@ class TorchTotals:
     device: int
     """Sum of the durations of GPU activities; concurrent ones count twice."""
     overlapped: bool = False
-    """Whether the sum of self CPU times contains some below 0, and measures nothing."""
+    """True where some self CPU times are below 0, so that their sum measures nothing."""
 
     @property
     def reading(self) -> str | None:
@@ -154,7 +154,7 @@ class Verdict:
     host_cause: Cause
     """Main cause of `cpu_late` and `in_launch`."""
     has_frames: bool
-    """Whether Python frames were recorded, which slows the CPU down (R3.34)."""
+    """True where Python frames were recorded, which slows the CPU down (R3.34)."""
     wait: int = 0
     """Idle time in ns right before the first activity of a step; 0 for a trace, whose idle time holds all waits."""
     not_recorded: int = 0
@@ -240,7 +240,7 @@ class Verdict:
 
     @property
     def is_unexplained(self) -> bool:
-        """Whether nothing in the trace tells what most of the idle time is due to."""
+        """True where nothing in the trace says what caused most of the idle time."""
         if 2 * self.before_capture > self.unused or self.cause == "unknown":
             return True
         return self.cause == "dependency" and self.seen_waits < self.dependency / 2

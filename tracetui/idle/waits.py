@@ -76,7 +76,7 @@ def later_nodes(trace: Trace, rows: Int64) -> Bool:
 
 
 def _stream_free(trace: Trace, rows: Int64) -> Int64:
-    """When (ns) the stream of each activity had finished what began before it; the trace's start for the first."""
+    """Time (ns) at which the stream of each activity had finished its earlier ones; the trace's start for the first."""
     slices, gpu = trace.slices, np.sort(links(trace).gpu)
     free = np.empty(len(slices), np.int64)
     bounds = np.flatnonzero(np.diff(slices.lane[gpu], prepend=-1, append=-1)).tolist() if len(gpu) else []
@@ -113,7 +113,7 @@ def final_flush(trace: Trace) -> Int64:
 
 
 class Cause(IntEnum):
-    """Why a device was idle: what delayed the CPU, then the launch call, then what followed it.
+    """A reason why a device was idle: first what delayed the CPU, then the launch call, then what followed it.
 
     Of causes that cover the same moment, or as much of a short gap, the first counts.
     """

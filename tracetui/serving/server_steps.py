@@ -1,4 +1,4 @@
-"""What the CPU did between two steps of a server: scheduling, graph launches, sampling, output, waits (R3.84).
+"""Work of the CPU between two steps of a server: scheduling, graph launches, sampling, output, waits (R3.84).
 
 Read from the names of what began between the two steps on the steps' thread: what encloses both, such as the server's
 loop, says nothing. Every moment counts once, for the first activity in `Activity` that any open slice shows.
@@ -34,7 +34,7 @@ from tracetui.model.trace import Float64, Kind, Trace
 
 
 class Activity(IntEnum):
-    """What the CPU did between two steps, by precedence."""
+    """Work of the CPU between two steps, by precedence."""
 
     GRAPH_LAUNCHES = 0
     GPU_WAITS = 1
@@ -95,7 +95,7 @@ _BUILT_IN = re.compile(r"^<built-in \w+ (\w+)")
 
 @dataclass(frozen=True, eq=False)
 class Between:
-    """What lies between neighbouring steps: arrays of later steps by `Activity`, times in ns."""
+    """Times between neighbouring steps: arrays of later steps by `Activity`, times in ns."""
 
     step: Int64
     """Index in `steps(trace)` of the later of the two steps."""
@@ -106,7 +106,7 @@ class Between:
 
 @kept
 def between_steps(trace: Trace) -> Between:
-    """What the CPU did before each step that follows another one."""
+    """Work of the CPU before each step that follows another one."""
     index, low, high = between_windows(trace)
     lane = steps(trace).lane[index]
     time, exposed = np.zeros((2, len(index), len(Activity)), np.int64)
@@ -147,7 +147,7 @@ def _of_thread(trace: Trace, lane: int, low: Int64, high: Int64) -> tuple[Int64,
 
 
 def _activities(trace: Trace, rows: Int64) -> list[tuple[Activity, Bool]]:
-    """Which of the slices show each activity that names show, by precedence."""
+    """The slices that show each activity by their names, by precedence."""
     kind = trace.slices.kind[rows]
     calls = kind == Kind.RUNTIME
     waits = (calls & is_named(trace, rows, _BLOCKING.search)) | (
@@ -300,7 +300,7 @@ def _alike(rows: Int64, kernels: Float64) -> list[Int64]:
 
 
 def _sizes(kinds: StepKinds, kind: str, rows: Int64) -> tuple[str, Int64]:
-    """What counts as the size of a batch, and that of each step."""
+    """The word for the size of a batch, and the size in each step."""
     choices = [("tokens", kinds.tokens[rows]), ("requests", kinds.requests[rows])]
     if kind not in _BY_TOKENS:
         choices.reverse()

@@ -62,7 +62,7 @@ NOTHING_BETWEEN = "No step of a server directly follows another one on its threa
 
 @dataclass(frozen=True, eq=False)
 class _Facts:
-    """What is known of every step, parallel to `steps(trace)`; NaN where it is not, times in ns."""
+    """Numbers of every step, parallel to `steps(trace)`; NaN where it is not, times in ns."""
 
     trace: Trace
     kinds: StepKinds
@@ -154,7 +154,7 @@ def output_rate(trace: Trace, made: Int64) -> float:
 
 
 def _note(facts: _Facts, groups: dict[str, Int64], by: str | None, rows: int) -> str:
-    """Why there are no rows, or what the steps are, what was launched outside of them, and what cannot be told."""
+    """The reason for no rows, or what the steps are, what was launched outside of them, and what is not known."""
     trace = facts.trace
     if not groups:
         return NOT_SERVED if len(steps(trace)) else f"{NOT_SERVED} {no_steps(trace)}"
@@ -167,7 +167,7 @@ def _note(facts: _Facts, groups: dict[str, Int64], by: str | None, rows: int) ->
 
 
 def _speculation(facts: _Facts, groups: dict[str, Int64]) -> str:
-    """What is said where steps may make several tokens for a request; empty where none does."""
+    """A caveat where steps may make several tokens for a request; empty where none does."""
     found = _iterations(facts, groups)
     if len(found):
         took = duration(float(np.median(found.end - found.start)))
@@ -337,7 +337,7 @@ def _by_purpose(facts: _Facts, groups: dict[str, Int64]) -> Table:
 
 
 def _by_activity(facts: _Facts, groups: dict[str, Int64]) -> Table:
-    """What the CPU did before steps of each kind that follow another one."""
+    """Work of the CPU before steps of each kind that follow another one."""
     found = between_steps(facts.trace)
     pairs: list[tuple[str, int, Int64]] = []
     for kind, rows in groups.items():
@@ -467,7 +467,7 @@ def _shares(facts: _Facts, work: PurposeTimes, rows: Sequence[Int64]) -> list[Co
 
 
 def _activities(trace: Trace, rows: Int64) -> str | None:
-    """What the CPU did before these steps, the largest first: `scheduling 61 %, sampling 20 %`."""
+    """Work of the CPU before these steps, the largest first: `scheduling 61 %, sampling 20 %`."""
     found = between_steps(trace)
     time = found.time[np.isin(found.step, rows)].sum(axis=0)
     whole = int(time.sum())

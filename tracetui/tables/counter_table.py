@@ -84,12 +84,12 @@ def ordered(trace: Trace) -> list[int]:
 
 
 def source_of(counter: Counter) -> str:
-    """Where the values of a counter come from, in a word."""
+    """The source of a counter's values, in a word."""
     return PROGRAM if counter.gpu < 0 else DERIVED if counter.is_derived else SAMPLED
 
 
 def counter_name(counter: Counter) -> str:
-    """What a counter is called: its own name, with that of the series where they differ."""
+    """The name of a counter, with that of the series where they differ."""
     name = counter.name if counter.series in ("", counter.name) else f"{counter.name} {counter.series}"
     return name if counter.gpu >= 0 or not counter.process else f"{counter.process}: {name}"
 
@@ -230,7 +230,7 @@ def _density(each: Samples, found: KernelSamples, kept: Int64) -> str:
 
 
 def _density_note(densities: dict[str, list[str]]) -> str:
-    """Which counters have values of how many kernels, and what it takes."""
+    """A sentence about how many kernels have values of counters, and what more of them would take."""
     said = [f"{', '.join(map(clean, names))}: {density}." for density, names in densities.items()]
     rule = f"A kernel has values of its own where {MIN_SAMPLES} samples begin while it runs alone on its GPU."
     return " ".join((rule, *said)) if said else "No counter of a GPU was sampled."

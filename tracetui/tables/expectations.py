@@ -39,7 +39,7 @@ class Expectation:
     """One expected property of a trace."""
 
     text: str
-    """What is counted or looked for, in words."""
+    """The thing that is counted or looked for, in words."""
     metric: str
     """A key of `METRICS`."""
     want: float | tuple[float, float] | str
@@ -52,7 +52,7 @@ class Expectation:
 
     @property
     def is_order(self) -> bool:
-        """Whether a sequence of names is wanted."""
+        """True where a sequence of names is wanted."""
         return self.metric in ORDERS
 
     @property
@@ -84,7 +84,7 @@ def _alternatives(pattern: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a trace shows for an expectation; without number and name it shows nothing."""
+    """The number or names in a trace for an expectation; without either the trace shows nothing."""
 
     least: float | None = None
     most: float | None = None
@@ -268,7 +268,7 @@ METRICS: dict[str, Look] = {
     "slowest_to_fastest_step": _slowest_to_fastest_step,
     "first_to_shortest_dead_window": _first_to_shortest_dead_window,
 }
-"""How each metric is looked up."""
+"""The function that looks up each metric."""
 ORDERS = ("kernels_in_order", "ops_in_order")
 """Metrics that find a sequence of names."""
 
@@ -362,7 +362,7 @@ def expectation_table(expected: Sequence[Expectation], observed: Sequence[Observ
 
 
 def look(trace: Trace, expected: Expectation, label: str) -> Observed:
-    """What the trace shows for one expectation.
+    """The number or names in the trace for one expectation.
 
     Raises: Unanswerable for a metric that does not exist.
     """
@@ -380,7 +380,7 @@ def ratio(a: Observed, b: Observed) -> Observed:
 
 
 def holds(expected: Expectation, found: Observed) -> bool:
-    """Whether what was found is as wanted."""
+    """True where the trace is as expected."""
     want = expected.want
     if isinstance(want, str) and expected.is_order:
         return found.name is not None and _is_in_order(want.split(), found.name.split())
@@ -393,5 +393,5 @@ def holds(expected: Expectation, found: Observed) -> bool:
 
 
 def _is_in_order(patterns: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether there is one name for each pattern, and it matches as a whole."""
+    """True where there is one name for each pattern, and it matches as a whole."""
     return len(patterns) == len(names) and all(map(re.fullmatch, patterns, names))

@@ -230,7 +230,7 @@ def _key(trace: Trace, rows: Int64, by: str) -> tuple[Int64, Sequence[str], str]
 
 
 def _note(trace: Trace, rows: Int64) -> str:
-    """What a reader must know about these rows."""
+    """Caveats about these rows."""
     trace_links = links(trace)
     if len(trace_links.gpu) == 0:
         return no_gpu(trace)

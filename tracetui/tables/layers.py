@@ -102,7 +102,7 @@ def _holding_most(paths: dict[str, int], depth: int) -> str | None:
 
 HEAD, LAYER, BETWEEN, TAIL = range(4)
 PART_NAMES = ("head", "layer", "between", "tail")
-"""What precedes the first layer, the layers, what lies between two series of them, and what follows the last."""
+"""Kinds of rows: before the first layer, a layer, between two series of layers, after the last."""
 MIN_ODD_RATIO = 1.25
 """Minimum time of an odd layer relative to the median of all layers."""
 MAX_NAMED_LAYERS = 3
@@ -224,7 +224,7 @@ def layer_parts(trace: Trace) -> LayerParts:
 
 
 def _note(trace: Trace, any_layers: bool, is_range: bool, is_named: bool) -> str:
-    """Why there are no layers, or what a layer is."""
+    """The reason for no layers, or what a layer is."""
     if len(links(trace).gpu) == 0:
         return no_gpu(trace)
     if len(steps(trace)) == 0:

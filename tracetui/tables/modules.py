@@ -38,7 +38,7 @@ NO_MODULES = "No nn.Module was called while Python frames were recorded; --by fu
 
 @dataclass(frozen=True, eq=False)
 class _OwnCosts:
-    """What the calls of each node cost without what they call, times in ns; the last entry is for no node."""
+    """Costs of the calls of each node without what they call, times in ns; the last entry is for no node."""
 
     calls: Int64
     cpu: Float64

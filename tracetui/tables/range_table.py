@@ -47,7 +47,7 @@ class RangeFact(NamedTuple):
     row: int = -1
     """The slice to jump to."""
     is_doubtful: bool = False
-    """Whether the time contains self times that measure nothing."""
+    """True where the time contains self times that measure nothing."""
 
 
 def range_of(trace: Trace, part: Part | None) -> TimeRange:
@@ -64,7 +64,7 @@ def range_of(trace: Trace, part: Part | None) -> TimeRange:
 
 
 def range_table(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
-    """What ran in a range of time, in the bounds of a step, or in the whole trace: counts, and times within it."""
+    """Counts and times of what ran in a range of time, in the bounds of a step, or in the whole trace."""
     part = range_of(trace, step)
     facts = [fact for make in _TOPICS for fact in make(trace, part)]
     # The idle time of many devices together may not fit 64 bits.
@@ -234,7 +234,7 @@ def _sum(trace: Trace, part: TimeRange, what: str, rows: Int64) -> RangeFact:
 
 
 def _headline(trace: Trace, part: TimeRange, facts: list[RangeFact]) -> str:
-    """What ran, and how busy the GPU was, in a sentence."""
+    """A sentence: counts of what ran, and how busy the GPU was."""
     by_what = {fact.what: fact for fact in reversed(facts)}
     parts = [
         counted(fact.number or 0, thing) for what, thing in _COUNTED if (fact := by_what.get(what)) and fact.number
@@ -252,4 +252,4 @@ def _headline(trace: Trace, part: TimeRange, facts: list[RangeFact]) -> str:
 
 
 _COUNTED = (("kernels", "kernel"), ("copies and fills", "copy"), ("operators", "operator"))
-"""What the sentence counts, by the name of the row."""
+"""The things that the sentence counts, by the name of the row."""

@@ -42,7 +42,7 @@ class ExactRun:
     """Elements of a period."""
 
     def is_unlike(self, other: ExactRun, sequence: Int64) -> bool:
-        """Whether two runs of a sequence repeat different things, rather than one with small differences."""
+        """True where two runs of a sequence repeat different things, rather than one with small differences."""
         if max(self.period, other.period) >= MIN_PERIOD_RATIO * min(self.period, other.period):
             return True
         mine, others = (set(sequence[run.low : run.low + run.period].tolist()) for run in (self, other))
@@ -113,11 +113,11 @@ class Repeat:
     """A stretch that repeats, each time right behind the time before."""
 
     bounds: Int64
-    """Where each repeat begins, and where the last one ends."""
+    """Starts of the repeats, and the end of the last one."""
     mark_names: Int64
     """Names that occur once in each repeat and mark it."""
     is_exact: bool
-    """Whether all repeats are the same, element by element."""
+    """True where all repeats are the same, element by element."""
 
     @property
     def count(self) -> int:
@@ -136,21 +136,21 @@ class Repeat:
 
     @property
     def range(self) -> tuple[int, int]:
-        """Where the first repeat begins and the last one ends."""
+        """Start of the first repeat and end of the last one."""
         return int(self.bounds[0]), int(self.bounds[-1])
 
     @property
     def is_well_marked(self) -> bool:
-        """Whether it repeats more than chance would have it."""
+        """True where it repeats more than chance would have it."""
         return self.is_exact or self.marks >= MIN_MARKED_SHARE * float(np.median(self.lengths))
 
     @property
     def is_weak(self) -> bool:
-        """Whether so few names mark different repeats that some of these may only share them with layers."""
+        """True where so few names mark the repeats that some of these may only share them with layers."""
         return not self.is_exact and self.marks < MIN_FURTHER_MARKS
 
     def encloses(self, low: int, high: int) -> bool:
-        """Whether a range of elements begins and ends within the repeats, give or take one of them."""
+        """True where a range of elements begins and ends within the repeats, give or take one of them."""
         slack = int(self.lengths.max())
         return bool(self.bounds[0] - slack <= low and high <= self.bounds[-1] + slack)
 
@@ -177,7 +177,7 @@ class _Stretch:
         return int(self.times[low:high].sum())
 
     def holds(self, share: float, ranges: list[tuple[int, int]]) -> bool:
-        """Whether ranges have at least a share of the elements, or of their time."""
+        """True where ranges have at least a share of the elements, or of their time."""
         count, time = sum(high - low for low, high in ranges), sum(self.time(*each) for each in ranges)
         return count >= share * len(self.names) or time >= share * int(self.times.sum()) > 0
 
@@ -246,7 +246,7 @@ def _within(stretch: _Stretch, main: Repeat, levels: int) -> list[Repeat]:
 
 
 def _are_layers(part: _Stretch, main: Repeat, sections: list[Repeat], is_whole: bool) -> bool:
-    """Whether repeats inside a repeat of `main` are layers: they hold half of it, and have about as many marks or more.
+    """True where repeats inside one of `main` are layers: they hold half of it, and have about as many marks or more.
 
     Passes of a model have few marks in their layers where much is computed before and behind these. They are told by
     what layers are not: all of the sequence, without a head and a tail, or made of two series as of two encoders.
@@ -273,7 +273,7 @@ def _beside(stretch: _Stretch, main: Repeat) -> Iterator[Repeat]:
 
 
 def _is_better_marked(stretch: _Stretch, other: Repeat) -> bool:
-    """Whether more names mark another number of repeats around the given ones, as of half a layer or of two."""
+    """True where more names mark another number of repeats around the given ones, as of half a layer or of two."""
     return any(
         each.marks > other.marks and each.count != other.count and each.is_well_marked and each.encloses(*other.range)
         for each in _repeats(stretch)
@@ -294,7 +294,7 @@ def _repeats(stretch: _Stretch, count: int | None = None) -> list[Repeat]:
 
 
 def _is_of_several_series(sequence: Int64, repeat: Repeat, runs: list[ExactRun]) -> bool:
-    """Whether repeats run through two series of layers of different make, as the layers of two encoders."""
+    """True where repeats run through two different series of layers, as those of two encoders."""
     least = float(np.median(repeat.lengths)) / MAX_LENGTH_RATIO
     inside = [run for run in runs if run.period >= least and repeat.encloses(run.low, run.high)]
     for first, second in apart(inside):
@@ -382,7 +382,7 @@ def _bounded(sequence: Int64, marks: Int64) -> Repeat | None:
 
 
 def _is_exact(sequence: Int64, bounds: Int64) -> bool:
-    """Whether all stretches between bounds are the same."""
+    """True where all stretches between bounds are the same."""
     lengths = np.diff(bounds)
     if (lengths != lengths[0]).any():
         return False
@@ -390,7 +390,7 @@ def _is_exact(sequence: Int64, bounds: Int64) -> bool:
 
 
 def _moved_back(sequence: Int64, starts: Int64) -> int:
-    """How many elements before every start are the same, at most as many as the shortest repeat has."""
+    """The number of elements before every start that are the same, at most as many as the shortest repeat has."""
     most = int(min(starts[0], np.diff(starts).min() - 1))
     for back in range(1, most + 1):
         before = sequence[starts - back]
@@ -400,7 +400,7 @@ def _moved_back(sequence: Int64, starts: Int64) -> int:
 
 
 def _last_end(sequence: Int64, starts: Int64) -> int:
-    """Where the last repeat ends: how far it is like the repeat before it that it is most like."""
+    """End of the last repeat: as far as it equals the most similar of the repeats before it."""
     last = sequence[int(starts[-1]) :]
     best = 0
     seen = set()

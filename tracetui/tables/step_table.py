@@ -134,7 +134,7 @@ def _counts(trace: Trace, picked: Int64) -> tuple[Column, ...]:
 
 
 def _count(trace: Trace, rows: Int64) -> Int64:
-    """How many of some slices each step has."""
+    """The number of some slices in each step."""
     index = step_index(trace, rows)
     return np.bincount(index[index >= 0], minlength=len(steps(trace)))
 
@@ -234,7 +234,7 @@ def _fingerprints(trace: Trace, kernels: Int64, counts: Int64) -> list[str | Non
 
 
 def _found_by(trace: Trace, picked: Int64) -> tuple[Column, ...]:
-    """How the steps were found, and what their kinds rest on."""
+    """The source of the steps, and the evidence for their kinds."""
     kinds, every = step_kinds(trace), steps(trace)
     guess = " ~" if every.is_guess else ""
     return (
@@ -244,7 +244,7 @@ def _found_by(trace: Trace, picked: Int64) -> tuple[Column, ...]:
 
 
 def _note(trace: Trace) -> str:
-    """Why there are no steps, or what they are, and how many GPU activities are in theirs by a guess."""
+    """The reason for no steps, or what they are; and how many GPU activities are in theirs by a guess."""
     if not len(steps(trace)):
         return no_steps(trace)
     note = f"{steps_sentence(trace)} {behind_sentence(trace)}".strip()
