@@ -102,7 +102,7 @@ def chain_texts(trace: Trace, rows: Int64) -> tuple[NDArray[np.int32], Strings]:
 
 
 def _levels(trace: Trace, rows: Int64, listed: Bool) -> list[Int64]:
-    """Name ids of the innermost `told` slice at or above each row, of the next one, and so on; -1 for none."""
+    """Name ids of the innermost `listed` slice at or above each row, of the next one, and so on; -1 for none."""
     parent, names = trace.slices.parent, trace.slices.name
     rows, levels = rows.copy(), []
     for _ in range(MAX_NAMED_SLICES):
@@ -181,7 +181,7 @@ class IdleBlocks:
     start: Int64
     end: Int64
     cause: NDArray[np.int8]
-    """A `Cause`; `cause_words.WORDS` has the text."""
+    """A `Cause`; `WORDS` has the text."""
     after: Int64
     """The GPU activity that ends the gap."""
 
@@ -418,12 +418,12 @@ def _note(trace: Trace, idle: Idleness, step: Part | None) -> str:
     judged = verdict_on(trace, step)
     if judged is None and not isinstance(step, TimeRange):
         return no_gpu(trace)
-    said = [f"{judged.text}.", *judged.remarks] if judged else [no_gpu(trace)] if no_gpu(trace) else []
+    notes = [f"{judged.text}.", *judged.remarks] if judged else [no_gpu(trace)] if no_gpu(trace) else []
     unknown = int((~idle.known).sum())
     if unknown:
         end = "gap ends" if unknown == 1 else "gaps end"
-        said.append(f"{unknown:,} {end} with work that has no launch record: when it was launched is not known.")
-    return " ".join(said)
+        notes.append(f"{unknown:,} {end} with work that has no launch record: when it was launched is not known.")
+    return " ".join(notes)
 
 
 # What stands around one gap: the activities before and after it, its causes, and what the CPU did meanwhile.

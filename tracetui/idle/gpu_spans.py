@@ -119,7 +119,9 @@ def gpu_spans(
         some = active[:, index]
         low, high = start[some, index], end[some, index]
         idle[some, index] = high - low - covered_within(*union(slices.start[mine], slices.end[mine]), low, high)
-        wait[some, index] = _wait(slices.start[mine], slices.end[mine], low)
+        earlier = np.searchsorted(slices.start[mine], low) - 1
+        reach = np.maximum.accumulate(slices.end[mine])[np.maximum(earlier, 0)]
+        wait[some, index] = np.where(earlier >= 0, np.maximum(low - reach, 0), -1)
     return GpuSpans(devices, active, start, end, busy, idle, wait)
 
 
@@ -166,13 +168,6 @@ def union_in_cells(cell: Int64, start: Int64, end: Int64, count: int) -> Int64:
     begin = axis.position(cell, start)
     starts, ends = union(begin, begin + end - start)
     return np.bincount(starts // axis.span, ends - starts, count).astype(np.int64)
-
-
-def _wait(start: Int64, end: Int64, moment: Int64) -> Int64:
-    """For how long nothing had run at each moment, given activities in order of start; -1 before the first of them."""
-    earlier = np.searchsorted(start, moment) - 1
-    reach = np.maximum.accumulate(end)[np.maximum(earlier, 0)]
-    return np.where(earlier >= 0, np.maximum(moment - reach, 0), -1)
 
 
 # What a device did in a GPU span: compute, exposed communication, exposed copies, work of others, nothing (R3.30).
@@ -332,7 +327,10 @@ def step_times(trace: Trace) -> StepTimes:
     every, kinds = steps(trace), step_kinds(trace)
     kind = np.array([each or "" for each in kinds.kind], object)
     before = _neighbours(trace, np.asarray(kind != "") & ~unserving_steps(trace))
-    start, end = _gpu_bounds(trace)
+    spans, latest = step_spans(trace), np.iinfo(np.int64).max
+    start = np.where(spans.active, spans.start, latest).min(axis=1, initial=latest)
+    start = np.where(spans.ran, start, NULL)
+    end = np.where(spans.ran, np.where(spans.active, spans.end, NULL).max(axis=1, initial=NULL), NULL)
     other, follows = np.maximum(before, 0), before >= 0
     on_gpu = follows & (start != NULL) & (start[other] != NULL) if len(every) else follows
     alike = follows & (kind == kind[other]) if len(every) else follows
@@ -381,14 +379,6 @@ def _neighbours(trace: Trace, serves: Bool) -> Int64:
         both = serves[mine[1:]] & serves[mine[:-1]]
         before[mine[1:][both]] = mine[:-1][both]
     return before
-
-
-def _gpu_bounds(trace: Trace) -> tuple[Int64, Int64]:
-    """Start of the first and end of the last GPU activity of each step, over all devices; NULL without any."""
-    spans = step_spans(trace)
-    start = np.where(spans.active, spans.start, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
-    end = np.where(spans.active, spans.end, NULL).max(axis=1, initial=NULL)
-    return np.where(spans.ran, start, NULL), np.where(spans.ran, end, NULL)
 
 
 def _late(trace: Trace, gpu_start: Int64) -> Bool:

@@ -54,7 +54,9 @@ MIN_PAUSE_NS = 5_000
 @kept(on_disk=True)
 def clock_skew(trace: Trace) -> int:
     """Time in ns by which GPU times are ahead of CPU times; negative where they are behind, 0 where nothing shows."""
-    floor, most = _floor(trace, *_on_idle_streams(trace)), MAX_FLOOR_NS
+    queue = queueing(trace)
+    free = np.flatnonzero(queue.stream_wait == 0)
+    floor, most = _floor(trace, links(trace).first[free], queue.latency[free]), MAX_FLOOR_NS
     if floor is not None and floor < MIN_FLOOR_NS:
         return floor - TRUE_FLOOR_NS
     if floor is None:
@@ -62,15 +64,8 @@ def clock_skew(trace: Trace) -> int:
     if floor is None:
         return 0
     # A clock that is ahead delays every start: what one launch did not wait for is no clock.
-    floor = min(floor, int(queueing(trace).latency.min()))
+    floor = min(floor, int(queue.latency.min()))
     return floor - TRUE_FLOOR_NS if floor > most else 0
-
-
-def _on_idle_streams(trace: Trace) -> tuple[Int64, Int64]:
-    """First activities of launches that were made while their stream was idle, and the time from the call to each."""
-    queue = queueing(trace)
-    free = np.flatnonzero(queue.stream_wait == 0)
-    return np.asarray(links(trace).first[free]), queue.latency[free]
 
 
 def _behind_gaps(trace: Trace) -> tuple[Int64, Int64]:
@@ -172,7 +167,33 @@ def idle_parts(trace: Trace) -> IdleParts:
 @kept
 def idle_contents(trace: Trace) -> IdleParts:
     """All gaps cut wherever something else begins, however short they are: what there was in each."""
-    return _contents(trace, idleness(trace))
+    idle, skew = idleness(trace), clock_skew(trace)
+    lane, called, returned = _launched(trace, idle, skew)
+    known = lane >= 0
+    called = np.clip(called, idle.start, idle.end)
+    returned = np.clip(returned, called, idle.end)
+    late = np.flatnonzero(known & (called > idle.start))
+    main = _main_threads(trace)
+    launching = trace.slices.lane[links(trace).launches].astype(np.int64)
+    lanes = distinct(np.concatenate([lane[known], launching, main[main >= 0]]))
+    threads = thread_causes(trace, lanes, idle.start[late] - skew, called[late] - skew)
+    parts = _late(threads, late, lane[late], idle.start[late] - skew, called[late] - skew, skew)
+    parts = _looked_up(trace, idle, threads, parts, skew)
+    inside = np.flatnonzero(known & (returned > called))
+    after = np.flatnonzero(known & (idle.end > returned))
+    lost = np.flatnonzero(~known)
+    unknown = np.where(np.isin(idle.after[lost], before_capture(trace)), Cause.BEFORE_CAPTURE, Cause.UNKNOWN)
+    all_parts = [
+        parts,
+        IdleParts(
+            inside, called[inside], returned[inside], _in_launch(trace, idle, inside, returned - called), lane[inside]
+        ),
+        IdleParts(
+            after, returned[after], idle.end[after], _waiting(trace, idle, after, idle.end - returned), lane[after]
+        ),
+        IdleParts(lost, idle.start[lost], idle.end[lost], unknown.astype(np.int8), lane[lost]),
+    ]
+    return _long_stretches(idle, _in_order(_with_holes(trace, all_parts)))
 
 
 @kept
@@ -229,7 +250,27 @@ def main_causes(trace: Trace) -> NDArray[np.int8]:
 @kept
 def after_sync(trace: Trace) -> Bool:
     """Mask of the gaps that began while the launching thread waited for the GPU, so that nothing was queued."""
-    return _after_sync(trace, idleness(trace))
+    idle, slices, trace_links = idleness(trace), trace.slices, links(trace)
+    if len(idle) == 0:
+        return np.zeros(0, bool)
+    # A wait that ended as the device ran dry, in the time of the CPU.
+    moment = idle.start - clock_skew(trace)
+    syncs = indicating_slices(trace)[Cause.HOST_SYNC]
+    axis = Axis.around(slices.start, slices.end)
+    open_waits = Stretches.of(axis, slices.lane[syncs], slices.start[syncs], slices.end[syncs])
+    lane = np.where(idle.known, slices.lane[idle.launch], 0).astype(np.int64)
+    waited = open_waits.covered(lane, moment, moment + 1) > 0
+    # A thread that had nothing to do yet was waiting for the one that waited for the GPU.
+    seen, every = idle_contents(trace), np.arange(len(idle))
+    head = np.flatnonzero(np.diff(seen.gap, prepend=-1))
+    absent = (seen.lane[head] != lane) | (seen.cause[head] == Cause.UNSEEN)
+    other = _other_thread(trace, idle, every, lane)
+    waited |= absent & (other >= 0) & (open_waits.covered(np.maximum(other, 0), moment, moment + 1) > 0)
+    asked = trace_links.launch[idle.before]
+    held = (asked >= 0) & (slices.lane[asked] == lane) & (slices.kind[idle.before] == Kind.MEMCPY)
+    held &= ~is_named(trace, idle.before, _TO_DEVICE.search) & (slices.end[asked] > moment)
+    late = slices.start[idle.launch] > moment
+    return np.asarray((waited | held) & idle.known & late)
 
 
 @kept
@@ -259,34 +300,6 @@ def _largest(sums: dict[Cause, Int64], count: int) -> NDArray[np.int8]:
         more = sums[cause] > most
         best[more], most[more] = cause, sums[cause][more]
     return best
-
-
-def _contents(trace: Trace, idle: Idleness) -> IdleParts:
-    skew = clock_skew(trace)
-    lane, called, returned = _launched(trace, idle, skew)
-    known = lane >= 0
-    called = np.clip(called, idle.start, idle.end)
-    returned = np.clip(returned, called, idle.end)
-    late = np.flatnonzero(known & (called > idle.start))
-    lanes = distinct(np.concatenate([lane[known], _threads(trace)]))
-    threads = thread_causes(trace, lanes, idle.start[late] - skew, called[late] - skew)
-    parts = _late(threads, late, lane[late], idle.start[late] - skew, called[late] - skew, skew)
-    parts = _looked_up(trace, idle, threads, parts, skew)
-    inside = np.flatnonzero(known & (returned > called))
-    after = np.flatnonzero(known & (idle.end > returned))
-    lost = np.flatnonzero(~known)
-    unknown = np.where(np.isin(idle.after[lost], before_capture(trace)), Cause.BEFORE_CAPTURE, Cause.UNKNOWN)
-    every = [
-        parts,
-        _whole(inside, called[inside], returned[inside], _in_launch(trace, idle, inside, returned - called), lane),
-        _whole(after, returned[after], idle.end[after], _waiting(trace, idle, after, idle.end - returned), lane),
-        _whole(lost, idle.start[lost], idle.end[lost], unknown.astype(np.int8), lane),
-    ]
-    return _long_stretches(idle, _in_order(_with_holes(trace, every)))
-
-
-def _whole(gap: Int64, start: Int64, end: Int64, cause: NDArray[np.int8], lane: Int64) -> IdleParts:
-    return IdleParts(gap, start, end, cause, lane[gap])
 
 
 def _in_order(parts: list[IdleParts]) -> IdleParts:
@@ -364,12 +377,6 @@ def _other_thread(trace: Trace, idle: Idleness, gap: Int64, lane: Int64) -> Int6
     main = _main_threads(trace)[process[lane]]
     other = np.where((before >= 0) & (before != lane), before, main)
     return np.where((other != lane) & (process[other] == process[lane]), other, -1).astype(np.int64)
-
-
-def _threads(trace: Trace) -> Int64:
-    """The threads that launch anything, and the main threads."""
-    main = _main_threads(trace)
-    return np.concatenate([trace.slices.lane[links(trace).launches].astype(np.int64), main[main >= 0]])
 
 
 def _main_threads(trace: Trace) -> Int64:
@@ -472,36 +479,9 @@ def _long_stretches(idle: Idleness, parts: IdleParts) -> IdleParts:
     long = quiet & (length[run] >= MIN_LONG_GAP_NS)
     peers = (parts.cause == Cause.COMMUNICATION) & (parts.dur >= MIN_PEER_WAIT_NS)
     cause = np.select([long, peers], [Cause.LONG_GAP, Cause.PEERS], parts.cause).astype(np.int8)
-    return _joined(replace(parts, cause=cause))
-
-
-def _joined(parts: IdleParts) -> IdleParts:
-    """The parts, with those joined that follow one another in a gap and have the same cause on the same thread."""
+    parts = replace(parts, cause=cause)
+    # Those are joined that follow one another in a gap and have the same cause on the same thread.
     same = np.zeros(len(parts) + 1, bool)
     same[1:-1] = (parts.gap[1:] == parts.gap[:-1]) & (parts.cause[1:] == parts.cause[:-1])
     same[1:-1] &= parts.lane[1:] == parts.lane[:-1]
     return replace(parts.take(~same[:-1]), end=parts.end[~same[1:]])
-
-
-def _after_sync(trace: Trace, idle: Idleness) -> Bool:
-    slices, trace_links = trace.slices, links(trace)
-    if len(idle) == 0:
-        return np.zeros(0, bool)
-    # A wait that ended as the device ran dry, in the time of the CPU.
-    moment = idle.start - clock_skew(trace)
-    syncs = indicating_slices(trace)[Cause.HOST_SYNC]
-    axis = Axis.around(slices.start, slices.end)
-    open_waits = Stretches.of(axis, slices.lane[syncs], slices.start[syncs], slices.end[syncs])
-    lane = np.where(idle.known, slices.lane[idle.launch], 0).astype(np.int64)
-    waited = open_waits.covered(lane, moment, moment + 1) > 0
-    # A thread that had nothing to do yet was waiting for the one that waited for the GPU.
-    seen, every = idle_contents(trace), np.arange(len(idle))
-    head = np.flatnonzero(np.diff(seen.gap, prepend=-1))
-    absent = (seen.lane[head] != lane) | (seen.cause[head] == Cause.UNSEEN)
-    other = _other_thread(trace, idle, every, lane)
-    waited |= absent & (other >= 0) & (open_waits.covered(np.maximum(other, 0), moment, moment + 1) > 0)
-    asked = trace_links.launch[idle.before]
-    held = (asked >= 0) & (slices.lane[asked] == lane) & (slices.kind[idle.before] == Kind.MEMCPY)
-    held &= ~is_named(trace, idle.before, _TO_DEVICE.search) & (slices.end[asked] > moment)
-    late = slices.start[idle.launch] > moment
-    return np.asarray((waited | held) & idle.known & late)

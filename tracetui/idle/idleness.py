@@ -101,16 +101,12 @@ def idleness(trace: Trace) -> Idleness:
     end = slices.start[after]
     start = end - dur
     launch = links(trace).launch[after].astype(np.int64)
-    parts = _parts(start, end, slices.start[launch], slices.end[launch], launch >= 0)
-    return Idleness(start, end, order.device[index], order.before[index], after, launch, *parts)
-
-
-def _parts(start: Int64, end: Int64, called: Int64, returned: Int64, known: Bool) -> tuple[Int64, Int64, Int64]:
-    """The three parts of each gap: A, B and C of 3(g)."""
+    called, returned, known = slices.start[launch], slices.end[launch], launch >= 0
     late = np.clip(np.minimum(called, end) - start, 0, None)
     inside = np.clip(np.minimum(returned, end) - np.maximum(called, start), 0, None)
     waiting = end - np.maximum(start, np.minimum(returned, end))
-    return late * known, inside * known, waiting * known
+    parts = late * known, inside * known, waiting * known
+    return Idleness(start, end, order.device[index], order.before[index], after, launch, *parts)
 
 
 def _along(start: Int64, end: Int64, rows: Int64) -> tuple[Int64, Int64, Int64]:

@@ -294,32 +294,26 @@ class Verdict:
         """Caveats about the verdict."""
         if self.typical:
             return self.typical.remarks
-        said = []
+        remarks = []
         if _pct(self.not_recorded, self.total + self.wait) >= MIN_NOT_RECORDED_PERCENT:
-            said.append(NOT_RECORDED.format(rounded_percent(_pct(self.not_recorded, self.unused))))
+            remarks.append(NOT_RECORDED.format(rounded_percent(_pct(self.not_recorded, self.unused))))
         if _pct(self.before_capture, self.total + self.wait) >= MIN_NOT_RECORDED_PERCENT:
-            said.append(BEFORE_CAPTURE.format(rounded_percent(_pct(self.before_capture, self.unused))))
+            remarks.append(BEFORE_CAPTURE.format(rounded_percent(_pct(self.before_capture, self.unused))))
         if self.level and self.cause == "overhead" and self.has_frames:
-            said.append(FRAMES)
+            remarks.append(FRAMES)
         if self.level and self.cause == "dependency" and self.is_unexplained:
-            said.append(NOTHING_SEEN)
-        return tuple(said)
+            remarks.append(NOTHING_SEEN)
+        return tuple(remarks)
 
     @property
     def _own_words(self) -> str:
+        cause = "unexplained" if self.cause == "unknown" else self.cause
+        why = f" ({WORDS[self.host_cause]})" if self.cause == "host-stall" else ""
         if self.level == 2:
-            return "idle, cause unknown" if self.cause == "unknown" else f"{self._named_cause}-bound{self._why}"
+            return "idle, cause unknown" if self.cause == "unknown" else f"{cause}-bound{why}"
         if self.level == 1:
-            return f"GPU-bound with {self._named_cause} gaps{self._why}"
+            return f"GPU-bound with {cause} gaps{why}"
         return "communication-bound" if self.exposed_comm_pct >= MIN_EXPOSED_PERCENT else f"{self.limit or 'GPU'}-bound"
-
-    @property
-    def _named_cause(self) -> str:
-        return "unexplained" if self.cause == "unknown" else self.cause
-
-    @property
-    def _why(self) -> str:
-        return f" ({WORDS[self.host_cause]})" if self.cause == "host-stall" else ""
 
 
 @kept(on_disk=True)

@@ -7,9 +7,9 @@ loop, says nothing. Every moment counts once, for the first activity in `Activit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 
 import numpy as np
 
@@ -154,7 +154,10 @@ def _activities(trace: Trace, rows: Int64) -> list[tuple[Activity, Bool]]:
         (kind == Kind.CPU_OP) & is_named(trace, rows, _READS.search)
     )
     by_name = [
-        (activity, np.isin(kind, kinds) & is_named(trace, rows, _says(pattern)))
+        (
+            activity,
+            np.isin(kind, kinds) & is_named(trace, rows, partial(_search_action, pattern)),
+        )
         for activity, kinds, pattern in _BY_NAME
     ]
     return [
@@ -164,16 +167,10 @@ def _activities(trace: Trace, rows: Int64) -> list[tuple[Activity, Bool]]:
     ]
 
 
-def _says(pattern: re.Pattern[str]) -> Callable[[str], object]:
-    return lambda name: pattern.search(_said(name))
-
-
-def _said(name: str) -> str:
-    """The part of a name that says what is done: of a frame its function, of an annotation what follows its scope."""
+def _search_action(pattern: re.Pattern[str], name: str) -> re.Match[str] | None:
+    """Search the part of a name that says what is done: the function of a frame, an annotation behind its scope."""
     built_in = _BUILT_IN.match(name)
-    if built_in:
-        return built_in[1]
-    return function_of(name).removeprefix(_SCOPE)
+    return pattern.search(built_in[1] if built_in else function_of(name).removeprefix(_SCOPE))
 
 
 # Iterations of speculative decoding: the drafts of a small model and the step in which the large one checks them.

@@ -231,7 +231,9 @@ def _column(spec: ColumnSpec, values: Float64, groups: Sequence[Int64], percent:
 def _by_kind(facts: _Facts, groups: dict[str, Int64]) -> Table:
     trace, kinds, times, rows = facts.trace, facts.kinds, facts.times, list(groups.values())
     period, work = _known(times.period), purpose_times(trace)
-    decodes = np.array([each == "decode" for each in kinds.kind], bool) & _one_token_each(kinds)
+    # No request can have got several tokens.
+    decodes = (kinds.generated != NULL) & (kinds.generated == kinds.requests)
+    decodes &= np.array([each == "decode" for each in kinds.kind], bool)
     comm = _of_purpose(work, Purpose.COMMUNICATION)
     every = np.concatenate(rows) if rows else np.empty(0, np.int64)
     whole = float(np.nansum(facts.busy[every]))
@@ -386,7 +388,11 @@ def _by_iteration(facts: _Facts, groups: dict[str, Int64]) -> Table:
         (
             texts(col.KIND.but(help="What an iteration is made of."), [f"{DRAFT} + {each}" for each in labels]),
             numbers(col.RUNS.but(heading="iterations", help="Number of iterations."), [len(each) for each in rows]),
-            _column(col.STEPS.but(help="Median of the steps of one."), _lengths(found), rows),
+            _column(
+                col.STEPS.but(help="Median of the steps of one."),
+                np.array([len(each) for each in found.members], np.float64),
+                rows,
+            ),
             _column(col.REQUESTS.but(help="Median of the requests whose drafts were checked."), requests, rows),
             _column(
                 col.TOKENS.but(help="Median of the tokens that were checked, those drafted and one each."), tokens, rows
@@ -408,10 +414,6 @@ def _by_iteration(facts: _Facts, groups: dict[str, Int64]) -> Table:
     )
 
 
-def _lengths(found: Iterations) -> Float64:
-    return np.array([len(each) for each in found.members], np.float64)
-
-
 def _durations(facts: _Facts, rows: Sequence[Int64]) -> tuple[Column, ...]:
     return (
         _column(
@@ -424,16 +426,11 @@ def _durations(facts: _Facts, rows: Sequence[Int64]) -> tuple[Column, ...]:
     )
 
 
-def _one_token_each(kinds: StepKinds) -> np.ndarray:
-    """Mask of the steps in which no request can have got several tokens."""
-    return np.asarray((kinds.generated != NULL) & (kinds.generated == kinds.requests))
-
-
 def _padded(trace: Trace) -> Float64:
     """The batch to which each step was padded, NaN where its name does not say."""
     used, member = np.unique(trace.slices.name[steps(trace).row], return_inverse=True)
-    said = [padded_batch(trace.names[name]) for name in used.tolist()]
-    return np.array([np.nan if each is None else each for each in said], np.float64)[member]
+    padded = [padded_batch(trace.names[name]) for name in used.tolist()]
+    return np.array([np.nan if each is None else each for each in padded], np.float64)[member]
 
 
 def _token_rate(facts: _Facts, rows: Int64) -> float:

@@ -48,7 +48,7 @@ def counter_table(trace: Trace, step: Part | None = None, by: str | None = None)
     if by == "kernel":
         return _by_kernel(trace, order, step)
     if isinstance(step, TimeRange) and by is None:
-        return _table(trace, order, [_within(trace, number, step) for number in order])
+        return _table(trace, order, [_within_range(counter_samples(trace, number), step) for number in order])
     if by == "step" or isinstance(step, int):
         return _by_step(trace, order, step)
     if isinstance(step, TimeRange):
@@ -83,11 +83,6 @@ def ordered(trace: Trace) -> list[int]:
     return sorted(range(len(trace.counters)), key=key)
 
 
-def source_of(counter: Counter) -> str:
-    """The source of a counter's values, in a word."""
-    return PROGRAM if counter.gpu < 0 else DERIVED if counter.is_derived else SAMPLED
-
-
 def counter_name(counter: Counter) -> str:
     """The name of a counter, with that of the series where they differ."""
     name = counter.name if counter.series in ("", counter.name) else f"{counter.name} {counter.series}"
@@ -112,33 +107,28 @@ def _table(
             numbers(col.GPU, np.array([each.gpu if each.gpu >= 0 else NULL for each in counters], np.int64)),
             texts(col.COUNTER, [counter_name(each) for each in counters]),
             texts(
-                col.UNIT.but(help="Unit of the values, null where the file names none."), [_unit(x) for x in counters]
+                col.UNIT.but(help="Unit of the values, null where the file names none."),
+                [each.unit or None for each in counters],
             ),
             numbers(col.SAMPLES, count.astype(np.int64)),
             numbers(col.MEAN, mean),
             numbers(col.MIN, low),
             numbers(col.MAX, high),
             micros(col.EVERY_US, np.nan_to_num(every), null=np.isnan(every)),
-            texts(col.SOURCE_OF_VALUES, [source_of(each) for each in counters]),
+            texts(
+                col.SOURCE_OF_VALUES,
+                [PROGRAM if each.gpu < 0 else DERIVED if each.is_derived else SAMPLED for each in counters],
+            ),
         ),
         rows,
         note,
     )
 
 
-def _unit(counter: Counter) -> str | None:
-    return counter.unit or None
-
-
-def _within(trace: Trace, number: int, time_range: TimeRange) -> tuple[float, ...]:
-    """Samples, mean, minimum and maximum of a counter in a range of time."""
-    found = extents(counter_samples(trace, number), np.array([time_range.start]), np.array([time_range.end]))
-    return float(found.samples[0]), float(found.mean[0]), float(found.low[0]), float(found.high[0])
-
-
-def _within_range(each: Samples, part: TimeRange) -> tuple[float, ...]:
-    found = extents(each, np.array([part.start]), np.array([part.end]))
-    return float(found.samples[0]), float(found.mean[0]), float(found.low[0]), float(found.high[0])
+def _within_range(samples: Samples, part: TimeRange) -> tuple[float, ...]:
+    """Number, mean, minimum and maximum of the samples in a range of time."""
+    within = extents(samples, np.array([part.start]), np.array([part.end]))
+    return float(within.samples[0]), float(within.mean[0]), float(within.low[0]), float(within.high[0])
 
 
 def _by_step(trace: Trace, order: list[int], part: Part | None) -> Table:

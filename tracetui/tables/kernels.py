@@ -84,6 +84,8 @@ def _columns(trace: Trace, rows: Int64, part: Part | None) -> tuple[Column, ...]
     fit, rates = residency(trace, rows, setup).columns(), rate_columns(trace, rows)
     kind = np.select([slices.kind[rows] == Kind.MEMCPY, slices.kind[rows] == Kind.MEMSET], [1, 2], 0)
     index = index_in_step(trace, trace_links.gpu, rows, part)
+    ops, op_texts, captured = op_names(trace, rows)
+    library, library_texts, likely = libraries(trace, rows)
     return (
         numbers(col.INDEX, index),
         step_column(trace, rows, "Number of the step in which the work was launched."),
@@ -100,7 +102,7 @@ def _columns(trace: Trace, rows: Int64, part: Part | None) -> tuple[Column, ...]
         shared,
         *(fit[name] for name in ("occupancy_pct", "limiter", "waves")),
         numbers(col.CORRELATION, slices.correlation[rows]),
-        _op_column(trace, rows),
+        coded(col.OP.but(help=_OP_HELP), ops, op_texts, doubtful=captured),
         coded(col.ANNOTATION, names_of(trace, trace_links.annotation[rows]), trace.names),
         *_timing(trace, rows),
         *(rates[name] for name in ("flops", "bytes", "tflops", "gbps", "bound", "peak_pct", "roofline_us")),
@@ -109,7 +111,7 @@ def _columns(trace: Trace, rows: Int64, part: Part | None) -> tuple[Column, ...]
         graph_column(trace, rows),
         *mark_columns(trace, rows),
         coded(col.PURPOSE, *purposes(trace, rows)),
-        _library_column(trace, rows),
+        coded(col.LIBRARY, library, library_texts, doubtful=likely),
         *site_columns(trace, rows),
     )
 
@@ -123,16 +125,6 @@ def _readings(trace: Trace, rows: Int64) -> tuple[Column, Column]:
         coded(col.SHORT_NAME, ids[index], shorts),
         coded(col.FAMILY, families(trace, rows), _FAMILY_NAMES),
     )
-
-
-def _op_column(trace: Trace, rows: Int64) -> Column:
-    ids, texts, captured = op_names(trace, rows)
-    return coded(col.OP.but(help=_OP_HELP), ids, texts, doubtful=captured)
-
-
-def _library_column(trace: Trace, rows: Int64) -> Column:
-    ids, texts, likely = libraries(trace, rows)
-    return coded(col.LIBRARY, ids, texts, doubtful=likely)
 
 
 def _timing(trace: Trace, rows: Int64) -> tuple[Column, Column, Column]:

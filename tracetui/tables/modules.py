@@ -7,6 +7,7 @@ Times on the GPU are sums of durations, so that the own times of all rows add up
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,7 @@ from tracetui.model.pane import Grouping, Pane
 from tracetui.model.table import NULL, Column, ColumnSpec, Table, coded, micros, numbers
 from tracetui.model.trace import Float64, Int32, Kind, Trace
 
+_MODULE = re.compile(re.escape(MODULE))
 INDENT = "  "
 """Stands once before the name of a row for each row above it."""
 SEPARATOR = " / "
@@ -61,8 +63,9 @@ def modules(trace: Trace, step: Part | None = None, by: str | None = None) -> Ta
     around, backward = _around(trace, by)
     tree = _module_tree_with_captured(trace, by)
     if len(tree) == 0:
+        nothing = _OwnCosts(np.zeros(1, np.int64), *(np.zeros(1) for _ in range(8)))
         return Table(
-            _columns(trace, tree, _nothing(), np.empty(0, np.int64)),
+            _columns(trace, tree, nothing, np.empty(0, np.int64)),
             np.empty(0, np.int64),
             _note(trace, by, np.zeros(1), tree),
         )
@@ -108,7 +111,7 @@ def holders(trace: Trace, row: int, by: str | None = None) -> list[tuple[int, st
     if (captured := _captured_holders(trace, row, by)) is not None:
         return captured
     around, _ = _around(trace, by)
-    wanted = _is_module if by is None else is_own
+    wanted = _MODULE.match if by is None else is_own
     own = trace.slices.kind[row] == Kind.PYTHON and wanted(trace.name_of(row))
     frame, rows = row if own else int(around[row]), []
     while frame >= 0:
@@ -169,10 +172,6 @@ def _module_tree_with_captured(trace: Trace, by: str | None) -> FrameTree:
     return with_captured_nodes(trace, _module_tree(trace, by), by is not None)
 
 
-def _is_module(name: str) -> bool:
-    return name.startswith(MODULE)
-
-
 def _around(trace: Trace, by: str | None) -> tuple[Int32, Bool]:
     """For every slice the frame of the tree around it, and whether it is that of the forward operator."""
     if by is not None:
@@ -183,11 +182,7 @@ def _around(trace: Trace, by: str | None) -> tuple[Int32, Bool]:
 def _frames(trace: Trace, by: str | None) -> Int64:
     """The frames that the tree is made of, ascending."""
     python = trace.slices.of_kind(Kind.PYTHON)
-    return np.sort(python[is_named(trace, python, _is_module if by is None else is_own)])
-
-
-def _nothing() -> _OwnCosts:
-    return _OwnCosts(np.zeros(1, np.int64), *(np.zeros(1) for _ in range(8)))
+    return np.sort(python[is_named(trace, python, _MODULE.match if by is None else is_own)])
 
 
 def _own_costs(trace: Trace, tree: FrameTree, around: Int32, backward: Bool, step: Part | None) -> _OwnCosts:
