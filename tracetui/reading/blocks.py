@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 import msgspec
-import orjson
 
 from tracetui.model.trace import BEGINNING, EXAMPLES, REPEATED, REPLACED, UNREADABLE
 from tracetui.reading import json_repair
-from tracetui.reading.decode import Malformed, decode_strict, located, straighten
+from tracetui.reading.decode import Malformed, decode_events, event_of_object, located, object_fields
 from tracetui.reading.decoded_events import DecodedEvents
 from tracetui.reading.file_layout import MAX_HEADER, FileLayout, Separators, Stop, TopLevel, find_events
 from tracetui.reading.json_repair import Found, Oddity
@@ -47,8 +46,6 @@ _STRAY_BRACKET = re.compile(rb'[\s,\]\[]*+\{\s*+"')
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 """What the decoder takes for the end of its input, as half a character."""
 _OPEN, _CLOSE = ord("["), ord("]")
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
-"""Checks an object without making its values."""
 
 
 @dataclass(slots=True)
@@ -299,10 +296,8 @@ class BlockReader:
     def _lacks_commas(self, start: int) -> bool:
         """Whether the first event is whole and the next one follows it without a comma, as where each is a line."""
         for found in islice(_UNSEPARATED.finditer(self._window.data, start, self._window.fill), 8):
-            try:
-                return isinstance(orjson.loads(bytes(self._window.data[start + 1 : found.start() + 1])), dict)
-            except orjson.JSONDecodeError:
-                continue
+            if _is_object(bytes(self._window.data[start + 1 : found.start() + 1])):
+                return True
         return False
 
     def _strict(self, start: int, end: int) -> AnyBlock:
@@ -318,7 +313,7 @@ class BlockReader:
             return scanned
         # Looked for before there are events: objects and events at once take twice the memory.
         repeating = rows_with_repeated_keys(data)
-        events = DecodedEvents(decode_strict(data), data, is_tolerant=False)
+        events = DecodedEvents(decode_events(data), data, is_tolerant=False)
         if json_repair.has_bare_paths(data):
             return self._noted(json_repair.parse(data, self._window.check), data, offset)
         self._note_odd_texts(data, offset, repeating)
@@ -400,7 +395,7 @@ class BlockReader:
         for bracket in parsed.brackets:
             assert bracket.kind is not None
             layout.note(Found(offset + bracket.start, bracket.kind))
-        events = DecodedEvents([straighten(item) for item in parsed.events], data, is_tolerant=True)
+        events = DecodedEvents(list(map(event_of_object, parsed.events)), data, is_tolerant=True)
         return Block(events, data, offset, is_tolerant=True)
 
     def _salvage(self, start: int) -> Generator[AnyBlock, None, int | None]:
@@ -432,7 +427,7 @@ class BlockReader:
 
 def _is_object(data: bytes) -> bool:
     try:
-        _fields.decode(data)
+        object_fields.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return False
     return True

@@ -1,7 +1,7 @@
 """One block of events, `[{...},{...}]`, to typed objects that live until their columns are made.
 
-The strict decoder is tried first. A block whose fields have odd types is read generically and put straight; one
-that is not valid JSON goes through `tolerant`.
+A block is decoded into typed structs, where fields have other types into the same ones with fields of any type,
+which are settled. One that is not valid JSON is left to `json_repair`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -122,10 +123,10 @@ def whole_times(micros: NDArray[np.float64], exact: Callable[[], Int64]) -> Int6
 
 Number = int | float | str | None
 
-MAX_GENERIC = 1 << 22
-"""Bytes of a block that is read generically: of numbers and texts alone, its objects take thirty times as much."""
+MAX_LOOSE = 1 << 22
+"""Bytes of a block with fields of other types: of numbers and texts alone, its objects take thirty times as much."""
 MAX_VALUES = 1000
-"""Values that are no objects in a block that is read generically."""
+"""Values that are no objects in a block of events."""
 
 NAN = math.nan
 NO_NAME = "[No name]"
@@ -179,6 +180,25 @@ class Event(Struct, gc=False):
     args: Args | str | int | float | bool | list[Any] | None = NO_ARGS
 
 
+def _of_any_type(struct: type[Struct], **types: Any) -> Any:
+    """The same struct with fields of any type, but for what stays JSON and for the given types."""
+    fields = [
+        (
+            field.name,
+            types.get(field.name, msgspec.Raw if field.type is msgspec.Raw else Any),
+            msgspec.field(name=field.encode_name, default=field.default),
+        )
+        for field in msgspec.structs.fields(struct)
+    ]
+    return msgspec.defstruct(f"Loose{struct.__name__}", fields, gc=False)
+
+
+LooseArgs = _of_any_type(Args)
+LooseEvent = _of_any_type(Event, args=LooseArgs | str | int | float | bool | list[Any] | None)
+"""An event of which fields have other types than a trace's; `settled` makes an `Event` of it."""
+_EVENT_FIELDS = {field.name for field in msgspec.structs.fields(Event)} - {"args"}
+
+
 def is_empty(event: Event) -> bool:
     """Whether nothing of what an event is asked for is in it, as in `{}` and null."""
     return (
@@ -193,19 +213,11 @@ def is_empty(event: Event) -> bool:
 
 
 _strict = msgspec.json.Decoder(list[Event])
+_loose = msgspec.json.Decoder(list[LooseEvent | str | int | float | bool | list[Any] | None])
+object_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+"""Decodes an object without making its values."""
 _generic = msgspec.json.Decoder()
 _raw = msgspec.json.Decoder(list[msgspec.Raw])
-
-
-class _Time(Struct, gc=False):
-    ts: msgspec.Raw = msgspec.Raw(b"null")
-
-
-_times = msgspec.json.Decoder(list[_Time])
-
-
-class _ArgsOnly(Struct, gc=False):
-    args: msgspec.Raw = NO_TEXT
 
 
 class _Sample(Struct, gc=False, forbid_unknown_fields=True):
@@ -214,14 +226,20 @@ class _Sample(Struct, gc=False, forbid_unknown_fields=True):
     value: float = msgspec.field(name="")
 
 
-_args_only = msgspec.json.Decoder(list[_ArgsOnly])
 _samples = msgspec.json.Decoder(list[_Sample])
 
 
-def args_json(block: bytes | bytearray | memoryview) -> list[bytes] | None:
-    """The args of every event of a block as they stand in it; None where it is not valid JSON."""
+@cache
+def _decoder_of_field(name: str) -> msgspec.json.Decoder[Any]:
+    fields = [("value", msgspec.Raw, msgspec.field(name=name, default=NO_TEXT))]
+    struct = msgspec.defstruct("OneField", fields, gc=False)
+    return msgspec.json.Decoder(list[struct])  # type: ignore[valid-type]
+
+
+def field_json(block: bytes | bytearray | memoryview, name: str) -> list[bytes] | None:
+    """A field of every event of a block as it stands in it, empty for none; None where that is not valid JSON."""
     try:
-        return [bytes(event.args) for event in _args_only.decode(block)]
+        return [bytes(event.value) for event in _decoder_of_field(name).decode(block)]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
@@ -246,8 +264,8 @@ class Malformed(Exception):
         """Whether something that was opened is not closed, as in the middle of an event."""
 
 
-def decode_strict(block: bytes | bytearray | memoryview) -> list[Event]:
-    """Decode a block that is valid JSON.
+def decode_events(block: bytes | bytearray | memoryview) -> list[Event]:
+    """The events of a block that is valid JSON.
 
     Raises: Malformed, with `end` when a complete array is followed by other bytes.
     """
@@ -255,24 +273,20 @@ def decode_strict(block: bytes | bytearray | memoryview) -> list[Event]:
         try:
             return _strict.decode(block)
         except msgspec.ValidationError:
-            if len(block) > MAX_GENERIC:
+            if len(block) > MAX_LOOSE:
                 raise Malformed("odd types") from None
-            items = _generic.decode(block)
-            if not isinstance(items, list) or _are_values(items):
+            events = _loose.decode(block)
+            others = [event for event in events if not isinstance(event, LooseEvent)]
+            # Arrays, or many values that are no objects, are left to the tolerant path.
+            if len(others) > MAX_VALUES or any(isinstance(other, list) for other in others):
                 raise Malformed("no array of events") from None
-            return [straighten(item) for item in items]
+            return list(map(settled, events))
     except msgspec.DecodeError as error:
         raise Malformed(str(error)) from None
     except UnicodeDecodeError:
-        return decode_strict(_as_utf8(bytes(block)))
+        return decode_events(_as_utf8(bytes(block)))
     except RecursionError:
         raise Malformed("nested too deeply") from None
-
-
-def _are_values(items: list[Any]) -> bool:
-    """Whether arrays, or many values that are no objects, stand among the events: the tolerant path reads those."""
-    others = [item for item in items if not isinstance(item, dict)]
-    return len(others) > MAX_VALUES or any(isinstance(item, list) for item in others)
 
 
 def decode_objects(block: bytes, is_tolerant: bool) -> list[dict[str, Any]]:
@@ -344,12 +358,6 @@ def _integer(digits: str) -> int | float:
         return float(digits)
 
 
-def decode_some(block: bytes, rows: Sequence[int], is_tolerant: bool) -> list[dict[str, Any]]:
-    """The given events of a block in full."""
-    reader = EventReader(block, is_tolerant)
-    return [reader.event(row) for row in rows]
-
-
 class EventReader:
     """The events of one block, each of which is only decoded when it is asked for.
 
@@ -392,11 +400,8 @@ def located(block: bytes, rows: Sequence[int], is_tolerant: bool) -> list[tuple[
 
 def exact_times(block: bytes, is_tolerant: bool) -> list[int | None]:
     """The `ts` of every event in whole nanoseconds, from its decimal digits (R0.2); None where there is none."""
-    texts: list[Any]
-    try:
-        texts = [] if is_tolerant else [bytes(event.ts).decode() for event in _times.decode(block)]
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        texts = []
+    raw = None if is_tolerant else field_json(block, "ts")
+    texts: list[Any] = [text.decode() for text in raw or ()]
     texts = texts or [event.get("ts") for event in decode_objects(block, is_tolerant)]
     return [_nanoseconds(text) for text in texts]
 
@@ -410,58 +415,43 @@ def _nanoseconds(text: Any) -> int | None:
         return None
 
 
-def straighten(item: Any) -> Event:
-    """An event of any shape as a plain one: numbers where numbers belong, defaults where nothing is usable."""
-    if not isinstance(item, dict):
+def settled(event: Any) -> Event:
+    """An event with every field of the type that columns need: numbers where numbers belong, else its default."""
+    if not isinstance(event, (Event, LooseEvent)):
         return Event()
-    args = item.get("args")
-    name, category, scope = item.get("name"), item.get("cat"), item.get("s")
-    return Event(
-        name=NO_NAME if name is None else text_of(name),
-        ph=text_of(item.get("ph") or ""),
-        cat="" if category is None else text_of(category),
-        pid=_lane_id(item.get("pid")),
-        tid=_lane_id(item.get("tid")),
-        ts=number_of(item.get("ts")),
-        dur=number_of(item.get("dur")),
-        id=_lane_id(item.get("id")),
-        s=scope if isinstance(scope, str) else None,
-        args=_straight_args(args) if isinstance(args, dict) else NO_ARGS,
-    )
-
-
-def settle(event: Event) -> Event:
-    """The same event with every field of the type that the columns need."""
     args = event.args
+    has_args = args is not NO_ARGS and isinstance(args, (Args, LooseArgs))
     return Event(
-        name=NO_NAME if event.name is None else event.name,
-        ph=event.ph[:1],
-        cat=event.cat or "",
-        pid=event.pid,
-        tid=event.tid,
+        name=NO_NAME if event.name is None else text_of(event.name),
+        ph=text_of(event.ph or ""),
+        cat=text_of(event.cat) if event.cat is not None else "",
+        pid=_lane_id(event.pid),
+        tid=_lane_id(event.tid),
         ts=number_of(event.ts),
         dur=number_of(event.dur),
-        id=event.id,
-        s=event.s,
-        args=_settled_args(args) if isinstance(args, Args) else NO_ARGS,
+        id=_lane_id(event.id),
+        s=event.s if isinstance(event.s, str) else None,
+        args=_settled_args(args) if has_args else NO_ARGS,
     )
 
 
-def _straight_args(args: dict[str, Any]) -> Args:
-    given = ((attribute, args[name], is_text) for attribute, name, is_text in _NAMES if name in args)
-    straight: dict[str, Any] = {
-        attribute: msgspec.Raw(msgspec.json.encode(value)) if is_text else integer_of(value)
-        for attribute, value, is_text in given
-    }
-    return Args(**straight)
-
-
-def _settled_args(args: Args) -> Args:
+def _settled_args(args: Any) -> Args:
     given = ((attribute, getattr(args, attribute), is_text) for attribute, _, is_text in _NAMES)
-    settled: dict[str, Any] = {
-        attribute: value if is_text else integer_of(value) for attribute, value, is_text in given
-    }
-    return Args(**settled)
+    return Args(**{attribute: value if is_text else integer_of(value) for attribute, value, is_text in given})
+
+
+def event_of_object(item: dict[str, Any]) -> Event:
+    """The event that was read as an object, as from text that was repaired."""
+    event = LooseEvent(**{name: item[name] for name in _EVENT_FIELDS & item.keys()})
+    if isinstance(args := item.get("args"), dict):
+        event.args = LooseArgs(
+            **{
+                attribute: msgspec.Raw(msgspec.json.encode(args[name])) if is_text else args[name]
+                for attribute, name, is_text in _NAMES
+                if name in args
+            }
+        )
+    return settled(event)
 
 
 def number_of(value: Any) -> float:

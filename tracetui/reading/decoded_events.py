@@ -16,13 +16,13 @@ from tracetui.reading.decode import (
     SCOPES,
     Args,
     Event,
+    EventReader,
     Ids,
     SliceNumbers,
-    args_json,
-    decode_some,
     exact_times,
+    field_json,
     is_empty,
-    settle,
+    settled,
     whole_times,
 )
 
@@ -100,7 +100,7 @@ class DecodedEvents:
 
     def settled(self) -> DecodedEvents:
         """The same events with every field of the type that columns need."""
-        return DecodedEvents([settle(event) for event in self.objects], self._data, self._is_tolerant)
+        return DecodedEvents(list(map(settled, self.objects)), self._data, self._is_tolerant)
 
     def times(self) -> Int64:
         """Timestamps in whole ns, `NO_TIME` where an event has none."""
@@ -142,7 +142,7 @@ class DecodedEvents:
 
     def args_json(self, rows: Int64) -> list[bytes] | None:
         """The args of some events as they stand in the file, None where they cannot be told apart."""
-        args = args_json(self._data)
+        args = field_json(self._data, "args")
         return None if args is None else [args[row] for row in rows.tolist()]
 
     def scopes(self, rows: Int64) -> NDArray[np.uint8]:
@@ -151,7 +151,8 @@ class DecodedEvents:
 
     def in_full(self, rows: list[int]) -> list[dict[str, Any]]:
         """Some events with all that they have."""
-        return decode_some(self._data, rows, self._is_tolerant)
+        reader = EventReader(self._data, self._is_tolerant)
+        return [reader.event(row) for row in rows]
 
     def count_empty(self, rows: list[int]) -> int:
         """How many of some events are no event, such as `{}`."""

@@ -15,7 +15,7 @@ import msgspec
 from tracetui.errors import NotATrace
 from tracetui.model.trace import BEGINNING, DAMAGED_KEYS, REPEATED, REPLACED, UNREADABLE, Quality
 from tracetui.reading import json_repair
-from tracetui.reading.decode import decoded, end_of_value
+from tracetui.reading.decode import decoded, end_of_value, object_fields
 from tracetui.reading.json_repair import EVENT_KEYS, MAX_LISTED_ODDITIES, Found, Oddity, parse_value, readable
 from tracetui.reading.odd_texts import repeating_within, replaced_in, unrepeated
 from tracetui.reading.other_files import refuse_other_content
@@ -81,7 +81,6 @@ _MAX_TRIED = 1 << 22
 _OVERLAP = 1 << 10
 """Bytes that are looked at again once more have come: what begins an event may have been cut."""
 _OBJECT, _QUOTE, _OPEN, _CLOSE = ord("{"), ord('"'), ord("["), ord("}")
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _value = msgspec.json.Decoder(msgspec.Raw)
 
 
@@ -228,7 +227,7 @@ def _is_event(buffer: bytearray, index: int, fill: int, is_all: bool) -> tuple[b
         if end is not None and end >= 0:
             with memoryview(buffer) as view, view[index:end] as part:
                 try:
-                    return "ph" in _fields.decode(part), end
+                    return "ph" in object_fields.decode(part), end
                 except msgspec.MsgspecError:
                     return False, index
                 except UnicodeDecodeError:
@@ -335,7 +334,6 @@ MAX_VALUE = 1 << 23
 """Bytes of a value beyond which it is not kept in memory: as Python objects it takes twenty times as much."""
 _TOP_KEY = re.compile(r'"([A-Za-z_]+)"\s*:\s*')
 _ERROR_AT = re.compile(r"\(byte (\d+)\)")
-_key_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def top_keys(layout: FileLayout, quality: Quality) -> dict[str, Any]:
@@ -392,7 +390,7 @@ def _first_damage(data: bytes, is_strict: bool) -> tuple[int, int]:
     """
     text, at = data.decode("utf-8", "replace"), -1
     try:
-        _key_fields.decode(data)
+        object_fields.decode(data)
     except msgspec.MsgspecError as error:
         found = _ERROR_AT.search(str(error))
         at = (int(found[1]) if found else 0) if is_strict else -1
@@ -411,7 +409,7 @@ def _note(layout: FileLayout, offset: int, reason: str, text: bytes) -> None:
 def _whole(layout: FileLayout, quality: Quality) -> dict[str, Any] | None:
     """The keys of the object if it is valid JSON."""
     try:
-        fields = _key_fields.decode(layout.header + b"[]" + layout.trailer)
+        fields = object_fields.decode(layout.header + b"[]" + layout.trailer)
         found: dict[str, Any] = {}
         for key, value in fields.items():
             size = len(memoryview(value))

@@ -16,8 +16,8 @@ from enum import Enum
 from itertools import count
 from typing import Any
 
+import msgspec
 import numpy as np
-import orjson
 
 from tracetui.model.trace import BEGINNING, EXAMPLES, MENDED, REPEATED, REPLACED, UNREADABLE
 from tracetui.reading.odd_texts import may_repeat_keys, repeats_key, replaced_in, unrepeated
@@ -229,9 +229,7 @@ _BRACKET = re.compile(r'\][\s,\]]*+(\[?)[\s,]*+(?=\{\s*+")')
 """A closing bracket behind which events go on, and as the group the one that opens another array."""
 _INNER_ARRAY = re.compile(r'\[[\s,\[]*+(?=\{\s*+")')
 """An array of events within the array."""
-_DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_TOO_LONG = (b"0" * 20, b"-" + b"0" * 19)
-"""Numbers, whatever their digits, of more than 64 bits: only the lenient decoder reads those as they stand."""
+_lines = msgspec.json.Decoder(list[Any])
 _HALF = re.compile(rb"(?<!\\)(\\++)u[dD]([89a-fA-F])[0-9a-fA-F]{2}")
 """What looks like half a character, with all the backslashes in front of it."""
 _SECOND_HALF = re.compile(rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
@@ -359,12 +357,11 @@ def _whole_lines(block: bytes) -> list[dict[str, Any]] | None:
     lines = [line.strip(b" \t\r,") for line in block.removeprefix(b"[").split(b"\n")]
     if not all(line.startswith(b"{") and line.endswith(b"}") for line in lines if line):
         return None
-    digits = block.translate(_DIGITS)
-    if any(number in digits for number in _TOO_LONG) or has_bare_paths(block):
+    if has_bare_paths(block):
         return None
     try:
-        found = orjson.loads(whole := b"[" + b",".join(filter(None, lines)) + b"]")
-    except orjson.JSONDecodeError:
+        found = _lines.decode(whole := b"[" + b",".join(filter(None, lines)) + b"]")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     is_plain = all(isinstance(item, dict) for item in found) and not may_repeat_keys(whole)
     return found if is_plain else None

@@ -22,8 +22,8 @@ from tracetui.reading.decode import (
     Event,
     Ids,
     Number,
-    args_json,
     decoded,
+    field_json,
     is_empty,
 )
 from tracetui.reading.decoded_events import numbers_of
@@ -200,7 +200,7 @@ class OtherEvents:
 
     def args_json(self, rows: Int64) -> list[bytes] | None:
         """The args of some events as they stand in the file, None where they cannot be told apart."""
-        return args_json(b"[%s]" % b",".join(map(self._raw, rows.tolist())))
+        return field_json(b"[%s]" % b",".join(map(self._raw, rows.tolist())), "args")
 
     def scopes(self, rows: Int64) -> NDArray[np.uint8]:
         """How far each of some instants is to be seen: a number of `SCOPES`, or 0."""
