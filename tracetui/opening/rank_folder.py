@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tracetui.errors import NotFound, OtherKind, TraceError, UsageError
 from tracetui.files import is_url, url_name
-from tracetui.reading.remote_files import each_result, is_pattern, is_remote_folder, matching_urls, walk_remote
+from tracetui.reading.remote_files import each_result, is_remote_folder, matching_urls, walk_remote
 
 if TYPE_CHECKING:
     from tracetui.model.recorded import RankHeader
@@ -99,7 +99,7 @@ def _expanded(path: str) -> list[str]:
 
 
 def _expanded_url(url: str) -> list[str]:
-    if is_pattern(url):
+    if any(sign in url for sign in "*["):
         matching = matching_urls(url)
         if not matching:
             raise NotFound(f"{url} is a pattern that matches nothing.")

@@ -44,7 +44,7 @@ _UNSEPARATED = re.compile(rb'\}\s*\{\s*"')
 _COMMA = re.compile(rb"\s*,")
 _STRAY_BRACKET = re.compile(rb'[\s,\]\[]*+\{\s*+"')
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
-"""What the decoder takes for the end of its input, as half a character."""
+"""Half a character, which the decoder takes for the end of its input."""
 _OPEN, _CLOSE = ord("["), ord("]")
 
 
@@ -115,19 +115,16 @@ class BlockReader:
                 return cut.end
             self._window.move_up(cut.end)
             pause -= 1
-            if pause < 0 and self._may_scan_ahead():
+            # Where whole blocks can be expected behind the beginning of the window.
+            if pause < 0 and self._scanner is not None and self._bytes_left() > 2 * len(self._window.data):
                 yield from self._scan_ahead()
                 # What stands there is read block by block; where it is damage, there may be more of it.
                 pause, alone = alone, 2 * alone
             start, self._window.data[0] = 0, _OPEN
         return (yield from self._salvage(start))
 
-    def _may_scan_ahead(self) -> bool:
-        """Whether whole blocks can be expected behind the beginning of the window, in a file."""
-        return self._scanner is not None and self._bytes_left() > 2 * len(self._window.data)
-
     def _bytes_left(self) -> float:
-        """How many bytes of a plain file stand behind the beginning of the window; of an inflated one nobody knows."""
+        """Number of bytes of a plain file behind the beginning of the window; of an inflated one nobody knows."""
         if self._source.is_long:
             return math.inf
         return (self._source.size or 0) - self._window.base if self._source.rereadable else 0
@@ -181,7 +178,7 @@ class BlockReader:
                 start = cut.end
 
     def _resume(self, behind: int, top_level: TopLevel) -> int | None:
-        """Where events go on behind the end of an array: the index of their bracket, None where the file ends."""
+        """Find where events go on behind the end of an array: the index of their bracket, None where the file ends."""
         passed: list[bytes] = []
         found: list[Found] = []
         # One byte is kept, on which a bracket may be put.
@@ -260,7 +257,7 @@ class BlockReader:
     def _cut(self, start: int) -> CutBlock | None:
         """The events that are whole in the buffer, None when the first does not end before the file."""
         unclosed, is_tried = True, False
-        for comma in self._commas(start):
+        for comma in self._separators.commas(self._window.data, start, self._window.fill):
             is_tried = True
             self._window.data[comma] = _CLOSE
             try:
@@ -284,17 +281,14 @@ class BlockReader:
         return None if self._window.eof else self._cut(start)
 
     def _is_one_event(self, start: int) -> bool:
-        """Whether the buffer may hold the beginning of one long event, so that more should be read of it."""
+        """Tell whether the buffer may hold the beginning of one long event, so that more should be read of it."""
         size = self._window.fill - start
         if size < MAX_DAMAGED * self._block:
             return True
         return size < MAX_EVENT and _HALF.search(self._window.data, start, self._window.fill) is None
 
-    def _commas(self, start: int) -> Iterator[int]:
-        return self._separators.commas(self._window.data, start, self._window.fill)
-
     def _lacks_commas(self, start: int) -> bool:
-        """Whether the first event is whole and the next one follows it without a comma, as where each is a line."""
+        """Tell whether the first event is whole and the next follows without a comma, as where each is a line."""
         for found in islice(_UNSEPARATED.finditer(self._window.data, start, self._window.fill), 8):
             if _is_object(bytes(self._window.data[start + 1 : found.start() + 1])):
                 return True
@@ -333,7 +327,7 @@ class BlockReader:
             layout.examples.append((offset + row_at, f"{REPEATED}: {text}"))
 
     def _cut_loosely(self, start: int) -> CutBlock | None:
-        """What the tolerant path makes of the events that are whole in the buffer."""
+        """The events that are whole in the buffer, as the tolerant path reads them."""
         cut = self._loosely(start)
         if cut is None or cut.has_ended:
             return cut
@@ -400,7 +394,7 @@ class BlockReader:
 
     def _salvage(self, start: int) -> Generator[AnyBlock, None, int | None]:
         """The end of a file that stops in the middle: whole events strictly, the rest as far as it goes."""
-        for comma in self._commas(start):
+        for comma in self._separators.commas(self._window.data, start, self._window.fill):
             self._window.data[comma] = _CLOSE
             try:
                 yield self._strict(start, comma + 1)

@@ -56,12 +56,12 @@ _DAY = 86_400 * 10**9
 _FAR_FROM_ZERO = 10**15
 """Half of all slices start later than this many ns: what starts at 0 was not recorded there."""
 _FAR_APART = 10
-"""What lies this many times farther away than nearly all other slices reach, and a day, was not recorded there."""
-MAX_ASTRAY = 100
+"""Slices this many times farther away than nearly all other slices reach, and a day, were not recorded there."""
+MAX_OUTLIERS = 100
 """Slices that may stand together far from all others and be taken for errors; more are a recording of their own."""
 
 
-FEW_ASTRAY = 3
+FEW_OUTLIERS = 3
 """Slices that may be errors also where they are more than a tenth of all."""
 _FEW_OVERLONG = 100
 """Of so many GPU activities one may run past others by an error."""
@@ -132,7 +132,7 @@ def _cut_overlong(columns: Columns, quality: Quality) -> None:
     lane, start, dur = (columns[name][rows] for name in ("lane", "start", "dur"))
     inside = count_passed(lane, start, start + dur)
     bad = np.flatnonzero(inside)
-    if len(bad) == 0 or len(bad) > max(FEW_ASTRAY, len(rows) // _FEW_OVERLONG):
+    if len(bad) == 0 or len(bad) > max(FEW_OUTLIERS, len(rows) // _FEW_OVERLONG):
         return
     correlation = columns["correlation"][rows]
     ids, counts = np.unique(correlation[correlation != NO_ID], return_counts=True)
@@ -154,26 +154,26 @@ def _drop_unplaced(columns: Columns, quality: Quality) -> None:
     start = columns["start"][own]
     if len(start) == 0 or int(start.max()) - int(start.min()) < _DAY:
         return
-    astray = _astray(start)
+    outliers = _are_outliers(start)
     if np.median(start) >= _FAR_FROM_ZERO:
-        astray |= start <= 0
-    if not astray.any():
+        outliers |= start <= 0
+    if not outliers.any():
         return
-    count = int(np.count_nonzero(astray))
+    count = int(np.count_nonzero(outliers))
     quality.dropped += count
     slices, lie, were = ("slice", "lies", "was") if count == 1 else ("slices", "lie", "were")
     quality.notes.append(f"{count:,} {slices} {lie} days away from all the others and {were} left out.")
     kept = np.ones(len(columns["kind"]), bool)
-    kept[own[astray]] = False
+    kept[own[outliers]] = False
     for name in (*SPAN_COLUMNS, "kind"):
         columns[name] = columns[name][kept]
 
 
-def _astray(start: Int64) -> Bool:
+def _are_outliers(start: Int64) -> Bool:
     """Mask of the few moments that lie far away from all the others.
 
     Moments stand in groups between which nothing happens for days. The largest group is the recording; the others
-    are astray if they are small, and few altogether: a timeline of weeks has groups as well.
+    are outliers if they are small, and few altogether: a timeline of weeks has groups as well.
     """
     order = np.argsort(start, kind="stable")
     ascending = start[order]
@@ -181,12 +181,12 @@ def _astray(start: Int64) -> Bool:
     away = max(_DAY, _FAR_APART * min(int(high) - int(low), _DAY))
     first = np.flatnonzero(np.diff(ascending, prepend=ascending[0] - away - 1) > away)
     size = np.diff(np.append(first, len(start)))
-    small = (size <= MAX_ASTRAY) & (2 * size < size.max())
-    if int(size[small].sum()) > max(len(start) // 10, FEW_ASTRAY):
+    small = (size <= MAX_OUTLIERS) & (2 * size < size.max())
+    if int(size[small].sum()) > max(len(start) // 10, FEW_OUTLIERS):
         small[:] = False
-    astray = np.empty(len(start), bool)
-    astray[order] = np.repeat(small, size)
-    return astray
+    outliers = np.empty(len(start), bool)
+    outliers[order] = np.repeat(small, size)
+    return outliers
 
 
 _PACKED = (LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.SYNC, LaneKind.ASYNC)
@@ -459,18 +459,28 @@ def note_layout(quality: Quality, layout: FileLayout, source: Source) -> None:
         _brackets(layout, quality.stray_brackets),
         source.remark,
         _unreadable(layout),
-        _damaged_keys(quality),
     ]
+    if quality.damaged_keys:
+        at = _first(quality, DAMAGED_KEYS, 1)
+        notes.append(
+            f"The metadata around the events is damaged{at}: what it says of devices and the recording may be missing."
+        )
     if layout.repaired:
         are = "is" if layout.repaired == 1 else "are"
         was = "was" if layout.repaired == 1 else "were"
         notes.append(f"{counted(layout.repaired, 'event')} {are} not valid JSON and {was} mended.")
-    notes += [_replaced(quality), _repeated(quality)]
+    if count := quality.replaced:
+        are = "is" if count == 1 else "are"
+        at = _first(quality, REPLACED, count)
+        notes.append(f"{counted(count, 'byte')} of texts {are} no UTF-8 and {_was(count)} replaced{at}.")
+    if count := quality.repeated:
+        have, at = "has" if count == 1 else "have", _first(quality, REPEATED, count)
+        notes.append(f"{counted(count, 'object')} {have} a key twice, of which the last counts{at}.")
     quality.notes += filter(None, notes)
 
 
 def note_events(quality: Quality, collector: Collector) -> None:
-    """Count and tell the events of a file that can be read and are not shown."""
+    """Count and report the events of a file that can be read and are not shown."""
     quality.dropped += collector.untimed
     quality.empty = collector.empty
     if count := collector.untimed:
@@ -485,7 +495,7 @@ def note_events(quality: Quality, collector: Collector) -> None:
 
 
 def note_times(quality: Quality) -> None:
-    """Tell the times of a file that were changed, and the ends that were left out."""
+    """Report the times of a file that were changed, and the ends that were left out."""
     if count := quality.negative:
         counts = "counts" if count == 1 else "count"
         at = _first(quality, NEGATIVE, count)
@@ -509,30 +519,9 @@ def _was(count: int) -> str:
 
 
 def _first(quality: Quality, reason: str, count: int) -> str:
-    """Where the first offender of a kind stands, as the end of a sentence; empty where that is not known."""
+    """The position of the first offender of a kind, as the end of a sentence; empty where that is not known."""
     first = min((byte for byte, what in quality.examples if what.startswith(reason)), default=None)
     return "" if first is None else f", {'the first ' if count > 1 else ''}at byte {first:,}"
-
-
-def _damaged_keys(quality: Quality) -> str:
-    if not quality.damaged_keys:
-        return ""
-    at = _first(quality, DAMAGED_KEYS, 1)
-    return f"The metadata around the events is damaged{at}: what it says of devices and the recording may be missing."
-
-
-def _replaced(quality: Quality) -> str:
-    if not (count := quality.replaced):
-        return ""
-    at = _first(quality, REPLACED, count)
-    return f"{counted(count, 'byte')} of texts {'is' if count == 1 else 'are'} no UTF-8 and {_was(count)} replaced{at}."
-
-
-def _repeated(quality: Quality) -> str:
-    if not (count := quality.repeated):
-        return ""
-    have, at = "has" if count == 1 else "have", _first(quality, REPEATED, count)
-    return f"{counted(count, 'object')} {have} a key twice, of which the last counts{at}."
 
 
 def _damaged(layout: FileLayout, damage: str | None) -> str:
@@ -579,7 +568,7 @@ def _unreadable(layout: FileLayout) -> str:
 
 
 def no_events(source: Source, collector: Collector, layout: FileLayout) -> str:
-    """Why a file has nothing to show, as a sentence."""
+    """A sentence that says why a file has nothing to show."""
     if collector.quality.partial:
         return f"Loading {source.label} was stopped before anything could be shown."
     events = collector.events - collector.empty

@@ -131,7 +131,7 @@ _AMOUNTS = {"registers per thread", "shared memory", "bytes", "Bytes", "Total Al
 _TEXT_NAMES = {"Input Dims": ("Input Dims", "Input dims")}
 """Names of texts in the file, where a file uses one of several."""
 _IS_WORK = np.isin(np.arange(max(Kind) + 1), GPU_WORK)
-"""Whether each `Kind` is GPU work."""
+"""Mask of the kinds that are GPU work."""
 
 
 class _Texts(dict[bytes, int]):
@@ -231,7 +231,7 @@ class OtherColumns(NamedTuple):
     name: NDArray[np.int32]
     key: NDArray[np.int32]
     number: NDArray[np.int32]
-    """Which event of the file each is."""
+    """Index of each event in the file."""
     classes: NDArray[np.uint8]
 
     def rows(self, of_class: int) -> Int64:
@@ -239,12 +239,12 @@ class OtherColumns(NamedTuple):
         return np.flatnonzero((self.classes == of_class) & (self.time != NO_TIME))
 
     def untimed(self) -> Bool:
-        """Which events lack a time that they should have."""
+        """Mask of the events that lack a time that they should have."""
         mask: Bool = (self.time == NO_TIME) & (self.classes != META) & (self.classes != UNKNOWN)
         return mask
 
     def is_rare(self) -> Bool:
-        """Which events are metadata, or counters and asynchronous events with a time."""
+        """Mask of the events that are metadata, or counters and asynchronous events with a time."""
         timed = (self.classes == ASYNC) | (self.classes == COUNTER)
         mask: Bool = (self.classes == META) | (timed & (self.time != NO_TIME))
         return mask
@@ -275,7 +275,7 @@ class Collector:
         """Asynchronous events; those of a group belong together, and those of `NO_GROUP` mark a moment."""
         self.counters = CounterSamples()
         self.naming = Naming()
-        """What metadata events say about processes and threads."""
+        """Names and order of processes and threads, from metadata events."""
         self.metadata_events = 0
         self.empty = 0
         """Elements that are no event, such as `{}`; they are among `events`."""
@@ -352,7 +352,7 @@ class Collector:
             raise NotATrace(f"{self.label} has more than {MAX_KEYS:,} threads, as no trace does: it is not opened.")
 
     def _checked(self, events: RareFields, others: OtherColumns) -> tuple[Int64, Part]:
-        """What of the events that are no slices may be of an odd type: ids of flows, arguments of the allocator."""
+        """Ids of flows and arguments of the allocator, which may be of an odd type."""
         flow_ids = events.flow_ids(others.rows(FLOW), self._flow_id)
         rows = others.rows(INSTANT)
         if len(rows):
@@ -478,7 +478,7 @@ class Collector:
         return self._classes
 
     def key_samples(self) -> NDArray[np.bool_]:
-        """Whether the process of every key holds the counters of a GPU."""
+        """Mask of the keys whose process holds the counters of a GPU."""
         if len(self._samples) < len(self.keys):
             held = [isinstance(pid, str) and gpu_of_process(lane_text(pid)) >= 0 for _, _, pid, _ in self.keys]
             self._samples = np.array(held, bool)

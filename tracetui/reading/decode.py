@@ -68,12 +68,12 @@ class ArgumentColumns(Protocol):
         ...
 
     def have_grid(self) -> Bool:
-        """Which of the events say on which grid they launch."""
+        """Mask of the events that say on which grid they launch."""
         ...
 
 
 class RareFields(Protocol):
-    """What the collector asks of some events of a block by their rows."""
+    """Fields of some events of a block by their rows, as the collector needs them."""
 
     def __len__(self) -> int: ...
 
@@ -86,7 +86,7 @@ class RareFields(Protocol):
         ...
 
     def have_id(self, rows: Int64) -> Bool:
-        """Which of some events have an id."""
+        """Mask of the events that have an id."""
         ...
 
     def args_json(self, rows: Int64) -> list[bytes] | None:
@@ -94,7 +94,7 @@ class RareFields(Protocol):
         ...
 
     def scopes(self, rows: Int64) -> NDArray[np.uint8]:
-        """How far each of some instants is to be seen: a number of `SCOPES`, or 0."""
+        """The reach of each of some instants: a number of `SCOPES`, or 0."""
         ...
 
     def in_full(self, rows: list[int]) -> list[dict[str, Any]]:
@@ -102,7 +102,7 @@ class RareFields(Protocol):
         ...
 
     def count_empty(self, rows: list[int]) -> int:
-        """How many of some events are no event, such as `{}`."""
+        """Number of elements that are no event, such as `{}`."""
         ...
 
 
@@ -166,7 +166,7 @@ _NAMES = tuple((field.name, field.encode_name, field.type is msgspec.Raw) for fi
 
 
 class Event(Struct, gc=False):
-    """What every event is asked for; a field that is not there keeps its default."""
+    """The fields that every event is asked for; a field that is not there keeps its default."""
 
     name: str | None = NO_NAME
     ph: str = ""
@@ -200,7 +200,7 @@ _EVENT_FIELDS = {field.name for field in msgspec.structs.fields(Event)} - {"args
 
 
 def is_empty(event: Event) -> bool:
-    """Whether nothing of what an event is asked for is in it, as in `{}` and null."""
+    """Tell whether an event has no field that it is asked for, as `{}` and null."""
     return (
         event.ph == ""
         and event.name == NO_NAME
@@ -259,9 +259,9 @@ class Malformed(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.end = end_of_value(message)
-        """Where the array ended, when other bytes follow it."""
+        """Index at which the array ended, when other bytes follow it."""
         self.unclosed = "truncated" in message
-        """Whether something that was opened is not closed, as in the middle of an event."""
+        """True if something that was opened is not closed, as in the middle of an event."""
 
 
 def decode_events(block: bytes | bytearray | memoryview) -> list[Event]:

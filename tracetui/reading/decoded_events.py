@@ -79,7 +79,7 @@ class DecodedArguments:
         return np.fromiter(map(ids.__getitem__, map(bytes, raw)), np.int32, len(raw))
 
     def have_grid(self) -> Bool:
-        """Which of the events say on which grid they launch."""
+        """Mask of the events that say on which grid they launch."""
         return np.fromiter((bool(bytes(raw)) for raw in map(_grid, self._args)), bool, len(self._args))
 
 
@@ -137,7 +137,7 @@ class DecodedEvents:
         return numbers_of([_id(event) for event in self._chosen(rows)], number_of)
 
     def have_id(self, rows: Int64) -> Bool:
-        """Which of some events have an id."""
+        """Mask of the events that have an id."""
         return np.fromiter((event.id is not None for event in self._chosen(rows)), bool, len(rows))
 
     def args_json(self, rows: Int64) -> list[bytes] | None:
@@ -146,7 +146,7 @@ class DecodedEvents:
         return None if args is None else [args[row] for row in rows.tolist()]
 
     def scopes(self, rows: Int64) -> NDArray[np.uint8]:
-        """How far each of some instants is to be seen: a number of `SCOPES`, or 0."""
+        """The reach of each of some instants: a number of `SCOPES`, or 0."""
         return np.fromiter((SCOPES.get(event.s or "", 0) for event in self._chosen(rows)), np.uint8, len(rows))
 
     def in_full(self, rows: list[int]) -> list[dict[str, Any]]:
@@ -155,7 +155,7 @@ class DecodedEvents:
         return [reader.event(row) for row in rows]
 
     def count_empty(self, rows: list[int]) -> int:
-        """How many of some events are no event, such as `{}`."""
+        """Number of elements that are no event, such as `{}`."""
         return sum(is_empty(self.objects[row]) for row in rows)
 
     def _chosen(self, rows: Int64) -> list[Event]:

@@ -1,4 +1,4 @@
-"""How a file is laid out around its events, as it turned out while they were read."""
+"""The layout of a file around its events, as it turned out while they were read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tracetui.reading.source import ByteWindow, Source
 
 @dataclass
 class FileLayout:
-    """How a file is laid out around its events, and what was wrong with them."""
+    """The layout of a file around its events, and what was wrong with them."""
 
     container: str = "object"
     """`object`, `array` or `lines`."""
@@ -33,16 +33,16 @@ class FileLayout:
     trailer: bytes = b""
     """Everything behind the last array."""
     trailer_at: int = 0
-    """Where that begins in the unwrapped stream."""
+    """Its offset in the unwrapped stream."""
     between: list[bytes] = field(default_factory=list)
-    """What stands between arrays, where there are several."""
+    """The bytes between arrays, where there are several."""
     is_headless: bool = False
-    """Whether the file does not begin like a trace; keys may still follow behind its events."""
+    """True if the file does not begin like a trace; keys may still follow behind its events."""
     truncated_at: int | None = None
     is_within_event: bool = False
-    """Whether the file ends in the middle of an event."""
+    """True if the file ends in the middle of an event."""
     is_closed: bool = True
-    """Whether the end of the array, and of the object around it, was met."""
+    """True if the end of the array, and of the object around it, was met."""
     dropped: int = 0
     repaired: int = 0
     replaced: int = 0
@@ -51,6 +51,10 @@ class FileLayout:
     oddities: list[Found] = field(default_factory=list)
     """The first `MAX_LISTED_ODDITIES`."""
     odd_counts: dict[Oddity, int] = field(default_factory=dict)
+
+    def add_example(self, offset: int, reason: str, text: bytes) -> None:
+        """Keep a place in the file as an example of a reason, with how it begins."""
+        self.examples.append((offset, f"{reason}: {text[:BEGINNING].decode(errors='replace')}"))
 
     def note(self, found: Found) -> None:
         """Take note of an oddity."""
@@ -85,7 +89,7 @@ _value = msgspec.json.Decoder(msgspec.Raw)
 
 
 class Stop(Enum):
-    """Why a look around ended."""
+    """The reason why a look around ended."""
 
     EVENT = 0
     """An event begins at the index."""
@@ -102,9 +106,9 @@ class TopLevel:
 
     def __init__(self, is_object: bool) -> None:
         self.in_object = is_object
-        """Whether the keys of an object go on at the index."""
+        """True if the keys of an object go on at the index."""
         self._foreign: tuple[int, bytes] | None = None
-        """Where something that has no meaning here begins, and how."""
+        """The offset and the beginning of something that has no meaning here."""
 
     def look(self, window: ByteWindow, index: int) -> tuple[Stop, int, list[Found]]:
         """Go on from an index of a window; returns why it stopped, where, and what was odd on the way."""
@@ -176,7 +180,7 @@ class TopLevel:
 
 
 def first_events(data: bytearray, fill: int) -> tuple[int, bool] | None:
-    """Where events begin in a file that does not begin like a trace, and whether that is a bracket."""
+    """The index at which events begin in a file that does not begin like a trace, and whether that is a bracket."""
     key = EVENTS_KEY.search(data, 0, fill)
     event = _next_event(data, 0, key.start() if key else fill, fill, is_all=True)
     if event is not None:
@@ -216,7 +220,7 @@ def _next_event(buffer: bytearray, index: int, limit: int, fill: int, is_all: bo
 
 
 def _is_event(buffer: bytearray, index: int, fill: int, is_all: bool) -> tuple[bool | None, int]:
-    """Whether an object has a phase, None where more bytes are needed to know; and where it ends."""
+    """Tell whether an object has a phase, None where more bytes are needed to know; and where it ends."""
     tried = _TRIED
     while True:
         high = min(index + tried, fill)
@@ -249,6 +253,10 @@ MAX_FOREIGN_HEAD = 1 << 23
 """Bytes in which events are looked for where a file does not begin like a trace."""
 
 
+_MARK_AND_BLANKS = re.compile(rb"[\xef\xbb\xbf \t\r\n]*")
+"""The mark of UTF-8, and blanks."""
+
+
 def find_events(window: ByteWindow, layout: FileLayout, source: Source) -> int:
     """Read until the events begin, and return the index of their bracket.
 
@@ -257,7 +265,8 @@ def find_events(window: ByteWindow, layout: FileLayout, source: Source) -> int:
     searched = 0
     while True:
         window.read_more()
-        start = _first_sign(window.data, window.fill)
+        head = _MARK_AND_BLANKS.match(window.data, 0, window.fill)
+        start = head.end() if head else 0
         sign = window.data[start : start + 1]
         if sign == b"[":
             layout.container = "array"
@@ -302,7 +311,7 @@ def _find_later(window: ByteWindow, layout: FileLayout, source: Source, body: by
 
 
 def _nothing(source: Source, blanks: int) -> str:
-    """What is to be said of a file in which nothing stands."""
+    """The sentence about a file in which nothing stands, without its beginning."""
     if source.damage:
         return f"holds nothing that can be read: {source.damage}"
     if blanks:
@@ -312,14 +321,8 @@ def _nothing(source: Source, blanks: int) -> str:
     return "is empty: the program that wrote it may not have finished"
 
 
-def _first_sign(buffer: bytearray, fill: int) -> int:
-    """Index of the first byte that is not blank, nor the mark of UTF-8."""
-    head = re.compile(rb"[\xef\xbb\xbf \t\r\n]*").match(buffer, 0, fill)
-    return head.end() if head else 0
-
-
 def _starts_with_event(head: bytes) -> bool:
-    """Whether an event stands where the object around the events would."""
+    """Tell whether an event stands where the object around the events would."""
     if re.match(rb"\{[^{}]*\"ph\"", head):
         return True
     if len(head) >= FIRST_LINE:
@@ -363,7 +366,7 @@ def _note_damage(layout: FileLayout, quality: Quality) -> None:
     for count, at, part, offset in odd:
         if count:
             layout.replaced += count
-            _note(layout, offset + at, REPLACED, part[at:])
+            layout.add_example(offset + at, REPLACED, part[at:])
     is_whole = layout.is_closed and layout.trailer and not layout.between and Oddity.FOREIGN not in layout.odd_counts
     head, tail = layout.header.removeprefix(codecs.BOM_UTF8), layout.trailer if is_whole else b"}"
     data = head + b"[]" + tail
@@ -376,11 +379,11 @@ def _note_damage(layout: FileLayout, quality: Quality) -> None:
     start = len(layout.header) - len(head)
     if repeating:
         layout.repeated += repeating
-        _note(layout, start, REPEATED, head)
+        layout.add_example(start, REPEATED, head)
     if at >= 0:
         behind = at - len(head) - 2
         quality.damaged_keys += 1
-        _note(layout, layout.trailer_at + behind if behind >= 0 else start + at, DAMAGED_KEYS, data[at:])
+        layout.add_example(layout.trailer_at + behind if behind >= 0 else start + at, DAMAGED_KEYS, data[at:])
 
 
 def _first_damage(data: bytes, is_strict: bool) -> tuple[int, int]:
@@ -400,10 +403,6 @@ def _first_damage(data: bytes, is_strict: bool) -> tuple[int, int]:
         return at, repeating_within(json.loads(text, strict=False, parse_int=float, object_pairs_hook=unrepeated))
     except ValueError as error:
         return len(text[: getattr(error, "pos", 0)].encode()), 0
-
-
-def _note(layout: FileLayout, offset: int, reason: str, text: bytes) -> None:
-    layout.examples.append((offset, f"{reason}: {text[:BEGINNING].decode(errors='replace')}"))
 
 
 def _whole(layout: FileLayout, quality: Quality) -> dict[str, Any] | None:
@@ -432,11 +431,11 @@ _FAR_END = 1 << 16
 
 
 class Separators:
-    """Where a stretch of events may be cut; a cut is right if what lies before it can be read."""
+    """Positions at which a stretch of events may be cut; a cut is right if what lies before it can be read."""
 
     def __init__(self) -> None:
         self.usual = b""
-        """What the file was last seen to write between events."""
+        """The bytes that the file last had between events."""
 
     def commas(self, data: bytearray, start: int, end: int) -> Iterator[int]:
         """Indices of commas between events, last first: a few by the usual separator, then by any."""

@@ -34,7 +34,7 @@ LONGEST_MENDED = 1 << 20
 FIRST_MENDED = 1 << 9
 """Characters that are tried first; most events have less."""
 _BEHIND = re.compile(r"\s*(?:[,\]]|\Z)")
-"""What may follow an event."""
+"""The text that may follow an event."""
 _BARE_WORD = re.compile(
     r"([:,\[]\s*)(N/A|[-+]?inf(?:inity)?|[-+]?nan(?:\(\w*\))?|undefined)(?=\s*[,\]}])", re.IGNORECASE
 )
@@ -64,7 +64,7 @@ def mended(piece: str, decoder: json.JSONDecoder) -> tuple[dict[str, Any] | None
 
 
 def path_starts(text: str) -> list[int]:
-    """Where paths of Windows without escapes begin."""
+    """Indices at which paths of Windows without escapes begin."""
     return [match.start() for match in _PATH.finditer(text)] if ":\\" in text else []
 
 
@@ -200,7 +200,7 @@ MAX_LISTED_ODDITIES = 1000
 
 
 class Oddity(Enum):
-    """What is not as in a whole trace; its value says so in words."""
+    """A part that a whole trace would not have; its value says so in words."""
 
     BRACKET = "a closing bracket between events"
     INNER_ARRAY = "another array of events"
@@ -217,21 +217,21 @@ class Found:
     """Byte in the unpacked file."""
     kind: Oddity
     text: str = ""
-    """How what stands there begins."""
+    """The beginning of what stands there."""
 
 
 _decoder = json.JSONDecoder(strict=False, object_pairs_hook=unrepeated)
 _BEGINNING = re.compile(r'\{\s*"(?:' + EVENT_KEYS + r')"\s*:')
 _GAP = re.compile(r"[\s,]*")
 _BEHIND_VALUE = re.compile(r"\s*(?:[,\]}]|\Z)")
-"""What may follow a value that is no event."""
+"""The text that may follow a value that is no event."""
 _BRACKET = re.compile(r'\][\s,\]]*+(\[?)[\s,]*+(?=\{\s*+")')
 """A closing bracket behind which events go on, and as the group the one that opens another array."""
 _INNER_ARRAY = re.compile(r'\[[\s,\[]*+(?=\{\s*+")')
 """An array of events within the array."""
 _lines = msgspec.json.Decoder(list[Any])
 _HALF = re.compile(rb"(?<!\\)(\\++)u[dD]([89a-fA-F])[0-9a-fA-F]{2}")
-"""What looks like half a character, with all the backslashes in front of it."""
+"""An escape that looks like half a character, with all the backslashes in front of it."""
 _SECOND_HALF = re.compile(rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _ESCAPE = len(rb"\ud800")
 STRETCH = 1 << 20
@@ -239,7 +239,7 @@ STRETCH = 1 << 20
 _SURROGATES, _SIGN = 0xD800 >> 11, 0xFFFD
 """The upper bits of what stands for a byte that is no character, and the sign for it."""
 NO_EVENT: tuple[()] = ()
-"""What stands for `null` in a list of events."""
+"""Stands for `null` in a list of events."""
 
 
 class Text(str):
@@ -261,7 +261,7 @@ class Text(str):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What stands between two positions of a stretch of bytes, as it was read."""
+    """The value between two positions of a stretch of bytes, as it was read."""
 
     start: int
     """Byte offset in the stretch."""
@@ -271,10 +271,10 @@ class Piece:
     text: str
     """The characters of it."""
     gap: str
-    """What stands in front of it, behind the piece before."""
+    """The characters in front of it, behind the piece before."""
     is_mended: bool = False
     is_open: bool = False
-    """Whether it could not be read and no event follows it in the stretch: it may be cut off."""
+    """True if it could not be read and no event follows it in the stretch: it may be cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,12 +284,12 @@ class Bracket:
     start: int
     """Byte offset in the stretch."""
     kind: Oddity | None = None
-    """What it is where events follow it at once, None where the array ends."""
+    """Its kind where events follow it at once, None where the array ends."""
 
 
 @dataclass
 class Parsed:
-    """What could be read out of a stretch of bytes."""
+    """The events of a stretch of bytes, and the damage in it."""
 
     events: list[dict[str, Any]] = field(default_factory=list)
     dropped: int = 0
@@ -368,7 +368,7 @@ def _whole_lines(block: bytes) -> list[dict[str, Any]] | None:
 
 
 def has_bare_paths(block: bytes) -> bool:
-    """Whether a path of Windows stands in the block without escapes (`D:\\new`), which JSON reads as control signs."""
+    """Find a path of Windows without escapes in the block (`D:\\new`), which JSON reads as control signs."""
     # A single byte is found ten times faster than two.
     return b"\\" in block and b":\\" in block and bool(path_starts(block.decode("utf-8", "replace")))
 
@@ -420,15 +420,13 @@ def readable(block: bytes, check: Callable[[], None] = lambda: None) -> Text:
     except UnicodeDecodeError:
         pass
     text = whole.decode("utf-8", "surrogateescape")
+    parts: list[str] = []
     # A stretch at a time, for its characters take four bytes each.
-    signs = (_with_signs(text[index : index + STRETCH]) for index in range(0, len(text), STRETCH))
-    return Text("".join(signs))
-
-
-def _with_signs(text: str) -> str:
-    """The same with a sign for each byte that is no character."""
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    return np.where(codes >> 11 == _SURROGATES, _SIGN, codes).astype("<u4").tobytes().decode("utf-32-le")
+    for index in range(0, len(text), STRETCH):
+        codes = np.frombuffer(text[index : index + STRETCH].encode("utf-32-le", "surrogatepass"), np.uint32)
+        signs = np.where(codes >> 11 == _SURROGATES, _SIGN, codes).astype("<u4")
+        parts.append(signs.tobytes().decode("utf-32-le"))
+    return Text("".join(parts))
 
 
 def _without_halves(block: bytes, check: Callable[[], None]) -> bytes | bytearray:
@@ -520,14 +518,14 @@ class _Reading:
         return item, end, False, False
 
     def _event_behind(self, index: int) -> int | None:
-        """Where the next event seems to begin, which is looked for once for all indices before it."""
+        """The index at which the next event seems to begin, which is looked for once for all indices before it."""
         if self._following is not None and self._following <= index:
             self._following = _next_event(self._text, index + 1)
         return self._following
 
 
 def _next_event(text: str, index: int) -> int | None:
-    """Where the next event seems to begin: anywhere but behind the colon of a key."""
+    """The index at which the next event seems to begin: anywhere but behind the colon of a key."""
     for match in _BEGINNING.finditer(text, index):
         before = match.start() - 1
         while before >= index and text[before].isspace() and text[before] != "\n":

@@ -1,4 +1,4 @@
-"""Which lane an event belongs on, and what the lanes are called and in which order they stand.
+"""The lane of each event, and the names and the order of lanes.
 
 A lane is a process, a thread and a kind of lane. Process and thread are compared as text, because one file may
 write the same thread as `"25738"` and as `25738`; the kind comes from the categories on it, because a process id
@@ -53,7 +53,7 @@ def lane_text(value: Any) -> str:
 
 @dataclass
 class Naming:
-    """What metadata events say about processes and threads (section 1.4)."""
+    """Names and order of processes and threads, from metadata events (section 1.4)."""
 
     process: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
@@ -251,7 +251,10 @@ class CounterSamples:
         for ((pid, name, identity, series, is_mtia), index), first, last in keys:
             rows = order[first:last]
             samples = Samples(time[rows] - origin, value[rows], event[rows])
-            gpu = _gpu_of(pid, is_mtia)
+            if is_mtia:
+                gpu = int(pid) if pid.isascii() and pid.isdigit() and len(pid) < 10 else -1
+            else:
+                gpu = gpu_of_process(pid)
             process, title = naming.process.get(pid, pid), f"{name} {identity}".strip()
             if gpu >= 0:
                 counter = hardware_counter(gpu, _hardware_name(title, series, is_mtia), process, *samples)
@@ -267,13 +270,6 @@ class CounterSamples:
             are = "value of a counter is" if self._without_number == 1 else "values of counters are"
             quality.notes.append(f"{self._without_number:,} {are} beyond every number and not shown.")
         return tuple(found)
-
-
-def _gpu_of(pid: str, is_mtia: bool) -> int:
-    """The number of the device that a counter measures, -1 for a counter of a program."""
-    if is_mtia:
-        return int(pid) if pid.isascii() and pid.isdigit() and len(pid) < 10 else -1
-    return gpu_of_process(pid)
 
 
 def _hardware_name(name: str, series: str, is_mtia: bool) -> str:

@@ -51,20 +51,17 @@ def with_directions(trace: Trace) -> Trace:
         return trace
     given = list(zip(*trace.args_of(rows, _KEYS), strict=True))
     texts = Strings(trace.names)
-    known = {each: texts.intern(name) for each in set(map(_said, given)) if (name := _copy_name(each))}
+    # Arguments as texts, empty for anything else.
+    arguments = [tuple(value if isinstance(value, str) else "" for value in values) for values in given]
+    known = {each: texts.intern(name) for each in set(arguments) if (name := _copy_name(each))}
     names = slices.name.copy()
-    names[rows] = [known.get(_said(each), number) for each in given]
+    names[rows] = [known.get(each, number) for each in arguments]
     return replace(trace, names=texts, slices=replace(slices, name=names))
 
 
-def _said(values: tuple[object, ...]) -> tuple[str, ...]:
-    """The arguments as texts, empty for anything else."""
-    return tuple(each if isinstance(each, str) else "" for each in values)
-
-
-def _copy_name(said: tuple[str, ...]) -> str:
+def _copy_name(arguments: tuple[str, ...]) -> str:
     """`Memcpy DtoH (Device -> Pinned)`, empty where the arguments say something else."""
-    direction, source, target = said
+    direction, source, target = arguments
     if not (_DIRECTION.fullmatch(direction) and _MEMORY.fullmatch(source) and _MEMORY.fullmatch(target)):
         return ""
     return f"{_NAME} {direction} ({source.capitalize()} -> {target.capitalize()})"
@@ -91,7 +88,11 @@ def load(
                 # 10 ms of import that JSON does not pay.
                 from tracetui.reading.perfetto.load import load_perfetto
 
-                return load_perfetto(source, _teller(source, progress), stop)
+                def tell(stage: str, events: int) -> None:
+                    if progress is not None:
+                        progress(LoadProgress(source.consumed, source.size, events, stage))
+
+                return load_perfetto(source, tell, stop)
             return with_directions(_load(source, progress or (lambda _: None), stop))
     except MemoryError as error:
         raise error if isinstance(error, NotEnoughMemory) else not_enough_memory(source.label) from error
@@ -102,16 +103,6 @@ def load(
         raise not_enough_memory(source.label) from error
     finally:
         source.close()
-
-
-def _teller(source: Source, progress: Callable[[LoadProgress], None] | None) -> Callable[[str, int], None]:
-    """What hears of the stages and of the number of events that were read so far."""
-
-    def tell(stage: str, events: int) -> None:
-        if progress is not None:
-            progress(LoadProgress(source.consumed, source.size, events, stage))
-
-    return tell
 
 
 def _load(source: Source, progress: Callable[[LoadProgress], None], cancelled: Callable[[], bool]) -> Trace:
@@ -161,7 +152,7 @@ def _load(source: Source, progress: Callable[[LoadProgress], None], cancelled: C
 
 
 def _locations(block: AnyBlock) -> Iterator[tuple[BlockLocation, Callable[[], bytes], int]]:
-    """Where each of some blocks stands, how to get at its bytes, and which of their events is its first."""
+    """Location of each of some blocks, a function that gives its bytes, and the index of its first event."""
     if isinstance(block, ScannedBlocks):
         firsts = [0, *block.columns.ends("events")]
         for index, (begin, end) in enumerate(pairwise(block.bounds)):
@@ -201,7 +192,7 @@ class RawEvents:
         self.metadata: dict[str, Any] = {}
         """The keys of the object around the events."""
         self.damage = ""
-        """Why the file ends early, as the end of a sentence; empty where it is whole."""
+        """The reason why the file ends early, as the end of a sentence; empty where it is whole."""
 
     def __iter__(self) -> Iterator[list[bytes]]:
         """The events of one block after the other.
@@ -217,17 +208,13 @@ class RawEvents:
             # Threads of the reader end with it.
             with closing(iter(reader)) as blocks:
                 for block in blocks:
-                    yield from _events(block)
+                    if isinstance(block, ScannedBlocks):
+                        for index in range(len(block.bounds) - 1):
+                            yield decode_raw(block.block(index), is_tolerant=False)
+                    else:
+                        yield decode_raw(block.data, block.is_tolerant)
             layout = reader.layout
             if source.damage or layout.truncated_at is not None:
                 self.damage = source.damage or f"is cut off at byte {layout.truncated_at:,}"
             source.budget.check(PER_WINDOW_BYTE * sum(map(len, (layout.header, layout.trailer, *layout.between))))
             self.metadata = top_keys(layout, Quality())
-
-
-def _events(block: AnyBlock) -> Iterator[list[bytes]]:
-    if not isinstance(block, ScannedBlocks):
-        yield decode_raw(block.data, block.is_tolerant)
-        return
-    for index, _ in enumerate(pairwise(block.bounds)):
-        yield decode_raw(block.block(index), is_tolerant=False)

@@ -1,4 +1,4 @@
-"""What goes with a load: how far it has come, and the garbage collector kept out of the way. Needs no numpy."""
+"""The progress of a load, and the garbage collector kept out of the way. Needs no numpy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class LoadProgress(NamedTuple):
-    """How far a load has come."""
+    """Progress of a load."""
 
     bytes_done: int
     """Bytes taken from the disk or the pipe."""

@@ -1,4 +1,4 @@
-"""How much memory opening a file may take: 20 times its size, and a fixed amount beside.
+"""The memory that opening a file may take: 20 times its size, and a fixed amount beside.
 
 What a file inflates to is no measure: 3 MB of gzip may hold twenty million events, each of them valid. So the memory of
 the process is looked at between two blocks, and what is about to be made of a long stretch is counted beforehand.
@@ -68,11 +68,11 @@ class MemoryBudget:
             raise not_enough_memory(self._label)
 
     def has_room(self, stretch: int) -> bool:
-        """Whether so many bytes may be read as a whole."""
+        """Tell whether so many bytes may be read as a whole."""
         return PER_WINDOW_BYTE * stretch <= self._limit()
 
     def words(self) -> str:
-        """How much it may be."""
+        """The limit in words."""
         return f"{self._limit() >> 20:,} MiB, {MOST_PER_BYTE} times its size and {BESIDE >> 20} MiB"
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ def _sizes_of_process() -> tuple[int, int] | None:
 
 
 def not_enough_memory(label: str) -> NotEnoughMemory:
-    """What is said where the process gets no more memory for a file."""
+    """The error where the process gets no more memory for a file."""
     most = resource.getrlimit(resource.RLIMIT_AS)[0]
     limit = "" if most == resource.RLIM_INFINITY else f" Its limit is {most >> 20:,} MiB (`ulimit -v`): raise it."
     return NotEnoughMemory(f"{label} cannot be opened: there is not enough memory for this process.{limit}")

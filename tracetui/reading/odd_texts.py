@@ -37,7 +37,7 @@ def unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def repeats_key(item: Any) -> bool:
-    """Whether a key stands twice in an event, or in its args, that was read with `unrepeated`."""
+    """Tell whether a key stands twice in an event, or in its args, that was read with `unrepeated`."""
     return isinstance(item, Repeating) or (isinstance(item, dict) and isinstance(item.get("args"), Repeating))
 
 
@@ -61,7 +61,7 @@ def rows_with_repeated_keys(block: bytes) -> list[int]:
 
 
 def may_repeat_keys(block: bytes) -> bool:
-    """Whether an event of a block of valid JSON, or an object in one, may have a key twice; False is certain.
+    """Tell whether an event of a block of valid JSON, or an object in one, may have a key twice; False is certain.
 
     Keys are compared by their hashes as columns, in a tenth of the time that decoding them into objects takes.
     """
@@ -125,7 +125,7 @@ def _hashes(text: bytes, begins: Int64, ends: Int64) -> NDArray[np.uint64]:
 
 
 def replaced_in(data: bytes) -> tuple[int, int]:
-    """How many bytes of JSON are no UTF-8, or how many escapes half a character; and where the first stands."""
+    """Number of bytes of JSON that are no UTF-8 or escapes of half a character, and the offset of the first."""
     halves = _halves(data)
     if data.isascii():
         return len(halves), halves[0] if halves else 0

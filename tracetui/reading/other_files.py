@@ -25,11 +25,11 @@ class OtherFile(NamedTuple):
     """A kind of file that is no trace."""
 
     name: str
-    """What a file of this kind is, as the end of a sentence that begins with `is`."""
+    """The kind, as the end of a sentence that begins with `is`."""
     advice: str
-    """What to do with it, as another half of that sentence; `{}` stands for the file."""
+    """The advice, as another half of that sentence; `{}` stands for the file."""
     matches: Callable[[bytes], object]
-    """Whether the first bytes are those of such a file."""
+    """Match the first bytes of such a file."""
 
 
 def _starts(*magics: bytes) -> Callable[[bytes], bool]:
@@ -42,23 +42,13 @@ def _like(pattern: bytes, flags: int = 0) -> Callable[[bytes], object]:
 
 
 def _has(magic: bytes, *words: bytes) -> Callable[[bytes], bool]:
-    """What begins so, and has one of some words near its beginning."""
+    """Match files that begin so and have one of some words near their beginning."""
     return lambda start: start.startswith(magic) and any(word in start for word in words)
-
-
-def _is_safetensors(start: bytes) -> bool:
-    """A length in eight bytes, and an object of JSON of that length."""
-    return start[8:10] == b'{"' and 2 <= int.from_bytes(start[:8], "little") < 1 << 27
 
 
 def _is_snapshot(start: bytes) -> bool:
     """A pickle whose first keys are those of a snapshot of the allocator."""
     return start[:1] == b"\x80" and b"segments" in start[:128] and any(key in start for key in _SNAPSHOT_KEYS)
-
-
-def _is_event_file(start: bytes) -> bool:
-    """A record of TensorBoard: a length, its checksum, and an event that gives the version."""
-    return start[12:13] == b"\x09" and b"brain.Event:" in start[:64]
 
 
 _JSON = rb'\s*\{(?:[^{}]{0,4096}?[{,])?\s*"'
@@ -123,9 +113,15 @@ OTHER_FILES = (
     OtherFile(
         "a file of TensorBoard events",
         "`tensorboard --logdir` shows it; traces lie beside it, as *.pt.trace.json",
-        _is_event_file,
+        # A record: a length, its checksum, and an event that gives the version.
+        lambda start: start[12:13] == b"\x09" and b"brain.Event:" in start[:64],
     ),
-    OtherFile("weights in safetensors", "name the trace; this file holds tensors", _is_safetensors),
+    OtherFile(
+        "weights in safetensors",
+        "name the trace; this file holds tensors",
+        # A length in eight bytes, and an object of JSON of that length.
+        lambda start: start[8:10] == b'{"' and 2 <= int.from_bytes(start[:8], "little") < 1 << 27,
+    ),
     OtherFile("an array of NumPy", "numpy.load reads it", _starts(b"\x93NUMPY")),
     OtherFile("an HDF5 file", "h5py reads it", _starts(b"\x89HDF\r\n\x1a\n")),
     OtherFile("a Parquet file", "pandas.read_parquet reads it", _starts(b"PAR1")),
@@ -189,7 +185,7 @@ _BY_NAME = (
     ((".nsys-rep", ".qdrep", ".qdstrm"), "an Nsight Systems report by its name", "`nsys-ui {}` opens it"),
     ((".ncu-rep",), "an Nsight Compute report by its name", "`ncu-ui {}` opens it"),
 )
-"""What the ending of a name says of bytes that nothing else is known of."""
+"""Kinds of files by the ending of their names, for bytes that nothing else is known of."""
 
 
 def other_file(start: bytes, is_eventless: bool = False) -> OtherFile | None:

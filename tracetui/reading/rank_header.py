@@ -28,7 +28,7 @@ _END = re.compile(r"[\]}]\s*\Z")
 
 
 def read_rank_header(path: str) -> RankHeader | None:
-    """What a file says of its rank; None for a file that is no trace, such as a configuration.
+    """The rank that a file names; None for a file that is no trace, such as a configuration.
 
     Raises: TraceError for a file that cannot be read.
     """
@@ -52,7 +52,7 @@ def read_rank_header(path: str) -> RankHeader | None:
 
 
 def is_whole_file(path: str) -> bool:
-    """Whether a file can be unwrapped to its end and ends as a trace does; reads all of it."""
+    """Tell whether a file can be unwrapped to its end and ends as a trace does; reads all of it."""
     buffer = memoryview(bytearray(1 << 20))
     last = b""
     try:
@@ -91,7 +91,7 @@ def _keys(text: str) -> dict[str, Any]:
 
 
 def _values_of(key: str, text: str) -> Iterator[int]:
-    """Where the values of a key begin; a regular expression for all of it would take 40 times as long."""
+    """Indices at which the values of a key begin; a regular expression for all of it would take 40 times as long."""
     word, index = f'"{key}"', -1
     while (index := text.find(word, index + 1)) >= 0:
         if colon := _COLON.match(text, index + len(word)):

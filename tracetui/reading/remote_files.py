@@ -39,12 +39,12 @@ POLL_SECONDS = 0.2
 MAX_CAUSE_LETTERS = 200
 """Maximum letters of what a library says of an error."""
 INSTALL = "pip install fsspec aiohttp"
-"""What installs the extra `remote`, wherever tracetui itself was installed from."""
+"""The command that installs the extra `remote`, wherever tracetui itself was installed from."""
 _IDENTITY_KEYS = (
     *("ETag", "etag", "generation", "md5Hash", "Content-MD5", "Digest", "blob_id", "version_id", "VersionId"),
     *("Last-Modified", "LastModified", "last_modified", "modified", "mtime", "updated", "created"),
 )
-"""What file systems call the values that change with the content of a file."""
+"""Names that file systems give the values that change with the content of a file."""
 _sizes: dict[str, int] = {}
 """Size of each file that was asked for."""
 _FINAL_STATUS = range(400, 500)
@@ -54,25 +54,25 @@ _FINAL_ERRORS = (
 _REFUSED, _GONE = (401, 403, 407), (404, 410)
 _BREAKS = {"_BrokenOff", "ClientPayloadError", "ServerDisconnectedError", "IncompleteRead", "IncompleteReadError"}
 """Names of the errors with which a connection breaks off, of libraries that may not be installed."""
-_ASTRAY = {
+_REFUSED_REDIRECTS = {
     "TooManyRedirects": "the server leads from one address to the next without end",
     "NonHttpUrlRedirectClientError": "the server leads to an address that is none of the web, which is not followed",
     "InvalidUrlRedirectClientError": "the server leads to something that is no address",
 }
-"""What is said of the errors of redirects, by their names, as their library may not be installed."""
+"""Sentences for the errors of redirects, by their names, as their library may not be installed."""
 _ADDRESS = re.compile(r"\S*://\S*")
 _SECRET = re.compile(r"(?i)\S*(key|token|secret|signature|password|credential)\S*[=:]\s*\S+")
 
 
 class RemoteInfo(NamedTuple):
-    """What a file system says of a file."""
+    """Facts about a file from its file system."""
 
     size: int | None
     """In bytes, None where the server does not tell."""
     version: str
-    """What changes with the content, empty where the file system has nothing of the kind."""
+    """A value that changes with the content, empty where the file system has nothing of the kind."""
     takes_ranges: bool
-    """Whether nothing says that the file can only be read from its start."""
+    """True if nothing says that the file can only be read from its start."""
 
 
 class RemoteFile(io.RawIOBase):
@@ -102,7 +102,7 @@ class RemoteFile(io.RawIOBase):
         return True
 
     def seekable(self) -> bool:
-        """Whether the server gives ranges of the file."""
+        """Tell whether the server gives ranges of the file."""
         return self.size is not None
 
     def tell(self) -> int:
@@ -219,7 +219,8 @@ class _Blocks:
                 data = self._stream() if self._is_stream else self._range()
             except Exception as error:
                 self.close()
-                if _lacks_ranges(error):
+                # So fsspec says that the server sends all of a file, whatever is asked for.
+                if isinstance(error, ValueError) and "range requests" in str(error):
                     self._is_stream = True
                     return self.next()
                 if pause is None or not _may_pass(error):
@@ -325,7 +326,7 @@ def file_system(url: str) -> tuple[Any, str]:
 
 
 def remote_info(url: str) -> RemoteInfo:
-    """What the file system says of a file now.
+    """Facts about a file, asked of its file system now.
 
     Raises: NotFound.
     """
@@ -356,7 +357,7 @@ def remote_version(url: str) -> str:
 
 
 def is_remote_folder(url: str) -> bool:
-    """Whether a URL is that of a folder: of the web, where it ends with a slash.
+    """Tell whether a URL is that of a folder: of the web, where it ends with a slash.
 
     Raises: NotFound.
     """
@@ -394,11 +395,6 @@ def walk_remote(url: str) -> Iterator[tuple[str, list[str], list[str]]]:
         folders += names["directory"]
 
 
-def is_pattern(url: str) -> bool:
-    """Whether a URL stands for those that it matches."""
-    return any(sign in url for sign in "*[")
-
-
 def matching_urls(url: str) -> list[str]:
     """The URLs that a pattern matches.
 
@@ -418,7 +414,7 @@ def known_bytes(url: str) -> int:
 
 
 def each_result(function: Callable[[str], Result], paths: Sequence[str]) -> Iterator[Result]:
-    """What a function gives of each path; of URLs several at the same time, for each waits for its server."""
+    """The result of a function for each path; of URLs several at the same time, for each waits for its server."""
     if not any(map(is_url, paths)):
         yield from map(function, paths)
         return
@@ -433,7 +429,7 @@ def each_result(function: Callable[[str], Result], paths: Sequence[str]) -> Iter
 
 
 def _in_time(ask: Callable[[], Result]) -> Result:
-    """What a server answers, asked in a thread that nobody waits for once it takes too long.
+    """The answer of a server, asked in a thread that nobody waits for once it takes too long.
 
     Raises: TimeoutError, and what `ask` raises.
     """
@@ -455,21 +451,18 @@ def _in_time(ask: Callable[[], Result]) -> Result:
     return cast(Result, answer)
 
 
-def _lacks_ranges(error: Exception) -> bool:
-    """Whether fsspec says that the server sends all of a file, whatever is asked for."""
-    return isinstance(error, ValueError) and "range requests" in str(error)
-
-
 def _may_pass(error: Exception) -> bool:
-    """Whether the next attempt may succeed."""
-    if _astray(error) or any(status in _FINAL_STATUS and status not in (408, 429) for status in _statuses(error)):
+    """Tell whether the next attempt may succeed."""
+    if _refused_redirect(error) or any(
+        status in _FINAL_STATUS and status not in (408, 429) for status in _statuses(error)
+    ):
         return False
     return not isinstance(error, _FINAL_ERRORS)
 
 
-def _astray(error: BaseException) -> str:
-    """Where a server leads that nobody follows it to, as the end of a sentence; empty for another error."""
-    return next((said for each in _chain(error) if (said := _ASTRAY.get(type(each).__name__))), "")
+def _refused_redirect(error: BaseException) -> str:
+    """The redirect that nobody follows, as the end of a sentence; empty for another error."""
+    return next((said for each in _chain(error) if (said := _REFUSED_REDIRECTS.get(type(each).__name__))), "")
 
 
 def _statuses(error: BaseException) -> list[int]:
@@ -485,8 +478,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _cause(error: BaseException) -> str:
-    """Why something failed, in words without an address."""
-    if astray := _astray(error):
+    """The reason of a failure, in words without an address."""
+    if astray := _refused_redirect(error):
         return astray
     for status in _statuses(error):
         if status in _REFUSED:
@@ -509,6 +502,6 @@ def _cause(error: BaseException) -> str:
 
 
 def _words(error: BaseException) -> str:
-    """What a library says of an error, without addresses and what looks like a secret."""
+    """The message of a library's error, without addresses and what looks like a secret."""
     said = " ".join(str(error).split()) or type(error).__name__
     return _SECRET.sub("...", _ADDRESS.sub("...", said))[:MAX_CAUSE_LETTERS].rstrip(".")

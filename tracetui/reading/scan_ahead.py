@@ -34,7 +34,7 @@ class Chunk:
     bounds: list[int]
     """Indices of the commas between which the blocks lie, as brackets of both."""
     separators: list[bytes]
-    """What was taken for the usual separator when each block began."""
+    """The usual separator as it was when each block began."""
 
     def block(self, index: int) -> bytes:
         """The bytes of a block, between brackets."""
@@ -109,7 +109,7 @@ class ScannedChunk:
     """A chunk and its first blocks as columns; those behind them are to be read in another way."""
 
     index: int
-    """Which of the chunks it is."""
+    """Index of the chunk."""
     chunk: Chunk
     scanned: ScannedBlocks | None
     """None where there is not one block."""
@@ -119,7 +119,7 @@ class ScannedChunk:
 
 @dataclass(slots=True)
 class ChunkBuffer:
-    """What is used again and again for one chunk at a time."""
+    """Buffers for one chunk at a time, which are used again and again."""
 
     buffer: bytearray
     columns: ScannedColumns
@@ -164,11 +164,11 @@ class ScanAhead:
         self._begun: dict[int, Chunk] = {}
         self._done: dict[int, tuple[ScannedChunk, ChunkBuffer]] = {}
         self._failures: dict[int, BaseException] = {}
-        """What went wrong, by the index of the chunk."""
+        """Errors by the index of the chunk."""
         self._count = 0
         """Chunks that were read."""
         self._has_ended = False
-        """Whether no further chunk is read."""
+        """True if no further chunk is read."""
         self._threads = [
             Thread(target=self._work, name=f"tracetui-scan-{number}", daemon=True)
             for number in range(threads if threads > 1 else 0)

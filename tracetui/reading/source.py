@@ -41,14 +41,14 @@ MAX_AHEAD = 4
 
 @dataclass(frozen=True, slots=True)
 class Unwrapped:
-    """What is known of a wrapping once so much of it has been read."""
+    """State of a wrapping once so much of it has been read."""
 
     consumed: int
     """Bytes taken from the disk or the pipe."""
     damage: str | None
-    """What is wrong with the wrapping, None as long as nothing is."""
+    """Damage of the wrapping, None as long as there is none."""
     remark: str
-    """What else there is to say of it: a sentence, or nothing."""
+    """A further sentence about it, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class ReadAhead:
         self._rest = memoryview(b"")
         self._used: memoryview | None = None
         self.state = state()
-        """What is known of the wrapping as far as its bytes were given."""
+        """State of the wrapping as far as its bytes were given."""
         for _ in range(MAX_AHEAD):
             self._ask(memoryview(bytearray(CHUNK)))
 
@@ -140,7 +140,7 @@ class Source:
         self.label = label
         """The file's name, for messages."""
         self.path = path
-        """Where the file lies, also as a URL; None for standard input and other pipes."""
+        """Path or URL of the file; None for standard input and other pipes."""
         self.wrapping = wrapping
         """`plain`, `gzip`, `zstd`, `zip` or `utf-16`."""
         self.size = raw.size
@@ -164,12 +164,12 @@ class Source:
 
     @property
     def damage(self) -> str | None:
-        """What is wrong with the wrapping, None when it was whole."""
+        """Damage of the wrapping, None when it was whole."""
         return self._cut or self._state.damage
 
     @property
     def remark(self) -> str:
-        """What else there is to say of the wrapping: a sentence, or nothing."""
+        """A further sentence about the wrapping, or nothing."""
         return self._state.remark
 
     @property
@@ -182,12 +182,12 @@ class Source:
 
     @property
     def rereadable(self) -> bool:
-        """Whether the bytes of an event can be read again at their offset in the file; of a URL they are kept."""
+        """Tell whether the bytes of an event can be read again at their offset in the file; of a URL they are kept."""
         return self.wrapping == "plain" and self.path is not None and not is_url(self.path)
 
     @property
     def is_long(self) -> bool:
-        """Whether so much of a packed file was inflated that threads are worth their while."""
+        """Tell whether so much of a packed file was inflated that threads are worth their while."""
         return self._given > LONG and self.wrapping in _INFLATED and self.path is not None
 
     def peek(self, count: int) -> bytes:
@@ -322,7 +322,7 @@ class CountedFile:
         return True
 
     def is_unwanted(self) -> bool:
-        """Whether nobody wants more of the file."""
+        """Tell whether nobody wants more of the file."""
         return self._is_given_up or self._cancelled()
 
     def give_up(self) -> None:
@@ -455,11 +455,11 @@ class ByteWindow:
     def __init__(self, source: Source, size: int, cancelled: Callable[[], bool]) -> None:
         self.data = bytearray(size)
         self.fill = 0
-        """How many bytes of `data` are those of the source."""
+        """Number of bytes of `data` that are the source's."""
         self.base = 0
         """The offset of the first one in the unpacked stream."""
         self.eof = False
-        """Whether the source has ended behind the last one."""
+        """True if the source has ended behind the last one."""
         self._source = source
         self._cancelled = cancelled
 

@@ -61,7 +61,7 @@ class Keys:
         return self._categories[key] if len(key) else np.empty(0, np.int16)
 
     def phase_is(self, key: NDArray[Any], letters: str) -> NDArray[np.bool_]:
-        """Whether the phase of every event is one of the letters."""
+        """Mask of the events whose phase is one of the letters."""
         wanted = np.array([text[0][:1] in letters for text in self.texts] or [False], bool)
         return wanted[key] if len(key) else np.empty(0, bool)
 
@@ -69,7 +69,7 @@ class Keys:
         """The lane of slices: process, thread and what the category belongs on."""
 
         def find(text: Key, kind: Kind) -> int:
-            lane_kind = torch.lane_kind_of(kind)
+            lane_kind = torch.LANE_KINDS.get(kind, LaneKind.CPU)
             if text[0] != TRACK_PHASE or lane_kind is not LaneKind.CPU:
                 return self.lanes.number((*_lane_ids(text, kind), lane_kind))
             number = self.lanes.number((*_lane_ids(text, kind), LaneKind.ASYNC))

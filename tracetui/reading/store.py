@@ -36,18 +36,18 @@ Packed = bytes | NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class BlockLocation:
-    """Where a block stands in the unwrapped stream."""
+    """Position of a block in the unwrapped stream."""
 
     offset: int
     length: int
     is_tolerant: bool
     has_bracket: bool = True
-    """Whether a bracket was put on its first byte, or stood there."""
+    """True if a bracket was put on its first byte, or stood there."""
 
 
 @dataclass(frozen=True)
 class Container:
-    """What stands around the events of a file."""
+    """The bytes and keys around the events of a file."""
 
     kind: str = "array"
     """`object`, `array` or `lines`."""
@@ -58,11 +58,11 @@ class Container:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """The top-level keys other than the events, as far as they could be read."""
     is_closed: bool = True
-    """Whether the file goes on to the end of the array, and of the object around it."""
+    """True if the file goes on to the end of the array, and of the object around it."""
     oddities: tuple[Found, ...] = ()
-    """What stands beside the events and in a whole trace would not, in the order of the file."""
+    """Parts beside the events that a whole trace would not have, in the order of the file."""
     odd_counts: Mapping[Oddity, int] = field(default_factory=dict)
-    """How many of each there are; `oddities` are the first ones."""
+    """Counts of each; `oddities` are the first ones."""
 
 
 class BlockBytes(Protocol):
@@ -170,7 +170,7 @@ def _identity(path: str) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, eq=False)
 class StoreParts:
-    """What a store knows, as columns, so that it can be made again without reading the file."""
+    """The state of a store as columns, so that it can be made again without reading the file."""
 
     locations: Int64
     """Offset, length, whether it is tolerant and whether it has a bracket, of each block."""
@@ -193,7 +193,7 @@ class Store:
         self._recent: tuple[int, EventReader] | None = None
         self._begins = self._ends = np.empty(0, np.int64)
         self.container = Container()
-        """What stood around the events."""
+        """The bytes and keys around the events."""
 
     @property
     def size(self) -> int:
@@ -201,7 +201,7 @@ class Store:
         return sum(location.length for location in self._locations)
 
     def parts(self) -> StoreParts:
-        """What the store knows, as columns."""
+        """The state of the store as columns."""
         where = [(each.offset, each.length, each.is_tolerant, each.has_bracket) for each in self._locations]
         compressed = self._blocks.compressed if isinstance(self._blocks, MemoryBlocks) else None
         return StoreParts(
@@ -324,7 +324,7 @@ class Store:
                 pass
             else:
                 bags = [events[row].args for row in wanted]
-                return [list(map(attrgetter(name), bags)) for name in _fields(keys)]
+                return [list(map(attrgetter(f"field_{number}"), bags)) for number in range(len(keys))]
         objects = decode_objects(data, location.is_tolerant)
         return _values_of([objects[row].get("args") for row in wanted], keys)
 
@@ -334,13 +334,9 @@ def _values_of(bags: list[Any], keys: Sequence[str]) -> list[list[Any]]:
     return [[bag.get(key) if isinstance(bag, dict) else None for bag in bags] for key in keys]
 
 
-def _fields(keys: Sequence[str]) -> list[str]:
-    return [f"field_{number}" for number in range(len(keys))]
-
-
 def _args_decoder(keys: Sequence[str]) -> msgspec.json.Decoder[Any]:
-    """A decoder that builds nothing but the wanted arguments."""
-    fields = [(name, Any, msgspec.field(name=key, default=None)) for name, key in zip(_fields(keys), keys, strict=True)]
+    """A decoder that builds nothing but the wanted arguments, as fields `field_0`, `field_1` and so on."""
+    fields = [(f"field_{number}", Any, msgspec.field(name=key, default=None)) for number, key in enumerate(keys)]
     args = msgspec.defstruct("WantedArgs", fields, gc=False, frozen=True)
     event = msgspec.defstruct("WantedEvent", [("args", args, args())], gc=False)
     return msgspec.json.Decoder(list[event])  # type: ignore[valid-type]

@@ -38,7 +38,7 @@ _KINDS: dict[str, Kind] = {
     for layer in ("runtime", "driver")
 }
 
-_LANE_KINDS: dict[Kind, LaneKind] = {
+LANE_KINDS: dict[Kind, LaneKind] = {
     Kind.KERNEL: LaneKind.GPU,
     Kind.MEMCPY: LaneKind.GPU,
     Kind.MEMSET: LaneKind.GPU,
@@ -53,7 +53,7 @@ _LANE_KINDS: dict[Kind, LaneKind] = {
 _TORCH_KEYS = ("deviceProperties", "schemaVersion", "baseTimeNanoseconds", "traceName")
 
 BOOKKEEPING_PROCESSES = ("Spans", "Traces", "")
-"""What stands for a process where the profiler writes about itself (R2.2)."""
+"""The process where the profiler writes about itself (R2.2)."""
 
 
 LEGACY_PROCESSES = {"CPU functions": Kind.CPU_OP, "CUDA functions": Kind.KERNEL}
@@ -73,11 +73,6 @@ def kind_of(category: str, pid: object = None) -> Kind:
     return Kind.OTHER
 
 
-def lane_kind_of(kind: Kind) -> LaneKind:
-    """The kind of lane that a slice belongs on."""
-    return _LANE_KINDS.get(kind, LaneKind.CPU)
-
-
 _SYNC_LANES = range(1_000_000, 2_000_000)
 """Numbers of the lanes on which Kineto since 2026 writes the waits on streams: the stream's plus a million."""
 
@@ -93,7 +88,7 @@ def lane_ids(pid: str, tid: str, kind: Kind = Kind.OTHER) -> tuple[str, str]:
 
 
 def is_torch(kinds: Iterable[Kind], metadata: Mapping[str, Any]) -> bool:
-    """Whether the file comes from the PyTorch profiler."""
+    """Tell whether the file comes from the PyTorch profiler."""
     return any(kind is not Kind.OTHER for kind in kinds) or any(key in metadata for key in _TORCH_KEYS)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Both stop at the same byte of a damaged stream and say the same, as one is a fork of the other.
 
 GZIP, RAW = 31, -15
-"""What `wbits` is of a gzip member, and of a deflated stream without anything around it."""
+"""The `wbits` of a gzip member, and of a deflated stream without anything around it."""
 
 
 class Inflater(Protocol):
@@ -37,17 +37,17 @@ class Inflater(Protocol):
 
     @property
     def eof(self) -> bool:
-        """Whether the stream has ended."""
+        """Tell whether the stream has ended."""
         ...
 
     @property
     def unconsumed_tail(self) -> bytes:
-        """What was not inflated, as there was no room."""
+        """Input that was not inflated, as there was no room."""
         ...
 
     @property
     def unused_data(self) -> bytes:
-        """What stands behind the stream."""
+        """Bytes behind the stream."""
         ...
 
     def decompress(self, data: bytes, max_length: int, /) -> bytes:
@@ -61,12 +61,12 @@ class Inflater(Protocol):
 
 @dataclass(frozen=True)
 class InflateLibrary:
-    """What inflates."""
+    """A library that inflates."""
 
     name: str
     """`zlib-ng` or `zlib`."""
     why_not_fast: str
-    """Why it is the slower one, empty where it is not."""
+    """The reason why it is the slower one, empty where it is not."""
     error: type[Exception]
     """Raised for damage."""
     inflater: Callable[[int], Inflater]
@@ -160,7 +160,7 @@ class GzipReader:
         return 0
 
     def _begin_member(self) -> bool:
-        """Whether another member follows the one that has ended."""
+        """Tell whether another member follows the one that has ended."""
         self._pending = self._inflate.unused_data.lstrip(b"\0")
         while len(self._pending) < len(_GZIP):
             # Blocks of a tape are filled up with zeros.
@@ -188,7 +188,7 @@ class GzipReader:
 
 
 def up_to_damage(inflate: Inflater, compressed: bytes, most: int, damage: type[Exception]) -> bytes:
-    """What can be inflated before the damage; zlib gives nothing of a call that fails, so it is asked byte by byte."""
+    """The bytes that can be inflated before the damage: zlib gives none of a call that fails, so each is asked for."""
     out = bytearray()
     with contextlib.suppress(damage):
         for index in range(len(compressed)):
@@ -301,7 +301,7 @@ class ZstdReader:
         return True
 
     def _next_part(self) -> memoryview:
-        """What is there of the present part of the frame, or of the next one; all that is left behind the last."""
+        """The bytes of the present part of the frame, or of the next one; all that is left behind the last."""
         parts = self._parts
         if not parts.left and parts.needed:
             self._need(parts.needed)
@@ -502,7 +502,7 @@ def _traces(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
 
 
 def _words(error: Exception) -> str:
-    """What an error says, without the quotes and the number in front of it."""
+    """The message of an error, without the quotes and the number in front of it."""
     return str(error.args[-1] if error.args else "") or type(error).__name__
 
 

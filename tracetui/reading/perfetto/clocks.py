@@ -29,7 +29,7 @@ _PREFERRED = (MONOTONIC, REALTIME)
 
 @dataclass(frozen=True)
 class SnapshotEntries:
-    """What clocks showed: one entry for each clock of each snapshot, in the order of the file."""
+    """Readings of clocks: one entry for each clock of each snapshot, in the order of the file."""
 
     snapshot: Int64
     """Number of the snapshot, ascending."""
@@ -38,7 +38,7 @@ class SnapshotEntries:
     sequence: Int64
     clock: Int64
     time: Int64
-    """What the clock showed, in ns."""
+    """Reading of the clock, in ns."""
     unit: Int64
     """Nanoseconds of a unit of the clock."""
     is_incremental: Bool
@@ -137,11 +137,11 @@ class Clocks:
         return _shifted(time, shown, reference) if len(shown) else np.full(len(time), NO_TIME)
 
     def _leads(self, clock: int) -> bool:
-        """Whether times of a clock can be converted."""
+        """Tell whether times of a clock can be converted."""
         return clock == self.reference or len(self._pairs(clock, self.reference)[0]) > 0
 
     def _pairs(self, clock: int, other: int) -> tuple[Int64, Int64]:
-        """What two clocks showed in the snapshots that have both, by the time of the first."""
+        """Readings of two clocks in the snapshots that have both, by the time of the first."""
         entries = self._entries
         one, two = np.flatnonzero(entries.clock == clock), np.flatnonzero(entries.clock == other)
         _, at, at_other = np.intersect1d(entries.snapshot[one], entries.snapshot[two], return_indices=True)
@@ -219,7 +219,7 @@ class PacketTimes:
 
     @property
     def adds_up(self) -> bool:
-        """Whether times of a clock count from the packets before."""
+        """Tell whether times of a clock count from the packets before."""
         return any(adds for *_, adds in self._shown)
 
     def settle(self) -> None:

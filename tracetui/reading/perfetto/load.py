@@ -65,9 +65,9 @@ class Assembly:
         self.ends = np.empty(0, np.int64), np.empty(0, np.int64)
         """Numbers of packets that begin slices, ascending, and of those that end them and have arguments."""
         self.rules = CopyRules()
-        """What belongs together in the file."""
+        """The parts of the file that belong together."""
         self.is_from_torch = False
-        """Whether torch's encoder wrote the file: by its clocks, and by flags on begins alone."""
+        """True if torch's encoder wrote the file: by its clocks, and by flags on begins alone."""
 
     def fill(self, store: EventStore) -> None:
         """Give everything to the collector; the columns of the packets are given up.
@@ -88,7 +88,7 @@ class Assembly:
         self._add_counters()
 
     def _rules(self, others: OtherEvents) -> CopyRules:
-        """What belongs together in the file."""
+        """The parts of the file that belong together."""
         begins, ends = (np.concatenate(both) for both in zip(self._pairs, others.pairs, strict=True))
         order = np.argsort(begins, kind="stable")
         return CopyRules(

@@ -21,7 +21,7 @@ from tracetui.reading.spans import TRACK_PHASE, PairedEvents, pair
 
 
 class Use(NamedTuple):
-    """Where numbers of interned texts are used: the states and the numbers of the packets."""
+    """Uses of numbers of interned texts: the states and the numbers of the packets."""
 
     state: Int64
     event: Int64
@@ -320,11 +320,11 @@ class Runs(NamedTuple):
     """Events of each; the begins of a torn group count among them."""
     pairs: Int64
     goes_back: Bool
-    """Whether the events of a track are out of order of time within the run."""
+    """Mask of the runs in which events of a track are out of order of time."""
 
 
 def _go_back(member: Int64, begin: Int64, end: Int64, track: Int64, time: Int64, count: int) -> Bool:
-    """Which runs have events of one track that are out of order of time; `member` is the run of each pair."""
+    """Mask of the runs with events of one track that are out of order of time; `member` is the run of each pair."""
     run, event = np.concatenate([member, member]), np.concatenate([begin, end])
     order = np.lexsort((event, track[event], run))
     run, event = run[order], event[order]
@@ -334,7 +334,7 @@ def _go_back(member: Int64, begin: Int64, end: Int64, track: Int64, time: Int64,
 
 
 def _are_grouped(sequence: Int64, track: Int64, time: Int64, as_torch: Bool, runs: Runs) -> Bool:
-    """Whether each event's sequence is written in groups, and most of it in runs that fit.
+    """Mask of the events whose sequence is written in groups, and most of it in runs that fit.
 
     Groups are out of order of time on a track, which others are now and then at most, or have flags as torch sets
     them: on begins, and never on ends.

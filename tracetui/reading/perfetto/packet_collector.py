@@ -230,7 +230,7 @@ class PacketCollector:
         return np.where(track == NO_DEFAULT, 0, track)
 
     def _default(self, data: MessageBytes, kind: int, start: int, end: int) -> Default | None:
-        """What a packet says for those behind it; the thread of a sequence is the track of its events.
+        """The state that a packet sets for those behind it; the thread of a sequence is the track of its events.
 
         Raises: DamagedMessage.
         """

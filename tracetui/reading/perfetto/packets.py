@@ -38,7 +38,7 @@ class PacketUnpacker:
         self.damaged = 0
         """Packets whose content could not be unpacked to its end."""
         self.bomb = ""
-        """Why no more is unpacked, as the end of a sentence; empty where nothing forbids it."""
+        """The reason why no more is unpacked, as the end of a sentence; empty where nothing forbids it."""
         self._packed = self._unpacked = 0
 
     def unpack(self, field: int, packed: bytes) -> bytes:
@@ -64,7 +64,7 @@ class PacketUnpacker:
 
 
 def _inflated(packed: bytes) -> tuple[bytes, bool]:
-    """What a zlib stream holds, and whether it is whole; no more than one byte beyond the limit."""
+    """The content of a zlib stream, and whether it is whole; no more than one byte beyond the limit."""
     inflate = zlib.decompressobj()
     out = bytearray()
     try:
@@ -96,7 +96,7 @@ def _zstd_unpacked(packed: bytes) -> tuple[bytes, bool]:
 
 
 def _is_whole_frame(packed: bytes, size: int) -> bool:
-    """Whether a frame that gave so many bytes came to its end, as far as its header tells."""
+    """Tell whether a frame that gave so many bytes came to its end, as far as its header tells."""
     import zstandard
 
     try:
@@ -128,7 +128,7 @@ class PacketBlock:
     frames: Frames
     """Spans of the packets in `data`."""
     is_rewritten: bool = False
-    """Whether packed packets were replaced by what is in them, so that the file does not hold these bytes."""
+    """True if packed packets were replaced by what is in them, so that the file does not hold these bytes."""
 
 
 class PacketReader:

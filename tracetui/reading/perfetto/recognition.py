@@ -1,4 +1,4 @@
-"""Whether bytes are a Perfetto trace, by their content.
+"""Recognition of a Perfetto trace by its content.
 
 A trace is a sequence of frames, each the byte 0x0A, a length and a packet. That byte is a newline as well, with which
 JSON may begin: what looks like JSON is Perfetto only where frames in a row hold whole packets.
@@ -123,7 +123,7 @@ _WIRE_SIZES = {1: 8, 5: 4}
 
 
 def is_perfetto(start: bytes, is_whole: bool) -> bool:
-    """Whether a file that begins so is a Perfetto trace; `is_whole` where this is all of it."""
+    """Tell whether a file that begins so is a Perfetto trace; `is_whole` where this is all of it."""
     if start[:1] != bytes([FRAME]) or not start.strip():
         return False
     complete, is_cut = frames_in_a_row(start)
@@ -135,14 +135,14 @@ def is_perfetto(start: bytes, is_whole: bool) -> bool:
 
 
 def _begins_like_a_packet(start: bytes) -> bool:
-    """Whether the first field of the first packet is one that packets have."""
+    """Tell whether the first field of the first packet is one that packets have."""
     _, body = read_varint(start, 1, len(start))
     tag, _ = read_varint(start, max(body, 1), len(start))
     return body > 0 and (tag >> 3 in PACKET_KINDS or tag >> 3 in ENVELOPE_FIELDS)
 
 
 def frames_in_a_row(start: bytes, index: int = 0) -> tuple[int, bool | None]:
-    """How many frames are whole from an index on, and whether the bytes end within the next; None where one is none.
+    """Number of whole frames from an index on, and whether the bytes end within the next; None where one is none.
 
     No more than `PROBED_FRAMES` are looked at.
     """
@@ -167,7 +167,7 @@ def frames_in_a_row(start: bytes, index: int = 0) -> tuple[int, bool | None]:
 
 
 def _is_packet(start: bytes, index: int, end: int, is_cut: bool) -> bool:
-    """Whether fields of known wire types fill a packet to its end, or as far as it was read."""
+    """Tell whether fields of known wire types fill a packet to its end, or as far as it was read."""
     while index < end:
         tag, index = read_varint(start, index, end)
         if index < 0:

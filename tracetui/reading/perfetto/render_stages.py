@@ -1,4 +1,4 @@
-"""What ran on GPUs (render stages), as columns that grow block by block."""
+"""Work on GPUs (render stages), as columns that grow block by block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What packets of a sequence rest on: the state that a packet uses, and what was interned in it before.
+"""The base of the packets of a sequence: the state that a packet uses, and what was interned in it before.
 
 A writer numbers its texts anew for each sequence, and again whenever it clears the state of the sequence: the same
 number then means something else. Where packets were lost a clear may have been among them, so that a new state begins
@@ -23,7 +23,7 @@ class States(NamedTuple):
     number: Int64
     """Number of the state, from 0; those of different sequences differ."""
     is_known: Bool
-    """Whether the state was begun by a clear, so that nothing of it is missing."""
+    """True if the state was begun by a clear, so that nothing of it is missing."""
 
 
 def sequence_states(sequence: Int64, clears: Bool, loses: Bool) -> States:
@@ -86,7 +86,7 @@ NO_DEFAULT = -1
 
 
 class Default(NamedTuple):
-    """What a packet says for those behind it."""
+    """The state that a packet sets for those behind it."""
 
     clock: int = 0
     track: int = NO_DEFAULT
@@ -139,7 +139,7 @@ class SequenceDefaults:
 # What packets name by number: interned texts and descriptors, with the state of the sequence that they belong to.
 
 CATEGORY_FIELD, COMPUTE = 4, 2
-"""Where an entry of a GPU specification says of what category it is, and the category of computations."""
+"""The field of an entry of a GPU specification with its category, and the category of computations."""
 UNITS = {
     1: "bit", 2: "kbit", 3: "Mbit", 4: "Gbit", 5: "Tbit", 6: "Pbit", 7: "B", 8: "kB", 9: "MB", 10: "GB", 11: "TB",
     12: "PB", 13: "Hz", 14: "kHz", 15: "MHz", 16: "GHz", 17: "THz", 18: "PHz", 19: "ns", 20: "us", 21: "ms", 22: "s",
@@ -148,7 +148,7 @@ UNITS = {
 }  # fmt: skip
 """Units of the counters of GPUs by number."""
 _TEXT_AT = {InternedField.KERNELS: 3}
-"""Where the text of an entry stands, if not in field 2."""
+"""The field with the text of an entry, if not 2."""
 
 
 class RunningStates:

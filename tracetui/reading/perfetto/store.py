@@ -100,7 +100,7 @@ def _key_numbers(keys: Sequence[str], is_stage: bool) -> dict[bytes, int]:
 
 @dataclass(frozen=True)
 class CopyRules:
-    """What belongs together in a file, so that a part of it shows the same as the whole."""
+    """The parts of a file that belong together, so that a part of it shows the same as the whole."""
 
     begins: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
     ends: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
@@ -108,7 +108,7 @@ class CopyRules:
     sums: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
     """Samples of counters whose values are added up."""
     adds_times: bool = False
-    """Whether the times of packets count from the packets before."""
+    """True if the times of packets count from the packets before."""
     needed: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
     """Packets with something that others rest on: interned texts, clears, defaults, clocks and tracks."""
     damaged: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
@@ -132,11 +132,11 @@ class PacketStore:
         self._begins = self._ends = np.empty(0, np.int64)
         self._has_packed = False
         self.rules = CopyRules()
-        """What a part of the file must keep."""
+        """The packets that a part of the file must keep."""
 
     @property
     def is_rewritten(self) -> bool:
-        """Whether packets were packed into others in the file."""
+        """Tell whether packets were packed into others in the file."""
         return self._has_packed
 
     def packets(self) -> Iterator[tuple[int, list[bytes]]]:
@@ -242,7 +242,7 @@ class PacketStore:
         return rows[is_left]
 
     def _is_interned(self, keys: Sequence[str]) -> bool:
-        """Whether arguments of these names may stand elsewhere than in annotations and extra data of their packets."""
+        """Tell whether arguments of these names may stand elsewhere than in annotations and data of their packets."""
         kinds = (InternedField.ANNOTATION_NAMES, InternedField.TEXT_VALUES)
         figures = (_STAGE_KEYS.get(name, name) for name in self._interned.values(InternedField.ARG_NAMES))
         elsewhere = {CORRELATION_KEY, "grid", "block", *figures}
@@ -283,7 +283,7 @@ class PacketStore:
         return {}
 
     def _stage_args(self, data: MessageBytes, start: int, end: int, index: int) -> dict[str, Any]:
-        """What a render stage says, under the names that a JSON trace has for it."""
+        """The fields of a render stage, under the names that a JSON trace has for it."""
         args: dict[str, Any] = {}
         for number, wire, value, behind in fields_of(data.raw, start, end):
             if wire == SPAN and number == StageField.LAUNCH:
@@ -306,7 +306,7 @@ class PacketStore:
         return args
 
     def _interned_text(self, kind: int, index: int, iid: int) -> str:
-        """What a packet means by a number; empty where that is unknown."""
+        """The text that a packet means by a number; empty where that is unknown."""
         number = bisect_right(self._firsts, index) - 1
         states = self._states[number]
         state = states if isinstance(states, int) else int(states[index - self._firsts[number]])

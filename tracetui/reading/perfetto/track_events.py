@@ -61,7 +61,7 @@ class PacketRows:
     ) -> None:
         self.data, self.start, self.end = data, start, end
         self.needs_state = needs_state
-        """Which packets rest on interned data, as their flags say."""
+        """Mask of the packets that rest on interned data, as their flags say."""
         self.track = track
         """The uuid of the track of an event that names none."""
         self.columns = columns
@@ -284,7 +284,7 @@ class _Arguments:
         self._key[named] = keys.of(data, start[named], end[named])
 
     def has(self, key: int) -> Bool:
-        """Which events have an argument."""
+        """Mask of the events that have an argument."""
         given = np.zeros(self._count, bool)
         given[self._found.row[self._key == key]] = True
         return given

@@ -33,7 +33,7 @@ _UNITS = {1: "ns", 3: "bytes"}
 
 @dataclass(slots=True)
 class Track:
-    """What a descriptor says about a track."""
+    """The descriptor of a track."""
 
     parent: int = 0
     name: str = ""
@@ -44,9 +44,9 @@ class Track:
     unit: str = ""
     """Unit of a counter: `bytes`, `ns`, or what the writer calls it."""
     multiplier: int = 1
-    """What the values of a counter are multiplied by."""
+    """Factor of the values of a counter."""
     is_incremental: bool = False
-    """Whether the values of a counter are added up."""
+    """True if the values of a counter are added up."""
 
 
 _UNSAID = Track()
@@ -55,12 +55,12 @@ _ABOUT = tuple(each.name for each in fields(Track))
 
 
 class Owner(NamedTuple):
-    """Where the events of a track belong."""
+    """The place of the events of a track."""
 
     pid: int | str
     tid: int | str
     is_thread: bool
-    """Whether that is a thread; other tracks are known by their names."""
+    """True if that is a thread; other tracks are known by their names."""
 
 
 class Tracks:
@@ -124,7 +124,7 @@ class Tracks:
         return known
 
     def described(self, number: int) -> Track:
-        """What is said about a track, given its number."""
+        """The description of a track, given its number."""
         return self._descriptors.get(self.uuids[number], Track())
 
     def number(self, uuids: Int64) -> Int64:
@@ -248,7 +248,7 @@ class LegacyEvents(NamedTuple):
     id_kind: Int64
     """1 for an id without a scope, 2 for one of a process, 3 for one of the whole file."""
     scope: Int64
-    """How far an instant reaches."""
+    """The reach of an instant."""
     is_damaged: Bool
 
 

@@ -166,9 +166,9 @@ class Frames:
     behind: int
     """Index behind the last one, where the next one begins or something else stands."""
     is_damaged: bool
-    """Whether what stands there is not the beginning of a packet."""
+    """True if what stands there is not the beginning of a packet."""
     needed: int
-    """How many bytes from `behind` on the next packet has; 0 where it is not known."""
+    """Length in bytes of the next packet, from `behind` on; 0 where it is not known."""
 
 
 def frame_packets(raw: bytes, start: int, end: int) -> Frames:
@@ -202,7 +202,7 @@ def frame_packets(raw: bytes, start: int, end: int) -> Frames:
 
 
 class Schema:
-    """Which fields of a message are wanted, and how."""
+    """The fields of a message that are wanted, and their types."""
 
     def __init__(
         self,
@@ -234,9 +234,9 @@ class Occurrences(NamedTuple):
     """Every occurrence of a field in some messages, in the order of the messages and of their fields."""
 
     row: Int64
-    """Which message it stands in."""
+    """Index of the message in which it stands."""
     start: Int64
-    """Where its bytes begin; of a field that is a number, the number."""
+    """Index at which its bytes begin; of a field that is a number, the number."""
     end: Int64
 
 
@@ -257,7 +257,7 @@ class Fields:
         self._found: dict[int, list[tuple[Int64, Int64, Int64, int]]] = {}
 
     def has(self, field: int) -> Bool:
-        """Which messages have the number or the span of a field."""
+        """Mask of the messages that have the number or the span of a field."""
         if field in self._spans:
             return self._spans[field][0] >= 0
         return self._has.get(field, np.zeros(self._count, bool))
@@ -521,7 +521,7 @@ def _hashes(data: MessageBytes, start: Int64, length: Int64) -> NDArray[np.uint6
 
 
 def _are_equal(data: MessageBytes, start: Int64, length: Int64, other: Int64) -> Bool:
-    """Which texts equal that of another row, byte for byte."""
+    """Mask of the texts that equal that of another row, byte for byte."""
     same: Bool = length == length[other]
     rows = np.flatnonzero(same & (other != np.arange(len(start))) & (length > 0))
     at, other_at, left = start[rows], start[other[rows]], length[rows]

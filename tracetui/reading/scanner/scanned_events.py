@@ -155,7 +155,7 @@ class ScannedArguments:
         return known.take(text, mode="wrap")
 
     def have_grid(self) -> Bool:
-        """Which of the events say on which grid they launch."""
+        """Mask of the events that say on which grid they launch."""
         have: Bool = self._blocks.columns.arguments("grid").take(self._rows) >= 0
         return have
 
@@ -175,7 +175,7 @@ class OtherEvents:
         return self._blocks.columns.others(name)[self._first : self._last]
 
     def depend_on_blocks(self) -> bool:
-        """Whether what is read of the events depends on where their block ends: counters, odd ids, what is counted."""
+        """Find counters, odd ids and what is counted: their reading depends on where their block ends."""
         classes = self.column("class")
         counts = np.bincount(classes, minlength=UNKNOWN + 1)
         if counts[COUNTER] or counts[IGNORED] or counts[UNKNOWN]:
@@ -194,7 +194,7 @@ class OtherEvents:
         return ids
 
     def have_id(self, rows: Int64) -> Bool:
-        """Which of some events have an id."""
+        """Mask of the events that have an id."""
         have: Bool = self.column("id_kind")[rows] != _NO_ID
         return have
 
@@ -203,7 +203,7 @@ class OtherEvents:
         return field_json(b"[%s]" % b",".join(map(self._raw, rows.tolist())), "args")
 
     def scopes(self, rows: Int64) -> NDArray[np.uint8]:
-        """How far each of some instants is to be seen: a number of `SCOPES`, or 0."""
+        """The reach of each of some instants: a number of `SCOPES`, or 0."""
         scopes: NDArray[np.uint8] = _SCOPE_OF_LETTER[self.column("scope")[rows]]
         return scopes
 
@@ -213,7 +213,7 @@ class OtherEvents:
         return events
 
     def count_empty(self, rows: list[int]) -> int:
-        """How many of some events are no event, such as `{}`."""
+        """Number of elements that are no event, such as `{}`."""
         return sum(is_empty(_event.decode(self._raw(row))) for row in rows)
 
     def _raw(self, row: int) -> bytes:
@@ -258,6 +258,6 @@ class BlockScanner:
 
 
 def block_scanner() -> BlockScanner | None:
-    """What scans one file, None where events are read in Python."""
+    """The scanner of one file, None where events are read in Python."""
     library = scanner_library()
     return None if library is None else BlockScanner(Scanner(library), TextNumbers())

@@ -42,7 +42,7 @@ def scanner_library() -> ctypes.CDLL | None:
 
 @cache
 def why_pure() -> str:
-    """Why the library is not used, empty where it is."""
+    """The reason why the library is not used, empty where it is."""
     if is_pure():
         return f"{PURE} is set"
     path = _path()
@@ -176,12 +176,12 @@ class ScannedColumns:
 
     @property
     def events(self) -> int:
-        """How many events there are."""
+        """Number of events."""
         return int(self.structure.events)
 
     @property
     def blocks(self) -> int:
-        """How many blocks they stand in."""
+        """Number of blocks in which they stand."""
         return int(self.structure.blocks)
 
     def slices(self, name: str) -> NDArray[Any]:
@@ -197,7 +197,7 @@ class ScannedColumns:
         return self._arrays[name][: self.structure.arguments]
 
     def ends(self, what: str) -> list[int]:
-        """How many `events`, `slices` or `others` there are up to the end of each block."""
+        """Number of `events`, `slices` or `others` up to the end of each block."""
         ends: list[int] = self._arrays[f"block_{what}"][: self.structure.blocks].tolist()
         return ends
 
