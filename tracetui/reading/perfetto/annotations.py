@@ -25,13 +25,8 @@ InternedText = Callable[[int, int], str]
 """Gives the text of a kind that was interned under a number."""
 
 
-def not_interned(kind: int, iid: int) -> str:
-    """The text of a number where nothing was interned."""
-    return ""
-
-
 def annotation(
-    data: MessageBytes, start: int, end: int, interned: InternedText = not_interned, depth: int = 0
+    data: MessageBytes, start: int, end: int, interned: InternedText = lambda kind, iid: "", depth: int = 0
 ) -> tuple[str, Any]:
     """The name and the value of a debug annotation; without a value it is an empty list, as torch writes one.
 
@@ -158,10 +153,9 @@ class CorrelatedEvents:
         self.events = Gathered("time", "event", "state", "track", "kind", "value")
         """`value` is the number, the number of the text, or that of the interned text, by `kind`: 0, 1 or 2."""
         self._texts: dict[str, int] = {}
-        self._numbers = TextNumbers(lambda raw: self._text(raw.decode("utf-8", "replace")))
-
-    def _text(self, text: str) -> int:
-        return self._texts.setdefault(text, len(self._texts))
+        self._numbers = TextNumbers(
+            lambda raw: self._texts.setdefault(raw.decode("utf-8", "replace"), len(self._texts))
+        )
 
     def add(self, data: MessageBytes, columns: dict[str, Int64], fields: Fields, track: Int64, wanted: Bool) -> None:
         """Take in the wanted ones of a block."""

@@ -11,7 +11,7 @@ from tracetui.model.trace import BEGINNING, EXAMPLES, UNREADABLE, UNTIMED, Int32
 from tracetui.reading.columns import MAX_KEYS, Collector
 from tracetui.reading.perfetto.clocks import BOOTTIME, PacketTimes
 from tracetui.reading.perfetto.packets import PacketBlock
-from tracetui.reading.perfetto.recognition import ENVELOPE_FIELDS, PACKET_KINDS, kind_name
+from tracetui.reading.perfetto.recognition import ENVELOPE_FIELDS, PACKET_KINDS
 from tracetui.reading.perfetto.render_stages import GpuCounters, RenderStages
 from tracetui.reading.perfetto.schemas import PACKET
 from tracetui.reading.perfetto.schemas import PacketField as Packet
@@ -73,7 +73,7 @@ class NotShown:
         try:
             for field in fields_of(data.raw, start, end):
                 if field.number not in ENVELOPE_FIELDS and field.number not in SHOWN_FIELDS:
-                    self._count(kind_name(field.number), 1)
+                    self._count(PACKET_KINDS.get(field.number, f"field {field.number}"), 1)
                     return True
         except DamagedMessage:
             pass

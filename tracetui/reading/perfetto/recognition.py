@@ -103,11 +103,6 @@ ENVELOPE_FIELDS = frozenset({3, 8, 10, 12, 13, 41, 42, 58, 59, 79, 87, 98})
 """Fields about a packet and its sequence: time, flags, interned texts, defaults, the writer; no content."""
 
 
-def kind_name(field: int) -> str:
-    """The kind of a packet with this field: its name, or the number where it is unknown here."""
-    return PACKET_KINDS.get(field, f"field {field}")
-
-
 FRAME = 0x0A
 MAX_PACKET = 1 << 28
 """Bytes that a packet is shorter than: protobuf's writers allow no longer message."""

@@ -67,14 +67,6 @@ class _Values(list[Any]):
         return len(self) - 1
 
 
-def _annotation_value(data: MessageBytes) -> Any:
-    return annotation(data, 0, data.size)[1]
-
-
-def _extra_value(data: MessageBytes) -> Any:
-    return _extra(data, 0, data.size)[1]
-
-
 def _extra(data: MessageBytes, start: int, end: int) -> tuple[str, Any]:
     """The name and the value of extra data; numbers are written as text.
 
@@ -220,8 +212,20 @@ class PacketStore:
         packets = read_fields(data, frames.start[packet], frames.end[packet], _PACKET)
         is_left = np.ones(len(rows), bool)
         for kind, schema, field_number, pair, value in (
-            (PacketField.TRACK_EVENT, _EVENT, EventField.ANNOTATIONS, _ANNOTATION_NAME, _annotation_value),
-            (PacketField.GPU_RENDER_STAGE, _STAGE, StageField.EXTRA_DATA, _EXTRA_NAME, _extra_value),
+            (
+                PacketField.TRACK_EVENT,
+                _EVENT,
+                EventField.ANNOTATIONS,
+                _ANNOTATION_NAME,
+                lambda data: annotation(data, 0, data.size)[1],
+            ),
+            (
+                PacketField.GPU_RENDER_STAGE,
+                _STAGE,
+                StageField.EXTRA_DATA,
+                _EXTRA_NAME,
+                lambda data: _extra(data, 0, data.size)[1],
+            ),
         ):
             start, end = packets.span(kind)
             own = np.flatnonzero((start >= 0) & ~packets.damaged)

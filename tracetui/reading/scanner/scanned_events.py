@@ -225,12 +225,9 @@ def _decoded_text(text: bytes) -> str:
 
 
 def _decoded_key(key: bytes) -> tuple[str, str, Number, Number]:
-    phase, category, process, thread = key.split(b"\0")
-    return _decoded_text(phase), _decoded_text(category), _decoded_token(process), _decoded_token(thread)
-
-
-def _decoded_token(token: bytes) -> Number:
-    return _token.decode(token) if token else None
+    phase, category, *ids = key.split(b"\0")
+    process, thread = (_token.decode(each) if each else None for each in ids)
+    return _decoded_text(phase), _decoded_text(category), process, thread
 
 
 # Scans the blocks of one file, one at a time.

@@ -30,6 +30,7 @@ from tracetui.reading.decode import CLASS_OF_LETTER
 
 NAME = "_scanner.so"
 """File of the library, beside this one."""
+_PATH = Path(__file__).with_name(NAME)
 SOURCE = "scanner.c"
 """File that it is compiled of, with the headers beside it."""
 
@@ -45,19 +46,14 @@ def why_pure() -> str:
     """The reason why the library is not used, empty where it is."""
     if is_pure():
         return f"{PURE} is set"
-    path = _path()
-    if not path.exists():
+    if not _PATH.exists():
         return "tracetui was installed without a C compiler"
-    return "" if _loaded() is not None else f"{path.name} cannot be loaded, or is not of the sources beside it"
-
-
-def _path() -> Path:
-    return Path(__file__).with_name(NAME)
+    return "" if _loaded() is not None else f"{NAME} cannot be loaded, or is not of the sources beside it"
 
 
 @cache
 def _loaded() -> ctypes.CDLL | None:
-    library = native_library(_path(), _path().with_name(SOURCE))
+    library = native_library(_PATH, _PATH.with_name(SOURCE))
     if library is None:
         return None
     library.tracetui_scanner.restype = ctypes.c_void_p
