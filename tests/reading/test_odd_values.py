@@ -216,3 +216,11 @@ def test_a_legacy_export_of_autograd_is_a_trace_of_pytorch_with_a_device(panes: 
 def test_an_escape_behind_a_colon_is_no_path():
     r"""`"A:\u001f"` is JSON for a letter, a colon and a control sign; `"D:\new"` can only be a path."""
     assert literal_paths(r'"A:\u001f" "D:\new\u00.py"') == r'"A:\u001f" "D:\\new\\u00.py"'
+
+
+def test_arguments_beside_a_field_of_another_type_stay_as_they_stand(panes: Panes) -> None:
+    listed = events(args={"block": [128, 1, 1]})
+    listed[0]["name"] = 5
+    trace = panes(document([*listed, {"ph": "X", "ts": "160", "pid": [1], "args": True}]))
+    assert trace.work_args.strings == ["[8, 1, 1]", "[128, 1, 1]"]
+    assert sorted(map(trace.name_of, range(len(trace.slices))))[:2] == ["5", "[No name]"]

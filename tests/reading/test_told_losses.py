@@ -191,6 +191,10 @@ def test_an_element_that_is_no_event_is_not_counted_as_one(path):
         (b'[{"args":{"x":{"c":1,"c":1}}}]', []),
         (b'[{"a\xff":1,"a\xff":2}]', [0]),
         (b"[5,null,[]]", []),
+        (b'[{"ab":1,"a\\u0062":2}]', [0]),
+        (b'[{"a"' + b" " * 99 + b':1,"a":2}]', [0]),
+        (b'[{"}":1,"{":"{","a":"\\\\","b":[{"a":1}]},{"a":1,"a":2}] ', [1]),
+        (b'[{"a key of many bytes, 1":1,"a key of many bytes, 1":2}]', [0]),
     ],
 )
 def test_rows_with_repeated_keys(block, rows):

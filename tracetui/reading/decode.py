@@ -213,7 +213,7 @@ def is_empty(event: Event) -> bool:
 
 
 _strict = msgspec.json.Decoder(list[Event])
-_loose = msgspec.json.Decoder(list[LooseEvent | str | int | float | bool | list[Any] | None])
+_loose = msgspec.json.Decoder(list[LooseEvent | str | int | float | bool | list[Any] | None])  # type: ignore[valid-type]
 object_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 """Decodes an object without making its values."""
 _generic = msgspec.json.Decoder()
@@ -437,7 +437,8 @@ def settled(event: Any) -> Event:
 
 def _settled_args(args: Any) -> Args:
     given = ((attribute, getattr(args, attribute), is_text) for attribute, _, is_text in _NAMES)
-    return Args(**{attribute: value if is_text else integer_of(value) for attribute, value, is_text in given})
+    fields: dict[str, Any] = {name: value if is_text else integer_of(value) for name, value, is_text in given}
+    return Args(**fields)
 
 
 def event_of_object(item: dict[str, Any]) -> Event:

@@ -153,9 +153,10 @@ class CorrelatedEvents:
         self.events = Gathered("time", "event", "state", "track", "kind", "value")
         """`value` is the number, the number of the text, or that of the interned text, by `kind`: 0, 1 or 2."""
         self._texts: dict[str, int] = {}
-        self._numbers = TextNumbers(
-            lambda raw: self._texts.setdefault(raw.decode("utf-8", "replace"), len(self._texts))
-        )
+        self._numbers = TextNumbers(lambda raw: self._text(raw.decode("utf-8", "replace")))
+
+    def _text(self, text: str) -> int:
+        return self._texts.setdefault(text, len(self._texts))
 
     def add(self, data: MessageBytes, columns: dict[str, Int64], fields: Fields, track: Int64, wanted: Bool) -> None:
         """Take in the wanted ones of a block."""
