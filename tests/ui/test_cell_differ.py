@@ -81,7 +81,7 @@ def test_cells_are_those_that_textual_writes(walk, colours, can_erase_colour):
         differ.apply(update, COLUMNS, ROWS)
         if what == "forget":
             ours = Terminal(COLUMNS, ROWS)
-            differ.forget()
+            differ.invalidate()
         if what != "hold":
             ours.write(differ.difference())
             assert not differing(theirs, ours), update.render_segments(console)

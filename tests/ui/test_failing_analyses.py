@@ -150,7 +150,9 @@ class Ranks(TraceApp):
 
 
 async def read(app: Ranks, pilot: Pilot[int]) -> None:
-    await until(pilot, lambda: isinstance(app.screen, RankScreen) and not app.view.is_reading, "the ranks are not read")
+    await until(
+        pilot, lambda: isinstance(app.screen, RankScreen) and app.view.ranks is not None, "the ranks are not read"
+    )
     await settle(pilot)
 
 

@@ -114,7 +114,7 @@ def test_a_slow_terminal_is_given_more_time_for_an_answer(flow, clock):
 def test_what_another_program_left_unanswered_holds_nothing_back(flow, clock):
     answered(flow, clock, 0.1)
     flow.question()
-    flow.forget()
+    flow.expect_none()
     assert flow.is_ready() and flow.under_way == 0
 
 

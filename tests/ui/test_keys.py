@@ -23,11 +23,11 @@ from tracetui.ui.app import TraceApp
 from tracetui.ui.base.keys import (
     DECLARED,
     EVERYWHERE,
+    KEYS_BY_NAME,
     LISTS,
     TABS,
     TIMELINE,
     all_commands,
-    declared_keys,
     where_it_works,
 )
 from tracetui.ui.trace.marks import MarkPicker
@@ -88,7 +88,7 @@ def bindings() -> list[Binding]:
 
 def key_of(names: str) -> list[str]:
     """The declarations that keys belong to."""
-    return sorted({declared_keys()[name].names for name in names.split(",")})
+    return sorted({KEYS_BY_NAME[name].names for name in names.split(",")})
 
 
 def test_no_key_is_declared_twice():
@@ -100,7 +100,7 @@ def test_no_key_is_declared_twice():
 def test_every_binding_is_of_one_declared_key_and_every_declared_key_is_bound():
     bound = bindings()
     assert [each.action for each in bound if len(key_of(each.key)) != 1] == []
-    assert set(declared_keys()) == {name for each in bound for name in each.key.split(",")}
+    assert set(KEYS_BY_NAME) == {name for each in bound for name in each.key.split(",")}
 
 
 def test_keys_do_what_they_mean_on_every_screen():

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -93,7 +94,9 @@ def first_theme(environment: Mapping[str, str], is_plain: bool) -> str:
     wanted = _CHOICES.get(environment.get(VARIABLE, ""), "")
     if wanted in names:
         return wanted
-    is_light = wanted == LIGHT.name or (not wanted and has_light_background(environment))
+    # COLORFGBG is `text;background`, in which 7 and 15 are white.
+    is_white = environment.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
+    is_light = wanted == LIGHT.name or (not wanted and is_white)
     return names[is_light]
 
 
@@ -101,11 +104,6 @@ def next_theme(current: str, is_plain: bool) -> str:
     """The theme after one."""
     names = usable(is_plain)
     return names[(names.index(current) + 1) % len(names)] if current in names else names[0]
-
-
-def has_light_background(environment: Mapping[str, str]) -> bool:
-    """True where the terminal has a light background: COLORFGBG is `text;background`, in which 7 and 15 are white."""
-    return environment.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
 
 
 MAX_SCREENS = 6
@@ -244,9 +242,9 @@ class TraceApp(CrashSafeApp):
 
     def warn(self, text: str) -> None:
         """Show a warning on the screen on top."""
-        shown = self.screen
-        if isinstance(shown, SizedScreen):
-            shown.notice(text, warn=True)
+        on_top = self.screen
+        if isinstance(on_top, SizedScreen):
+            on_top.notice(text, warn=True)
         else:
             self.notify(clean(text), severity="warning", markup=False)
 
@@ -280,10 +278,10 @@ class TraceApp(CrashSafeApp):
 
     def action_save_picture(self) -> None:
         """Write the screen to an SVG file and name it."""
-        shown = self.screen
-        text, warn = save_picture(self, shown.label if isinstance(shown, SizedScreen) else self.TITLE or "")
-        if isinstance(shown, SizedScreen):
-            shown.notice(text, warn)
+        on_top = self.screen
+        text, warn = save_picture(self, on_top.label if isinstance(on_top, SizedScreen) else self.TITLE or "")
+        if isinstance(on_top, SizedScreen):
+            on_top.notice(text, warn)
         else:
             self.notify(text, severity="warning" if warn else "information", markup=False)
 
@@ -412,7 +410,9 @@ class TraceApp(CrashSafeApp):
 
     @on(StepsAsked)
     def _change_steps(self, message: StepsAsked) -> None:
-        prepare_steps(self, message)
+        # Without a description, textual writes out what is called: every column of the trace.
+        prepare = partial(prepare_steps, self, message)
+        self.run_worker(prepare, thread=True, group="steps", exclusive=True, description="steps")
 
     @on(StepsReady)
     def _show_steps(self, message: StepsReady) -> None:

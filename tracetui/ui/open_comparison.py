@@ -52,12 +52,7 @@ class StepsReady(Message):
 
 
 def prepare_steps(app: App[Any], message: StepsAsked) -> None:
-    """Give a trace other steps in a thread, and post `StepsReady`."""
-    # Without a description, textual writes out what is called: every column of the trace.
-    app.run_worker(partial(_prepare, app, message), thread=True, group="steps", exclusive=True, description="steps")
-
-
-def _prepare(app: App[Any], message: StepsAsked) -> None:
+    """Give a trace other steps, in a thread, and post `StepsReady`."""
     read: Loaded | UsageError
     try:
         trace = with_steps(message.trace, message.name)
@@ -108,7 +103,7 @@ class RecentTraces:
         for path in list(self._traces)[:-MAX_RECENT_TRACES]:
             if not self._is_shown(self._traces[path][0].trace):
                 self._drop(path)
-                self._forget_screen(path)
+                self._drop_screen(path)
 
     def get(self, path: str) -> Loaded | None:
         """A trace that was read and whose file has not changed since, else None."""
@@ -125,7 +120,7 @@ class RecentTraces:
         known = self._screens.get(read.path)
         if known is not None and known.trace is read.trace:
             return known
-        self._forget_screen(read.path)
+        self._drop_screen(read.path)
         screen = TraceScreen(read.trace, read.timeline_index, viewpoint or Viewpoint(), read.path, marks)
         self._screens[read.path] = screen
         self._app.install_screen(screen, f"trace {id(screen)}")
@@ -154,7 +149,7 @@ class RecentTraces:
         """True where a screen that one can come back to shows the trace."""
         return any(trace in getattr(screen, "traces", ()) for screen in self._app.screen_stack)
 
-    def _forget_screen(self, path: str) -> None:
+    def _drop_screen(self, path: str) -> None:
         """End the screen of a trace; one that can be come back to ends after it was left."""
         if path in self._screens:
             self._leaving.append(self._screens.pop(path))
@@ -267,7 +262,7 @@ class ComparisonOpener:
             self._app.push_screen(screen)
 
     def give_up(self) -> None:
-        """Forget the requested comparison: something else is to be shown."""
+        """Drop the requested comparison: something else is to be shown."""
         self._wanted = None
 
     def take(self, read: Loaded) -> None:
@@ -308,11 +303,11 @@ class ComparisonOpener:
         if self._lanes is not None:
             self._show_lanes(self._lanes, reads)
             return
-        find = partial(self._find, self._wanted, reads)
+        find = partial(self._find_sides, self._wanted, reads)
         # Without a description, textual writes out what is called: every column of both traces.
         app.run_worker(find, thread=True, group="sides", exclusive=True, description="sides")
 
-    def _find(self, wanted: tuple[SideName, ...], reads: tuple[Loaded, ...]) -> None:
+    def _find_sides(self, wanted: tuple[SideName, ...], reads: tuple[Loaded, ...]) -> None:
         """Find the sides in a thread, and what the first view needs of them."""
         from tracetui.comparing.statement import Several
 
@@ -347,13 +342,13 @@ class ComparisonOpener:
             screen = SeveralScreen(message.several[0], message.wanted, message.several[1])
         else:
             (a, b), (first, second) = message.sides, message.reads
-            pictures, paths = (first.timeline_index, second.timeline_index), (first.path, second.path)
+            timeline_indexes, paths = (first.timeline_index, second.timeline_index), (first.path, second.path)
             if self._moment is not None:
                 from tracetui.ui.ranks.lanes_screen import MomentScreen
 
-                screen = MomentScreen(a, b, pictures, paths, self._moment)
+                screen = MomentScreen(a, b, timeline_indexes, paths, self._moment)
             else:
-                screen = CompareScreen(a, b, pictures, paths, self._tab, self._host.has_list)
+                screen = CompareScreen(a, b, timeline_indexes, paths, self._tab, self._host.has_list)
         if isinstance(app.screen, LoadingScreen) and isinstance(app.screen_stack[-2], CompareScreen):
             # One comparison takes the place of another, also when a file had to be read for it.
             app.pop_screen()

@@ -1,6 +1,6 @@
 """Parts of the screen that go on where an analysis fails.
 
-What takes long is made in threads, each of which tells its failure in the place of its result. Some analyses answer a
+What takes long is made in threads, each of which reports its failure in the place of its result. Some analyses answer a
 key or a message at once, on the event loop: where one of them fails, the part that handled it would hear nothing any
 more. Errors that come up anywhere else are defects of the app, which ends with a report.
 """

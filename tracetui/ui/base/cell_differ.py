@@ -50,7 +50,7 @@ _ENDED_BY = {0: "22", 1: "22", 2: "23", 3: "24", 6: "27", 7: "28", 8: "29"}
 """The code that ends an attribute, by its bit; others are ended by a reset."""
 _ATTRIBUTE_CODES = ("1", "2", "3", "4", "5", "6", "7", "8", "9", "21", "51", "52", "53")
 _BIT_OF = {code: bit for bit, code in enumerate(_ATTRIBUTE_CODES)}
-_UNEVEN_CATEGORIES = {"Mn", "Me", "Mc", "Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}
+_ODD_CATEGORIES = {"Mn", "Me", "Mc", "Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}
 _FROM_RIGHT = {"R", "AL", "AN"}
 
 Cells = NDArray[np.int32]
@@ -60,7 +60,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class _Made(dict[Key, Value]):
+class _Computed(dict[Key, Value]):
     """Values that are made when they are first asked for."""
 
     def __init__(self, make: Callable[[Key], Value]) -> None:
@@ -89,9 +89,9 @@ class Pens:
     def __init__(self) -> None:
         self._all: list[Pen] = []
         self._numbers: dict[Pen, int] = {}
-        self.of_codes: dict[str, int] = _Made(lambda codes: self.number(_parsed(codes)))
+        self.of_codes: dict[str, int] = _Computed(lambda codes: self.number(_parsed(codes)))
         """The number of the pen that SGR codes make behind a reset."""
-        self.changes: dict[tuple[int, int], tuple[str, int]] = _Made(self._change)
+        self.changes: dict[tuple[int, int], tuple[str, int]] = _Computed(self._change)
         """The codes that lead from one pen to another, and the pen that the terminal has then.
 
         For a blank that is any pen with which a space looks right.
@@ -105,16 +105,16 @@ class Pens:
 
     def number(self, pen: Pen) -> int:
         """The number of a pen; that of the terminal's own colours is 0."""
-        found = self._numbers.get(pen)
-        if found is None:
-            found = self._numbers[pen] = len(self._all)
+        number = self._numbers.get(pen)
+        if number is None:
+            number = self._numbers[pen] = len(self._all)
             self._all.append(pen)
             is_seen = pen.attributes & ~_UNSEEN_ON_BLANKS
-            blank = found if is_seen or pen.is_blank else self.number(Pen(0, "", pen.background, True))
-            if found >= len(self.blanks):
+            blank = number if is_seen or pen.is_blank else self.number(Pen(0, "", pen.background, True))
+            if number >= len(self.blanks):
                 self.blanks = np.concatenate([self.blanks, np.zeros_like(self.blanks)])
-            self.blanks[found] = blank
-        return found
+            self.blanks[number] = blank
+        return number
 
     def _change(self, pair: tuple[int, int]) -> tuple[str, int]:
         now, then = self._all[pair[0]], self._all[pair[1]]
@@ -175,32 +175,30 @@ def _difference(now: Pen, then: Pen) -> str | None:
     return f"\x1b[{';'.join(codes)}m"
 
 
-class Evenness:
+class CharWidths:
     """Finds the characters that are not one cell wide on every terminal, whatever stands beside them."""
 
     def __init__(self) -> None:
         self._kinds = np.zeros(0x10000, np.int8)
-        """By code point: whether it is even (1) or not (-1), as far as it was asked for."""
+        """By code point: 1 for one cell wide everywhere, -1 for others, 0 where it was not asked for yet."""
         # It is no character, and stands for all code points behind it.
         self._kinds[-1] = -1
 
-    def uneven(self, chars: Cells) -> NDArray[np.intp]:
+    def not_single(self, chars: Cells) -> NDArray[np.intp]:
         """The indices of the characters that are not."""
         codes = np.minimum(chars, 0xFFFF)
         kinds = self._kinds[codes]
         if not kinds.all():
             for code in np.unique(codes[kinds == 0]).tolist():
-                self._kinds[code] = 1 if _is_even(chr(code)) else -1
+                letter = chr(code)
+                is_single = (
+                    unicodedata.category(letter) not in _ODD_CATEGORIES
+                    and unicodedata.bidirectional(letter) not in _FROM_RIGHT
+                    and cell_len(letter) == 1
+                )
+                self._kinds[code] = 1 if is_single else -1
             kinds = self._kinds[codes]
         return np.flatnonzero(kinds < 0)
-
-
-def _is_even(letter: str) -> bool:
-    return (
-        unicodedata.category(letter) not in _UNEVEN_CATEGORIES
-        and unicodedata.bidirectional(letter) not in _FROM_RIGHT
-        and cell_len(letter) == 1
-    )
 
 
 class CellDiffer:
@@ -213,7 +211,7 @@ class CellDiffer:
         self._render_codes = partial(Strip.render_ansi, color_system=colours)
         self._can_erase_colour = can_erase_colour
         self._pens = Pens()
-        self._evenness = Evenness()
+        self._char_widths = CharWidths()
         self._stretches: dict[str, int] = {}
         self._written_whole: dict[int, Strip] = {}
         self._size = (0, 0)
@@ -235,7 +233,7 @@ class CellDiffer:
                 if part is not None and x <= right and end > left:
                     self._put(y, x, part, min(end, right))
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Take nothing for granted of what the terminal shows: all that is wanted is written again."""
         self._shown_chars.fill(UNKNOWN)
         self._changed_rows.update(range(self._size[1]))
@@ -318,13 +316,13 @@ class CellDiffer:
                         whole.add(index)
                 if control:
                     whole.add(index)
-        # Half of a pair that makes one character is no character: it is told so below.
+        # Half of a pair that makes one character is no character: it is found to be none below.
         chars = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), "<i4")
         lengths = np.array(list(map(len, texts)), np.intp)
         begins = (np.cumsum(lengths) - lengths)[np.array(firsts, np.intp)]
-        uneven = self._evenness.uneven(chars)
-        if len(uneven):
-            whole.update((np.searchsorted(begins, uneven, "right") - 1).tolist())
+        others = self._char_widths.not_single(chars)
+        if len(others):
+            whole.update((np.searchsorted(begins, others, "right") - 1).tolist())
         pens = np.array(numbers, np.int32).repeat(lengths)
         return chars, np.where(chars == SPACE, self._pens.blanks[pens], pens), begins.tolist(), whole
 
@@ -358,9 +356,9 @@ class CellDiffer:
             if index in row_of:
                 writer.write(y, pieces, row_of[index])
             else:
-                self._write_uneven_row(writer, y, differs[index])
+                self._write_row_with_stretches(writer, y, differs[index])
 
-    def _write_uneven_row(self, writer: _RowWriter, y: int, differs: NDArray[np.bool_]) -> None:
+    def _write_row_with_stretches(self, writer: _RowWriter, y: int, differs: NDArray[np.bool_]) -> None:
         """Write what differs on a row with stretches that are written whole."""
         chars, pens = self._chars[y], self._pen_of[y]
         whole = np.flatnonzero(chars < UNKNOWN)
@@ -410,11 +408,12 @@ class _Pieces:
         self.begins: list[int] = begins.tolist()
         self.begins.append(count * self.width)
         self.pens: list[int] = numbers.ravel()[begins].tolist()
-        self._changed: list[int] = changed.tolist()
+        self.changed: list[int] = changed.tolist()
         """The pieces that differ."""
-        self._firsts = np.searchsorted(begins[changed], np.arange(count + 1) * self.width).tolist()
+        self.firsts = np.searchsorted(begins[changed], np.arange(count + 1) * self.width).tolist()
         """For each row its first one in them."""
-        self._can_be_bridged: list[bool] = np.greater(chars.min(axis=1), UNKNOWN).tolist()
+        self.can_be_bridged: list[bool] = np.greater(chars.min(axis=1), UNKNOWN).tolist()
+        """For each row: True where all its cells can be written again by themselves."""
         # Where the last run of each row begins, and how many of its cells differ.
         last_begins = self.width - 1 - has_other_pen[:, ::-1].argmax(axis=1)
         self._rests = (last_begins + np.arange(count) * self.width).tolist()
@@ -423,14 +422,6 @@ class _Pieces:
         self._changed_in_rest = np.count_nonzero(differs & in_rest, axis=1).tolist()
         self._last_pens = numbers[:, -1].tolist()
         self._pens = pens
-
-    def changed(self, row: int) -> list[int]:
-        """The pieces of a row that differ."""
-        return self._changed[self._firsts[row] : self._firsts[row + 1]]
-
-    def can_be_bridged(self, row: int) -> bool:
-        """True where all cells of a row can be written again by themselves."""
-        return self._can_be_bridged[row]
 
     def blank_rest(self, row: int) -> tuple[int, int] | None:
         """The begin of the blank rest of a row and its pen, if so much of it differs that erasing it pays."""
@@ -467,7 +458,7 @@ class _RowWriter:
 
     def write(self, y: int, pieces: _Pieces, row: int) -> None:
         """Write the pieces of a row that differ."""
-        changed = pieces.changed(row)
+        changed = pieces.changed[pieces.firsts[row] : pieces.firsts[row + 1]]
         rest = pieces.blank_rest(row)
         if rest is not None and not self._can_erase(rest[1]):
             rest = None
@@ -515,7 +506,7 @@ class _RowWriter:
             return _to(y, begin - row * pieces.width), pen
         if gap == 0:
             return "", pen
-        if gap > MAX_GAP or not pieces.can_be_bridged(row):
+        if gap > MAX_GAP or not pieces.can_be_bridged[row]:
             return _forward(gap), pen
         changes, after = self._pens.changes, pieces.pens[piece]
         direct = len(_FORWARD[gap]) + len(changes[pen, after][0])

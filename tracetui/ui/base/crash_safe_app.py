@@ -77,7 +77,7 @@ class KeyOrder:
 
     def __init__(self, app: App[Any], handle: Callable[[Event], Awaitable[None]]) -> None:
         self._app, self._handle = app, handle
-        self._held: deque[Event] = deque()
+        self._waiting: deque[Event] = deque()
         self._target: Widget | None = None
         """The widget that got the last key."""
         self._last: Event | None = None
@@ -90,12 +90,12 @@ class KeyOrder:
     @property
     def holds(self) -> bool:
         """True while a key waits for those before it."""
-        return bool(self._held)
+        return bool(self._waiting)
 
     async def take(self, event: Event) -> None:
         """Handle a key or a paste that comes from the terminal, now or once those before it are through."""
         if self._rounds or self._is_busy():
-            self._held.append(event)
+            self._waiting.append(event)
             if not self._rounds:
                 self._begin()
         else:
@@ -111,9 +111,9 @@ class KeyOrder:
             self._send()
             return
         self._last = None
-        if self._held:
-            await self._hand_on(self._held.popleft())
-        if self._held:
+        if self._waiting:
+            await self._hand_on(self._waiting.popleft())
+        if self._waiting:
             self._begin()
 
     async def _hand_on(self, event: Event) -> None:
@@ -163,11 +163,6 @@ class KeyOrder:
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-
-
-def is_ordered(event: object) -> bool:
-    """True for an event that is typed, and comes from the terminal."""
-    return isinstance(event, Key | Paste) and not event.is_forwarded
 
 
 # The palette of commands as Textual has it, made safe for keys and clicks that its list is not ready for.
@@ -221,11 +216,15 @@ def is_for_removed_widget(error: BaseException) -> bool:
     left that could show a wrong thing. The widget that handled the message gets no other after an error, so that has to
     be gone as well: an app that goes on deaf would be worse than one that ends.
     """
-    return isinstance(error, NoMatches) and _is_gone(_hearer(error.__traceback__))
+    part = _handler(error.__traceback__) if isinstance(error, NoMatches) else None
+    if not isinstance(part, Widget):
+        return False
+    # A screen is taken from the stack first, then it loses its parts, and at last its parent.
+    return not part.is_attached or part.screen not in part.app.screen_stack
 
 
-def _hearer(trace: TracebackType | None) -> MessagePump | None:
-    """Who dealt with the message: the first in the traceback."""
+def _handler(trace: TracebackType | None) -> MessagePump | None:
+    """The part that dealt with the message: the first in the traceback."""
     while trace is not None:
         owner = trace.tb_frame.f_locals.get("self")
         if isinstance(owner, MessagePump):
@@ -234,15 +233,8 @@ def _hearer(trace: TracebackType | None) -> MessagePump | None:
     return None
 
 
-def _is_gone(part: MessagePump | None) -> bool:
-    if not isinstance(part, Widget):
-        return False
-    # A screen is taken from the stack first, then it loses its parts, and at last its parent.
-    return not part.is_attached or part.screen not in part.app.screen_stack
-
-
 class CrashSafeApp(AnalysisSafe, HookedApp):
-    """An app that leaves the terminal as it was, and tells a defect in two sentences."""
+    """An app that leaves the terminal as it was, and reports a defect in two sentences."""
 
     crash: str = ""
     """The report of a defect, printed once the terminal is given back."""
@@ -285,7 +277,7 @@ class CrashSafeApp(AnalysisSafe, HookedApp):
         A screen that could not be opened over another one is left again. What runs behind a message, when all else is
         done, leaves the part that it belongs to as it was.
         """
-        part, calls = _hearer(error.__traceback__), [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+        part, calls = _handler(error.__traceback__), [frame.name for frame in traceback.extract_tb(error.__traceback__)]
         failure = analysis_failure(error) if isinstance(part, Widget) else None
         if failure is None or not isinstance(part, Widget):
             return False
@@ -310,7 +302,7 @@ class CrashSafeApp(AnalysisSafe, HookedApp):
         if self._writer is None:
             return False
         if update is None:
-            self._writer.forget()
+            self._writer.invalidate()
             return False
         if self.shows_frames():
             self._try_to_write(partial(self._writer.show, update))
@@ -339,7 +331,7 @@ class CrashSafeApp(AnalysisSafe, HookedApp):
         if self._writer is None:
             self.refresh(layout=True)
             return
-        self._writer.forget()
+        self._writer.invalidate()
         self._try_to_write(self._writer.write)
 
     def on_mount(self) -> None:
@@ -358,7 +350,8 @@ class CrashSafeApp(AnalysisSafe, HookedApp):
             self._key_order.came_back(event)
         if self.return_code is not None and isinstance(event, Key):
             return
-        if is_ordered(event):
+        # Typed, and from the terminal.
+        if isinstance(event, Key | Paste) and not event.is_forwarded:
             await self._key_order.take(event)
         else:
             await super().on_event(event)
@@ -397,10 +390,7 @@ class CrashSafeApp(AnalysisSafe, HookedApp):
         loop = self.event_loop
         if loop is None or loop.is_closed():
             raise SystemExit(code)
-        loop.call_soon_threadsafe(self._leave, code)
-
-    def _leave(self, code: int) -> None:
-        self.exit(code, return_code=code)
+        loop.call_soon_threadsafe(partial(self.exit, code, return_code=code))
 
     def run_safely(self) -> int:
         """Run to the end and return the exit code; a report of a defect goes to standard error afterwards."""

@@ -1,4 +1,4 @@
-"""Every key of the app, declared once with its one meaning; `command` in `commands` binds an action to one of them.
+"""Every key of the app, declared once with its one meaning; `command` binds an action to one of them.
 
 What a key does to the part with the focus may differ in detail (`.` is the next kernel in a list, the next slice on
 the timeline); its meaning does not. The tables of `docs/screen.md` are these declarations.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from textual.actions import parse
@@ -196,10 +196,8 @@ def tab_key(name: str) -> Key:
     return Key(name, TABS.meaning, TABS.where)
 
 
-@cache
-def declared_keys() -> dict[str, Key]:
-    """The declaration of each key, by Textual's name of the key."""
-    return {name: key for key in DECLARED for name in key.names.split(",")}
+KEYS_BY_NAME = {name: key for key in DECLARED for name in key.names.split(",")}
+"""The declaration of each key, by Textual's name of the key."""
 
 
 def where_it_works(name: str, character: str | None, parts: Sequence[str] = ()) -> str:
@@ -207,7 +205,7 @@ def where_it_works(name: str, character: str | None, parts: Sequence[str] = ()) 
 
     `parts` are the parts of the screen that have a use for the key.
     """
-    key = declared_keys().get(name)
+    key = KEYS_BY_NAME.get(name)
     if key is not None:
         what = f"{shown_key(name)} ({key.meaning.partition(':')[0].partition(';')[0]})"
         if key.where != EVERYWHERE:
@@ -215,8 +213,8 @@ def where_it_works(name: str, character: str | None, parts: Sequence[str] = ()) 
         return (
             f"{what} works in {' and '.join(f'the {part}' for part in parts)}." if parts else f"{what} has no use here."
         )
-    shown = name.upper() if _FUNCTION_KEY.fullmatch(name) else character
-    return f"{shown} does nothing: ? lists the keys." if shown is not None and shown.isprintable() else ""
+    word = name.upper() if _FUNCTION_KEY.fullmatch(name) else character
+    return f"{word} does nothing: ? lists the keys." if word is not None and word.isprintable() else ""
 
 
 # What a person can do, declared once: a command is a Textual binding with a title, a help sentence, a hint.
@@ -252,6 +250,11 @@ class Command:
     def keys(self) -> list[str]:
         """Its keys as a person reads them."""
         return [shown_key(name) for name in self.binding.key.split(",")]
+
+    @property
+    def title(self) -> str:
+        """Its title and keys, as the palette lists it."""
+        return f"{self.binding.description}  ({' '.join(self.keys)})"
 
     @property
     def available(self) -> bool:
@@ -296,31 +299,22 @@ def reason_against(screen: Screen[Any], name: str, character: str | None) -> str
             reasons.append(explain(action) if explain is not None else "")
     if reasons:
         return next(filter(None, reasons), "")
-    return _other_tabs(screen, name) or where_it_works(name, character, _parts_for(screen, name))
-
-
-def _other_tabs(screen: Screen[Any], name: str) -> str:
-    """A sentence about the key of a tab that is not on a screen with others."""
     here = next((keys for node in screen.walk_children() if (keys := getattr(node, "tab_keys", ()))), ())
-    if not here or name not in TABS.names.split(","):
-        return ""
-    return f"{shown_key(name)} is no tab here: the tabs are {', '.join(here)}."
-
-
-def _parts_for(screen: Screen[Any], name: str) -> list[str]:
-    """Names of the parts of a screen that declare a command for a key."""
+    if here and name in TABS.names.split(","):
+        return f"{shown_key(name)} is no tab here: the tabs are {', '.join(here)}."
     nodes = [node for node in screen.walk_children() if name in _commands_by_key(type(node))]
-    return list(dict.fromkeys(str(getattr(node, "HELP_WHERE", "")) for node in nodes if hasattr(node, "HELP_WHERE")))
+    parts = dict.fromkeys(str(getattr(node, "HELP_WHERE", "")) for node in nodes if hasattr(node, "HELP_WHERE"))
+    return where_it_works(name, character, list(parts))
 
 
 @cache
 def _commands_by_key(kind: type[DOMNode]) -> dict[str, list[Binding]]:
     """The commands that a class declares, by key."""
-    found: dict[str, list[Binding]] = {}
+    commands: dict[str, list[Binding]] = {}
     for binding in _declared(kind):
         for name in binding.key.split(","):
-            found.setdefault(name, []).append(binding)
-    return found
+            commands.setdefault(name, []).append(binding)
+    return commands
 
 
 def _declared(kind: type[DOMNode]) -> Iterator[Binding]:
@@ -348,24 +342,16 @@ class CommandProvider(Provider):
     async def discover(self) -> Hits:
         """All of them, before anything is typed."""
         for each in self._commands():
-            yield DiscoveryHit(self._title(each), partial(self._run, each), help=each.binding.tooltip)
+            yield DiscoveryHit(each.title, each.run, help=each.binding.tooltip)
 
     async def search(self, query: str) -> Hits:
         """Those whose title matches."""
         matcher = self.matcher(query)
         for each in self._commands():
-            title = self._title(each)
-            score = matcher.match(title)
+            score = matcher.match(each.title)
             if score > 0:
-                yield Hit(score, matcher.highlight(title), partial(self._run, each), help=each.binding.tooltip)
+                yield Hit(score, matcher.highlight(each.title), each.run, help=each.binding.tooltip)
 
     def _commands(self) -> list[Command]:
         commands = all_commands(self.screen)
         return [each for each in commands if each.available and each.binding.action != "command_palette"]
-
-    @staticmethod
-    def _title(each: Command) -> str:
-        return f"{each.binding.description}  ({' '.join(each.keys)})"
-
-    async def _run(self, each: Command) -> None:
-        await each.run()

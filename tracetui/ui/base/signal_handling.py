@@ -93,7 +93,9 @@ class SignalHandling:
 
     def _end(self, code: int) -> None:
         """End the process and its recordings, now."""
-        end_recordings()
+        launcher = sys.modules.get("tracetui_workloads.recording.launcher")
+        if launcher is not None:
+            launcher.kill_all()
         self.give_back()
         os._exit(code)
 
@@ -119,10 +121,3 @@ def in_background(file: int) -> bool:
         return os.tcgetpgrp(file) != os.getpgrp()
     except OSError:
         return False
-
-
-def end_recordings() -> None:
-    """Kill the recordings that this process has started, if any."""
-    launcher = sys.modules.get("tracetui_workloads.recording.launcher")
-    if launcher is not None:
-        launcher.kill_all()

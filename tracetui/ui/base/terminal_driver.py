@@ -21,7 +21,7 @@ from textual.messages import TerminalSupportsSynchronizedOutput
 
 from tracetui.ui.base.cell_differ import CellDiffer, Update
 from tracetui.ui.base.signal_handling import attributes, in_background
-from tracetui.ui.base.textual_internals import forget_writer, has_writer, queued_writes
+from tracetui.ui.base.textual_internals import drop_writer, has_writer, queued_writes
 
 if TYPE_CHECKING:
     from tracetui.ui.base.crash_safe_app import CrashSafeApp
@@ -98,7 +98,7 @@ class FlowControl:
                 self._judge(self._clock() - self._asked.popleft())
             self._answered.notify_all()
 
-    def forget(self) -> None:
+    def expect_none(self) -> None:
         """Expect no answers any more: the terminal was another program's meanwhile."""
         with self._answered:
             self._asked.clear()
@@ -195,7 +195,7 @@ class TerminalDriver(LinuxDriver):
         # In the background the terminal is not to be had, and Textual leaves it at that.
         self._has_terminal = has_writer(self)
         self.takeovers += 1
-        self.flow.forget()
+        self.flow.expect_none()
 
     def disable_input(self) -> None:
         """Read no more keys, once the terminal has answered all that it was asked."""
@@ -212,7 +212,7 @@ class TerminalDriver(LinuxDriver):
     def close(self) -> None:
         """Write what waits to be written, and end the thread that writes."""
         super().close()
-        forget_writer(self)
+        drop_writer(self)
 
     def _stop(self, *_: object) -> None:
         self.event_loop.call_soon_threadsafe(self.owner.action_suspend_process)
@@ -258,13 +258,13 @@ class FrameWriter:
         """Show an update, now or when the terminal has taken the frames before it."""
         if self._takeovers != self._driver.takeovers:
             self._takeovers = self._driver.takeovers
-            self.forget()
+            self.invalidate()
         self._differ.apply(update, *self._app.size)
         self.write()
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Write every cell with the next frame: what the terminal shows is not known."""
-        self._differ.forget()
+        self._differ.invalidate()
         self._cursor = None
 
     def write(self) -> None:

@@ -103,10 +103,10 @@ def _is_there(name: str) -> bool:
     if not parameters:
         return True
     try:
-        found = inspect.signature(getattr(part, attribute) if attribute else part).parameters
+        actual = inspect.signature(getattr(part, attribute) if attribute else part).parameters
     except (TypeError, ValueError):
         return False
-    return ", ".join(found) == parameters.rstrip(")")
+    return ", ".join(actual) == parameters.rstrip(")")
 
 
 @cache
@@ -220,7 +220,7 @@ def queued_writes(driver: LinuxDriver) -> int:
     return driver._writer_thread._queue.qsize()
 
 
-def forget_writer(driver: LinuxDriver) -> None:
+def drop_writer(driver: LinuxDriver) -> None:
     """Take a driver's thread that writes for ended: what is written later is dropped."""
     if works("writer"):
         driver._writer_thread = None

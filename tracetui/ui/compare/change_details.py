@@ -13,9 +13,9 @@ from tracetui.comparing.side import CAPTURE, Side
 from tracetui.comparing.statement import Comparison
 from tracetui.drawing.text.readable_table import words
 from tracetui.model.quantities import ABSENT, count, duration, percent, quantity, size
-from tracetui.model.table import Cell, Table
+from tracetui.model.table import Cell
 from tracetui.text import clean
-from tracetui.ui.compare.compare_list import KERNELS, OPS, signed
+from tracetui.ui.compare.compare_list import KERNELS, OPS, signed, table_of
 from tracetui.ui.compare.shown_part import MARKS, NO_PARTNER, ROW_PARTNERS, ShownPart, place_words
 from tracetui.ui.trace.slice_description import short_name
 from tracetui.ui.widgets.details import DetailFact, DetailLine, fact_lines, folded
@@ -24,26 +24,34 @@ MAX_LISTED_PARTS = 40
 """Maximum steps or runs listed one by one."""
 
 
-def change_lines(comparison: Comparison, tab: str, row: int, said: Sequence[str], width: int) -> list[DetailLine]:
+def change_lines(comparison: Comparison, tab: str, row: int, sentences: Sequence[str], width: int) -> list[DetailLine]:
     """The lines for a row of the whole table of a tab, and below them the statement about the comparison."""
     lines: list[DetailLine] = []
     if row >= 0:
-        table = {KERNELS: lambda: comparison.kernels, OPS: lambda: comparison.ops}.get(tab, lambda: comparison.totals)()
-        title, facts = _of_row(comparison, tab, table, row)
-        lines = [DetailLine(piece, "title") for piece in folded(clean(title), width)]
+        cells = table_of(comparison, tab).row(row)
+        if tab == KERNELS:
+            title, facts = (
+                cells["short_name"] or cells["name_a"] or cells["name_b"],
+                _kernel_facts(comparison, cells, row),
+            )
+        elif tab == OPS:
+            title, facts = cells["name"], _op_facts(comparison, cells)
+        else:
+            title, facts = words(str(cells["measure"])), _total_facts(comparison, cells)
+        lines = [DetailLine(piece, "title") for piece in folded(clean(str(title)), width)]
         for fact in facts:
             lines += fact_lines(fact, width)
-        lines += _names(table.row(row), width)
-    return [*lines, *_statement(said, width, bool(lines))]
+        lines += _names(cells, width)
+    return [*lines, *_statement(sentences, width, bool(lines))]
 
 
-def slice_lines(side: int, shown: ShownPart, row: int, partners: str, width: int) -> list[DetailLine]:
+def slice_lines(side: int, part: ShownPart, row: int, partners: str, width: int) -> list[DetailLine]:
     """The same as lines above the details of its change."""
-    slices, other = shown.side.trace.slices, MARKS[1 - side]
-    lines = [DetailLine(piece, "title") for piece in folded(clean(short_name(shown.side.trace, row)), width)]
+    slices, other = part.side.trace.slices, MARKS[1 - side]
+    lines = [DetailLine(piece, "title") for piece in folded(clean(short_name(part.side.trace, row)), width)]
     facts = [
-        DetailFact(f"in {MARKS[side]}", place_words(shown, row)),
-        DetailFact("starts at", duration(int(slices.start[row]) - shown.start)),
+        DetailFact(f"in {MARKS[side]}", place_words(part, row)),
+        DetailFact("starts at", duration(int(slices.start[row]) - part.start)),
         DetailFact("lasts", duration(int(slices.dur[row]))),
     ]
     if partners == NO_PARTNER:
@@ -51,15 +59,6 @@ def slice_lines(side: int, shown: ShownPart, row: int, partners: str, width: int
     elif partners == ROW_PARTNERS:
         facts.append(DetailFact(f"in {other}", "no match of its own: what its whole row became is highlighted"))
     return [*lines, *(line for fact in facts for line in fact_lines(fact, width))]
-
-
-def _of_row(comparison: Comparison, tab: str, table: Table, row: int) -> tuple[str, Iterator[DetailFact]]:
-    cells = table.row(row)
-    if tab == KERNELS:
-        return str(cells["short_name"] or cells["name_a"] or cells["name_b"]), _kernel_facts(comparison, cells, row)
-    if tab == OPS:
-        return str(cells["name"]), _op_facts(comparison, cells)
-    return words(str(cells["measure"])), _total_facts(comparison, cells)
 
 
 def _kernel_facts(comparison: Comparison, cells: Mapping[str, Cell], row: int) -> Iterator[DetailFact]:
@@ -121,8 +120,8 @@ def _change_facts(cells: Mapping[str, Cell], times: tuple[str, str], comparison:
     for letter, column, calls in (("A", times[0], "calls_a"), ("B", times[1], "calls_b")):
         value, number = cells[column], cells[calls]
         if isinstance(value, float) and isinstance(number, int | float) and number:
-            plural = "" if number == 1 else "s"
-            yield DetailFact(letter, f"{_us(value)} in {_often(number)} call{plural}")
+            times_called = count(number) if float(number).is_integer() else f"{np.round(number, 1):g}"
+            yield DetailFact(letter, f"{_us(value)} in {times_called} call{'' if number == 1 else 's'}")
         else:
             yield DetailFact(letter, "absent")
 
@@ -167,18 +166,14 @@ def _names(cells: Mapping[str, Cell], width: int) -> list[DetailLine]:
     return lines
 
 
-def _statement(said: Sequence[str], width: int, below: bool) -> list[DetailLine]:
-    if not said:
+def _statement(sentences: Sequence[str], width: int, below: bool) -> list[DetailLine]:
+    if not sentences:
         return []
     lines = [DetailLine(""), DetailLine("overall", "label")] if below else []
-    for sentence in said:
+    for sentence in sentences:
         lines += [*map(DetailLine, folded(clean(sentence), width)), DetailLine("")]
     return lines[:-1]
 
 
 def _us(value: Cell) -> str:
     return duration(1000 * value) if isinstance(value, int | float) else ABSENT
-
-
-def _often(number: float) -> str:
-    return count(number) if float(number).is_integer() else f"{np.round(number, 1):g}"

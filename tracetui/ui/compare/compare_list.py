@@ -43,11 +43,11 @@ def readable_changes(table: Table) -> Table:
     """Kernels or operators with the sign before their mark, which is one word."""
     mark, saves = table["mark"], table["saves_us"]
     marks = [signed(str(mark.cell(row)), saves.cell(row)) for row in range(len(table))]
-    made = _with(
+    readable = _with(
         table,
         texts(replace(mark.spec, is_signed=True), [f"{each[:2]}{SHORT.get(each[2:], each[2:])}" for each in marks]),
     )
-    return with_calls(made) if "calls_a" in table else made
+    return with_calls(readable) if "calls_a" in table else readable
 
 
 def rows_without_change(table: Table) -> NDArray[np.bool_]:
@@ -85,20 +85,15 @@ def readable_totals(table: Table) -> Table:
     columns = [texts(table["measure"].spec, [words(str(row["measure"])) for row in rows])]
     for column in table.columns[1:]:
         if column.name in ("a", "a_scatter", "b", "b_scatter", "difference"):
-            amounts = [_amount(row[column.name], str(row["unit"] or "")) for row in rows]
-            columns.append(texts(replace(column.spec, is_number_text=True), amounts))
+            cells = [(row[column.name], str(row["unit"] or "")) for row in rows]
+            numbers = [quantity(value, unit) if isinstance(value, int | float) else None for value, unit in cells]
+            columns.append(texts(replace(column.spec, is_number_text=True), numbers))
         elif column.name == "change":
-            amounts = [None if row["change"] == "unknown" else str(row["change"]) for row in rows]
-            columns.append(texts(column.spec, amounts))
+            changes = [None if row["change"] == "unknown" else str(row["change"]) for row in rows]
+            columns.append(texts(column.spec, changes))
         elif column.name != "unit":
             columns.append(column)
     return replace(table, columns=tuple(columns))
-
-
-def _amount(value: object, unit: str) -> str | None:
-    if not isinstance(value, int | float):
-        return None
-    return quantity(value, unit)
 
 
 def _with(table: Table, column: Column) -> Table:
@@ -119,8 +114,8 @@ def grouped(table: Table, by: str) -> Table:
             column = table[name]
             values = np.where(column.nulls(), 0, column.values).astype(np.float64)
             columns.append(replace(column, values=np.bincount(member, values, len(used))))
-    made = Table((*columns, *_percents(columns)), None, table.note)
-    return made.take(np.lexsort((-np.abs(made["saves_us"].values.astype(np.float64)),)))
+    groups = Table((*columns, *_percents(columns)), None, table.note)
+    return groups.take(np.lexsort((-np.abs(groups["saves_us"].values.astype(np.float64)),)))
 
 
 def _percents(columns: list[Column]) -> list[Column]:
@@ -209,7 +204,7 @@ class CompareList(TabbedList):
         )
 
     def clear(self) -> None:
-        """Forget the tables: other sides are compared."""
+        """Drop the tables: other sides are compared."""
         self._tables.clear()
         self._stale.clear()
         self._cursors.clear()

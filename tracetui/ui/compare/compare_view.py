@@ -108,14 +108,19 @@ class CompareView(StatedView):
     ROW_FILE = "change.md"
 
     def __init__(
-        self, a: Side, b: Side, pictures: tuple[TimelineIndex, TimelineIndex], paths: tuple[str, str], tab: str = ""
+        self,
+        a: Side,
+        b: Side,
+        timeline_indexes: tuple[TimelineIndex, TimelineIndex],
+        paths: tuple[str, str],
+        tab: str = "",
     ) -> None:
         super().__init__(CompareList())
         self._opening_tab = tab
         self.opening: tuple[str, ...] = ()
         """Sentences before the statement about the comparison."""
         self.timelines = Timelines()
-        self.compared = ComparedSides(self, a, b, pictures, paths)
+        self.compared = ComparedSides(self, a, b, timeline_indexes, paths)
         self.highlighted = HighlightedSlices(self.compared, self.timelines, self.panes)
 
     def compose(self) -> ComposeResult:
@@ -225,7 +230,9 @@ class CompareView(StatedView):
         side = self.highlighted.side_to_open(bool(partner))
         compared, row = self.compared, self.highlighted.selected[side]
         part = compared.parts[side]
-        self.post_message(SliceAsked(compared.paths[side], part.side.trace, compared.pictures[side], row, part.step))
+        self.post_message(
+            SliceAsked(compared.paths[side], part.side.trace, compared.timeline_indexes[side], row, part.step)
+        )
 
     def action_swap(self) -> None:
         """Makes B the baseline."""
@@ -281,7 +288,7 @@ class CompareView(StatedView):
         self._show_header()
         compared = self.compared
         first, second = compared.representative_parts()
-        self.timelines.show(compared.parts, compared.pictures, (first.part, second.part), whole)
+        self.timelines.show(compared.parts, compared.timeline_indexes, (first.part, second.part), whole)
         compared.compute([self.panes.pane, *(tab for tab in CHANGE_TABS if tab != self.panes.pane)])
         if whole:
             self.share_height()
@@ -452,13 +459,13 @@ class CompareScreen(SizedScreen):
         self,
         a: Side,
         b: Side,
-        pictures: tuple[TimelineIndex, TimelineIndex],
+        timeline_indexes: tuple[TimelineIndex, TimelineIndex],
         paths: tuple[str, str],
         tab: str = "",
         listed: bool = False,
     ) -> None:
         """`listed` says that the traces were picked from a list, to which one can go back."""
-        super().__init__(CompareView(a, b, pictures, paths, tab))
+        super().__init__(CompareView(a, b, timeline_indexes, paths, tab))
         self._listed = listed
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

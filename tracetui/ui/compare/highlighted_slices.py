@@ -62,12 +62,17 @@ class ComparedSides:
         note: str
 
     def __init__(
-        self, owner: Widget, a: Side, b: Side, pictures: tuple[TimelineIndex, TimelineIndex], paths: tuple[str, str]
+        self,
+        owner: Widget,
+        a: Side,
+        b: Side,
+        timeline_indexes: tuple[TimelineIndex, TimelineIndex],
+        paths: tuple[str, str],
     ) -> None:
         """`owner` runs the threads and gets the messages."""
         self._owner = owner
         self.comparison = Comparison(a, b)
-        self.pictures, self.paths = pictures, paths
+        self.timeline_indexes, self.paths = timeline_indexes, paths
         self.partners = PartnerLookup(self.representative_parts())
         """The parts that are shown, and which of their slices are partners."""
         self.statement: tuple[str, ...] = ()
@@ -91,7 +96,7 @@ class ComparedSides:
     def swap(self) -> None:
         """Make A of B and B of A."""
         self.comparison = Comparison(*self.sides[::-1])
-        self.pictures, self.paths = self.pictures[::-1], self.paths[::-1]
+        self.timeline_indexes, self.paths = self.timeline_indexes[::-1], self.paths[::-1]
         self.partners = PartnerLookup(self.parts[::-1])
 
     def show_parts(self, parts: ShownParts) -> bool:
@@ -286,11 +291,7 @@ def change_of(comparison: Comparison, tab: str, side: int, row: int, parts: Show
             return -1
         host = int(called.into[indices[0]])
         key = called.keys[host if host >= 0 else int(called.key[indices[0]])]
-        return _row_named(comparison.ops, key.kind, (key.name, versionless_name(key.name)))
+        names, (kinds, known) = (key.name, versionless_name(key.name)), (comparison.ops["kind"], comparison.ops["name"])
+        ops = range(len(comparison.ops))
+        return next((op for op in ops if known.cell(op) in names and kinds.cell(op) == key.kind), -1)
     return -1
-
-
-def _row_named(table: Table, kind: str, names: tuple[str, ...]) -> int:
-    kinds, known = table["kind"], table["name"]
-    rows = range(len(table))
-    return next((row for row in rows if known.cell(row) in names and kinds.cell(row) == kind), -1)

@@ -69,10 +69,17 @@ class SeveralScreen(AnalysisSafe, Screen[None]):
         """Show the table, the measures that say most on top."""
         self.query_one("#title", Bar).parts = (BarPart(TITLE, "strong"), BarPart(f"   {SIGNS}", "dim"))
         self.statement.whole = True
-        self.statement.sentences = (*side_lines(self.several), *opening_lines(self.several))
+        several = self.several
+        named = zip(SIDE_NAMES, several.sides, strict=False)
+        sides = [f"{name}  {clean(side.name)}: {side_words(several.failures, side)}" for name, side in named]
+        later = zip(SIDE_NAMES[1:], several.openings, strict=False)
+        openings = [f"{name} beside A: {clean(' '.join(sentences))}" for name, sentences in later]
+        self.statement.sentences = (*sides, *openings)
         self._totals = ordered(self._totals)
-        shown = worded(several_readable(self._totals, self.several.others))
-        self.table.show("several", shown, np.arange(len(shown)))
+        table = several_readable(self._totals, several.others)
+        measures = texts(_MEASURE, [words(str(row["measure"])) for row in table.rows()])
+        table = replace(table, columns=(measures, *table.columns[1:]))
+        self.table.show("several", table, np.arange(len(table)))
         self.table.focus()
         self._explain(0)
         self.call_after_refresh(self.hints.show_hints)
@@ -92,6 +99,7 @@ class SeveralScreen(AnalysisSafe, Screen[None]):
         """The traces on screen."""
         return tuple(side.trace for side in self.several.sides)
 
+    @on(TableView.RowChosen)
     def action_compare(self) -> None:
         """Pick one to compare A with in full."""
         self.app.push_screen(PairPicker([name.path for name in self.names]), self._compare)
@@ -100,16 +108,13 @@ class SeveralScreen(AnalysisSafe, Screen[None]):
         if index is not None:
             self.post_message(CompareAsked(self.names[0], self.names[index]))
 
+    @on(StatementView.Clicked)
     def action_statement(self) -> None:
         """Show all sentences in place of the table, or the table again."""
         self.table.display = not self.table.display
         if self.table.display:
             self.table.focus()
         self._share_height()
-
-    @on(StatementView.Clicked)
-    def _click_statement(self) -> None:
-        self.action_statement()
 
     def action_leave(self) -> None:
         """Back to the table, then to the list of traces."""
@@ -121,10 +126,6 @@ class SeveralScreen(AnalysisSafe, Screen[None]):
     def action_help(self) -> None:
         """Show what the keys do."""
         self.app.push_screen(HelpScreen(help_rows(self, None), "Help: keys"))
-
-    @on(TableView.RowChosen)
-    def _choose(self) -> None:
-        self.action_compare()
 
     @on(TableView.RowHighlighted)
     def _move(self, message: TableView.RowHighlighted) -> None:
@@ -140,8 +141,8 @@ class SeveralScreen(AnalysisSafe, Screen[None]):
             for name in SIDE_NAMES[1 : len(self.names)]
             if cells[f"{name.lower()}_remark"]
         ]
-        said = clean(" ".join([str(cells["about"] or ""), *remarks]))
-        self.query_one("#meaning", Bar).parts = (BarPart(said, "dim"),)
+        meaning = clean(" ".join([str(cells["about"] or ""), *remarks]))
+        self.query_one("#meaning", Bar).parts = (BarPart(meaning, "dim"),)
 
 
 class PairPicker(Picker[int]):
@@ -161,28 +162,10 @@ class PairPicker(Picker[int]):
         self.offer(range(1, len(self._paths)), Table((texts(_PAIR, titles),)), "")
 
 
-def side_lines(several: Several) -> tuple[str, ...]:
-    """A line about each side."""
-    named = zip(SIDE_NAMES, several.sides, strict=False)
-    return tuple(f"{mark}  {clean(side.name)}: {side_words(several.failures, side)}" for mark, side in named)
-
-
-def opening_lines(several: Several) -> tuple[str, ...]:
-    """The first sentence about each side after the first."""
-    named = zip(SIDE_NAMES[1:], several.openings, strict=False)
-    return tuple(f"{mark} beside A: {clean(' '.join(said))}" for mark, said in named)
-
-
 def ordered(totals: Table) -> Table:
     """The rows that any side has a value in, the measures of a short table first."""
     names = [str(row["measure"]) for row in totals.rows()]
     first = [names.index(str(row["measure"])) for row in key_rows(totals).rows()]
     sides = [column for column in totals.columns if len(column.name) == 1]
-    held = [row for row in range(len(totals)) if any(column.cell(row) for column in sides)]
-    return totals.take(np.array([*first, *(row for row in held if row not in first)], np.int64))
-
-
-def worded(table: Table) -> Table:
-    """The table with its measures in words."""
-    measures = texts(_MEASURE, [words(str(row["measure"])) for row in table.rows()])
-    return replace(table, columns=(measures, *table.columns[1:]))
+    filled = [row for row in range(len(totals)) if any(column.cell(row) for column in sides)]
+    return totals.take(np.array([*first, *(row for row in filled if row not in first)], np.int64))

@@ -154,12 +154,12 @@ def lanes_worth_showing(side: Side) -> list[int] | None:
     called = np.union1d(op_rows(trace), links(trace).launches)
     if not len(work) and not len(called):
         return None
-    held = np.bincount(lanes[called[side.part_of(called) >= 0]], minlength=len(trace.lanes))
-    shown = held > MIN_LANE_SHARE * held.sum()
+    calls_in = np.bincount(lanes[called[side.part_of(called) >= 0]], minlength=len(trace.lanes))
+    is_shown = calls_in > MIN_LANE_SHARE * calls_in.sum()
     if side.part_kind not in (CAPTURE, RANGE):
-        shown[lanes[side.row]] = True
-    shown[lanes[work]] = True
-    return np.flatnonzero(shown).tolist() or None
+        is_shown[lanes[side.row]] = True
+    is_shown[lanes[work]] = True
+    return np.flatnonzero(is_shown).tolist() or None
 
 
 def _nth(names: Int64) -> Int64:
@@ -190,7 +190,7 @@ def compare_parts(sides: Sequence[Side], width: int) -> tuple[BarPart, ...]:
     marks = ["".join(f" {mark}" for mark in damage_marks(side.trace)) for side in sides]
     taken = len(about) + sum(map(len, marks)) + 2 * len("A  ") + 2
     room = max((width - taken) // 2, MIN_NAME_LETTERS)
-    names = _told_apart([clean(side.name) for side in sides], room)
+    names = _distinct_names([clean(side.name) for side in sides], room)
     parts: list[BarPart] = []
     for letter, name, mark in zip(MARKS, names, marks, strict=True):
         parts += [BarPart(f"{'  ' if parts else ''}{letter} ", "key"), BarPart(name, "strong"), BarPart(mark, "warn")]
@@ -198,7 +198,7 @@ def compare_parts(sides: Sequence[Side], width: int) -> tuple[BarPart, ...]:
 
 
 def _devices(side: Side) -> tuple[str, ...]:
-    """Names of the GPUs of a side; none where the analysis of what it is failed, which its own place tells."""
+    """Names of the GPUs of a side; none where the analysis of what it is failed, which is reported in its own place."""
     try:
         with guarded("The description of a side"):
             return recording_conditions(side).devices
@@ -206,7 +206,7 @@ def _devices(side: Side) -> tuple[str, ...]:
         return ()
 
 
-def _told_apart(names: list[str], room: int) -> list[str]:
+def _distinct_names(names: list[str], room: int) -> list[str]:
     """Names cut to some letters; where they begin alike, they are cut at the front."""
     if all(len(name) <= room for name in names):
         return names
@@ -217,13 +217,13 @@ def _told_apart(names: list[str], room: int) -> list[str]:
 
 
 def part_parts(
-    letter: str, shown: ShownPart, focused: bool, width: int, representative: bool, name: str = ""
+    letter: str, part: ShownPart, focused: bool, width: int, representative: bool, name: str = ""
 ) -> tuple[BarPart, ...]:
     """The line above a timeline: which step or run it shows, how long that took, what the GPU did in it.
 
     A `name` stands in place of the part.
     """
-    side = shown.side
+    side = part.side
     parts = [BarPart(f" {letter} ", "current" if focused else "strong"), BarPart(" ")]
     if name:
         parts.append(BarPart(name, "strong"))
@@ -232,8 +232,8 @@ def part_parts(
     else:
         scope = f"{cut_name(clean(side.scope), 24)} " if side.part_kind in (RUN, RANGE) else "step "
         max_numbers = 7 if width >= WIDE_CELLS else 3
-        parts += [BarPart(scope), *switch_parts(side.number.tolist(), shown.part, max_numbers)]
-    words = [duration(int(side.end[shown.part] - side.start[shown.part])), *_on_gpu(shown)]
+        parts += [BarPart(scope), *switch_parts(side.number.tolist(), part.part, max_numbers)]
+    words = [duration(int(side.end[part.part] - side.start[part.part])), *_on_gpu(part)]
     room = width - sum(len(part.text) for part in parts) - 3
     if representative and len(side) > 1 and width >= WIDE_CELLS:
         words.append("representative step" if side.part_kind == STEP else "representative run")
@@ -242,47 +242,47 @@ def part_parts(
     return *parts, BarPart("   " + " · ".join(words))
 
 
-def _on_gpu(shown: ShownPart) -> list[str]:
-    if not len(shown.activities):
+def _on_gpu(part: ShownPart) -> list[str]:
+    if not len(part.activities):
         return []
-    known = known_measures(shown.side)[0].get("gpu_busy_us")
-    busy = float("nan") if known is None else float(known.values[shown.part])
-    number = len(shown.activities)
+    known = known_measures(part.side)[0].get("gpu_busy_us")
+    busy = float("nan") if known is None else float(known.values[part.part])
+    number = len(part.activities)
     words = [f"{count(number)} GPU activit{'y' if number == 1 else 'ies'}"]
     return words if busy != busy else [*words, f"busy {duration(1000 * busy)}"]
 
 
-def place_words(shown: ShownPart, row: int) -> str:
+def place_words(part: ShownPart, row: int) -> str:
     """The number of a slice in its part: `kernel 5 of 36`, `operator 2 of 10`, or `call` for slices that `.` skips."""
-    trace = shown.side.trace
+    trace = part.side.trace
     kind = KIND_WORDS.get(Kind(int(trace.slices.kind[row])), "slice")
-    if not shown.holds(row):
-        return f"{kind} outside of this {shown.side.part_kind}"
-    indices = np.flatnonzero(shown.walk == row)
+    if not part.holds(row):
+        return f"{kind} outside of this {part.side.part_kind}"
+    indices = np.flatnonzero(part.walk == row)
     if not len(indices):
         return kind
     what = "kernel" if int(trace.slices.kind[row]) in GPU_WORK else "operator"
-    return f"{what} {count(int(indices[0]) + 1)} of {count(len(shown.walk))}"
+    return f"{what} {count(int(indices[0]) + 1)} of {count(len(part.walk))}"
 
 
-def slice_words(side: int, shown: ShownPart, row: int, partners: str, width: int) -> str:
+def slice_words(side: int, part: ShownPart, row: int, partners: str, width: int) -> str:
     """One line; the name gives way where that is short."""
-    start, dur = shown.side.trace.slices.start[row], shown.side.trace.slices.dur[row]
-    before = f"{MARKS[side]}: {place_words(shown, row)}: "
-    after = f"  {duration(int(dur))} at {duration(int(start) - shown.start)}"
+    start, dur = part.side.trace.slices.start[row], part.side.trace.slices.dur[row]
+    before = f"{MARKS[side]}: {place_words(part, row)}: "
+    after = f"  {duration(int(dur))} at {duration(int(start) - part.start)}"
     remark = {NO_PARTNER: f"  no match in {MARKS[1 - side]}", ROW_PARTNERS: "  no match of its own"}.get(partners, "")
-    name = clean(short_name(shown.side.trace, row))
+    name = clean(short_name(part.side.trace, row))
     return before + shorten(name, max(width - len(before) - len(after) - len(remark), 12)) + after + remark
 
 
-def end_words(side: int, shown: ShownPart, direction: int, on_row: bool = False) -> str:
+def end_words(side: int, part: ShownPart, direction: int, on_row: bool = False) -> str:
     """The reason why walking goes no further: in the whole part, or on one row of the timeline."""
-    what = "kernel" if len(shown.activities) else "operator"
-    part = {STEP: f"step {shown.number}", RUN: "this run", RANGE: "this range"}.get(shown.side.part_kind, "the capture")
+    what = "kernel" if len(part.activities) else "operator"
+    where = {STEP: f"step {part.number}", RUN: "this run", RANGE: "this range"}.get(part.side.part_kind, "the capture")
     way = "after" if direction > 0 else "before"
     if on_row:
-        return f"{MARKS[side]} has nothing {way} this slice on its row in {part}."
-    return f"{MARKS[side]} has no {what} {way} this one in {part}."
+        return f"{MARKS[side]} has nothing {way} this slice on its row in {where}."
+    return f"{MARKS[side]} has no {what} {way} this one in {where}."
 
 
 # Going from step to step, or run to run, with both sides or with one. Pure.

@@ -234,7 +234,11 @@ class Timelines(AnalysisSafe, Widget):
         return next((lanes.side for lanes in self.lanes if lanes.has_focus), None)
 
     def show(
-        self, parts: ShownParts, pictures: Sequence[TimelineIndex], representative: tuple[int, int], whole: bool = True
+        self,
+        parts: ShownParts,
+        timeline_indexes: Sequence[TimelineIndex],
+        representative: tuple[int, int],
+        whole: bool = True,
     ) -> None:
         """Show other sides; `representative` are the parts that stand for the others.
 
@@ -242,7 +246,7 @@ class Timelines(AnalysisSafe, Widget):
         """
         self._representative = representative
         windows = [lanes.window for lanes in self.lanes]
-        for lanes, part, timeline_index, window in zip(self.lanes, parts, pictures, windows, strict=True):
+        for lanes, part, timeline_index, window in zip(self.lanes, parts, timeline_indexes, windows, strict=True):
             lanes.show_part(part, timeline_index)
             lanes.window = window
         self.select((-1, -1), (frozenset(), frozenset()), (NO_ROWS, NO_ROWS))

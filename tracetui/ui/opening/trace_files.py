@@ -161,7 +161,7 @@ class FolderWatch:
     def __init__(self, paths: Sequence[str]) -> None:
         self._folders = [path for path in map(Path, paths) if path.is_dir()]
         self._known: dict[Path, FileState] = {}
-        """Files that were there, and those that have been told of."""
+        """Files that were there, and those that have been reported."""
         self._unfinished: dict[Path, FileState] = {}
         self._rests_until = 0.0
 
@@ -357,10 +357,8 @@ async def read_facts(path: Path) -> TraceFacts:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-    return _facts_of_summary(output) if process.returncode == 0 else UNREADABLE
-
-
-def _facts_of_summary(output: bytes) -> TraceFacts:
+    if process.returncode != 0:
+        return UNREADABLE
     try:
         rows = {row["key"]: row["value"] for row in json.loads(output)["rows"]}
     except (ValueError, KeyError, TypeError):

@@ -289,13 +289,13 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
 
     def _look_for_ranks(self) -> bool:
         """Find the runs with several ranks; whether the folder is there for them, and they are opened."""
-        found: list[str] = []
+        paths: list[str] = []
         for path in map(Path, self.paths):
-            found += map(str, candidates(path).paths) if path.is_dir() else [str(path)]
-        found = sorted(path for path in found if path.endswith(SUFFIXES))[:MAX_SNIFFED_FILES]
-        if len(found) < 2:
+            paths += map(str, candidates(path).paths) if path.is_dir() else [str(path)]
+        paths = sorted(path for path in paths if path.endswith(SUFFIXES))[:MAX_SNIFFED_FILES]
+        if len(paths) < 2:
             return False
-        runs = sniffed_runs(found)
+        runs = sniffed_runs(paths)
         sets = [
             (RankSetName(tuple(self.paths), RankOptions(run=number)), run.title)
             for number, run in enumerate(runs.runs[:MAX_LISTED_SETS], 1)

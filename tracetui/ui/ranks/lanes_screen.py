@@ -46,11 +46,11 @@ class MomentView(CompareView):
         self,
         a: Side,
         b: Side,
-        pictures: tuple[TimelineIndex, TimelineIndex],
+        timeline_indexes: tuple[TimelineIndex, TimelineIndex],
         paths: tuple[str, str],
         asked: MomentAsked,
     ) -> None:
-        super().__init__(a, b, pictures, paths)
+        super().__init__(a, b, timeline_indexes, paths)
         self.asked = asked
         pair = (asked.moment.beside, asked.moment.late)
         self.timelines.names = (rank_words(asked.ranks, pair[0]), rank_words(asked.ranks, pair[1]))
@@ -119,8 +119,8 @@ class MomentView(CompareView):
         index = late.index(moment.instance) + direction if moment.instance in late else -1
         if not 0 <= index < len(late):
             return None
-        found = late_moment(ranks, late[index], moment.late)
-        return None if found is None else MomentAsked(ranks, found)
+        other = late_moment(ranks, late[index], moment.late)
+        return None if other is None else MomentAsked(ranks, other)
 
     def _show_header(self) -> None:
         ranks, moment = self.asked.ranks, self.asked.moment
@@ -140,12 +140,12 @@ class MomentScreen(CompareScreen):
         self,
         a: Side,
         b: Side,
-        pictures: tuple[TimelineIndex, TimelineIndex],
+        timeline_indexes: tuple[TimelineIndex, TimelineIndex],
         paths: tuple[str, str],
         asked: MomentAsked,
     ) -> None:
-        super().__init__(a, b, pictures, paths)
-        self.view = MomentView(a, b, pictures, paths, asked)
+        super().__init__(a, b, timeline_indexes, paths)
+        self.view = MomentView(a, b, timeline_indexes, paths, asked)
 
 
 def rank_words(ranks: RankSet, index: int) -> str:

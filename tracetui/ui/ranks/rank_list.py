@@ -47,7 +47,8 @@ class RankList(TabbedList):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(tuple(TABLES), id=id)
-        self._tables: dict[str, Table] = {}
+        self.tables: dict[str, Table] = {}
+        """The whole tables by tab, as far as they are there."""
         self._failed: dict[str, str] = {}
         """Sentences about tabs whose tables could not be made."""
         self._grouped: dict[str, Table] = {}
@@ -60,12 +61,12 @@ class RankList(TabbedList):
     def table(self) -> Table | None:
         """The rows of the current tab, grouped as wanted; None until they are there."""
         by = self.arrangement.by
-        return self._grouped_by(by) if by and self.pane == RANKS else self._tables.get(self.pane)
+        return self._grouped_by(by) if by and self.pane == RANKS else self.tables.get(self.pane)
 
     @property
     def groupings(self) -> Sequence[str]:
         """The columns by which ranks can be grouped, of those that any rank has a value in."""
-        table = self._tables.get(RANKS)
+        table = self.tables.get(RANKS)
         if self.pane != RANKS or table is None:
             return ()
         return [by for by in GROUPINGS if by in table and not table[by].nulls().all()]
@@ -77,16 +78,12 @@ class RankList(TabbedList):
 
     def has(self, name: str) -> bool:
         """True once the table of a tab is there."""
-        return name in self._tables
-
-    def whole(self, name: str) -> Table | None:
-        """The table of a tab, not grouped."""
-        return self._tables.get(name)
+        return name in self.tables
 
     def fail(self, name: str, sentence: str) -> None:
         """Say in a tab why there is no table; what was listed while files were read rests on no analysis, and goes."""
         self._failed[name] = sentence
-        self._tables.pop(name, None)
+        self.tables.pop(name, None)
         self._grouped.clear()
         self._show(0)
 
@@ -95,7 +92,7 @@ class RankList(TabbedList):
         # What is said of the set stands above the tabs.
         table = replace(table, headline="")
         old = self.rank_at(self.view.row) if name == self.pane else None
-        self._tables[name] = table
+        self.tables[name] = table
         self._grouped.clear()
         if name != self.pane:
             self._show_tabs()
@@ -137,7 +134,7 @@ class RankList(TabbedList):
             self._show(self.view.cursor)
 
     def _grouped_by(self, by: str) -> Table | None:
-        table = self._tables.get(RANKS)
+        table = self.tables.get(RANKS)
         if table is None or "wait_caused_us" not in table:
             return table
         if by not in self._grouped:
@@ -154,12 +151,12 @@ class RankList(TabbedList):
     def _readable(self, table: Table) -> Table:
         if self.pane != RANKS or self.arrangement.by:
             return table
-        shown = readable_ranks(table, bar_cells(self.app.size.width))
+        readable = readable_ranks(table, bar_cells(self.app.size.width))
         marks = dict(zip(self.marked, map(str, range(1, 10)), strict=False))
         if marks:
             column = texts(_MARK, [marks.get(rank, "") for rank in table["rank"].values.tolist()])
-            shown = replace(shown, columns=(column, *shown.columns))
-        return shown
+            readable = replace(readable, columns=(column, *readable.columns))
+        return readable
 
     def _missing_note(self) -> str:
         return self._failed.get(self.pane, self.note)
@@ -168,14 +165,14 @@ class RankList(TabbedList):
         return table.note or "There is nothing to list."
 
     def _tabs(self) -> Sequence[Tab]:
-        return [Tab(name, name.title(), self._count(name), RANK_KEYS[name], self._is_empty(name)) for name in TABLES]
-
-    def _is_empty(self, name: str) -> bool:
-        table = self._tables.get(name)
-        return table is not None and len(table) == 0
+        tables = self.tables
+        return [
+            Tab(name, name.title(), self._count(name), RANK_KEYS[name], name in tables and not len(tables[name]))
+            for name in TABLES
+        ]
 
     def _count(self, name: str) -> str:
-        table = self._tables.get(name)
+        table = self.tables.get(name)
         if table is None:
             return ""
         return count(len(self.view.order) if name == self.pane else len(table))
@@ -245,9 +242,9 @@ def _facts(ranks: RankSet, index: int, late: LateRank | None) -> list[DetailFact
         facts.append(DetailFact("late by", ", ".join(f"{cause} {duration(excess)}" for cause, excess in late.causes)))
     for label, caused in (("made wait", True), ("waited for", False)):
         waits = top_waits(ranks, index, caused, MAX_WAITS)
-        said = [f"rank {ranks.ranks[other]} {duration(time)} in {count}" for other, time, count in waits]
-        if said:
-            facts.append(DetailFact(label, ", ".join(said)))
+        waited = [f"rank {ranks.ranks[other]} {duration(time)} in {count}" for other, time, count in waits]
+        if waited:
+            facts.append(DetailFact(label, ", ".join(waited)))
     return facts
 
 

@@ -1,4 +1,4 @@
-"""Reads a set of ranks in a thread, and tells its screen what has come; it can be stopped at any time."""
+"""Reads a set of ranks in a thread, and reports to its screen what has come; it can be stopped at any time."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class RankLanesAsked(Message):
     """The stretch to show first, in ns on the one clock."""
 
 
-TELL_SECONDS = 0.2
+PROGRESS_SECONDS = 0.2
 """Seconds between two reports of what has come, at least."""
 
 
@@ -100,7 +100,7 @@ class RankReader:
         self._owner, self._name = owner, name
         self._stop = Event()
         self._work = (work or SummaryWork())._replace(came=self._take, stopped=self._stop.is_set)
-        self._told = 0.0
+        self._reported = 0.0
         self.run: RankRun | None = None
         """The run whose files are read, None before that is known."""
         self.summaries: dict[str, RankSummary] = {}
@@ -123,10 +123,10 @@ class RankReader:
         if isinstance(outcome, RankSummary):
             self.summaries[path] = outcome
 
-    def _tell(self, done: int, total: int) -> None:
+    def _report(self, done: int, total: int) -> None:
         now = time.monotonic()
-        if now - self._told >= TELL_SECONDS or done == total:
-            self._told = now
+        if now - self._reported >= PROGRESS_SECONDS or done == total:
+            self._reported = now
             self._owner.post_message(self.Came(done, total))
 
     def _pick(self, run: RankRun) -> None:
@@ -136,7 +136,7 @@ class RankReader:
         name = self._name
         try:
             with guarded("The set of ranks"):
-                ranks = open_rank_set(name.paths, name.options, self._tell, self._work, self._pick)
+                ranks = open_rank_set(name.paths, name.options, self._report, self._work, self._pick)
         except TracetuiError as error:
             self._owner.post_message(SetFailed(error))
             return

@@ -46,7 +46,6 @@ from tracetui.ui.ranks.rank_list import (
 )
 from tracetui.ui.ranks.rank_reader import MomentAsked, RankLanesAsked, RankReader, RankTraceAsked
 from tracetui.ui.widgets.bar import Bar, BarPart
-from tracetui.ui.widgets.details import DetailLine
 from tracetui.ui.widgets.searchable_view import SEARCH_COMMANDS, SizedScreen, too_small
 from tracetui.ui.widgets.statement import StatedView
 from tracetui.ui.widgets.tabbed_list import ListArrangement
@@ -119,11 +118,6 @@ class RankView(StatedView):
         self.reader.stop()
 
     @property
-    def is_reading(self) -> bool:
-        """True while files are being read."""
-        return self.ranks is None
-
-    @property
     def where(self) -> str:
         """The folder, or what else was named."""
         return " ".join(self.set_name.paths)
@@ -144,11 +138,8 @@ class RankView(StatedView):
         self._show_header(self.where, f"{message.done:,} of {message.total:,} files")
         self.statement.sentences = (f"Reading: {message.done:,} of {message.total:,} files; {words}.",)
         if self.reader.run is not None:
-            self.panes.take(RANKS, reading_table(self.reader.run, dict(self.reader.summaries), self._folder))
-
-    @property
-    def _folder(self) -> str:
-        return self.set_name.paths[0] if len(self.set_name.paths) == 1 else ""
+            folder = self.set_name.paths[0] if len(self.set_name.paths) == 1 else ""
+            self.panes.take(RANKS, reading_table(self.reader.run, dict(self.reader.summaries), folder))
 
     @on(RankReader.Read)
     def _take_set(self, message: RankReader.Read) -> None:
@@ -264,18 +255,15 @@ class RankView(StatedView):
         elif instance >= 0:
             self.panes.details.explain(partial(instance_lines, ranks, instance, late))
         else:
-            self.panes.details.explain(self._nothing)
-
-    def _nothing(self, width: int) -> list[DetailLine]:
-        return []
+            self.panes.details.explain(lambda width: [])
 
     def _members(self) -> list[int]:
         """Indices of the ranks of the group at the current row."""
-        whole, table, by = self.panes.whole(RANKS), self.panes.table, self.panes.arrangement.by
+        whole, table, by = self.panes.tables.get(RANKS), self.panes.table, self.panes.arrangement.by
         if whole is None or table is None or by is None or self.panes.view.row < 0:
             return []
-        held = whole[by].equal(table[by].cell(self.panes.view.row))
-        return [self._index_of(int(rank)) for rank in whole["rank"].values[held].tolist()]
+        members = whole[by].equal(table[by].cell(self.panes.view.row))
+        return [self._index_of(int(rank)) for rank in whole["rank"].values[members].tolist()]
 
     # Commands
 
@@ -329,7 +317,7 @@ class RankView(StatedView):
         if ranks is None:
             return
         members = [self._index_of(each) for each in self.panes.marked]
-        table = self.panes.whole(RANKS)
+        table = self.panes.tables.get(RANKS)
         if not members and table is not None:
             order = self.panes.view.order if self.panes.pane == RANKS and not self.panes.arrangement.by else None
             rows = np.arange(len(table)) if order is None else order
@@ -432,7 +420,7 @@ class RankScreen(SizedScreen):
 
     def action_leave(self) -> None:
         """Stop reading and show what came; else go to the list of traces."""
-        if self.view.is_reading and not self.view.reader.is_stopped:
+        if self.view.ranks is None and not self.view.reader.is_stopped:
             self.view.reader.stop()
         else:
             super().action_leave()
