@@ -166,7 +166,7 @@ async def test_the_screen_of_ranks_has_its_other_tabs(name: str, tmp_path: Path,
         assert app.crash == "" and app.is_running
         said = " ".join(app.view.statement.sentences)
         check_sentence(said)
-        assert "ranks" not in app.view.panes._tables
+        assert "ranks" not in app.view.panes.tables
         await pilot.press("1")
         await settle(pilot)
         check_sentence(app.view.panes.view.note)
