@@ -50,7 +50,7 @@ ACTIONS = {
     "d": "pan",
     "e": "export",
     "end": "end_of_row go",
-    "enter": "choose jump keep_range record take",
+    "enter": "accept choose jump keep_range",
     "escape": "cancel clear close dismiss_none give_up leave stop",
     "f": "fit_selection",
     "g": "follow open_rank open_slice",

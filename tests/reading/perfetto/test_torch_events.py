@@ -22,7 +22,7 @@ from tracetui.panes import PANES
 from tracetui.reading.load import load
 from tracetui.reading.perfetto.packets import PacketReader
 from tracetui.reading.source import open_source
-from tracetui.ui.opening.trace_files import find_traces
+from tracetui.ui.opening.trace_files import candidates, traces_among
 
 LAUNCH = Slice("cudaLaunchKernel", 120, 140, "cuda_runtime", {"cbid": 211, "correlation": 9}, submits=(1,))
 KERNEL = Stage("Kernel", 200, 50, "gemm", id=1, extra={"correlation": "9", "stream id": "7"}, grid=(8, 2, 1))
@@ -345,7 +345,7 @@ def test_a_folder_lists_files_that_hold_packets(tmp_path) -> None:
         ("d.txt", WHOLE),
     ):
         (tmp_path / name).write_bytes(data)
-    assert sorted(file.path.name for file in find_traces(tmp_path)) == ["a.pftrace", "b.pftrace.gz"]
+    assert sorted(file.path.name for file in traces_among(candidates(tmp_path).paths)) == ["a.pftrace", "b.pftrace.gz"]
 
 
 @pytest.mark.parametrize(("stage", "says"), [("Memcpy", True), ("Memset", False)])

@@ -23,7 +23,7 @@ from tracetui.model.quantities import count, quantity
 from tracetui.model.table import Column, Table, coded, numbers, texts
 from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.exports import ExportNotice, copy_out, stem
+from tracetui.ui.base.exports import ExportNotice, copy_out
 from tracetui.ui.base.keys import command
 from tracetui.ui.widgets.bar import Tab
 from tracetui.ui.widgets.details import WAITING_NOTE
@@ -355,12 +355,3 @@ def list_text(comparison: Comparison, panes: CompareList, table: Table, format: 
     if format == "csv" or panes.arrangement.by:
         return render(table, comparison.a.trace, panes.pane, format)
     return comparison_text.as_markdown(comparison, [comparison_text.Shown(panes.pane, table, None)])
-
-
-def export_name(comparison: Comparison, panes: CompareList) -> str:
-    """The name of the files of an export: both sides, the tab and its grouping."""
-    names = [
-        f"{stem(side.trace.label)}#{side.scope}" if side.scope else stem(side.name)
-        for side in (comparison.a, comparison.b)
-    ]
-    return "-".join([*names, panes.pane]) + (f"-by-{panes.arrangement.by}" if panes.arrangement.by else "")

@@ -25,6 +25,7 @@ from tracetui.linking.links import links
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Trace
 from tracetui.ui.base import keys
+from tracetui.ui.base.exports import stem
 from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import SliceAsked
 from tracetui.ui.compare.change_details import change_lines, slice_lines
@@ -35,7 +36,6 @@ from tracetui.ui.compare.compare_list import (
     KERNELS,
     OPS,
     CompareList,
-    export_name,
     list_text,
     send_command,
 )
@@ -207,7 +207,8 @@ class CompareView(StatedView):
             return
         row = int(rows[index])
         self.select(0, row)
-        self.timelines.reveal(0, row)
+        # As little as it takes to have it on screen.
+        self.timelines.lanes[0].reveal(row)
 
     def action_step(self, direction: int) -> None:
         """Show the next or previous part of both sides; neither moves where one cannot."""
@@ -269,8 +270,12 @@ class CompareView(StatedView):
         return "" if table is None else list_text(self.compared.comparison, self.panes, table.take(rows), format)
 
     def export_name(self) -> str:
-        """The name of the files of an export."""
-        return export_name(self.compared.comparison, self.panes)
+        """The name of the files of an export: both sides, the tab and its grouping."""
+        by = f"-by-{self.panes.arrangement.by}" if self.panes.arrangement.by else ""
+        names = [
+            f"{stem(side.trace.label)}#{side.scope}" if side.scope else stem(side.name) for side in self.compared.sides
+        ]
+        return f"{'-'.join([*names, self.panes.pane])}{by}"
 
     def action_copy_command(self) -> None:
         """Copy the command line that opens this comparison."""

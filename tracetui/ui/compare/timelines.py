@@ -288,10 +288,6 @@ class Timelines(AnalysisSafe, Widget):
             # What lies outside of the window is pointed at where it is among the highlighted.
             lanes.highlighted = others | {row} if row >= 0 else others
 
-    def reveal(self, side: int, row: int) -> None:
-        """Pan both as little as it takes to have a slice of one side on screen."""
-        self.lanes[side].reveal(row)
-
     def fit_parts(self) -> None:
         """Show both parts from their start to the end of the longer one."""
         if self._parts is not None:

@@ -55,11 +55,6 @@ class TraceFile:
     """Seconds since the epoch."""
 
 
-def find_traces(folder: Path, depth: int = MAX_FOLDER_DEPTH, limit: int = MAX_LISTED_FILES) -> list[TraceFile]:
-    """Files in a folder and below that look like traces by name and by their first bytes, newest first."""
-    return traces_among(candidates(folder, depth).paths, limit)
-
-
 def traces_among(paths: Iterable[Path], limit: int = MAX_LISTED_FILES) -> list[TraceFile]:
     """Those of some files that look like traces by their first bytes, newest first."""
     files = [file for path in paths if (file := trace_file(path)) is not None]

@@ -98,8 +98,9 @@ class RankReader:
     def __init__(self, owner: Widget, name: RankSetName, work: SummaryWork | None = None) -> None:
         """`owner` runs the thread and gets the messages."""
         self._owner, self._name = owner, name
-        self._stop = Event()
-        self._work = (work or SummaryWork())._replace(came=self._take, stopped=self._stop.is_set)
+        self.stopping = Event()
+        """Set to read no more files, and to show what has come."""
+        self._work = (work or SummaryWork())._replace(came=self._take, stopped=self.stopping.is_set)
         self._reported = 0.0
         self.run: RankRun | None = None
         """The run whose files are read, None before that is known."""
@@ -109,15 +110,6 @@ class RankReader:
     def start(self) -> None:
         """Begin to read."""
         self._owner.run_worker(self._read, thread=True, group="ranks", exclusive=True, description="ranks")
-
-    def stop(self) -> None:
-        """Read no more files; what has come is shown."""
-        self._stop.set()
-
-    @property
-    def is_stopped(self) -> bool:
-        """True once reading was stopped."""
-        return self._stop.is_set()
 
     def _take(self, path: str, outcome: Outcome) -> None:
         if isinstance(outcome, RankSummary):

@@ -115,7 +115,7 @@ class RankView(StatedView):
 
     def on_unmount(self) -> None:
         """Nobody waits for the ranks any more."""
-        self.reader.stop()
+        self.reader.stopping.set()
 
     @property
     def where(self) -> str:
@@ -134,7 +134,7 @@ class RankView(StatedView):
         message.stop()
         if self.ranks is not None:
             return
-        words = "stopping …" if self.reader.is_stopped else "esc shows what came"
+        words = "stopping …" if self.reader.stopping.is_set() else "esc shows what came"
         self._show_header(self.where, f"{message.done:,} of {message.total:,} files")
         self.statement.sentences = (f"Reading: {message.done:,} of {message.total:,} files; {words}.",)
         if self.reader.run is not None:
@@ -420,7 +420,7 @@ class RankScreen(SizedScreen):
 
     def action_leave(self) -> None:
         """Stop reading and show what came; else go to the list of traces."""
-        if self.view.ranks is None and not self.view.reader.is_stopped:
-            self.view.reader.stop()
+        if self.view.ranks is None and not self.view.reader.stopping.is_set():
+            self.view.reader.stopping.set()
         else:
             super().action_leave()
