@@ -214,9 +214,9 @@ def roofline_lines(table: Table, width: int = 80, height: int = 20) -> list[str]
     return scatter(intensity, tflops, [Roof(*roof) for roof in roofs], width, height, share >= LARGE)
 
 
-TimelineIndex = Callable[[Table, int, int], list[str]]
+Drawing = Callable[[Table, int, int], list[str]]
 """The lines of a drawing of a table, given width and height in cells; empty where there is nothing to draw."""
-PICTURES: dict[tuple[str, str | None], TimelineIndex] = {
+PICTURES: dict[tuple[str, str | None], Drawing] = {
     ("roofline", None): roofline_lines,
     ("serving", "batch"): batch_lines,
 }
