@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from textual.events import Paste
+from textual.app import App
+from textual.events import Key, Paste
 from textual.screen import Screen
 from textual.widgets import Input
 
@@ -13,7 +14,7 @@ from tests.support.app import burst, keys, settle, shown
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.waiting import until
 from tracetui.ui.base import crash_safe_app
-from tracetui.ui.base.crash_safe_app import Climbed
+from tracetui.ui.base.crash_safe_app import Climbed, KeyOrder
 
 KEYS = (
     "full_stop", "comma", "j", "k", "a", "d", "w", "s", "plus", "minus", "f", "0", "tab", "shift+tab", "1", "2", "3",
@@ -103,3 +104,14 @@ async def test_a_marker_that_is_lost_holds_no_key_for_long(monkeypatch):
         monkeypatch.setattr(crash_safe_app, "LOOK_SECONDS", 0.01)
         burst(app, "j", "4")
         await until(pilot, lambda: app.view.panes.pane == "occupancy")
+
+
+async def test_keys_that_are_left_when_the_last_screen_is_gone_are_dropped():
+    handled = []
+
+    async def handle(event):
+        handled.append(event)
+
+    order = KeyOrder(App(), handle)
+    await order.take(Key("j", "j"))
+    assert not handled and not order.holds

@@ -117,6 +117,10 @@ class KeyOrder:
             self._begin()
 
     async def _hand_on(self, event: Event) -> None:
+        if not self._app.screen_stack:
+            # The app is closing: a key has nowhere to go.
+            self._waiting.clear()
+            return
         self._target, self._last = self._app.focused or self._app.screen, event
         await self._handle(event)
         if not event.is_forwarded:
