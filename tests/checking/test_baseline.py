@@ -13,9 +13,9 @@ import pytest
 
 from tests.support.build import make_trace, op, step
 from tests.support.checks import cpu_only, outcome, pane, status, work
-from tracetui.checking.evaluate import other_steps, reach
+from tracetui.checking.evaluate import other_steps, value_range
 from tracetui.checking.report import CheckReport, assertion, beside, report, usual
-from tracetui.checking.values import Amount, Mistake
+from tracetui.checking.values import Amount, ExpressionError
 from tracetui.comparing.side import side
 from tracetui.drawing.text.check_text import render_check, told
 from tracetui.errors import UsageError
@@ -113,7 +113,7 @@ def load_without_a_kernel() -> Trace:
 def test_names_of_the_baseline(text, expected):
     new = work(800, 805, 803, 799, 801)
     if expected is None:
-        with pytest.raises(Mistake):
+        with pytest.raises(ExpressionError):
             status(new, text, baseline=STEADY)
     else:
         assert status(new, text, baseline=STEADY) == expected
@@ -133,7 +133,7 @@ def test_names_of_the_baseline(text, expected):
     ],
 )
 def test_what_makes_no_sense_beside_a_baseline(text, says):
-    with pytest.raises(Mistake, match=says):
+    with pytest.raises(ExpressionError, match=says):
         status(STEADY, text, baseline=STEADY)
 
 
@@ -168,7 +168,7 @@ def test_a_tolerance_has_a_unit(tolerance):
 
 def test_a_name_given_as_a_word_becomes_an_assertion():
     assert beside('kernel("gemm").total_us').text == 'not_slower(kernel("gemm").total_us)'
-    with pytest.raises(Mistake):
+    with pytest.raises(ExpressionError):
         beside("dur_us) or (1 == 1")
 
 
@@ -260,7 +260,7 @@ def test_the_steps_that_are_compared_are_no_measure_of_their_own_noise():
         others = other_steps(side(odd, "1"), side(elsewhere, "2"))
         assert others is not None
         assert others.number.tolist() == expected
-    assert reach(np.array([7.0, 3.0, 12.0])) == 9
+    assert value_range(np.array([7.0, 3.0, 12.0])) == 9
 
 
 @pytest.mark.parametrize(("a", "b"), [("", "2"), ("1:2", "2"), ("1", ""), ("all", "all"), ("aten::mm", "aten::mm")])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op, step
 from tracetui.checking.evaluate import Evaluator
 from tracetui.checking.report import CheckOutcome, Status, assertion, checked
-from tracetui.checking.values import Mistake
+from tracetui.checking.values import ExpressionError
 from tracetui.comparing.side import side
 from tracetui.model.trace import Trace
 
@@ -179,7 +179,7 @@ def test_a_division_by_zero_in_one_step_says_so():
 
 
 def test_a_sum_over_steps_is_asked_of_a_list():
-    with pytest.raises(Mistake, match="looks at a list"):
+    with pytest.raises(ExpressionError, match="looks at a list"):
         outcome(counted(1, 1), "sum(launches) == 4")
 
 

@@ -14,7 +14,7 @@ from tests.support.paths import SAMPLES
 from tracetui.checking.evaluate import Evaluator
 from tracetui.checking.namespace import UNLIKE, names
 from tracetui.checking.parser import parsed
-from tracetui.checking.values import Number, Truth, Words
+from tracetui.checking.values import ANSWER, TEXT
 from tracetui.comparing.measures import measures
 from tracetui.comparing.side import side
 from tracetui.model.trace import Trace
@@ -43,11 +43,11 @@ def trace(request, shared_trace):
 def value(trace: Trace, text: str):
     """A value as Python has it, None for what is not known."""
     found = Evaluator(side(trace)).value(parsed(text))
-    if isinstance(found, Number):
+    if found.is_number:
         return None if np.isnan(found.one) else found.one
-    if isinstance(found, Words):
-        return found.one if found.ids >= 0 else None
-    assert isinstance(found, Truth)
+    if found.unit == TEXT:
+        return found.text if found.known else None
+    assert found.unit == ANSWER
     return {1: True, 0: False}.get(found.one)
 
 
@@ -195,7 +195,7 @@ def test_a_scope_is_looked_at_alone(shared_trace):
     for scope, kernels in (("unfused[1]", 36), ("unfused[2]", 19), ("fused[1]", 5), ("fused[2]", 4)):
         found = Evaluator(side(trace, scope)).value(parsed("kernels"))
         counted = Evaluator(side(trace, scope)).value(parsed("count(kernels)"))
-        assert isinstance(found, Number) and isinstance(counted, Number)
+        assert found.is_number and counted.is_number
         assert found.one == counted.one == kernels
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.checks import cpu_only, outcome, work
 from tracetui.checking.row_filter import kept_rows
-from tracetui.checking.values import Mistake
+from tracetui.checking.values import ExpressionError
 from tracetui.drawing.text.check_text import told
 from tracetui.model import columns as col
 from tracetui.model.table import Table, micros, numbers, texts
@@ -59,8 +59,8 @@ def answer(asked: str, text: str) -> str:
         if asked == "filter":
             return f"rows {np.flatnonzero(kept_rows(table(), text)).tolist()}"
         found = outcome(trace(asked), text, "", slower() if asked == "baseline" else None)
-    except Mistake as mistake:
-        return f"{mistake.at}: {mistake}"
+    except ExpressionError as error:
+        return f"{error.at}: {error}"
     return f"{found.status.value} {told(found)}"
 
 

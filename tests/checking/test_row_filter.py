@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracetui.checking.row_filter import completed, completions, is_condition, kept_rows, texts_meant
-from tracetui.checking.values import Mistake
+from tracetui.checking.values import ExpressionError
 from tracetui.model import columns as col
 from tracetui.model.table import Table, micros, numbers, texts
 
@@ -92,7 +92,7 @@ def test_what_a_filter_keeps(text, rows):
     ],
 )
 def test_what_is_refused_and_where(text, at, said):
-    with pytest.raises(Mistake, match=said.replace("(", r"\(").replace(")", r"\)")) as told:
+    with pytest.raises(ExpressionError, match=said.replace("(", r"\(").replace(")", r"\)")) as told:
         kept(text)
     assert (told.value.at, told.value.text) == (at, text)
 
@@ -130,7 +130,7 @@ WORDS += ['"a b"', "内核", "%", "*", "?", "\\", "'", "#", "::", "gap", "\x1b[3
 def test_any_text_is_a_filter_or_refused_with_a_position(text):
     try:
         assert len(kept_rows(table(), text)) == 5
-    except Mistake as mistake:
+    except ExpressionError as mistake:
         assert 0 <= mistake.at <= len(text)
     assert isinstance(completed(table(), text), str)
 

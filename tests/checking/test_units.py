@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.checks import leaf, status, work
-from tracetui.checking.values import Amount, Mistake
+from tracetui.checking.values import Amount, ExpressionError
 
 TRACE = work(800, 900, 800)
 """Steps of 800 us at the middle, 3 kernels each; gemm 100 us, triton 10 and 30 us."""
@@ -73,7 +73,7 @@ def test_what_is_equal(text):
     ],
 )
 def test_what_does_not_fit_is_no_answer(text, says):
-    with pytest.raises(Mistake, match=says):
+    with pytest.raises(ExpressionError, match=says):
         status(TRACE, text)
 
 

@@ -28,7 +28,7 @@ from tracetui.linking.links import links, no_gpu, op_rows
 from tracetui.linking.step_sources import no_steps
 from tracetui.memory.memory_table import no_allocations
 from tracetui.model import columns as col
-from tracetui.model.intervals import Bool, Int64
+from tracetui.model.intervals import Int64
 from tracetui.model.table import Column, Table, coded, numbers
 from tracetui.model.trace import Float64, Kind
 from tracetui.operators.costs import costs, is_overlapped
@@ -40,6 +40,7 @@ from tracetui.tables.layers import NO_LAYERS
 
 GPU_COLUMNS = ("self_device_us", "device_total_us", "kernels")
 """Columns that are unknown in a trace without a GPU."""
+NO_ROWS: Int64 = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +69,7 @@ OP_HELP = {
 
 def op_sums(side: Side) -> OpSums:
     """The operators of a side, in the order in which their names first occur; computed once."""
-    return side.trace.keep(("op sums", side.scope), lambda: _made(side))
+    return side.trace.keep(("op sums", side.scope), lambda: _op_sums(side))
 
 
 def op_list(side: Side) -> Table:
@@ -89,11 +90,11 @@ def op_list(side: Side) -> Table:
     )
 
 
-def _made(side: Side) -> OpSums:
+def _op_sums(side: Side) -> OpSums:
     trace, every = side.trace, costs(side.trace)
     part = side.part_of(every.row)
-    held = np.flatnonzero(part >= 0)
-    cost, part = every.take(held), part[held]
+    inside = np.flatnonzero(part >= 0)
+    cost, part = every.take(inside), part[inside]
     names = grouped(trace.slices, cost)
     sums = averages(trace.slices, cost, names)
     index, cells = names.member * len(side) + part, len(names) * len(side)
@@ -153,13 +154,6 @@ def whole_or_step(side: Side) -> tuple[int | None, str]:
     return None, f"It is known of the whole trace and of one step, and not of #{side.scope}."
 
 
-def parts_of(side: Side) -> str:
-    """The parts of a side in words: `5 steps`, `1 run`, `the capture`."""
-    if side.part_kind == CAPTURE:
-        return "the capture"
-    return f"{len(side):,} {side.part_kind}{'' if len(side) == 1 else 's'}"
-
-
 CPU_MEASURES = ("dur_us", "cpu_us")
 """Measures that every trace with a thread has."""
 OP_MEASURES = ("cpu_ops", "view_ops")
@@ -175,13 +169,28 @@ def measured(side: Side) -> dict[str, Measure]:
     def make() -> dict[str, Measure]:
         side_measures, failures = known_measures(side)
         # What a failed analysis would have counted is not known to be 0.
-        unused = {} if failures else _unused(side)
-        every = side_measures | {
-            name: _known_measure(side, each) for name, each in unused.items() if name not in side_measures
+        zeros = {} if failures else _zero_measures(side)
+        every = zeros | side_measures
+        unknown = np.full(len(side), np.nan)
+        return {
+            name: Measure(name, unknown, every[name].help, every[name].unit) if _lacks(side, name) else every[name]
+            for name in dict.fromkeys([*side_measures, *zeros])
         }
-        return {name: _honest(side, each) for name, each in every.items()}
 
     return side.trace.keep(("measured", side.scope), make)
+
+
+def _zero_measures(side: Side) -> dict[str, Measure]:
+    """Kernel families and causes of gaps, all 0; NaN for parts whose launches were not recorded."""
+    helps = {f"{each.name.lower()}_us": f"Sum of GPU durations: {each.name.lower()}." for each in GPU_FAMILIES}
+    helps |= {key: f"{CAUSE_HELP} {word.lower()}." for key, word in zip(KEYS, WORDS, strict=True)}
+    zeros = {name: Measure(name, np.zeros(len(side)), help, "us") for name, help in helps.items()}
+    if (lost := without_launches(side)).any():
+        values, gap = np.where(lost, np.nan, 0.0), launch_gap(side)
+        zeros |= {
+            name: replace(each, values=values, gap=gap) for name, each in zeros.items() if rests_on_launches(name)
+        }
+    return zeros
 
 
 def require_measures(side: Side) -> None:
@@ -192,7 +201,7 @@ def require_measures(side: Side) -> None:
 
 def lacking(side: Side, name: str) -> str:
     """Why a measure of a side is unknown, as a sentence."""
-    if why := _absent(side, name):
+    if why := _lacks(side, name):
         return why
     if gap := measured(side)[name].gap:
         return f"{gap[:1].upper()}{gap[1:]}."
@@ -201,36 +210,13 @@ def lacking(side: Side, name: str) -> str:
     return f"It was not recorded in the {side.part_kind}{'' if len(side) == 1 else 's'}."
 
 
-def _absent(side: Side, name: str) -> str:
+def _lacks(side: Side, name: str) -> str:
     """Why the trace cannot tell a measure; empty where it can."""
     if name in CPU_MEASURES:
         return ""
     if name in OP_MEASURES:
         return lacks_ops(side)
     return lacks_calls(side) if name in CALL_MEASURES else lacks_gpu(side)
-
-
-def _honest(side: Side, measure: Measure) -> Measure:
-    """The measure, with NaN in place of 0 where nothing of the kind was recorded."""
-    if not _absent(side, measure.name):
-        return measure
-    return Measure(measure.name, np.full(len(side), np.nan), measure.help, measure.unit)
-
-
-def _known_measure(side: Side, measure: Measure) -> Measure:
-    """A measure that is 0 because nothing occurred, and NaN for parts whose launches were not recorded."""
-    lost = without_launches(side)
-    if not lost.any() or not rests_on_launches(measure.name):
-        return measure
-    return replace(measure, values=np.where(lost, np.nan, measure.values), gap=launch_gap(side))
-
-
-def _unused(side: Side) -> dict[str, Measure]:
-    """Kernel families and causes of gaps that do not occur, all 0."""
-    nothing = np.zeros(len(side))
-    families = {f"{each.name.lower()}_us": f"Sum of GPU durations: {each.name.lower()}." for each in GPU_FAMILIES}
-    causes = {key: f"{CAUSE_HELP} {word.lower()}." for key, word in zip(KEYS, WORDS, strict=True)}
-    return {name: Measure(name, nothing, help, "us") for name, help in {**families, **causes}.items()}
 
 
 @dataclass(frozen=True)
@@ -241,8 +227,18 @@ class ListKind:
     """What a row is."""
     make: Callable[[Side], Table]
     """Builds the table of the parts."""
-    lacks: Callable[[Side, Table], str]
-    """Why the list is unknown, as a sentence; empty where it is known."""
+    lacks: tuple[Callable[[Side], str], ...] = ()
+    """Reasons, as sentences, why the list is unknown, the first of which counts; empty where it is known."""
+    when_empty: str = ""
+    """Why a list without rows is unknown; empty where it may have none."""
+    named_by: tuple[tuple[str, str], ...] = (("", "name"),)
+    """Columns that name a row in a sentence, each with the words before it."""
+    has_step: bool = True
+    """Whether a row belongs to the step in its column `step`, which is an example in a finding."""
+    pane: str = ""
+    """The pane that it is a part of, where that has another name."""
+    chosen_by: str = ""
+    """The column that decides which rows belong to the parts, as `pane.column`."""
 
 
 def listing(side: Side, name: str) -> tuple[Table, str]:
@@ -254,7 +250,8 @@ def listing(side: Side, name: str) -> tuple[Table, str]:
 
     def make() -> tuple[Table, str]:
         table = kind.make(side)
-        return table, kind.lacks(side, table)
+        reasons = (lacks(side) for lacks in kind.lacks)
+        return table, next(filter(None, reasons), "" if len(table) else kind.when_empty)
 
     return side.trace.keep(("list to check", name, side.scope), make)
 
@@ -262,21 +259,21 @@ def listing(side: Side, name: str) -> tuple[Table, str]:
 def _steps(side: Side) -> Table:
     """The steps of a side with every measure and the columns of the steps pane."""
     pane = PANES["steps"].build(side.trace)
-    every = measured_columns(side)
+    every = _measured_columns(side)
     taken = {column.name for column in every}
-    rows = np.empty(0, np.int64) if pane.slices is None else pane.slices
+    rows = NO_ROWS if pane.slices is None else pane.slices
     mine = pane.take(np.flatnonzero(np.isin(rows, side.row)))
     if side.part_kind != STEP:
-        every = [column.take(np.empty(0, np.int64)) for column in every]
+        every = [column.take(NO_ROWS) for column in every]
     return Table((*every, *(column for column in mine.columns if column.name not in taken)))
 
 
 def _runs(side: Side) -> Table:
     """The runs of a name with every measure."""
-    return Table((numbers(col.RUN, side.number), *measured_columns(side)))
+    return Table((numbers(col.RUN, side.number), *_measured_columns(side)))
 
 
-def measured_columns(side: Side) -> list[Column]:
+def _measured_columns(side: Side) -> list[Column]:
     """Every measure of the parts of a side as a column.
 
     Raises: AnalysisFailed where some could not be made.
@@ -290,18 +287,14 @@ def _rows_of(pane: str, kinds: tuple[str, ...] = ()) -> Callable[[Side], Table]:
 
     def make(side: Side) -> Table:
         table = PANES[pane].build(side.trace)
-        rows = np.empty(0, np.int64) if table.slices is None else table.slices
-        held = side.part_of(rows) >= 0
+        mask = side.part_of(NO_ROWS if table.slices is None else table.slices) >= 0
         if kinds:
-            held &= _is_one_of(table["kind"], kinds)
-        return table.take(np.flatnonzero(held))
+            column = table["kind"]
+            ids = [index for index, text in enumerate(column.strings or ()) if text in kinds]
+            mask &= np.isin(column.values, ids)
+        return table.take(np.flatnonzero(mask))
 
     return make
-
-
-def _is_one_of(column: Column, texts: tuple[str, ...]) -> Bool:
-    strings = column.strings or ()
-    return np.isin(column.values, [number for number, text in enumerate(strings) if text in texts])
 
 
 def _memory(side: Side) -> Table:
@@ -322,90 +315,134 @@ def _pane(name: str) -> Callable[[Side], Table]:
     def make(side: Side) -> Table:
         step, why = whole_or_step(side)
         table = PANES[name].build(side.trace, step=step)
-        return table.take(np.empty(0, np.int64)) if why else table
+        return table.take(NO_ROWS) if why else table
 
     return make
 
 
-def _complete(make: Callable[[Side], Table]) -> Callable[[Side], Table]:
+def _complete(build: Callable[[Side], Table]) -> Callable[[Side], Table]:
     """A list that is an error where rows are missing because something failed: nothing rests on those that are left."""
 
-    def whole(side: Side) -> Table:
-        table = make(side)
+    def make(side: Side) -> Table:
+        table = build(side)
         if table.failures:
             raise AnalysisFailed(table.failures[0])
         return table
 
-    return whole
+    return make
 
 
-def _known(side: Side, _: Table) -> str:
-    return ""
-
-
-def _no_steps(side: Side, _: Table) -> str:
+def _no_steps(side: Side) -> str:
     if side.part_kind == STEP:
         return "" if len(side) else "No step was recorded whole."
     return no_steps(side.trace) if side.scope == "" else f"#{side.scope} is no step."
 
 
-def _no_runs(side: Side, _: Table) -> str:
-    return "" if side.part_kind == RUN else "Runs are those of a name: TRACE#NAME."
-
-
-def _gpu(side: Side, _: Table) -> str:
-    return lacks_gpu(side)
-
-
-def _calls(side: Side, _: Table) -> str:
-    return lacks_calls(side)
-
-
-def _ops(side: Side, _: Table) -> str:
-    return lacks_ops(side)
-
-
-def _allocations(side: Side, _: Table) -> str:
+def _no_allocations(side: Side) -> str:
     return no_allocations(side.trace) if len(PANES["memory"].build(side.trace)) == 0 else ""
 
 
-def _whole(side: Side, _: Table) -> str:
+def _not_whole(side: Side) -> str:
     return whole_or_step(side)[1]
 
 
-def _served(side: Side, table: Table) -> str:
-    return whole_or_step(side)[1] or ("" if len(table) else NOT_SERVED)
-
-
-def _layered(side: Side, table: Table) -> str:
-    return whole_or_step(side)[1] or lacks_gpu(side) or ("" if len(table) else NO_LAYERS)
-
-
-def _counters(side: Side, _: Table) -> str:
-    return whole_or_step(side)[1] or ("" if side.trace.counters else NO_COUNTERS)
-
-
-def _shaped(side: Side, table: Table) -> str:
-    return whole_or_step(side)[1] or lacks_gpu(side) or ("" if len(table) else NO_SHAPES)
-
-
 LISTS: dict[str, ListKind] = {
-    "steps": ListKind("Complete steps: the names above, one number each.", _steps, _no_steps),
-    "runs": ListKind("The same where TRACE#NAME says whose runs are looked at.", _runs, _no_runs),
-    "kernels": ListKind("Kernels of the steps, by start.", _rows_of("kernels", ("kernel",)), _gpu),
-    "copies": ListKind("Copies and fills of the steps.", _rows_of("kernels", ("memcpy", "memset")), _gpu),
-    "launches": ListKind("Calls of the steps that put work on the GPU.", _rows_of("launches"), _gpu),
-    "gaps": ListKind("Stretches in which a device ran nothing, before work of the steps.", _rows_of("gaps"), _gpu),
-    "ops": ListKind("Operators by name; the numbers are of one step.", op_list, _ops),
-    "occupancy": ListKind("Occupancy queries of the steps.", _rows_of("occupancy"), _calls),
-    "memory": ListKind("What the allocators did during the steps.", _memory, _allocations),
-    "roofline": ListKind("Operators by shapes, of the whole trace.", _pane("roofline"), _shaped),
-    "serving": ListKind("Steps of an inference server by kind.", _pane("serving"), _served),
-    "layers": ListKind("Parts of the steps: what repeats, and what is before and behind.", _pane("layers"), _layered),
-    "counters": ListKind("Counters of GPUs and programs, of the whole trace.", _pane("counters"), _counters),
-    "findings": ListKind("What the rules find in the whole trace.", _complete(_pane("findings")), _whole),
+    "steps": ListKind(
+        "Complete steps: the names above, one number each.",
+        _steps,
+        (_no_steps,),
+        named_by=(),
+        chosen_by="steps.start_us",
+    ),
+    "runs": ListKind(
+        "The same where TRACE#NAME says whose runs are looked at.",
+        _runs,
+        (lambda side: "" if side.part_kind == RUN else "Runs are those of a name: TRACE#NAME.",),
+        named_by=(("run ", "run"),),
+        has_step=False,
+        pane="steps",
+    ),
+    "kernels": ListKind(
+        "Kernels of the steps, by start.",
+        _rows_of("kernels", ("kernel",)),
+        (lacks_gpu,),
+        named_by=(("", "short_name"),),
+        chosen_by="steps.kernels",
+    ),
+    "copies": ListKind(
+        "Copies and fills of the steps.",
+        _rows_of("kernels", ("memcpy", "memset")),
+        (lacks_gpu,),
+        named_by=(("", "short_name"),),
+        pane="kernels",
+        chosen_by="steps.kernels",
+    ),
+    "launches": ListKind(
+        "Calls of the steps that put work on the GPU.",
+        _rows_of("launches"),
+        (lacks_gpu,),
+        named_by=(("", "api"), (" of ", "op")),
+        chosen_by="launches.step",
+    ),
+    "gaps": ListKind(
+        "Stretches in which a device ran nothing, before work of the steps.",
+        _rows_of("gaps"),
+        (lacks_gpu,),
+        named_by=(("before ", "after"),),
+    ),
+    "ops": ListKind("Operators by name; the numbers are of one step.", op_list, (lacks_ops,), has_step=False),
+    "occupancy": ListKind(
+        "Occupancy queries of the steps.", _rows_of("occupancy"), (lacks_calls,), named_by=(("for ", "kernel"),)
+    ),
+    "memory": ListKind(
+        "What the allocators did during the steps.",
+        _memory,
+        (_no_allocations,),
+        named_by=(("", "event"), (" of ", "op")),
+    ),
+    "roofline": ListKind(
+        "Operators by shapes, of the whole trace.",
+        _pane("roofline"),
+        (_not_whole, lacks_gpu),
+        NO_SHAPES,
+        (("", "op"),),
+        has_step=False,
+    ),
+    "serving": ListKind(
+        "Steps of an inference server by kind.",
+        _pane("serving"),
+        (_not_whole,),
+        NOT_SERVED,
+        (("", "kind"),),
+        has_step=False,
+    ),
+    "layers": ListKind(
+        "Parts of the steps: what repeats, and what is before and behind.",
+        _pane("layers"),
+        (_not_whole, lacks_gpu),
+        NO_LAYERS,
+        (("", "part"),),
+        has_step=False,
+    ),
+    "counters": ListKind(
+        "Counters of GPUs and programs, of the whole trace.",
+        _pane("counters"),
+        (_not_whole, lambda side: "" if side.trace.counters else NO_COUNTERS),
+        named_by=(("", "counter"),),
+        has_step=False,
+    ),
+    "findings": ListKind(
+        "What the rules find in the whole trace.",
+        _complete(_pane("findings")),
+        (_not_whole,),
+        named_by=(("", "id"),),
+        has_step=False,
+    ),
     "health": ListKind(
-        "Checks of the trace itself.", _complete(lambda side: PANES["health"].build(side.trace)), _known
+        "Checks of the trace itself.",
+        _complete(lambda side: PANES["health"].build(side.trace)),
+        named_by=(("", "check"),),
+        has_step=False,
     ),
 }
 """All lists by name."""

@@ -1,181 +1,46 @@
-"""From the text of an expression to its tree, by recursive descent; nothing is evaluated here.
+"""From the text of an expression to the tree that Python's `ast` makes of it; nothing is evaluated here.
 
-expression: operands of one level with operators between them (or, and, comparisons, + and -, * and /)
-prefixed: `not` or a sign before an operand
-path: names joined by points, each with an optional [number] or (arguments); an argument `kind="decode"` is a comparison
+The text is cut into words. Each must be able to stand where it stands, which is where errors get their sentence and
+position. What Python spells differently is then translated, and `ast.parse` finds the tree: names and literals become
+placeholders with the index of their word, `~` becomes `in`, `kind="decode"` in a call a comparison. In the tree that
+comes back the words stand in place of the placeholders, and every position is one in the text of the user:
 
-`tokens` splits the text into words; `written` turns a tree back into text.
+Constant: a number as float, its unit in `kind`; or a text as str
+Name, Attribute, Subscript, Call: a path such as `step[3].dur_us` or `kernel("gemm").calls`, see `path_of`
+UnaryOp, BinOp, Compare, BoolOp: `chain` gives the operators and operands of the last three
 """
 
 from __future__ import annotations
 
+import ast
 import math
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tracetui.checking.values import LITERALS, NO_COMMAS_HINT, Mistake, nearest
-
-LEVELS: tuple[tuple[str, ...], ...] = (
-    ("or",),
-    ("and",),
-    ("==", "!=", "<=", ">=", "<", ">", "~", "!~"),
-    ("+", "-"),
-    ("*", "/"),
-)
-"""Binary operators by how tightly they bind; `not` binds between `and` and the comparisons."""
-OR, AND, COMPARISON, SUM, PRODUCT = range(len(LEVELS))
-NOT_LEVEL, SIGN_LEVEL, WHOLE_LEVEL = AND + 0.5, PRODUCT + 1, PRODUCT + 2
-"""How tightly `not`, a sign and an operand without parentheses bind."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A number literal with its unit."""
-
-    value: float
-    unit: str = ""
-    """A key of `units.LITERALS`, or empty."""
-    at: int = field(default=0, compare=False)
-
-
-@dataclass(frozen=True)
-class Quoted:
-    """A quoted text."""
-
-    text: str
-    at: int = field(default=0, compare=False)
-
-
-@dataclass(frozen=True)
-class PathPart:
-    """One name of a path: `step[3]`, `kernel("gemm")`, `dur_us`."""
-
-    name: str
-    index: int | None = None
-    arguments: tuple[Node, ...] | None = None
-    """None where there are no parentheses."""
-    at: int = field(default=0, compare=False)
-
-
-@dataclass(frozen=True)
-class Path:
-    """Names joined by points: a value, or a call of a function."""
-
-    parts: tuple[PathPart, ...]
-
-    @property
-    def at(self) -> int:
-        """Position of its first character."""
-        return self.parts[0].at
-
-
-@dataclass(frozen=True)
-class Prefixed:
-    """`not` or a sign before an expression."""
-
-    sign: str
-    operand: Node
-    at: int = field(default=0, compare=False)
-
-
-@dataclass(frozen=True)
-class Chain:
-    """Operands with operators of one level between them: a sum, a product, a chain of comparisons."""
-
-    first: Node
-    rest: tuple[tuple[str, Node], ...]
-    """Operators, each with the operand after it; at least one."""
-
-    @property
-    def at(self) -> int:
-        """Position of its first character."""
-        return self.first.at
-
-    @property
-    def level(self) -> int:
-        """Index of its operators in `LEVELS`."""
-        return next(number for number, signs in enumerate(LEVELS) if self.rest[0][0] in signs)
-
-    @property
-    def operands(self) -> tuple[Node, ...]:
-        """All operands."""
-        return (self.first, *(node for _, node in self.rest))
-
-
-Node = Figure | Quoted | Path | Prefixed | Chain
-
-
-def written(node: Node) -> str:
-    """The expression as text with the fewest parentheses; parsing it gives the same tree."""
-    match node:
-        case Figure():
-            return f"{figure(node.value)}{node.unit}"
-        case Quoted():
-            quote = "'" if '"' in node.text else '"'
-            return f"{quote}{node.text}{quote}"
-        case Path():
-            return ".".join(map(_part, node.parts))
-        case Prefixed(sign="not"):
-            return f"not {_within(node.operand, NOT_LEVEL)}"
-        case Prefixed():
-            return f"{node.sign}{_within(node.operand, SIGN_LEVEL)}"
-        case Chain():
-            least = node.level + 0.25
-            rest = (f" {sign} {_within(each, least)}" for sign, each in node.rest)
-            return _within(node.first, least) + "".join(rest)
-
-
-def bare_words(node: Node) -> str:
-    """The text that an unquoted word probably was, names joined by - and / included; empty for anything else."""
-    match node:
-        case Path(parts=(PathPart(index=None, arguments=None, name=name),)):
-            return name
-        case Chain():
-            words = [bare_words(each) for each in node.operands]
-            signs = [sign for sign, _ in node.rest]
-            if all(words) and set(signs) <= {"-", "/"}:
-                return words[0] + "".join(sign + word for sign, word in zip(signs, words[1:], strict=True))
-    return ""
-
-
-def figure(value: float) -> str:
-    """A number in the shortest form that loses no digit."""
-    return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
-
-
-def _within(node: Node, least: float) -> str:
-    return written(node) if _binds(node) >= least else f"({written(node)})"
-
-
-def _binds(node: Node) -> float:
-    match node:
-        case Chain():
-            return node.level
-        case Prefixed():
-            return NOT_LEVEL if node.sign == "not" else SIGN_LEVEL
-        case _:
-            return WHOLE_LEVEL
-
-
-def _part(part: PathPart) -> str:
-    index = "" if part.index is None else f"[{part.index}]"
-    called = "" if part.arguments is None else f"({', '.join(map(written, part.arguments))})"
-    return f"{part.name}{index}{called}"
-
+from tracetui.checking.values import LITERALS, NO_COMMAS_HINT, ExpressionError, nearest
 
 MAX_CHARACTERS = 2000
 """Maximum characters of an expression."""
+MAX_DEPTH = 30
+"""Maximum nesting of parentheses, calls and prefixes."""
+MAX_INDEX_DIGITS = 9
+"""Maximum digits of a step number."""
+
 NUMBER, TEXT, NAME, SIGN, END = "number", "text", "name", "sign", "end"
-"""Kinds of tokens."""
-WORD_OPERATORS = ("and", "or", "not")
-"""Names that are operators."""
+"""Kinds of words."""
+START, INDEX, CALL = "start", "index", "call"
+"""What may stand before a word beside these."""
+COMPARISONS = ("==", "!=", "<=", ">=", "<", ">", "~", "!~")
+CONDITIONS = ("or", "and", *COMPARISONS)
+BINARY = (*CONDITIONS, "+", "-", "*", "/")
+"""Operators between two operands."""
+_ALIKE = {"≤": "<=", "≥": ">=", "≠": "!=", "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not"}
 
 _NUMBER = re.compile(r"(?:[0-9]+(?:_[0-9]+)*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIGN = re.compile(r"==|!=|<=|>=|!~|&&?|\|\|?|[<>~+\-*/()\[\],.≤≥≠!=]")
-_WORD = r"(?!(?:and|or|not)\b)[^\W\d]\w*"
-HEADING = re.compile(rf"{_WORD}(?: +{_WORD})*(?: ?%)?")
+_PLAIN_WORD = r"(?!(?:and|or|not)\b)[^\W\d]\w*"
+HEADING = re.compile(rf"{_PLAIN_WORD}(?: +{_PLAIN_WORD})*(?: ?%)?")
 """A name in a filter: that of a column, or its heading of several words."""
 _QUALIFIED = re.compile(r"[^\W\d]\w*(?:::[\w~*?.]+)+")
 _PATTERN = re.compile(r"[^\s()&|,\"']+")
@@ -183,7 +48,6 @@ _UNIT = re.compile(
     r"\s*(" + "|".join(sorted(map(re.escape, LITERALS), key=len, reverse=True)) + r")(?![A-Za-z0-9_\u00b5\u03bc])"
 )
 _LETTERS = re.compile(r"[^\W\d]\w*")
-_ALIKE = {"≤": "<=", "≥": ">=", "≠": "!=", "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not"}
 _HINTS = {
     "=": "Two values are compared with ==.",
     "{": "Use round parentheses.",
@@ -196,249 +60,372 @@ _HINTS = {
 
 
 @dataclass(frozen=True)
-class Token:
-    """One word or sign of an expression."""
+class Word:
+    """A name, a literal or a sign of an expression."""
 
     kind: str
     text: str
     at: int
     """Characters before it."""
-    value: float = 0.0
-    """Value of a number."""
     unit: str = ""
-    """Unit of a number."""
+    """Unit of a number, a key of `LITERALS` or empty."""
 
 
-def tokens(text: str, of_list: bool = False) -> list[Token]:
-    """The tokens of an expression and an end token; what follows a # is a comment.
+def words_of(text: str, of_list: bool = False) -> list[Word]:
+    """The words of an expression and an end; what follows a # is a comment.
 
     In the filter `of_list` there are no comments, names may be headings of several words, and a text behind `~`, or
-    one with `::` in it, needs no quotes. Raises: Mistake for a character that belongs to no expression.
+    one with `::` in it, needs no quotes. Raises: ExpressionError for a character that belongs to no expression.
     """
     if len(text) > MAX_CHARACTERS:
-        raise Mistake(
+        raise ExpressionError(
             f"An expression has at most {MAX_CHARACTERS:,} characters, and this one {len(text):,}.", MAX_CHARACTERS
         )
-    return list(_read_filter(text) if of_list else _read(text))
-
-
-def _read_filter(text: str) -> Iterator[Token]:
-    """The tokens of a filter."""
-    at, last = 0, Token(END, "", 0)
-    while at < len(text):
-        if text[at].isspace():
-            at += 1
-            continue
-        unquoted = _PATTERN if last.kind == SIGN and last.text in ("~", "!~") else _QUALIFIED
-        if match := unquoted.match(text, at):
-            last, at = Token(TEXT, match[0], at), match.end()
-        elif match := HEADING.match(text, at):
-            last, at = Token(NAME, match[0], at), match.end()
-        else:
-            last, at = _token(text, at)
-        yield last
-    yield Token(END, "", at)
-
-
-def _read(text: str) -> Iterator[Token]:
+    words: list[Word] = []
     at = 0
-    while at < len(text) and text[at] != "#":
+    while at < len(text) and (of_list or text[at] != "#"):
         if text[at].isspace():
             at += 1
             continue
-        token, at = _token(text, at)
-        yield token
-    yield Token(END, "", at)
+        unquoted = _PATTERN if words and words[-1].text in ("~", "!~") and words[-1].kind == SIGN else _QUALIFIED
+        if of_list and (match := unquoted.match(text, at)):
+            word, at = Word(TEXT, match[0], at), match.end()
+        elif of_list and (match := HEADING.match(text, at)):
+            word, at = Word(NAME, match[0], at), match.end()
+        else:
+            word, at = _word(text, at)
+        words.append(word)
+    return [*words, Word(END, "", at)]
 
 
-def _token(text: str, at: int) -> tuple[Token, int]:
-    """The token at a position, and the position after it."""
+def _word(text: str, at: int) -> tuple[Word, int]:
+    """The word at a position, and the position after it."""
     if match := _NUMBER.match(text, at):
-        return _number(text, match)
+        end, unit = match.end(), ""
+        if not math.isfinite(float(match[0])):
+            raise ExpressionError(f"{match[0]} is too large a number.", at)
+        if behind := _UNIT.match(text, end):
+            unit, end = behind[1], behind.end()
+        elif letters := _LETTERS.match(text, end):
+            offer = nearest(letters[0], LITERALS, "There are ns, us, ms, s, %, B, kB to TB, KiB to TiB, GB/s, TFLOP/s.")
+            raise ExpressionError(f"{letters[0]!r} is no unit. {offer}", end)
+        return Word(NUMBER, match[0], at, unit), end
     if match := _NAME.match(text, at):
-        return Token(SIGN if match[0] in WORD_OPERATORS else NAME, match[0], at), match.end()
+        return Word(SIGN if match[0] in ("and", "or", "not") else NAME, match[0], at), match.end()
     if text[at] in "\"'":
         end = text.find(text[at], at + 1)
         if end < 0:
-            raise Mistake("The text that begins here has no closing quote.", at)
-        return Token(TEXT, text[at + 1 : end], at), end + 1
+            raise ExpressionError("The text that begins here has no closing quote.", at)
+        return Word(TEXT, text[at + 1 : end], at), end + 1
     if match := _SIGN.match(text, at):
-        return Token(SIGN, _ALIKE.get(match[0], match[0]), at), match.end()
+        return Word(SIGN, _ALIKE.get(match[0], match[0]), at), match.end()
     hint = _HINTS.get(text[at], "")
-    raise Mistake(" ".join(filter(None, (f"{text[at]!r} has no meaning here.", hint))), at)
+    raise ExpressionError(" ".join(filter(None, (f"{text[at]!r} has no meaning here.", hint))), at)
 
 
-def _number(text: str, match: re.Match[str]) -> tuple[Token, int]:
-    """A number with its unit, and the position after it."""
-    at, end = match.start(), match.end()
-    value, unit = float(match[0]), ""
-    if not math.isfinite(value):
-        raise Mistake(f"{match[0]} is too large a number.", at)
-    if behind := _UNIT.match(text, end):
-        unit, end = behind[1], behind.end()
-    elif letters := _LETTERS.match(text, end):
-        offer = nearest(letters[0], LITERALS, "There are ns, us, ms, s, %, B, kB to TB, KiB to TiB, GB/s, TFLOP/s.")
-        raise Mistake(f"{letters[0]!r} is no unit. {offer}", end)
-    return Token(NUMBER, match[0], at, value, unit), end
+@dataclass
+class _Bracket:
+    """A parenthesis that is open, or the whole expression, and what stands before the next operand in it."""
+
+    opening: Word
+    closing: str
+    """What may follow a whole operand, in words."""
+    depth: int = 0
+    """How deeply it is nested."""
+    is_call: bool = False
+    nots: int = 0
+    signs: int = 0
+    is_named: bool = False
+    """Whether the value of `kind=VALUE` is read, which is no condition."""
 
 
-MAX_DEPTH = 30
-"""Maximum nesting of parentheses, calls and prefixes."""
-MAX_INDEX_DIGITS = 9
-"""Maximum digits of a step number."""
+class _Order:
+    """Whether each word can stand where it stands."""
+
+    def __init__(self, words: list[Word]) -> None:
+        self._words = words
+        self._index = 0
+        self._open = [_Bracket(words[0], "an operator or the end")]
+        self._before = START
+        """What stands before the next word: START, NAME, a call, an `]`, or another whole operand."""
+        self.equals: set[int] = set()
+        """Indices of the = in `kind="decode"`."""
+
+    def check(self) -> None:
+        """Raises: ExpressionError at the first word that cannot stand there."""
+        if self._words[0].kind == END:
+            raise ExpressionError("There is no expression here; an example is kernels == 5.", self._words[0].at)
+        while self._words[self._index].kind != END or len(self._open) > 1 or self._before == START:
+            word = self._words[self._index]
+            if self._before == START:
+                self._operand(word, word.text if word.kind == SIGN else "")
+            else:
+                self._behind(word, word.text if word.kind == SIGN else "")
+            self._index += 1
+
+    def _operand(self, word: Word, sign: str) -> None:
+        """A word where an operand or its prefix must stand."""
+        bracket, last = self._open[-1], self._words[self._index - 1] if self._index else None
+        if sign == ")" and last is bracket.opening and bracket.is_call:
+            self._close()
+        elif (depth := bracket.depth + bracket.nots + bracket.signs) > MAX_DEPTH:
+            raise ExpressionError(f"More than {MAX_DEPTH} parentheses or prefixes stand within each other.", word.at)
+        elif word.kind == NAME and self._is_named(bracket, last):
+            self._index += 1
+            self.equals.add(self._index)
+            bracket.is_named = True
+        elif word.kind in (NUMBER, TEXT, NAME):
+            self._before = word.kind
+        elif sign in ("+", "-"):
+            bracket.signs += 1
+        elif sign == "(":
+            self._open.append(_Bracket(word, ") or an operator", depth + 1))
+        elif sign == "not":
+            if bracket.is_named or (last and last.text not in ("(", ",", "and", "or", "not")):
+                raise ExpressionError("not stands before a whole condition: put parentheses around it.", word.at)
+            bracket.nots += 1
+        else:
+            raise self._unexpected("a value")
+
+    def _is_named(self, bracket: _Bracket, last: Word | None) -> bool:
+        """Whether the name is that of `kind=VALUE` in a call."""
+        begins = bracket.is_call and last is not None and (last is bracket.opening or last.text == ",")
+        behind = self._words[self._index + 1]
+        return begins and (behind.kind, behind.text) == (SIGN, "=")
+
+    def _behind(self, word: Word, sign: str) -> None:
+        """A word behind a whole operand."""
+        bracket, before = self._open[-1], self._before
+        if sign == "." and before in (NAME, INDEX, CALL):
+            self._index += 1
+            if self._words[self._index].kind != NAME:
+                raise self._unexpected("a name")
+            self._before = NAME
+        elif sign == "[" and before == NAME:
+            self._step_number(word)
+        elif sign == "(" and before in (NAME, INDEX):
+            depth = bracket.depth + bracket.nots + bracket.signs
+            self._open.append(_Bracket(word, "a comma or )", depth + 1, is_call=True))
+            self._before = START
+        elif sign == "," and bracket.is_call:
+            bracket.nots, bracket.signs, bracket.is_named, self._before = 0, 0, False, START
+        elif sign in BINARY and not (bracket.is_named and sign in CONDITIONS):
+            bracket.signs, self._before = 0, START
+            if sign in ("and", "or"):
+                bracket.nots = 0
+        elif sign == ")" and bracket.depth:
+            self._close()
+        else:
+            raise self._unclosed(bracket.opening, ")", bracket.closing)
+
+    def _close(self) -> None:
+        self._before = CALL if self._open.pop().is_call else TEXT
+
+    def _step_number(self, opening: Word) -> None:
+        self._index += 1
+        number = self._words[self._index]
+        if not (number.kind == NUMBER and number.text.isdigit() and not number.unit) or (
+            len(number.text) > MAX_INDEX_DIGITS
+        ):
+            raise self._unexpected("the number of a step")
+        self._index += 1
+        if (self._words[self._index].kind, self._words[self._index].text) != (SIGN, "]"):
+            raise self._unclosed(opening, "]", "] or an operator")
+        self._before = INDEX
+
+    def _unclosed(self, opening: Word, sign: str, wanted: str) -> ExpressionError:
+        if self._words[self._index].kind == END:
+            return ExpressionError(f"The {opening.text} here has no {sign} to close it.", opening.at)
+        return self._unexpected(wanted)
+
+    def _unexpected(self, wanted: str) -> ExpressionError:
+        word = self._words[self._index]
+        if word.kind == END:
+            return ExpressionError(f"The expression ends where {wanted} should follow.", word.at)
+        if (word.kind, word.text) == (SIGN, "="):
+            return ExpressionError(f"'=' has no meaning here. {_HINTS['=']}", word.at)
+        hint = ""
+        if (word.kind, word.text) == (SIGN, ",") and self._index and self._words[self._index - 1].kind == NUMBER:
+            behind = self._words[self._index + 1]
+            if behind.kind == NUMBER and len(behind.text) == 3 and behind.at == word.at + 1:
+                hint = f" {NO_COMMAS_HINT}"
+        return ExpressionError(f"{word.text!r} stands where {wanted} should.{hint}", word.at)
 
 
-def parsed(text: str, of_list: bool = False) -> Node:
+_PYTHON = {"~": "in", "!~": "not in"}
+"""Operators that Python spells otherwise, and does not use for anything else here."""
+
+
+def parsed(text: str, of_list: bool = False) -> ast.expr:
     """The tree of an expression, or of the filter `of_list`.
 
-    Raises: Mistake, with the position, for what is no expression.
+    Raises: ExpressionError, with the position, for what is no expression.
     """
-    return _Parser(tokens(text, of_list)).whole()
+    words = words_of(text, of_list)
+    order = _Order(words)
+    order.check()
+    pieces, at = [], {}
+    length = 0
+    for index, word in enumerate(words[:-1]):
+        match word.kind:
+            case "name":
+                piece = f"_{index}"
+            case "sign":
+                piece = "==" if index in order.equals else _PYTHON.get(word.text, word.text)
+            case _:
+                piece = str(index)
+        at[length] = word.at
+        length += len(piece) + 1
+        pieces.append(piece)
+    try:
+        tree = ast.parse(" ".join(pieces), mode="eval").body
+    except (SyntaxError, RecursionError, MemoryError):
+        raise ExpressionError("This is too deeply nested: write it as several assertions.", 0) from None
+    for node in reversed([*ast.walk(tree)]):
+        _restore(node, words, at)
+    return tree
 
 
-class _Parser:
-    def __init__(self, words: list[Token]) -> None:
-        self._words = words
-        self._place = 0
-        self._depth = 0
+def _restore(node: ast.AST, words: list[Word], at: dict[int, int]) -> None:
+    """Puts the word in place of its placeholder in a node of which the children are restored already.
 
-    def whole(self) -> Node:
-        if self._next.kind == END:
-            raise Mistake("There is no expression here; an example is kernels == 5.", self._next.at)
-        node = self._level(0)
-        if self._next.kind != END:
-            raise self._unexpected("an operator or the end")
-        return node
+    `col_offset` becomes the position of the first word, for an Attribute `end_col_offset` that of the name behind the
+    point. Raises: ExpressionError for a node that the language does not have.
+    """
+    match node:
+        case ast.Name():
+            word = words[int(node.id[1:])]
+            node.id, node.col_offset = word.text, word.at
+        case ast.Constant(value=int(index)):
+            word = words[index]
+            node.value = float(word.text) if word.kind == NUMBER else word.text
+            node.kind, node.col_offset = word.unit, word.at
+        case ast.Attribute():
+            word = words[int(node.attr[1:])]
+            node.attr, node.col_offset, node.end_col_offset = word.text, node.value.col_offset, word.at
+        case ast.UnaryOp(op=ast.Not() | ast.USub() | ast.UAdd()):
+            node.col_offset = at[node.col_offset]
+        case ast.BinOp(left=first) | ast.Compare(left=first) | ast.Call(func=first) | ast.Subscript(value=first):
+            node.col_offset = first.col_offset
+        case ast.BoolOp():
+            node.col_offset = node.values[0].col_offset
+        case ast.expr():
+            raise ExpressionError(f"{type(node).__name__} has no meaning here.", 0)
+
+
+@dataclass(frozen=True)
+class PathPart:
+    """One name of a path: `step[3]`, `kernel("gemm")`, `dur_us`."""
+
+    name: str
+    at: int
+    index: int | None = None
+    arguments: tuple[ast.expr, ...] | None = None
+    """None where there are no parentheses."""
 
     @property
-    def _next(self) -> Token:
-        return self._words[self._place]
+    def is_plain(self) -> bool:
+        """Whether it has neither index nor arguments."""
+        return self.index is None and self.arguments is None
 
-    def _take(self) -> Token:
-        self._place += 1
-        return self._words[self._place - 1]
 
-    def _is(self, sign: str) -> bool:
-        return self._next.kind == SIGN and self._next.text == sign
+Path = tuple[PathPart, ...]
+"""Names joined by points: a value, or a call of a function."""
 
-    def _unexpected(self, wanted: str) -> Mistake:
-        if self._next.kind == END:
-            return Mistake(f"The expression ends where {wanted} should follow.", self._next.at)
-        if self._is("="):
-            return Mistake(f"'=' has no meaning here. {_HINTS['=']}", self._next.at)
-        hint = f" {NO_COMMAS_HINT}" if self._has_comma_in_number else ""
-        return Mistake(f"{self._next.text!r} stands where {wanted} should.{hint}", self._next.at)
 
-    @property
-    def _has_comma_in_number(self) -> bool:
-        """Whether the next tokens are a comma and three digits after a number."""
-        if not (self._is(",") and self._place and self._words[self._place - 1].kind == NUMBER):
-            return False
-        behind = self._words[self._place + 1]
-        return behind.kind == NUMBER and len(behind.text) == 3 and behind.at == self._next.at + 1
+def path_of(node: ast.expr) -> Path:
+    """The names of a path; empty for anything else."""
+    parts: list[PathPart] = []
+    index, arguments = None, None
+    while True:
+        match node:
+            case ast.Call():
+                arguments, node = tuple(node.args), node.func
+            case ast.Subscript(slice=ast.Constant(value=float(number))):
+                index, node = int(number), node.value
+            case ast.Attribute():
+                parts.append(PathPart(node.attr, node.end_col_offset or 0, index, arguments))
+                index, arguments, node = None, None, node.value
+            case ast.Name():
+                return (PathPart(node.id, node.col_offset, index, arguments), *reversed(parts))
+            case _:
+                return ()
 
-    def _deeper(self, parse: Callable[[], Node]) -> Node:
-        """Parses something nested; raises a Mistake where it is nested too deeply."""
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise Mistake(f"More than {MAX_DEPTH} parentheses or prefixes stand within each other.", self._next.at)
-        node = parse()
-        self._depth -= 1
-        return node
 
-    def _level(self, level: int) -> Node:
-        """A chain of operators of `LEVELS[level]`, or something that binds more tightly."""
-        if level > PRODUCT:
-            return self._signed()
-        if level == COMPARISON and self._is("not"):
-            return self._prefixed(lambda: self._level(COMPARISON))
-        first = self._level(level + 1)
-        rest = []
-        while self._next.kind == SIGN and self._next.text in LEVELS[level]:
-            sign = self._take().text
-            rest.append((sign, self._level(level + 1)))
-        return Chain(first, tuple(rest)) if rest else first
+_SIGNS: dict[type[ast.AST], str] = {
+    **dict(zip((ast.Or, ast.And, ast.Add, ast.Sub, ast.Mult, ast.Div), ("or", "and", "+", "-", "*", "/"), strict=True)),
+    **dict(zip((ast.Eq, ast.NotEq, ast.LtE, ast.GtE, ast.Lt, ast.Gt, ast.In, ast.NotIn), COMPARISONS, strict=True)),
+    **dict(zip((ast.Not, ast.USub, ast.UAdd), ("not", "-", "+"), strict=True)),
+}
+_LEVELS = {"or": 0, "and": 1, **dict.fromkeys(COMPARISONS, 3), "+": 4, "-": 4, "*": 5, "/": 5}
+"""How tightly operators bind; `not` is between `and` and the comparisons."""
+_NOT_LEVEL, _SIGN_LEVEL, _WHOLE_LEVEL = 2, 6, 7
 
-    def _signed(self) -> Node:
-        return self._prefixed(self._signed) if self._is("-") or self._is("+") else self._single()
 
-    def _prefixed(self, operand: Callable[[], Node]) -> Node:
-        sign = self._take()
-        return Prefixed(sign.text, self._deeper(operand), sign.at)
+def sign_of(operator: ast.AST) -> str:
+    """The operator as it is written."""
+    return _SIGNS[type(operator)]
 
-    def _single(self) -> Node:
-        token = self._next
-        if token.kind == NUMBER:
-            self._take()
-            return Figure(token.value, token.unit, token.at)
-        if token.kind == TEXT:
-            self._take()
-            return Quoted(token.text, token.at)
-        if token.kind == NAME:
-            return self._path()
-        if self._is("("):
-            self._take()
-            node = self._deeper(lambda: self._level(0))
-            self._close(")", token)
-            return node
-        if self._is("not"):
-            raise Mistake("not stands before a whole condition: put parentheses around it.", token.at)
-        raise self._unexpected("a value")
 
-    def _path(self) -> Node:
-        parts = [self._part()]
-        while self._is("."):
-            self._take()
-            if self._next.kind != NAME:
-                raise self._unexpected("a name")
-            parts.append(self._part())
-        return Path(tuple(parts))
+def chain(node: ast.expr) -> tuple[list[ast.expr], list[str]]:
+    """The operands of operators of one level, and the operators between them: a sum, a chain of comparisons."""
+    match node:
+        case ast.BoolOp():
+            return node.values, [sign_of(node.op)] * (len(node.values) - 1)
+        case ast.Compare():
+            return [node.left, *node.comparators], [*map(sign_of, node.ops)]
+        case ast.BinOp():
+            operands, signs = [], []
+            level = _LEVELS[sign_of(node.op)]
+            first: ast.expr = node
+            while isinstance(first, ast.BinOp) and _LEVELS[sign_of(first.op)] == level:
+                operands.append(first.right)
+                signs.append(sign_of(first.op))
+                first = first.left
+            return [first, *reversed(operands)], [*reversed(signs)]
+    return [node], []
 
-    def _part(self) -> PathPart:
-        name, index, arguments = self._take(), None, None
-        if self._is("["):
-            opening = self._take()
-            index = self._index()
-            self._close("]", opening)
-        if self._is("("):
-            arguments = self._arguments(self._take())
-        return PathPart(name.text, index, arguments, name.at)
 
-    def _index(self) -> int:
-        token = self._next
-        plain = (
-            token.kind == NUMBER and token.unit == "" and token.text.isdigit() and len(token.text) <= MAX_INDEX_DIGITS
-        )
-        if not plain:
-            raise self._unexpected("the number of a step")
-        return int(self._take().text)
+def written(node: ast.expr, least: int = 0) -> str:
+    """The expression as text with the fewest parentheses, where it must bind at least so tightly."""
+    level = _WHOLE_LEVEL
+    match node:
+        case ast.Constant(value=float(value)):
+            number = repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+            text = f"{number}{node.kind}"
+        case ast.Constant():
+            quote = "'" if '"' in str(node.value) else '"'
+            text = f"{quote}{node.value}{quote}"
+        case ast.UnaryOp(op=ast.Not()):
+            level, text = _NOT_LEVEL, f"not {written(node.operand, _NOT_LEVEL)}"
+        case ast.UnaryOp():
+            level, text = _SIGN_LEVEL, f"{sign_of(node.op)}{written(node.operand, _SIGN_LEVEL)}"
+        case ast.BoolOp() | ast.Compare() | ast.BinOp():
+            operands, signs = chain(node)
+            level = _LEVELS[signs[0]]
+            first, *others = (written(each, level + 1) for each in operands)
+            text = first + "".join(f" {sign} {other}" for sign, other in zip(signs, others, strict=True))
+        case _:
+            text = written_path(path_of(node))
+    return text if level >= least else f"({text})"
 
-    def _arguments(self, opening: Token) -> tuple[Node, ...]:
-        arguments: list[Node] = []
-        while not self._is(")"):
-            if arguments:
-                if not self._is(","):
-                    raise self._unclosed(")", opening, "a comma or )")
-                self._take()
-            arguments.append(self._deeper(self._argument))
-        self._take()
-        return tuple(arguments)
 
-    def _argument(self) -> Node:
-        """An expression, or `name=value`, which says what a column of a list must be."""
-        name, sign = self._next, self._words[min(self._place + 1, len(self._words) - 1)]
-        if name.kind != NAME or (sign.kind, sign.text) != (SIGN, "="):
-            return self._level(0)
-        self._take()
-        self._take()
-        return Chain(Path((PathPart(name.text, at=name.at),)), (("==", self._level(SUM)),))
+def written_path(path: Path) -> str:
+    """The names of a path with their indices and arguments."""
+    texts = []
+    for part in path:
+        index = "" if part.index is None else f"[{part.index}]"
+        arguments = "" if part.arguments is None else f"({', '.join(map(written, part.arguments))})"
+        texts.append(f"{part.name}{index}{arguments}")
+    return ".".join(texts)
 
-    def _close(self, sign: str, opening: Token) -> None:
-        if not self._is(sign):
-            raise self._unclosed(sign, opening, f"{sign} or an operator")
-        self._take()
 
-    def _unclosed(self, sign: str, opening: Token, wanted: str) -> Mistake:
-        if self._next.kind == END:
-            return Mistake(f"The {opening.text} here has no {sign} to close it.", opening.at)
-        return self._unexpected(wanted)
+def bare_words(node: ast.expr) -> str:
+    """The text that an unquoted word probably was, names joined by - and / included; empty for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    operands, signs = chain(node)
+    if not signs or not set(signs) <= {"-", "/"}:
+        return ""
+    first, *others = map(bare_words, operands)
+    return first + "".join(map("".join, zip(signs, others, strict=True))) if first and all(others) else ""

@@ -1,7 +1,11 @@
-"""The result of a check: its assertions with their outcomes, and what limits the numbers."""
+"""The result of a check: its assertions with their outcomes, and what limits the numbers.
+
+An assertion about a trace holds, fails, misses a value, or is within noise.
+"""
 
 from __future__ import annotations
 
+import ast
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,38 +20,31 @@ from tracetui.checking.evaluate import Evaluator
 from tracetui.checking.functions import names_selected_from, selects_any
 from tracetui.checking.lists import measured
 from tracetui.checking.namespace import touching
-from tracetui.checking.parser import (
-    COMPARISON,
-    OR,
-    Chain,
-    Figure,
-    Node,
-    Path,
-    PathPart,
-    Prefixed,
-    parsed,
-    tokens,
-    written,
+from tracetui.checking.parser import parsed, sign_of, words_of, written
+from tracetui.checking.tree_evaluator import (
+    MIRRORED,
+    both,
+    deciding_value,
+    either,
+    first_offenders,
+    opposite,
+    shared_unit,
 )
-from tracetui.checking.tree_evaluator import both, either, opposite, shared_unit, telling
 from tracetui.checking.values import (
+    ANSWER,
     LITERALS,
     NO,
-    NOBODY,
+    NO_OFFENDERS,
+    TEXT,
     UNKNOWN,
     YES,
     Amount,
-    Mistake,
-    Number,
+    ExpressionError,
     Offenders,
     Piece,
-    Truth,
     Value,
-    Words,
     factor,
-    first_of,
     in_every,
-    together,
 )
 from tracetui.comparing.fairness import is_same, unfair
 from tracetui.comparing.measures import Measure
@@ -55,11 +52,6 @@ from tracetui.comparing.side import Side
 from tracetui.errors import AnalysisFailed, UsageError
 from tracetui.model.guarding import Failures, guarded
 from tracetui.model.trace import Trace
-
-# Assertions about a trace and their outcomes: it holds, fails, misses a value, or is within noise.
-
-MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
-"""The same comparison with its sides exchanged."""
 
 _OPPOSITES: dict[tuple[Piece, ...], tuple[Piece, ...]] = {
     ("yes",): ("no",),
@@ -79,7 +71,7 @@ class Leaf:
     found: tuple[Piece, ...] = ()
     """Empty where nothing was found."""
     wanted: tuple[Piece, ...] = ()
-    offenders: Offenders = NOBODY
+    offenders: Offenders = NO_OFFENDERS
     """The rows of a list, or the steps, that decide it."""
     each: NDArray[np.int8] | None = field(default=None, compare=False)
     """Of a count the answer in every step."""
@@ -87,82 +79,78 @@ class Leaf:
     @property
     def blamed(self) -> Offenders:
         """The rows for which it does not hold; none where it holds."""
-        return self.offenders if self.answer == NO else NOBODY
+        return self.offenders if self.answer == NO else NO_OFFENDERS
 
 
-def of_answer(text: str, answer: Truth) -> Leaf:
-    """The answer of a function, or of a condition that is a value by itself."""
-    found = answer.found or ("yes" if answer.one == YES else "no",)
-    shown = found if answer.one >= 0 or answer.found else ()
-    return Leaf(text, answer.one, shown, answer.wanted or ("yes",), answer.offenders, answer.each)
-
-
-def of_chain(text: str, answer: Truth, values: Sequence[Value], signs: Sequence[str]) -> Leaf:
+def _of_chain(text: str, answer: Value, values: Sequence[Value], signs: Sequence[str]) -> Leaf:
     """A comparison, with the value that the trace decides; a chain with all its values."""
-    shown, steps = list(values), NOBODY
+    deciding, steps = list(values), NO_OFFENDERS
     for index, value in enumerate(values):
-        beside = values[index + 1] if index + 1 < len(values) else values[index - 1]
-        sign = signs[min(index, len(signs) - 1)]
-        shown[index], named = telling(value, sign if index < len(signs) else MIRRORED.get(sign, sign), answer, beside)
-        steps = steps if steps.first else named
-    return replace(
-        _of_values(text, answer, shown, signs), offenders=first_of([steps, _offenders(shown)]), each=answer.each
-    )
+        if index < len(signs):
+            sign, other = signs[index], values[index + 1]
+        else:
+            sign, other = MIRRORED.get(signs[-1], signs[-1]), values[index - 1]
+        deciding[index], parts = deciding_value(value, sign, answer, other)
+        steps = steps if steps.first else parts
+    known = [value for value in deciding if value.is_number and value.known.all()]
+    # Counted rows explain a number only where another value is smaller.
+    based = [value.one * value.unit.scale for value in known]
+    rows = [
+        value.offenders
+        for value, amount in zip(known, based, strict=True)
+        if not value.offenders.only_above or amount > min(based)
+    ]
+    leaf = _of_values(text, int(answer.one), deciding, signs)
+    return replace(leaf, offenders=first_offenders([steps, *rows]), each=answer.each)
 
 
-def _of_values(text: str, answer: Truth, values: Sequence[Value], signs: Sequence[str]) -> Leaf:
-    open_ones = [index for index, value in enumerate(values) if isinstance(value, Truth) or not value.fixed]
+def _of_values(text: str, answer: int, values: Sequence[Value], signs: Sequence[str]) -> Leaf:
+    """A comparison of single values."""
+    open_ones = [index for index, value in enumerate(values) if not value.fixed]
     if len(values) == 2:
-        flip = open_ones == [1] and signs[0] in MIRRORED
-        a, b, sign = (values[1], values[0], MIRRORED[signs[0]]) if flip else (values[0], values[1], signs[0])
-        found, wanted = _beside(a, b)
-        return Leaf(text, answer.one, found, (sign, *wanted) if wanted else ())
+        a, b, sign = *values, signs[0]
+        if a.fixed and not b.fixed and sign in MIRRORED:
+            a, b, sign = b, a, MIRRORED[sign]
+        found, wanted = _side_by_side(a, b)
+        return Leaf(text, answer, found, (sign, *wanted) if wanted else ())
     if len(values) == 3 and open_ones == [1] and signs[0] in MIRRORED:
-        found, low = _beside(values[1], values[0])
-        _, high = _beside(values[1], values[2])
-        return Leaf(text, answer.one, found, (MIRRORED[signs[0]], *low, "and", signs[1], *high))
-    every = [piece for value in values for piece in (_shown(value)[0] if _shown(value) else "–", ",")][:-1]
-    return Leaf(text, answer.one, tuple(every), (" ".join(signs),))
+        found, low = _side_by_side(values[1], values[0])
+        _, high = _side_by_side(values[1], values[2])
+        return Leaf(text, answer, found, (MIRRORED[signs[0]], *low, "and", signs[1], *high))
+    pieces = [piece for value in values for piece in (*(_pieces(value)[:1] or ("–",)), ",")][:-1]
+    return Leaf(text, answer, tuple(pieces), (" ".join(signs),))
 
 
-def negated(leaf: Leaf) -> Leaf:
+def _negated(leaf: Leaf) -> Leaf:
     """The leaf behind a `not`."""
     if leaf.each is not None:
-        answer = in_every(np.where(leaf.each < 0, leaf.each, 1 - leaf.each).astype(np.int8), None).one
+        answer = int(in_every(np.where(leaf.each < 0, leaf.each, 1 - leaf.each).astype(np.int8), None).one)
     else:
         answer = leaf.answer if leaf.answer < 0 else 1 - leaf.answer
-    opposite = _OPPOSITES.get(leaf.wanted, ("not", *leaf.wanted))
-    return replace(leaf, text=f"not {leaf.text}", answer=answer, wanted=opposite)
+    opposites = _OPPOSITES.get(leaf.wanted, ("not", *leaf.wanted))
+    return replace(leaf, text=f"not {leaf.text}", answer=answer, wanted=opposites)
 
 
-def _offenders(values: Sequence[Value]) -> Offenders:
-    """The rows on which a comparison rests; counted rows only where another value is smaller."""
-    numbers = [value for value in values if isinstance(value, Number) and value.one == value.one]
-    least = min((_based(value) for value in numbers), default=0.0)
-    return first_of([value.offenders for value in numbers if not value.offenders.only_above or _based(value) > least])
-
-
-def _based(value: Number) -> float:
-    return value.one * value.unit.scale
-
-
-def _beside(a: Value, b: Value) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+def _side_by_side(a: Value, b: Value) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
     """Two values for output, numbers in one unit: that of the literal, where one is."""
-    if not (isinstance(a, Number) and isinstance(b, Number)):
-        return _shown(a), _shown(b)
+    if not (a.is_number and b.is_number):
+        return _pieces(a), _pieces(b)
     unit = b.unit if b.fixed and b.unit.kind != "bare" else shared_unit(a, b)
-    left = Amount(a.one * factor(a.unit, unit), unit)
-    right = Amount(b.one * factor(b.unit, unit), unit)
-    return tuple(x for x in (left,) if x.value == x.value), tuple(x for x in (right,) if x.value == x.value)
+    left, right = (
+        (Amount(value.one * factor(value.unit, unit), unit),) if value.known.all() else () for value in (a, b)
+    )
+    return left, right
 
 
-def _shown(value: Value) -> tuple[Piece, ...]:
+def _pieces(value: Value) -> tuple[Piece, ...]:
     """One value for output; nothing for an unknown one."""
-    if isinstance(value, Number):
-        return (value.amount,) if value.one == value.one else ()
-    if isinstance(value, Words):
-        return (f'"{value.one}"',) if value.ids >= 0 else ()
-    return ("yes" if value.one == YES else "no",) if value.one >= 0 else ()
+    if not value.known.all():
+        return ()
+    if value.unit == TEXT:
+        return (f'"{value.text}"',)
+    if value.unit == ANSWER:
+        return ("yes" if value.one == YES else "no",)
+    return (Amount(value.one, value.unit),)
 
 
 class Status(Enum):
@@ -197,7 +185,7 @@ class Assertion:
     """A parsed expression."""
 
     text: str
-    tree: Node
+    tree: ast.expr = field(compare=False)
     source: str = field(default="", compare=False)
     """Where it is written, as `limits.txt, line 3`; empty for the command line."""
 
@@ -205,29 +193,30 @@ class Assertion:
 def assertion(text: str, source: str = "") -> Assertion:
     """Parses an assertion, without the spaces and the comment around it.
 
-    Raises: Mistake for what is no expression.
+    Raises: ExpressionError for what is no expression.
     """
     text = text.strip()
-    with _telling(text, source):
-        return Assertion(text[: tokens(text)[-1].at].rstrip(), parsed(text), source)
+    with _completed(text, source):
+        return Assertion(text[: words_of(text)[-1].at].rstrip(), parsed(text), source)
 
 
 def checked(assertions: Sequence[Assertion], evaluator: Evaluator) -> list[CheckOutcome]:
     """The outcomes of assertions, in their order.
 
-    Raises: Mistake for names that do not exist and for what is no assertion, with all further mistakes.
+    Raises: ExpressionError for names that do not exist and for what is no assertion, with all further errors.
     """
-    outcomes, mistakes = [], []
+    outcomes, errors = [], []
     for each in assertions:
         try:
-            with _telling(each.text, each.source), guarded("The answer"):
+            with _completed(each.text, each.source), guarded("The answer"):
                 outcomes.append(_outcome(each, evaluator))
-        except Mistake as mistake:
-            mistakes.append(mistake)
+        except ExpressionError as error:
+            errors.append(error)
         except AnalysisFailed as failure:
             outcomes.append(CheckOutcome(each.text, Status.ERROR, (), str(failure)))
-    if mistakes:
-        raise together(mistakes)
+    if errors:
+        errors[0].others = tuple(errors[1:])
+        raise errors[0]
     return outcomes
 
 
@@ -240,61 +229,54 @@ def whole_file(trace: Trace) -> CheckOutcome | None:
 
 
 @contextmanager
-def _telling(text: str, source: str) -> Iterator[None]:
-    """Adds the expression and its source to a mistake."""
+def _completed(text: str, source: str) -> Iterator[None]:
+    """Adds the expression and its source to an error."""
     try:
         yield
-    except Mistake as mistake:
-        mistake.text, mistake.source = text, source
+    except ExpressionError as error:
+        error.text, error.source = text, source
         raise
 
 
 def _outcome(each: Assertion, evaluator: Evaluator) -> CheckOutcome:
     answer, leaves = _judged(each.tree, evaluator)
-    joined = isinstance(each.tree, Chain) and each.tree.level < COMPARISON
+    joined = isinstance(each.tree, ast.BoolOp)
     if answer.one == UNKNOWN:
-        return CheckOutcome(
-            each.text, Status.UNDECIDED if answer.undecided else Status.MISSING, tuple(leaves), answer.why, joined
-        )
+        status = Status.UNDECIDED if answer.undecided else Status.MISSING
+        return CheckOutcome(each.text, status, tuple(leaves), answer.why, joined)
     return CheckOutcome(each.text, Status.HOLDS if answer.one == YES else Status.FAILS, tuple(leaves), "", joined)
 
 
-def _judged(node: Node, evaluator: Evaluator) -> tuple[Truth, list[Leaf]]:
+def _judged(node: ast.expr, evaluator: Evaluator) -> tuple[Value, list[Leaf]]:
     """Whether a condition holds, and the comparisons that decide it."""
-    if isinstance(node, Chain) and node.level < COMPARISON:
-        judged = [_judged(each, evaluator) for each in node.operands]
-        answer = (either if node.level == OR else both)([truth for truth, _ in judged])
-        decided = YES if node.level == OR else NO
-        decisive = {decided: {decided}, UNKNOWN: {UNKNOWN}}.get(answer.one, {YES, NO})
-        kept = [leaf for truth, leaves in judged if truth.one in decisive for leaf in leaves]
+    if isinstance(node, ast.BoolOp):
+        is_or = isinstance(node.op, ast.Or)
+        judged = [_judged(each, evaluator) for each in node.values]
+        answer = (either if is_or else both)([each for each, _ in judged])
+        decided = YES if is_or else NO
+        decisive = {decided: {decided}, UNKNOWN: {UNKNOWN}}.get(int(answer.one), {YES, NO})
+        deciding = [leaf for each, leaves in judged if each.one in decisive for leaf in leaves]
         # Of counts each step may have another reason.
-        return answer, kept or [leaf for _, leaves in judged for leaf in leaves]
-    if isinstance(node, Prefixed) and node.sign == "not":
+        return answer, deciding or [leaf for _, leaves in judged for leaf in leaves]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         answer, leaves = _judged(node.operand, evaluator)
-        return opposite(answer), [negated(leaf) for leaf in leaves]
-    return _leaf(node, evaluator)
-
-
-def _leaf(node: Node, evaluator: Evaluator) -> tuple[Truth, list[Leaf]]:
+        return opposite(answer), [_negated(leaf) for leaf in leaves]
     text = written(node)
-    if isinstance(node, Chain) and node.level == COMPARISON:
+    if isinstance(node, ast.Compare):
         answer, values = evaluator.compared(node)
-        _require_one(answer, text, node.at)
-        return answer, [of_chain(text, answer, values, [sign for sign, _ in node.rest])]
-    value = evaluator.value(node)
-    if not isinstance(value, Truth):
-        raise Mistake(
-            f"{text} is a value, and an assertion compares it with something: {text} == 5. "
-            "In a shell it stands in quotes.",
-            node.at,
-        )
-    _require_one(value, text, node.at)
-    return value, [of_answer(text, value)]
-
-
-def _require_one(answer: Truth, text: str, at: int) -> None:
+    else:
+        answer = evaluator.value(node)
+        if answer.unit != ANSWER:
+            sentence = f"{text} is a value, and an assertion compares it with something: {text} == 5. "
+            raise ExpressionError(f"{sentence}In a shell it stands in quotes.", node.col_offset)
     if answer.rows is not None:
-        raise Mistake(f"{text} has an answer for each row of {answer.rows.name}: write all({text}) or any({text}).", at)
+        sentence = f"{text} has an answer for each row of {answer.rows.name}: write all({text}) or any({text})."
+        raise ExpressionError(sentence, node.col_offset)
+    if isinstance(node, ast.Compare):
+        return answer, [_of_chain(text, answer, values, [*map(sign_of, node.ops)])]
+    found = answer.found or (("yes" if answer.one == YES else "no",) if answer.known else ())
+    leaf = Leaf(text, int(answer.one), found, answer.wanted or ("yes",), answer.offenders, answer.each)
+    return answer, [leaf]
 
 
 COMPARED = ("dur_us", "cpu_us", "gpu_busy_us", "kernels", "launches")
@@ -353,7 +335,7 @@ def report(
 ) -> CheckReport:
     """Check assertions about a side; `tolerance` is the allowed difference, a percentage or a value with a unit.
 
-    Raises: Mistake for names that do not exist, UsageError for an invalid tolerance.
+    Raises: ExpressionError for names that do not exist, UsageError for an invalid tolerance.
     """
     margin = tolerance_of(tolerance) if tolerance is not None else None
     evaluator = Evaluator(side, baseline, margin)
@@ -362,16 +344,18 @@ def report(
     sides = zip((side, baseline), evaluator.used, strict=True)
     failures = Failures()
 
-    def said(make: Callable[[], Iterable[str]]) -> list[str]:
+    def sentences(make: Callable[[], Iterable[str]]) -> list[str]:
         return failures.make_or("A remark", lambda: list(make()), lambda sentence: [sentence])
 
-    remarks = [remark for each, used in sides if each for remark in said(partial(_remarks, each, used))]
-    remarks += said(partial(_unmatched, evaluator.selections, [each for each in (side, baseline) if each is not None]))
+    remarks = [remark for each, used in sides if each for remark in sentences(partial(_remarks, each, used))]
+    remarks += sentences(
+        partial(_unmatched, evaluator.selections, [each for each in (side, baseline) if each is not None])
+    )
     return CheckReport(
         side,
         baseline,
         (*outcomes, *dict.fromkeys(outcome for outcome in cut if outcome)),
-        tuple(said(partial(_unfair, baseline, side))) if baseline else (),
+        tuple(sentences(partial(_unfair, baseline, side))) if baseline else (),
         tuple(dict.fromkeys(remarks)),
         strict,
         failures=failures.sentences,
@@ -381,10 +365,9 @@ def report(
 def beside(name: str) -> Assertion:
     """The assertion that a measure is not above the baseline.
 
-    Raises: Mistake for what is no name.
+    Raises: ExpressionError for what is no name.
     """
-    tree: Node = Path((PathPart("not_slower", None, (parsed(name),)),))
-    return Assertion(written(tree), tree)
+    return assertion(f"not_slower({written(parsed(name))})")
 
 
 def usual(side: Side, baseline: Side) -> list[Assertion]:
@@ -398,15 +381,15 @@ def usual(side: Side, baseline: Side) -> list[Assertion]:
     return [beside(name) for name in COMPARED if not all(is_absent(each, name) for each in both)]
 
 
-def tolerance_of(text: str) -> Number:
+def tolerance_of(text: str) -> Value:
     """A tolerance as written on the command line: `5%`, or a value with a unit.
 
     Raises: UsageError for anything else.
     """
     tree = parsed(text)
-    if not isinstance(tree, Figure) or not tree.unit:
+    if not (isinstance(tree, ast.Constant) and isinstance(tree.value, float) and tree.kind):
         raise UsageError(f"A tolerance is a percentage such as 5%, or a value with its unit, and not {text!r}.")
-    return Number(np.array(tree.value), LITERALS[tree.unit], fixed=True)
+    return Value(np.array(tree.value), LITERALS[tree.kind], fixed=True)
 
 
 def _unfair(baseline: Side, side: Side) -> list[str]:

@@ -7,14 +7,25 @@ itself is a text that a row must contain; so is the whole filter where it is no 
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
 import numpy as np
 
-from tracetui.checking.parser import HEADING, Chain, Node, Path, Quoted, bare_words, parsed, written
-from tracetui.checking.tree_evaluator import Given, TreeEvaluator, matcher
-from tracetui.checking.values import MAX_SUGGESTED_NAMES, YES, Listing, Mistake, Rows, Truth, Value, Words, nearest
+from tracetui.checking.parser import HEADING, Path, bare_words, parsed, written_path
+from tracetui.checking.tree_evaluator import TreeEvaluator, matcher
+from tracetui.checking.values import (
+    ANSWER,
+    MAX_SUGGESTED_NAMES,
+    TEXT,
+    YES,
+    ExpressionError,
+    Rows,
+    Value,
+    nearest,
+    text_value,
+)
 from tracetui.model.intervals import Bool
 from tracetui.model.table import Column, Table
 
@@ -37,17 +48,18 @@ _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 def kept_rows(table: Table, text: str) -> Bool:
     """Mask of the rows that a filter keeps.
 
-    Raises: Mistake, with the position, for a condition that is not understood or does not fit the columns.
+    Raises: ExpressionError, with the position, for a condition that is not understood or does not fit the columns.
     """
     wanted = text.strip()
     if _QUOTED.fullmatch(wanted):
         return table.matching(wanted[1:-1])
     if not is_condition(table, text):
         return table.matching(text)
+    evaluator = RowEvaluator(table)
     try:
-        answer = RowEvaluator(table).condition(parsed(text, of_list=True))
-    except Mistake as mistake:
-        mistake.text = text
+        answer = evaluator.condition(parsed(text, of_list=True), evaluator.rows, "A filter")
+    except ExpressionError as error:
+        error.text = text
         raise
     return np.broadcast_to(answer.values == YES, len(table))
 
@@ -111,78 +123,63 @@ class RowEvaluator(TreeEvaluator):
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._listing = Listing(Rows("the list", len(table)), {column.name: column for column in table.columns})
+        self.rows = Rows("the list", table)
 
-    def condition(self, node: Node) -> Truth:
-        """For which rows a condition holds.
+    def condition(self, node: ast.expr, row: Rows | None, taker: str) -> Value:
+        """For which rows a condition holds; a text in place of a condition asks for the rows that contain it.
 
-        Raises: Mistake for what is no condition.
+        Raises: ExpressionError for what is no condition.
         """
-        return self.given(Truth, node, self._listing, "A filter")
+        text = bare_words(node)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        elif any(columns_meant(self._table, part) for part in re.split("[-/]", text)):
+            text = ""
+        if text:
+            return Value(self._table.matching(text).astype(np.int8), ANSWER, self.rows)
+        return super().condition(node, row, taker)
 
-    def given(self, kind: type[Given], node: Node, row: Listing | None, taker: str) -> Given:
-        """The value of an operand; a text in place of a condition asks for the rows that contain it.
-
-        Raises: Mistake for a value of another kind.
-        """
-        if kind is Truth and (text := self._plain_text(node)):
-            mask = self._table.matching(text).astype(np.int8)
-            return Truth(mask, self._listing.rows)  # type: ignore[return-value]
-        return super().given(kind, node, row, taker)
-
-    def path_value(self, path: Path, row: Listing | None) -> Value:
+    def path_value(self, path: Path, row: Rows | None) -> Value:
         """The values of a column.
 
-        Raises: Mistake for a column that does not exist, or a name that may be several.
+        Raises: ExpressionError for a column that does not exist, or a name that may be several.
         """
-        part = path.parts[0]
-        if part.arguments is not None or part.index is not None or len(path.parts) > 1:
-            raise Mistake(f"{written(path)}: a filter compares columns, and has no functions and parts.", path.at)
-        return self._listing[column_meant(self._table, part.name, part.at).name]
+        part = path[0]
+        if not part.is_plain or len(path) > 1:
+            sentence = f"{written_path(path)}: a filter compares columns, and has no functions and parts."
+            raise ExpressionError(sentence, part.at)
+        return self.rows[column_meant(self._table, part.name, part.at).name]
 
-    def compared_values(self, node: Chain, row: Listing | None) -> list[Value]:
+    def compared_values(self, node: ast.Compare, row: Rows | None) -> list[Value]:
         """The compared values; a word behind a column of texts is a text, also where a column has that name.
 
-        Raises: Mistake for a column that does not exist.
+        Raises: ExpressionError for a column that does not exist.
         """
-        first = self._first_column(node.first, row)
-        if not isinstance(first, Words):
+        first = self.value(node.left, row) if isinstance(node.left, ast.Name) else None
+        if first is None or first.unit != TEXT:
             return super().compared_values(node, row)
-        others = node.operands[1:]
-        return [first, *(self.unquoted(w, n.at) if (w := bare_words(n)) else self.value(n, row) for n in others)]
-
-    def _first_column(self, node: Node, row: Listing | None) -> Value | None:
-        return self.value(node, row) if isinstance(node, Path) else None
-
-    def unquoted(self, word: str, at: int) -> Value:
-        """The text that a word stands for beside another text."""
-        return Words(np.array(0, np.int64), (word,), fixed=True)
-
-    def _plain_text(self, node: Node) -> str:
-        """The text that a row must contain where a condition is only a text; empty for other conditions."""
-        if isinstance(node, Quoted):
-            return node.text
-        word = bare_words(node)
-        return "" if any(columns_meant(self._table, part) for part in re.split("[-/]", word)) else word
+        words = map(bare_words, node.comparators)
+        others = zip(words, node.comparators, strict=True)
+        return [first, *(text_value(word, fixed=True) if word else self.value(each, row) for word, each in others)]
 
 
 def column_meant(table: Table, words: str, at: int = 0, option: str = "") -> Column:
     """The one column that a name means, which stands `at` some position of a text, or in an `option`.
 
-    Raises: Mistake for a column that does not exist, or a name that may be several.
+    Raises: ExpressionError for a column that does not exist, or a name that may be several.
     """
     meant, where = columns_meant(table, words), f"{option}: " if option else ""
     if len(meant) > 1:
         several = " or ".join(column.name for column in meant[:MAX_SUGGESTED_NAMES])
-        raise Mistake(f"{where}{words!r} may be {several}.", at)
+        raise ExpressionError(f"{where}{words!r} may be {several}.", at)
     if not meant:
         names = table.column_names
         offer = nearest(words, names, f"There are {', '.join(names)}.")
-        raise Mistake(f"{where}{'t' if option else 'T'}here is no column {words!r}. {offer}", at)
+        raise ExpressionError(f"{where}{'t' if option else 'T'}here is no column {words!r}. {offer}", at)
     return meant[0]
 
 
-def misspelt(table: Table, text: str) -> Mistake | None:
+def misspelt(table: Table, text: str) -> ExpressionError | None:
     """Why a filter that no row contains was meant as a condition: it compares a column, or nearly one."""
     said = "No row contains this text"
     if match := _ANY_COMPARISON.match(text):
@@ -194,9 +191,9 @@ def misspelt(table: Table, text: str) -> Mistake | None:
         )
     if not match or not said:
         return None
-    mistake = Mistake(said, match.start(1))
-    mistake.text = text
-    return mistake
+    error = ExpressionError(said, match.start(1))
+    error.text = text
+    return error
 
 
 def columns_meant(table: Table, words: str) -> list[Column]:

@@ -1,14 +1,18 @@
-"""Values of expressions: numbers, texts and truths, single or one per row of a list.
+"""Values of expressions: numbers, texts and answers with their units, single or one per row of a list.
 
-What the trace does not hold is NaN in a number and -1 in a text or a truth; a single value says why. A value remembers
+What the trace does not hold is NaN in a number and -1 in a text or an answer; a single value says why. A value keeps
 the rows of the list on which it rests: the longest kernel, the steps that are too slow.
+
+Numbers without a dimension are of four kinds. A bare number of an expression takes the unit of the other operand;
+counts and ratios are plain; a percentage multiplies as a share (10% of it), and is never compared with a count.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +20,9 @@ from numpy.typing import NDArray
 from tracetui.comparing.measures import COUNT
 from tracetui.errors import UsageError
 from tracetui.kernel_names.slice_names import short_kernel
-from tracetui.model.intervals import Int64
-from tracetui.model.table import Cell, Column, Table
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.table import Cell, Table
 from tracetui.model.trace import Float64
-
-# Units of numbers: which can be compared and added, and the unit of a product or a quotient.
-#
-# Numbers without a dimension are of four kinds. A bare number of an expression takes the unit of the other operand;
-# counts and ratios are plain; a percentage multiplies as a share (10% of it), and is never compared with a count.
 
 Powers = tuple[int, int, int]
 """Exponents of microseconds, bytes and operations."""
@@ -33,7 +32,7 @@ _BASES = ("us", "bytes", "flop")
 
 @dataclass(frozen=True)
 class Unit:
-    """What a number counts in."""
+    """The unit of a number, or that a value is a text or an answer."""
 
     label: str
     """Spelling in tables and expressions; empty for plain numbers."""
@@ -41,15 +40,15 @@ class Unit:
     scale: float = 1.0
     """Base units in one of it."""
     kind: str = ""
-    """Kind of a plain number: `bare`, `count`, `ratio` or `share`."""
+    """Kind of a plain number: `bare`, `count`, `ratio` or `share`; `text` or `answer` of what is no number."""
 
     @property
     def words(self) -> str:
-        """The unit in a sentence: `a time`, `a share`."""
+        """The unit in a sentence: `a time`, `a percentage`."""
         return _WORDS.get(self.kind) or _DIMENSIONS.get(self.powers) or f"a number of {self.label}"
 
 
-class Misfit(Exception):
+class UnitError(Exception):
     """Two values do not fit together; the message names them."""
 
 
@@ -60,8 +59,17 @@ SHARE = Unit("%", scale=0.01, kind="share")
 MICROS = Unit("us", (1, 0, 0))
 BYTES = Unit("bytes", (0, 1, 0))
 FLOP = Unit("flop", (0, 0, 1))
+TEXT = Unit("", kind="text")
+ANSWER = Unit("", kind="answer")
 
-_WORDS = {"bare": "a number", "count": "a count", "ratio": "a ratio", "share": "a percentage"}
+_WORDS = {
+    "bare": "a number",
+    "count": "a count",
+    "ratio": "a ratio",
+    "share": "a percentage",
+    "text": "a text",
+    "answer": "a condition",
+}
 _DIMENSIONS = {
     (1, 0, 0): "a time",
     (0, 1, 0): "a size in bytes",
@@ -71,58 +79,59 @@ _DIMENSIONS = {
 }
 
 
-def _scaled(base: Unit, scales: dict[str, float], behind: str = "") -> dict[str, Unit]:
-    powers = base.powers if not behind else (base.powers[0] - 1, *base.powers[1:])
-    per = 1e-6 if behind else 1.0
-    return {f"{label}{behind}": Unit(f"{label}{behind}", powers, per * scale) for label, scale in scales.items()}
+def _scaled(base: Unit, scales: dict[str, float], per_second: bool = False) -> dict[str, Unit]:
+    if not per_second:
+        return {label: Unit(label, base.powers, scale) for label, scale in scales.items()}
+    powers = (base.powers[0] - 1, *base.powers[1:])
+    return {f"{label}/s": Unit(f"{label}/s", powers, 1e-6 * scale) for label, scale in scales.items()}
 
 
 _TIMES = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "μs": 1.0, "ms": 1e3, "s": 1e6}
 _SIZES = {"B": 1.0, "bytes": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12} | {
     f"{letter}iB": float(1024**power) for power, letter in enumerate("KMGT", 1)
 }
-_WORK = {f"{letter}{word}": 1000.0**i for i, letter in enumerate(" kMGTP") for word in ("FLOP", "flop")}
-_WORK = {label.strip(): scale for label, scale in _WORK.items()}
+_WORK = {
+    f"{prefix}{word}": 1000.0**power
+    for power, prefix in enumerate(("", "k", "M", "G", "T", "P"))
+    for word in ("FLOP", "flop")
+}
 
 LITERALS: dict[str, Unit] = {
     **_scaled(MICROS, _TIMES),
     **_scaled(BYTES, _SIZES),
     **_scaled(FLOP, _WORK),
-    **_scaled(BYTES, _SIZES, "/s"),
-    **_scaled(FLOP, _WORK, "/s"),
+    **_scaled(BYTES, _SIZES, per_second=True),
+    **_scaled(FLOP, _WORK, per_second=True),
     "FLOP/byte": Unit("FLOP/byte", (0, -1, 1)),
     "%": SHARE,
 }
 """Units that may follow a number literal."""
-_OF_TABLES = {COUNT: THINGS} | LITERALS
 
 
 def unit_of(label: str) -> Unit:
     """The unit of a column or a measure; an unknown label counts things."""
-    return _OF_TABLES.get(label, Unit(label, kind="count"))
+    return THINGS if label == COUNT else LITERALS.get(label, Unit(label, kind="count"))
 
 
 def factor(unit: Unit, into: Unit) -> float:
     """The factor from one unit into another.
 
-    Raises: Misfit where they are not of the same dimension.
+    Raises: UnitError where they are not of the same dimension.
     """
     if unit.kind == "bare" or into.kind == "bare":
         return 1.0
     if unit.powers != into.powers or {unit.kind, into.kind} == {"count", "share"}:
-        raise Misfit(f"{unit.words} and {into.words}")
+        raise UnitError(f"{unit.words} and {into.words}")
     return unit.scale / into.scale
 
 
 def joint(a: Unit, b: Unit) -> Unit:
     """The unit in which numbers of two units are compared: that of the first, unless it is bare.
 
-    Raises: Misfit where they are not of the same dimension.
+    Raises: UnitError where they are not of the same dimension.
     """
     factor(a, b)
-    if a.kind == "bare" or (a.kind == "ratio" and b.kind == "share"):
-        return b
-    return a
+    return b if a.kind == "bare" or (a.kind == "ratio" and b.kind == "share") else a
 
 
 def product(a: Unit, b: Unit) -> tuple[Unit, float]:
@@ -137,7 +146,7 @@ def product(a: Unit, b: Unit) -> tuple[Unit, float]:
         if one.powers == PLAIN:
             # A ratio of a count is a count, whichever stands first.
             return (one if other.kind == "ratio" else other), 1.0
-    return _base(_sum(a.powers, b.powers), 1), a.scale * b.scale
+    return _of_powers(a.powers, b.powers, 1), a.scale * b.scale
 
 
 def quotient(a: Unit, b: Unit) -> tuple[Unit, float]:
@@ -148,29 +157,25 @@ def quotient(a: Unit, b: Unit) -> tuple[Unit, float]:
         return (RATIO, 1.0) if a.kind == "share" else (RATIO if a.kind == "bare" else a, 1 / b.scale)
     if b.powers == PLAIN:
         return (RATIO, 1.0) if a.kind == "bare" or a.kind == b.kind == "count" else (a, 1.0)
-    powers = _sum(a.powers, b.powers, -1)
-    return _base(powers, 1), a.scale / b.scale
+    return _of_powers(a.powers, b.powers, -1), a.scale / b.scale
 
 
-def _sum(a: Powers, b: Powers, sign: int = 1) -> Powers:
-    return (a[0] + sign * b[0], a[1] + sign * b[1], a[2] + sign * b[2])
-
-
-def _base(powers: Powers, scale: float) -> Unit:
-    """The unit of given exponents: `bytes/us`."""
+def _of_powers(a: Powers, b: Powers, sign: int) -> Unit:
+    """The unit of a product or a quotient: `bytes/us`."""
+    powers = (a[0] + sign * b[0], a[1] + sign * b[1], a[2] + sign * b[2])
     if powers == PLAIN:
         return RATIO
-    over = [_power(name, power) for name, power in zip(_BASES, powers, strict=True) if power > 0]
-    under = [_power(name, -power) for name, power in zip(_BASES, powers, strict=True) if power < 0]
-    return Unit("/".join([" ".join(over) or "1", *under]), powers, scale)
-
-
-def _power(name: str, power: int) -> str:
-    return name if power == 1 else f"{name}^{power}"
+    bases = [
+        (name if abs(power) == 1 else f"{name}^{abs(power)}", power) for name, power in zip(_BASES, powers, strict=True)
+    ]
+    over = " ".join(name for name, power in bases if power > 0)
+    return Unit("/".join([over or "1", *(name for name, power in bases if power < 0)]), powers)
 
 
 MAX_NAMED_ROWS = 3
 """Maximum rows named; the others are counted."""
+_KERNEL_COLUMNS = ("after", "kernel")
+"""Columns with recorded names of kernels, which a sentence shortens."""
 
 
 @dataclass(frozen=True)
@@ -210,80 +215,88 @@ class Offenders:
         more = f" and {self.total - len(self.first):,} more" if self.total > len(self.first) else ""
         return ("" if self.holds else "not ") + ", ".join(each.text for each in self.first) + more
 
-    def counted(self) -> Offenders:
-        """The same rows, marked as counted."""
-        return replace(self, only_above=True)
+
+NO_OFFENDERS = Offenders()
 
 
-NOBODY = Offenders()
+def counted_names(list_name: str, names: Sequence[str]) -> Offenders:
+    """Rows that were counted, of which only the names are known."""
+    return Offenders(tuple(Offender(list_name, text) for text in names[:MAX_NAMED_ROWS]), len(names), only_above=True)
 
 
-def of_rows(name: str, table: Table | None, indices: Int64, holds: bool = True) -> Offenders:
-    """Rows of the table of a list."""
-    if table is None:
-        return NOBODY
-    return Offenders(
-        tuple(_row(name, table, index) for index in indices[:MAX_NAMED_ROWS].tolist()), len(indices), holds
-    )
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A list with named columns; two lists are equal only as the same object."""
+
+    name: str
+    """Name in expressions."""
+    table: Table
+    why: str = ""
+    """Why the rows are unknown, as a sentence; there are none then."""
+    named_by: tuple[tuple[str, str], ...] = (("", "name"),)
+    """Columns that name a row in a sentence, each with the words before it."""
+    has_step: bool = True
+    """Whether a row belongs to the step that its column `step` names."""
+    _values: dict[str, Value] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __getitem__(self, name: str) -> Value:
+        """A column as values, the same object each time.
+
+        Raises: KeyError for a column that does not exist.
+        """
+        if name not in self._values:
+            column = self.table[name]
+            if column.strings is not None:
+                value = Value(column.values.astype(np.int64), TEXT, self, strings=column.strings)
+            elif column.values.dtype.kind == "b":
+                value = Value(column.values.astype(np.int8), ANSWER, self)
+            else:
+                values = column.values.astype(np.float64)
+                values[column.nulls()] = np.nan
+                value = Value(values, unit_of(column.unit), self)
+            self._values[name] = value
+        return self._values[name]
+
+    def offenders(self, indices: Int64, holds: bool = True, only_above: bool = False) -> Offenders:
+        """The rows at some indices, the first of them by name."""
+        first = tuple(map(self._named, indices[:MAX_NAMED_ROWS].tolist()))
+        return Offenders(first, len(indices), holds, only_above)
+
+    def _named(self, index: int) -> Offender:
+        def cell(column: str) -> Cell:
+            return self.table[column].cell(index) if column in self.table else None
+
+        pieces = [(before, column, cell(column)) for before, column in self.named_by]
+        name = "".join(
+            f"{before}{short_kernel(str(value)) if column in _KERNEL_COLUMNS else value}"
+            for before, column, value in pieces
+            if value is not None
+        )
+        step = cell("step") if self.has_step else None
+        return Offender(self.name, name, int(step) if isinstance(step, int | float | np.integer) else None)
 
 
-def of_names(name: str, texts: Sequence[str]) -> Offenders:
-    """Rows of which only the names are known."""
-    return Offenders(tuple(Offender(name, text) for text in texts[:MAX_NAMED_ROWS]), len(texts))
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The steps or runs in each of which a count must be as expected."""
 
+    noun: str
+    """`step` or `run`."""
+    numbers: Int64
 
-def first_of(values: Sequence[Offenders]) -> Offenders:
-    """The rows of the first value that has any."""
-    return next((each for each in values if each.first), NOBODY)
-
-
-def _row(name: str, table: Table, index: int) -> Offender:
-    def cell(column: str) -> Cell:
-        return table[column].cell(index) if column in table else None
-
-    step = None if name in _WITHOUT_STEP else cell("step")
-    label = _NAMES.get(name, _plain("name"))(cell)
-    return Offender(name, label, int(step) if isinstance(step, int | float | np.integer) else None)
-
-
-Cells = Callable[[str], Cell]
-
-
-def _plain(column: str, before: str = "") -> Callable[[Cells], str]:
-    return lambda cell: "" if cell(column) is None else f"{before}{cell(column)}"
-
-
-def _short(column: str, before: str = "") -> Callable[[Cells], str]:
-    return lambda cell: "" if cell(column) is None else f"{before}{short_kernel(str(cell(column)))}"
-
-
-def _with_op(column: str) -> Callable[[Cells], str]:
-    return lambda cell: f"{cell(column) or 'a row'}{_plain('op', ' of ')(cell)}"
-
-
-_NAMES: dict[str, Callable[[Cells], str]] = {
-    "steps": lambda _: "",
-    "runs": _plain("run", "run "),
-    "kernels": _plain("short_name"),
-    "copies": _plain("short_name"),
-    "launches": _with_op("api"),
-    "gaps": _short("after", "before "),
-    "occupancy": _short("kernel", "for "),
-    "memory": _with_op("event"),
-    "roofline": _plain("op"),
-    "serving": _plain("kind"),
-    "layers": _plain("part"),
-    "counters": _plain("counter"),
-    "findings": _plain("id"),
-    "health": _plain("check"),
-}
-"""How a row of each list is named; rows of other lists by their name."""
-_WITHOUT_STEP = ("counters", "findings", "health", "layers", "roofline", "ops", "runs", "serving")
-"""Lists whose rows belong to no single step; a finding names one as an example."""
+    def offenders(self, indices: Int64) -> Offenders:
+        """Some of the parts by number."""
+        first = (int(self.numbers[index]) for index in indices[:MAX_NAMED_ROWS].tolist())
+        if self.noun == "step":
+            return Offenders(tuple(Offender("steps", "", number) for number in first), len(indices))
+        return Offenders(tuple(Offender("runs", f"{self.noun} {number}") for number in first), len(indices))
 
 
 NO, YES, UNKNOWN = 0, 1, -1
-"""Values of a truth."""
+"""Values of an answer."""
 
 
 @dataclass(frozen=True)
@@ -299,169 +312,93 @@ Piece = str | Amount
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """The list whose rows values belong to; two lists are equal only as the same object."""
+class Value:
+    """A number, a text or an answer: one, or one per row of a list. Its unit says which."""
 
-    name: str
-    """Name in expressions."""
-    count: int
-    why: str = ""
-    """Why the rows are unknown, as a sentence; there are none then."""
-    table: Table | None = None
-    """The table of the rows."""
-
-    def named(self, indices: Int64, holds: bool = True) -> Offenders:
-        """The rows at some indices, by name."""
-        return of_rows(self.name, self.table, indices, holds)
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """The steps or runs in each of which a count must be as expected."""
-
-    noun: str
-    """`step` or `run`."""
-    numbers: Int64
-
-    def named(self, indices: Int64) -> Offenders:
-        """Some of the parts by number."""
-        first = (int(self.numbers[index]) for index in indices[:MAX_NAMED_ROWS].tolist())
-        if self.noun == "step":
-            return Offenders(tuple(Offender("steps", "", number) for number in first), len(indices))
-        return Offenders(tuple(Offender("runs", f"{self.noun} {number}") for number in first), len(indices))
-
-
-@dataclass(frozen=True, eq=False)
-class Number:
-    """One number, or one per row."""
-
-    values: Float64
-    """Zero-dimensional for a single number; NaN where the trace does not hold it."""
+    values: NDArray[Any]
+    """Of numbers float64, NaN where the trace does not hold it; of texts ids in `strings`, -1 for null; of answers YES,
+    NO or UNKNOWN. Zero-dimensional for a single value.
+    """
     unit: Unit
     rows: Rows | None = None
-    """None for a single number."""
+    """None for a single value."""
     why: str = ""
     """Why it is unknown, as a sentence."""
-    sample: Float64 | None = None
-    """The values of the parts of which it is the median; None where it is something else."""
     fixed: bool = False
     """Whether it is a literal, independent of the trace."""
-    offenders: Offenders = NOBODY
-    """The rows of a list on which it rests."""
-    each: Float64 | None = None
-    """Of a count its value in each of `parts`, NaN where unknown; the single number is the largest of them."""
+    strings: Sequence[str] = ()
+    offenders: Offenders = NO_OFFENDERS
+    """The rows of a list on which it rests, or that decide it."""
+    each: NDArray[Any] | None = None
+    """Of a count its value in each of `parts`, of which the single number is the largest; of an answer about it the
+    answer in each, and the single one is whether it holds in every part.
+    """
     parts: Parts | None = None
-    presence: Number | None = None
+    sample: Float64 | None = None
+    """The values of the parts of which it is the median; None where it is something else."""
+    presence: Value | None = None
     """Of a time its values in each part, like a count: what is asked where it is compared with 0."""
+    found: tuple[Piece, ...] = ()
+    """Of an answer what was found, where that is more than yes or no."""
+    wanted: tuple[Piece, ...] = ()
+    undecided: bool = False
+    """Whether an answer is unknown because of noise, and not because a value is missing."""
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is neither a text nor an answer."""
+        return self.unit not in (TEXT, ANSWER)
+
+    @property
+    def known(self) -> Bool:
+        """Mask of what the trace holds."""
+        return np.asarray(~np.isnan(self.values) if self.is_number else self.values >= 0)
+
+    @property
+    def by_part(self) -> NDArray[Any]:
+        """The value in each part where it has parts, else the values themselves."""
+        return self.values if self.each is None else self.each
 
     @property
     def one(self) -> float:
-        """The single number."""
+        """The single number, or YES, NO or UNKNOWN."""
         return float(self.values)
 
     @property
-    def amount(self) -> Amount:
-        """The single number, for output."""
-        return Amount(self.one, self.unit)
-
-
-@dataclass(frozen=True, eq=False)
-class Words:
-    """One text, or one per row: ids in `strings`, -1 for null."""
-
-    ids: Int64
-    strings: Sequence[str]
-    rows: Rows | None = None
-    why: str = ""
-    fixed: bool = False
-    """Whether it is a literal."""
-
-    @property
-    def one(self) -> str:
+    def text(self) -> str:
         """The single text, not null."""
-        return self.strings[int(self.ids)]
+        return self.strings[int(self.values)]
 
 
-@dataclass(frozen=True, eq=False)
-class Truth:
-    """Whether something holds, once or per row: YES, NO or UNKNOWN."""
-
-    values: NDArray[np.int8]
-    rows: Rows | None = None
-    why: str = ""
-    """Why it is unknown, as a sentence."""
-    found: tuple[Piece, ...] = ()
-    """What was found, where that is more than yes or no."""
-    wanted: tuple[Piece, ...] = ()
-    undecided: bool = False
-    """Whether it is unknown because of noise, and not because a value is missing."""
-    offenders: Offenders = NOBODY
-    """The rows of a list that decide it."""
-    each: NDArray[np.int8] | None = None
-    """Whether it holds in each of `parts`; the single answer is whether it holds in every one."""
-    parts: Parts | None = None
-
-    @property
-    def one(self) -> int:
-        """The single answer."""
-        return int(self.values)
-
-
-Value = Number | Words | Truth
-
-
-def number(value: float | None, unit: Unit, why: str = "", sample: Float64 | None = None) -> Number:
+def number(value: float | None, unit: Unit, why: str = "", sample: Float64 | None = None) -> Value:
     """One number; None and values that are not finite are unknown."""
     known = value is not None and np.isfinite(value)
-    return Number(np.array(value if known else np.nan, np.float64), unit, None, "" if known else why, sample)
+    return Value(np.array(value if known else np.nan, np.float64), unit, None, "" if known else why, sample=sample)
 
 
-def of_parts(each: Float64, unit: Unit, parts: Parts, why: str = "") -> Number:
+def of_parts(each: Float64, unit: Unit, parts: Parts, why: str = "") -> Value:
     """A count with its value in each of some parts; `why` it is unknown in those where it is."""
     known = each[~np.isnan(each)]
-    found = number(float(known.max()) if len(known) else None, unit, why, known)
-    return replace(found, each=each, parts=parts, why=why if len(known) < len(each) or len(each) == 0 else "")
+    largest = number(float(known.max()) if len(known) else None, unit, why, known)
+    return replace(largest, each=each, parts=parts, why=why if len(known) < len(each) or len(each) == 0 else "")
 
 
-def in_every(each: NDArray[np.int8], parts: Parts | None, why: str = "") -> Truth:
+def in_every(each: NDArray[np.int8], parts: Parts | None, why: str = "") -> Value:
     """An answer for each of some parts; a certain no in one decides, then an unknown one."""
     one = NO if (each == NO).any() else UNKNOWN if (each == UNKNOWN).any() or len(each) == 0 else YES
-    return Truth(np.array(one, np.int8), None, why if one == UNKNOWN else "", each=each, parts=parts)
+    return Value(np.array(one, np.int8), ANSWER, None, why if one == UNKNOWN else "", each=each, parts=parts)
 
 
-def words(text: str | None, why: str = "") -> Words:
+def text_value(text: str | None, why: str = "", fixed: bool = False) -> Value:
     """One text; None is unknown."""
-    return Words(np.array(-1 if text is None else 0, np.int64), () if text is None else (text,), None, why)
+    known = text is not None
+    return Value(np.array(known - 1, np.int64), TEXT, None, why, fixed, () if text is None else (text,))
 
 
-def truth(value: int, why: str = "", found: Sequence[Piece] = (), wanted: Sequence[Piece] = ()) -> Truth:
-    """One answer."""
-    return Truth(np.array(value, np.int8), None, why, tuple(found), tuple(wanted))
+def answer(value: int, why: str = "", found: Sequence[Piece] = (), wanted: Sequence[Piece] = ()) -> Value:
+    """One answer: YES, NO or UNKNOWN."""
+    return Value(np.array(value, np.int8), ANSWER, None, why, found=tuple(found), wanted=tuple(wanted))
 
-
-def of_column(column: Column, rows: Rows) -> Value:
-    """A column of a table as the values of the rows of a list."""
-    if column.strings is not None:
-        return Words(column.values.astype(np.int64), column.strings, rows)
-    if column.values.dtype.kind == "b":
-        return Truth(column.values.astype(np.int8), rows)
-    values = column.values.astype(np.float64)
-    values[column.nulls()] = np.nan
-    return Number(values, unit_of(column.unit), rows)
-
-
-def kept(value: Value, mask: NDArray[np.bool_]) -> Value:
-    """The values of some rows."""
-    match value:
-        case Number():
-            return Number(value.values[mask], value.unit, value.rows)
-        case Words():
-            return Words(value.ids[mask], value.strings, value.rows)
-        case Truth():
-            return Truth(value.values[mask], value.rows)
-
-
-# An expression that is not understood, and the position of the error.
 
 MAX_SUGGESTED_NAMES = 4
 """Maximum names suggested for one that does not exist."""
@@ -474,7 +411,7 @@ MAX_SHOWN_CHARACTERS = 76
 """Maximum characters of a long expression shown around the error."""
 
 
-class Mistake(UsageError):
+class ExpressionError(UsageError):
     """An expression that is not understood: a sentence, and the position in the text that it is about."""
 
     def __init__(self, sentence: str, at: int) -> None:
@@ -485,8 +422,8 @@ class Mistake(UsageError):
         """The whole expression, once it is known."""
         self.source = ""
         """Where the expression is written, as `limits.txt, line 3`; empty for the command line."""
-        self.others: tuple[Mistake, ...] = ()
-        """Further mistakes, where several expressions were parsed."""
+        self.others: tuple[ExpressionError, ...] = ()
+        """Further errors, where several expressions were parsed."""
 
     @property
     def lines_below(self) -> tuple[str, ...]:
@@ -494,51 +431,22 @@ class Mistake(UsageError):
         return tuple(f"  {line}" for line in pointed(self.text, self.at)) if self.text else ()
 
 
-def together(mistakes: Sequence[Mistake]) -> Mistake:
-    """The first of several mistakes, which holds the others."""
-    first = mistakes[0]
-    first.others = tuple(mistakes[1:])
-    return first
-
-
 def pointed(text: str, at: int) -> tuple[str, str]:
     """The expression, cut to one line where it is long, and a caret under the position."""
     first = max(0, min(at - MAX_SHOWN_CHARACTERS // 2, len(text) - MAX_SHOWN_CHARACTERS))
-    shown = text[first : first + MAX_SHOWN_CHARACTERS]
+    visible = text[first : first + MAX_SHOWN_CHARACTERS]
     head, tail = "… " if first else "", " …" if first + MAX_SHOWN_CHARACTERS < len(text) else ""
-    return f"{head}{shown}{tail}", " " * (len(head) + min(at, len(text)) - first) + "^"
+    return f"{head}{visible}{tail}", " " * (len(head) + min(at, len(text)) - first) + "^"
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """A sentence that suggests the names most similar to one that does not exist, or what to do where none is."""
     names = list(dict.fromkeys(known))
     wanted = name.casefold()
-    held = [each for each in names if wanted and wanted in each.casefold()]
-    like = difflib.get_close_matches(name, names, MAX_SUGGESTED_NAMES, 0.6)
-    suggestions = list(dict.fromkeys([*like, *sorted(held, key=len)]))[:MAX_SUGGESTED_NAMES]
-    if suggestions:
+    containing = sorted((each for each in names if wanted and wanted in each.casefold()), key=len)
+    similar = difflib.get_close_matches(name, names, MAX_SUGGESTED_NAMES, 0.6)
+    if suggestions := list(dict.fromkeys([*similar, *containing]))[:MAX_SUGGESTED_NAMES]:
         return f"Did you mean {' or '.join(suggestions)}?"
     if otherwise or len(names) > MAX_LISTED_NAMES:
         return otherwise or ALL_NAMES_HINT
     return f"There are {', '.join(names)}."
-
-
-# The rows of a list as values: what conditions read columns from.
-
-
-@dataclass(frozen=True, eq=False)
-class Listing:
-    """The rows of a list with named columns."""
-
-    rows: Rows
-    columns: Mapping[str, Column]
-    _made: dict[str, Value] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> Value:
-        """A column as values, the same object each time.
-
-        Raises: KeyError for a column that does not exist.
-        """
-        if name not in self._made:
-            self._made[name] = of_column(self.columns[name], self.rows)
-        return self._made[name]

@@ -31,7 +31,7 @@ from tracetui.text import clean
 
 if TYPE_CHECKING:
     from tracetui.checking.report import Assertion, CheckReport
-    from tracetui.checking.values import Mistake
+    from tracetui.checking.values import ExpressionError
     from tracetui.comparing.side import Side
     from tracetui.ranks.rank_set import RankSet
 
@@ -109,12 +109,12 @@ def run(options: argparse.Namespace) -> int:
     be written. Expressions that are not understood are told here, all of them.
     """
     # Loads numpy by way of the units, which `--help` must not wait for.
-    from tracetui.checking.values import Mistake
+    from tracetui.checking.values import ExpressionError
 
     _require_the_trace_first(options)
     try:
         return _names(options) if options.names else _check(options)
-    except Mistake as mistake:
+    except ExpressionError as mistake:
         _explain([mistake, *mistake.others])
         return mistake.exit_code
 
@@ -161,12 +161,12 @@ def _ranks(options: argparse.Namespace) -> RankSet:
 
 def _explain_others(options: argparse.Namespace, assertions: list[Assertion]) -> int:
     """Explain what else is wrong, once some expressions could not be read; names are known by the trace alone."""
-    from tracetui.checking.values import Mistake
+    from tracetui.checking.values import ExpressionError
 
     try:
         if assertions:
             _report(options, assertions)
-    except Mistake as mistake:
+    except ExpressionError as mistake:
         _explain([mistake, *mistake.others])
     except TracetuiError as error:
         print(f"tracetui: {clean(str(error))}", file=sys.stderr)
@@ -199,24 +199,24 @@ def _names(options: argparse.Namespace) -> int:
     return tell_failures(table.failures)
 
 
-def _assertions(options: argparse.Namespace) -> tuple[list[Assertion], list[Mistake]]:
+def _assertions(options: argparse.Namespace) -> tuple[list[Assertion], list[ExpressionError]]:
     """Everything that is to be checked, once each, in the order: given as words, from files, not slower.
 
     And what of it is no expression. Raises: UsageError where nothing is asked, or too much.
     """
     from tracetui.checking.report import assertion, beside
-    from tracetui.checking.values import Mistake
+    from tracetui.checking.values import ExpressionError
 
     texts = [(text, "") for text in (*options.expressions, *options.parameters)]
     for path in options.files:
         texts += _lines(path, options.trace)
     _require_a_question(options, len(texts))
     assertions: list[Assertion] = []
-    mistakes: list[Mistake] = []
+    mistakes: list[ExpressionError] = []
     for text, source in texts:
         try:
             assertions.append(assertion(text, source))
-        except Mistake as mistake:
+        except ExpressionError as mistake:
             mistakes.append(mistake)
     if mistakes:
         _require_quotes(options)
@@ -267,11 +267,11 @@ def _require_quotes(options: argparse.Namespace) -> None:
 
 def _is_understood(text: str) -> bool:
     from tracetui.checking.report import assertion
-    from tracetui.checking.values import Mistake
+    from tracetui.checking.values import ExpressionError
 
     try:
         assertion(text)
-    except Mistake:
+    except ExpressionError:
         return False
     return True
 
@@ -369,7 +369,7 @@ def _write_results(text: str, junit: str | None, options: argparse.Namespace) ->
         raise CannotWrite(" ".join(failures))
 
 
-def _explain(mistakes: Sequence[Mistake]) -> None:
+def _explain(mistakes: Sequence[ExpressionError]) -> None:
     """Print each as a sentence with its place, and the expression with a caret below."""
     for mistake in mistakes[:MAX_MISTAKES]:
         source = f"{mistake.source}: " if mistake.source else ""

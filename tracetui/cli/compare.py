@@ -132,24 +132,26 @@ def _chosen_tables(compared: Comparison, options: argparse.Namespace) -> list[Sh
 def _filtered(tables: dict[str, Table], where: str | None) -> dict[str, Table]:
     """The tables with the rows that a filter keeps; none of a table that lacks a column which the filter names.
 
-    Raises: Mistake for a filter that fits none of the tables.
+    Raises: ExpressionError for a filter that fits none of the tables.
     """
     # These load numpy, which `--help` must not wait for.
     import numpy as np
 
-    from tracetui.checking.values import Mistake
+    from tracetui.checking.values import ExpressionError
 
-    kept: dict[str, Table | Mistake] = {}
+    kept: dict[str, Table | ExpressionError] = {}
     for name, table in tables.items():
         try:
             kept[name] = narrowed(table, where, None)
-        except Mistake as mistake:
+        except ExpressionError as mistake:
             kept[name] = mistake
-    mistakes = [each for each in kept.values() if isinstance(each, Mistake)]
+    mistakes = [each for each in kept.values() if isinstance(each, ExpressionError)]
     if mistakes and len(mistakes) == len(tables):
         raise mistakes[0]
     return {
-        name: replace(tables[name].take(np.empty(0, np.int64)), note=str(each)) if isinstance(each, Mistake) else each
+        name: replace(tables[name].take(np.empty(0, np.int64)), note=str(each))
+        if isinstance(each, ExpressionError)
+        else each
         for name, each in kept.items()
     }
 

@@ -138,19 +138,19 @@ def chosen_columns(table: Table, words: str | None) -> list[str] | None:
 def narrowed(table: Table, where: str | None, sort: str | None, by: str | None = None) -> Table:
     """The rows that a filter keeps, in the order that was asked for; grouped rows (`by`) are filtered as groups.
 
-    Raises: UsageError for an unknown column, Mistake for a filter that is not understood.
+    Raises: UsageError for an unknown column, ExpressionError for a filter that is not understood.
     """
     import numpy as np
 
     from tracetui.checking.row_filter import column_meant, is_condition, kept_rows, misspelt
-    from tracetui.checking.values import Mistake
+    from tracetui.checking.values import ExpressionError
 
     if where is not None:
         if not where.strip():
             raise UsageError("--where asks for no text and no condition: leave it out for all rows.")
         try:
             kept = np.flatnonzero(kept_rows(table, where))
-        except Mistake as mistake:
+        except ExpressionError as mistake:
             if by is not None:
                 mistake.args = (f"{mistake} With --by {by} a filter is about the groups.",)
             raise

@@ -18,7 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from tracetui.checking.row_filter import completed, completions, ends_in_word, is_condition, kept_rows, texts_meant
-from tracetui.checking.values import Mistake
+from tracetui.checking.values import ExpressionError
 from tracetui.drawing.format import shorten
 from tracetui.model.quantities import count
 from tracetui.text import clean
@@ -314,7 +314,7 @@ class ListFinder:
         may_go_on = not accepted and (bool(completions(table, text)) or ends_in_word(table, text))
         try:
             is_unfinished = not kept_rows(table, text).any() and may_go_on
-        except Mistake as mistake:
+        except ExpressionError as mistake:
             self._list_settled()
             if accepted or not completions(table, text):
                 self.line.show_mistake(str(mistake), mistake.at)

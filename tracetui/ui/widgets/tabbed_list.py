@@ -21,7 +21,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from tracetui.checking.row_filter import is_condition, kept_rows
-from tracetui.checking.values import Mistake
+from tracetui.checking.values import ExpressionError
 from tracetui.drawing.format import shorten
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.model.quantities import count
@@ -81,7 +81,7 @@ class ListArrangement:
 def arrange(table: Table, arrangement: ListArrangement) -> NDArray[np.int64]:
     """The rows of a table to list, in order.
 
-    Raises: Mistake for a filter that is a condition and does not fit the table.
+    Raises: ExpressionError for a filter that is a condition and does not fit the table.
     """
     if arrangement.sort is not None and arrangement.sort in table:
         # What is shown without namespaces and parameters is sorted so.
@@ -302,7 +302,7 @@ class TabbedList(AnalysisSafe, Widget):
         remedy = "F changes the filter, esc clears it."
         try:
             order = arrange(table, arrangement)
-        except Mistake as mistake:
+        except ExpressionError as mistake:
             return np.empty(0, np.int64), f"{wanted!r} does not fit this list: {mistake} {remedy}"
         if arrangement.group is not None:
             order = order[self._in_group(table, arrangement.group)[order]]
