@@ -48,7 +48,7 @@ def value(trace: Trace, text: str):
     if found.unit == TEXT:
         return found.text if found.known else None
     assert found.unit == ANSWER
-    return {1: True, 0: False}.get(found.one)
+    return {1: True, 0: False}.get(int(found.one))
 
 
 def rows(trace: Trace, pane: str, **more):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import time
 
 import pytest
@@ -102,7 +103,9 @@ def test_how_tightly_operators_bind(text, plain):
 
 def test_positions_are_those_in_the_text_of_the_user():
     tree = parsed("a ≤ 1_000 µs & baseline.step[3].dur_us")
+    assert isinstance(tree, ast.BoolOp)
     first, second = tree.values
+    assert isinstance(first, ast.Compare) and isinstance(first.comparators[0], ast.Constant)
     assert [first.col_offset, first.comparators[0].col_offset, first.comparators[0].kind] == [0, 4, "µs"]
     assert [(part.name, part.at, part.index) for part in path_of(second)] == [
         ("baseline", 15, None),

@@ -52,7 +52,7 @@ _ACTIVITIES = {"kernel": ("kernel", (Kind.KERNEL,)), "copy": ("copy or fill", (K
 """What is selected, in words and as kinds of slices."""
 OVERLAP = "What it calls overlaps in a step, so that its self time is below 0 there and measures nothing."
 
-_OVER: dict[str, Callable[[Float64], float]] = {
+_OVER: dict[str, Callable[[Float64 | Int64], float]] = {
     "sum": lambda values: float(values.sum()),
     "min": lambda values: float(values.min()),
     "max": lambda values: float(values.max()),

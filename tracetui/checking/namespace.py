@@ -468,7 +468,8 @@ def names(of: Side) -> Table:
     def some(make: Callable[[Side], Iterator[ListedName]]) -> list[ListedName]:
         return failures.make_or("A part of this list", lambda: list(make(of)), lambda _: [])
 
-    makers = (_values, _finding_count, _summary, *(partial(_list, name=name) for name in LISTS))
+    makers: list[Callable[[Side], Iterator[ListedName]]] = [_values, _finding_count, _summary]
+    makers += [partial(_list, name=name) for name in LISTS]
     failures.note(map(str, known_measures(of)[1]))
     listed = [each for make in makers for each in some(make)]
     for kind, noun in (("kernel", "Kernels"), ("copy", "Copies and fills")):

@@ -393,9 +393,9 @@ def written(node: ast.expr, least: int = 0) -> str:
         case ast.Constant(value=float(value)):
             number = repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
             text = f"{number}{node.kind}"
-        case ast.Constant():
-            quote = "'" if '"' in str(node.value) else '"'
-            text = f"{quote}{node.value}{quote}"
+        case ast.Constant(value=str(content)):
+            quote = "'" if '"' in content else '"'
+            text = f"{quote}{content}{quote}"
         case ast.UnaryOp(op=ast.Not()):
             level, text = _NOT_LEVEL, f"not {written(node.operand, _NOT_LEVEL)}"
         case ast.UnaryOp():

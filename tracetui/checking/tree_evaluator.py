@@ -326,8 +326,8 @@ class TreeEvaluator:
         Raises: ExpressionError for names that do not exist and for values that do not fit together.
         """
         match node:
-            case ast.Constant(value=float(value)):
-                return Value(np.array(value), LITERALS[node.kind] if node.kind else BARE, fixed=True)
+            case ast.Constant(value=float(literal)):
+                return Value(np.array(literal), LITERALS[node.kind] if node.kind else BARE, fixed=True)
             case ast.Constant():
                 return text_value(str(node.value), fixed=True)
             case ast.UnaryOp(op=ast.Not()):
@@ -386,8 +386,8 @@ class TreeEvaluator:
                 if word := bare_words(operands[index]):
                     at = operands[index].col_offset
                     raise ExpressionError(f'{word} is no name; a text stands in quotes: "{word}".', at) from None
-        for error in errors.values():
-            raise error
+        for first in errors.values():
+            raise first
         return values
 
     def number(self, node: ast.expr, row: Rows | None, taker: str) -> Value:
