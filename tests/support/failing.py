@@ -25,7 +25,7 @@ def fail(*_: object, **__: object) -> None:
 
 def break_idle_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the causes of idle time fail inside of the analysis, as they did where a gap had no part."""
-    monkeypatch.setattr(idle_parts, "_contents", fail)
+    monkeypatch.setattr(idle_parts, "_with_holes", fail)
 
 
 def check_sentence(text: str) -> Path:
