@@ -38,14 +38,18 @@ class RankNames(Namespace):
         """
         if name not in self.names:
             raise UnknownName(nearest(name, [*self.names, *self.lists]))
-        ranks, host = self.ranks, self.ranks.late_host
-        counts = {
-            "world_size": ranks.run.world_size,
-            "missing": len(ranks.run.missing),
-            "left_out": len(ranks.left_out),
-            "late": len({each.index for each in ranks.late} | (set() if host is None else set(host.ranks))),
-        }
-        return number(counts[name], THINGS)
+        return number(self._count(name), THINGS)
+
+    def _count(self, name: str) -> int:
+        """One count alone: what rests on a failed analysis costs no other."""
+        if name == "world_size":
+            return self.ranks.run.world_size
+        if name == "missing":
+            return len(self.ranks.run.missing)
+        if name == "left_out":
+            return len(self.ranks.left_out)
+        host = self.ranks.late_host
+        return len({each.index for each in self.ranks.late} | (set() if host is None else set(host.ranks)))
 
     def count_of(self, listed: str, name: str) -> Value | None:
         """A count behind `ranks`, as in `ranks.missing`."""
