@@ -34,7 +34,7 @@ from tracetui.ui.trace.marks import MarkPicker
 from tracetui.ui.widgets import bar
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.lanes import LanesView
-from tracetui.ui.widgets.picker import HelpScreen, help_rows
+from tracetui.ui.widgets.picker import HelpScreen, Picker, help_rows
 from tracetui.ui.widgets.searchable_view import SizedScreen
 from tracetui.ui.widgets.surface import Legend
 from tracetui.ui.widgets.table_view import TableView
@@ -361,6 +361,17 @@ async def test_marks_are_listed_by_slice_step_and_index():
             ("cudaLaunchKernel", "2", None, "410.0 µs"),
             ("gemm", "3", "1", "60.0 µs"),
         ]
+
+
+@pytest.mark.parametrize("key", ["apostrophe", "c"])
+async def test_a_picker_is_mounted_once(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual calls the handlers of base classes by itself."""
+    titled: list[str] = []
+    monkeypatch.setattr(Picker, "show_title", lambda picker, remark="": titled.append(picker.TITLE_TEXT))
+    async with shown(training()) as (app, pilot):
+        await keys(pilot, "m", key)
+        assert isinstance(app.screen, Picker)
+        assert titled == [app.screen.TITLE_TEXT]
 
 
 async def test_two_tabs_in_one_burst_go_two_parts_on():

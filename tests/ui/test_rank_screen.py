@@ -112,7 +112,16 @@ async def the_late_rank_is_shown_beside_another(app: TraceApp, pilot: Pilot[int]
         for lanes, side in zip(first.view.timelines.lanes, (a, b), strict=True)
     ]
     assert abs(marks[0] - marks[1]) <= 1
-    assert "nccl" in b.trace.name_of(first.view.highlighted.selected[1])
+    # The collective stays selected when the tables come, and so does what is selected after it.
+    collective = first.view.highlighted.selected[1]
+    assert "nccl" in b.trace.name_of(collective)
+    assert first.view.highlighted.walked is not None and first.view.highlighted.walked.row == collective
+    gemm = next(row for row in range(len(b.trace.slices)) if "gemm" in b.trace.name_of(row))
+    for row in (gemm, collective):
+        first.view.select(1, row)
+        first.view.compared.compute([first.view.panes.pane])
+        await settle(pilot)
+        assert first.view.highlighted.selected[1] == row
     await keys(pilot, "n")
     await until(pilot, lambda: isinstance(app.screen, MomentScreen) and app.screen is not first, "no next collective")
     await settle(pilot)

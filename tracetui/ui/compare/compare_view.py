@@ -315,7 +315,15 @@ class CompareView(StatedView):
             self.panes.take(message.name, result)
             self.share_height()
             if message.name == self.panes.pane:
-                self.panes.view.announce_row()
+                self._follow_table()
+
+    def _follow_table(self) -> None:
+        """Put the list on the slice that is selected by itself; where none is, highlight what its current row lists."""
+        walked = self.highlighted.walked
+        if walked is not None:
+            self.select(walked.side, walked.row)
+        elif self.panes.view.row >= 0:
+            self.light_row()
 
     @on(ComparedSides.Matched)
     def _take_matching(self, message: ComparedSides.Matched) -> None:

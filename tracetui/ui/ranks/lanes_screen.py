@@ -73,11 +73,13 @@ class MomentView(CompareView):
             if high > low:
                 lanes.time_range = TimeRange(span.start, span.end)
             lanes.mark_ns = span.end
-        row = self._row(1)
-        if row >= 0:
-            self.select(1, row)
+        self.select(1, self._row(1))
+
+    def select(self, side: int, row: int) -> None:
+        """Select a slice; with the collective of the late rank goes that of the other, whatever the lists compare."""
+        super().select(side, row)
         other = self._row(0)
-        if other >= 0:
+        if side == 1 and row == self._row(1) and other >= 0:
             self.timelines.lanes[0].highlighted = frozenset({other})
 
     def _row(self, side: int) -> int:

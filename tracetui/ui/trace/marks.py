@@ -42,8 +42,7 @@ class MarkPicker(Picker[Mark]):
         self._trace, self._marks = trace, marks
 
     def on_mount(self) -> None:
-        """List them."""
-        super().on_mount()
+        """List them; the handler of `Picker` runs by itself."""
         self.offer(self._marks, marks_table(self._trace, self._marks), "")
 
 
@@ -204,8 +203,7 @@ class ComparePicker(Picker[tuple[str, str]]):
         self._offers = offers
 
     def on_mount(self) -> None:
-        """List the offers."""
-        super().on_mount()
+        """List the comparisons; the handler of `Picker` runs by itself."""
         table = Table((texts(_COMPARISON, [offer.title for offer in self._offers]),))
         self.offer([offer.scopes for offer in self._offers], table, "")
 
