@@ -25,7 +25,7 @@ from tracetui.ui.compare.compare_list import grouped, readable_changes, readable
 from tracetui.ui.compare.highlighted_slices import change_of, instances_of
 from tracetui.ui.compare.shown_part import ShownPart, lanes_worth_showing, next_scope
 from tracetui.ui.compare.timelines import PartnerLookup
-from tracetui.ui.trace.marks import OTHER_TRACE, offers_for
+from tracetui.ui.trace.marks import OTHER_TRACE, comparable_scopes
 from tracetui.ui.widgets.details import folded
 
 
@@ -201,16 +201,16 @@ def test_a_number_is_not_cut_at_its_commas() -> None:
 
 def test_what_can_be_compared_begins_with_the_step_before() -> None:
     trace = tutorial.mlp()
-    offers = offers_for(trace, 3, -1)
-    assert offers[0].scopes == ("2", "3")
-    assert OTHER_TRACE in [offer.scopes for offer in offers]
-    assert ("3", "4") in [offer.scopes for offer in offers]
+    choices = comparable_scopes(trace, 3, -1)
+    assert choices[0].scopes == ("2", "3")
+    assert OTHER_TRACE in [scopes.scopes for scopes in choices]
+    assert ("3", "4") in [scopes.scopes for scopes in choices]
     runs = side(trace, "mlp_fwd").row
-    named = offers_for(trace, None, int(runs[2]))
+    named = comparable_scopes(trace, None, int(runs[2]))
     assert named[0].scopes == ("3", "4")
-    assert ("mlp_fwd[2]", "mlp_fwd[3]") in [offer.scopes for offer in named]
+    assert ("mlp_fwd[2]", "mlp_fwd[3]") in [scopes.scopes for scopes in named]
     alone = make_trace([op("aten::mm", 0, 10)])
-    assert [offer.scopes for offer in offers_for(alone, None, 0)] == [OTHER_TRACE]
+    assert [scopes.scopes for scopes in comparable_scopes(alone, None, 0)] == [OTHER_TRACE]
 
 
 def test_windows_with_other_origins_show_the_same_cells_of_their_grids() -> None:

@@ -16,7 +16,7 @@ from tracetui.panes import PANES
 from tracetui.reading.load import load
 from tracetui.ui.base.exports import exports_folder
 from tracetui.ui.compare.compare_view import CompareScreen
-from tracetui.ui.trace.marks import range_offers
+from tracetui.ui.trace.marks import scopes_beside_range
 from tracetui.ui.trace.navigator import write_range
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.lanes import LanesView
@@ -280,8 +280,8 @@ async def test_a_range_is_compared_with_the_time_before_it():
     [((0, 900), ["@0us+900us/@900us+900us"]), ((1_500, 2_500), ["@500us+1000us/@1500us+1000us"]), ((10, 2_890), [])],
 )
 def test_only_time_of_the_trace_is_offered_for_a_comparison(kept, offered):
-    offers = range_offers(training(), TimeRange(kept[0] * US, kept[1] * US))
-    assert ["/".join(offer.scopes) for offer in offers] == offered
+    choices = scopes_beside_range(training(), TimeRange(kept[0] * US, kept[1] * US))
+    assert ["/".join(scopes.scopes) for scopes in choices] == offered
 
 
 async def test_all_steps_are_listed_after_a_range():

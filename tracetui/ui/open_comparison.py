@@ -161,7 +161,7 @@ class RecentTraces:
 
 
 def modified(path: str) -> float:
-    """When a file was modified last, in seconds since the epoch; 0 for standard input and missing files."""
+    """Time at which a file was modified last, in seconds since the epoch; 0 for standard input and missing files."""
     try:
         return Path(path).stat().st_mtime
     except OSError:

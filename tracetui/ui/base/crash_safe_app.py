@@ -244,7 +244,7 @@ class CrashSafeApp(AnalysisSafe, HookedApp):
     """The report of a defect, printed once the terminal is given back."""
 
     last_key: float = 0.0
-    """When the last key came, by the monotonic clock."""
+    """Time of the last key, by the monotonic clock."""
 
     def __init__(self) -> None:
         # Without colours at all, not in the greys that Textual makes of its own.

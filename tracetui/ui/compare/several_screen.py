@@ -159,7 +159,7 @@ class PairPicker(Picker[int]):
     def on_mount(self) -> None:
         """List the pairs."""
         titles = [f"A with {SIDE_NAMES[index]}, {clean(path)}" for index, path in enumerate(self._paths) if index]
-        self.offer(range(1, len(self._paths)), Table((texts(_PAIR, titles),)), "")
+        self.list_choices(range(1, len(self._paths)), Table((texts(_PAIR, titles),)), "")
 
 
 def ordered(totals: Table) -> Table:

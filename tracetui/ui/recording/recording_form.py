@@ -176,7 +176,7 @@ class WorkloadPicker(Picker[Any]):
 
     @on(Listed)
     def _list(self, message: Listed) -> None:
-        self.offer(message.rows, workloads_table(message.rows), "There are no workloads.")
+        self.list_choices(message.rows, workloads_table(message.rows), "There are no workloads.")
 
     def take(self, choice: Entry) -> None:
         """Show the form of a workload, or say why it cannot run here."""

@@ -43,7 +43,7 @@ class MarkPicker(Picker[Mark]):
 
     def on_mount(self) -> None:
         """List them; the handler of `Picker` runs by itself."""
-        self.offer(self._marks, marks_table(self._trace, self._marks), "")
+        self.list_choices(self._marks, marks_table(self._trace, self._marks), "")
 
 
 def marks_table(trace: Trace, marks: Sequence[Mark]) -> Table:
@@ -81,8 +81,8 @@ def _facts(trace: Trace, mark: Mark) -> tuple[str | None, str | None, str | None
 
 # Which part of a trace the cursor stands for, to be compared with another part: a step, runs of a name, one run.
 
-_NAMED = (Kind.ANNOTATION, Kind.PYTHON, Kind.CPU_OP)
-_NAMED_GROUPS = (*SITES, "annotation")
+_COMPARABLE_KINDS = (Kind.ANNOTATION, Kind.PYTHON, Kind.CPU_OP)
+_COMPARABLE_GROUPINGS = (*SITES, "annotation")
 """Groupings whose groups have the name of something that runs."""
 
 
@@ -90,9 +90,9 @@ class MarkedPart(NamedTuple):
     """A part of a trace that is to be compared."""
 
     scope: str
-    """What stands behind the `#` of the trace."""
+    """The text after the `#` of the trace."""
     runs: int
-    """How many runs or steps it has."""
+    """Number of its runs or steps."""
 
     @property
     def title(self) -> str:
@@ -111,7 +111,7 @@ def part_of_list(trace: Trace, panes: PaneList) -> MarkedPart | None:
         return _part(trace, str(table["steps_by" if by == "source" else "step"].cell(row)))
     if panes.pane == "modules":
         return _of_tree_row(trace, table, row, by)
-    if by in _NAMED_GROUPS and panes.pane in ("kernels", "launches", "gaps"):
+    if by in _COMPARABLE_GROUPINGS and panes.pane in ("kernels", "launches", "gaps"):
         name = table.columns[0].cell(row)
         return None if name is None else _of_path(trace, str(name).removeprefix("backward of "))
     return part_of_slice(trace, panes.view.slice_row)
@@ -119,7 +119,7 @@ def part_of_list(trace: Trace, panes: PaneList) -> MarkedPart | None:
 
 def part_of_slice(trace: Trace, row: int) -> MarkedPart | None:
     """One step, or one run of an annotation, a frame or an operator; None for anything else."""
-    if row < 0 or int(trace.slices.kind[row]) not in _NAMED:
+    if row < 0 or int(trace.slices.kind[row]) not in _COMPARABLE_KINDS:
         return None
     trace_steps = steps(trace)
     if row in trace_steps.row:
@@ -183,12 +183,12 @@ OTHER_TRACE = ("", "")
 """Stands for a trace that has still to be picked."""
 
 
-class Offer(NamedTuple):
+class ComparableScopes(NamedTuple):
     """A row of the picker."""
 
     title: str
     scopes: tuple[str, str]
-    """What stands behind the `#` of A and of B."""
+    """The texts after the `#` of A and of B."""
 
 
 class ComparePicker(Picker[tuple[str, str]]):
@@ -198,19 +198,19 @@ class ComparePicker(Picker[tuple[str, str]]):
     PANE = "comparisons"
     BINDINGS: ClassVar = []
 
-    def __init__(self, offers: Sequence[Offer]) -> None:
+    def __init__(self, choices: Sequence[ComparableScopes]) -> None:
         super().__init__()
-        self._offers = offers
+        self._scopes = choices
 
     def on_mount(self) -> None:
         """List the comparisons; the handler of `Picker` runs by itself."""
-        table = Table((texts(_COMPARISON, [offer.title for offer in self._offers]),))
-        self.offer([offer.scopes for offer in self._offers], table, "")
+        table = Table((texts(_COMPARISON, [choice.title for choice in self._scopes]),))
+        self.list_choices([choice.scopes for choice in self._scopes], table, "")
 
 
-def offers_for(trace: Trace, step: int | None, selected: int) -> list[Offer]:
+def comparable_scopes(trace: Trace, step: int | None, selected: int) -> list[ComparableScopes]:
     """The comparisons offered at a step and selection, the likeliest first: with the step before."""
-    offers = [Offer("this trace with another trace", OTHER_TRACE)]
+    choices = [ComparableScopes("this trace with another trace", OTHER_TRACE)]
     known = step_labels(trace)
     current = step if step is not None else step_of(trace, selected)
     if current in known and len(known) > 1:
@@ -218,34 +218,34 @@ def offers_for(trace: Trace, step: int | None, selected: int) -> list[Offer]:
         others = sorted((number for number in known if number != current), key=lambda n: (abs(n - current), n))
         before = [known[index - 1]] if index else []
         ordered = [*before, *(number for number in others if number not in before)]
-        offers = [_steps(number, current) for number in ordered[:1]] + offers
-        offers += [_steps(number, current) for number in ordered[1:]]
-    return offers + _offered_runs(trace, selected)
+        choices = [_steps(number, current) for number in ordered[:1]] + choices
+        choices += [_steps(number, current) for number in ordered[1:]]
+    return choices + _adjacent_runs(trace, selected)
 
 
-def range_offers(trace: Trace, time_range: TimeRange) -> list[Offer]:
+def scopes_beside_range(trace: Trace, time_range: TimeRange) -> list[ComparableScopes]:
     """The comparisons offered for a range of time: with the time before and behind it, where the trace has as much."""
     low, high = trace.window
     before = TimeRange(time_range.start - time_range.length, time_range.start)
     behind = TimeRange(time_range.end, time_range.end + time_range.length)
-    own, offers = f"@{time_range.text}", []
+    own, choices = f"@{time_range.text}", []
     if before.start >= low:
-        offers.append(Offer(f"as much time before the range with {own}", (f"@{before.text}", own)))
+        choices.append(ComparableScopes(f"as much time before the range with {own}", (f"@{before.text}", own)))
     if behind.end <= high:
-        offers.append(Offer(f"{own} with as much time behind it", (own, f"@{behind.text}")))
-    return offers
+        choices.append(ComparableScopes(f"{own} with as much time behind it", (own, f"@{behind.text}")))
+    return choices
 
 
-def _steps(number: int, current: int) -> Offer:
+def _steps(number: int, current: int) -> ComparableScopes:
     first, second = sorted((number, current))
-    return Offer(f"step {first} with step {second}", (str(first), str(second)))
+    return ComparableScopes(f"step {first} with step {second}", (str(first), str(second)))
 
 
-def _offered_runs(trace: Trace, selected: int) -> list[Offer]:
+def _adjacent_runs(trace: Trace, selected: int) -> list[ComparableScopes]:
     """The run before, or after, of each name around the selection that ran more than once."""
-    offers = []
+    choices = []
     for row in chain_of(trace, selected):
-        if int(trace.slices.kind[row]) not in _NAMED or row in steps(trace).row:
+        if int(trace.slices.kind[row]) not in _COMPARABLE_KINDS or row in steps(trace).row:
             continue
         name = trace.name_of(row)
         try:
@@ -256,5 +256,5 @@ def _offered_runs(trace: Trace, selected: int) -> list[Offer]:
         if len(runs) > 1 and len(indices):
             first = max(int(indices[0]), 1)
             title = f"run {first} of {cut_name(clean(name), 60)} with run {first + 1}"
-            offers.append(Offer(title, (f"{name}[{first}]", f"{name}[{first + 1}]")))
-    return offers
+            choices.append(ComparableScopes(title, (f"{name}[{first}]", f"{name}[{first + 1}]")))
+    return choices

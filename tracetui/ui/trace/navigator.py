@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
+from textual import on, work
 from textual.widget import Widget
 
 from tracetui.drawing.format import shorten
@@ -29,6 +30,7 @@ from tracetui.ui.trace.slice_description import short_name
 from tracetui.ui.widgets.bar import FocusedPart, HintsBar
 from tracetui.ui.widgets.lanes import LanesView
 from tracetui.ui.widgets.list_finder import ListFinder, Search, SearchLine
+from tracetui.ui.widgets.searchable_view import SearchableView
 
 # The interface of the trace view for navigation and search: selection, window, step, and the widgets.
 
@@ -38,7 +40,7 @@ class BrowsedTrace(Protocol):
 
     trace: Trace
     has_gpu: bool
-    """Whether anything ran on a device."""
+    """True where anything ran on a device."""
     steps: list[int]
     """Numbers of the steps, in order."""
     lanes: LanesView
@@ -111,7 +113,7 @@ class RangeSelection:
         self.kept: TimeRange | None = None
         """The range that was kept."""
         self.is_listed = False
-        """Whether the panes list only what ran in the range."""
+        """True while the panes list only what ran in the range."""
 
     @property
     def marked(self) -> TimeRange | None:
@@ -127,9 +129,8 @@ class RangeSelection:
             return f"Range of {duration(marked.length)}, {marked.text}: {keys}."
         if self.kept is None or not self.is_listed:
             return ""
-        told = self.view.panes.range_headline
-        words = f" {told}" if told else ""
-        return f"Lists hold what ran in {self.kept.text}; W lists everything.{words}"
+        headline = self.view.panes.range_headline
+        return f"Lists hold what ran in {self.kept.text}; W lists everything. {headline}".rstrip()
 
     def begin(self) -> None:
         """Begin a range at the selected slice or gap, or in the middle of the window."""
@@ -275,16 +276,13 @@ class Marks:
     def toggle(self, viewpoint: Viewpoint, title: str) -> bool:
         """Mark a viewpoint, or remove the mark of the same event (without one: the same viewpoint); True when set."""
         for index, mark in enumerate(self.marks):
-            if mark.viewpoint == viewpoint or _is_of_same_event(mark.viewpoint, viewpoint):
+            marked = mark.viewpoint
+            is_of_same_event = marked.event == viewpoint.event >= 0 and marked.is_gap == viewpoint.is_gap
+            if marked == viewpoint or is_of_same_event:
                 del self.marks[index]
                 return False
         self.marks.append(Mark(viewpoint, title))
         return True
-
-
-def _is_of_same_event(a: Viewpoint, b: Viewpoint) -> bool:
-    """True for two viewpoints of one slice, or of the gap before one."""
-    return a.event == b.event >= 0 and a.is_gap == b.is_gap
 
 
 class Navigator:
@@ -303,12 +301,12 @@ class Navigator:
         event = int(view.trace.slices.event[view.selected]) if view.selected >= 0 else -1
         window = view.window
         ranges = self.ranges
-        every = view.step is None and (bool(view.steps) or ranges.kept is not None)
+        lists_all_steps = view.step is None and (bool(view.steps) or ranges.kept is not None)
         viewpoint = Viewpoint(
             None if ranges.is_listed else view.step,
             view.panes.pane,
             event,
-            every_step=every and not ranges.is_listed,
+            every_step=lists_all_steps and not ranges.is_listed,
             steps_by=view.trace.steps_by,
             is_gap=view.gap >= 0,
             time_range=ranges.kept,
@@ -367,7 +365,11 @@ class Navigator:
             view.window = Window.fit(start, end, view.lanes.cells)
             view.selected = kernel_from(view.trace, -1, 1, start)
             if view.selected < 0:
-                view.selected = _longest_between(view.trace, start, end)
+                # The longest slice of a thread that starts in the stretch.
+                slices = view.trace.slices
+                on_thread = np.array([lane.kind == LaneKind.CPU for lane in view.trace.lanes], bool)
+                rows = np.flatnonzero((slices.start >= start) & (slices.start < end) & on_thread[slices.lane])
+                view.selected = int(rows[np.argmax(slices.dur[rows])]) if len(rows) else -1
             view.lanes.reveal(view.selected)
         if not view.has_gpu:
             view.panes.open_tab("ops")
@@ -412,14 +414,6 @@ class Navigator:
         return -1
 
 
-def _longest_between(trace: Trace, start: int, end: int) -> int:
-    """The longest of the slices of threads that start within [start, end) ns, -1 when there is none."""
-    slices = trace.slices
-    on_thread = np.array([lane.kind == LaneKind.CPU for lane in trace.lanes], bool)
-    rows = np.flatnonzero((slices.start >= start) & (slices.start < end) & on_thread[slices.lane])
-    return int(rows[np.argmax(slices.dur[rows])]) if len(rows) else -1
-
-
 # Searching in a trace view, where not only the list but also the lanes can be searched.
 
 
@@ -432,7 +426,7 @@ class TraceFinder(ListFinder):
         super().__init__(view.panes, view.search_line, view.hints)
         self.view, self.navigator = view, navigator
         self._before = Viewpoint()
-        """Where the user was when a search began."""
+        """The viewpoint from which a search began."""
 
     def go_into(self, name: str) -> bool:
         """Show the slices behind a row that groups by name, in the lanes; False where there are none."""
@@ -448,7 +442,7 @@ class TraceFinder(ListFinder):
         return True
 
     def open(self, purpose: str) -> None:
-        """Start to type; what a search jumps away from is remembered."""
+        """Start to type; the viewpoint that a search jumps away from is kept."""
         self._before = self.navigator.here
         super().open(purpose)
 
@@ -473,9 +467,9 @@ class TraceFinder(ListFinder):
         if not panes.groups_names and not panes.view.located:
             self.view.select(panes.view.slice_row)
 
-    def _find(self, text: str) -> int:
+    def _hits_of(self, text: str) -> int:
         if not self.search.in_lanes:
-            return super()._find(text)
+            return super()._hits_of(text)
         view = self.view
         self.search.hits = slices_named(view.trace, text)
         start = view.window.start_ns if view.window is not None else 0.0
@@ -505,6 +499,66 @@ class TraceFinder(ListFinder):
         known = steps(self.view.trace)
         start = int(known.start[known.labelled(number)[0]])
         return int(np.searchsorted(self.view.trace.slices.start[rows], start))
+
+
+# The commands of a trace view about its range of time.
+
+
+class RangeCommands(SearchableView):
+    """Draws, keeps, lists, cuts and drops the range of time of a trace view."""
+
+    trace: Trace
+    navigator: Navigator
+    ranges: RangeSelection
+
+    @property
+    def can_clear(self) -> bool:
+        """True where there is a level to go back from, a range of time among them."""
+        return self.ranges.marked is not None or super().can_clear
+
+    def action_clear(self) -> None:
+        """Drop the range that is being drawn; else go back one level, the kept range being one."""
+        is_next = self.ranges.open_range is not None or not (self.is_covered or self.is_searched)
+        if not (is_next and self.ranges.drop()):
+            super().action_clear()
+
+    def action_range(self) -> None:
+        """Begin a range of time, or keep the one that is being drawn."""
+        if self.ranges.open_range is None:
+            self.ranges.begin()
+        else:
+            self.action_keep_range()
+
+    def action_keep_range(self) -> None:
+        """Keep the range of time and show what ran in it."""
+        self.navigator.leave(to_part=True)
+        self.ranges.keep()
+        self.action_tab("range")
+
+    def action_in_range(self) -> None:
+        """List only what ran in the range of time, or everything."""
+        self.ranges.list_range(not self.ranges.is_listed)
+
+    def action_cut_range(self) -> None:
+        """Write the range of time as a trace of its own."""
+        if self.ranges.kept is not None:
+            self.notice("Writing the range of time ...")
+            self._write_range(self.ranges.kept)
+
+    @work(thread=True, exclusive=True, group="cut")
+    def _write_range(self, time_range: TimeRange) -> None:
+        notice = write_range(self.trace, time_range)
+        self.app.call_from_thread(self.notice, *notice)
+
+    @on(LanesView.RangeMoved)
+    def _move_range(self) -> None:
+        self.ranges.move_end()
+
+    @on(LanesView.RangeDrawn)
+    def _draw_range(self, message: LanesView.RangeDrawn) -> None:
+        self.ranges.draw(message.start, message.end)
+        if message.is_done:
+            self.action_keep_range()
 
 
 def write_range(trace: Trace, time_range: TimeRange) -> ExportNotice:

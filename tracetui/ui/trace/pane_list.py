@@ -32,6 +32,7 @@ from tracetui.linking.placement import step_labels
 from tracetui.linking.steps import steps
 from tracetui.model.guarding import guarded
 from tracetui.model.intervals import Part, TimeRange
+from tracetui.model.kept import is_kept
 from tracetui.model.quantities import count
 from tracetui.model.table import Table, TextKind
 from tracetui.model.trace import Interrupted, Trace, interruptible
@@ -40,7 +41,7 @@ from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.trace.row_tree import RowTree, place_in_tree, place_on_step
-from tracetui.ui.trace.selection import is_prepared, prepare_descriptions
+from tracetui.ui.trace.selection import prepare_descriptions
 from tracetui.ui.widgets.bar import Tab
 from tracetui.ui.widgets.columns import ShownColumn, layout_of
 from tracetui.ui.widgets.details import WAITING_NOTE
@@ -57,7 +58,7 @@ MAX_KEPT_TABLES = 150
 EARLY_PANES = ("findings", "gaps")
 """Panes that are built before the others: the sentence at the top and the colours of idle time come with them."""
 STEPS_AHEAD = (1, -1)
-"""Which steps are built before they are asked for, counted from the one that is listed."""
+"""Steps that are built before they are asked for, counted from the one that is listed."""
 QUIET_SECONDS = 0.15
 """Seconds without a key after which what is not on screen is worked out."""
 PAUSE_SECONDS = 0.01
@@ -116,7 +117,7 @@ class PaneList(TabbedList):
         self.time_range: TimeRange | None = None
         """The range of time that the pane of this name sums up."""
         self._is_range_listed = False
-        """Whether all panes list only what ran in it."""
+        """True while all panes list only what ran in it."""
         self._offered = {name for name in TABS if PANES[name].is_offered(trace)}
         """Panes for which the trace can have rows."""
         self._trees: dict[TableKey, RowTree] = {}
@@ -127,14 +128,14 @@ class PaneList(TabbedList):
         self._measured = UNKNOWN_LENGTH
         """The longest list when it was last reported."""
         self._is_row_due = False
-        """Whether the first row is to be selected once it is listed."""
+        """True where the first row is to be selected once it is listed."""
         self._due_slice = -1
         """The slice whose row gets the cursor as soon as rows are listed."""
         self._followed_slices: Sequence[int] = ()
         self._followed_names: Sequence[str] = ()
-        self.details.is_waiting = not is_prepared(trace)
+        self.details.is_waiting = not is_kept(trace, prepare_descriptions)
         self._follows_gap = False
-        """Whether the gap before the first followed slice is selected, and not that slice."""
+        """True where the gap before the first followed slice is selected, and not that slice."""
 
     def start(self) -> None:
         """Build the tables, once it is known which step comes first."""

@@ -29,7 +29,7 @@ class RowTree:
     end: NDArray[np.int64]
     """Index behind the last row below each row."""
     opened: NDArray[np.bool_]
-    """Which rows are open."""
+    """Mask of the rows that are open."""
 
     @classmethod
     def of(cls, table: Table, opened_paths: Iterable[str] | None = None) -> RowTree:
@@ -37,7 +37,9 @@ class RowTree:
         depth = table["depth"].values.astype(np.int64)
         tree = cls(table, depth, _ends(depth), np.zeros(len(table), bool))
         if opened_paths is None:
-            tree.opened = depth < _first_level(depth)
+            # The levels of which all rows fit on the screen together with those above.
+            rows = np.cumsum(np.bincount(depth)) if len(depth) else np.zeros(1, np.int64)
+            tree.opened = depth < max(int(np.searchsorted(rows, MAX_ROWS_AT_FIRST, side="right")) - 1, 0)
         else:
             wanted = set(opened_paths)
             paths = table["path"]
@@ -75,12 +77,12 @@ class RowTree:
     @cached_property
     def _marked_names(self) -> list[str]:
         """Every name of the table in each state."""
-        return [_marked(text, state) for state in _MARKS for text in self.table.columns[0].strings or ()]
-
-
-def _marked(text: str, state: int) -> str:
-    name = text.lstrip(" ")
-    return f"{text[: len(text) - len(name)]}{_MARKS[state]}{name}"
+        texts = self.table.columns[0].strings or ()
+        return [
+            f"{' ' * (len(text) - len(text.lstrip(' ')))}{mark}{text.lstrip(' ')}"
+            for mark in _MARKS.values()
+            for text in texts
+        ]
 
 
 def _ends(depth: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -91,12 +93,6 @@ def _ends(depth: NDArray[np.int64]) -> NDArray[np.int64]:
         index = np.searchsorted(stops, mine, side="right")
         end[mine] = np.append(stops, len(depth))[index]
     return end
-
-
-def _first_level(depth: NDArray[np.int64]) -> int:
-    """The deepest level of which all rows fit on the screen together with those above."""
-    rows = np.cumsum(np.bincount(depth)) if len(depth) else np.zeros(1, np.int64)
-    return max(int(np.searchsorted(rows, MAX_ROWS_AT_FIRST, side="right")) - 1, 0)
 
 
 # The index in a list of the row that stands for the selection, -1 where the cursor stays, and whether it does.

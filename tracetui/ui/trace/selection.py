@@ -19,7 +19,7 @@ from tracetui.linking.links import links
 from tracetui.linking.placement import step_index
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64
-from tracetui.model.kept import is_kept, kept
+from tracetui.model.kept import kept
 from tracetui.model.quantities import duration, short_percent
 from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, LaneKind, Trace
 from tracetui.text import clean
@@ -115,11 +115,6 @@ def prepare_descriptions(trace: Trace) -> None:
             highlighted_with(trace, row)
 
 
-def is_prepared(trace: Trace) -> bool:
-    """True once descriptions find what they ask for."""
-    return is_kept(trace, prepare_descriptions)
-
-
 # A selected gap.
 
 
@@ -168,7 +163,7 @@ def gap_beside(trace: Trace, gap: int, direction: int) -> int:
     return int(of_device[index]) if 0 <= index < len(of_device) else -1
 
 
-# The details of a gap: its causes with their shares, what stands around it, and what the CPU did.
+# The details of a gap: its causes with their shares, its neighbours, and what the CPU did.
 #
 # Every number comes from the partition of idle time, so that it is that of the pane Gaps.
 

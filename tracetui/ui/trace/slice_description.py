@@ -56,7 +56,7 @@ KIND_WORDS = {
     Kind.MEMSET: "memset",
     Kind.PYTHON: "python",
 }
-"""What slices of a kind are called; other kinds have no word."""
+"""The word for slices of a kind; other kinds have none."""
 
 
 def short_name(trace: Trace, row: int) -> str:

@@ -31,11 +31,11 @@ class StepsAsked(Message):
     path: str
     trace: Trace
     name: str
-    """What counts as a step, as `--steps-by` takes it."""
+    """The source of the steps, as `--steps-by` takes it."""
     viewpoint: Viewpoint
-    """Where to look then."""
+    """The view to open then."""
     marks: Marks
-    """What is marked in it."""
+    """The marks of the trace."""
 
 
 class TraceScreen(SizedScreen):
@@ -64,7 +64,7 @@ class TraceScreen(SizedScreen):
         super().__init__(TraceView(trace, timeline_index, viewpoint, marks))
         self.trace, self.timeline_index, self.path = trace, timeline_index, path
         self.marked_parts: list[MarkedPart] = []
-        """What was marked to be compared: A, then B."""
+        """The parts to compare: A, then B."""
 
     @property
     def traces(self) -> tuple[Trace, ...]:
@@ -159,7 +159,7 @@ class TraceScreen(SizedScreen):
         if self._compare_marked():
             return
         # The picker is needed only once it is asked for.
-        from tracetui.ui.trace.marks import OTHER_TRACE, ComparePicker, offers_for, range_offers
+        from tracetui.ui.trace.marks import OTHER_TRACE, ComparePicker, comparable_scopes, scopes_beside_range
 
         def take(choice: tuple[str, str] | None) -> None:
             if choice == OTHER_TRACE:
@@ -168,5 +168,5 @@ class TraceScreen(SizedScreen):
                 self.post_message(CompareAsked(SideName(self.path, choice[0]), SideName(self.path, choice[1])))
 
         view = self.view
-        offers = range_offers(self.trace, view.ranges.kept) if view.ranges.kept is not None else []
-        self.app.push_screen(ComparePicker([*offers, *offers_for(self.trace, view.step, view.selected)]), take)
+        offers = scopes_beside_range(self.trace, view.ranges.kept) if view.ranges.kept is not None else []
+        self.app.push_screen(ComparePicker([*offers, *comparable_scopes(self.trace, view.step, view.selected)]), take)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
@@ -44,7 +44,7 @@ from tracetui.ui.base import keys
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.base.exports import MARKDOWN_ROWS, copy_out, stem
 from tracetui.ui.base.keys import command
-from tracetui.ui.trace.navigator import NO_RANGE, Marks, Navigator, TraceFinder, write_range
+from tracetui.ui.trace.navigator import NO_RANGE, Marks, Navigator, RangeCommands, TraceFinder
 from tracetui.ui.trace.pane_list import TABS, PaneList
 from tracetui.ui.trace.selection import (
     describe_gap,
@@ -60,7 +60,7 @@ from tracetui.ui.trace.slice_description import chain_of, describe, short_name
 from tracetui.ui.widgets.bar import Bar, FocusedPart, SentenceBar, header_parts, step_parts
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.lanes import LanesView, timeline_commands
-from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS, SearchableView
+from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS
 from tracetui.ui.widgets.surface import Minimap
 from tracetui.ui.widgets.table_view import TableView
 
@@ -97,14 +97,13 @@ _COMMANDS: list[BindingType] = [
 """In the order of the help."""
 
 
-class TraceView(SearchableView):
+class TraceView(RangeCommands):
     """One trace on screen: header, minimap, steps, lanes, tabs with a list, details, key hints."""
 
     BINDINGS: ClassVar[list[BindingType]] = _COMMANDS
 
     panes: PaneList
     LIST_NOUNS = "pane", "pane"
-    finder: TraceFinder
     selected: reactive[int] = reactive(-1, repaint=False, init=False)
     """Row of the selected slice, -1 for none."""
     window: reactive[Window | None] = reactive(None, repaint=False, init=False)
@@ -134,18 +133,18 @@ class TraceView(SearchableView):
         self.lanes = LanesView()
         self.minimap, self.header, self.step_bar = Minimap(), Bar(id="header"), Bar(id="steps")
         self.headline = SentenceBar(id="headline")
-        """What holds back the step that is listed, or the trace."""
+        """The sentence about what holds back the step that is listed, or the trace."""
         self.navigator = Navigator(self, marks)
         self.ranges = self.navigator.ranges
         self.finder = TraceFinder(self, self.navigator)
         self._opening = viewpoint or Viewpoint()
         self._summary: Table | None = None
         self._steps_by, self._low_coverage = steps_label(trace), low_coverage(trace)
-        """What counts as a step, and the share of the capture that the steps cover where that is small."""
+        """The source of the steps, and the share of the capture that they cover where that is small."""
         self.gap = -1
         """Index in `idleness(trace)` of the selected gap, -1 where a slice is selected; `selected` is what ends it."""
         self._is_idle_explained = False
-        """Whether the causes of idle time are known."""
+        """True once the causes of idle time are known."""
 
     def compose(self) -> ComposeResult:
         """The parts, from top to bottom."""
@@ -392,55 +391,6 @@ class TraceView(SearchableView):
         if not self.navigator.back():
             # What was left is where the user is: a key was pressed that went nowhere.
             self.notice(self.reason("back"))
-
-    @property
-    def can_clear(self) -> bool:
-        """True where there is a level to go back from, a range of time among them."""
-        return self.ranges.marked is not None or super().can_clear
-
-    def action_clear(self) -> None:
-        """Drop the range that is being drawn; else go back one level, the kept range being one."""
-        is_next = self.ranges.open_range is not None or not (self.is_covered or self.is_searched)
-        if not (is_next and self.ranges.drop()):
-            super().action_clear()
-
-    def action_range(self) -> None:
-        """Begin a range of time, or keep the one that is being drawn."""
-        if self.ranges.open_range is None:
-            self.ranges.begin()
-        else:
-            self.action_keep_range()
-
-    def action_keep_range(self) -> None:
-        """Keep the range of time and show what ran in it."""
-        self.navigator.leave(to_part=True)
-        self.ranges.keep()
-        self.action_tab("range")
-
-    def action_in_range(self) -> None:
-        """List only what ran in the range of time, or everything."""
-        self.ranges.list_range(not self.ranges.is_listed)
-
-    def action_cut_range(self) -> None:
-        """Write the range of time as a trace of its own."""
-        if self.ranges.kept is not None:
-            self.notice("Writing the range of time ...")
-            self._write_range(self.ranges.kept)
-
-    @work(thread=True, exclusive=True, group="cut")
-    def _write_range(self, time_range: TimeRange) -> None:
-        notice = write_range(self.trace, time_range)
-        self.app.call_from_thread(self.notice, *notice)
-
-    @on(LanesView.RangeMoved)
-    def _move_range(self) -> None:
-        self.ranges.move_end()
-
-    @on(LanesView.RangeDrawn)
-    def _draw_range(self, message: LanesView.RangeDrawn) -> None:
-        self.ranges.draw(message.start, message.end)
-        if message.is_done:
-            self.action_keep_range()
 
     def action_mark(self) -> None:
         """Mark this viewpoint, or unmark it."""

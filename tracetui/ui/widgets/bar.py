@@ -37,7 +37,7 @@ class BarPart:
 
     text: str
     style: str = "plain"
-    """Which component class draws it: plain, strong, dim, empty, key, current or warn."""
+    """The component class that draws it: plain, strong, dim, empty, key, current or warn."""
     key: str = ""
     """Sent when it is clicked; nothing happens without one."""
 
@@ -68,7 +68,7 @@ class Bar(CachedStyle, Widget):
     """
 
     parts: reactive[tuple[BarPart, ...]] = reactive(())
-    """What the line says, from left to right."""
+    """The parts of the line, from left to right."""
 
     class Pressed(Message):
         """A part with a key was clicked."""
@@ -179,7 +179,7 @@ class SentenceBar(Bar):
     """A bar that wraps one sentence."""
 
     sentence: reactive[str] = reactive("")
-    """What it says."""
+    """The sentence."""
 
     @property
     def text(self) -> str:
@@ -367,7 +367,7 @@ class Tab:
     count: str
     key: str
     is_empty: bool = False
-    """Whether it is known that it lists nothing."""
+    """True where it is known that it lists nothing."""
 
 
 def tab_parts(tabs: Sequence[Tab], current: str, remarks: str, width: int) -> tuple[BarPart, ...]:
@@ -476,10 +476,10 @@ def _number(value: object) -> float | None:
 # The last line of a screen: key hints, in whose place notices stand for a while.
 
 NOTICE_SECONDS = 8.0
-"""How long a notice stands in the place of the key hints."""
+"""Seconds for which a notice stands in the place of the key hints."""
 
 AFTER_KEY_SECONDS = 0.05
-"""How long a notice stays after the next key, which may bring up another one."""
+"""Seconds for which a notice stays after the next key, which may bring up another one."""
 
 FocusedPart = tuple[DOMNode | None, str]
 """The part of the screen whose hints come first, and its name; None and an empty name for no part in particular."""

@@ -39,7 +39,7 @@ class ShownColumn:
     comfort: int = 0
     """Cells that a column that grows would like to have: as its values need, within reason."""
     is_text: bool = False
-    """Whether its values are texts rather than numbers."""
+    """True where its values are texts rather than numbers."""
 
 
 def layout_of(pane: str, table: Table, by: str | None = None) -> list[ShownColumn]:

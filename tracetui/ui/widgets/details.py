@@ -165,13 +165,13 @@ class Details(Scroller, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.lines: list[DetailLine] = []
-        """What is shown, top to bottom."""
+        """The lines, from top to bottom."""
         self._width = -1
         self._make: Callable[[int], Sequence[DetailLine]] | None = None
         self._sentences: tuple[str, ...] = ()
         self._pictured: ListPicture | None = None
         self.is_waiting = False
-        """Whether what descriptions are made of is still being worked out."""
+        """True while the analyses that descriptions need are still running."""
 
     @property
     def text_width(self) -> int:

@@ -33,7 +33,7 @@ from tracetui.ui.base.keys import command
 from tracetui.ui.widgets.surface import Surface
 
 ZOOM_FACTOR = 1.6
-"""How much one key or wheel notch magnifies."""
+"""Factor by which one key or wheel notch magnifies."""
 
 PANS_PER_WIDTH = 6
 """Key presses that pan by the width of the window."""
@@ -70,7 +70,7 @@ class LanesView(Surface, can_focus=True):
 
     HELP_WHERE = "lanes"
     DRAWS_RANGES: ClassVar[bool] = True
-    """Whether the mouse draws a range of time, with shift; else it pans."""
+    """True where the mouse draws a range of time, with shift; else it pans."""
 
     DEFAULT_CSS = """
     LanesView { height: 1fr; min-height: 3; }
@@ -111,7 +111,7 @@ class LanesView(Surface, can_focus=True):
     origin_ns: reactive[int] = reactive(0, repaint=False, init=False)
     """The moment that the axis calls 0."""
     origin: reactive[str] = reactive("", repaint=False, init=False)
-    """What that moment is called."""
+    """Name of that moment."""
 
     @dataclass
     class Selected(Message):
@@ -120,7 +120,7 @@ class LanesView(Surface, can_focus=True):
         row: int
         lanes: LanesView
         is_gap: bool = False
-        """Whether it is the gap before that slice."""
+        """True for the gap before that slice."""
 
         @property
         def control(self) -> LanesView:
@@ -150,7 +150,7 @@ class LanesView(Surface, can_focus=True):
         """The user draws a range with the mouse."""
 
         start: TimeRange | None
-        """Where it began, None for the range that is being drawn already."""
+        """Start in ns, None for the range that is being drawn already."""
         end: TimeRange
         """The time of the cell under the mouse."""
         is_done: bool = False
@@ -168,9 +168,9 @@ class LanesView(Surface, can_focus=True):
         self._grip: tuple[int, int, Window] | None = None
         self._dragged = False
         self._range_start: TimeRange | None = None
-        """Where the mouse began to draw a range."""
+        """Moment at which the mouse began to draw a range."""
         self.is_range_open = False
-        """Whether a range is being drawn, which panning and clicks extend."""
+        """True while a range is being drawn, which panning and clicks extend."""
         self._range_moves = 0
 
     @property

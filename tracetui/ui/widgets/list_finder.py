@@ -39,14 +39,14 @@ class Search:
 
     text: str = ""
     in_lanes: bool = False
-    """Whether slices of all lanes are searched, or rows of the list."""
+    """True where slices of all lanes are searched, False for rows of the list."""
     hits: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     """Slices in order of time, or indices in the list, ascending."""
     index: int = -1
     selected: int = -1
     """The slice that was selected when it began."""
     cursor: int = 0
-    """Where the list's cursor was then."""
+    """Index of the list's cursor then."""
 
     def go(self, index: int) -> int | None:
         """Make a hit current, going round at the ends, and return it; None without hits."""
@@ -68,7 +68,7 @@ class TypedText(Input):
         super().__init__(compact=True, select_on_focus=False)
         self.cursor_blink = False
         self.complete: Callable[[str], str] | None = None
-        """What tab makes of the text; None where tab is not for this line."""
+        """Completes the text when tab is pressed; None where tab is not for this line."""
         self._ended = self._is_closed = False
         self._early: list[Key] = []
 
@@ -138,7 +138,7 @@ class SearchLine(Vertical):
 
     purpose = "search"
     is_open = False
-    """Whether something is being typed."""
+    """True while something is being typed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -360,15 +360,15 @@ class ListFinder:
     def _look_for(self, text: str) -> None:
         search = self.search
         search.text = text
-        index = self._find(text)
+        index = self._hits_of(text)
         if len(search.hits):
             self._show(search.go(index), jump=False)
         else:
             self._return()
         self.line.show_count(search.words if text else "")
 
-    def _find(self, text: str) -> int:
-        """Find a text, and return the index of the hit that comes first."""
+    def _hits_of(self, text: str) -> int:
+        """Look a text up, and return the index of the hit that comes first."""
         self.search.hits = self.panes.matches(text)
         return int(np.searchsorted(self.search.hits, self.panes.view.cursor))
 

@@ -62,7 +62,7 @@ class Picker(Overlay[Pickable | None]):
         warning = (BarPart(f"   {clean(remark)}", "warn"),) if remark else ()
         self.query_one("#title", Bar).parts = (BarPart(self.TITLE_TEXT, "strong"), *warning)
 
-    def offer(self, choices: Sequence[Pickable], table: Table, note: str) -> None:
+    def list_choices(self, choices: Sequence[Pickable], table: Table, note: str) -> None:
         """List choices, one per row of the table."""
         self.choices = choices
         self.query_one(TableView).show(self.PANE, table, np.arange(len(table)), note=note)

@@ -401,7 +401,7 @@ class SizedScreen(AnalysisSafe, Screen[None]):
     def __init__(self, view: SearchableView) -> None:
         super().__init__()
         self.view = view
-        """What fills the screen."""
+        """The widget that fills the screen."""
         paint_rows(self)
 
     @property

@@ -43,7 +43,7 @@ class OpenGroup:
     """A group whose rows are listed in place of the groups."""
 
     by: str
-    """What rows were grouped by."""
+    """The grouping that it belongs to."""
     label: str
     """Name of the group, as it was listed."""
     key: tuple[tuple[str, Cell], ...]
@@ -52,9 +52,9 @@ class OpenGroup:
     """The lane of all rows of the group; -1 where the columns decide."""
     sort: str | None = None
     descending: bool = False
-    """How the groups were sorted."""
+    """Direction in which the groups were sorted."""
     cursor: int = 0
-    """Where the cursor was among the groups."""
+    """Index of the cursor among the groups."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class ListArrangement:
     filter: str = ""
     """Only rows that this filter keeps are listed: a text, or a condition on columns."""
     by: str | None = None
-    """What rows are grouped by, in the analysis's words; None for single rows."""
+    """The grouping of the rows, in the analysis's words; None for single rows."""
     group: OpenGroup | None = None
     """The group of which single rows are listed; None for all rows."""
 
@@ -131,11 +131,11 @@ class TabbedList(AnalysisSafe, Widget):
         super().__init__(id=id)
         self.set_reactive(TabbedList.pane, tabs[0])
         self.arrangements = {name: ListArrangement() for name in tabs}
-        """How each tab is sorted, filtered and grouped."""
+        """Sort, filter and grouping of each tab."""
         self.view, self.details = TableView(), Details()
         self._bar = SplitBar()
         self._cursors: dict[str, int] = {}
-        """Where the cursor of each tab was left."""
+        """Index at which the cursor of each tab was left."""
 
     def compose(self) -> ComposeResult:
         """Tabs above the list, details beside it."""

@@ -195,7 +195,7 @@ class TableView(Scroller, can_focus=True):
     """Place of the current row in the list, from 0."""
 
     located: reactive[bool] = reactive(True, repaint=False, init=False)
-    """Whether the current row stands for what is selected; if not it is only where the list was left."""
+    """True where the current row stands for the selection; if not, it is only where the list was left."""
 
     class RowHighlighted(Message):
         """The user moved the cursor."""
@@ -204,7 +204,7 @@ class TableView(Scroller, can_focus=True):
             super().__init__()
             self.view = view
             self.table = view.table
-            """What is listed; by the time that the message is read the view may list something else."""
+            """The listed table; by the time that the message is read the view may list another one."""
             self.slice_row = slice_row
             """Row in `Trace.slices`, -1 when the row stands for none."""
             self.row = row
@@ -239,7 +239,7 @@ class TableView(Scroller, can_focus=True):
         self.states: NDArray[np.int64] | None = None
         """Of the rows of a tree: `LEAF`, `CLOSED` or `OPEN`."""
         self.note = ""
-        """What is said in place of rows when there are none."""
+        """The sentence in place of rows when there are none."""
         self._headline: list[str] = []
         self._layouts: dict[tuple[int, str, str | None], tuple[Table, list[ShownColumn]]] = {}
         self._cards: CardRows | None = None
