@@ -101,7 +101,9 @@ class RecentTraces:
         for delay in KEEPING_DELAYS:
             self._app.set_timer(delay, partial(self._keep_on_disk, ref(read.trace)))
         for path in list(self._traces)[:-MAX_RECENT_TRACES]:
-            if not self._is_shown(self._traces[path][0].trace):
+            trace = self._traces[path][0].trace
+            if not any(trace in getattr(screen, "traces", ()) for screen in self._app.screen_stack):
+                # No screen that one can come back to shows it.
                 self._drop(path)
                 self._drop_screen(path)
 
@@ -144,10 +146,6 @@ class RecentTraces:
         if dropped is not None:
             for other, _ in self._traces.values():
                 other.trace.drop(dropped[0].trace)
-
-    def _is_shown(self, trace: Trace) -> bool:
-        """True where a screen that one can come back to shows the trace."""
-        return any(trace in getattr(screen, "traces", ()) for screen in self._app.screen_stack)
 
     def _drop_screen(self, path: str) -> None:
         """End the screen of a trace; one that can be come back to ends after it was left."""

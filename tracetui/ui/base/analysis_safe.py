@@ -43,8 +43,8 @@ class AnalysisSafe(HookedPump):
         """Say that an analysis failed; False for other errors."""
         # Whatever could not be put on screen at all is not there to go on.
         failure = None if isinstance(message, Compose | Mount) else analysis_failure(error)
-        tell = getattr(self.app, "tell_failure", None)
-        if failure is None or tell is None:
+        report = getattr(self.app, "report_failure", None)
+        if failure is None or report is None:
             return False
-        tell(failure)
+        report(failure)
         return True

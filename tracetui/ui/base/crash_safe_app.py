@@ -289,10 +289,10 @@ class CrashSafeApp(AnalysisSafe, HookedApp):
             self.call_later(self.pop_screen)
         elif not is_behind_messages(calls):
             return False
-        self.tell_failure(failure)
+        self.report_failure(failure)
         return True
 
-    def tell_failure(self, failure: AnalysisFailed) -> None:
+    def report_failure(self, failure: AnalysisFailed) -> None:
         """Say that an analysis failed, above whatever is on screen."""
         self.notify(clean(str(failure)), severity="warning", markup=False, timeout=FAILURE_SECONDS)
 

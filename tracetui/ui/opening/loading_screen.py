@@ -152,7 +152,11 @@ class LoadingScreen(Screen[None]):
     def _show(self, message: LoadProgressed) -> None:
         progress = message.progress
         seconds = max(time.monotonic() - self._began, 1e-3)
-        self.query_one("#gauge", Bar).parts = gauge(progress, max(min(self.size.width, 78) - 2, 1))
+        if progress.bytes_total:
+            # A pipe has no length of which a share could be drawn.
+            width = max(min(self.size.width, 78) - 2, 1)
+            full = min(width * progress.bytes_done // progress.bytes_total, width)
+            self.query_one("#gauge", Bar).parts = (BarPart("━" * full, "key"), BarPart("─" * (width - full), "dim"))
         self.query_one("#numbers", Bar).parts = (BarPart(progress_words(progress, seconds)),)
         if not self._stop.is_set():
             self.query_one("#stage", Bar).parts = (BarPart(_STAGES.get(progress.stage, progress.stage), "dim"),)
@@ -162,14 +166,6 @@ class LoadingScreen(Screen[None]):
         if now - self._reported >= PROGRESS_SECONDS or progress.stage != "reading":
             self._reported = now
             self.post_message(LoadProgressed(progress))
-
-
-def gauge(progress: LoadProgress, width: int) -> tuple[BarPart, ...]:
-    """The share of the file that is read, as a line of blocks; for a pipe, whose length is not known, none."""
-    if not progress.bytes_total:
-        return ()
-    full = min(width * progress.bytes_done // progress.bytes_total, width)
-    return BarPart("━" * full, "key"), BarPart("─" * (width - full), "dim")
 
 
 def progress_words(progress: LoadProgress, seconds: float) -> str:

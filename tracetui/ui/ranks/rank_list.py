@@ -89,7 +89,7 @@ class RankList(TabbedList):
 
     def take(self, name: str, table: Table) -> None:
         """Show a table once it is made; the cursor of a tab stays on its row."""
-        # What is said of the set stands above the tabs.
+        # The sentence about the set stands above the tabs.
         table = replace(table, headline="")
         old = self.rank_at(self.view.row) if name == self.pane else None
         self.tables[name] = table
@@ -199,7 +199,7 @@ def reading_table(run: RankRun, summaries: Mapping[str, RankSummary], shown_path
     )
 
 
-# What is said about a row of a set of ranks, as lines; pure functions of the summaries.
+# The details of a row of a set of ranks, as lines; pure functions of the summaries.
 
 MAX_WAITS = 4
 """Maximum ranks listed of those that a rank waited for, or that waited for it."""

@@ -93,6 +93,8 @@ class RankView(StatedView):
     def __init__(self, name: RankSetName, work: SummaryWork | None = None) -> None:
         super().__init__(RankList())
         self.set_name = name
+        self.where = " ".join(name.paths)
+        """The folder, or the files."""
         self.reader = RankReader(self, name, work)
         self.ranks: RankSet | None = None
         """The set, None until all files are read."""
@@ -116,11 +118,6 @@ class RankView(StatedView):
     def on_unmount(self) -> None:
         """Nobody waits for the ranks any more."""
         self.reader.stopping.set()
-
-    @property
-    def where(self) -> str:
-        """The folder, or what else was named."""
-        return " ".join(self.set_name.paths)
 
     def on_resize(self) -> None:
         """Fit the lines to the new size."""
@@ -408,6 +405,8 @@ class RankScreen(SizedScreen):
     def __init__(self, name: RankSetName, uses_cache: bool = True) -> None:
         super().__init__(RankView(name, SummaryWork(uses_cache=uses_cache)))
         self.set_name = name
+        self.where = " ".join(name.paths)
+        """The folder, or the files."""
 
     @property
     def label(self) -> str:

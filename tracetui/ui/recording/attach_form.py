@@ -218,7 +218,7 @@ class AttachPicker(Picker[Any]):
 
     def on_screen_resume(self) -> None:
         """Listen while this screen is on top."""
-        # A screen may be told more than once that it is on top.
+        # The message that a screen is on top may come more than once.
         self._stop.set()
         self._stop = Event()
         self.listen(self._stop)
@@ -233,7 +233,7 @@ class AttachPicker(Picker[Any]):
 
     @work(thread=True, group="listen")
     def listen(self, stop: Event) -> None:
-        """Answer those that ask that nothing is wanted, until told to stop."""
+        """Answer those that ask that nothing is wanted, until it is to stop."""
         self.post_message(self.Others([job for job in torch_jobs() if not job.is_switched_on]))
         try:
             with Listener(socket_folder()) as listener:

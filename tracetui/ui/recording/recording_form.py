@@ -25,7 +25,7 @@ from tracetui.ui.widgets.bar import BarPart
 from tracetui.ui.widgets.picker import Picker
 from tracetui.ui.widgets.table_view import TableView
 
-# How a recording is made, as fields of a form: what is asked each time, what is folded away, and the command for it.
+# The fields of a recording: those asked each time and those folded away, and the command that they make.
 #
 # `--device cuda:1`, `--python`, `--timeout` and where the trace goes are left to the command line.
 

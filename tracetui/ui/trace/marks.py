@@ -113,7 +113,12 @@ def part_of_list(trace: Trace, panes: PaneList) -> MarkedPart | None:
         return _of_tree_row(trace, table, row, by)
     if by in _COMPARABLE_GROUPINGS and panes.pane in ("kernels", "launches", "gaps"):
         name = table.columns[0].cell(row)
-        return None if name is None else _of_path(trace, str(name).removeprefix("backward of "))
+        if name is None:
+            return None
+        # The group has the name of a function, or of a module with those around it.
+        path = str(name).removeprefix("backward of ")
+        around, _, last = path.rpartition(SEPARATOR)
+        return _part(trace, _shortest(trace, last, "/" + path.replace(SEPARATOR, "/")) if around else path)
     return part_of_slice(trace, panes.view.slice_row)
 
 
@@ -141,13 +146,6 @@ def _of_tree_row(trace: Trace, table: Table, row: int, by: str | None) -> Marked
     if by == "call":
         return part_of_slice(trace, frame)
     return _part(trace, _shortest(trace, trace.name_of(frame).removeprefix(MODULE), path_of(trace, frame, by)))
-
-
-def _of_path(trace: Trace, path: str) -> MarkedPart | None:
-    """The part of a group that is named by a function, or by a module with those around it."""
-    if SEPARATOR not in path:
-        return _part(trace, path)
-    return _part(trace, _shortest(trace, path.rsplit(SEPARATOR, 1)[-1], "/" + path.replace(SEPARATOR, "/")))
 
 
 def _shortest(trace: Trace, name: str, path: str) -> str:

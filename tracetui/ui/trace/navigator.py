@@ -57,7 +57,7 @@ class BrowsedTrace(Protocol):
     """Number of the step that the panes list, None for all of them."""
 
     def show_sentence(self) -> None:
-        """Show at the top what holds back what is listed, or what is said about the range of time."""
+        """Show at the top the sentence about the range of time, or else the headline of the findings."""
 
     def select(self, row: int, jump: bool = False) -> None:
         """Select a slice; a jump can be undone."""

@@ -247,11 +247,6 @@ class PaneList(TabbedList):
         """True where the rows of the current pane are single gaps."""
         return self.pane == "gaps" and self.arrangements[self.pane].by is None
 
-    @property
-    def rows_are_gaps(self) -> bool:
-        """True where the slice of a row stands for the gap before it."""
-        return self.pane == "gaps" and self.arrangement.by != "stream"
-
     def _first_sort(self, by: str | None) -> tuple[str | None, bool]:
         column = PANES[self.pane].largest_first if by is None else None
         return column, column is not None
@@ -266,7 +261,7 @@ class PaneList(TabbedList):
         known = self._trees.get(key)
         if known is None or known.table is not table:
             of_other_steps = [tree for (_, _, by), tree in self._trees.items() if by == key[2] != "call"]
-            known = RowTree.of(table, of_other_steps[-1].open_paths() if of_other_steps else None)
+            known = RowTree.of(table, of_other_steps[-1] if of_other_steps else None)
             self._trees[key] = known
         return known
 
@@ -471,7 +466,7 @@ class PaneList(TabbedList):
             return {}
 
     def _prepare(self) -> None:
-        """Work out what descriptions of slices are made of; a defect in it is one of the description that meets it."""
+        """Run the analyses that descriptions of slices need; the description that meets a defect reports it."""
         # The report is written here: the description says where it meets the same defect.
         with suppress(AnalysisFailed), guarded("The description of slices"):
             prepare_descriptions(self.trace)

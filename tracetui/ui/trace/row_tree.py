@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,28 +32,24 @@ class RowTree:
     """Mask of the rows that are open."""
 
     @classmethod
-    def of(cls, table: Table, opened_paths: Iterable[str] | None = None) -> RowTree:
-        """The tree of a table with a column `depth`; without paths that were open, as many levels as fit."""
+    def of(cls, table: Table, before: RowTree | None = None) -> RowTree:
+        """The tree of a table with a column `depth`, open where another one is; without that, as many levels as fit."""
         depth = table["depth"].values.astype(np.int64)
         tree = cls(table, depth, _ends(depth), np.zeros(len(table), bool))
-        if opened_paths is None:
+        if before is None:
             # The levels of which all rows fit on the screen together with those above.
             rows = np.cumsum(np.bincount(depth)) if len(depth) else np.zeros(1, np.int64)
             tree.opened = depth < max(int(np.searchsorted(rows, MAX_ROWS_AT_FIRST, side="right")) - 1, 0)
         else:
-            wanted = set(opened_paths)
-            paths = table["path"]
-            tree.opened = paths.matching(lambda path: path in wanted)
+            paths = before.table["path"]
+            wanted = {str(paths.cell(row)) for row in np.flatnonzero(before.opened).tolist()}
+            tree.opened = table["path"].matching(lambda path: path in wanted)
         return tree
 
     @property
     def states(self) -> NDArray[np.int64]:
         """State of each row."""
         return np.where(self.end > np.arange(len(self.end)) + 1, np.where(self.opened, OPEN, CLOSED), LEAF)
-
-    def open_paths(self) -> list[str]:
-        """Paths of the open rows."""
-        return [str(self.table["path"].cell(row)) for row in np.flatnonzero(self.opened).tolist()]
 
     def listed(self) -> NDArray[np.int64]:
         """The rows of which everything above is open, in order."""

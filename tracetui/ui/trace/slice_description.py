@@ -213,13 +213,13 @@ def _rates(trace: Trace, row: int) -> Iterator[DetailFact]:
         yield DetailFact("operations", "counted at the main kernel of its operator", int(work.rows[main]))
         return
     parts = []
-    for amount, words, rate, unit in (
+    for value, words, rate, unit in (
         (float(work.flops[main]), operations, float(roof.tflops[main]), "TFLOP/s"),
         (float(work.bytes[main]), size, float(roof.gbps[main]), "GB/s"),
     ):
-        if not np.isnan(amount):
+        if not np.isnan(value):
             # A kernel that lasted no time reached no rate.
-            parts.append(words(amount) + ("" if np.isnan(rate) else f" at {three_digits(rate)} {unit}"))
+            parts.append(words(value) + ("" if np.isnan(rate) else f" at {three_digits(rate)} {unit}"))
     yield DetailFact("operations", ", ".join(parts))
     bound = int(roof.bound[main])
     if bound >= 0:

@@ -168,5 +168,5 @@ class TraceScreen(SizedScreen):
                 self.post_message(CompareAsked(SideName(self.path, choice[0]), SideName(self.path, choice[1])))
 
         view = self.view
-        offers = scopes_beside_range(self.trace, view.ranges.kept) if view.ranges.kept is not None else []
-        self.app.push_screen(ComparePicker([*offers, *comparable_scopes(self.trace, view.step, view.selected)]), take)
+        choices = scopes_beside_range(self.trace, view.ranges.kept) if view.ranges.kept is not None else []
+        self.app.push_screen(ComparePicker([*choices, *comparable_scopes(self.trace, view.step, view.selected)]), take)

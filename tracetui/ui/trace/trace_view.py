@@ -104,6 +104,7 @@ class TraceView(RangeCommands):
 
     panes: PaneList
     LIST_NOUNS = "pane", "pane"
+    finder: TraceFinder
     selected: reactive[int] = reactive(-1, repaint=False, init=False)
     """Row of the selected slice, -1 for none."""
     window: reactive[Window | None] = reactive(None, repaint=False, init=False)
@@ -195,7 +196,7 @@ class TraceView(RangeCommands):
             self._show_selection()
 
     def show_sentence(self) -> None:
-        """Show at the top what holds back what is listed, or what is said about the range of time."""
+        """Show at the top the sentence about the range of time, or else the headline of the findings."""
         sentence = self.ranges.sentence or self.panes.headline
         if sentence != self.headline.sentence:
             self.headline.sentence = sentence
@@ -525,7 +526,9 @@ class TraceView(RangeCommands):
         if table is None or message.row < 0:
             return -1
         jump = table["jump"].cell(message.row) if self.panes.pane == "findings" and "jump" in table else None
-        if self.panes.rows_are_gaps or (jump and read_view_string(str(jump)).is_gap):
+        # In the pane of gaps a row stands for the gap before its slice, unless it is one of a stream.
+        is_gap = self.panes.pane == "gaps" and self.panes.arrangement.by != "stream"
+        if is_gap or (jump and read_view_string(str(jump)).is_gap):
             return gap_before(self.trace, message.slice_row)
         return -1
 
@@ -557,7 +560,7 @@ class TraceView(RangeCommands):
                 blocks = idle_part_blocks(self.trace)
         except AnalysisFailed as failure:
             if isinstance(self.app, CrashSafeApp):
-                self.app.tell_failure(failure)
+                self.app.report_failure(failure)
             return
         self._is_idle_explained = True
         self.timeline_index.show_idle(blocks)

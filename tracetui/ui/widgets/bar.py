@@ -237,7 +237,11 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[BarPa
     """
     facts = {str(row["key"]): row["value"] for row in summary.rows()} if summary is not None else {}
     devices = facts.get("devices")
-    words = [clean(str(devices))] if devices else _devices(trace)
+    words = [clean(str(devices))] if devices else []
+    if not devices:
+        names = list(dict.fromkeys(clean(device.name) for device in trace.devices if device.name))
+        times = f" x{len(trace.devices)}" if len(trace.devices) > 1 and len(names) == 1 else ""
+        words += [", ".join(names[:2]) + times] if names else []
     words += _runtime(trace)
     for key, word in (("steps", "step"), ("kernels", "kernel")):
         number = _number(facts.get(key))
@@ -448,12 +452,6 @@ def hint_parts(
     for index, (words, keys) in enumerate(kept, start=1):
         parts += [BarPart(" ".join(keys), "key"), BarPart(f" {words}{'  ' if index < len(kept) else ''}")]
     return tuple(parts)
-
-
-def _devices(trace: Trace) -> list[str]:
-    names = list(dict.fromkeys(clean(device.name) for device in trace.devices if device.name))
-    number = f" x{len(trace.devices)}" if len(trace.devices) > 1 and len(names) == 1 else ""
-    return [", ".join(names[:2]) + number] if names else []
 
 
 def _runtime(trace: Trace) -> list[str]:

@@ -82,7 +82,7 @@ def fitted(layout: list[ShownColumn], width: int, names: int = 1) -> list[tuple[
     pass over it.
     """
     chosen = list(layout)
-    while len(chosen) > ESSENTIAL and sum(max(shown.width, shown.comfort) + GAP for shown in chosen) > width:
+    while len(chosen) > ESSENTIAL and sum(max(column.width, column.comfort) + GAP for column in chosen) > width:
         chosen.pop()
     while len(chosen) > 1 and _cells(chosen) > width:
         chosen.pop()
@@ -93,8 +93,8 @@ def fitted(layout: list[ShownColumn], width: int, names: int = 1) -> list[tuple[
         if others + chosen[-1].comfort + GAP > width:
             del chosen[-2]
     spare = max(width - _cells(chosen), 0)
-    shares = sum(shown.spec.grow for shown in chosen)
-    widths = [shown.width + (spare * shown.spec.grow // shares if shares else 0) for shown in chosen]
+    shares = sum(column.spec.grow for column in chosen)
+    widths = [column.width + (spare * column.spec.grow // shares if shares else 0) for column in chosen]
     return list(zip(chosen, widths, strict=True))
 
 
@@ -109,8 +109,8 @@ def scrolled(layout: list[ShownColumn], columns: int, width: int) -> tuple[list[
     rest = layout[names + columns :]
     kept = names if not columns else _fitting(names, lambda count: [*layout[:count], *rest[:1]], room)
     remaining = [*layout[:kept], *rest]
-    shown = fitted(remaining, width, kept)
-    return (shown, False) if len(shown) == len(remaining) else (fitted(remaining, room, kept), True)
+    fitting = fitted(remaining, width, kept)
+    return (fitting, False) if len(fitting) == len(remaining) else (fitted(remaining, room, kept), True)
 
 
 def _names(layout: list[ShownColumn]) -> int:
@@ -119,10 +119,10 @@ def _names(layout: list[ShownColumn]) -> int:
     A sentence is no name, and a name that stands behind many numbers leaves no room to scroll them.
     """
     start = layout[:MAX_NAMES]
-    for index, shown in enumerate(start):
-        if shown.spec.grow and shown.spec.text is not TextKind.PROSE:
+    for index, column in enumerate(start):
+        if column.spec.grow and column.spec.text is not TextKind.PROSE:
             return index + 1
-    texts = next((index for index, shown in enumerate(start) if not shown.is_text), len(start))
+    texts = next((index for index, column in enumerate(start) if not column.is_text), len(start))
     return max(texts, 1)
 
 
@@ -133,7 +133,7 @@ def _fitting(names: int, beside: Callable[[int], list[ShownColumn]], width: int)
 
 def _cells(layout: list[ShownColumn]) -> int:
     """Cells that columns take at least, with the gaps behind them."""
-    return sum(shown.width + GAP for shown in layout)
+    return sum(column.width + GAP for column in layout)
 
 
 def cell_text(column: Column, row: int) -> str:

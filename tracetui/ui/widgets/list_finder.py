@@ -27,7 +27,7 @@ from tracetui.ui.base.keys import command
 from tracetui.ui.widgets.bar import Bar, BarPart, HintsBar
 from tracetui.ui.widgets.tabbed_list import TabbedList
 
-# The line at the bottom in which a search or a filter is typed, what is said below it, and where a search stands.
+# The line at the bottom in which a search or a filter is typed, the line below it, and where a search stands.
 
 MAX_SHOWN_TEXTS, MAX_TEXT_CELLS = 12, 40
 """Maximum texts that are listed below a pattern, and cells of each."""
@@ -105,7 +105,7 @@ class TypedText(Input):
 
 
 class SearchLine(Vertical):
-    """One line: a label, the typed text, and the number of hits; below it what is to be said about the text."""
+    """One line: a label, the typed text, and the number of hits; below it a remark about the text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         command(keys.ESCAPE, "give_up", "Close and clear", "", "clear"),
@@ -350,8 +350,8 @@ class ListFinder:
         if table is not None and not names and (texts := texts_meant(table, text)):
             self.line.show_texts(texts)
             return
-        shown = set(self.panes.view.shown_columns)
-        self.line.show_names(sorted(names, key=lambda name: name not in shown))
+        visible = set(self.panes.view.shown_columns)
+        self.line.show_names(sorted(names, key=lambda name: name not in visible))
 
     def _filtered(self) -> None:
         """The row under the cursor may be another one."""

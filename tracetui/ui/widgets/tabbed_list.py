@@ -192,7 +192,7 @@ class TabbedList(AnalysisSafe, Widget):
         raise NotImplementedError
 
     def open_group(self, row: int) -> bool:
-        """List the single rows of the group at a row of the grouped table; False where its rows cannot be told."""
+        """List the single rows of the group at a row of the grouped table; False where its rows are not known."""
         table, arrangement = self.table, self.arrangement
         group = self._group_at(table, row) if table is not None and arrangement.by is not None else None
         if group is None:
@@ -220,7 +220,7 @@ class TabbedList(AnalysisSafe, Widget):
         return None, False
 
     def _group_at(self, table: Table, row: int) -> OpenGroup | None:
-        """The group at a row of the grouped table; None where its rows cannot be told."""
+        """The group at a row of the grouped table; None where its rows are not known."""
         raise NotImplementedError
 
     def _in_group(self, table: Table, group: OpenGroup) -> NDArray[np.bool_]:

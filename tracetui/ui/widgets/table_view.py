@@ -95,8 +95,8 @@ def placed(text: str, width: int, right: bool, middle: bool = False) -> str:
 def row_text(table: Table, row: int, columns: list[tuple[ShownColumn, int]]) -> str:
     """One row of a table as the text of its columns."""
     parts = []
-    for shown, width in columns:
-        spec = shown.spec
+    for visible, width in columns:
+        spec = visible.spec
         column = table[spec.name]
         in_middle = spec.text is _KERNEL or spec.text is _DECODED
         text = cell_at(column, row)
@@ -267,7 +267,7 @@ class TableView(Scroller, can_focus=True):
         self.states = states
         self.table, self.order, self.note, self._sort = table, order, note, sort
         before, self._layout = self._layout, self._layout_of(pane, table, by) if table is not None else []
-        if [shown.spec.name for shown in before] != [shown.spec.name for shown in self._layout]:
+        if [column.spec.name for column in before] != [column.spec.name for column in self._layout]:
             self._skipped = 0
         self._fit()
         self._place_rows()
@@ -340,7 +340,7 @@ class TableView(Scroller, can_focus=True):
     @property
     def shown_columns(self) -> list[str]:
         """Names of the columns that are on screen."""
-        return [shown.spec.name for shown, _ in self._columns]
+        return [column.spec.name for column, _ in self._columns]
 
     def validate_cursor(self, cursor: int) -> int:
         """Keep the cursor on the list."""
@@ -469,7 +469,7 @@ class TableView(Scroller, can_focus=True):
         if self.table is not None and is_list_of_findings(self.table):
             # One cell for the mark of the cursor, and one between the text and the scroll bar.
             self._cards = CardRows(self.table, self.order, self._fitted - 2)
-            self._columns, self._more_columns = [(shown, 0) for shown in self._layout], False
+            self._columns, self._more_columns = [(column, 0) for column in self._layout], False
             return
         self._columns, self._more_columns = scrolled(self._layout, self._skipped, self._fitted - 2)
 
@@ -515,10 +515,10 @@ class TableView(Scroller, can_focus=True):
 
     def _click_header(self, x: int) -> None:
         left = 1
-        for shown, width in self._columns:
-            width = width or cell_len(shown.title) + len(CARD_TITLE_GAP) - GAP
+        for column, width in self._columns:
+            width = width or cell_len(column.title) + len(CARD_TITLE_GAP) - GAP
             if left <= x < left + width + GAP:
-                self.post_message(self.HeaderClicked(shown.spec.name))
+                self.post_message(self.HeaderClicked(column.spec.name))
                 return
             left += width + GAP
 
@@ -530,12 +530,12 @@ class TableView(Scroller, can_focus=True):
             return _strip(f" {self._headline[y]}", width, self._style("headline"))
         y -= len(self._headline)
         if y == 0 and self._cards is not None:
-            titles = (shown.title + self._arrow(shown) for shown, _ in self._columns)
+            titles = (column.title + self._arrow(column) for column, _ in self._columns)
             return _strip(f" {CARD_TITLE_GAP.join(titles)}", width, self._style("header"))
         if y == 0:
             titles = (
-                placed(shown.title + self._arrow(shown), cells, self.table[shown.spec.name].is_number)
-                for shown, cells in self._columns
+                placed(column.title + self._arrow(column), cells, self.table[column.spec.name].is_number)
+                for column, cells in self._columns
             )
             text = ("‹" if self._skipped else " ") + (" " * GAP).join(titles)
             if self._more_columns:
@@ -561,10 +561,10 @@ class TableView(Scroller, can_focus=True):
             self._strips[index, look] = strip
         return strip
 
-    def _arrow(self, shown: ShownColumn) -> str:
+    def _arrow(self, column: ShownColumn) -> str:
         """The arrow behind the title of the column that sorts."""
         name, descending = self._sort
-        return "" if shown.spec.name != name else "▾" if descending else "▴"
+        return "" if column.spec.name != name else "▾" if descending else "▴"
 
     def _card_strip(self, line: CardLine, is_first: bool, look: str, width: int) -> Strip:
         """A line of a card; of the current one the title is marked, and a bar stands before the rest."""
@@ -576,8 +576,8 @@ class TableView(Scroller, can_focus=True):
     def _plain_strip(self, text: str, width: int) -> Strip:
         """A line that is not the current one: what begins with a sign is coloured."""
         segments, left, done = [], 1, 0
-        for shown, cells in self._columns:
-            tone = _TONES.get(text[left : left + 1]) if shown.spec.is_signed else None
+        for column, cells in self._columns:
+            tone = _TONES.get(text[left : left + 1]) if column.spec.is_signed else None
             if tone is not None:
                 segments += [Segment(text[done:left], self.rich_style)]
                 segments += [Segment(text[left : left + cells], self._style(tone))]
