@@ -56,16 +56,16 @@ def breaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], N
 @pytest.fixture(autouse=True)
 def no_hidden_defect(request: pytest.FixtureRequest) -> Iterator[None]:
     """No test passes because a defect of an analysis costs a pane alone; those about just that ask for `breaks`."""
-    from tracetui.model import guarding
+    from tracetui.model import results
 
     defects: list[Exception] = []
-    told = guarding.failure_of
+    told = results.failure_of
 
     def noted(what: str, error: Exception) -> AnalysisFailed:
         defects.append(error)
         return told(what, error)
 
-    with mock.patch.object(guarding, "failure_of", noted):
+    with mock.patch.object(results, "failure_of", noted):
         yield
     if defects and "breaks" not in request.fixturenames:
         raise defects[0]

@@ -52,7 +52,7 @@ class BuiltPane(Pane):
         """
         # These load numpy, which `--help` must not wait for.
         from tracetui.linking.placement import chosen
-        from tracetui.model.guarding import guarded, keep_guarded
+        from tracetui.model.results import guarded, keep_guarded
 
         if by is not None and by not in self.groups:
             if not self.groups:

@@ -13,9 +13,8 @@ from tracetui.comparing.fairness import unfair
 from tracetui.comparing.side import side
 from tracetui.errors import UsageError
 from tracetui.findings import finding_list
-from tracetui.linking.complete_steps import partial_steps
 from tracetui.linking.placement import between_share
-from tracetui.linking.step_kinds import step_kinds
+from tracetui.linking.step_kinds import partial_steps, step_kinds
 from tracetui.linking.step_sources import low_coverage, step_sources, steps_label, with_steps
 from tracetui.linking.steps import steps
 from tracetui.model.trace import Kind, Trace

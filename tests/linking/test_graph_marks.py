@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.build import kernel, launch, make_trace
 from tests.support.paths import SHARED
-from tracetui.linking.graph_marks import MARKED
+from tracetui.linking.replays import MARKED
 from tracetui.reading.load import load
 from tracetui.tables.kernels import kernels
 

@@ -12,8 +12,8 @@ from tests.support.autograd import backward, forward
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.devices.descriptions import with_device
 from tracetui.errors import UsageError
-from tracetui.linking.complete_steps import partial_steps
 from tracetui.linking.placement import activities_of_step, before_capture, step_index, within
+from tracetui.linking.step_kinds import partial_steps
 from tracetui.linking.step_sources import step_markers, with_steps
 from tracetui.linking.steps import steps
 from tracetui.model.trace import Kind, Trace

@@ -10,7 +10,7 @@ from tests.support.build import make_trace, op, step
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import Comparison
 from tracetui.health.summary import facts
-from tracetui.linking.complete_steps import time_ratio, unprofiled_time
+from tracetui.linking.step_kinds import time_ratio, unprofiled_time
 
 TIMES = {"median_us": 20.0, "low_us": 19.8, "high_us": 20.3, "profiled_us": 37.0, "session": "one"}
 

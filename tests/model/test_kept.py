@@ -8,8 +8,8 @@ import weakref
 import pytest
 
 from tests.support.build import make_trace, op
-from tracetui.model import kept as declarations
-from tracetui.model.kept import is_kept, kept, kept_of, of_file_results
+from tracetui.model import results as declarations
+from tracetui.model.results import is_kept, kept, kept_of, of_file_results
 from tracetui.model.trace import MAX_KEPT
 
 

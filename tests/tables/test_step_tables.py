@@ -10,7 +10,7 @@ from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.paths import SAMPLES
 from tracetui.health import health_table
 from tracetui.health.link_checks import CheckSeverity
-from tracetui.linking import graph_marks
+from tracetui.linking import replays
 from tracetui.linking.links import links
 from tracetui.linking.placement import step_index, within
 from tracetui.linking.step_sources import with_steps
@@ -94,11 +94,11 @@ def test_warnings_of_a_pane_are_those_among_all_checks():
 
 def test_marks_are_looked_for_at_few_places(monkeypatch):
     trace = training()
-    monkeypatch.setattr(graph_marks, "SAMPLED_STRETCHES", 2)
-    monkeypatch.setattr(graph_marks, "SAMPLED_NEIGHBOURS", 2)
+    monkeypatch.setattr(replays, "SAMPLED_STRETCHES", 2)
+    monkeypatch.setattr(replays, "SAMPLED_NEIGHBOURS", 2)
     gpu = links(trace).gpu
-    assert graph_marks._spread(gpu).tolist() == gpu[[0, 1, 4, 5]].tolist()
-    assert graph_marks._spread(gpu[:3]).tolist() == gpu[:3].tolist()
+    assert replays._spread(gpu).tolist() == gpu[[0, 1, 4, 5]].tolist()
+    assert replays._spread(gpu[:3]).tolist() == gpu[:3].tolist()
 
 
 def test_steps_do_not_write_the_causes_of_gaps_as_text() -> None:

@@ -38,8 +38,8 @@ from tracetui.checking.values import (
 )
 from tracetui.comparing.side import CAPTURE, STEP, Side
 from tracetui.kernel_names.slice_names import short_kernel
-from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links, no_gpu
+from tracetui.linking.trees import is_named
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Float64, Kind
 from tracetui.operators.costs import costs

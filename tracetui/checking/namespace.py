@@ -43,8 +43,7 @@ from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.links import no_gpu
 from tracetui.linking.step_sources import no_steps
 from tracetui.model import columns as col
-from tracetui.model.guarding import Failures
-from tracetui.model.kept import kept
+from tracetui.model.results import Failures, kept
 from tracetui.model.table import Cell, Column, Table, numbers, texts
 from tracetui.model.trace import Trace
 

@@ -50,7 +50,7 @@ from tracetui.comparing.fairness import is_same, unfair
 from tracetui.comparing.measures import Measure
 from tracetui.comparing.side import Side
 from tracetui.errors import AnalysisFailed, UsageError
-from tracetui.model.guarding import Failures, guarded
+from tracetui.model.results import Failures, guarded
 from tracetui.model.trace import Trace
 
 _OPPOSITES: dict[tuple[Piece, ...], tuple[Piece, ...]] = {

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tracetui.comparing.side import Side
     from tracetui.comparing.statement import Comparison
     from tracetui.drawing.text.comparison_text import SeveralShown, Shown
-    from tracetui.model.guarding import Failures
+    from tracetui.model.results import Failures
     from tracetui.model.table import Table
 
 HELP = "compare two traces, or two steps or stretches of one"

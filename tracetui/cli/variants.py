@@ -37,7 +37,7 @@ from tracetui.opening.trace_opening import SideName
 from tracetui.text import clean
 
 if TYPE_CHECKING:
-    from tracetui.linking.complete_steps import UnprofiledTime
+    from tracetui.linking.step_kinds import UnprofiledTime
     from tracetui.verification import Verification
 
 MAX_NAMES = 6
@@ -299,7 +299,7 @@ def print_times(requests: Sequence[Request], options: argparse.Namespace) -> int
 
     Raises: UsageError, CannotRun or RunFailed where the only one, or each of them, failed.
     """
-    from tracetui.linking.complete_steps import time_of_metadata
+    from tracetui.linking.step_kinds import time_of_metadata
 
     outcomes = time_all(requests, options)
     results = [(each.variant or each.workload, outcome) for each, outcome in zip(requests, outcomes, strict=True)]
@@ -349,7 +349,7 @@ def time_lines(timed: Sequence[tuple[str, UnprofiledTime]]) -> list[str]:
 
 def against_first(first: tuple[str, UnprofiledTime], time: UnprofiledTime) -> str:
     """The ratio to the first as text; nothing is claimed where the intervals overlap."""
-    from tracetui.linking.complete_steps import time_ratio
+    from tracetui.linking.step_kinds import time_ratio
 
     ratio = time_ratio(first[1], time)
     if ratio is None or not ratio.is_certain:

@@ -24,7 +24,7 @@ from tracetui.linking.groups import combinations
 from tracetui.linking.links import calls_named, links, names_of
 from tracetui.linking.replays import GRAPH_LAUNCH
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.kept import kept
+from tracetui.model.results import kept
 from tracetui.model.table import NULL
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.operators.key_averages import Signature, signatures

@@ -25,8 +25,8 @@ from tracetui.linking.groups import distinct
 from tracetui.linking.links import calls_named, links, op_rows
 from tracetui.linking.replays import GRAPH_LAUNCH
 from tracetui.memory.allocator import lacks_directions
-from tracetui.model.guarding import attempted, guarded
 from tracetui.model.intervals import Bool, Int64, covered
+from tracetui.model.results import attempted, guarded
 from tracetui.model.trace import Float64, Kind
 from tracetui.operators.costs import is_overlapped
 from tracetui.operators.views import idle_rows, idle_view_rows

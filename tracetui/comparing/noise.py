@@ -26,7 +26,7 @@ from tracetui.comparing.side import Side
 from tracetui.linking.groups import combinations
 from tracetui.linking.links import links, op_rows
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.kept import kept
+from tracetui.model.results import kept
 from tracetui.model.trace import Float64, Kind, Trace
 
 _MAX_CELLS = 1 << 21

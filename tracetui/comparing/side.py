@@ -17,13 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.errors import UsageError
-from tracetui.linking.complete_steps import averaged_steps, partial_steps
 from tracetui.linking.frames import MODULE, function_of, is_own
-from tracetui.linking.lanes import is_named, lane_numbers
 from tracetui.linking.links import links
 from tracetui.linking.placement import before_capture, chosen, step_index
-from tracetui.linking.step_kinds import unserving_steps
+from tracetui.linking.step_kinds import averaged_steps, partial_steps, unserving_steps
 from tracetui.linking.steps import steps
+from tracetui.linking.trees import is_named, lane_numbers
 from tracetui.model.intervals import Int64, TimeRange, read_time_range
 from tracetui.model.trace import Kind, Trace
 from tracetui.operators.costs import Costs, costs, costs_within, self_times

@@ -35,11 +35,11 @@ from tracetui.comparing.side import STEP, Side
 from tracetui.errors import AnalysisFailed
 from tracetui.health.health_table import doubt_of, doubtful_checks
 from tracetui.health.link_checks import Check, CheckSeverity
-from tracetui.linking.complete_steps import partial_steps, time_ratio, unprofiled_time
+from tracetui.linking.step_kinds import partial_steps, time_ratio, unprofiled_time
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
-from tracetui.model.guarding import Failures
 from tracetui.model.quantities import time_scale
+from tracetui.model.results import Failures
 from tracetui.model.table import Column, ColumnSpec, Table, numbers, texts
 
 

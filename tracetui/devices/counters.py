@@ -12,12 +12,12 @@ from math import frexp, ldexp
 
 import numpy as np
 
-from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import links
+from tracetui.linking.trees import lane_numbers
 from tracetui.model.hardware_counters import Quantity, quantity_of
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.kept import kept
 from tracetui.model.recorded import MAX_TIME_NS
+from tracetui.model.results import kept
 from tracetui.model.trace import Counter, Float64, Kind, Trace
 
 MAX_HELD_SPACINGS = 10

@@ -17,10 +17,10 @@ import numpy as np
 from tracetui.devices.peaks import Peaks, device_peaks, has_model_name, peaks_named
 from tracetui.errors import UsageError
 from tracetui.kernel_names import decode
-from tracetui.linking.lanes import active_streams, lane_numbers
+from tracetui.linking.trees import active_streams, lane_numbers
 from tracetui.model.intervals import Int64
-from tracetui.model.kept import kept
 from tracetui.model.recorded import whole_number
+from tracetui.model.results import kept
 from tracetui.model.table import NULL
 from tracetui.model.trace import ALL_DEVICES, Device, Kind, Trace
 from tracetui.text import clean

@@ -38,7 +38,7 @@ from tracetui.linking.graph_nodes import GraphNodes, graph_nodes
 from tracetui.linking.groups import Combinations, combinations
 from tracetui.linking.links import links
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.kept import kept
+from tracetui.model.results import kept
 from tracetui.model.table import NULL, Strings
 from tracetui.model.trace import Float64, Kind, Trace
 from tracetui.operators.key_averages import Signature, Signatures, signature_of, signatures

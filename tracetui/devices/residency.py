@@ -23,8 +23,8 @@ from tracetui.linking.groups import Combinations, combinations
 from tracetui.linking.links import links
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.kept import kept
 from tracetui.model.quantities import rounded_percent, size
+from tracetui.model.results import kept
 from tracetui.model.table import Column, Strings, coded, numbers
 from tracetui.model.trace import Float64, Kind, Trace
 

@@ -18,15 +18,15 @@ from tracetui.devices.kernel_work import KernelWork, kernel_work
 from tracetui.devices.peaks import Peaks
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.groups import Groups, group
-from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links, no_gpu
 from tracetui.linking.placement import within
+from tracetui.linking.trees import is_named
 from tracetui.model import columns as col
 from tracetui.model.hardware_counters import Quantity
 from tracetui.model.intervals import Bool, Int64, Part
-from tracetui.model.kept import kept
 from tracetui.model.pane import Pane
 from tracetui.model.quantities import duration
+from tracetui.model.results import kept
 from tracetui.model.table import Column, Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Float64, Kind, Trace
 

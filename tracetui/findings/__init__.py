@@ -20,10 +20,10 @@ from tracetui.linking.placement import step_index
 from tracetui.linking.step_sources import steps_sentence
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
-from tracetui.model.guarding import attempted, failures_in_words, guarded, keep_guarded
 from tracetui.model.intervals import Int64, Part, TimeRange
 from tracetui.model.pane import Pane
 from tracetui.model.quantities import counted, duration
+from tracetui.model.results import attempted, failures_in_words, guarded, keep_guarded
 from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint, view_string

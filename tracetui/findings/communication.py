@@ -16,10 +16,10 @@ from tracetui.idle.gpu_spans import communicates
 from tracetui.kernel_names.decode import decode
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import Groups, combinations, distinct
-from tracetui.linking.lanes import is_named, lane_numbers
 from tracetui.linking.links import links, names_of
 from tracetui.linking.placement import chosen, step_index
 from tracetui.linking.steps import steps
+from tracetui.linking.trees import is_named, lane_numbers
 from tracetui.model.intervals import Int64, covered
 from tracetui.model.quantities import counted, duration, rounded_percent, size
 from tracetui.model.recorded import whole_number

@@ -16,12 +16,11 @@ from tracetui.findings.scope import Finding, Scope, Severity, longest, most_comm
 from tracetui.idle.thread_causes import first_runs, indicating_slices, start_up_calls
 from tracetui.idle.waits import Cause
 from tracetui.linking.groups import distinct, group
-from tracetui.linking.lanes import is_named
 from tracetui.linking.links import calls_named, links
 from tracetui.linking.placement import step_index
 from tracetui.linking.replays import graph_captures, in_capture
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import forest
+from tracetui.linking.trees import forest, is_named
 from tracetui.model.intervals import Int64, covered, union
 from tracetui.model.quantities import counted, duration
 from tracetui.model.trace import Kind, Trace

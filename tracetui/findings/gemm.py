@@ -22,8 +22,8 @@ from tracetui.findings.scope import Finding, Scope, Severity, longest
 from tracetui.kernel_names import Decoded, Family, decode
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import combinations, group
-from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links, names_of
+from tracetui.linking.trees import is_named
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.quantities import counted, duration, rate, rounded_percent, size
 from tracetui.model.trace import Kind, Trace

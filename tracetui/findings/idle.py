@@ -19,12 +19,11 @@ from tracetui.idle.thread_causes import MIN_COPY_BYTES, stalled_calls
 from tracetui.idle.verdict import verdict_on
 from tracetui.idle.waits import Cause, sync_calls
 from tracetui.linking.groups import distinct, group
-from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links, names_of
 from tracetui.linking.placement import step_index
 from tracetui.linking.replays import replays
 from tracetui.linking.step_kinds import unserving_steps
-from tracetui.linking.trees import Axis
+from tracetui.linking.trees import Axis, is_named
 from tracetui.memory.allocator import DIRECTED, PAGEABLE, TO_HOST, bytes_of
 from tracetui.model.intervals import Int64, covered, covered_within, union
 from tracetui.model.quantities import counted, duration, rate, rounded_percent, size

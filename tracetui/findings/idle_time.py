@@ -19,10 +19,9 @@ from tracetui.idle.thread_causes import thread_causes
 from tracetui.idle.waits import OVERHEAD, Cause
 from tracetui.linking.frames import frames, is_own
 from tracetui.linking.groups import group
-from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import open_at
+from tracetui.linking.trees import is_named, open_at
 from tracetui.model.intervals import Int64, covered, without
 from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.trace import Kind, Trace

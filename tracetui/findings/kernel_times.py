@@ -21,8 +21,8 @@ from tracetui.findings.scope import Finding, Scope, longest
 from tracetui.kernel_names import Family, decode
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import Groups, combinations, distinct, group
-from tracetui.linking.lanes import is_named, lane_numbers
 from tracetui.linking.links import calls_named, links
+from tracetui.linking.trees import is_named, lane_numbers
 from tracetui.model.hardware_counters import Quantity, with_unit
 from tracetui.model.intervals import Bool, Int64, covered_within, union
 from tracetui.model.quantities import counted, duration, rounded_percent

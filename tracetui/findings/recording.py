@@ -21,14 +21,13 @@ from tracetui.idle.idleness import idleness
 from tracetui.idle.waits import Cause
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import group
-from tracetui.linking.lanes import is_named, lane_numbers
 from tracetui.linking.links import links, op_rows
 from tracetui.linking.placement import before_capture
-from tracetui.linking.trees import forest
+from tracetui.linking.trees import forest, is_named, lane_numbers
 from tracetui.memory.allocator import CPU, allocator
 from tracetui.model.intervals import Int64, covered, covered_within, union
-from tracetui.model.kept import kept
 from tracetui.model.quantities import counted, duration, rounded_percent
+from tracetui.model.results import kept
 from tracetui.model.trace import Kind, Trace
 
 MAX_NAMED_OPS = 3

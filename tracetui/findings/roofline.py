@@ -35,8 +35,8 @@ from tracetui.findings.training import loop_of
 from tracetui.kernel_names import LAYOUT_CONVERSION, OPERAND_CONVERSION, Family, decode
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import combinations, distinct, group
-from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links, names_of
+from tracetui.linking.trees import is_named
 from tracetui.model.intervals import Bool, Int64, covered_within, union, without
 from tracetui.model.quantities import counted, duration, rounded_percent, size
 from tracetui.model.trace import Float64, Trace

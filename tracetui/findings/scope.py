@@ -21,17 +21,16 @@ from tracetui.idle.idleness import device_order, idleness
 from tracetui.idle.waits import final_flush, sync_calls
 from tracetui.kernel_names import decode
 from tracetui.linking.groups import distinct, group
-from tracetui.linking.lanes import is_named
 from tracetui.linking.links import calls_named, links, op_rows
 from tracetui.linking.placement import chosen, step_index, within
 from tracetui.linking.replays import GRAPH_LAUNCH, graph_captures
 from tracetui.linking.step_kinds import unserving_steps
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import Axis, Stretches
+from tracetui.linking.trees import Axis, Stretches, is_named
 from tracetui.memory.allocator import TO_HOST
 from tracetui.model.intervals import Int64, covered, union
-from tracetui.model.kept import kept
 from tracetui.model.quantities import counted, duration, rounded_percent
+from tracetui.model.results import kept
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.operators.key_averages import has_shapes
 

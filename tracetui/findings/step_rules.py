@@ -17,12 +17,11 @@ from tracetui.idle.idle_parts import idle_by_step
 from tracetui.idle.idleness import idleness
 from tracetui.idle.thread_causes import indicating_slices
 from tracetui.idle.waits import WORDS, Cause
-from tracetui.linking.complete_steps import averaged_steps, partial_steps
 from tracetui.linking.groups import group
 from tracetui.linking.links import calls_named
 from tracetui.linking.placement import chosen, step_index
 from tracetui.linking.replays import GRAPH_LAUNCH
-from tracetui.linking.step_kinds import StepKinds, step_kinds
+from tracetui.linking.step_kinds import StepKinds, averaged_steps, partial_steps, step_kinds
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import counted, duration, rounded_percent

@@ -14,12 +14,11 @@ from tracetui.findings.scope import MIN_SHARES, OPTIMIZER_STEP, Finding, Scope, 
 from tracetui.idle.idleness import idleness
 from tracetui.kernel_names import LAYOUT_CONVERSION, Family, decode
 from tracetui.linking.groups import Groups, group
-from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links, names_of, op_rows
 from tracetui.linking.placement import step_index, within
 from tracetui.linking.step_sources import step_sources
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import Axis, Stretches
+from tracetui.linking.trees import Axis, Stretches, is_named
 from tracetui.memory.allocator import CPU, allocator
 from tracetui.model.intervals import Bool, Int64, covered_within, union
 from tracetui.model.quantities import counted, duration, size, size_change

@@ -16,10 +16,9 @@ from tracetui.health.link_checks import LINK_CHECKS, LOSS_CHECKS, Check, CheckSe
 from tracetui.health.recording_checks import FILE_CHECKS, RECORDING_CHECKS
 from tracetui.health.time_checks import TIME_CHECKS
 from tracetui.model import columns as col
-from tracetui.model.guarding import attempted, checked, failures_in_words, result_or_failure
 from tracetui.model.intervals import Part
-from tracetui.model.kept import kept
 from tracetui.model.pane import Grouping, Pane
+from tracetui.model.results import attempted, checked, failures_in_words, kept, result_or_failure
 from tracetui.model.table import NULL, Table, numbers, texts
 from tracetui.model.trace import Trace
 

@@ -17,10 +17,10 @@ from tracetui.devices.descriptions import (
 )
 from tracetui.devices.residency import THREAD_GRIDS
 from tracetui.health.link_checks import Check, CheckSeverity, Doubt
-from tracetui.linking.complete_steps import partial_steps
-from tracetui.linking.lanes import active_streams, lane_numbers
 from tracetui.linking.links import links, names_of, op_rows
+from tracetui.linking.step_kinds import partial_steps
 from tracetui.linking.steps import steps
+from tracetui.linking.trees import active_streams, lane_numbers
 from tracetui.memory.memory_table import NOT_IN_FORMAT
 from tracetui.model.recorded import Loss
 from tracetui.model.trace import (

@@ -13,17 +13,16 @@ from tracetui.health.recording_checks import kinds_in_words
 from tracetui.idle.gpu_spans import step_spans
 from tracetui.idle.verdict import IDLE_PARTS, totals, verdict_on
 from tracetui.linking.captured_tree import capture_counts
-from tracetui.linking.complete_steps import unprofiled_time
-from tracetui.linking.lanes import active_streams
 from tracetui.linking.links import busy_stretches, links, no_gpu, op_rows
 from tracetui.linking.placement import between_share, chosen, within
-from tracetui.linking.step_kinds import step_kinds
+from tracetui.linking.step_kinds import step_kinds, unprofiled_time
 from tracetui.linking.step_sources import coverage, step_markers, steps_sentence
 from tracetui.linking.steps import steps
+from tracetui.linking.trees import active_streams
 from tracetui.model import columns as col
 from tracetui.model.intervals import Part, TimeRange, covered_within
-from tracetui.model.kept import kept
 from tracetui.model.pane import Pane
+from tracetui.model.results import kept
 from tracetui.model.table import Cell, Table, numbers, texts
 from tracetui.model.trace import ALL_DEVICES, Kind, LaneKind, Trace
 from tracetui.operators.key_averages import has_shapes

@@ -11,8 +11,8 @@ from tracetui.idle.waits import final_flush
 from tracetui.linking.links import links
 from tracetui.linking.replays import replays
 from tracetui.model.intervals import Int64, count_passed, covered
-from tracetui.model.kept import kept
 from tracetui.model.quantities import duration, percent
+from tracetui.model.results import kept
 from tracetui.model.trace import Kind, Trace
 from tracetui.operators.costs import costs, counted_rows, is_overlapped, self_cpu_sum
 

@@ -27,15 +27,14 @@ from tracetui.idle.verdict import verdict_on
 from tracetui.idle.waits import WORDS, Cause
 from tracetui.linking.call_sites import launch_site_columns, launch_site_of, site_groupings
 from tracetui.linking.groups import count_within, distinct, group
-from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import links, names_of, no_gpu, op_rows
 from tracetui.linking.placement import step_column, step_index, within
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import Axis, open_at
+from tracetui.linking.trees import Axis, lane_numbers, open_at
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part, TimeRange
-from tracetui.model.kept import kept
 from tracetui.model.pane import Grouping, Pane
+from tracetui.model.results import kept
 from tracetui.model.table import Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, LaneKind, Trace
 

@@ -14,14 +14,13 @@ from tracetui.idle.idle_parts import clock_skew
 from tracetui.idle.idleness import device_order, idleness
 from tracetui.kernel_names.slice_names import Family, family
 from tracetui.linking.groups import distinct
-from tracetui.linking.lanes import is_named, lane_numbers
 from tracetui.linking.links import busy_stretches, links
 from tracetui.linking.placement import step_index
 from tracetui.linking.step_kinds import step_kinds, unserving_steps
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import Axis
+from tracetui.linking.trees import Axis, is_named, lane_numbers
 from tracetui.model.intervals import Bool, Int64, covered_within, union
-from tracetui.model.kept import kept
+from tracetui.model.results import kept
 from tracetui.model.table import NULL
 from tracetui.model.trace import Float64, Kind, Trace
 

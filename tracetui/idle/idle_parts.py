@@ -19,14 +19,13 @@ from tracetui.idle.idleness import Idleness, device_order, idleness, unrecorded_
 from tracetui.idle.thread_causes import ThreadCauses, indicating_slices, stalled_calls, start_up_calls, thread_causes
 from tracetui.idle.waits import MIN_FULL_QUEUE, OVERHEAD, Cause, later_nodes, queue_depth, queueing, stream_waits
 from tracetui.linking.groups import distinct
-from tracetui.linking.lanes import is_named, lane_numbers
 from tracetui.linking.links import links
 from tracetui.linking.placement import before_capture, step_index
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import Axis, Stretches
+from tracetui.linking.trees import Axis, Stretches, is_named, lane_numbers
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.kept import kept
 from tracetui.model.native import insertion_index
+from tracetui.model.results import kept
 from tracetui.model.trace import Kind, Trace
 
 # How far the clock of the GPUs runs ahead of that of the CPU, from the least delays of launches (R3.63).

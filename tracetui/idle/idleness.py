@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.linking.groups import Groups, combinations, distinct, group
-from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import links
 from tracetui.linking.replays import graph_ids, replays
+from tracetui.linking.trees import lane_numbers
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.kept import kept
+from tracetui.model.results import kept
 from tracetui.model.trace import Trace
 
 MIN_GAP_NS = 30

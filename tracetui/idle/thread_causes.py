@@ -16,16 +16,15 @@ from numpy.typing import NDArray
 from tracetui.idle.waits import MIN_FULL_QUEUE, SYNC_NAME, Cause, final_flush, named_slices, queue_depth
 from tracetui.linking.frames import COMPILED_REGION
 from tracetui.linking.groups import Groups, group
-from tracetui.linking.lanes import is_named
 from tracetui.linking.links import calls_named, links, op_rows
 from tracetui.linking.placement import step_index
 from tracetui.linking.replays import graph_captures
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import Axis, Stretches
+from tracetui.linking.trees import Axis, Stretches, is_named
 from tracetui.memory.allocator import PAGEABLE, TO_HOST, bytes_of
 from tracetui.model.intervals import Bool, Int64, union
-from tracetui.model.kept import kept
 from tracetui.model.native import insertion_index
+from tracetui.model.results import kept
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
 from tracetui.operators.views import VIEW_OPS

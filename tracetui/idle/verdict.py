@@ -24,14 +24,14 @@ from tracetui.idle.gpu_spans import Exposure, GpuSpans, exposure, gaps_of, step_
 from tracetui.idle.idle_parts import after_sync, idle_by_cause
 from tracetui.idle.idleness import MIN_GAP_NS, device_order, idleness
 from tracetui.idle.waits import WORDS, Cause
-from tracetui.linking.complete_steps import averaged_steps
 from tracetui.linking.groups import PartSums
 from tracetui.linking.links import links
 from tracetui.linking.placement import chosen, step_index, time_within, within
+from tracetui.linking.step_kinds import averaged_steps
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64, Part, TimeRange
-from tracetui.model.kept import kept
 from tracetui.model.quantities import duration, rounded_percent
+from tracetui.model.results import kept
 from tracetui.model.trace import Kind, Trace
 from tracetui.operators.costs import costs, costs_within, is_overlapped, self_cpu_sum
 

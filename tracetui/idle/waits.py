@@ -14,11 +14,11 @@ from itertools import pairwise
 import numpy as np
 
 from tracetui.linking.groups import distinct
-from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import calls_named, links
+from tracetui.linking.trees import lane_numbers
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.kept import kept
 from tracetui.model.native import insertion_index
+from tracetui.model.results import kept
 from tracetui.model.trace import Kind, Trace
 
 MIN_FULL_QUEUE = 1000

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tracetui.kernel_names import LAYOUT_CONVERSION, MAX_SHORT_NAME, OPERAND_CONVERSION, Family, Purpose, decode
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.kept import kept
+from tracetui.model.results import kept
 from tracetui.model.table import Strings
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 

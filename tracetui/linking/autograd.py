@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.linking.groups import distinct
-from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import latest_with_id, links, op_rows, row_of
-from tracetui.linking.trees import forest, nearest
+from tracetui.linking.trees import forest, lane_numbers, nearest
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.kept import kept
+from tracetui.model.results import kept
 from tracetui.model.trace import Int32, LaneKind, Trace
 
 ENGINE = "autograd::engine::evaluate_function"

@@ -17,8 +17,8 @@ from tracetui.linking.links import names_of
 from tracetui.linking.replays import replays
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.kept import kept
 from tracetui.model.pane import Grouping
+from tracetui.model.results import kept
 from tracetui.model.table import Column, Strings, coded
 from tracetui.model.trace import Kind, Trace
 

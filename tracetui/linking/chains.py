@@ -11,7 +11,7 @@ from tracetui.linking.autograd import autograd
 from tracetui.linking.links import join_launches, links
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64
-from tracetui.model.kept import kept
+from tracetui.model.results import kept
 from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, LaneKind, Trace
 
 # Nodes of CUDA graphs that depend on each other, and the launch of those that are no GPU activity (R2.13).

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from tracetui.linking.autograd import autograd
 from tracetui.linking.groups import distinct
-from tracetui.linking.lanes import is_named
 from tracetui.linking.links import copy_to_launched, links, row_of
-from tracetui.linking.trees import forest, nearest, subtree_sums
+from tracetui.linking.trees import forest, is_named, nearest, subtree_sums
 from tracetui.model.intervals import Bool, Int64, index_in, run_starts, tree_depth
-from tracetui.model.kept import kept
+from tracetui.model.results import kept
 from tracetui.model.table import Strings
 from tracetui.model.trace import Int32, Kind, Slices, Trace
 

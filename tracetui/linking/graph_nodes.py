@@ -16,13 +16,12 @@ import numpy as np
 from tracetui.kernel_names import Family, decode
 from tracetui.kernel_names.text import plain
 from tracetui.linking.frames import function_of
-from tracetui.linking.graph_marks import NODE_BITS, node_id, scopes_of
 from tracetui.linking.graph_recordings import Captured, Choice, choose, recorded_graphs
 from tracetui.linking.links import links, names_of
-from tracetui.linking.replays import graph_captures, replays
+from tracetui.linking.replays import NODE_BITS, graph_captures, node_id, replays, scopes_of
 from tracetui.model.intervals import Bool, Int64, index_in
-from tracetui.model.kept import kept
 from tracetui.model.recorded import GraphRecording
+from tracetui.model.results import kept
 from tracetui.model.table import Strings
 from tracetui.model.trace import Int32, Kind, Trace
 

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tracetui.linking.frames import frames, module_paths
-from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import calls_named, links
 from tracetui.linking.replays import Captures, graph_captures, replays
 from tracetui.linking.step_names import step_name
+from tracetui.linking.trees import lane_numbers
 from tracetui.model.intervals import Int64
 from tracetui.model.recorded import GraphRecording
 from tracetui.model.table import Strings

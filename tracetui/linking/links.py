@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.linking.groups import distinct
-from tracetui.linking.lanes import is_named, lane_numbers
 from tracetui.linking.step_names import StepName, step_name
-from tracetui.linking.trees import disorderly_lanes, forest, nearest, nearest_row
+from tracetui.linking.trees import disorderly_lanes, forest, is_named, lane_numbers, nearest, nearest_row
 from tracetui.model.intervals import Bool, Int64, covered, index_in, index_of, run_starts, union, without
-from tracetui.model.kept import kept
+from tracetui.model.results import kept
 from tracetui.model.trace import GPU_WORK, Int32, Kind, Slices, Trace
 
 # Steps that annotations name: those of the profiler, and those of inference servers (R3.1, R3.75).

@@ -13,13 +13,13 @@ import numpy as np
 from tracetui.errors import UsageError
 from tracetui.linking.autograd import autograd
 from tracetui.linking.groups import count_within
-from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import links
 from tracetui.linking.step_sources import no_steps
 from tracetui.linking.steps import steps
+from tracetui.linking.trees import lane_numbers
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange
-from tracetui.model.kept import kept
+from tracetui.model.results import kept
 from tracetui.model.table import NULL, Column, numbers
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 

@@ -16,13 +16,12 @@ import numpy as np
 
 from tracetui.linking.frames import MODULE, function_of
 from tracetui.linking.groups import group
-from tracetui.linking.lanes import is_named, lane_numbers
 from tracetui.linking.links import links, named_steps, op_rows
 from tracetui.linking.replays import in_capture
 from tracetui.linking.step_names import CAPTURE, FAMILIES
-from tracetui.linking.trees import Axis
+from tracetui.linking.trees import Axis, is_named, lane_numbers
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.kept import kept
+from tracetui.model.results import kept
 from tracetui.model.trace import Kind, Slices, Trace
 
 MIN_LOOKUPS = 3

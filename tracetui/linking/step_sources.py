@@ -14,7 +14,6 @@ import numpy as np
 from tracetui.errors import UsageError
 from tracetui.linking.frames import MODULE, function_of, is_own
 from tracetui.linking.groups import distinct, group
-from tracetui.linking.lanes import is_named
 from tracetui.linking.links import STEP_NAME, links, profiler_steps
 from tracetui.linking.replays import graph_name, replays
 from tracetui.linking.step_names import step_name
@@ -29,11 +28,11 @@ from tracetui.linking.steps import (
     launched_in,
     steps,
 )
-from tracetui.linking.trees import forest
+from tracetui.linking.trees import forest, is_named
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, covered
-from tracetui.model.kept import kept
 from tracetui.model.quantities import counted, duration
+from tracetui.model.results import kept
 from tracetui.model.table import Strings, Table, micros, numbers, texts
 from tracetui.model.trace import ChosenSteps, Kind, Trace
 

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from tracetui.kernel_names.slice_names import Family, family
 from tracetui.linking.groups import distinct, group
-from tracetui.linking.lanes import is_named, lane_numbers
 from tracetui.linking.links import links, profiler_steps
 from tracetui.linking.replays import replays
 from tracetui.linking.step_names import FORWARD, pattern_words
@@ -31,9 +30,10 @@ from tracetui.linking.step_series import (
     lookup_series,
     partners,
 )
+from tracetui.linking.trees import is_named, lane_numbers
 from tracetui.model.intervals import Bool, Int64, union
-from tracetui.model.kept import kept
 from tracetui.model.native import insertion_index
+from tracetui.model.results import kept
 from tracetui.model.trace import Kind, Slices, Trace
 
 ANNOTATION = "annotation "

@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.linking.groups import distinct, group
-from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import links, no_gpu, op_rows
 from tracetui.linking.placement import time_within, within
-from tracetui.linking.trees import Axis, forest, nearest
+from tracetui.linking.trees import Axis, forest, lane_numbers, nearest
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part
-from tracetui.model.kept import kept
 from tracetui.model.recorded import Loss
+from tracetui.model.results import kept
 from tracetui.model.table import NULL, Table, coded, micros, numbers, texts
 from tracetui.model.trace import Counter, Kind, Trace
 

@@ -448,7 +448,7 @@ class Trace:
     """Bytes, address, totals and device of the allocator's instants."""
     store: EventStore = field(default_factory=NoEventStore)
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
-    """Results of analyses: by a name, or by a tuple of a name and arguments; see `keep` and `tracetui.model.kept`."""
+    """Results of analyses, by a name or by a tuple of a name and arguments; see `keep` and `tracetui.model.results`."""
 
     @property
     def event_count(self) -> int:

@@ -20,12 +20,11 @@ import numpy as np
 from tracetui.errors import NotATrace, NotFound, TraceError, UsageError
 from tracetui.files import is_url
 from tracetui.linking.captured_tree import refusals
-from tracetui.linking.graph_marks import node_id
 from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.linking.graph_recordings import batch_in_name, recorded_graphs, requests_of
-from tracetui.linking.replays import replays
-from tracetui.model.kept import of_file_results
+from tracetui.linking.replays import node_id, replays
 from tracetui.model.recorded import GraphRecording, GraphScopes
+from tracetui.model.results import of_file_results
 from tracetui.model.trace import Trace
 from tracetui.reading.load import load
 

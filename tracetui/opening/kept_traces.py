@@ -19,8 +19,8 @@ from weakref import WeakKeyDictionary
 from tracetui.errors import AnalysisFailed
 from tracetui.files import is_url
 from tracetui.model.intervals import TimeRange
-from tracetui.model.kept import kept_of, of_file_results, result_classes
 from tracetui.model.recorded import Arguments, Loss
+from tracetui.model.results import kept_of, of_file_results, result_classes
 from tracetui.model.trace import (
     ALL_DEVICES,
     Counter,

@@ -327,7 +327,7 @@ def summarise(source: str) -> bytes:
     Raises: TraceError for a file that cannot be used, AnalysisFailed for a defect.
     """
     # Imports that a process can do without where the cache has everything, or others do the reading.
-    from tracetui.model.guarding import guarded
+    from tracetui.model.results import guarded
     from tracetui.ranks.stretches import summarise_trace
     from tracetui.reading.load import load
 

@@ -22,11 +22,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracetui.linking.lanes import is_named, lane_numbers
 from tracetui.linking.links import latest_with_id, links, row_of
 from tracetui.linking.placement import time_within, within
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import forest, nearest, subtree_sums
+from tracetui.linking.trees import forest, is_named, lane_numbers, nearest, subtree_sums
 from tracetui.model import native
 from tracetui.model.intervals import (
     TOLERANCE,
@@ -40,8 +39,8 @@ from tracetui.model.intervals import (
     sorted_order,
     without,
 )
-from tracetui.model.kept import is_kept, kept
 from tracetui.model.native import insertion_index
+from tracetui.model.results import is_kept, kept
 from tracetui.model.table import Strings
 from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Slices, Trace
 

@@ -27,10 +27,10 @@ from tracetui.linking.replays import replays
 from tracetui.linking.trees import forest
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange, index_in, run_starts, tree_depth, union
-from tracetui.model.kept import kept
 from tracetui.model.native import insertion_index
 from tracetui.model.pane import Grouping, Pane
 from tracetui.model.quantities import duration
+from tracetui.model.results import kept
 from tracetui.model.table import NULL, Column, Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, Slices, Trace
 from tracetui.operators.costs import (

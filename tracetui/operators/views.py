@@ -14,8 +14,8 @@ from tracetui.linking.steps import steps
 from tracetui.linking.trees import count_inside
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange, is_among
-from tracetui.model.kept import kept
 from tracetui.model.pane import Pane
+from tracetui.model.results import kept
 from tracetui.model.table import Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Trace
 from tracetui.operators.costs import is_overlapped, self_times

@@ -17,8 +17,8 @@ import numpy as np
 
 from tracetui.idle.gpu_spans import communicates
 from tracetui.kernel_names.decode import decode
-from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links
+from tracetui.linking.trees import is_named
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.recorded import MAX_RANKS, MAX_TIME_NS, RankHeader, whole_number
 from tracetui.model.table import NULL

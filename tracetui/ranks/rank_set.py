@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from tracetui.files import is_url
 from tracetui.linking.groups import combinations
-from tracetui.model.guarding import Failures
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.results import Failures
 from tracetui.model.table import NULL
 from tracetui.ranks.causes import (
     MIN_RUN_SHARE,

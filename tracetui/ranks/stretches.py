@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links, op_rows
 from tracetui.linking.placement import step_index
 from tracetui.linking.steps import steps
+from tracetui.linking.trees import is_named
 from tracetui.model.intervals import Bool, Int64, covered_within, union
 from tracetui.model.recorded import RankHeader, header_fields
 from tracetui.model.table import Strings

@@ -20,15 +20,14 @@ from tracetui.idle.waits import SYNC_NAME
 from tracetui.kernel_names.slice_names import purposes
 from tracetui.linking.frames import function_of
 from tracetui.linking.groups import distinct
-from tracetui.linking.lanes import is_named, lane_numbers
 from tracetui.linking.links import busy_stretches, links
 from tracetui.linking.placement import step_index
 from tracetui.linking.replays import GRAPH_LAUNCH
 from tracetui.linking.step_kinds import StepKinds
 from tracetui.linking.steps import Steps, steps
-from tracetui.linking.trees import Axis
+from tracetui.linking.trees import Axis, is_named, lane_numbers
 from tracetui.model.intervals import Bool, Int64, covered_within, union
-from tracetui.model.kept import kept
+from tracetui.model.results import kept
 from tracetui.model.table import NULL
 from tracetui.model.trace import Float64, Kind, Trace
 

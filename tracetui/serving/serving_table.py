@@ -13,11 +13,10 @@ import numpy as np
 from tracetui.idle.gpu_spans import StepTimes, behind_sentence, step_spans, step_times
 from tracetui.kernel_names.decoded import Purpose
 from tracetui.kernel_names.slice_names import is_serving
-from tracetui.linking.complete_steps import averaged_steps
 from tracetui.linking.links import busy_stretches, links, no_gpu
 from tracetui.linking.placement import between_share, chosen, step_index
 from tracetui.linking.replays import replays
-from tracetui.linking.step_kinds import KIND_HELP, StepKinds, step_kinds
+from tracetui.linking.step_kinds import KIND_HELP, StepKinds, averaged_steps, step_kinds
 from tracetui.linking.step_names import KINDS, padded_batch
 from tracetui.linking.step_sources import no_steps, steps_sentence
 from tracetui.linking.steps import steps

@@ -21,9 +21,9 @@ from tracetui.devices.counters import (
 )
 from tracetui.idle.gpu_spans import step_spans
 from tracetui.linking.groups import group
-from tracetui.linking.lanes import active_streams, lane_numbers
 from tracetui.linking.placement import chosen, within
 from tracetui.linking.steps import steps
+from tracetui.linking.trees import active_streams, lane_numbers
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part, TimeRange
 from tracetui.model.pane import Grouping, Pane

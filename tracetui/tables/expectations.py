@@ -14,10 +14,10 @@ from statistics import median
 import numpy as np
 
 from tracetui.errors import Unanswerable
-from tracetui.linking.lanes import is_named
 from tracetui.linking.links import busy_stretches, calls_named, links, op_rows, region, span
 from tracetui.linking.placement import step_index
 from tracetui.linking.steps import steps
+from tracetui.linking.trees import is_named
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, covered, covered_within
 from tracetui.model.table import Table, numbers, texts

@@ -11,17 +11,16 @@ from tracetui.devices.roofline import rate_columns
 from tracetui.kernel_names.slice_names import Family, families, is_serving, libraries, purposes, short_kernel
 from tracetui.linking.call_sites import SITES, site_columns, site_groupings, site_of
 from tracetui.linking.captured_tree import by_captured_graph
-from tracetui.linking.graph_marks import mark_columns
 from tracetui.linking.graph_nodes import op_names
 from tracetui.linking.groups import distinct, group
-from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import links, names_of, no_gpu
 from tracetui.linking.placement import index_in_step, step_column, time_within, within
-from tracetui.linking.replays import graph_column, replays
+from tracetui.linking.replays import graph_column, mark_columns, replays
+from tracetui.linking.trees import lane_numbers
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part
-from tracetui.model.kept import kept
 from tracetui.model.pane import Grouping, Pane
+from tracetui.model.results import kept
 from tracetui.model.table import Column, Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, Trace
 

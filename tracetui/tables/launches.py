@@ -9,9 +9,9 @@ import numpy as np
 from tracetui.idle.waits import queue_depth, queueing
 from tracetui.linking.call_sites import SITES, site_column, site_columns, site_groupings, site_of
 from tracetui.linking.groups import group
-from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import calls_named, links, names_of, no_gpu
 from tracetui.linking.placement import index_in_step, step_column, time_within, within
+from tracetui.linking.trees import lane_numbers
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part
 from tracetui.model.pane import Grouping, Pane

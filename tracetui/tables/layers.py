@@ -16,20 +16,19 @@ import numpy as np
 
 from tracetui.kernel_names.slice_names import Family, families, short_kernel
 from tracetui.linking.call_sites import site_of
-from tracetui.linking.complete_steps import averaged_steps
 from tracetui.linking.frames import PATH_SEPARATOR
 from tracetui.linking.graph_nodes import graph_nodes, op_names
 from tracetui.linking.groups import combinations, distinct
-from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import links, no_gpu
 from tracetui.linking.placement import chosen, step_index
-from tracetui.linking.step_kinds import KIND_HELP, step_kinds
+from tracetui.linking.step_kinds import KIND_HELP, averaged_steps, step_kinds
 from tracetui.linking.step_sources import no_steps
 from tracetui.linking.steps import steps
+from tracetui.linking.trees import lane_numbers
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange, covered_within, union
-from tracetui.model.kept import kept
 from tracetui.model.pane import Grouping, Pane
+from tracetui.model.results import kept
 from tracetui.model.table import Column, ColumnSpec, Table, micros, numbers, texts
 from tracetui.model.trace import Float64, Kind, Trace
 from tracetui.tables.repeats import MIN_COVERED_SHARE, MIN_REPEATS, Repeat, repeats

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from tracetui.idle.idleness import idleness
 from tracetui.linking.captured_tree import with_captured_nodes
 from tracetui.linking.frames import MODULE, FrameTree, frame_tree, frames, function_of, is_own, own_frames
-from tracetui.linking.lanes import is_named
 from tracetui.linking.links import links, no_gpu
 from tracetui.linking.placement import before_capture, time_within, within
-from tracetui.linking.trees import open_at, subtree_sums
+from tracetui.linking.trees import is_named, open_at, subtree_sums
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part, TimeRange
-from tracetui.model.kept import kept
 from tracetui.model.pane import Grouping, Pane
+from tracetui.model.results import kept
 from tracetui.model.table import NULL, Column, ColumnSpec, Table, coded, micros, numbers
 from tracetui.model.trace import Float64, Int32, Kind, Trace
 

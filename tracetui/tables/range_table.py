@@ -21,9 +21,9 @@ from tracetui.linking.placement import chosen, within
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange, covered
-from tracetui.model.kept import kept
 from tracetui.model.pane import Pane
 from tracetui.model.quantities import count, counted, duration, rounded_percent
+from tracetui.model.results import kept
 from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.model.trace import Kind, LaneKind, Trace
 from tracetui.operators.costs import is_overlapped, self_times

@@ -9,12 +9,11 @@ import numpy as np
 from tracetui.idle.gpu_spans import behind_sentence, communicates, step_spans, step_times, union_in_cells
 from tracetui.idle.verdict import step_verdicts
 from tracetui.idle.waits import sync_calls
-from tracetui.linking.complete_steps import partial_steps
 from tracetui.linking.groups import PartSums, distinct, group
 from tracetui.linking.links import links, op_rows
 from tracetui.linking.placement import activities_by_step, chosen, placed_by_start, step_index, step_launched_after
 from tracetui.linking.replays import replays
-from tracetui.linking.step_kinds import KIND_HELP, step_kinds
+from tracetui.linking.step_kinds import KIND_HELP, partial_steps, step_kinds
 from tracetui.linking.step_sources import no_steps, source_table, steps_sentence
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col

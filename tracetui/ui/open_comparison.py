@@ -23,7 +23,7 @@ from tracetui.linking.frames import module_paths
 from tracetui.linking.links import links
 from tracetui.linking.replays import replays
 from tracetui.linking.step_sources import with_steps
-from tracetui.model.guarding import guarded
+from tracetui.model.results import guarded
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening.trace_opening import OpenOptions, SideName, keep_opened

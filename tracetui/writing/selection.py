@@ -16,11 +16,11 @@ from tracetui.idle.idleness import idleness
 from tracetui.idle.waits import final_flush, stream_waits, sync_calls
 from tracetui.linking.chains import node_launches
 from tracetui.linking.groups import distinct
-from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import latest_with_id, links, op_rows
 from tracetui.linking.placement import step_index
 from tracetui.linking.step_sources import no_steps
 from tracetui.linking.steps import steps
+from tracetui.linking.trees import lane_numbers
 from tracetui.model.intervals import Bool, Int64, union
 from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
 from tracetui.operators.costs import named_ops, substitute_ops

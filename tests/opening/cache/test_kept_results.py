@@ -18,7 +18,7 @@ from tests.support.paths import ROOT
 from tracetui.devices.descriptions import with_device
 from tracetui.health.health_table import checks_of
 from tracetui.linking.step_sources import with_steps
-from tracetui.model.kept import KEPT, Kept
+from tracetui.model.results import KEPT, Kept
 from tracetui.model.trace import Trace
 from tracetui.opening.cache_file import Encoder, decode
 from tracetui.opening.cache_folder import is_read_by

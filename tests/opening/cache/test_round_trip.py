@@ -12,8 +12,7 @@ import pytest
 
 from tests.support.paths import SAMPLES, SHARED
 from tests.support.same_columns import columns_of
-from tracetui.drawing.timeline.raster import TimelineIndex
-from tracetui.drawing.timeline.window import Window
+from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.errors import TraceError
 from tracetui.health.health_table import CHECKS
 from tracetui.health.summary import counts

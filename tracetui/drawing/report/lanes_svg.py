@@ -22,7 +22,7 @@ from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.idle.gaps import idle_blocks
 from tracetui.idle.waits import WORDS
 from tracetui.kernel_names.slice_names import Family
-from tracetui.linking.lanes import lane_numbers
+from tracetui.linking.trees import lane_numbers
 from tracetui.model.hardware_counters import Quantity, quantity_of
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import count, duration

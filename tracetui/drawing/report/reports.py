@@ -22,14 +22,13 @@ from tracetui.drawing.report.page import Report, Section, Tile, text
 from tracetui.drawing.text.comparison_text import TITLES, comparison_readable, head
 from tracetui.drawing.text.rank_text import bar_parts, pane_name
 from tracetui.drawing.text.readable_table import readable, recorded_on
-from tracetui.drawing.timeline.raster import TimelineIndex
-from tracetui.drawing.timeline.window import Window
+from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.idle.gaps import idle_blocks
 from tracetui.idle.verdict import verdict as verdict_of_trace
 from tracetui.linking.placement import busiest_stretch, chosen, first_step, step_labels, stretch_of_step
 from tracetui.linking.steps import steps
-from tracetui.model.guarding import Failures
 from tracetui.model.quantities import count, duration, percent
+from tracetui.model.results import Failures
 from tracetui.model.table import DOUBTFUL, Cell, Table
 from tracetui.model.trace import Trace
 from tracetui.panes import pane_named

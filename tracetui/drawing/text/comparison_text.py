@@ -27,8 +27,8 @@ from tracetui.drawing.text import export
 from tracetui.drawing.text.export import code, lines, prose, sentence
 from tracetui.drawing.text.readable_table import facts, notes, telling
 from tracetui.model import columns as col
-from tracetui.model.guarding import Failures
 from tracetui.model.quantities import ABSENT, count, quantity
+from tracetui.model.results import Failures
 from tracetui.model.table import Cell, Column, ColumnSpec, Table, texts
 from tracetui.text import clean
 

@@ -14,8 +14,7 @@ from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.cells import SPACE, Frame
 from tracetui.drawing.timeline.layout import ON_DEVICE, Fold, Layout, Line
 from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, REVERSE, UNDERLINE, Palette, codes, single_width
-from tracetui.drawing.timeline.raster import TimelineIndex
-from tracetui.drawing.timeline.window import Window
+from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.model.quantities import duration
 from tracetui.model.trace import GPU_WORK, Lane, LaneKind
 from tracetui.text import clean

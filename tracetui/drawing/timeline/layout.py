@@ -14,8 +14,8 @@ from enum import IntEnum
 import numpy as np
 
 from tracetui.drawing.timeline.raster import TimelineIndex
-from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import profiler_steps
+from tracetui.linking.trees import lane_numbers
 from tracetui.model.trace import Kind, LaneKind, Trace
 
 ON_DEVICE = (LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.SYNC)

@@ -14,10 +14,10 @@ from textual.events import Compose, Mount
 from textual.message import Message
 
 from tracetui.errors import AnalysisFailed, TracetuiError
-from tracetui.model import guarding
+from tracetui.model import results
 from tracetui.ui.base.textual_internals import HookedPump
 
-_PRODUCT = Path(guarding.__file__).parents[1]
+_PRODUCT = Path(results.__file__).parents[1]
 _ANALYSES = frozenset(
     ("linking", "kernel_names", "operators", "memory", "devices", "idle", "serving")
     + ("tables", "health", "findings", "ranks", "comparing", "checking", "panes.py")
@@ -33,7 +33,7 @@ def analysis_failure(error: BaseException) -> AnalysisFailed | None:
         return None
     files = {Path(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__)}
     parts = {file.relative_to(_PRODUCT).parts[0] for file in files if _PRODUCT in file.parents}
-    return guarding.failure_of("What was asked for", error) if parts & _ANALYSES else None
+    return results.failure_of("What was asked for", error) if parts & _ANALYSES else None
 
 
 class AnalysisSafe(HookedPump):

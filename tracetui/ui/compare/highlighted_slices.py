@@ -20,8 +20,8 @@ from tracetui.comparing.statement import Comparison
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.errors import AnalysisFailed, TracetuiError
 from tracetui.linking.links import links
-from tracetui.model.guarding import guarded
 from tracetui.model.intervals import Int64
+from tracetui.model.results import guarded
 from tracetui.model.table import Table
 from tracetui.model.trace import GPU_WORK
 from tracetui.ui.compare.compare_list import KERNELS, OPS, TOTALS, CompareList, table_of

@@ -18,9 +18,9 @@ from tracetui.drawing.format import cut_name, shorten
 from tracetui.errors import AnalysisFailed, UsageError
 from tracetui.linking.links import links, op_rows
 from tracetui.linking.steps import steps
-from tracetui.model.guarding import guarded
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import count, duration
+from tracetui.model.results import guarded
 from tracetui.model.trace import GPU_WORK, Kind
 from tracetui.text import clean
 from tracetui.ui.trace.slice_description import KIND_WORDS, short_name

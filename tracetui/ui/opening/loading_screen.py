@@ -26,8 +26,8 @@ from tracetui.linking.frames import module_paths
 from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.linking.links import links
 from tracetui.linking.steps import steps
-from tracetui.model.guarding import guarded
 from tracetui.model.quantities import count, size
+from tracetui.model.results import guarded
 from tracetui.opening.trace_opening import AS_RECORDED, OpenOptions, open_trace
 from tracetui.reading.load_progress import LoadProgress
 from tracetui.text import clean

@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from tracetui.errors import TracetuiError
-from tracetui.model.guarding import guarded
+from tracetui.model.results import guarded
 from tracetui.model.table import Table
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening.rank_folder import RankSetName, open_rank_set

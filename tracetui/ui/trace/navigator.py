@@ -10,7 +10,7 @@ from textual import on, work
 from textual.widget import Widget
 
 from tracetui.drawing.format import shorten
-from tracetui.drawing.timeline.window import Window
+from tracetui.drawing.timeline.raster import Window
 from tracetui.errors import TracetuiError
 from tracetui.files import numbered
 from tracetui.idle.gaps import gap_before

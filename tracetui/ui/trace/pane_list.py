@@ -30,10 +30,9 @@ from tracetui.linking.call_sites import known_sites
 from tracetui.linking.links import links
 from tracetui.linking.placement import step_labels
 from tracetui.linking.steps import steps
-from tracetui.model.guarding import guarded
 from tracetui.model.intervals import Part, TimeRange
-from tracetui.model.kept import is_kept
 from tracetui.model.quantities import count
+from tracetui.model.results import guarded, is_kept
 from tracetui.model.table import Table, TextKind
 from tracetui.model.trace import Interrupted, Trace, interruptible
 from tracetui.panes import PANES

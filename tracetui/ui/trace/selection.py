@@ -14,13 +14,13 @@ from tracetui.idle.idleness import idleness
 from tracetui.idle.waits import WORDS
 from tracetui.linking.chains import graph_dependencies, launch_of_node
 from tracetui.linking.frames import frames, module_paths
-from tracetui.linking.lanes import lane_numbers
 from tracetui.linking.links import links
 from tracetui.linking.placement import step_index
 from tracetui.linking.steps import steps
+from tracetui.linking.trees import lane_numbers
 from tracetui.model.intervals import Int64
-from tracetui.model.kept import kept
 from tracetui.model.quantities import duration, short_percent
+from tracetui.model.results import kept
 from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, LaneKind, Trace
 from tracetui.text import clean
 from tracetui.ui.trace.slice_description import chain_lines, chain_of, describe, short_name

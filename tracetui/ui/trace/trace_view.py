@@ -20,8 +20,7 @@ from textual.widget import Widget
 from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.grid import TimelineGrid
 from tracetui.drawing.timeline.layout import Layout
-from tracetui.drawing.timeline.raster import TimelineIndex
-from tracetui.drawing.timeline.window import Window
+from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.errors import AnalysisFailed
 from tracetui.idle.gaps import gap_before, idle_part_blocks, slices_in_gaps
 from tracetui.idle.idleness import idleness
@@ -32,8 +31,8 @@ from tracetui.linking.placement import activities_of_step_number, step_labels, s
 from tracetui.linking.step_kinds import kind_words
 from tracetui.linking.step_sources import low_coverage, steps_label
 from tracetui.linking.steps import steps
-from tracetui.model.guarding import guarded
 from tracetui.model.intervals import Int64, TimeRange
+from tracetui.model.results import guarded
 from tracetui.model.table import Table
 from tracetui.model.trace import GPU_WORK, Trace
 from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string

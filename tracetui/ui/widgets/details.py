@@ -18,7 +18,7 @@ from textual.strip import Strip
 
 from tracetui.drawing.text.pictures import ListPicture
 from tracetui.errors import AnalysisFailed
-from tracetui.model.guarding import guarded
+from tracetui.model.results import guarded
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
