@@ -56,6 +56,18 @@ def _number(column: Column, value: float) -> str:
     return count(value) if unit or spec.name.endswith(("s", "count", "_total")) else str(value)
 
 
+def notes(table: Table) -> list[str]:
+    """Lines below a table: its own note, and the columns that are doubtful."""
+    lines = [clean(table.note)] if table.note else []
+    if table.doubts:
+        doubts = (
+            f"{words}: {', '.join([table[name].spec.heading if name in table else name for name in names]) or 'all'}"
+            for words, names in table.doubts.items()
+        )
+        lines.append(f"{DOUBTFUL} Doubtful, as health says: {'; '.join(doubts)}.")
+    return lines
+
+
 # Names for the groups of what has no name of its own: kernels under no annotation, calls of no operator. Pure.
 
 

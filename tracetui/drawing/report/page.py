@@ -18,7 +18,8 @@ from string import Template
 import numpy as np
 
 from tracetui.drawing.column_order import ordered
-from tracetui.drawing.text.readable_table import Extent, notes, shown_texts, telling
+from tracetui.drawing.format import notes
+from tracetui.drawing.text.readable_table import Extent, shown_texts, telling
 from tracetui.drawing.timeline.palette import FAMILIES, palette, rgb
 from tracetui.model.quantities import count
 from tracetui.model.table import NULL, Column, Table, TextKind

@@ -22,10 +22,10 @@ from tracetui.comparing.change_rows import SAME
 from tracetui.comparing.noise import Change
 from tracetui.comparing.side import Side
 from tracetui.comparing.statement import SIDE_NAMES, Comparison, Several
-from tracetui.drawing.format import cell
+from tracetui.drawing.format import cell, notes
 from tracetui.drawing.text import export
 from tracetui.drawing.text.export import code, lines, prose, sentence
-from tracetui.drawing.text.readable_table import facts, notes, telling
+from tracetui.drawing.text.readable_table import facts, telling
 from tracetui.model import columns as col
 from tracetui.model.quantities import ABSENT, count, quantity
 from tracetui.model.results import Failures

@@ -19,7 +19,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tracetui.drawing.column_order import Rank, importance
-from tracetui.drawing.format import ADVICE, EVIDENCE, TITLE, cell, finding_cards, is_list_of_findings
+from tracetui.drawing.format import ADVICE, EVIDENCE, TITLE, cell, finding_cards, is_list_of_findings, notes
 from tracetui.drawing.text.readable_table import (
     DECIMALS,
     NAME_WIDTH,
@@ -28,7 +28,6 @@ from tracetui.drawing.text.readable_table import (
     as_read,
     cut_text,
     facts,
-    notes,
     recorded_on,
     remarks,
     shown_texts,

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.drawing.format import cell_at, cut_name, shorten
+from tracetui.drawing.format import cell_at, cut_name, notes, shorten
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.model.intervals import Part, TimeRange
 from tracetui.model.quantities import ABSENT, SCALED_UNITS, count, quantity
-from tracetui.model.table import DOUBTFUL, Cell, Column, Table, TextKind, texts
+from tracetui.model.table import Cell, Column, Table, TextKind, texts
 from tracetui.model.trace import Trace
 from tracetui.text import clean
 
@@ -65,18 +65,6 @@ def remarks(table: Table, shown: Sequence[Column], dropped: Sequence[Column] = (
     if empty:
         said.append(f"Without a value in these rows: {', '.join(empty)}.")
     return [*said, *notes(table)]
-
-
-def notes(table: Table) -> list[str]:
-    """The table's own note, and which columns are doubtful."""
-    said = [clean(table.note)] if table.note else []
-    if table.doubts:
-        doubts = (
-            f"{words}: {', '.join([table[name].spec.heading if name in table else name for name in names]) or 'all'}"
-            for words, names in table.doubts.items()
-        )
-        said.append(f"{DOUBTFUL} Doubtful, as health says: {'; '.join(doubts)}.")
-    return said
 
 
 # Where a table comes from, for whoever reads it elsewhere: the file, what it was recorded on, which part of it.
