@@ -16,7 +16,7 @@ from tracetui.ui.base.differ_switch import VARIABLE
 SHELLS = ("bash", "zsh", "tcsh")
 
 FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
-"""What completes a path, in the words of shtab, which is only imported when it is asked."""
+"""The completion of a path by shell, as shtab names it; shtab is imported only when it is asked."""
 
 
 class PrintCompletion(argparse.Action):
@@ -106,7 +106,7 @@ def add_no_cache(parser: argparse.ArgumentParser) -> None:
 
 
 def opening(options: argparse.Namespace) -> OpenOptions:
-    """What the command line says about the traces that it opens."""
+    """The options of the command line about the traces that it opens."""
     captures = tuple(getattr(options, "capture", ()))
     return OpenOptions(options.steps_by, getattr(options, "device", None), captures, not options.no_cache)
 

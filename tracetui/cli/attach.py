@@ -135,7 +135,9 @@ def lines(jobs: list[Job]) -> list[str]:
     from tracetui.opening.attach_listener import torch_jobs
 
     rows = [("pid", "rank", "running", "command")]
-    rows += [(str(job.pid), _rank(job), age(job.seconds), job.command) for job in jobs]
+    for job in jobs:
+        rank = "–" if job.rank is None else str(job.rank)
+        rows.append((str(job.pid), rank, age(job.seconds), job.command))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     text = [
         "  ".join([*(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=False)), row[3]]) for row in rows
@@ -223,7 +225,3 @@ def _outcome(capture: Capture, paths: dict[int, Path]) -> dict[str, object]:
         }
 
     return {"traces": [row(target) for target in capture.targets.values()]}
-
-
-def _rank(job: Job) -> str:
-    return "–" if job.rank is None else str(job.rank)

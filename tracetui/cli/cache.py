@@ -43,8 +43,10 @@ def run(options: argparse.Namespace) -> int:
     if options.clear is not None:
         entries, removed = clear_cache(options.clear)
         summaries, more = clear_summaries(options.clear)
-        also = f" and {_summaries(summaries)}" if summaries else ""
-        print(f"tracetui: removed {_traces(entries)}{also}, {size(removed + more)}", file=sys.stderr)
+        also = f" and {_counted(summaries, 'summary', 'summaries')} of ranks" if summaries else ""
+        print(
+            f"tracetui: removed {_counted(entries, 'trace', 'traces')}{also}, {size(removed + more)}", file=sys.stderr
+        )
         if options.clear and not entries + summaries:
             print(f"tracetui: the cache holds nothing of {clean(', '.join(options.clear))}.", file=sys.stderr)
     if is_wanted() and (trouble := why_unusable()):
@@ -65,17 +67,24 @@ def _lines(kept: list[KeptTrace]) -> list[str]:
     from tracetui.opening.rank_reading import summaries_kept
 
     now = time.time()
-    cells = [(size(each.bytes), f"{age(now - each.used)} ago", _named(each)) for each in kept]
+    cells = []
+    for each in kept:
+        name = "(damaged)" if each.path is None else clean(each.path)
+        if each.path is not None and not each.is_current:
+            name += "  (changed or gone since, or read by another release)"
+        cells.append((size(each.bytes), f"{age(now - each.used)} ago", name))
     widths = [max((len(row[column]) for row in cells), default=0) for column in (0, 1)]
     lines = [f"{bytes_:>{widths[0]}}  {used:<{widths[1]}}  {name}" for bytes_, used, name in cells]
     total = sum(each.bytes for each in kept)
     limit = max_cache_bytes()
     room = f"{size(total)} of {size(limit)}" if limit else "the cache is off (TRACETUI_CACHE_SIZE)"
-    lines.append(f"{_traces(len(kept))}, {room}, in {clean(str(cache_path()))}")
+    lines.append(f"{_counted(len(kept), 'trace', 'traces')}, {room}, in {clean(str(cache_path()))}")
     summaries, used = summaries_kept()
     if summaries:
         room = f"{size(used)} of {size(max_cache_bytes(SUMMARIES))}"
-        lines.append(f"{_summaries(summaries)}, {room}, in {clean(str(cache_path(SUMMARIES)))}")
+        lines.append(
+            f"{_counted(summaries, 'summary', 'summaries')} of ranks, {room}, in {clean(str(cache_path(SUMMARIES)))}"
+        )
     return lines
 
 
@@ -110,18 +119,8 @@ def _document(kept: list[KeptTrace]) -> str:
     return json.dumps(document, indent=2)
 
 
-def _named(kept: KeptTrace) -> str:
-    if kept.path is None:
-        return "(damaged)"
-    return clean(kept.path) + ("" if kept.is_current else "  (changed or gone since, or read by another release)")
-
-
-def _traces(number: int) -> str:
-    return f"{number:,} trace{'' if number == 1 else 's'}"
-
-
-def _summaries(number: int) -> str:
-    return f"{number:,} {'summary' if number == 1 else 'summaries'} of ranks"
+def _counted(number: int, one: str, several: str) -> str:
+    return f"{number:,} {one if number == 1 else several}"
 
 
 def age(seconds: float) -> str:

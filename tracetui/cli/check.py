@@ -16,13 +16,13 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_force, add_opening, completes_files, opening, similar_options
 from tracetui.cli.inputs import add_cluster, read_rank_folder, read_sides, require_no_cluster, split
-from tracetui.cli.streams import tell_failures
+from tracetui.cli.streams import print_failures
 from tracetui.errors import CannotWrite, TracetuiError, UsageError
 from tracetui.files import is_url
 from tracetui.opening.rank_folder import is_folder
@@ -78,7 +78,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     completes_files(source)
     parser.add_argument("--names", action="store_true", help="list the names of this trace with value, unit and help")
     _add_baseline(parser.add_argument_group("beside another trace"))
-    _add_output(parser.add_argument_group("output"))
+    output = parser.add_argument_group("output")
+    output.add_argument("--format", choices=FORMATS, default="text", help="what to print (default: text)")
+    completes_files(output.add_argument("-o", dest="output", metavar="FILE", help="print into a file"))
+    completes_files(output.add_argument("--junit", metavar="FILE", help="also write JUnit XML, whatever is printed"))
+    add_force(output)
     add_opening(parser)
     add_cluster(parser)
 
@@ -95,18 +99,11 @@ def _add_baseline(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--strict", action="store_true", help="fail where noise hides whether something is slower")
 
 
-def _add_output(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--format", choices=FORMATS, default="text", help="what to print (default: text)")
-    completes_files(group.add_argument("-o", dest="output", metavar="FILE", help="print into a file"))
-    completes_files(group.add_argument("--junit", metavar="FILE", help="also write JUnit XML, whatever is printed"))
-    add_force(group)
-
-
 def run(options: argparse.Namespace) -> int:
-    """Print what becomes of every assertion; the exit code is 1 where one does not hold.
+    """Print the outcome of each assertion; the exit code is 1 where one does not hold.
 
     Raises: UsageError for arguments that make no sense, TraceError for a file, TracetuiError for a result that cannot
-    be written. Expressions that are not understood are told here, all of them.
+    be written. Expressions that are not understood are printed here, all of them.
     """
     # Loads numpy by way of the units, which `--help` must not wait for.
     from tracetui.checking.values import ExpressionError
@@ -130,10 +127,10 @@ def _check(options: argparse.Namespace) -> int:
     if mistakes:
         _explain(mistakes)
         return _explain_others(options, assertions)
-    made = _report(options, assertions)
-    _write_results(render_check(made, options.format), junit(made) if options.junit else None, options)
-    broken = [outcome.why for outcome in made.outcomes if outcome.status == Status.ERROR]
-    return tell_failures([*broken, *made.failures]) or (0 if made.passes else DOES_NOT_HOLD)
+    report = _report(options, assertions)
+    _write_results(render_check(report, options.format), junit(report) if options.junit else None, options)
+    broken = [outcome.why for outcome in report.outcomes if outcome.status == Status.ERROR]
+    return print_failures([*broken, *report.failures]) or (0 if report.passes else DOES_NOT_HOLD)
 
 
 def _report(options: argparse.Namespace, assertions: list[Assertion]) -> CheckReport:
@@ -196,13 +193,13 @@ def _names(options: argparse.Namespace) -> int:
         _write_results(names_text(table, width), None, options)
     else:
         _write_results(render(table, side.trace, "names", options.format), None, options)
-    return tell_failures(table.failures)
+    return print_failures(table.failures)
 
 
 def _assertions(options: argparse.Namespace) -> tuple[list[Assertion], list[ExpressionError]]:
     """Everything that is to be checked, once each, in the order: given as words, from files, not slower.
 
-    And what of it is no expression. Raises: UsageError where nothing is asked, or too much.
+    And the mistakes in texts that are no expression. Raises: UsageError where nothing is asked, or too much.
     """
     from tracetui.checking.report import assertion, beside
     from tracetui.checking.values import ExpressionError
@@ -218,8 +215,11 @@ def _assertions(options: argparse.Namespace) -> tuple[list[Assertion], list[Expr
             assertions.append(assertion(text, source))
         except ExpressionError as mistake:
             mistakes.append(mistake)
-    if mistakes:
-        _require_quotes(options)
+    words = [*options.expressions, *options.parameters]
+    # Words that are an expression together, and some of which are none alone.
+    if mistakes and len(words) > 1 and not any(" " in word for word in words) and _is_understood(" ".join(words)):
+        quoted = shlex.quote(" ".join(words))
+        raise UsageError(f"Quote the expression, for the shell takes it apart: {quoted}.")
     assertions += map(beside, options.not_slower)
     # Readers of JUnit take two cases of one name for one.
     return list(dict.fromkeys(assertions)), mistakes
@@ -230,8 +230,8 @@ def _require_a_question(options: argparse.Namespace, count: int) -> None:
     unknown = [word for word in options.parameters if word.startswith("-") and " " not in word]
     if unknown:
         meant = similar_options(unknown[0], options.known_options)
-        offer = f"Did you mean {' or '.join(meant)}?" if meant else "`tracetui check --help` lists them."
-        raise UsageError(f"There is no option {unknown[0]}. {offer}")
+        hint = f"Did you mean {' or '.join(meant)}?" if meant else "`tracetui check --help` lists them."
+        raise UsageError(f"There is no option {unknown[0]}. {hint}")
     if count > MAX_ASSERTIONS:
         raise UsageError(f"{count:,} expressions are too many for one check: at most {MAX_ASSERTIONS:,}.")
     if (options.not_slower or options.tolerance or options.strict) and options.baseline is None:
@@ -255,14 +255,6 @@ def _require_the_trace_first(options: argparse.Namespace) -> None:
         raise UsageError(f"The trace comes first: tracetui check {quoted}.")
     if _is_understood(options.trace) and any(sign in options.trace for sign in "=<>~(") and not words:
         raise UsageError(f"The trace is missing: tracetui check TRACE {shlex.quote(options.trace)}.")
-
-
-def _require_quotes(options: argparse.Namespace) -> None:
-    """Raises: UsageError for words that are an expression together, and some of which are none alone."""
-    words = [*options.expressions, *options.parameters]
-    whole = " ".join(words)
-    if len(words) > 1 and not any(" " in word for word in words) and _is_understood(whole):
-        raise UsageError(f"Quote the expression, for the shell takes it apart: {shlex.quote(whole)}.")
 
 
 def _is_understood(text: str) -> bool:
@@ -297,13 +289,13 @@ def _lines(path: str, trace: str) -> list[tuple[str, str]]:
         raise UsageError("Standard input cannot be both the trace and the assertions.")
     try:
         data = sys.stdin.buffer.read() if path == STANDARD_STREAM else Path(path).read_bytes()
-        every = data.decode("utf-8-sig").splitlines()
+        all_lines = data.decode("utf-8-sig").splitlines()
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is no text in UTF-8 (byte {error.start:,}): assertions stand one a line.") from None
     title = "standard input" if path == STANDARD_STREAM else path
-    numbered = ((line, f"{title}, line {number}") for number, line in enumerate(every, 1))
+    numbered = ((line, f"{title}, line {number}") for number, line in enumerate(all_lines, 1))
     expressions = [(line, source) for line, source in numbered if line.split("#", 1)[0].strip()]
     if not expressions:
         raise UsageError(f"{path} holds no assertions.")
@@ -320,19 +312,14 @@ def _require_writable(options: argparse.Namespace) -> None:
     if options.junit == STANDARD_STREAM:
         raise UsageError("JUnit XML on standard output is --format junit; --junit takes a file.")
     paths = [path for path in (options.output, options.junit) if path and path != STANDARD_STREAM]
+    inputs = [(split(options.trace).path, "the trace")]
+    if options.baseline is not None:
+        inputs.append((split(options.baseline).path, "the baseline"))
+    inputs += [(path, "the file of assertions") for path in options.files]
     for path in paths:
-        require_writable(path, _inputs(options), options.force)
+        require_writable(path, inputs, options.force)
     if len(paths) == 2 and _is_one_file(*paths):
         raise UsageError(f"-o and --junit are one file, {options.junit}: name two, or leave -o out.")
-
-
-def _inputs(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Every file that the check reads, and what a sentence calls it."""
-    yield split(options.trace).path, "the trace"
-    if options.baseline is not None:
-        yield split(options.baseline).path, "the baseline"
-    for path in options.files:
-        yield path, "the file of assertions"
 
 
 def _is_one_file(a: str, b: str) -> bool:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_opening, add_sort, add_where, completes_files, opening, row_count
 from tracetui.cli.inputs import missing_side, named_sides, read_sides
-from tracetui.cli.show import FORMATS, narrowed
-from tracetui.cli.streams import console, tell_failures
+from tracetui.cli.show import FORMATS, filtered_and_sorted
+from tracetui.cli.streams import console, print_failures
 from tracetui.errors import AnalysisFailed, UsageError
 from tracetui.opening.trace_opening import SideName
 
@@ -33,13 +33,12 @@ if TYPE_CHECKING:
     from tracetui.comparing.side import Side
     from tracetui.comparing.statement import Comparison
     from tracetui.drawing.text.comparison_text import SeveralShown, Shown
-    from tracetui.model.results import Failures
     from tracetui.model.table import Table
 
 HELP = "compare two traces, or two steps or stretches of one"
 
-SHOWN = ("all", "totals", "kernels", "ops")
-"""What `--show` takes; after the first the names of the tables."""
+SHOW_CHOICES = ("all", "totals", "kernels", "ops")
+"""Values of `--show`; after the first the names of the tables."""
 DEFAULT_ROWS, MIN_ROWS = 12, 5
 """Rows of each of three tables where there is no terminal to measure, and at least."""
 OTHER_LINES = 10
@@ -54,7 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sides", nargs="+", metavar="SIDE", help="A and B, or more: PATH, PATH#SCOPE, #SCOPE or -"
     )
     completes_files(sides)
-    parser.add_argument("--show", choices=SHOWN, default="all", help="one of the tables (default: all, cut to fit)")
+    parser.add_argument(
+        "--show", choices=SHOW_CHOICES, default="all", help="one of the tables (default: all, cut to fit)"
+    )
     parser.add_argument("--unfold", action="store_true", help="view ops and occupancy queries as rows of their own")
     add_sort(parser)
     parser.add_argument("--limit", type=row_count, metavar="N", help="print at most N rows of each table")
@@ -75,12 +76,17 @@ def run(options: argparse.Namespace) -> int:
     _require_fitting(names, options)
     sides = read_sides(names, opening(options))
     if len(sides) > 2:
-        shown = several_shown(sides, names, options)
-        _print_several(shown, options.format)
-        failures = shown.told.failures
+        table = several_shown(sides, names, options)
+        _print_several(table, options.format)
+        failures = table.told.failures
     else:
-        failures = _print_two(sides[0], sides[1], options)
-    return tell_failures(failures.sentences) or int(any(side.trace.quality.is_part for side in sides))
+        # Loads numpy, which `--help` must not wait for.
+        from tracetui.comparing.statement import Comparison
+
+        compared = Comparison(*sides)
+        _print_tables(compared, _chosen_tables(compared, options), options.format)
+        failures = compared.failures
+    return print_failures(failures.sentences) or int(any(side.trace.quality.is_part for side in sides))
 
 
 def _require_fitting(names: Sequence[SideName], options: argparse.Namespace) -> None:
@@ -97,16 +103,6 @@ def _require_fitting(names: Sequence[SideName], options: argparse.Namespace) -> 
         raise UsageError("--unfold is for the operators of two sides: name the one to compare with the first.")
 
 
-def _print_two(a: Side, b: Side, options: argparse.Namespace) -> Failures:
-    """Print the comparison of two sides, and return what failed of it."""
-    # These load numpy, which `--help` must not wait for.
-    from tracetui.comparing.statement import Comparison
-
-    compared = Comparison(a, b)
-    _print_tables(compared, _chosen_tables(compared, options), options.format)
-    return compared.failures
-
-
 def _chosen_tables(compared: Comparison, options: argparse.Namespace) -> list[Shown]:
     """The tables that were asked for, in the order and to the length that was asked for.
 
@@ -115,7 +111,7 @@ def _chosen_tables(compared: Comparison, options: argparse.Namespace) -> list[Sh
     from tracetui.checking.row_filter import columns_meant
     from tracetui.drawing.text.comparison_text import Shown
 
-    names = SHOWN[1:] if options.show == "all" else (options.show,)
+    names = SHOW_CHOICES[1:] if options.show == "all" else (options.show,)
     tables = {name: _table(compared, name, options.unfold) for name in names}
     absent = {name: table for name, table in tables.items() if table.failures}
     tables = {name: table for name, table in tables.items() if name not in absent}
@@ -124,7 +120,8 @@ def _chosen_tables(compared: Comparison, options: argparse.Namespace) -> list[Sh
     limit, short = _limit(options, compared), options.show == "all" and options.sort is None
     filtered = _filtered(tables, options.where)
     arranged = {
-        name: narrowed(table, None, options.sort if name in sortable else None) for name, table in filtered.items()
+        name: filtered_and_sorted(table, None, options.sort if name in sortable else None)
+        for name, table in filtered.items()
     }
     return [Shown(name, (absent | arranged)[name], limit, short) for name in names]
 
@@ -142,7 +139,7 @@ def _filtered(tables: dict[str, Table], where: str | None) -> dict[str, Table]:
     kept: dict[str, Table | ExpressionError] = {}
     for name, table in tables.items():
         try:
-            kept[name] = narrowed(table, where, None)
+            kept[name] = filtered_and_sorted(table, where, None)
         except ExpressionError as mistake:
             kept[name] = mistake
     mistakes = [each for each in kept.values() if isinstance(each, ExpressionError)]
@@ -172,7 +169,7 @@ def _table(compared: Comparison, name: str, unfold: bool) -> Table:
 
 
 def _limit(options: argparse.Namespace, compared: Comparison) -> int | None:
-    """How many rows of each table are printed; None for all."""
+    """The number of rows of each table that are printed; None for all."""
     if options.limit is not None or options.show != "all" or options.format == "json":
         given: int | None = options.limit
         return given
@@ -195,14 +192,14 @@ def _print_tables(compared: Comparison, tables: list[Shown], form: str) -> None:
     else:
         sys.stdout.write(comparison_text.as_plain(compared, tables))
     if len(tables) == 1 and form != "md" and tables[0].left_out:
-        shown = tables[0]
-        print(f"tracetui: {len(shown.cut)} of {len(shown.table)} rows; --limit shows more.", file=sys.stderr)
+        rows, total = len(tables[0].cut), len(tables[0].table)
+        print(f"tracetui: {rows} of {total} rows; --limit shows more.", file=sys.stderr)
 
 
 def several_shown(
     sides: Sequence[Side], names: Sequence[SideName], options: argparse.Namespace | None = None
 ) -> SeveralShown:
-    """What is printed of three sides or more that have been read; without options the short table.
+    """The table of three sides or more that have been read; without options the short one.
 
     Raises: UsageError for a column that does not exist.
     """
@@ -218,20 +215,20 @@ def several_shown(
         totals = several.totals
     except AnalysisFailed as failure:
         totals = Table(()).lacking([str(failure)])
-    commands = [pair_command(names[0], other) for other in names[1:]]
+    commands = [_pair_command(names[0], other) for other in names[1:]]
     if options is None:
         short = key_rows(totals)
         return SeveralShown(several, short, commands, left_out=len(totals) - len(short))
-    every_row = options.show == "totals" or options.where or options.sort or options.format in ("json", "csv")
-    table = (
-        totals if totals.failures else narrowed(totals if every_row else key_rows(totals), options.where, options.sort)
-    )
+    takes_all = options.show == "totals" or options.where or options.sort or options.format in ("json", "csv")
+    table = totals
+    if not totals.failures:
+        table = filtered_and_sorted(totals if takes_all else key_rows(totals), options.where, options.sort)
     table = table if options.limit is None else table.take(np.arange(min(options.limit, len(table))))
     alone = options.show == "totals"
     return SeveralShown(several, table, commands, alone, 0 if options.where else len(totals) - len(table))
 
 
-def pair_command(first: SideName, other: SideName) -> str:
+def _pair_command(first: SideName, other: SideName) -> str:
     """The command that prints two of the sides in full."""
     words = [f"{each.path}#{each.scope}" if each.scope else each.path for each in (first, other)]
     if first.path == other.path and other.scope:
@@ -239,19 +236,19 @@ def pair_command(first: SideName, other: SideName) -> str:
     return shlex.join(["tracetui", "compare", *words])
 
 
-def _print_several(shown: SeveralShown, form: str) -> None:
+def _print_several(several: SeveralShown, form: str) -> None:
     from tracetui.drawing.text import comparison_text, export
 
     if form == "csv":
-        sys.stdout.write(export.render(shown.table, shown.told.sides[0].trace, "totals", "csv"))
+        sys.stdout.write(export.render(several.table, several.told.sides[0].trace, "totals", "csv"))
     elif form == "json":
-        sys.stdout.write(comparison_text.several_as_json(shown))
+        sys.stdout.write(comparison_text.several_as_json(several))
     elif form == "md":
-        sys.stdout.write(comparison_text.several_as_markdown(shown))
+        sys.stdout.write(comparison_text.several_as_markdown(several))
     elif sys.stdout.isatty():
-        _draw(comparison_text.several_as_rich(shown, shutil.get_terminal_size().columns))
+        _draw(comparison_text.several_as_rich(several, shutil.get_terminal_size().columns))
     else:
-        sys.stdout.write(comparison_text.several_as_plain(shown))
+        sys.stdout.write(comparison_text.several_as_plain(several))
 
 
 def _draw(drawn: RenderableType) -> None:

@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def wanted_part(options: argparse.Namespace) -> Wanted:
-    """What the options of a command ask for.
+    """The part of a trace that the options of a command ask for.
 
     Raises: UsageError when a step or a time cannot be understood.
     """

@@ -36,7 +36,7 @@ _to_keep: list[Trace] = []
 
 
 def read_trace(path: str, options: OpenOptions = AS_RECORDED) -> Trace:
-    """Open a trace, `-` being standard input, and say on standard error what a reader must know about it.
+    """Open a trace, `-` being standard input, and print notes for its reader on standard error.
 
     Raises: TraceError when the file cannot be used; UsageError for options that the trace cannot have.
     """
@@ -68,8 +68,8 @@ def keep_read_traces() -> None:
         keep_opened(_to_keep.pop(), lambda: time.monotonic() > end)
 
 
-def forget_read_traces() -> None:
-    """Let go of the traces that were read."""
+def drop_read_traces() -> None:
+    """Drop the traces that were read."""
     _to_keep.clear()
     _warn_of_cache.cache_clear()
 
@@ -77,9 +77,9 @@ def forget_read_traces() -> None:
 def write_trace(
     path: str, trace: Trace, write: Callable[[Sink, Callable[[int], None]], Result], force: bool = False
 ) -> tuple[Result, int]:
-    """Write what becomes of a trace to a file, `-` being standard output; returns what `write` does, and the bytes.
+    """Write a trace in another form to a file, `-` being standard output; returns the result of `write`, and the bytes.
 
-    `write` is given what to write to, and whom to tell how many events of the trace it has gone through.
+    `write` gets a sink, and a function to which it reports the number of events that it has gone through.
     Raises: UsageError, CannotWrite, and what `write` raises.
     """
     # These load numpy, which `--help` must not wait for.
@@ -88,19 +88,19 @@ def write_trace(
 
     with TraceProgress("standard output" if path == "-" else path) as progress:
 
-        def tell(events: int) -> None:
+        def report(events: int) -> None:
             done = trace.size_bytes * events // max(trace.events, 1)
             progress.update(LoadProgress(done, trace.size_bytes, events, "writing"))
 
         with output(path, force) as sink:
-            result = write(sink, tell)
+            result = write(sink, report)
     return result, sink.size
 
 
 # The sides of a comparison on the command line: `PATH`, `PATH#SCOPE`, or `#SCOPE` of the same trace.
 
 FORMS = "write `A.json B.json`, `A.json#3 A.json#4`, or `A.json '#3' '#4'`"
-"""How two sides can be named."""
+"""The ways to name two sides."""
 QUOTE = "The shell takes a word that begins with # for a comment: quote it."
 _BARE = re.compile(r"\d+(:\d+)?")
 """A scope without its sign."""
@@ -149,7 +149,7 @@ def split(word: str) -> SideName:
         return SideName(url, scope)
     signs = [index for index, letter in enumerate(word) if letter == "#"]
     for end in [len(word), *reversed(signs)]:
-        if _exists(word[:end]):
+        if word[:end] == "-" or os.path.exists(word[:end]):
             return SideName(word[:end], word[end + 1 :])
     return SideName(word[: signs[0]], word[signs[0] + 1 :]) if signs else SideName(word)
 
@@ -166,15 +166,15 @@ def missing_side(word: str, options: OpenOptions = AS_RECORDED) -> str:
         raise UsageError(f"{word!r} is a scope without a trace before it: {FORMS}.")
     path = split(word).path
     trace, name = read_trace(path, options), shlex.quote(path)
-    offers = []
-    if len(found := step_scopes(trace)) > 1:
-        offers.append(f"its steps, as in `{name} '{found[0]}' '{found[1]}'`")
+    within = []
+    if len(steps := step_scopes(trace)) > 1:
+        within.append(f"its steps, as in `{name} '{steps[0]}' '{steps[1]}'`")
     if names := repeated_scopes(trace):
         some = ", ".join(f"{each} ({runs:,})" for each, runs in names)
         scopes = " ".join(shlex.quote(f"#{names[0][0]}[{number}]") for number in (1, 2))
-        offers.append(f"runs of what is called more than once, {some}, as in `{name} {scopes}`")
-    offered = f" Within it there are {'; and '.join(offers)}." if offers else ""
-    return f"One side is not enough: {FORMS}.{offered} {QUOTE}"
+        within.append(f"runs of what is called more than once, {some}, as in `{name} {scopes}`")
+    choices = f" Within it there are {'; and '.join(within)}." if within else ""
+    return f"One side is not enough: {FORMS}.{choices} {QUOTE}"
 
 
 def read_sides(sides: Sequence[SideName], options: OpenOptions = AS_RECORDED) -> list[Side]:
@@ -197,10 +197,6 @@ def _is_scope(word: str) -> bool:
     return word.startswith("#") and not os.path.exists(word)
 
 
-def _exists(path: str) -> bool:
-    return path == "-" or os.path.exists(path)
-
-
 # The arguments that name a set of ranks, shared by the commands that read one, and reading it.
 
 MAX_RANK = 10**6
@@ -209,7 +205,7 @@ _RANKS = re.compile(r"\d{1,7}(-\d{1,7})?")
 
 
 def add_rank_choice(parser: argparse.ArgumentParser) -> None:
-    """Declare what says which ranks of a folder are meant."""
+    """Declare the options that choose among the ranks of a folder."""
     parser.add_argument(
         "--rank-pattern", metavar="RE", help="regular expression with the rank in its first group, for names of files"
     )
@@ -224,7 +220,7 @@ def add_rank_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def add_rank_set(parser: argparse.ArgumentParser) -> None:
-    """Declare what says which ranks are read and how."""
+    """Declare the options of commands that read ranks."""
     add_rank_choice(parser)
     parser.add_argument(
         "--jobs",
@@ -279,7 +275,10 @@ def _read(paths: Sequence[str], asked: RankOptions | None, options: argparse.Nam
     # Few have a cluster.
     from tracetui.opening.dask_cluster import dask_work
 
-    with dask_work(options.dask, work, _say) as there, CountProgress("ranks") as progress:
+    def say(sentence: str) -> None:
+        print(f"tracetui: {clean(sentence)}", file=sys.stderr)
+
+    with dask_work(options.dask, work, say) as there, CountProgress("ranks") as progress:
         return open_rank_set(paths, asked, progress.update, there)
 
 
@@ -287,10 +286,6 @@ def require_no_cluster(options: argparse.Namespace) -> None:
     """Raises: UsageError for a cluster where one trace is opened, which this process reads."""
     if options.dask is not None:
         raise UsageError("--dask reads the ranks of a folder: one trace is read here.")
-
-
-def _say(sentence: str) -> None:
-    print(f"tracetui: {clean(sentence)}", file=sys.stderr)
 
 
 def rank_numbers(text: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""`tracetui`: which command, which exit code, and how an error is told.
+"""`tracetui`: the choice of a command, its exit code, and errors as a sentence.
 
 Nothing heavy is imported here: `tracetui --help` and shell completion answer before numpy would have loaded.
 """
@@ -32,7 +32,7 @@ from tracetui.cli import run as run_command
 from tracetui.cli import show as show_command
 from tracetui.cli import workloads as workloads_command
 from tracetui.cli.arguments import PrintCompletion, similar_options
-from tracetui.cli.inputs import forget_read_traces, keep_read_traces
+from tracetui.cli.inputs import drop_read_traces, keep_read_traces
 from tracetui.cli.streams import drop_output, safe_streams
 from tracetui.errors import TracetuiError, UsageError
 from tracetui.files import is_url, public_url
@@ -100,7 +100,7 @@ class PrintVersion(argparse.Action):
 
 
 def reading_paths() -> str:
-    """What reads events and inflates gzip here, and why it is not the faster one."""
+    """A sentence each on the reader of events and of gzip here, and why it is not the faster one."""
     # ctypes, and looking for the libraries, are for this option alone.
     from tracetui.reading.scanner.scanner import MAX_THREADS, scanning_threads, why_pure
     from tracetui.reading.unpacking import inflate_library
@@ -117,7 +117,7 @@ def reading_paths() -> str:
 
 
 def screen_writer() -> str:
-    """What writes the screen of the app here, and why it is Textual itself."""
+    """A sentence on the writer of the app's screen here, and why it is Textual itself."""
     # It looks private names up in Textual.
     from tracetui.ui.base.textual_internals import why_textual_writes
 
@@ -181,14 +181,12 @@ exit codes:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code; errors become one sentence on standard error."""
     # What a URL holds of passwords and signatures is seen by what fetches it, and by no message.
-    words = [_public(word) for word in (sys.argv[1:] if argv is None else argv)]
+    words = []
+    for word in sys.argv[1:] if argv is None else argv:
+        option, sign, value = word.partition("=")
+        words.append(f"{option}={public_url(value)}" if sign and option.startswith("--") else public_url(word))
     with safe_streams():
         return _run(words)
-
-
-def _public(word: str) -> str:
-    option, sign, value = word.partition("=")
-    return f"{option}={public_url(value)}" if sign and option.startswith("--") else public_url(word)
 
 
 def _run(words: list[str]) -> int:
@@ -219,7 +217,7 @@ def _run(words: list[str]) -> int:
         print(crash_message(error), file=sys.stderr)
         return 1
     finally:
-        forget_read_traces()
+        drop_read_traces()
 
 
 def parsed(words: list[str]) -> argparse.Namespace:
@@ -234,7 +232,7 @@ def parsed(words: list[str]) -> argparse.Namespace:
 
 
 def _not_understood(command: str, unknown: Sequence[str], known: Sequence[str]) -> str:
-    """What is wrong with words that a command does not know, with the options that are like the first one of these."""
+    """A sentence on words that a command does not know, with the options that are like the first one of these."""
     where = f"`tracetui {command} --help` lists what there is."
     option = next((word.partition("=")[0] for word in unknown if word.startswith("-") and word != "-"), None)
     if option is None:

@@ -53,6 +53,7 @@ def run(options: argparse.Namespace) -> int:
     """
     # These load numpy, which `--help` must not wait for.
     from tracetui.model.quantities import counted, size
+    from tracetui.writing.merge import Merge
     from tracetui.writing.output import output, refuse_terminal, require_writable
 
     if _PROTOBUF.search(options.output):
@@ -60,12 +61,14 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"A merge is written as JSON: name the file {name}.json.gz. Perfetto opens that too.")
     refuse_terminal(options.output)
     require_writable(options.output, [(path, "one of the traces") for path in options.paths], options.force)
-    merge = chosen_merge(options.paths, options)
+    numbers = None if options.ranks is None else rank_numbers(options.ranks)
+    wanted = wanted_part(options)
+    merge = Merge(read_rank_set(options.paths, options), wanted, numbers)
     inputs = [(file.path, f"the trace of rank {file.rank}") for file in merge.ranks.run.files]
     require_writable(options.output, inputs, options.force)
     with CountProgress("ranks") as progress, output(options.output, options.force) as sink:
         events = merge.write(sink, progress.update)
-    tell(merge)
+    print_notes(merge)
     print(
         f"tracetui: {counted(events, 'event')} of {counted(len(merge.indices), 'rank')}, {size(sink.size)}",
         file=sys.stderr,
@@ -73,19 +76,7 @@ def run(options: argparse.Namespace) -> int:
     return 0 if not any(each.loss for each in merge.ranks.summaries) else 1
 
 
-def chosen_merge(paths: list[str], options: argparse.Namespace) -> Merge:
-    """What the options of a command ask for of a set of ranks.
-
-    Raises: UsageError, TraceError.
-    """
-    from tracetui.writing.merge import Merge
-
-    numbers = None if options.ranks is None else rank_numbers(options.ranks)
-    wanted = wanted_part(options)
-    return Merge(read_rank_set(paths, options), wanted, numbers)
-
-
-def tell(merge: Merge) -> None:
+def print_notes(merge: Merge) -> None:
     """Say on standard error what a reader of a merge must know."""
     left_out = [f"{merge.ranks.shown_path(each.path)} is left out: {each.why}" for each in merge.ranks.run.left_out]
     for note in (*merge.notes, *left_out):

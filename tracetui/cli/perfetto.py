@@ -78,7 +78,7 @@ def _part(options: argparse.Namespace, folder: str) -> str:
 
 def _merged(options: argparse.Namespace, folder: str) -> str:
     """The path of a file with the ranks of a folder."""
-    from tracetui.cli.merge import tell
+    from tracetui.cli.merge import print_notes
     from tracetui.writing.merge import Merge
     from tracetui.writing.output import output
 
@@ -91,7 +91,7 @@ def _merged(options: argparse.Namespace, folder: str) -> str:
         path = os.path.join(folder, f"{os.path.basename(os.path.abspath(options.trace)) or 'ranks'}.json.gz")
         with output(path) as sink:
             events = merge.write(sink, progress.update)
-    tell(merge)
+    print_notes(merge)
     print(f"tracetui: serving {events:,} events of {len(merge.indices):,} ranks", file=sys.stderr)
     return path
 

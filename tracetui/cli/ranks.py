@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_columns, add_sort, add_where, completes_files, row_count
 from tracetui.cli.inputs import add_rank_set, read_rank_set
-from tracetui.cli.show import DEFAULT_ROWS, FORMATS, asked_width, chosen_columns, narrowed
-from tracetui.cli.streams import console, tell_failures
+from tracetui.cli.show import DEFAULT_ROWS, FORMATS, asked_width, chosen_columns, filtered_and_sorted
+from tracetui.cli.streams import console, print_failures
 
 if TYPE_CHECKING:
     from tracetui.model.table import Table
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 HELP = "one trace per rank: who is late, where, and why"
 
-SHOWN = ("ranks", "collectives", "matrix", "groups", "steps", "files")
-"""The keys of `analysis.ranks.rank_tables.TABLES`, which needs numpy and which help cannot wait for."""
+SHOW_CHOICES = ("ranks", "collectives", "matrix", "groups", "steps", "files")
+"""The keys of `ranks.rank_tables.TABLES`, which needs numpy and which help cannot wait for."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "paths", metavar="FOLDER", nargs="+", help="folder, files or patterns with a trace of each rank"
         )
     )
-    parser.add_argument("--show", choices=SHOWN, default="ranks", help="which table (default: ranks)")
+    parser.add_argument("--show", choices=SHOW_CHOICES, default="ranks", help="which table (default: ranks)")
     add_rank_set(parser)
     add_sort(parser)
     parser.add_argument("--limit", type=row_count, metavar="N", help="print at most N rows")
@@ -53,9 +53,9 @@ def run(options: argparse.Namespace) -> int:
     from tracetui.ranks.rank_tables import TABLES
 
     ranks = read_rank_set(options.paths, options)
-    table = narrowed(TABLES[options.show](ranks), options.where, options.sort)
+    table = filtered_and_sorted(TABLES[options.show](ranks), options.where, options.sort)
     _write(ranks, table, options)
-    return tell_failures(ranks.failures.sentences) or int(any(each.loss for each in ranks.summaries))
+    return print_failures(ranks.failures.sentences) or int(any(each.loss for each in ranks.summaries))
 
 
 def _write(ranks: RankSet, table: Table, options: argparse.Namespace) -> None:
@@ -66,23 +66,23 @@ def _write(ranks: RankSet, table: Table, options: argparse.Namespace) -> None:
     name, form = options.show, options.format
     on_screen = form == "table" and sys.stdout.isatty()
     limit = DEFAULT_ROWS if options.limit is None and on_screen else options.limit
-    shown = table if limit is None else table.take(np.arange(min(limit, len(table))))
+    visible = table if limit is None else table.take(np.arange(min(limit, len(table))))
     columns = chosen_columns(table, options.columns)
     is_chosen = columns is not None
-    shown = shown if columns is None else shown.with_columns(columns)
+    visible = visible if columns is None else visible.with_columns(columns)
     if form == "json":
-        sys.stdout.write(rank_text.as_json(ranks, shown, name))
+        sys.stdout.write(rank_text.as_json(ranks, visible, name))
     elif form == "csv":
-        sys.stdout.write(rank_text.as_csv(shown))
+        sys.stdout.write(rank_text.as_csv(visible))
     elif form == "md":
-        sys.stdout.write(rank_text.as_markdown(ranks, shown, is_chosen))
+        sys.stdout.write(rank_text.as_markdown(ranks, visible, is_chosen))
     elif on_screen and not is_chosen:
         width = shutil.get_terminal_size().columns
-        console(sys.stdout, width=width).print(rank_text.as_rich(ranks, shown, name, width))
+        console(sys.stdout, width=width).print(rank_text.as_rich(ranks, visible, name, width))
     else:
         width = asked_width(os.environ) or export.LINE_CELLS
-        sys.stdout.write(rank_text.as_plain(ranks, shown, name, width, is_chosen))
-    if len(shown) < len(table):
-        print(f"tracetui: {len(shown)} of {len(table)} rows; --limit shows more.", file=sys.stderr)
+        sys.stdout.write(rank_text.as_plain(ranks, visible, name, width, is_chosen))
+    if len(visible) < len(table):
+        print(f"tracetui: {len(visible)} of {len(table)} rows; --limit shows more.", file=sys.stderr)
     if form == "csv":
         print(f"tracetui: {rank_text.said(ranks)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What `tracetui run` does for one recording, for variants and for times alike: requests, progress, outcomes."""
+"""The shared parts of `tracetui run`, for one recording, variants and times: requests, progress, outcomes."""
 
 from __future__ import annotations
 

@@ -15,9 +15,8 @@ from tracetui.cli.inputs import write_trace
 from tracetui.text import clean
 
 if TYPE_CHECKING:
-    from tracetui.model.trace import Trace
     from tracetui.writing.packets import PacketRepair
-    from tracetui.writing.repair import Mend, Repair
+    from tracetui.writing.repair import Repair
 
 HELP = "write a damaged trace anew, and list what was done"
 FORMATS = ("text", "json")
@@ -36,6 +35,7 @@ def run(options: argparse.Namespace) -> int:
     Raises: UsageError when OUT is there; TraceError for a file in which nothing can be read; CannotWrite for OUT.
     """
     # These load numpy, which `--help` must not wait for.
+    from tracetui.model.quantities import size as as_size
     from tracetui.reading.load import load
     from tracetui.writing.formats import repair_of, require_fitting_name
     from tracetui.writing.output import refuse_terminal, require_writable
@@ -51,15 +51,13 @@ def run(options: argparse.Namespace) -> int:
         stream.write(_document(repair, count))
     else:
         for mend in repair.done:
-            print(_line(mend), file=stream)
-    print(f"tracetui: {_summary(repair.trace, len(repair.done), count, size)}", file=sys.stderr)
+            where = "the file" if mend.offset is None else f"byte {mend.offset:,}"
+            text = f": {clean(mend.shown)}" if mend.shown else ""
+            print(f"{where}: {clean(mend.what)}{text}", file=stream)
+    words = {0: "nothing was to be done, the file is whole", 1: "1 thing was done"}
+    done = words.get(len(repair.done), f"{len(repair.done):,} things were done")
+    print(f"tracetui: {done}; wrote {count:,} events, {as_size(size)}", file=sys.stderr)
     return 0
-
-
-def _line(mend: Mend) -> str:
-    where = "the file" if mend.offset is None else f"byte {mend.offset:,}"
-    shown = f": {clean(mend.shown)}" if mend.shown else ""
-    return f"{where}: {clean(mend.what)}{shown}"
 
 
 def _document(repair: Repair | PacketRepair, count: int) -> str:
@@ -68,11 +66,3 @@ def _document(repair: Repair | PacketRepair, count: int) -> str:
     done = [{"offset": mend.offset, "done": mend.what, "shown": clean(mend.shown)} for mend in repair.done]
     document = {"events": count, "done": done}
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
-
-
-def _summary(trace: Trace, done: int, count: int, size: int) -> str:
-    from tracetui.model.quantities import size as as_size
-
-    words = {0: "nothing was to be done, the file is whole", 1: "1 thing was done"}
-    what = words.get(done, f"{done:,} things were done")
-    return f"{what}; wrote {count:,} events, {as_size(size)}"

@@ -21,7 +21,7 @@ from tracetui.cli.inputs import (
     require_no_cluster,
     split,
 )
-from tracetui.cli.streams import tell_failures
+from tracetui.cli.streams import print_failures
 from tracetui.errors import UsageError
 from tracetui.files import url_name
 from tracetui.opening.rank_folder import is_folder
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         require_no_cluster(options)
         report, is_whole = _of_two(options) if len(options.traces) > 1 else _of_one(options)
     _write(page(report), options)
-    return tell_failures(report.failures) or int(not is_whole)
+    return print_failures(report.failures) or int(not is_whole)
 
 
 def _of_one(options: argparse.Namespace) -> tuple[Report, bool]:

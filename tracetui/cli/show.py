@@ -23,7 +23,7 @@ from tracetui.cli.arguments import (
     row_count,
 )
 from tracetui.cli.inputs import read_trace
-from tracetui.cli.streams import console, tell_failures
+from tracetui.cli.streams import console, print_failures
 from tracetui.errors import UsageError
 from tracetui.panes import PANE_FILES, pane_named
 
@@ -80,7 +80,11 @@ def run(options: argparse.Namespace) -> int:
     from tracetui.model.intervals import TimeRange, read_time_range
     from tracetui.model.quantities import duration
 
-    form = "plain" if wants_plain(options) else options.format
+    if options.plain and options.format != "table":
+        raise UsageError(f"--plain and --format {options.format} are two forms: leave one out.")
+    # A terminal that can show nothing else gets plain text as well.
+    is_dumb = sys.stdout.isatty() and os.environ.get("TERM", "") in DUMB_TERMINALS
+    form = "plain" if options.plain or (options.format == "table" and is_dumb) else options.format
     trace = read_trace(options.trace, opening(options))
     part = read_time_range(options.range) if options.range is not None else options.step
     if isinstance(part, TimeRange) and (part.end <= trace.window[0] or part.start >= trace.window[1]):
@@ -90,26 +94,14 @@ def run(options: argparse.Namespace) -> int:
     table = pane.build(trace, step=part, by=options.by)
     columns = chosen_columns(table, options.columns)
     first = f"{pane.largest_first}:desc" if pane.largest_first is not None and options.by is None else None
-    table = narrowed(table, options.where, options.sort if options.sort is not None else first, options.by)
+    table = filtered_and_sorted(table, options.where, options.sort if options.sort is not None else first, options.by)
     if part is not None and (options.pane, options.by) in WHOLE_TRACE:
         print(f"tracetui: {options.pane} is about the whole trace, whatever part is asked for.", file=sys.stderr)
         part = None
     extent = Extent(part, options.by, options.where or "")
     write(table, trace, options.pane, form, options.limit, extent, columns)
     # A script must notice that the numbers are those of a part.
-    return tell_failures(table.failures) or int(trace.quality.is_part)
-
-
-def wants_plain(options: argparse.Namespace) -> bool:
-    """Whether text is to be plain: it was asked for, or the terminal can show nothing else.
-
-    Raises: UsageError when another form was asked for as well.
-    """
-    if options.plain and options.format != "table":
-        raise UsageError(f"--plain and --format {options.format} are two forms: leave one out.")
-    return bool(options.plain) or (
-        options.format == "table" and sys.stdout.isatty() and os.environ.get("TERM", "") in DUMB_TERMINALS
-    )
+    return print_failures(table.failures) or int(trace.quality.is_part)
 
 
 def asked_width(environment: Mapping[str, str]) -> int | None:
@@ -135,7 +127,7 @@ def chosen_columns(table: Table, words: str | None) -> list[str] | None:
     return list(dict.fromkeys(column_meant(table, name, option=f"--columns {words}").name for name in names))
 
 
-def narrowed(table: Table, where: str | None, sort: str | None, by: str | None = None) -> Table:
+def filtered_and_sorted(table: Table, where: str | None, sort: str | None, by: str | None = None) -> Table:
     """The rows that a filter keeps, in the order that was asked for; grouped rows (`by`) are filtered as groups.
 
     Raises: UsageError for an unknown column, ExpressionError for a filter that is not understood.
@@ -195,9 +187,9 @@ def write(
     if limit is None and on_screen:
         limit = DEFAULT_ROWS
     cut = limit is not None and len(table) > limit
-    shown = table.take(np.arange(min(len(table), limit))) if limit is not None else table
+    visible = table.take(np.arange(min(len(table), limit))) if limit is not None else table
     extent = replace(extent, rows=len(table), has_chosen_columns=columns is not None)
-    printed = shown if columns is None else shown.with_columns(columns)
+    printed = visible if columns is None else visible.with_columns(columns)
     if form == "plain":
         sys.stdout.write(export.plain_text(printed, trace, pane, extent))
     elif not on_screen or columns is not None:
@@ -214,10 +206,10 @@ def write(
         width = shutil.get_terminal_size().columns
         drawn = picture_lines(pane, extent.by, table, min(width, 100), PICTURE_LINES)
         sys.stdout.writelines(f"{line}\n" for line in drawn)
-        made = export.rich_table(shown, trace, pane, width, extent.by, export.ALL_COLUMNS)
-        console(sys.stdout, width=width).print(made)
+        rows = export.rich_table(visible, trace, pane, width, extent.by, export.ALL_COLUMNS)
+        console(sys.stdout, width=width).print(rows)
     if cut:
-        print(f"tracetui: {len(shown)} of {len(table)} rows; --limit shows more.", file=sys.stderr)
+        print(f"tracetui: {len(visible)} of {len(table)} rows; --limit shows more.", file=sys.stderr)
     if form == "csv":
         for sentence in filter(None, (table.headline, table.note)):
             print(f"tracetui: {sentence}", file=sys.stderr)

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 from tracetui.errors import AnalysisFailed
 from tracetui.files import is_url, url_name
@@ -58,7 +58,12 @@ def safe_streams() -> Iterator[None]:
     open_closed_streams()
     before = sys.stdout, sys.stderr
     for stream in before:
-        _replace_unknown_characters(stream)
+        reconfigure = getattr(stream, "reconfigure", None)
+        encoding = (getattr(stream, "encoding", None) or "").lower().replace("-", "")
+        if reconfigure is not None and encoding != "utf8":
+            # `?` for a character that the encoding lacks, as Latin-1 lacks the dash.
+            with suppress(OSError, ValueError):
+                reconfigure(errors="replace")
     sys.stdout, sys.stderr = (cast(TextIO, SafeStream(stream)) for stream in before)
     try:
         yield
@@ -82,27 +87,18 @@ def open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 
 
-def _replace_unknown_characters(stream: TextIO) -> None:
-    """Print `?` for a character that the encoding of a stream lacks, as Latin-1 lacks the dash."""
-    reconfigure = getattr(stream, "reconfigure", None)
-    encoding = (getattr(stream, "encoding", None) or "").lower().replace("-", "")
-    if reconfigure is not None and encoding != "utf8":
-        with suppress(OSError, ValueError):
-            reconfigure(errors="replace")
-
-
-def tell_failures(sentences: Iterable[str]) -> int:
-    """Tell which analyses failed, below what does not rest on them; returns the exit code, 0 where none did."""
-    told = list(dict.fromkeys(sentences))
-    # What follows on standard error shall stand below it.
+def print_failures(sentences: Iterable[str]) -> int:
+    """Print a sentence per analysis that failed, below the output; returns the exit code, 0 where none did."""
+    failures = list(dict.fromkeys(sentences))
+    # Standard error shall stand below the output.
     sys.stdout.flush()
-    for sentence in told:
+    for sentence in failures:
         print(f"tracetui: {sentence}", file=sys.stderr)
-    return AnalysisFailed.exit_code if told else 0
+    return AnalysisFailed.exit_code if failures else 0
 
 
 def drop_output() -> None:
-    """Forget what is still to be written to standard output, so that Python does not try again at its end."""
+    """Drop the rest of standard output, so that Python does not try again to write it at its end."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -141,6 +137,9 @@ class _Progress:
         self._task: TaskID | None = None
         self._cleanup = ExitStack()
 
+    def __enter__(self) -> Self:
+        return self
+
     def __exit__(self, *_: object) -> None:
         self._cleanup.close()
         self._bar = None
@@ -157,16 +156,13 @@ class _Progress:
 
 
 class TraceProgress(_Progress):
-    """How far a trace is read or written, once that takes longer than a moment."""
+    """A bar for reading or writing a trace, once that takes longer than a moment."""
 
     def __init__(self, path: str, stream: TextIO | None = None) -> None:
         super().__init__(stream)
         # Cleaned here, too: what is replaced later is measured too narrow.
         self._label = clean(label_of(path))
         self._started = time.monotonic()
-
-    def __enter__(self) -> TraceProgress:
-        return self
 
     def update(self, progress: LoadProgress) -> None:
         """Show how far it is."""
@@ -184,15 +180,12 @@ class TraceProgress(_Progress):
 
 
 class CountProgress(_Progress):
-    """How many of a number of files have been read, once that takes longer than a moment."""
+    """A bar for reading a number of files, once that takes longer than a moment."""
 
     def __init__(self, things: str, stream: TextIO | None = None) -> None:
         super().__init__(stream)
         self._things = things
         self._started = time.monotonic()
-
-    def __enter__(self) -> CountProgress:
-        return self
 
     def update(self, done: int, total: int) -> None:
         """Show how many are done."""
@@ -203,14 +196,11 @@ class CountProgress(_Progress):
 
 
 class AttachProgress(_Progress):
-    """How far the traces of processes that run are."""
+    """A bar for the traces of processes that already run."""
 
     def __init__(self, words: str, stream: TextIO | None = None) -> None:
         super().__init__(stream)
         self._words = words
-
-    def __enter__(self) -> AttachProgress:
-        return self
 
     def update(self, states: str) -> None:
         """Show how many processes have come how far."""
@@ -219,7 +209,7 @@ class AttachProgress(_Progress):
 
 
 class RecordingProgress(_Progress):
-    """How far a recording is: its stage, and the last line that was printed in it."""
+    """A bar for a recording: its stage, and the last line that was printed in it."""
 
     def __init__(self, title: str, stream: TextIO | None = None, known_remarks: set[str] | None = None) -> None:
         super().__init__(stream)
@@ -232,8 +222,8 @@ class RecordingProgress(_Progress):
         self._known_remarks = known_remarks
         """Remarks of earlier recordings, which are not repeated; None repeats them."""
 
-    def __enter__(self) -> RecordingProgress:
-        self._show(self._description(), len(self._stages))
+    def __enter__(self) -> Self:
+        self._show(f"{self._title}: {self._stage}", len(self._stages))
         return self
 
     def hear(self, event: Event) -> None:
@@ -243,19 +233,16 @@ class RecordingProgress(_Progress):
         match event:
             case Stage(name):
                 self._stage = name
-                self._update(completed=stage_index(name), description=self._description(), remark="")
+                self._update(completed=stage_index(name), description=f"{self._title}: {name}", remark="")
             case Progress(_, done, total):
                 completed = stage_index(self._stage) + done / max(total, 1)
-                self._update(completed=completed, description=self._description(f" {done}/{total}"))
+                self._update(completed=completed, description=f"{self._title}: {self._stage} {done}/{total}")
             case LogLine(text):
                 self._update(remark=clean(text)[:60])
             case Note(_, text) if self._known_remarks is None or text not in self._known_remarks:
                 if self._known_remarks is not None:
                     self._known_remarks.add(text)
                 self._print(f"tracetui: {text}")
-
-    def _description(self, counted: str = "") -> str:
-        return f"{self._title}: {self._stage}{counted}"
 
     def _print(self, line: str) -> None:
         """Print a line, above the bar where there is one."""
