@@ -93,6 +93,8 @@ class TraceRequest:
 
 LONE_QUESTIONS = 3
 """Questions of a process that is free again and has written nothing, after which it did not take the request."""
+REFUSAL_SECONDS = 5.0
+"""Seconds within which a process may take the request: on a busy machine it starts late."""
 STACK_SECONDS = 15.0
 """Seconds that a process must have run before its Python stack is asked for: while it starts, that can end it."""
 TURN_SECONDS = 0.25
@@ -221,7 +223,7 @@ class Capture:
                     target.lacks = NO_ALLOCATIONS
             elif not is_alive:
                 _fail(target, "it has ended")
-            elif target.lone_questions >= LONE_QUESTIONS:
+            elif target.lone_questions >= LONE_QUESTIONS and self._clock() >= target.asked_at + REFUSAL_SECONDS:
                 _fail(target, self._refused())
             elif self._clock() > self._began + self._timeout:
                 _fail(target, self._too_late(target))
