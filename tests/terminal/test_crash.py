@@ -32,7 +32,7 @@ PLACES = {
     "a key": ("trace_view.TraceView.action_mark", "m"),
     "mounting": ("trace_view.TraceView.on_mount", ""),
     "composing": ("trace_view.TraceView.compose", ""),
-    "a thread": ("loading_screen.Picture", ""),
+    "a thread": ("loading_screen.TimelineIndex", ""),
     "leaving": ("trace_view.TraceView.on_unmount", "q"),
     "reading keys": ("terminal_driver.TerminalDriver.process_message", "j"),
 }

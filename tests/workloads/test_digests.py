@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from tracetui_workloads import registry
 from tracetui_workloads.programs import fused_mlp
-from tracetui_workloads.recording import recorder as digests_module
+from tracetui_workloads.recording import profiling
 from tracetui_workloads.recording.launcher import plan_variants, record_now, variants_of
 from tracetui_workloads.recording.profiling import DIGEST_LENGTH, MAX_HASHED_BYTES, digests
 from tracetui_workloads.recording.recorder import RunContext, dtype_of
@@ -120,7 +120,7 @@ def test_no_more_is_hashed_than_a_moment_allows(torch, monkeypatch):
         def hexdigest(self):
             return "0" * DIGEST_LENGTH
 
-    monkeypatch.setattr(digests_module, "hashlib", SimpleNamespace(sha256=Counter))
+    monkeypatch.setattr(profiling, "hashlib", SimpleNamespace(sha256=Counter))
     digests({"x": torch.zeros(2 * MAX_HASHED_BYTES, dtype=torch.uint8)})
     assert MAX_HASHED_BYTES <= sum(hashed) < MAX_HASHED_BYTES + 100
 
