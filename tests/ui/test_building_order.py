@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from dataclasses import replace
+from functools import wraps
 
 import pytest
 
@@ -107,6 +108,7 @@ async def test_details_say_that_they_are_being_computed(monkeypatch):
     gate = threading.Event()
     prepare = selection.prepare_descriptions
 
+    @wraps(prepare)
     def late(trace):
         gate.wait(POLL_SECONDS)
         prepare(trace)

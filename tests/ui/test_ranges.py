@@ -91,7 +91,12 @@ async def test_every_pane_lists_the_range_until_it_is_asked_for_everything():
 
 async def test_a_listed_range_stays_listed_while_the_selection_walks_through_steps():
     async with shown(training()) as (app, pilot):
-        await keys(pilot, "v", "right_square_bracket", "v", "1", "home")
+        await keys(pilot, "v", "right_square_bracket", "v", "1")
+        # The cursor follows the selection once the list is there.
+        await until(pilot, lambda: len(app.list.order) == 3 and app.list.cursor == 2)
+        first = app.view.selected
+        await keys(pilot, "home")
+        await until(pilot, lambda: app.list.cursor == 0 and app.view.selected != first)
         for expected in ("relu_kernel", "gemm", "gemm"):
             await keys(pilot, "full_stop")
             assert app.selected == expected
