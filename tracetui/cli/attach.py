@@ -10,6 +10,7 @@ import argparse
 import json
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,6 +83,8 @@ def run(options: argparse.Namespace) -> int:
     request = TraceRequest(options.seconds, options.iterations, options.shapes, options.stack, options.memory)
     if options.timeout is not None and not options.timeout > 0:
         raise UsageError("--timeout takes more than 0 seconds.")
+    # Loaded before there is anything to wait for: ctrl+c while msgspec makes its classes is a segmentation fault.
+    import_module("tracetui.writing.output")
     with Listener(socket_folder()) as listener:
         if not options.pids:
             jobs = listed(listener)
