@@ -9,28 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.checks import kernel_table
 from tracetui.checking.row_filter import completed, completions, is_condition, kept_rows, texts_meant
 from tracetui.checking.values import ExpressionError
 from tracetui.model import columns as col
-from tracetui.model.table import Table, micros, numbers, texts
+from tracetui.model.table import Table, micros, texts
 
 NAMES = ["gemm<float, 4>", "relu", "内核 softmax", "copy host", None]
 
 
 def table() -> Table:
-    return Table(
-        (
-            texts(col.KIND, ["kernel", "kernel", "kernel", "memcpy", "kernel"]),
-            texts(col.SHORT_NAME, NAMES),
-            texts(col.OP, ["aten::mm", "aten::relu", "aten::softmax", "aten::to", "aten::addmm"]),
-            texts(col.FAMILY, ["gemm", "pointwise", "reduction", "copy", "gemm"]),
-            micros(col.DUR_US, np.array([250_000, 5_000, 120_000, 90_000, 1_500_000])),
-            micros(col.GAP_BEFORE_US, np.array([0, 6_000, 1_000, 0, 10_000]), null=np.arange(5) == 0),
-            numbers(col.OCCUPANCY_PCT, [12.5, 100.0, 25.0, np.nan, 24.9]),
-            micros(col.LAUNCH_START_US, np.arange(5)),
-            micros(col.LAUNCH_DELAY_US, np.arange(5) * 1000),
-        )
-    )
+    return kernel_table(NAMES)
 
 
 def kept(text: str) -> list[int]:

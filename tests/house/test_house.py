@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.house.__main__ import BUDGET, Budgets, as_toml, excesses, flat, lowered
-from tests.house.source import code_figures, docstrings, folder_figures, read_sources, word_counts
+from tests.house.source import code_figures, docstrings, folder_figures, read_sources, short_functions, word_counts
 
 CODE = '''
 """What the file is."""
@@ -70,6 +70,12 @@ def test_what_is_counted_in_code(root: Path) -> None:
         "remembered_names": 1,
         "question_docstrings": 2,
     }
+
+
+def test_short_functions_are_named_with_what_they_count_as(root: Path) -> None:
+    lines = short_functions(read_sources(root, "tracetui"), "tracetui/analysis")
+    assert [line.partition(" ")[2] for line in lines] == ["once: used once", "_twice: one line"]
+    assert not short_functions(read_sources(root, "tracetui"), "tracetui/b.py")
 
 
 def test_words_are_found_in_names_and_docstrings_and_names_as_a_whole(root: Path) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.checking.evaluate import Evaluator
 from tracetui.checking.report import CheckOutcome, Leaf, assertion, checked
 from tracetui.comparing.side import side
+from tracetui.model import columns as col
+from tracetui.model.table import Table, micros, numbers, texts
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
 
@@ -57,3 +62,20 @@ def leaf(trace: Trace, text: str) -> Leaf:
 def pane(trace: Trace, name: str) -> list[dict[str, Any]]:
     """The rows of a pane."""
     return list(PANES[name].build(trace).rows())
+
+
+def kernel_table(names: Sequence[str | None]) -> Table:
+    """Four kernels and a copy as a list, with the names as given."""
+    return Table(
+        (
+            texts(col.KIND, ["kernel", "kernel", "kernel", "memcpy", "kernel"]),
+            texts(col.SHORT_NAME, names),
+            texts(col.OP, ["aten::mm", "aten::relu", "aten::softmax", "aten::to", "aten::addmm"]),
+            texts(col.FAMILY, ["gemm", "pointwise", "reduction", "copy", "gemm"]),
+            micros(col.DUR_US, np.array([250_000, 5_000, 120_000, 90_000, 1_500_000])),
+            micros(col.GAP_BEFORE_US, np.array([0, 6_000, 1_000, 0, 10_000]), null=np.arange(5) == 0),
+            numbers(col.OCCUPANCY_PCT, [12.5, 100.0, 25.0, np.nan, 24.9]),
+            micros(col.LAUNCH_START_US, np.arange(5)),
+            micros(col.LAUNCH_DELAY_US, np.arange(5) * 1000),
+        )
+    )

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tracetui.model.columns import RANK_MEDIANS
 from tracetui.model.table import Column, Table
 from tracetui.panes import PANES
 
 Rank = tuple[bool, bool, int, int]
 """Columns in order of their importance, the lowest first."""
 
-_MEDIANS = "step_us busy_us exposed_comm_us exposed_wait_us idle_us bubble_pct wait_suffered_us"
+_MEDIANS = " ".join(RANK_MEDIANS)
 _CHANGES = "family op kind mark saves_us calls_a a_us b_us self_cpu_a_us self_cpu_b_us change_pct"
 OTHER_ORDERS: dict[str, str] = {
     "ranks": (

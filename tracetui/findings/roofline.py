@@ -32,8 +32,8 @@ from tracetui.findings.idle_time import kernel_time
 from tracetui.findings.kernel_times import underfilled
 from tracetui.findings.scope import Finding, Scope, longest
 from tracetui.findings.training import loop_of
-from tracetui.kernel_names import LAYOUT_CONVERSION, OPERAND_CONVERSION, Family, decode
-from tracetui.kernel_names.slice_names import short_kernel
+from tracetui.kernel_names import LAYOUT_CONVERSION, Family, decode
+from tracetui.kernel_names.slice_names import is_operand_conversion, short_kernel
 from tracetui.linking.groups import combinations, distinct, group
 from tracetui.linking.links import links, names_of
 from tracetui.linking.trees import is_named
@@ -289,7 +289,7 @@ def layout_conversion(scope: Scope) -> Iterator[Finding]:
     """Kernels that convert the layout or the type of tensors around convolutions."""
     trace, dur = scope.trace, scope.trace.slices.dur
     layout = scope.computing_named(_converts_layout)
-    casts = scope.computing_named(lambda name: decode(name).operation == OPERAND_CONVERSION)
+    casts = scope.computing_named(is_operand_conversion)
     convolutions = scope.computing_named(is_convolution)
     if _is_channels_last(trace, convolutions, layout):
         layout = layout[:0]
@@ -326,7 +326,7 @@ def _converts_layout(name: str) -> bool:
 
 def _converts(name: str) -> bool:
     """True for kernels that convert layout or type of tensors for a convolution."""
-    return _converts_layout(name) or decode(name).operation == OPERAND_CONVERSION
+    return _converts_layout(name) or is_operand_conversion(name)
 
 
 def _is_channels_last(trace: Trace, convolutions: Int64, layout: Int64) -> bool:

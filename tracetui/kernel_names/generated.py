@@ -302,9 +302,8 @@ def by_words(name: ParsedName, library: str | None = None, likely: tuple[str, ..
     """A guess from the words of a name; operation `unknown` where they suggest nothing."""
     # Attention where a Triton kernel is called `_fwd_kernel` or `_bwd_kernel` and nothing else, as in the tutorial.
     words = spelled(function_of(name))
-    found = (
-        Meaning(Family.ATTENTION, "attention") if name.text.isidentifier() and _PASS.match(words) else None
-    ) or meaning(name)
+    is_pass = name.text.isidentifier() and _PASS.match(words)
+    found = Meaning(Family.ATTENTION, "attention") if is_pass else meaning(name)
     shown = label(name)
     types = [kind for kind in map(cpp_type, name.arguments) if kind]
     letter = _BLAS.search(spelled(function_of(name)))

@@ -832,3 +832,5 @@ GROUP_SIZE = replace(OF, heading="of", help="Ranks of the group, null where that
 """The number of ranks of a process group."""
 LAST_RANK = replace(LAST, heading="last", help="Rank that came last; null where all were in step.", unit="")
 """The rank that came last to a collective."""
+RANK_MEDIANS = ("step_us", "busy_us", "exposed_comm_us", "exposed_wait_us", "idle_us", "bubble_pct", "wait_suffered_us")
+"""Names of the columns of ranks of which a host or a stage has the median."""

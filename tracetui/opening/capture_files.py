@@ -115,9 +115,9 @@ def _with_found(trace: Trace, cancelled: Callable[[], bool] | None) -> Trace:
             trace.quality.notes.append(f"{FOLDER}/{path.name} beside the trace cannot be used: {error}")
             continue
         # A file of another batch size fits nothing and says nothing.
-        # Whether the last recording says something that the others do not.
+        # A recording is kept where it says something that the others do not.
         nodes = graph_nodes(found)
-        if bool(len(nodes)) and bool((nodes.recording == len(nodes.recordings) - 1).any()):
+        if (nodes.recording == len(nodes.recordings) - 1).any():
             trace = found
         if (cancelled and cancelled()) or _is_known(trace):
             break

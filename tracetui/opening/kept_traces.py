@@ -161,7 +161,8 @@ def read_trace(
     trace = read_file(path, progress, cancelled)
     if (
         not trace.quality.partial
-        and (trace.store.size if isinstance(trace.store, Store) else 0) >= MIN_TRACE_BYTES
+        and isinstance(trace.store, Store)
+        and trace.store.size >= MIN_TRACE_BYTES
         and identity_of(path) == identity
     ):
         _note(trace, identity)

@@ -308,7 +308,6 @@ TABLES: dict[str, Callable[[RankSet], Table]] = {
 HOST, STAGE = "host", "stage"
 GROUPINGS = (HOST, STAGE)
 """The columns by which ranks can be grouped."""
-_MEDIANS = ("step_us", "busy_us", "exposed_comm_us", "exposed_wait_us", "idle_us", "bubble_pct", "wait_suffered_us")
 
 
 def grouped_ranks(table: Table, by: str) -> Table:
@@ -335,7 +334,7 @@ def grouped_ranks(table: Table, by: str) -> Table:
         numbers(col.WORST_RANK, table["rank"].values[worst]),
         table["cause"].take(np.array(worst, np.int64)),
     ]
-    for name in _MEDIANS:
+    for name in col.RANK_MEDIANS:
         column = table[name]
         spec = column.spec.but(help=f"Median of these ranks: {column.help[:1].lower()}{column.help[1:]}")
         columns.append(numbers(spec, [_group_median(column.values[each].astype(np.float64)) for each in groups]))

@@ -472,9 +472,7 @@ def note_layout(quality: Quality, layout: FileLayout, source: Source) -> None:
     if count := quality.replaced:
         are = "is" if count == 1 else "are"
         at = _first(quality, REPLACED, count)
-        notes.append(
-            f"{counted(count, 'byte')} of texts {are} no UTF-8 and {'was' if count == 1 else 'were'} replaced{at}."
-        )
+        notes.append(f"{counted(count, 'byte')} of texts {are} no UTF-8 and {_was(count)} replaced{at}.")
     if count := quality.repeated:
         have, at = "has" if count == 1 else "have", _first(quality, REPEATED, count)
         notes.append(f"{counted(count, 'object')} {have} a key twice, of which the last counts{at}.")
@@ -504,9 +502,7 @@ def note_times(quality: Quality) -> None:
         quality.notes.append(f"{counted(count, 'duration')} below zero {counts} as 0{at}.")
     if count := quality.clipped:
         ends = "ends" if count == 1 else "end"
-        quality.notes.append(
-            f"{counted(count, 'slice')} {ends} long after all others and {'was' if count == 1 else 'were'} cut there."
-        )
+        quality.notes.append(f"{counted(count, 'slice')} {ends} long after all others and {_was(count)} cut there.")
     if count := len(quality.overlong):
         activities, run = ("GPU activity", "runs") if count == 1 else ("GPU activities", "run")
         quality.notes.append(
@@ -515,9 +511,11 @@ def note_times(quality: Quality) -> None:
         )
     if count := quality.unmatched_ends:
         ends = "ends" if count == 1 else "end"
-        quality.notes.append(
-            f"{counted(count, 'event')} {ends} a slice that never began and {'was' if count == 1 else 'were'} left out."
-        )
+        quality.notes.append(f"{counted(count, 'event')} {ends} a slice that never began and {_was(count)} left out.")
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def _first(quality: Quality, reason: str, count: int) -> str:

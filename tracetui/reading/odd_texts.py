@@ -63,7 +63,7 @@ def rows_with_repeated_keys(block: bytes) -> list[int]:
 def may_repeat_keys(block: bytes) -> bool:
     """Tell whether an event of a block of valid JSON, or an object in one, may have a key twice; False is certain.
 
-    Keys are compared by their hashes as columns, in a tenth of the time that decoding them into objects takes.
+    Keys are compared by their hashes as columns, in a third of the time that decoding them into objects takes, or less.
     """
     try:
         block.isascii() or block.decode()

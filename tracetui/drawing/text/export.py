@@ -347,7 +347,7 @@ def _plain(table: Table, pane_name: str, extent: Extent, width: int | None) -> s
         header, lines, said = _layout(table, pane_name, None, is_chosen=True)
         return _joined(table, [header, *lines], said)
     if is_list_of_findings(table):
-        cards = finding_cards(table, range(len(table)), (width or CARD_CELLS))
+        cards = finding_cards(table, range(len(table)), width or CARD_CELLS)
         return _joined(
             table, [text for card in cards for text in ("", *(line.text for line in card))][1:], notes(table)
         )

@@ -50,7 +50,7 @@ KILL_INTERVAL_S = 0.005
 """Seconds between two rounds of killing the remaining processes."""
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""Signals that are passed on to the recorder."""
+"""Signals that stop a recording; the supervisor passes them on to the recorder."""
 _HANDLED_SIGNALS = {*_STOP_SIGNALS, signal.SIGCHLD}
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 """Options of prctl(2)."""
@@ -122,8 +122,8 @@ class _ProcessTree:
 
     def kill(self) -> None:
         """Kill all descendants: orphans become children of this process, so it repeats until no child is left."""
-        until = time.monotonic() + KILL_TIMEOUT_S
-        while self.reap() and time.monotonic() < until:
+        until = monotonic() + KILL_TIMEOUT_S
+        while self.reap() and monotonic() < until:
             self.signal(signal.SIGKILL)
             for pid in _child_pids():
                 with suppress(ProcessLookupError, PermissionError):
@@ -194,7 +194,7 @@ class Interrupts:
 
     def install(self) -> None:
         """Install handlers for SIGINT and SIGTERM."""
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _STOP_SIGNALS:
             signal.signal(number, self._handle)
 
     def check(self) -> None:
@@ -204,7 +204,7 @@ class Interrupts:
 
     def ignore(self) -> None:
         """Ignore SIGINT and SIGTERM from now on."""
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
     def _handle(self, *_: int | FrameType | None) -> None:
