@@ -52,7 +52,7 @@ def test_the_headline_says_that_idle_time_is_unexplained_rather_than_small():
     queued = [launch(0, 5, 1), launch(10, 5, 2), kernel("a", 100, 100, correlation=1)]
     late = make_trace([*queued, kernel("b", 100_000, 100, correlation=2)])
     assert finding_list(late) == [] or all(finding.severity == 0 for finding in finding_list(late))
-    assert findings(late).headline.startswith("What the GPU waited for is not in the trace: idle 99.8 %")
+    assert findings(late).headline.startswith("What the GPU waited for is not in the trace: GPU idle 99.8 %")
     busy = make_trace([*queued, kernel("b", 200, 100_000, correlation=2)])
     assert findings(busy).headline.startswith("Nothing large to save: ")
 
@@ -110,8 +110,8 @@ def test_the_note_says_how_long_a_hundred_percent_is():
     work = [kernel("k", 100_000 * number + 50_000, 20_000, correlation=number + 1) for number in range(3)]
     calls = [launch(100_000 * number + 40_000, 500, number + 1) for number in range(3)]
     slices = [*(step(number, 100_000 * number, 100_000) for number in range(3)), *calls, *work]
-    assert PANES["findings"].build(make_trace(slices)).note.startswith("100 % is 300.0 µs: for each step the longer")
-    assert PANES["findings"].build(make_trace(slices), 1).note.startswith("100 % is 100.0 µs: for the step the longer")
+    assert PANES["findings"].build(make_trace(slices)).note.startswith("100 % is 270.0 µs: the periods of the steps")
+    assert PANES["findings"].build(make_trace(slices), 1).note.startswith("100 % is 100.0 µs: the period of step 1")
     alone = PANES["findings"].build(make_trace([*calls, *work])).note
     assert alone == "100 % is 230.0 µs, from the first call or operator to the end of the last activity."
     assert PANES["findings"].build(make_trace([op("aten::mm", 0, 10)])).note == ""

@@ -548,7 +548,7 @@ def test_kernels_that_the_recording_did_not_wait_for_are_a_note_and_lost_ones_ar
 def test_idle_time_of_unknown_cause_comes_before_what_saves_less():
     headline = findings(without_launches(small_kernels)).headline
     assert headline is not None
-    assert headline.startswith("What the GPU waited for is not in the trace: idle 81 %")
+    assert headline.startswith("What the GPU waited for is not in the trace: GPU idle 81 %")
     headline = findings(small_kernels().trace()).headline
     assert headline is not None
     assert headline.startswith("Launch overhead: ")

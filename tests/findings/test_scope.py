@@ -12,7 +12,7 @@ from tracetui.model.intervals import covered
 from tracetui.model.trace import Kind
 
 
-def test_a_step_takes_the_longer_of_its_time_on_the_cpu_and_the_time_since_the_step_before_ended_on_the_gpu():
+def test_a_step_lasts_from_the_end_of_the_step_before_on_the_gpu_to_its_own():
     calls = [launch(10, 5, 1), launch(110, 5, 2), launch(210, 5, 3)]
     work = [
         kernel("a", 20, 400, correlation=1),
@@ -20,18 +20,24 @@ def test_a_step_takes_the_longer_of_its_time_on_the_cpu_and_the_time_since_the_s
         kernel("c", 900, 70, correlation=3),
     ]
     trace = make_trace([step(0, 0, 100), step(1, 100, 100), step(2, 200, 500), *calls, *work])
-    # From the start of the first step to the end of a, from there to the end of b, and the CPU time of the last step.
-    assert [Scope(trace, number).time for number in (0, 1, 2)] == [420, 180, 500]
-    assert Scope(trace, None).time == 420 + 180 + 500
+    # From the start of the first step to the end of a, from there to the end of b, and of c.
+    assert [Scope(trace, number).time for number in (0, 1, 2)] == [420, 180, 370]
+    assert Scope(trace, None).time == 420 + 180 + 370
+    assert [Scope(trace, number).idle for number in (0, 1, 2, None)] == [20, 80, 300, 400]
 
 
-def test_a_share_of_one_step_says_its_length_where_the_screen_shows_another():
+def test_the_only_step_ends_with_the_cpu_where_that_goes_on_after_the_gpu():
+    trace = make_trace([step(0, 0, 1_000), launch(10, 5, 1), kernel("a", 20, 200, correlation=1)])
+    assert (Scope(trace, None).time, Scope(trace, 0).idle) == (1_000, 800)
+
+
+def test_a_share_of_one_step_says_that_it_is_of_the_period_where_the_cpu_took_another_time():
     calls = [launch(10_000, 5_000, 1), launch(110_000, 5_000, 2)]
-    work = [kernel("a", 20_000, 400_000, correlation=1), kernel("b", 420_000, 10_000, correlation=2)]
+    work = [kernel("a", 20_000, 400_000, correlation=1), kernel("b", 420_000, 310_000, correlation=2)]
     trace = make_trace([step(0, 0, 100_000), step(1, 100_000, 320_000), *calls, *work])
-    assert Scope(trace, 0).cost_text(210_000) == "210.0 µs, 50 % of the 420.0 µs of step 0"
-    assert Scope(trace, 1).cost_text(160_000) == "160.0 µs, 50 % of step 1"
-    assert Scope(trace, None).cost_text(370_000) == "370.0 µs, 50 % of the steps"
+    assert Scope(trace, 0).cost_text(210_000) == "210.0 µs, 50 % of the 420.0 µs period of step 0"
+    assert Scope(trace, 1).cost_text(155_000) == "155.0 µs, 50 % of step 1"
+    assert Scope(trace, None).cost_text(365_000) == "365.0 µs, 50 % of the steps"
 
 
 def test_the_wait_before_its_first_kernel_is_part_of_each_step():
@@ -57,7 +63,9 @@ def test_what_was_launched_before_the_capture_is_no_time_without_a_gpu():
     early = kernel("z", 150, 600, correlation=9)
     work = [op("aten::mm", 100, 800), launch(700, 5, 1), kernel("a", 1_000, 200, correlation=1)]
     trace = make_trace([step(0, 100, 900), *work, early])
-    assert Scope(trace, None).time_to_first_kernel == 900 - 600
+    # The period begins when the GPU has finished what was launched earlier.
+    assert (Scope(trace, None).time, Scope(trace, None).time_to_first_kernel) == (1_200 - 750, 0)
+    assert Scope(trace, None).idle == 1_000 - 750
 
 
 def test_a_kernel_costs_the_time_in_which_the_next_one_was_launched_already():

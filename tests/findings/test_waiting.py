@@ -200,7 +200,7 @@ def test_a_wait_for_an_event_from_before_the_recording_is_a_note(told):
     assert ("dependency" in ids(trace)) == told
     table = findings(trace)
     assert table.headline is not None
-    assert table.headline.startswith("What the GPU waited for is not in the trace: idle 90 %")
+    assert table.headline.startswith("What the GPU waited for is not in the trace: GPU idle 90 %")
     if told:
         assert one(trace, "dependency").severity == Severity.NOTE
         assert "work launched before the recording" in one(trace, "dependency").evidence

@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op
-from tracetui.idle.verdict import FRAMES, NOTHING_SEEN, Verdict, verdict
+from tracetui.idle.scope_times import LONG_OVERHEAD
+from tracetui.idle.verdict import FRAMES, NOTHING_SEEN, Judged, Verdict, verdict
 from tracetui.idle.waits import Cause
 from tracetui.model.trace import Device, Kind, Trace
 
 H100 = Device(0, "NVIDIA H100 80GB HBM3", {"computeMajor": 9, "computeMinor": 0, "numSms": 132})
 IDLE = Verdict(
+    judged=Judged("the trace", 1_000, 100, (0,) * (LONG_OVERHEAD + 1), (0,) * len(Cause), 0),
     covered=900,
     idle=100,
     activities=4,
@@ -26,33 +28,28 @@ IDLE = Verdict(
     after_sync=0,
     exposed_comm=0,
     exposed_copy=0,
-    host_cause=Cause.DATA_LOADING,
     has_frames=False,
 )
-"""Idle for a tenth of the time, which work that was launched spent waiting."""
+"""Idle for a tenth of the time, for no cause that is known."""
 
 
-@pytest.mark.parametrize(
-    ("waiting", "split"),
-    [
-        (690, "10 % CPU late, 20 % in the launch call, 69 % waiting, 1 % unknown"),
-        (691, "10 % CPU late, 20 % in the launch call, 69 % waiting"),
-    ],
-)
-def test_what_is_unknown_is_told_from_one_percent_on(waiting, split):
-    found = replace(IDLE, covered=1_000, idle=1_000, cpu_late=100, in_launch=200, waiting=waiting)
-    idle = f"idle 50 % from the first GPU activity to the last ({split})"
-    assert found.text == f"mixed-bound: {idle}, 25 % of the kernels launched late"
+def idle_for(time=1_000, idle=100, exposed=0, limit=None, has_frames=False, short=0, long=0, **causes) -> Verdict:
+    """A verdict on idle time with its causes; `short` and `long` are launch overhead in gaps of the two lengths."""
+    by_cause = [causes.get(each.name.lower(), 0) for each in Cause]
+    groups = (*by_cause, short, long)
+    by_cause[Cause.OPERATORS] += short + long
+    rests_on = Judged("the trace", time, idle, groups, tuple(by_cause), exposed)
+    return replace(IDLE, judged=rests_on, limit=limit, has_frames=has_frames)
 
 
-def test_without_idle_time_there_is_nothing_to_split():
-    found = replace(IDLE, idle=0, waiting=0)
-    assert (
-        found.text == "GPU-bound: idle 0 % from the first GPU activity to the last, 25 % of the kernels launched late"
-    )
-    assert (found.share_of_idle("waiting"), found.small_pct, found.idle_pct) == (None, None, 0)
-    nothing = replace(found, covered=0, activities=0, late=0)
-    assert (nothing.idle_pct, nothing.late_pct, nothing.exposed_comm_pct) == (0, 0, 0)
+def test_the_causes_that_take_most_are_named_as_shares_of_the_scope():
+    found = idle_for(idle=500, host_sync=200, latency=150, short=100, unknown=50)
+    shares = "20 % host sync, 15 % launch latency, 10 % launch overhead"
+    assert found.text == f"mixed-bound: GPU idle 50 % of the trace ({shares})"
+
+
+def test_a_busy_gpu_has_no_causes_to_name():
+    assert idle_for(idle=99, host_sync=99).text == "GPU-bound: GPU idle 10 % of the trace"
 
 
 def test_shares_are_of_the_idle_time_or_of_all():
@@ -60,64 +57,69 @@ def test_shares_are_of_the_idle_time_or_of_all():
     parts = ("cpu_late", "in_launch", "waiting", "unknown", "dependency", "after_sync")
     assert [found.share_of_idle(part) for part in parts] == [30, 10, 40, 20, 25, 5]
     assert (found.small_pct, found.exposed_comm_pct, found.total) == (25, 5, 1_000)
+    nothing = replace(found, idle=0, covered=0, activities=0, late=0, cpu_late=0, in_launch=0)
+    assert (nothing.idle_pct, nothing.late_pct) == (0, 0)
+    assert (nothing.share_of_idle("waiting"), nothing.small_pct) == (None, None)
 
 
 @pytest.mark.parametrize(
-    ("changes", "cause"),
+    ("causes", "cause"),
     [
-        ({"cpu_late": 50, "small": 25}, "overhead"),
-        ({"cpu_late": 50, "small": 24}, "host-stall"),
-        ({"in_launch": 50, "small": 25}, "overhead"),
-        ({"cpu_late": 49, "small": 49}, "mixed"),
-        ({"dependency": 50}, "dependency"),
-        ({"dependency": 49}, "mixed"),
-        ({"waiting": 50}, "unknown"),
-        ({"waiting": 51}, "mixed"),
-        ({"cpu_late": 50, "waiting": 0, "small": 50}, "overhead"),
+        ({"short": 50, "host_sync": 49}, "overhead"),
+        ({"long": 50, "short": 40}, "host-stall"),
+        ({"start_up": 50}, "host-stall"),
+        ({"short": 49, "host_sync": 49}, "mixed"),
+        ({"stream": 20, "scheduling": 20, "graph": 10, "short": 45}, "dependency"),
+        ({"scheduling": 49}, "mixed"),
+        ({"unknown": 50}, "unknown"),
+        ({"latency": 50}, "mixed"),
+        ({"before_capture": 60, "short": 20}, "overhead"),
     ],
 )
-def test_half_of_the_idle_time_names_it(changes, cause):
-    assert replace(IDLE, **changes).cause == cause
+def test_half_of_the_idle_time_names_it(causes, cause):
+    assert idle_for(**causes).cause == cause
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({}, "GPU-bound with mixed gaps"),
-        ({"covered": 901}, "GPU-bound"),
-        ({"covered": 300}, "mixed-bound"),
-        ({"covered": 301}, "GPU-bound with mixed gaps"),
-        ({"covered": 300, "waiting": 50}, "idle, cause unknown"),
-        ({"covered": 300, "cpu_late": 60}, "host-stall-bound (data loading)"),
-        ({"covered": 300, "cpu_late": 60, "small": 60}, "overhead-bound"),
-        ({"covered": 1_000, "exposed_comm": 220}, "communication-bound"),
-        ({"covered": 1_000, "exposed_comm": 219}, "GPU-bound"),
-        ({"covered": 1_000, "limit": "memory"}, "memory-bound"),
+        ({"idle": 99}, "GPU-bound"),
+        ({"idle": 250}, "mixed-bound"),
+        ({"idle": 249}, "GPU-bound with mixed gaps"),
+        ({"idle": 300, "unknown": 300}, "idle, cause unknown"),
+        ({"idle": 300, "data_loading": 160}, "host-stall-bound (data loading)"),
+        ({"idle": 300, "short": 160}, "overhead-bound"),
+        ({"idle": 20, "exposed": 200}, "communication-bound"),
+        ({"idle": 20, "exposed": 199}, "GPU-bound"),
+        ({"idle": 300, "exposed": 300, "short": 290}, "communication-bound"),
+        ({"idle": 300, "exposed": 280, "short": 290}, "overhead-bound"),
+        ({"idle": 20, "limit": "memory"}, "memory-bound"),
+        ({"idle": 820, "not_recorded": 800, "short": 20}, "GPU-bound with overhead gaps"),
     ],
 )
 def test_a_tenth_and_a_quarter_of_idle_time_and_a_fifth_of_communication(changes, words):
-    assert replace(IDLE, **changes).words == words
+    assert idle_for(**changes).words == words
 
 
-OVERHEAD = replace(IDLE, cpu_late=60, small=60, has_frames=True)
-DEPENDENT = replace(IDLE, dependency=60, seen_waits=29)
+OVERHEAD = {"short": 60, "has_frames": True}
+DEPENDENT = {"scheduling": 31, "stream": 29}
 
 
 @pytest.mark.parametrize(
-    ("found", "remarks"),
+    ("changes", "remarks"),
     [
         (OVERHEAD, (FRAMES,)),
-        (replace(OVERHEAD, has_frames=False), ()),
-        (replace(OVERHEAD, small=0), ()),  # a stall is longer than frames can make it
-        (replace(OVERHEAD, covered=901), ()),
+        (OVERHEAD | {"has_frames": False}, ()),
+        (OVERHEAD | {"idle": 99}, ()),
         (DEPENDENT, (NOTHING_SEEN,)),
-        (replace(DEPENDENT, seen_waits=30), ()),  # half of it is put down to something
-        (replace(DEPENDENT, dependency=49, seen_waits=0), ()),
-        (replace(DEPENDENT, covered=901), ()),
+        (DEPENDENT | {"stream": 31}, ()),  # half of it is put down to something
+        (DEPENDENT | {"stream": 0}, ()),
+        (DEPENDENT | {"idle": 99}, ()),
     ],
 )
-def test_a_reader_is_told_to_doubt_where_there_is_reason(found, remarks):
-    assert found.remarks == remarks
+def test_a_reader_is_told_to_doubt_where_there_is_reason(changes, remarks):
+    assert idle_for(**changes).remarks == remarks
 
 
 def judged(*events: Event) -> Verdict:

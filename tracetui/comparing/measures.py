@@ -13,17 +13,19 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.comparing.side import CAPTURE, RANGE, RUN, Side
+from tracetui.comparing.side import CAPTURE, RANGE, RUN, STEP, Side
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.errors import AnalysisFailed
 from tracetui.idle.gpu_spans import GpuSpans, gaps_of, gpu_spans
 from tracetui.idle.idle_parts import idle_by_cause
+from tracetui.idle.scope_times import idle_by_group, idle_within, step_periods
 from tracetui.idle.waits import KEYS, WORDS, Cause, final_flush, sync_calls
 from tracetui.kernel_names import Family
 from tracetui.kernel_names.slice_names import families
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import calls_named, links, op_rows
 from tracetui.linking.replays import GRAPH_LAUNCH
+from tracetui.linking.steps import steps
 from tracetui.memory.allocator import lacks_directions
 from tracetui.model.intervals import Bool, Int64, covered
 from tracetui.model.results import attempted, guarded
@@ -166,14 +168,33 @@ def _idle_times(side: Side) -> Iterator[Measure]:
     def known(times: Int64, mask: Bool) -> Float64:
         return np.where(mask, times / 1000, np.nan)
 
-    idle, others = known(spans.total_idle, spans.ran), known(spans.total_others, spans.ran)
-    yield Measure("gpu_idle_us", idle, "Time in the span in which the device ran nothing at all.", "us")
-    yield Measure("gpu_idle_pct", spans.idle_pct, "Idle time as a share of the span.", "%")
+    within, idle, share = "the span", spans.total_idle, spans.idle_pct
+    if side.part_kind == STEP:
+        low, high = _periods(side)
+        within, idle = "its period", idle_within(side.trace, low, high)
+        whole = (high - low) * max(len(spans.device), 1)
+        share = np.divide(100 * idle, whole, out=np.full(len(side), np.nan), where=spans.ran & (whole > 0))
+        help = "From the end of the step before on the GPU to its own."
+        yield Measure("period_us", known(high - low, spans.ran), help, "us")
+    others = known(spans.total_others, spans.ran)
+    yield Measure(
+        "gpu_idle_us", known(idle, spans.ran), f"Time in {within} in which the device ran nothing at all.", "us"
+    )
+    yield Measure("gpu_idle_pct", share, f"Idle time as a share of {within}.", "%")
     yield Measure(
         "gpu_others_us", others, f"Time in the span in which only work outside of the {side.part_kind} ran.", "us"
     )
     wait = known(spans.total_wait, spans.wait_known)
     yield Measure("wait_before_us", wait, "GPU wait before its first kernel: idle time right before the span.", "us")
+
+
+def _periods(side: Side) -> tuple[Int64, Int64]:
+    """Start and end in ns of the periods of the steps that a side is (R3.90)."""
+    rows = steps(side.trace).row
+    order = np.argsort(rows)
+    low, high = step_periods(side.trace)
+    index = order[np.searchsorted(rows[order], side.row)]
+    return low[index], high[index]
 
 
 def _counts(side: Side) -> Iterator[Measure]:
@@ -198,9 +219,15 @@ def _counts(side: Side) -> Iterator[Measure]:
 def _idle_causes(side: Side) -> Iterator[Measure]:
     """The time of the gaps of the parts by cause, as the gaps pane adds it up.
 
-    They are those within the span and right before it. What preceded a run ended in the latter, so that a run has only
-    those within; steps follow each other.
+    A step has what lies in its period, a run or a range what lies within its span, a capture also what lies before it.
     """
+    if side.part_kind == STEP:
+        by_cause = idle_by_group(side.trace, *_periods(side))[1]
+        for cause in Cause:
+            if by_cause[:, cause].any():
+                yield Measure(KEYS[cause], by_cause[:, cause] / 1000, f"{CAUSE_HELP} {WORDS[cause].lower()}.", "us")
+        yield from _pageable_unknown(side)
+        return
     spans = _spans(side)
     part, gap = gaps_of(side.trace, spans, waits=side.part_kind not in (RUN, RANGE))
     for cause, spent in idle_by_cause(side.trace).items():
@@ -208,6 +235,11 @@ def _idle_causes(side: Side) -> Iterator[Measure]:
         if mine.any():
             sums = _tally(part, side, mine) / 1000
             yield Measure(KEYS[cause], sums, f"{CAUSE_HELP} {WORDS[cause].lower()}.", "us")
+    yield from _pageable_unknown(side)
+
+
+def _pageable_unknown(side: Side) -> Iterator[Measure]:
+    """Waits in pageable copies as unknown, where the names of copies have no direction."""
     if lacks_directions(side.trace):
         unknown, cause = np.full(len(side), np.nan), Cause.PAGEABLE
         yield Measure(KEYS[cause], unknown, f"{CAUSE_HELP} {WORDS[cause].lower()}.", "us", NO_DIRECTIONS)

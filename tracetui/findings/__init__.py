@@ -6,23 +6,23 @@ A rule is a function from a `Scope` to findings; to add one, write it in the fil
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from tracetui.errors import AnalysisFailed
-from tracetui.findings.scope import Finding, Scope, Severity
+from tracetui.findings.scope import MIN_SHARES, Finding, Scope, Severity
 from tracetui.idle.gaps import gap_before
 from tracetui.idle.idleness import idleness
-from tracetui.idle.verdict import BUSY, verdict_on
+from tracetui.idle.verdict import BUSY, Verdict, verdict_on
 from tracetui.linking.placement import step_index
 from tracetui.linking.step_sources import steps_sentence
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange
 from tracetui.model.pane import Pane
-from tracetui.model.quantities import counted, duration
+from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.results import attempted, failures_in_words, guarded, keep_guarded
 from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.model.trace import Trace
@@ -30,11 +30,17 @@ from tracetui.model.viewpoint import Viewpoint, view_string
 
 __all__ = ["PANE", "Finding", "Severity", "complete_finding_list", "finding_list", "findings"]
 
+Rule = Callable[[Scope], Iterator[Finding]]
+MIN_STEPS = 3
+"""Minimum steps of which one can be said to be the only one with a finding."""
+MIN_OUTLIER_SHARE = 0.8
+"""Minimum share of a finding's cost in one step from which on the first sentence names that step."""
 NO_FINDINGS = "No rule found anything to report."
 
 
-def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0) -> str:
-    """One sentence for the top of the list: the largest saving with its cause, and what to do first.
+def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0, beside: Finding | None = None) -> str:
+    """The first sentence: the largest saving with its cause, and what to do first; what a busy GPU does where that is
+    little; and after a start-up that takes most of the time, what matters beside it.
 
     Where rules failed, it does not say that nothing was found.
     """
@@ -44,24 +50,43 @@ def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0) -> str:
         rules = f"{counted(failed, 'rule')} failed: what {'they look' if failed > 1 else 'it looks'} for is not known"
         return f"{rules}. Of the others: {doubt}{large[0].title}." if large else f"{rules}."
     verdict = verdict_on(scope.trace, scope.step)
-    # A finding without a cost is reported in any case.
-    shares = [100.0 if each.cost is None else 100 * each.cost / scope.time for each in large]
-    unexplained = verdict is not None and verdict.idle_pct >= BUSY and verdict.is_unexplained
+    costs = [scope.time if each.cost is None else each.cost for each in large]
+    idle = scope.idle / scope.devices
+    unexplained = verdict is not None and 100 * idle >= BUSY * scope.time and verdict.is_unexplained
     # Half of the idle time at least is without a cause then.
-    if verdict is not None and unexplained and all(2 * share < verdict.idle_pct for share in shares):
+    if verdict is not None and unexplained and all(2 * cost < idle for cost in costs):
         return f"{doubt}What the GPU waited for is not in the trace: {verdict.idle_text}."
     if large:
-        return f"{doubt}{large[0].title}" + (f", so {large[0].action} first." if large[0].action else ".")
+        sentence = f"{doubt}{large[0].title}{large[0].where}"
+        sentence += f", so {large[0].action} first." if large[0].action else "."
+        is_busy = verdict is not None and verdict.level == 0 and large[0].cost is not None
+        if is_busy and large[0].severity == Severity.MINOR:
+            return f"{_busy(scope, verdict)}. Largest saving: {sentence[0].lower()}{sentence[1:]}"
+        if beside is not None and large[0].id == "start-up" and scope.rest < scope.time:
+            return f"{sentence} Beside it: {beside.title}."
+        return sentence
     if verdict is None:
         return f"{findings[0].title}." if findings else NO_FINDINGS
     if verdict.level:
         return f"No rule explains the idle time: {verdict.text}."
-    return f"Nothing large to save: {verdict.text}."
+    return f"Nothing large to save: {_busy(scope, verdict)}."
+
+
+def gpu_time_by_family(scope: Scope) -> str:
+    return "TODO"
+
+
+def _busy(scope: Scope, verdict: Verdict | None) -> str:
+    """What a busy GPU does, in words: `GPU-bound, busy 97 % of step 4: GEMM 61 %, attention 20 %`."""
+    if verdict is None:
+        return ""
+    share = rounded_percent(100 - verdict.judged.share)
+    return f"{verdict.words}, GPU busy {share} of {scope.title}: {gpu_time_by_family(scope)}"
 
 
 def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
     """The findings of a trace or a step, the most important first; without those of rules that failed."""
-    return _results(trace, step)[0]
+    return _results(trace, step).listed
 
 
 def complete_finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
@@ -69,32 +94,64 @@ def complete_finding_list(trace: Trace, step: int | None = None) -> list[Finding
 
     Raises: AnalysisFailed where a rule failed.
     """
-    all_findings, failures = _results(trace, step)
-    if failures:
-        raise failures[0].with_traceback(None)
-    return all_findings
+    results = _results(trace, step)
+    if results.failures:
+        raise results.failures[0].with_traceback(None)
+    return results.listed
 
 
-def _results(trace: Trace, step: int | None) -> tuple[list[Finding], list[AnalysisFailed]]:
+@dataclass(frozen=True, eq=False)
+class _Results:
+    """The findings of all rules, the most important first."""
+
+    listed: list[Finding]
+    beside: Finding | None
+    """The largest saving beside a start-up that takes most of the time, be it ever so small a share of all."""
+    failures: list[AnalysisFailed]
+
+
+def _results(trace: Trace, step: int | None) -> _Results:
     """The findings of all rules, and the failures of the rules that failed."""
 
-    def make() -> tuple[list[Finding], list[AnalysisFailed]]:
+    def make() -> _Results:
         # The app waits at its start for the declaration of the pane, and not for the rules.
         from tracetui.findings.rules import FOREIGN_RULES, RULES
 
         scope = Scope(trace, step)
 
-        def run(rule: Callable[[Scope], Iterator[Finding]]) -> list[Finding]:
+        def run(rule: Callable[[Scope], Iterator[Finding]]) -> list[tuple[Finding, Rule]]:
             with guarded(f"The rule {rule.__name__.replace('_', '-')}"):
-                return list(rule(scope))
+                return [(finding, rule) for finding in rule(scope)]
 
         rules = RULES if trace.is_torch else FOREIGN_RULES
         results, failures = attempted(partial(run, rule) for rule in rules)
-        all_findings = [finding for result in results for finding in result]
-        all_findings.sort(key=lambda finding: (-finding.severity, finding.id != "untrusted", -(finding.cost or 0)))
-        return all_findings, failures
+        every = [pair for result in results for pair in result]
+        every.sort(key=lambda pair: (-pair[0].severity, pair[0].id != "untrusted", -(pair[0].cost or 0)))
+        beside = [finding for finding, _ in every if finding.cost is not None and finding.id != "start-up"]
+        floor = MIN_SHARES[-1][0] * scope.time
+        pairs = [(finding, rule) for finding, rule in every if finding.cost is None or finding.cost >= floor]
+        first = next((index for index, (each, _) in enumerate(pairs) if each.cost is not None), None)
+        if first is not None and pairs[first][0].severity > Severity.NOTE:
+            with guarded("The step of the largest finding"):
+                pairs[first] = (_with_step(scope, *pairs[first]), pairs[first][1])
+        return _Results([finding for finding, _ in pairs], beside[0] if beside else None, failures)
 
     return keep_guarded(trace, ("findings", step), "The list of findings", make)
+
+
+def _with_step(scope: Scope, finding: Finding, rule: Rule) -> Finding:
+    """The finding, with the step that has nearly all of its cost where the scope has several steps."""
+    all_steps = steps(scope.trace)
+    if scope.step is not None or scope.rounds < MIN_STEPS or finding.row < 0 or not finding.cost:
+        return finding
+    index = int(step_index(scope.trace, np.array([finding.row]))[0])
+    if index < 0 or np.count_nonzero(all_steps.number == all_steps.number[index]) > 1:
+        return finding
+    number = int(all_steps.number[index])
+    alone = sum(each.cost or 0 for each in rule(Scope(scope.trace, number)) if each.id == finding.id)
+    if alone < MIN_OUTLIER_SHARE * finding.cost:
+        return finding
+    return replace(finding, where=f" (only step {number} of {scope.rounds:,})")
 
 
 def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
@@ -105,7 +162,8 @@ def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> T
     if isinstance(step, TimeRange):
         kept = [index for index, finding in enumerate(finding_list(trace)) if _runs_in(trace, finding, step)]
         return replace(findings(trace).take(np.array(kept, np.int64)), note=IN_RANGE, headline="")
-    scope, (all_findings, failures) = Scope(trace, step), _results(trace, step)
+    scope, results = Scope(trace, step), _results(trace, step)
+    all_findings, failures = results.listed, results.failures
     rows = np.array([finding.row for finding in all_findings], np.int64)
     number = _step_numbers(trace, rows)
     cost = np.array([finding.cost or 0 for finding in all_findings], np.int64)
@@ -123,7 +181,7 @@ def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> T
         ),
         rows,
         _shares_note(scope, all_findings),
-        headline=headline(scope, all_findings, len(failures)),
+        headline=headline(scope, all_findings, len(failures), results.beside),
     ).lacking(failures_in_words(failures, "rules"))
 
 
@@ -159,11 +217,8 @@ def _shares_note(scope: Scope, all_findings: list[Finding]) -> str:
     if scope.is_whole:
         whole = f"100 % is {duration(scope.time)}, from the first call or operator to the end of the last activity."
         return whole + guessed
-    each = "each step" if scope.step is None else "the step"
-    return (
-        f"100 % is {duration(scope.time)}: for {each} the longer of its time on the CPU and the time from the end of "
-        f"the step before on the GPU to its own.{guessed}"
-    )
+    whose = "the periods of the steps, each" if scope.step is None else f"the period of step {scope.step},"
+    return f"100 % is {duration(scope.time)}: {whose} from the end of the step before on the GPU to its own.{guessed}"
 
 
 def _step_numbers(trace: Trace, rows: Int64) -> list[int]:

@@ -12,7 +12,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from tracetui.findings.idle_time import causes_before_first_kernel, idle_cost, longest_part, parts_of
-from tracetui.findings.scope import Finding, Scope, Severity, longest, most_common
+from tracetui.findings.scope import (
+    Finding,
+    Scope,
+    Severity,
+    longest,
+    most_common,
+    percent_text,
+    severity_of_share,
+)
 from tracetui.idle.thread_causes import first_runs, indicating_slices, start_up_calls
 from tracetui.idle.waits import Cause
 from tracetui.linking.groups import distinct, group
@@ -43,28 +51,25 @@ def start_up(scope: Scope) -> Iterator[Finding]:
     """CUDA and its libraries start up, or modules are loaded, before the first kernel and between kernels (R3.61)."""
     trace = scope.trace
     calls = scope.inside(start_up_calls(trace))
-    parts, lead = parts_of(scope, Cause.START_UP), causes_before_first_kernel(scope)
-    # Before the first kernel all counts as start-up where first uses take the larger part.
-    total = scope.time_to_first_kernel - sum(
-        lead[each] for each in (Cause.DATA_LOADING, Cause.COMPILATION, Cause.PROFILER)
-    )
-    before = total if 2 * lead[Cause.START_UP] > total else lead[Cause.START_UP]
-    between = idle_cost(scope, parts)
-    if between + before == 0:
+    parts, (before, between) = parts_of(scope, Cause.START_UP), scope.start_up
+    severity = severity_of_share((before + between) / scope.time)
+    if severity is None:
         return
     waits = [f"{duration(between)} of GPU idle time"] if between else []
     waits += [f"{duration(before)} before the first kernel, which is in no gap"] if before else []
     slow = f"; {counted(len(calls), 'slow first use')}: {_calls_and_ops(trace, calls)}" if len(calls) else ""
-    yield from scope.with_cost(
+    share = f"{duration(before + between)}, {percent_text(100 * (before + between) / scope.time)} of {scope.title}"
+    yield Finding(
         "start-up",
-        between + before,
-        "The recording holds a start-up: first uses load libraries and modules",
+        severity,
+        f"The recording holds a start-up: first uses load libraries and modules: {share}",
         " and ".join(waits) + slow,
         "Run the program until everything has been used once, then record: schedule(wait=..., warmup=...). "
         "CUDA_MODULE_LOADING=EAGER tells whether lazy loading of modules is part of it.",
         longest(trace, calls) if len(calls) else longest_part(scope, parts),
+        before + between,
+        "warm up before recording",
         at_gap=not len(calls),
-        action="warm up before recording",
     )
 
 

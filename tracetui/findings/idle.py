@@ -16,7 +16,6 @@ from tracetui.findings.training import optimizer_loop_idle
 from tracetui.idle.idle_parts import MIN_SPLIT_GAP_NS, IdleParts, told_to_wait
 from tracetui.idle.idleness import device_order, idleness, unrecorded_holes
 from tracetui.idle.thread_causes import MIN_COPY_BYTES, stalled_calls
-from tracetui.idle.verdict import verdict_on
 from tracetui.idle.waits import Cause, sync_calls
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import links, names_of
@@ -51,11 +50,7 @@ def launch_overhead(scope: Scope) -> Iterator[Finding]:
     evidence.append(_launch_calls(scope))
     evidence += [f"longest in {named}"] if (named := places(trace, parts)) else []
     evidence += [f"another {duration(loop)} inside the optimizer"] if loop else []
-    # The share is the one that the verdict rests on.
-    verdict = verdict_on(trace, scope.step)
-    share = verdict.idle_text.removeprefix("idle ") if verdict else "0 %"
-    wait = " and before it" if verdict and verdict.wait else ""
-    evidence.append(f"the GPU is idle for {duration(scope.idle // scope.devices)} in {scope.title}{wait}, {share}")
+    evidence.append(f"the GPU is idle for {scope.cost_text(scope.idle // scope.devices)}")
     mostly_long = 2 * longer > idle_cost(scope, parts)
     action, advice = _launch_advice(scope.program)
     yield from scope.with_cost(
@@ -83,8 +78,7 @@ def _launch_calls(scope: Scope) -> str:
     launch = links(scope.trace).launch[scope.activities]
     calls = distinct(launch[launch >= 0])
     usual = float(np.median(scope.trace.slices.dur[calls])) if len(calls) else 0.0
-    each = f" ({len(calls) / scope.rounds:,.0f} a step)" if scope.rounds > 1 else ""
-    return f"{counted(len(calls), 'launch')}{each} of {_median_text(usual, len(calls))}"
+    return f"{scope.per_step(len(calls), 'launch')} of {_median_text(usual, len(calls))}"
 
 
 def _median_text(time: float, count: int) -> str:

@@ -15,11 +15,9 @@ from tracetui.findings.scope import Scope
 from tracetui.idle.gpu_spans import communicates
 from tracetui.idle.idle_parts import IdleParts, clock_skew, late_gaps
 from tracetui.idle.idleness import idleness
-from tracetui.idle.thread_causes import thread_causes
 from tracetui.idle.waits import OVERHEAD, Cause
 from tracetui.linking.frames import frames, is_own
 from tracetui.linking.groups import group
-from tracetui.linking.links import links
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import is_named, open_at
 from tracetui.model.intervals import Int64, covered, without
@@ -57,31 +55,7 @@ def longest_part(scope: Scope, parts: IdleParts) -> int:
 
 def causes_before_first_kernel(scope: Scope) -> Counter[Cause]:
     """Time in ns before the first GPU activity in scope, by what the thread that launched it was doing."""
-
-    def measure() -> Counter[Cause]:
-        window = tuple(np.array([moment], np.int64) for moment in scope.lead_window)
-        if scope.time_to_first_kernel == 0:
-            return Counter()
-        lane = np.array([_first_thread(scope)], np.int64)
-        _, start, stop, cause = thread_causes(scope.trace, lane, *window).within(lane, *window)
-        sums = np.bincount(cause, stop - start, len(Cause)).astype(np.int64)
-        # What ran on a GPU meanwhile had been launched before the capture.
-        share = min(scope.time_to_first_kernel / max(int(sums.sum()), 1), 1.0)
-        return Counter({each: int(sums[each] * share) for each in Cause if sums[each]})
-
-    return scope.trace.keep(("causes before first kernel", scope.step), measure)
-
-
-def _first_thread(scope: Scope) -> int:
-    """The lane of the thread that launched the first activity in scope, or that of the first step."""
-    trace = scope.trace
-    launch = int(links(trace).launch[scope.activities[0]])
-    if launch >= 0:
-        return int(trace.slices.lane[launch])
-    if len(steps(trace)):
-        return int(steps(trace).lane[0])
-    rows = trace.slices.of_kind(Kind.RUNTIME, Kind.CPU_OP)
-    return int(trace.slices.lane[rows[np.argmin(trace.slices.start[rows])]]) if len(rows) else 0
+    return scope.lead_causes
 
 
 def places(trace: Trace, parts: IdleParts) -> str:

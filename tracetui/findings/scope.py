@@ -7,6 +7,7 @@ CPU where the GPU waited for the CPU.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -16,9 +17,17 @@ import numpy as np
 
 from tracetui.health.time_checks import impossible_activities, stack_cost
 from tracetui.idle.gpu_spans import communicates, step_spans
-from tracetui.idle.idle_parts import IdleParts, idle_parts
+from tracetui.idle.idle_parts import IdleParts
 from tracetui.idle.idleness import device_order, idleness
-from tracetui.idle.waits import final_flush, sync_calls
+from tracetui.idle.scope_times import (
+    IdleStretches,
+    cpu_times,
+    idle_stretches,
+    idle_within,
+    scope_title,
+    scope_windows,
+)
+from tracetui.idle.waits import Cause, sync_calls
 from tracetui.kernel_names import decode
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import calls_named, links, op_rows
@@ -31,7 +40,7 @@ from tracetui.memory.allocator import TO_HOST
 from tracetui.model.intervals import Int64, covered, union
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.results import kept
-from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.model.trace import Kind, Trace
 from tracetui.operators.key_averages import has_shapes
 
 
@@ -71,6 +80,8 @@ class Finding:
     """Time in ns that fixing it could save at most, over everything in scope; None where it has no price."""
     action: str = ""
     """The first thing to do, in a few words that follow "so": `give the DataLoader workers`."""
+    where: str = ""
+    """A clause behind the title on the one step that it is about, where it is about one of several."""
     at_gap: bool = False
     """The place to look at is the gap before that slice, in which its device ran nothing."""
 
@@ -157,6 +168,10 @@ def _has(trace: Trace, kinds: tuple[Kind, ...], pattern: re.Pattern[str]) -> boo
     return bool(is_named(trace, rows, pattern.search).any())
 
 
+MIN_START_UP_SHARE = 0.5
+"""Minimum share of a start-up in the time of a scope from which on all other shares are of the rest."""
+MIN_HELD_SHARE = 0.95
+"""Minimum share of the GPU activities that the steps of a server launch, for a number to be given for each step."""
 SAME_SHARE = 0.05
 """Maximum difference of a step's time from the duration on the screen, as a share of it, to count as the same."""
 
@@ -221,68 +236,95 @@ class Scope:
         return max(len(distinct(device_order(self.trace).device)), 1)
 
     @cached_property
-    def gaps(self) -> Int64:
-        """Indices in `idleness(trace)` of the gaps before the activities."""
-        is_inside = np.zeros(len(self.trace.slices), bool)
-        is_inside[self.activities] = True
-        return np.flatnonzero(is_inside[idleness(self.trace).after])
-
-    @cached_property
-    def idle_parts(self) -> IdleParts:
-        """The parts of the gaps in scope, each with its cause."""
-        parts, count = idle_parts(self.trace), len(idleness(self.trace))
-        if len(self.gaps) == count:
-            return parts
-        in_scope = np.zeros(count, bool)
-        in_scope[self.gaps] = True
-        return parts.take(in_scope[parts.gap])
-
-    @cached_property
-    def idle(self) -> int:
-        """Time in ns of the gaps before the activities."""
-        return int(idleness(self.trace).dur[self.gaps].sum())
-
-    @cached_property
-    def is_whole(self) -> bool:
-        """True where the scope is all that was recorded: without steps, or over all steps of a server.
-
-        A server schedules and samples between its steps, and what the GPU waits for there is lost time too.
-        """
-        all_steps = steps(self.trace)
-        return len(all_steps) == 0 or (self.step is None and all_steps.is_served)
-
-    @cached_property
-    def lead_window(self) -> tuple[int, int]:
-        """Start and end in ns of the time before the first activity of the trace; empty in a later step.
-
-        It starts with the first step, or with the first CPU slice where there are no steps.
-        """
-        all_steps, picked = steps(self.trace), chosen(self.trace, self.step)
-        if len(self.activities) == 0 or (not self.is_whole and picked[0] != 0):
-            return 0, 0
-        first = int(self.trace.slices.start[self.activities[0]])
-        return min(self._extent[0] if self.is_whole else int(all_steps.start[0]), first), first
-
-    @cached_property
-    def time_to_first_kernel(self) -> int:
-        """Time in ns that passed before the first activity, which is in no gap, while nothing launched earlier ran."""
-        slices, rows, window = self.trace.slices, links(self.trace).gpu, self.lead_window
-        return window[1] - window[0] - covered(slices.start[rows].clip(*window), slices.end[rows].clip(*window))
+    def windows(self) -> tuple[Int64, Int64]:
+        """Start and end in ns of the disjoint stretches of time that are in scope (R3.90)."""
+        return scope_windows(self.trace, self.step)
 
     @cached_property
     def time(self) -> int:
-        """Time in ns that the steps took.
+        """Length of the scope in ns, of which all shares are: the periods of its steps, or what was recorded."""
+        low, high = self.windows
+        return max(int((high - low).sum()), 1)
 
-        That is for each step the longer of its time on the CPU and the time on the GPU from the end of the step before
-        to its own; the first step counts from its start. So the wait before its first GPU activity is part of each
-        step, as it is in the findings. Without steps it is the time from the first call or operator to the end of the
-        last one or of the last GPU activity. The wait that ends the capture is left out. Steps of several threads that
-        run side by side, as those of merged ranks do, count in the mean over the threads.
+    @cached_property
+    def _idle_stretches(self) -> IdleStretches:
+        """The idle time in scope, each stretch with its cause."""
+        return idle_stretches(self.trace).clipped(*self.windows)
+
+    @cached_property
+    def idle_parts(self) -> IdleParts:
+        """The parts of gaps in scope as far as they lie in it, each with its cause, by gap and time."""
+        every = self._idle_stretches
+        every = every.take(np.flatnonzero(every.gap >= 0))
+        every = every.take(np.lexsort((every.start, every.gap)))
+        return IdleParts(every.gap, every.start, every.end, every.cause, every.lane)
+
+    @cached_property
+    def edges(self) -> IdleStretches:
+        """The idle time in scope that is in no gap: before the first activity of a device, and behind its last."""
+        return self._idle_stretches.take(np.flatnonzero(self._idle_stretches.gap < 0))
+
+    @cached_property
+    def gaps(self) -> Int64:
+        """Indices in `idleness(trace)` of the gaps that lie in scope, if only in part."""
+        return distinct(self.idle_parts.gap)
+
+    @cached_property
+    def idle(self) -> int:
+        """Time in ns in scope in which a device ran nothing, summed over the devices."""
+        return int(idle_within(self.trace, *self.windows).sum())
+
+    @property
+    def is_whole(self) -> bool:
+        """True where the scope is all that was recorded, because there are no steps."""
+        return len(steps(self.trace)) == 0
+
+    @property
+    def is_served(self) -> bool:
+        """True over all steps of a server, which schedules and samples between them: the scope has that, too."""
+        return self.step is None and steps(self.trace).is_served
+
+    @cached_property
+    def lead(self) -> IdleStretches:
+        """The idle time in scope before the first activity of each device, which is in no gap."""
+        return self.edges.take(np.flatnonzero(self.edges.after >= 0))
+
+    @property
+    def lead_window(self) -> tuple[int, int]:
+        """Start and end in ns of the time before the first activity; empty where a scope begins with one."""
+        return (int(self.lead.start.min()), int(self.lead.end.max())) if len(self.lead) else (0, 0)
+
+    @cached_property
+    def time_to_first_kernel(self) -> int:
+        """Time in ns in scope before the first activity, in the mean over the devices."""
+        return int(self.lead.dur.sum()) // self.devices
+
+    @cached_property
+    def lead_causes(self) -> Counter[Cause]:
+        """Time in ns before the first activity in scope, by what the thread that launched it was doing."""
+        sums = np.bincount(self.lead.cause, self.lead.dur, len(Cause)).astype(np.int64)
+        return Counter({each: int(sums[each]) // self.devices for each in Cause if sums[each]})
+
+    @cached_property
+    def start_up(self) -> tuple[int, int]:
+        """Time in ns that a start-up took before the first activity and between activities.
+
+        Before the first one all counts where first uses take the larger part, but for what other rules price.
         """
-        if self.is_whole:
-            return max(self._extent[1] - self._extent[0], 1)
-        picked = chosen(self.trace, self.step)
-        return max(int(self.step_times[picked].sum()) // self._loops, 1)
+        lead = self.lead_causes
+        others = (Cause.DATA_LOADING, Cause.COMPILATION, Cause.PROFILER, Cause.BEFORE_CAPTURE)
+        before = self.time_to_first_kernel - sum(lead[each] for each in others)
+        if 2 * lead[Cause.START_UP] <= before:
+            before = lead[Cause.START_UP]
+        parts = self.idle_parts
+        between = int(parts.dur[parts.cause == Cause.START_UP].sum()) // self.devices
+        return before, between
+
+    @cached_property
+    def rest(self) -> int:
+        """Time in ns of which shares are weighed: without a start-up that takes most of the scope."""
+        spent = sum(self.start_up)
+        return max(self.time - spent, 1) if spent >= MIN_START_UP_SHARE * self.time else self.time
 
     @cached_property
     def rounds(self) -> int:
@@ -299,10 +341,22 @@ class Scope:
         all_steps, picked = steps(self.trace), chosen(self.trace, self.step)
         return len(distinct(all_steps.lane[picked])) if len(picked) and all_steps.overlap else 1
 
+    @cached_property
+    def _holds_rounds(self) -> bool:
+        """True where a number of things in scope may be divided by the number of steps: they hold nearly all of it."""
+        if not self.is_served or self.rounds == 1 or len(self.activities) == 0:
+            return True
+        share = np.count_nonzero(step_index(self.trace, self.activities) >= 0) / len(self.activities)
+        return bool(share >= MIN_HELD_SHARE)
+
     def inside(self, rows: Int64) -> Int64:
-        """The slices of `rows` that lie in a step in scope; all of them where the scope is all that was recorded."""
+        """The slices of `rows` that lie in a step in scope, of a server also between its steps; all without steps."""
         if self.is_whole:
             return rows
+        if self.is_served:
+            start, (low, high) = self.trace.slices.start[rows], self.windows
+            index = np.searchsorted(low, start, side="right") - 1
+            return rows[(index >= 0) & (start < high[index])]
         index = step_index(self.trace, rows)
         return rows[np.isin(index, chosen(self.trace, self.step))]
 
@@ -344,8 +398,8 @@ class Scope:
         return waited // self.devices
 
     def severity_of(self, cost: int) -> Severity | None:
-        """Severity of a saving in ns; None where it is too small to report."""
-        return severity_of_share(cost / self.time)
+        """Severity of a saving in ns, by its share of what a start-up leaves; None where it is too small to report."""
+        return severity_of_share(min(cost / self.rest, 1.0))
 
     def with_cost(
         self,
@@ -364,62 +418,36 @@ class Scope:
 
         `statement` names what is wrong, without a full stop: the saving and its share follow it in the title.
         """
-        cost = min(cost, self.time)
+        cost = min(cost, self.rest)
         severity = self.severity_of(cost)
         if severity is not None:
             title = f"{statement}: {self.cost_text(cost)}"
-            yield Finding(id, min(severity, at_most), title, evidence, advice, row, cost, action, at_gap)
+            yield Finding(id, min(severity, at_most), title, evidence, advice, row, cost, action, at_gap=at_gap)
 
     def cost_text(self, cost: int) -> str:
         """A time in ns and its share in words: `287.6 ms, 27 % of the steps`.
 
-        The share says of how much it is where the screen shows another duration of the step.
+        The share says that it is of the period where the CPU time of the step is another duration.
         """
-        whole = self.title
-        if self.step is not None:
-            all_steps, picked = steps(self.trace), chosen(self.trace, self.step)
-            on_screen = int((all_steps.end - all_steps.start)[picked].sum())
-            if abs(self.time - on_screen) > SAME_SHARE * self.time:
-                whole = f"the {duration(self.time)} of {self.title}"
-        return f"{duration(cost)}, {_percent_text(100 * min(cost, self.time) / self.time)} of {whole}"
+        whole, time = self.title, self.rest
+        if time < self.time:
+            whole = f"the {duration(time)} of {self.title} beside the start-up"
+        elif self.step is not None:
+            shown = int(cpu_times(self.trace)[chosen(self.trace, self.step)].sum())
+            if abs(self.time - shown) > SAME_SHARE * self.time:
+                whole = f"the {duration(self.time)} period of {self.title}"
+        return f"{duration(cost)}, {percent_text(100 * min(cost / time, 1.0))} of {whole}"
 
     @property
     def title(self) -> str:
-        if self.step is not None:
-            return f"step {self.step}"
-        return "the trace" if self.is_whole else "the steps"
+        return scope_title(self.trace, self.step)
 
     def per_step(self, number: int, thing: str) -> str:
-        """A number of things, and how many per step where there are several steps."""
-        if self.rounds == 1:
+        """A number of things, and how many per step where there are several steps and these hold nearly all of them."""
+        if self.rounds == 1 or not self._holds_rounds:
             return counted(number, thing)
         each = number / self.rounds
         return f"{counted(number, thing)} ({each:,.{0 if each >= 10 else 1}f} a step)"
-
-    @cached_property
-    def _extent(self) -> tuple[int, int]:
-        """Start of the first call, operator, annotation or GPU activity and end of the last, the flush left out."""
-        slices = self.trace.slices
-        rows = slices.of_kind(Kind.CPU_OP, Kind.RUNTIME, Kind.ANNOTATION, *GPU_WORK)
-        rows = np.setdiff1d(rows, final_flush(self.trace), assume_unique=True)
-        if len(rows) == 0:
-            return self.trace.window
-        return int(slices.start[rows].min()), int(slices.end[rows].max())
-
-    @cached_property
-    def step_times(self) -> Int64:
-        """Time in ns of each step of the trace, in scope or not: the longer of its time on the CPU and its period.
-
-        The period lasts from the end of the last GPU activity of the steps before to that of its own, or from the start
-        of the first step of its thread; steps without GPU activity have none.
-        """
-        all_steps, (_, last) = steps(self.trace), self._gpu_bounds
-        period = np.zeros(len(all_steps), np.int64)
-        for lane in distinct(all_steps.lane).tolist():
-            on_lane = np.flatnonzero(all_steps.lane == lane)
-            mine = on_lane[last[on_lane] > np.iinfo(np.int64).min]
-            period[mine] = np.diff(np.maximum.accumulate(np.append(all_steps.start[on_lane[0]], last[mine])))
-        return np.asarray(np.maximum(self._on_cpu, period))
 
     @cached_property
     def _gpu_bounds(self) -> tuple[Int64, Int64]:
@@ -440,25 +468,16 @@ class Scope:
         long in a step that waits for the steps before it, while the GPU is as fast as ever. What a step holds up shows
         between its first GPU activity and the next step's, or before its first one.
         """
+        on_cpu = cpu_times(self.trace)
         if not self._on_gpu.any():
-            return ((self._on_cpu, self._on_cpu),)
+            return ((on_cpu, on_cpu),)
         all_steps, (first, _), before = steps(self.trace), self._gpu_bounds, np.zeros_like(self._on_gpu)
         for lane in distinct(all_steps.lane).tolist():
             mine = np.flatnonzero(all_steps.lane == lane)
             before[mine[1:]] = self._on_gpu[mine[:-1]]
             lead = first[mine[0]] - all_steps.start[mine[0]] if first[mine[0]] < np.iinfo(np.int64).max else 0
             before[mine[0]] = self._on_gpu[mine[0]] + max(lead, 0)
-        return (self._on_cpu, self._on_cpu), (np.maximum(self._on_gpu, before), self._on_gpu)
-
-    @cached_property
-    def _on_cpu(self) -> Int64:
-        """Duration of each step in ns, without the wait with which the profiler ends the capture."""
-        all_steps, slices = steps(self.trace), self.trace.slices
-        lasted = all_steps.end - all_steps.start
-        for row in final_flush(self.trace).tolist():
-            flushed = np.minimum(all_steps.end, slices.end[row]) - np.maximum(all_steps.start, slices.start[row])
-            lasted = lasted - np.maximum(flushed, 0)
-        return lasted
+        return (on_cpu, on_cpu), (np.maximum(self._on_gpu, before), self._on_gpu)
 
     @cached_property
     def _on_gpu(self) -> Int64:
@@ -515,7 +534,7 @@ MAX_SHARE_DECIMALS = 4
 """Maximum decimals of a share that is just below a limit."""
 
 
-def _percent_text(percents: float) -> str:
+def percent_text(percents: float) -> str:
     """A share with as many decimals as its severity needs: 1.8 % is no `2 %`, from which on a finding is minor."""
     words = rounded_percent(percents)
     for decimals in range(1, MAX_SHARE_DECIMALS + 1):

@@ -11,7 +11,8 @@ from tracetui.devices.descriptions import device_names, has_assumed_name
 from tracetui.health.health_table import doubtful_checks
 from tracetui.health.recording_checks import kinds_in_words
 from tracetui.idle.gpu_spans import step_spans
-from tracetui.idle.verdict import IDLE_PARTS, totals, verdict_on
+from tracetui.idle.scope_times import scope_windows
+from tracetui.idle.verdict import IDLE_PARTS, totals, typical_verdict, verdict_on
 from tracetui.linking.captured_tree import capture_counts
 from tracetui.linking.links import busy_stretches, links, no_gpu, op_rows
 from tracetui.linking.placement import between_share, chosen, within
@@ -191,8 +192,8 @@ def _window(trace: Trace, step: Part | None) -> tuple[int, int]:
         return trace.window
     if isinstance(step, TimeRange):
         return step.start, step.end
-    every, picked = steps(trace), chosen(trace, step)
-    return int(every.start[picked].min()), int(every.end[picked].max())
+    low, high = scope_windows(trace, step)
+    return int(low[0]), int(high[-1])
 
 
 def _gpu_time(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
@@ -211,14 +212,16 @@ def _gpu_time(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
 def _verdict(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
     """The verdict, and the numbers behind it as shares of the GPU's time and of its idle time.
 
-    The idle share is that from the first GPU activity to the last, of the trace or of the step. The words of the trace
-    are those of its median step, whose idle share and wait are given beside it.
+    `idle_pct` of the trace is that from its first GPU activity to its last, of a step that of its period;
+    `step_idle_pct` is that of the periods of all steps, on which the verdict rests. The wait is that of the median
+    step.
     """
     judged = verdict_on(trace, step)
     yield SummaryFact("verdict", judged.words if judged else None)
-    yield SummaryFact("idle_pct", judged.idle_pct if judged else None, "%")
-    alone = judged.typical or (judged if len(steps(trace)) else None) if judged else None
-    yield SummaryFact("step_idle_pct", alone.idle_pct if alone else None, "%")
+    share = judged.idle_pct if judged and step is None else judged.judged.idle_pct if judged else None
+    yield SummaryFact("idle_pct", share, "%")
+    yield SummaryFact("step_idle_pct", judged.judged.idle_pct if judged and len(steps(trace)) else None, "%")
+    alone = judged if step is not None else typical_verdict(trace, range(len(steps(trace))))
     yield SummaryFact("step_wait_us", alone.wait / 1000 if alone and _knows_wait(trace, step) else None, "us")
     yield SummaryFact("late_pct", judged.late_pct if judged else None, "%")
     for name in IDLE_PARTS:

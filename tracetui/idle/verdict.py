@@ -5,9 +5,8 @@ does not communicate is only GPU-bound. `totals` has the two sums under torch's 
 tutorial reads from them (R3.32); a long wait at the end of the capture, or the profiler's own cost, makes that
 misleading.
 
-A step is judged by the idle time within its GPU span and the wait before it together, so that a step which waits for
-its data before its first kernel is called so. The trace is judged by the median of its steps where it has some, as a
-comparison is, and by its whole span where it has none.
+A step is judged over its period, the steps of a trace over all of theirs, and a trace without steps over all that was
+recorded (R3.90): the scope of the findings, so that a verdict and the first sentence rank the same idle time.
 """
 
 from __future__ import annotations
@@ -22,15 +21,23 @@ from numpy.typing import NDArray
 from tracetui.devices.roofline import bound_share
 from tracetui.idle.gpu_spans import Exposure, GpuSpans, exposure, gaps_of, step_exposure, step_spans, trace_span
 from tracetui.idle.idle_parts import after_sync, idle_by_cause
-from tracetui.idle.idleness import MIN_GAP_NS, device_order, idleness
+from tracetui.idle.idleness import device_order, idleness
+from tracetui.idle.scope_times import (
+    LONG_OVERHEAD,
+    SHORT_OVERHEAD,
+    idle_by_group,
+    idle_within,
+    scope_title,
+    scope_windows,
+    step_periods,
+)
 from tracetui.idle.waits import WORDS, Cause
-from tracetui.linking.groups import PartSums
+from tracetui.linking.groups import PartSums, distinct
 from tracetui.linking.links import links
 from tracetui.linking.placement import chosen, step_index, time_within, within
-from tracetui.linking.step_kinds import averaged_steps
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64, Part, TimeRange
-from tracetui.model.quantities import duration, rounded_percent
+from tracetui.model.quantities import rounded_percent
 from tracetui.model.results import kept
 from tracetui.model.trace import Kind, Trace
 from tracetui.operators.costs import costs, costs_within, is_overlapped, self_cpu_sum
@@ -82,10 +89,8 @@ def totals(trace: Trace, step: Part | None = None) -> TorchTotals:
 BUSY, STARVED = 10.0, 25.0
 """Percent of idle time and wait below which the GPU is kept busy, and from which on it is starved."""
 HALF_PERCENT = 50.0
-MIN_ELSEWHERE_POINTS = 10.0
-"""Minimum idle share of a trace beyond that of its median step, in percentage points, to be mentioned."""
-ELSEWHERE = ", idle elsewhere"
-"""End of the words for a trace that is idle outside of its steps, or in a few of them."""
+MAX_NAMED_CAUSES = 3
+"""Maximum causes of idle time named behind a verdict, the longest first."""
 MIN_NOT_RECORDED_PERCENT = 2.0
 """Minimum percent of the time in which something ran that was not recorded, for it to be mentioned."""
 MIN_EXPOSED_PERCENT = 20.0
@@ -112,11 +117,11 @@ FRAMES = (
     "Python frames were recorded (with_stack), which makes the CPU slower: without the profiler the gaps are shorter."
 )
 NOT_RECORDED = (
-    "{} of the idle time lies where nodes of a graph were not recorded: the GPU was probably busy then, and the "
-    "verdict leaves it out."
+    "{} of {} lies where nodes of a graph were not recorded: the GPU was probably busy then, and the verdict leaves it "
+    "out."
 )
 BEFORE_CAPTURE = (
-    "{} of the idle time lies before activities that were launched before the capture began: what held them up was not "
+    "{} of {} is idle before activities that were launched before the capture began: what held them up was not "
     "recorded, and the verdict leaves it out."
 )
 NOTHING_SEEN = (
@@ -125,10 +130,70 @@ NOTHING_SEEN = (
 )
 
 
+DEPENDENCY = (Cause.FULL_QUEUE, Cause.GRAPH, Cause.STREAM, Cause.SCHEDULING)
+"""Causes by which something that was launched does not start."""
+_LEFT_OUT = (Cause.NOT_RECORDED, Cause.BEFORE_CAPTURE)
+"""Causes on which no verdict rests: the GPU was probably busy, or what it waited for lies before the capture."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The time that a verdict is about, and the idle time in it, summed over the devices, in ns."""
+
+    title: str
+    """Name of the scope after `of`: `step 4`, `the steps`."""
+    time: int
+    idle: int
+    groups: tuple[int, ...]
+    """Idle time of each group of `idle_groups`, by number."""
+    causes: tuple[int, ...]
+    """Idle time of each `Cause`."""
+    exposed: int
+    """Time in which the devices only communicated."""
+
+    @property
+    def left_out(self) -> int:
+        """Idle time on which no verdict rests."""
+        return sum(self.causes[each] for each in _LEFT_OUT)
+
+    @property
+    def idle_pct(self) -> float:
+        """Percent of the time in which the devices were idle."""
+        return _pct(self.idle, self.time)
+
+    @property
+    def share(self) -> float:
+        """Percent of the time in which the devices were idle, what is left out taken from both."""
+        return _pct(self.idle - self.left_out, self.time - self.left_out)
+
+    @property
+    def ranked(self) -> list[tuple[int, int]]:
+        """Idle time and number of the groups that have any, the longest first; each `DEPENDENCY` under its own."""
+        sums = [(time, group) for group, time in enumerate(self.groups) if time and group not in _LEFT_OUT]
+        return sorted(sums, key=lambda each: -each[0])
+
+    @property
+    def main(self) -> int | None:
+        """The group that has at least half of the idle time on which the verdict rests; None for a mixture.
+
+        Causes of a dependency count together, under `Cause.STREAM`.
+        """
+        waiting = sum(self.groups[each] for each in DEPENDENCY)
+        sums = [(time, group) for time, group in self.ranked if group not in DEPENDENCY] + [(waiting, Cause.STREAM)]
+        time, group = max(sums, key=lambda each: each[0])
+        return group if time and 2 * time >= self.idle - self.left_out else None
+
+    @property
+    def host_cause(self) -> Cause:
+        """The cause of the CPU with most idle time."""
+        return Cause(max(range(Cause.LATENCY), key=lambda cause: self.causes[cause]))
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """The numbers behind a verdict; shares are percentages 0-100."""
+    """A verdict, and the numbers from the first GPU activity to the last beside it; shares are percentages 0-100."""
 
+    judged: Judged
     covered: int
     """Time in ns from the first activity to the last in which anything ran, summed over the devices."""
     idle: int
@@ -151,8 +216,6 @@ class Verdict:
     """Part of the idle time and the wait, in ns: gaps that began while the CPU waited for the GPU."""
     exposed_comm: int
     exposed_copy: int
-    host_cause: Cause
-    """Main cause of `cpu_late` and `in_launch`."""
     has_frames: bool
     """True where Python frames were recorded, which slows the CPU down (R3.34)."""
     wait: int = 0
@@ -167,8 +230,6 @@ class Verdict:
     """Part of the idle time and the wait, in ns: pauses too short to be gaps."""
     limit: str | None = None
     """`compute` or `memory` where it is known which of them limits a busy GPU."""
-    typical: Verdict | None = None
-    """For a trace with steps the verdict on its median step, whose words it has."""
 
     @property
     def total(self) -> int:
@@ -191,16 +252,6 @@ class Verdict:
         return _pct(self.unused, self.total + self.wait)
 
     @property
-    def judged(self) -> int:
-        """Idle time and wait in ns on which the verdict rests: without what ran or was launched unrecorded."""
-        return self.unused - self.not_recorded - self.before_capture
-
-    @property
-    def judged_pct(self) -> float:
-        """Share of `judged` in the time, the wait before the first activity included."""
-        return _pct(self.judged, self.total + self.wait - self.before_capture)
-
-    @property
     def late_pct(self) -> float:
         """Share of the activities that were launched too late; alone it says little."""
         return _pct(self.late, self.activities)
@@ -208,7 +259,7 @@ class Verdict:
     @property
     def unknown(self) -> int:
         """Part of the idle time and the wait, in ns: before activities without a launch record."""
-        return self.judged - self.pauses - self.host - self.waiting
+        return self.unused - self.not_recorded - self.before_capture - self.pauses - self.host - self.waiting
 
     @property
     def host(self) -> int:
@@ -231,134 +282,156 @@ class Verdict:
 
     @property
     def cause(self) -> str:
-        """Main cause of the idle time and the wait: overhead, host-stall, dependency, unknown or mixed."""
-        if _pct(self.host, self.judged) >= HALF_PERCENT:
-            return "overhead" if (self.small_pct or 0) >= HALF_PERCENT else "host-stall"
-        if _pct(self.dependency, self.judged) >= HALF_PERCENT:
-            return "dependency"
-        return "unknown" if _pct(self.unknown, self.judged) >= HALF_PERCENT else "mixed"
+        """Main cause of the idle time: overhead, host-stall, dependency, unknown or mixed."""
+        main = self.judged.main
+        if main is None:
+            return "mixed"
+        if main == SHORT_OVERHEAD:
+            return "overhead"
+        if main == LONG_OVERHEAD or main < Cause.LATENCY:
+            return "host-stall"
+        return {Cause.STREAM: "dependency", Cause.UNKNOWN: "unknown"}.get(Cause(main), "mixed")
 
     @property
     def is_unexplained(self) -> bool:
         """True where nothing in the trace says what caused most of the idle time."""
-        if 2 * self.before_capture > self.unused or self.cause == "unknown":
+        causes = self.judged.causes
+        if 2 * causes[Cause.BEFORE_CAPTURE] > self.judged.idle or self.cause == "unknown":
             return True
-        return self.cause == "dependency" and self.seen_waits < self.dependency / 2
+        seen = causes[Cause.GRAPH] + causes[Cause.STREAM]
+        return self.cause == "dependency" and 2 * seen < sum(causes[each] for each in DEPENDENCY)
 
     @property
     def level(self) -> int:
         """0 for a device that is kept busy, 1 for one with gaps, 2 for one that starves."""
-        return int(self.judged_pct >= BUSY) + int(self.judged_pct >= STARVED)
+        return int(self.judged.share >= BUSY) + int(self.judged.share >= STARVED)
 
     @property
     def words(self) -> str:
-        """The verdict in words; for a trace those of its median step, and whether it is idle elsewhere."""
-        if self.typical is None:
-            return self._own_words
-        more = self.level > self.typical.level and self.judged_pct >= self.typical.judged_pct + MIN_ELSEWHERE_POINTS
-        return f"{self.typical.words}{ELSEWHERE if more else ''}"
+        """The verdict in words: what takes more of the scope than anything else that could be saved (R3.91)."""
+        exposed = _pct(self.judged.exposed, self.judged.time)
+        largest = _pct(max((time for time, _ in self.judged.ranked), default=0), self.judged.time)
+        if exposed >= MIN_EXPOSED_PERCENT and (self.level == 0 or exposed >= largest):
+            return "communication-bound"
+        if self.level == 0:
+            return f"{self.limit or 'GPU'}-bound"
+        cause = "unexplained" if self.cause == "unknown" else self.cause
+        why = f" ({WORDS[self.judged.host_cause]})" if self.cause == "host-stall" else ""
+        if self.level == 1:
+            return f"GPU-bound with {cause} gaps{why}"
+        return "idle, cause unknown" if self.cause == "unknown" else f"{cause}-bound{why}"
 
     @property
     def text(self) -> str:
-        """The verdict with the numbers behind it, each with what it is a share of, in one line."""
-        shares = ((self.cpu_late, "CPU late"), (self.in_launch, "in the launch call"), (self.waiting, "waiting"))
-        others = (
-            (self.deduced, "CPU probably late"),
-            (self.unknown, "unknown"),
-            (self.not_recorded, "not recorded"),
-            (self.before_capture, "before the capture"),
-        )
-        parts = [*shares, *(each for each in others if _pct(each[0], self.unused) >= 1)]
-        split = ", ".join(f"{rounded_percent(_pct(time, self.unused))} {word}" for time, word in parts)
+        """The verdict with the numbers behind it in one line: the idle share of its scope, and what it is put down to.
+
+        Shares of causes are shares of the scope, too.
+        """
         line = f"{self.words}: {self.idle_text}"
-        line += f" ({split})" if self.unused else ""
-        line += f", {rounded_percent(self.late_pct)} of the kernels launched late"
-        if self.typical is None or self.typical.idle_text == self.idle_text:
-            return line
-        return f"{line}; in the median step {self.typical.idle_text}"
+        shares = [(_pct(time, self.judged.time), self._group_words(group)) for time, group in self.judged.ranked]
+        named = [f"{rounded_percent(share)} {words}" for share, words in shares[:MAX_NAMED_CAUSES] if share >= 1]
+        return f"{line} ({', '.join(named)})" if self.level and named else line
 
     @property
     def idle_text(self) -> str:
-        """The idle time and the wait in words, as shares of named times."""
-        line = f"idle {rounded_percent(self.idle_pct)} from the first GPU activity to the last"
-        if 2 * self.not_recorded > self.unused:
+        """The idle share of the scope in words."""
+        line = f"GPU idle {rounded_percent(self.judged.idle_pct)} of {self.judged.title}"
+        if 2 * self.judged.causes[Cause.NOT_RECORDED] > self.judged.idle:
             line += ", mostly where nodes of graphs were not recorded"
-        if 2 * self.before_capture > self.unused:
+        if 2 * self.judged.causes[Cause.BEFORE_CAPTURE] > self.judged.idle:
             line += ", mostly before activities launched before the capture or as it began"
-        if self.wait < MIN_GAP_NS:
-            return line
-        return f"{line}, {rounded_percent(self.unused_pct)} with the GPU wait of {duration(self.wait)} before it"
+        return line
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """Caveats about the verdict."""
-        if self.typical:
-            return self.typical.remarks
         remarks = []
-        if _pct(self.not_recorded, self.total + self.wait) >= MIN_NOT_RECORDED_PERCENT:
-            remarks.append(NOT_RECORDED.format(rounded_percent(_pct(self.not_recorded, self.unused))))
-        if _pct(self.before_capture, self.total + self.wait) >= MIN_NOT_RECORDED_PERCENT:
-            remarks.append(BEFORE_CAPTURE.format(rounded_percent(_pct(self.before_capture, self.unused))))
-        if self.level and self.cause == "overhead" and self.has_frames:
+        for cause, sentence in ((Cause.NOT_RECORDED, NOT_RECORDED), (Cause.BEFORE_CAPTURE, BEFORE_CAPTURE)):
+            share = _pct(self.judged.causes[cause], self.judged.time)
+            if share >= MIN_NOT_RECORDED_PERCENT:
+                remarks.append(sentence.format(rounded_percent(share), self.judged.title))
+        if self.level and self.judged.main in (SHORT_OVERHEAD, LONG_OVERHEAD) and self.has_frames:
             remarks.append(FRAMES)
         if self.level and self.cause == "dependency" and self.is_unexplained:
             remarks.append(NOTHING_SEEN)
         return tuple(remarks)
 
-    @property
-    def _own_words(self) -> str:
-        cause = "unexplained" if self.cause == "unknown" else self.cause
-        why = f" ({WORDS[self.host_cause]})" if self.cause == "host-stall" else ""
-        if self.level == 2:
-            return "idle, cause unknown" if self.cause == "unknown" else f"{cause}-bound{why}"
-        if self.level == 1:
-            return f"GPU-bound with {cause} gaps{why}"
-        return "communication-bound" if self.exposed_comm_pct >= MIN_EXPOSED_PERCENT else f"{self.limit or 'GPU'}-bound"
+    def _group_words(self, group: int) -> str:
+        """The name of a group of idle time."""
+        if group == SHORT_OVERHEAD:
+            return "launch overhead"
+        if group == LONG_OVERHEAD:
+            return "launch overhead in gaps of a millisecond and more"
+        return WORDS[group]
 
 
 @kept(on_disk=True)
 def verdict(trace: Trace) -> Verdict | None:
-    """The verdict on the whole trace, all devices together; None without GPU activity.
+    """The verdict on the steps of a trace, or on all that was recorded; None without GPU activity.
 
-    The numbers are those from the first activity to the last. The words are those of the median step where there are
-    steps, so that the verdicts on the trace, on its steps and in a comparison agree.
+    The numbers beside it are those of the whole trace from its first GPU activity to its last.
     """
     work, gaps = np.zeros(len(device_order(trace).row), np.int64), np.zeros(len(idleness(trace)), np.int64)
     if len(work) == 0:
         return None
-    whole = _judge(trace, work, gaps, trace_span(trace), exposure(trace).total())[0]
-    complete = np.flatnonzero(averaged_steps(trace)).tolist()
-    typical = typical_verdict(trace, complete) or typical_verdict(trace, range(len(steps(trace))))
-    return replace(whole, typical=typical) if whole else None
+    low, high = scope_windows(trace, None)
+    everywhere = steps(trace).is_served or len(steps(trace)) == 0
+    exposed = exposure(trace).total() if everywhere else step_exposure(trace).total()
+    judged = _judged(trace, low, high, [scope_title(trace, None)] * len(low), exposed.exposed_comm)
+    whole = judged[0]
+    for more in judged[1:]:
+        groups = tuple(map(sum, zip(whole.groups, more.groups, strict=True)))
+        causes = tuple(map(sum, zip(whole.causes, more.causes, strict=True)))
+        whole = Judged(whole.title, whole.time + more.time, whole.idle + more.idle, groups, causes, 0)
+    whole = replace(whole, exposed=int(exposed.exposed_comm.sum()))
+    return _verdicts(trace, work, gaps, trace_span(trace), exposure(trace).total(), [whole])[0]
 
 
 @kept(on_disk=True)
 def step_verdicts(trace: Trace) -> list[Verdict | None]:
     """The verdict on each of `steps(trace)`; None for a step that launched nothing on a GPU.
 
-    It rests on the gaps within the GPU span of the step and right before it; an activity that was launched late counts
-    in the step that launched it.
+    It rests on the idle time of the step's period. The numbers beside it are those from its first GPU activity to its
+    last; an activity that was launched late counts in the step that launched it.
     """
     work, gaps = (step_index(trace, rows) for rows in (device_order(trace).row, idleness(trace).after))
     if len(work) == 0:
         return [None] * len(steps(trace))
-    return _judge(trace, work, gaps, step_spans(trace), step_exposure(trace).total())
+    exposed = step_exposure(trace).total()
+    titles = [f"step {number}" for number in steps(trace).number.tolist()]
+    judged = _judged(trace, *step_periods(trace), titles, exposed.exposed_comm)
+    return _verdicts(trace, work, gaps, step_spans(trace), exposed, judged)
+
+
+def _judged(trace: Trace, low: Int64, high: Int64, titles: list[str], exposed: Int64) -> list[Judged]:
+    """What a verdict on each of some windows of time rests on."""
+    devices = len(distinct(device_order(trace).device))
+    groups, causes = idle_by_group(trace, low, high)
+    columns = ((high - low) * devices, idle_within(trace, low, high))
+    return [
+        Judged(title, int(time), int(idle), tuple(group), tuple(cause), int(comm))
+        for title, time, idle, group, cause, comm in zip(
+            titles, *columns, groups.tolist(), causes.tolist(), exposed.tolist(), strict=False
+        )
+    ]
 
 
 def typical_verdict(trace: Trace, indices: Iterable[int]) -> Verdict | None:
-    """The verdict on the median step, of some of `steps(trace)`, by the share of idle time and wait.
+    """The verdict on the median step, of some of `steps(trace)`, by the share of idle time.
 
     Of the steps whose GPU is about as busy as in the median step, it is one with the most common words. None where no
     step ran anything on a GPU.
     """
     every = step_verdicts(trace)
-    judged = sorted((one for one in (every[index] for index in indices) if one), key=lambda one: one.judged_pct)
-    if not judged:
+    some = sorted((one for one in (every[index] for index in indices) if one), key=lambda one: one.judged.share)
+    if not some:
         return None
-    middle = judged[len(judged) // 2]
-    alike = [one for one in judged if one.level == middle.level]
+    middle = some[len(some) // 2]
+    alike = [one for one in some if one.level == middle.level]
     words = Counter(one.words for one in alike).most_common(1)[0][0]
-    return min((one for one in alike if one.words == words), key=lambda one: abs(one.judged_pct - middle.judged_pct))
+    return min(
+        (one for one in alike if one.words == words), key=lambda one: abs(one.judged.share - middle.judged.share)
+    )
 
 
 def verdict_on(trace: Trace, step: Part | None) -> Verdict | None:
@@ -375,8 +448,10 @@ def verdict_on(trace: Trace, step: Part | None) -> Verdict | None:
     return step_verdicts(trace)[int(chosen(trace, step)[0])]
 
 
-def _judge(trace: Trace, work: Int64, late: Int64, spans: GpuSpans, exposed: Exposure) -> list[Verdict | None]:
-    """One verdict for each part that has spans.
+def _verdicts(
+    trace: Trace, work: Int64, late: Int64, spans: GpuSpans, exposed: Exposure, judged: list[Judged]
+) -> list[Verdict | None]:
+    """One verdict for each part that has spans, given what it rests on.
 
     `work` is the part of each activity, `late` that of the activity after each gap; -1 is left out.
     """
@@ -417,12 +492,11 @@ def _judge(trace: Trace, work: Int64, late: Int64, spans: GpuSpans, exposed: Exp
         "exposed_comm": exposed.exposed_comm,
         "exposed_copy": exposed.exposed_copy,
     }
-    stalls = causes[:, : Cause.LATENCY]
     rows = zip(*(column.tolist() for column in sums.values()), strict=True)
     frames = bool((trace.slices.kind == Kind.PYTHON).any())
     made = (
-        Verdict(**dict(zip(sums, row, strict=True)), host_cause=Cause(cause), has_frames=frames)
-        for row, cause in zip(rows, np.argmax(stalls, axis=1).tolist(), strict=True)
+        Verdict(each, **dict(zip(sums, row, strict=True)), has_frames=frames)
+        for each, row in zip(judged, rows, strict=True)
     )
     return [_limited(trace, one, order.row[work == index]) for index, one in enumerate(made)]
 
@@ -441,7 +515,7 @@ def _limited(trace: Trace, one: Verdict, rows: Int64) -> Verdict | None:
     """The verdict on some GPU activities, with the limit of a busy GPU; None without activities."""
     if one.activities == 0:
         return None
-    if one.level or one.exposed_comm_pct >= MIN_EXPOSED_PERCENT:
+    if one.level or one.words == "communication-bound":
         return one
     compute, memory, unknown = bound_share(trace, rows)
     if compute + memory <= unknown:

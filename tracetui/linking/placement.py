@@ -242,12 +242,6 @@ def stretch_of_step(trace: Trace, number: int) -> tuple[int, int]:
     return start, max(end, int(trace.slices.end[work].max())) if len(work) else end
 
 
-def first_step(trace: Trace) -> int | None:
-    """The number of the middle step, since the first is often cold; None without steps."""
-    all_numbers = step_labels(trace)
-    return all_numbers[len(all_numbers) // 2] if all_numbers else None
-
-
 def busiest_stretch(trace: Trace) -> tuple[int, int]:
     """The fiftieth of the trace in which most GPU activities are launched, until they end; start and end in ns.
 

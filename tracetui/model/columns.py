@@ -330,8 +330,7 @@ GPU_END_US = ColumnSpec("gpu_end_us", "GPU end µs", "End of its last GPU activi
 GPU_IDLE_US = ColumnSpec(
     "gpu_idle_us",
     "GPU idle",
-    "Time from its first GPU activity to its last in which the device ran nothing, of this step or any other; "
-    "summed over devices.",
+    "Time of its period in which the device ran nothing, of this step or any other; summed over devices.",
     unit="us",
 )
 GPU_OTHERS_US = ColumnSpec(
@@ -399,7 +398,7 @@ IDLE_BETWEEN_US = ColumnSpec(
 IDLE_PCT = ColumnSpec(
     "idle_pct",
     "idle %",
-    "GPU idle time as a share of the time from the first GPU activity of the step to its last.",
+    "GPU idle time as a share of its period.",
     unit="%",
 )
 IDLE_US = ColumnSpec("idle_us", "idle", "Time between them in which the stream ran nothing.", unit="us")
@@ -632,6 +631,12 @@ PEAK_TFLOPS = ColumnSpec(
 PEAK_US = ColumnSpec(
     "peak_us", "peak µs", "When that was, from the first event of the trace.", unit="us", is_moment=True
 )
+PERIOD_US = ColumnSpec(
+    "period_us",
+    "period",
+    "From the end of the step before on the GPU to its own; the first one counts from its start.",
+    unit="us",
+)
 PER_RUN = ColumnSpec("per_run", "GPU per run", "GPU activities launched in a run, on average.")
 PER_STEP = ColumnSpec("per_step", "per step", "Calls within a step, on average.")
 PHASE = ColumnSpec(
@@ -783,8 +788,8 @@ WAITING_US = ColumnSpec("waiting_us", "waiting", "Of it: launched, and not yet s
 WAIT_BEFORE_US = ColumnSpec(
     "wait_before_us",
     "GPU wait before",
-    "For how long the device had run nothing when the first GPU activity of the step began; no part of the idle "
-    "time. Null where nothing ran before it.",
+    "For how long the device had run nothing when the first GPU activity of the step began, a part of the idle time "
+    "where it lies in the period. Null where nothing ran before it.",
     unit="us",
 )
 WAIT_CAUSED_US = ColumnSpec(

@@ -13,6 +13,7 @@ import numpy as np
 
 from tracetui.idle.idle_parts import idle_parts
 from tracetui.idle.idleness import device_order, idleness
+from tracetui.idle.scope_times import scope_windows
 from tracetui.idle.waits import SYNC_NAME, WORDS
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import distinct, group
@@ -51,7 +52,7 @@ class RangeFact(NamedTuple):
 
 
 def range_of(trace: Trace, part: Part | None) -> TimeRange:
-    """The range of time of a part: itself, the bounds of a step on the CPU, or the whole trace.
+    """The range of time of a part: itself, the period of a step, or the whole trace.
 
     Raises: UsageError when no step has the number.
     """
@@ -59,14 +60,14 @@ def range_of(trace: Trace, part: Part | None) -> TimeRange:
         return part
     if part is None:
         return TimeRange(*trace.window)
-    every, picked = steps(trace), chosen(trace, part)
-    return TimeRange(int(every.start[picked].min()), int(every.end[picked].max()))
+    low, high = scope_windows(trace, part)
+    return TimeRange(int(low[0]), int(high[-1]))
 
 
 def range_table(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
-    """Counts and times of what ran in a range of time, in the bounds of a step, or in the whole trace."""
+    """Counts and times of what ran in a range of time, in the period of a step, or in the whole trace."""
     part = range_of(trace, step)
-    facts = [fact for make in _TOPICS for fact in make(trace, part)]
+    facts = [*_extent(trace, part, step), *(fact for make in _TOPICS for fact in make(trace, part))]
     # The idle time of many devices together may not fit 64 bits.
     times = np.array([0 if fact.time is None else fact.time for fact in facts], np.float64)
     unknown = np.array([fact.time is None for fact in facts], bool)
@@ -105,9 +106,9 @@ PANE = Pane(
 )
 
 
-def _extent(trace: Trace, part: TimeRange) -> Iterator[RangeFact]:
+def _extent(trace: Trace, part: TimeRange, step: Part | None) -> Iterator[RangeFact]:
     yield RangeFact("range", part.text, None, part.length)
-    every, picked = steps(trace), chosen(trace, part)
+    every, picked = steps(trace), chosen(trace, part if step is None else step)
     if len(picked):
         number = distinct(every.number[picked])
         name = str(number[0]) if len(number) == 1 else f"{number[0]} to {number[-1]}"
@@ -224,7 +225,7 @@ def _names(trace: Trace, what: str, rows: Int64, spent: Int64, limit: int) -> It
         yield RangeFact(what, more, calls, time, -1, bool(doubtful[others].any()))
 
 
-_TOPICS = (_extent, _busy, _activities, _ops, _threads, _causes, _kernel_names, _op_names)
+_TOPICS = (_busy, _activities, _ops, _threads, _causes, _kernel_names, _op_names)
 """In the order of the rows: sums first, then what they are made of."""
 
 

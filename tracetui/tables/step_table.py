@@ -7,6 +7,7 @@ import hashlib
 import numpy as np
 
 from tracetui.idle.gpu_spans import behind_sentence, communicates, step_spans, step_times, union_in_cells
+from tracetui.idle.scope_times import idle_within, step_periods
 from tracetui.idle.verdict import step_verdicts
 from tracetui.idle.waits import sync_calls
 from tracetui.linking.groups import PartSums, distinct, group
@@ -40,19 +41,22 @@ def step_table(trace: Trace, step: Part | None = None, by: str | None = None) ->
     is_kernel, sums = slices.kind[rows] == Kind.KERNEL, PartSums(part, len(picked))
     kernels, start, end = sums.of(is_kernel), times.gpu_start[picked], times.gpu_end[picked]
     empty = ~on_gpu.ran[picked]
+    begin, finish = (each[picked] for each in step_periods(trace))
+    period = finish - begin
     return Table(
         (
             numbers(col.STEP.but(help="Number of the step."), every.number[picked]),
             *_kinds(trace, picked),
             micros(col.START_US.but(help="Start on the CPU, from the first event of the trace."), every.start[picked]),
-            micros(col.DUR_US, every.end[picked] - every.start[picked]),
+            micros(col.DUR_US.but(heading="CPU time"), every.end[picked] - every.start[picked]),
+            micros(col.PERIOD_US, period, null=empty),
             numbers(col.KERNELS.but(help="Kernels launched in the step."), kernels.tolist()),
             numbers(col.COPIES, sums.of(~is_kernel).tolist()),
             micros(
                 col.GPU_BUSY_US, union_in_cells(part, slices.start[rows], slices.end[rows], len(picked)), null=empty
             ),
-            micros(col.GPU_SPAN_US, end - start, null=empty),
-            micros(col.GPU_IDLE_US, on_gpu.total_idle[picked], null=empty),
+            micros(col.GPU_SPAN_US.but(heading="GPU time"), end - start, null=empty),
+            micros(col.GPU_IDLE_US, idle_within(trace, begin, finish), null=empty),
             micros(col.WAIT_BEFORE_US, on_gpu.total_wait[picked], null=~on_gpu.wait_known[picked]),
             micros(col.GPU_OTHERS_US, on_gpu.total_others[picked], null=empty),
             *_counts(trace, picked),
@@ -84,8 +88,8 @@ PANE = Pane(
     help="One row is a step, or by source what can stand for steps.",
     table=step_table,
     columns=(
-        "step kind requests tokens thread dur_us kernels gpu_busy_us gpu_idle_us verdict idle_pct "
-        "wait_before_us exposed_comm_us sync_us late_pct launch_delay_us launches copies view_ops "
+        "step kind requests tokens thread period_us gpu_span_us dur_us kernels gpu_busy_us gpu_idle_us verdict "
+        "idle_pct exposed_comm_us wait_before_us sync_us late_pct launch_delay_us launches copies view_ops "
         "occupancy_queries cpu_ops gpu_others_us fingerprint start_us graph_replays after_us gpu_period_us "
         "idle_between_us between_us exposed_us kind_from"
     ),
@@ -205,7 +209,7 @@ def _judged(trace: Trace, picked: Int64) -> tuple[Column, ...]:
     verdicts = [all_verdicts[index] for index in picked.tolist()]
     return (
         texts(col.VERDICT, [v.words if v else None for v in verdicts]),
-        numbers(col.IDLE_PCT, [v.idle_pct if v and v.total else nothing for v in verdicts]),
+        numbers(col.IDLE_PCT, [v.judged.idle_pct if v and v.judged.time else nothing for v in verdicts]),
         numbers(col.LATE_PCT, [v.late_pct if v else nothing for v in verdicts]),
         micros(
             col.EXPOSED_COMM_US,

@@ -24,8 +24,9 @@ from tracetui.drawing.text.rank_text import bar_parts, pane_name
 from tracetui.drawing.text.readable_table import readable, recorded_on
 from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.idle.gaps import idle_blocks
+from tracetui.idle.scope_times import median_step
 from tracetui.idle.verdict import verdict as verdict_of_trace
-from tracetui.linking.placement import busiest_stretch, chosen, first_step, step_labels, stretch_of_step
+from tracetui.linking.placement import busiest_stretch, chosen, step_labels, stretch_of_step
 from tracetui.linking.steps import steps
 from tracetui.model.quantities import count, duration, percent
 from tracetui.model.results import Failures
@@ -156,7 +157,7 @@ def trace_report(trace: Trace, timeline_index: TimelineIndex, step: int | None =
 
     Raises: UsageError for a step that does not exist.
     """
-    number = step if step is not None else first_step(trace)
+    number = step if step is not None else median_step(trace)
     start, end = (
         stretch_of_step(trace, number)
         if number in step_labels(trace) and number is not None
@@ -200,15 +201,9 @@ def _verdict(trace: Trace, facts: dict[str, dict[str, Cell]], summary: Table | N
     verdict = facts.get("verdict", {}).get("value")
     if verdict:
         words = clean(str(verdict))
-        judged, late = verdict_of_trace(trace), facts["late_pct"]["number"]
-        text = f"{mark}{words[:1].upper()}{words[1:]}"
-        if judged:
-            text += f": the GPU is {judged.idle_text}"
-            if judged.typical and judged.typical.idle_text != judged.idle_text:
-                text += f", in the median step {judged.typical.idle_text}"
-        if isinstance(late, float | int):
-            text += f", and {percent(float(late))} of the kernels were launched after it had run dry"
-        said.append(f"{text}.")
+        judged = verdict_of_trace(trace)
+        text = judged.text if judged else words
+        said.append(f"{mark}{text[:1].upper()}{text[1:]}.")
     elif summary is not None and summary.note:
         said.append(clean(summary.note))
     return " ".join(said)

@@ -15,7 +15,8 @@ from tracetui.errors import TracetuiError
 from tracetui.files import numbered
 from tracetui.idle.gaps import gap_before
 from tracetui.idle.idleness import idleness
-from tracetui.linking.placement import activities_of_step_number, busiest_stretch, first_step
+from tracetui.idle.scope_times import median_step
+from tracetui.linking.placement import activities_of_step_number, busiest_stretch
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import TimeRange
 from tracetui.model.quantities import count, duration
@@ -355,14 +356,14 @@ class Navigator:
             view.lanes.reveal(row)
 
     def open(self, viewpoint: Viewpoint) -> None:
-        """Show the first viewpoint: the requested one, in the middle step, or the busiest time range."""
+        """Show the first viewpoint: the requested one, the median step, or all of a trace without steps."""
         view = self.view
-        number = viewpoint.step if viewpoint.step in view.steps else first_step(view.trace)
+        number = viewpoint.step if viewpoint.step in view.steps else median_step(view.trace)
         if number is not None:
             view.show_step(number)
         else:
             start, end = busiest_stretch(view.trace)
-            view.window = Window.fit(start, end, view.lanes.cells)
+            view.window = Window.fit(*view.trace.window, view.lanes.cells)
             view.selected = kernel_from(view.trace, -1, 1, start)
             if view.selected < 0:
                 # The longest slice of a thread that starts in the stretch.
