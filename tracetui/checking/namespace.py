@@ -412,9 +412,9 @@ def touching(trace: Trace, used: Mapping[str, Iterable[str]]) -> list[tuple[Chec
 VALUE, SUMMARY, LIST, SELECTED, FUNCTION = "value", "summary", "list", "selected", "function"
 """Kinds of names, in the order of the table."""
 UNLIKE = {
-    "gpu_idle_pct": "Idle time as a share of the span; without the wait before its first kernel, which wait_before_us "
-    "has.",
-    "steps.idle_pct": "The same as gpu_idle_pct: idle time as a share of the span of the step.",
+    "gpu_idle_pct": "Idle time as a share of the period of a step, the wait before its first kernel included; of runs "
+    "and ranges as a share of the span.",
+    "steps.idle_pct": "The same as gpu_idle_pct: idle time as a share of the period of the step.",
     "summary.idle_pct": "Idle time of the whole trace from its first GPU activity to its last, also as idle_pct: with "
     "that between the steps, unlike gpu_idle_pct.",
     "summary.gpu_busy_pct": "Share of the whole trace in which a GPU ran something, from the first event to the last, "
