@@ -60,43 +60,6 @@ def test_with_a_gpu_the_same_is_known(text):
         assert status(work(800, 900, 700), text) in ("holds", "fails")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("kernels <= 5 or cpu_ops == 1", "holds"),
-        ("kernels <= 5 and cpu_ops == 2", "fails"),
-        ("kernels <= 5 or cpu_ops == 2", "missing"),
-        ("not has(kernels) or kernels == 5", "holds"),
-        ("has(kernels)", "fails"),
-        ("has(gaps) or has(memory)", "fails"),
-        ("cpu_ops == 1 and dur_us == 50 and view_ops == 0", "holds"),
-    ],
-)
-def test_an_unknown_value_decides_nothing(text, expected):
-    assert status(cpu_only(), text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("max(memory.bytes) > 0", "profile_memory=True"),
-        ("moved_bytes > 0", "record_shapes=True"),
-        ("count(roofline) > 0", "record_shapes=True"),
-        ("step[77].kernels == 3", "no step 77"),
-        ("count(runs) == 1", "TRACE#NAME"),
-        ("kernel('nope').total_us < 1us", "'nope'"),
-        ("op('nope').self_cpu_us < 1us", "'nope'"),
-        ("max(kernels.dur_us, name ~ 'nope') < 1us", "No row of kernels fits"),
-        ("mean(kernels.gbps) > 1", "None of 9 rows"),
-        ("workload == 'mlp'", "workload is not in this trace"),
-    ],
-)
-def test_the_sentence_says_what_to_do(text, says):
-    found = outcome(work(800, 900, 700), text)
-    assert found.status.value == "missing"
-    assert says in found.why
-
-
 def test_a_trace_without_steps_has_no_number_per_step():
     trace = make_trace([op("aten::mm", 0, 10 * US), launch(US, US, 1), kernel("k", 5 * US, US, correlation=1)])
     assert status(trace, "kernels == 1") == "holds"

@@ -1,9 +1,13 @@
-"""Answers to expressions as they were recorded, however the language is read and evaluated."""
+"""Answers to expressions as they were recorded: names, lists, units, what is missing, and what is refused, and where.
+
+An answer that changes on purpose is changed in `recorded_answers.json`, a new expression is added there.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.checks import cpu_only, kernel_table, outcome, work
+from tests.support.checks import counted, cpu_only, kernel_table, outcome, uneven, work
 from tracetui.checking.row_filter import kept_rows
 from tracetui.checking.values import ExpressionError
 from tracetui.drawing.text.check_text import told
@@ -22,34 +26,52 @@ from tracetui.model.trace import Trace
 
 RECORDED: list[list[str]] = json.loads((Path(__file__).parent / "recorded_answers.json").read_text())
 """Trace, expression and answer: the line of the result, or the position and the sentence of an error."""
-TRACES = ("gpu", "cpu", "baseline")
+TRACES: dict[str, Callable[[], Trace]] = {
+    "gpu": lambda: work(800, 900, 700, 2000),
+    "cpu": cpu_only,
+    "baseline": lambda: work(800, 900, 700, 2000),
+    "short": lambda: work(800, 900, 800),
+    "steady": lambda: work(800, 805, 803, 799, 801),
+    "uneven": uneven,
+    "one bad": lambda: counted(0, 0, 0, 3, 0, 0, 0),
+}
+BASELINES: dict[str, Callable[[], Trace]] = {
+    "baseline": lambda: work(700, 750, 720, 900, gemm=80),
+    "steady": lambda: work(700, 705, 702, 698, 701),
+}
+LISTS: dict[str, tuple[list[str | None], str]] = {
+    # The answers were recorded without a family, and a plain word is looked for in every column.
+    "filter": (["gemm<float, 4>", "relu", "softmax", "copy host", None], "family"),
+    "list": (["gemm<float, 4>", "relu", "内核 softmax", "copy host", None], ""),
+}
+"""Names of kernels, and a column to leave out."""
 WORD = re.compile(r"\"[^\"]*\"|'[^']*'|[\w.%µ/]+|[<>=!]=|!~|\S")
 """What may have spaces around it: a text, a number with its unit, a path, an operator."""
 
 
 @cache
 def trace(name: str) -> Trace:
-    return cpu_only() if name == "cpu" else work(800, 900, 700, 2000)
+    return TRACES[name]()
 
 
 @cache
-def slower() -> Trace:
-    return work(700, 750, 720, 900, gemm=80)
+def baseline(name: str) -> Trace | None:
+    return BASELINES[name]() if name in BASELINES else None
 
 
 @cache
-def table() -> Table:
-    whole = kernel_table(["gemm<float, 4>", "relu", "softmax", "copy host", None])
-    # The answers were recorded without it, and a plain word is looked for in every column.
-    return replace(whole, columns=tuple(column for column in whole.columns if column.name != "family"))
+def table(name: str) -> Table:
+    names, without = LISTS[name]
+    whole = kernel_table(names)
+    return replace(whole, columns=tuple(column for column in whole.columns if column.name != without))
 
 
 def answer(asked: str, text: str) -> str:
-    """The answer to an expression about one of `TRACES`, or the rows that it keeps as a `filter`."""
+    """The answer to an expression about one of `TRACES`, or the rows that it keeps of one of `LISTS`."""
     try:
-        if asked == "filter":
-            return f"rows {np.flatnonzero(kept_rows(table(), text)).tolist()}"
-        found = outcome(trace(asked), text, "", slower() if asked == "baseline" else None)
+        if asked in LISTS:
+            return f"rows {np.flatnonzero(kept_rows(table(asked), text)).tolist()}"
+        found = outcome(trace(asked), text, "", baseline(asked))
     except ExpressionError as error:
         return f"{error.at}: {error}"
     return f"{found.status.value} {told(found)}"
@@ -62,7 +84,7 @@ def test_there_are_enough_of_each_kind():
     assert len(answers) >= 500
 
 
-@pytest.mark.parametrize("asked", [*TRACES, "filter"])
+@pytest.mark.parametrize("asked", [*TRACES, *LISTS])
 def test_every_recorded_expression_has_the_same_answer(asked):
     wrong = [
         (text, found, now) for kind, text, found in RECORDED if kind == asked and (now := answer(kind, text)) != found

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.build import Event, kernel, launch, make_trace, op, step
+from tests.support.build import Event, annotation, kernel, launch, make_trace, op, step
 from tracetui.checking.evaluate import Evaluator
 from tracetui.checking.report import CheckOutcome, Leaf, assertion, checked
 from tracetui.comparing.side import side
@@ -39,6 +39,35 @@ def cpu_only(steps: int = 3) -> Trace:
     events: list[Event] = []
     for number in range(1, steps + 1):
         events += [step(number, number * 100 * US, 50 * US), op("aten::mm", number * 100 * US, 20 * US)]
+    return make_trace(events)
+
+
+def uneven() -> Trace:
+    """Three steps, of which the second has the longest kernel, of a name of its own."""
+    events: list[Event] = []
+    for number, dur in enumerate((40, 90, 60), 1):
+        at = number * 1000 * US
+        events += [step(number, at, 900 * US), op("aten::mm", at, 20 * US), launch(at + US, US, number)]
+        events.append(
+            kernel("my_kernel" if number == 2 else "other_kernel", at + 10 * US, dur * US, correlation=number)
+        )
+    return make_trace(events)
+
+
+def counted(*items: int, wait: int = 0) -> Trace:
+    """Steps that each call `aten::item` so often, beside one `aten::mm` that launches one kernel."""
+    events: list[Event] = []
+    correlation = 0
+    for number, calls in enumerate(items):
+        begin = 1_000_000 * number
+        events.append(step(number + 1, begin, 900_000 + wait * number))
+        events.append(annotation("part", begin + 1_000, 800_000))
+        for call in range(calls + 1):
+            correlation += 1
+            moment = begin + 10_000 + 20_000 * call
+            events.append(op("aten::item" if call else "aten::mm", moment, 10_000))
+            events.append(launch(moment + 1_000, 1_000, correlation))
+            events.append(kernel("read" if call else "gemm", moment + 5_000, 1_000, correlation=correlation))
     return make_trace(events)
 
 
