@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.blocks import decoded_blocks, objects_of
-from tracetui.errors import NotATrace
 from tracetui.reading import blocks, json_repair
 from tracetui.reading.blocks import BlockReader
 from tracetui.reading.source import open_source
@@ -94,34 +93,6 @@ def test_an_event_larger_than_a_block(tmp_path):
     found, layout = read(path, block=256)
     assert found == [("big", 1), ("small", 2)]
     assert layout.dropped == 0
-
-
-def test_a_damaged_event_costs_itself_only(tmp_path):
-    path = tmp_path / "t.json"
-    good = '{"ph": "X", "name": "n%d", "ts": %d}'
-    path.write_text("[" + ",\n".join([good % (1, 1), '{"ph": "X", "name": "broken, "ts": }', good % (2, 2)]) + "]")
-    found, layout = read(path)
-    assert found == [("n1", 1), ("n2", 2)]
-    assert layout.dropped == 1
-    assert layout.examples[0][0] == path.read_bytes().index(b'{"ph": "X", "name": "broken')
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"", "empty"),
-        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS"),
-        (b"<!DOCTYPE html><html>", "HTML"),
-        (b"hello", "'hello'"),
-        (b'{"a": 1}', "no traceEvents"),
-        (b"   \n", "empty"),
-    ],
-)
-def test_what_is_not_a_trace_is_named(tmp_path, content, words):
-    path = tmp_path / "t.json"
-    path.write_bytes(content)
-    with pytest.raises(NotATrace, match=words):
-        read(path)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

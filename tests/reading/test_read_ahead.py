@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tracetui.errors import NoEvents, NotATrace, NotFound
 from tracetui.reading import source
 from tracetui.reading.load import load
-from tracetui.reading.source import MAX_AHEAD, ReadAhead, Source, Unwrapped, open_source
+from tracetui.reading.source import MAX_AHEAD, ReadAhead, Unwrapped, open_source
 from tracetui.reading.store import MAX_WAITING, BlockLocation, MemoryBlocks
 
 SMALL = 1 << 12
@@ -170,17 +170,6 @@ def test_a_short_trace_needs_no_thread(tmp_path: Path, monkeypatch: pytest.Monke
     path = tmp_path / "packed"
     path.write_bytes(PACKED["gzip"])
     assert load(str(path)).events == 3000
-
-
-def test_a_trace_is_the_same_with_and_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "packed"
-    path.write_bytes(PACKED["gzip"])
-    ahead = load(str(path))
-    monkeypatch.setattr(Source, "read_ahead", lambda opened: None)
-    alone = load(str(path))
-    assert (ahead.slices.start == alone.slices.start).all()
-    assert list(ahead.names) == list(alone.names)
-    assert [ahead.event_of(row) for row in (0, 2999)] == [alone.event_of(row) for row in (0, 2999)]
 
 
 def test_no_more_than_a_few_chunks_are_read_ahead() -> None:

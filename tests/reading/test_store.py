@@ -80,17 +80,6 @@ def test_standard_input(monkeypatch, tmp_path):
     assert trace.event_of(7) == EVENTS[7]
 
 
-@pytest.mark.parametrize("wrapping", ["gzip", "zstd"])
-def test_a_cut_stream_keeps_what_came_before(tmp_path, wrapping):
-    data = WRAPPINGS[wrapping](TEXT)
-    path = tmp_path / "t.json"
-    path.write_bytes(data[: len(data) * 2 // 3])
-    trace = load(str(path))
-    assert 0 < len(trace.slices) < 5000
-    assert trace.quality.truncated_at is not None
-    assert any("cut off" in note for note in trace.quality.notes)
-
-
 def test_a_file_that_changed_is_not_read_again(tmp_path):
     path = tmp_path / "t.json"
     path.write_bytes(TEXT)

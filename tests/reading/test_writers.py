@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import zipfile
@@ -107,12 +106,6 @@ def test_keys_around_and_between_two_traces_are_kept(read: Read) -> None:
     assert [device.name for device in trace.devices] == ["NVIDIA H100"]
 
 
-def test_arrays_of_events_within_an_array(read: Read) -> None:
-    trace = read(f"[{ARRAY},{ARRAY}]")
-    assert trace.events == 2 * COUNT
-    assert trace.quality.dropped == 0
-
-
 def test_two_members_of_a_zip_are_both_read(read: Read) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -122,12 +115,6 @@ def test_two_members_of_a_zip_are_both_read(read: Read) -> None:
     trace = read(packed.getvalue())
     assert trace.events == 2 * COUNT
     assert any("holds 2 files, read one after another: rank0.json, rank1.json" in note for note in trace.quality.notes)
-
-
-def test_traces_in_two_gzip_members_are_both_read(read: Read) -> None:
-    trace = read(gzip.compress(OBJECT.encode()) + gzip.compress(OBJECT.encode()))
-    assert trace.events == 2 * COUNT
-    assert trace.quality.further_arrays == 1
 
 
 @pytest.mark.parametrize("block", BLOCKS)
