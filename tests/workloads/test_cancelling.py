@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import signal
-import subprocess
-import sys
 
 import pytest
 from tracetui_workloads.recording.launcher import Options, Stage, plan, record
 
-from tests.support.paths import ROOT
-from tests.support.waiting import POLL_SECONDS, wait_until
-from tests.support.workloads.children import LIGHT_TORCH, QUICK, asked, followed, is_gone, needs_torch, own_function
+from tests.support.workloads.children import LIGHT_TORCH, asked, followed, is_gone, needs_torch, own_function
 
 pytestmark = pytest.mark.full
 
@@ -107,19 +101,6 @@ def test_a_task_that_is_cancelled_takes_the_child_with_it(tmp_path):
     assert is_gone(pids[0])
 
 
-def test_an_error_in_the_listener_reaches_the_caller_and_leaves_nothing(tmp_path):
-    pids = []
-
-    def hear(event):
-        pids.append(event.pid)
-        raise LookupError("mine")
-
-    request = asked(own_function(tmp_path / "own.py", "import torch\ndef step(): torch.ones(1)"), tmp_path / "x.json")
-    with pytest.raises(LookupError):
-        asyncio.run(record(request, hear, environment=LIGHT_TORCH))
-    assert is_gone(pids[0])
-
-
 def test_what_was_cancelled_leaves_an_older_trace_alone(tmp_path):
     (tmp_path / "x.json").write_text("older")
     request = asked(own_function(tmp_path / "own.py", SLEEPS), tmp_path / "x.json")
@@ -141,51 +122,6 @@ def test_a_cancel_after_the_end_is_too_late(tmp_path):
     outcome = asyncio.run(main())
     assert outcome.failure is None
     assert outcome.path.exists()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the child notices within a second")
-def test_who_kills_the_parent_kills_the_child(tmp_path):
-    name = own_function(tmp_path / "own.py", SLEEPS)
-    script = f"""
-import sys
-from tracetui_workloads.recording.launcher import Options, Request, record_now
-record_now(Request({name!r}, {str(tmp_path / "x.json")!r}), lambda event: print(event, flush=True))
-"""
-    environment = {**os.environ, **QUICK, **LIGHT_TORCH}
-    parent = subprocess.Popen(
-        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment
-    )
-    assert parent.stdout
-    pid = int(parent.stdout.readline().split("pid=")[1].split(",")[0])
-    while "first call" not in parent.stdout.readline():
-        pass
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    wait_until(lambda: is_gone(pid), "the child stays")
-    assert not (tmp_path / "x.json").exists()
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_to_the_parent_cancels(tmp_path, number):
-    name = own_function(tmp_path / "own.py", SLEEPS)
-    script = f"""
-import sys
-from tracetui_workloads.recording.launcher import Options, Request, record_now
-outcome = record_now(Request({name!r}, {str(tmp_path / "x.json")!r}), lambda event: print(event, flush=True))
-sys.exit(outcome.exit_code)
-"""
-    environment = {**os.environ, **QUICK, **LIGHT_TORCH}
-    parent = subprocess.Popen(
-        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment
-    )
-    assert parent.stdout
-    pid = int(parent.stdout.readline().split("pid=")[1].split(",")[0])
-    os.kill(parent.pid, number)
-    parent.stdout.read()
-    parent.stdout.close()
-    assert parent.wait(POLL_SECONDS) == 128 + number
-    assert is_gone(pid)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import signal
 import subprocess
 import sys
 
@@ -16,7 +15,6 @@ from tracetui_workloads.recording.protocol import OPTIONS, Options
 from tests.support.paths import ROOT
 from tests.support.waiting import POLL_SECONDS
 from tests.support.workloads.children import COMMAND, ENVIRONMENT, needs_torch
-from tests.support.workloads.faults import light
 from tracetui.cli import recording
 from tracetui.cli.main import build_parser, main
 from tracetui.cli.streams import RecordingProgress, stage_index
@@ -333,13 +331,3 @@ def test_a_recording_from_the_command_line(tmp_path):
     assert result.stdout == "traces/mlp/1_4_8_8_bf16_warm_eager.json.gz\n"
     shown = tracetui("show", "summary", result.stdout.strip(), "--format", "json", folder=tmp_path)
     assert json.loads(shown.stdout)["pane"] == "summary"
-
-
-@pytest.mark.full
-def test_ctrl_c_ends_with_130_and_leaves_nothing(tmp_path):
-    run = light(tmp_path, "import time\ndef step():\n    open('../there', 'w').close()\n    time.sleep(600)", "--json")
-    run.wait_for((tmp_path / "there").exists)
-    run.process.send_signal(signal.SIGINT)
-    ended = run.ended()
-    ended.failed(130, "Cancelled")
-    assert json.loads(ended.stdout)["failure"]["kind"] == "cancelled"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from importlib import import_module
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from tracetui_workloads.recording.launcher import plan_variants, record_now, var
 from tracetui_workloads.recording.profiling import DIGEST_LENGTH, MAX_HASHED_BYTES, digests
 from tracetui_workloads.recording.recorder import RunContext, dtype_of
 
-from tests.support.workloads.children import LIGHT_TORCH, asked, needs_torch, own_function
+from tests.support.workloads.children import LIGHT_TORCH, all_of, asked, needs_torch, own_function
 from tests.support.workloads.sizes import ATTENTION, SMALL
 
 pytestmark = [pytest.mark.full, needs_torch]
@@ -168,10 +169,9 @@ def test_the_tensors_of_a_file_of_ones_own_follow_the_seed(torch, tmp_path):
         "def step():\n    w.add_(1)\n    return model(x)"
     )
     name = own_function(tmp_path / "own.py", source)
-    found = [
-        record_now(asked(name, tmp_path / f"{number}.json", seed=seed, device="cpu")).metadata["operands"]
-        for number, seed in enumerate((0, 0, 7))
-    ]
+    seeds = {"first": 0, "again": 0, "other": 7}
+    requests = {key: asked(name, tmp_path / f"{key}.json", seed=seed, device="cpu") for key, seed in seeds.items()}
+    found = [story.outcome.metadata["operands"] for story in asyncio.run(all_of(requests, {})).values()]
     assert set(found[0]) == {"model", "x", "w"}
     assert found[0] == found[1]
     assert found[2]["x"] != found[0]["x"]

@@ -86,12 +86,6 @@ BUSY = {
     "sleeps": "import time\ndef wait(): time.sleep(600)",
     "loops": "def wait():\n    while True: pass",
     "loops in C": "import collections, itertools\ndef wait(): collections.deque(itertools.count(), maxlen=0)",
-    "is deaf": """import signal, time
-def wait():
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    time.sleep(600)
-""",
     "waits in its own handler": """import signal, time
 def wait():
     signal.signal(signal.SIGINT, lambda *_: time.sleep(600))

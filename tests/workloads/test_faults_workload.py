@@ -40,9 +40,7 @@ FAILING = {
     "a name that steers": Fault("def step(): raise type('\\x1b[31mE\\n', (Exception,), {})('odd')", "raised E while"),
     "recurses": Fault("def step(): step()", "RecursionError while making the first call"),
     "leaves with 0": Fault("import os\ndef step(): os._exit(0)", "with exit code 0 and no error message"),
-    "aborts": Fault(
-        "import os\ndef step(): os.abort()", "crashed while making the first call: SIGABRT", environment={}
-    ),
+    "aborts": Fault("import os\ndef step(): os.abort()", "crashed while making the first call: SIGABRT"),
     "an alarm": Fault(
         "import signal, time\ndef step(): signal.setitimer(signal.ITIMER_REAL, 0.05); time.sleep(600)", "SIGALRM"
     ),
@@ -67,7 +65,6 @@ FAILING = {
     "deletes its folder": Fault(
         "import os, shutil\ndef step(): shutil.rmtree(os.path.dirname(__file__), True)",
         "The current folder was deleted",
-        environment={},
     ),
     "prints megabytes and aborts": Fault(
         "import os\ndef step():\n    for _ in range(2000):\n"

@@ -65,15 +65,9 @@ def compiled_with(cache, *cases):
 
 
 @pytest.fixture(scope="module")
-def compiled_once(tmp_path_factory):
-    """Complaints of compiling each kernel for one GPU."""
-    return compiled_with(tmp_path_factory.mktemp("triton"), *kernel_compiles.ONE_OF_EACH)
-
-
-@pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    """Complaints of compiling for all others."""
-    return compiled_with(tmp_path_factory.mktemp("triton"), *kernel_compiles.CASES.keys() - kernel_compiles.ONE_OF_EACH)
+    """Complaints of compiling for all GPUs but the one of the quick tier."""
+    return compiled_with(tmp_path_factory.mktemp("triton"), *kernel_compiles.CASES.keys() - {kernel_compiles.SMOKE})
 
 
 @pytest.fixture(scope="module")
@@ -103,15 +97,16 @@ def test_a_kernel_computes_the_same_on_a_gpu(computed, case):
     assert computed[case] == ""
 
 
+@pytest.mark.smoke
+@pytest.mark.full
 @needs_triton
-@pytest.mark.parametrize("case", kernel_compiles.ONE_OF_EACH)
-def test_a_kernel_compiles_for_a_gpu(compiled_once, case):
-    assert compiled_once[case] == ""
+def test_a_kernel_compiles_for_a_gpu(tmp_path):
+    assert compiled_with(tmp_path, kernel_compiles.SMOKE) == {kernel_compiles.SMOKE: ""}
 
 
 @pytest.mark.full
 @needs_triton
-@pytest.mark.parametrize("case", [case for case in kernel_compiles.CASES if case not in kernel_compiles.ONE_OF_EACH])
+@pytest.mark.parametrize("case", [case for case in kernel_compiles.CASES if case != kernel_compiles.SMOKE])
 def test_a_kernel_compiles_for_gpus(compiled, case):
     assert compiled[case] == ""
 
@@ -121,12 +116,6 @@ def test_a_kernel_compiles_for_gpus(compiled, case):
 @pytest.mark.parametrize("impl", kernel_captures.PRODUCTS)
 def test_torch_compile_takes_a_kernel_as_it_is(captured, impl):
     assert captured[impl] == ""
-
-
-def test_the_fused_mlp_is_listed_without_torch():
-    modules = "{'torch', 'triton', 'tracetui_workloads.programs.kernels'} & sys.modules.keys()"
-    result = run("-c", f"import sys; from tracetui_workloads import registry; registry.entries(); print({modules})")
-    assert result.stdout == "set()\n", result.stderr
 
 
 @pytest.mark.parametrize(

@@ -274,7 +274,7 @@ def test_only_the_childs_own_parts_are_removed(tmp_path):
 def test_neither_the_registry_nor_the_launcher_loads_torch():
     script = "import sys, tracetui_workloads.registry, tracetui_workloads.recording.launcher\n"
     script += "assert len(tracetui_workloads.registry.entries()) > 5\n"
-    script += "print(sorted({'torch', 'numpy', 'tracetui', 'rich'} & {m.split('.')[0] for m in sys.modules}))"
+    script += "print(sorted({'torch', 'triton', 'numpy', 'tracetui', 'rich'} & {m.split('.')[0] for m in sys.modules}))"
     result = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=POLL_SECONDS, check=True
     )

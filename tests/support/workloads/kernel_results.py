@@ -28,7 +28,7 @@ GATE_TOLERANCE = {**TOLERANCES, "float32": (1e-3, 1e-3)}
 PRODUCTS = {
     f"gateup {dtype} {'x'.join(map(str, sizes))}": (dtype, sizes)
     for dtype in ("float32", "float16")
-    for sizes in ((64, 64, 64), (50, 70, 90), (1, 17, 33), (130, 40, 72), (100, 96, 200))
+    for sizes in ((64, 64, 64), (50, 70, 90), (1, 17, 33), (100, 96, 200))
 }
 """Rows, depth, columns."""
 PRODUCT_TOLERANCES = {"float32": (1e-4, 1e-5), "float16": (2e-3, 1e-3), "bfloat16": (1.6e-2, 1e-2)}
