@@ -27,6 +27,7 @@ COMPILED, GRAPH, STREAMS = "d09_rtx3090_compile_triton.json", "d10_cudagraph_sta
 MI300 = "d07_mi300x_8rank_3steps_stack.json.gz"
 PUZZLER = "puzzlers/fusion_mwe_trace.json.gz"
 QUIET = ("same", "cannot tell")
+FULL = pytest.mark.full
 
 Row = dict[str, Cell]
 Shared = Callable[[str], Path]
@@ -84,7 +85,10 @@ def check_whole(a: Side, b: Side, changes: KernelChanges) -> None:
         assert changes.table[column].values.tolist() == list(map(len, behind))
 
 
-@pytest.mark.parametrize("name", [RESNET, EAGER_H100, MOE, NCCL, COMPILED, GRAPH, STREAMS, MI300])
+@pytest.mark.parametrize(
+    "name",
+    [EAGER_H100, MOE, COMPILED, GRAPH, STREAMS, MI300, *(pytest.param(name, marks=FULL) for name in (RESNET, NCCL))],
+)
 def test_a_trace_beside_itself_saves_nothing(beside: Beside, name: str) -> None:
     a, b = beside(name, lambda _: None)
     changes = kernel_changes(a, b)

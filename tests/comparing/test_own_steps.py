@@ -23,7 +23,7 @@ from tracetui.reading.load import load
 
 SHARED = (
     "d01_v100_torch1.9_6steps_mem_occ.json.gz",
-    "d04_a100_8rank_6steps_occ_nccl.json.gz",
+    pytest.param("d04_a100_8rank_6steps_occ_nccl.json.gz", marks=pytest.mark.full),
     "d07_mi300x_8rank_3steps_stack.json.gz",
 )
 QUIET = ("same", "cannot tell")
@@ -51,7 +51,7 @@ def test_of_a_real_trace_no_step_is_another(name: str, shared_trace: Callable[[s
 
 
 @pytest.mark.full
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(PROGRAMS, st.integers(2, 6), st.integers(0, 99))
 def test_of_any_program_no_step_is_another(program: Sequence[Call], steps: int, seed: int) -> None:
     check(make_trace(record_steps("forward", [program] * steps, 0.5, seed)))

@@ -21,12 +21,6 @@ from tracetui.model.trace import NO_ID, Kind, Trace
 
 
 class TestThePasses:
-    def test_one_name_and_size_before_one_name(self) -> None:
-        small, large = pointwise("add", (8, 8)), pointwise("add", (64, 64))
-        found = together(trace(small, large), trace(large, small))
-        assert found.partner.tolist() == [1, 0]
-        assert {MATCH_KINDS[how] for how in found.how} == {"same name"}
-
     def test_a_kernel_that_works_on_other_sizes_says_so(self) -> None:
         assert pairs(trace(pointwise("add", (8, 8))), trace(pointwise("add", (16, 8)))) == [
             ("add_kernel", "add_kernel", "same name, other shapes")
@@ -128,21 +122,6 @@ class TestNewNames:
         assert most.key_a(known[0]) == most.key_a(known[0]) is not None
         assert most.key_b(known[1]) == ("one", "aten::a")
         assert most.key_b(known[2]) is most.key_a(known[2]) is None
-
-
-class TestUnrelatedPrograms:
-    """A place says something between two versions of a program, and nothing between two programs."""
-
-    def test_what_stands_where_something_else_stood(self) -> None:
-        def program(name: str, shared: int, others: int) -> Trace:
-            alike = [pointwise("exp", (8 + number, 3)) for number in range(shared)]
-            alone = [pointwise(f"{name}{number}", (9 + number, 5)) for number in range(others)]
-            last = pointwise(f"last_{name}")
-            return trace(*alone, *alike, last)
-
-        related, unrelated = ((program("a", *size), program("b", *size)) for size in ((40, 40), (4, 40)))
-        assert ("last_a_kernel", "last_b_kernel", "same place") in pairs(*related)
-        assert "same place" not in {how for _, _, how in pairs(*unrelated)}
 
 
 class TestOtherAlgorithms:

@@ -66,11 +66,6 @@ def test_a_scope_alone_and_no_file(capsys, tmp_path):
     assert "absent.json" in capsys.readouterr().err
 
 
-def test_names_do_not_steer_the_terminal(capsys, tmp_path):
-    path = write([annotation("\x1b[31mred\n", 100 * n, 50) for n in (1, 2)], tmp_path / "a.json")
-    assert "\x1b" not in told(capsys, path)
-
-
 def test_the_puzzle(shared_trace):
     found = repeated_scopes(load(str(shared_trace("puzzlers/fusion_mwe_trace.json.gz"))))
     assert found[:2] == [("unfused", 2), ("fused", 2)]
