@@ -234,7 +234,7 @@ def newest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
         yield folder, torch.version
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_rows_are_those_that_the_newest_torch_prints(newest: tuple[Path, str]) -> None:
     folder, version = newest
     for name in QUICK:
@@ -243,7 +243,7 @@ def test_rows_are_those_that_the_newest_torch_prints(newest: tuple[Path, str]) -
         check_shapes(folder, name)
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_both_exporters_of_the_newest_torch_write_the_same(newest: tuple[Path, str]) -> None:
     """`export_chrome_trace(use_python_export=True)` beside Kineto's own, of one recording."""
     of_kineto, of_python = (load(str(newest[0] / f"{PYTHON_EXPORT}{kind}.json")) for kind in ("", ".python"))

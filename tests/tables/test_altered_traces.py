@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from random import Random
 
 import pytest
@@ -12,14 +11,13 @@ from tests.support import altered_traces
 from tests.support.altered_traces import ALTERATIONS, altered, faults_of, originals, read, tried
 from tests.support.paths import SAMPLES, SHARED
 
-COUNT = int(os.environ.get("TRACETUI_ALTERED", "200"))
-SEED = int(os.environ.get("TRACETUI_ALTERED_SEED", "0"))
 
-
-@pytest.mark.full
-def test_every_pane_of_altered_traces_can_be_made():
-    results = dict(tried(COUNT, SEED))
-    assert len(results) > COUNT // 2
+@pytest.mark.parametrize(
+    ("count", "seed"), [pytest.param(64, 0, marks=pytest.mark.full), pytest.param(600, 64, marks=pytest.mark.nightly)]
+)
+def test_every_pane_of_altered_traces_can_be_made(count, seed):
+    results = dict(tried(count, seed))
+    assert len(results) > count // 2
     assert {name: faults for name, faults in results.items() if faults} == {}
 
 
