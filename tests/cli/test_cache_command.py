@@ -177,10 +177,3 @@ def test_a_cache_that_others_can_write_to_is_told_once_by_every_command(command,
     assert list(cache.iterdir()) == []
     assert main([*command, "--no-cache"]) == 0
     assert capsys.readouterr().err == ""
-
-
-def test_a_link_in_place_of_the_cache_is_told(capsys, cache, tmp_path):
-    cache.parent.mkdir(parents=True)
-    cache.symlink_to(tmp_path)
-    assert main(["show", "summary", TRACE]) == 0
-    assert f"as {cache} is a link" in capsys.readouterr().err

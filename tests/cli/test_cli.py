@@ -181,12 +181,6 @@ def test_a_missing_file():
         assert "absent.json" in result.stderr
 
 
-def test_the_name_of_a_file_does_not_steer_the_terminal():
-    result = tracetui("show", "summary", "\x1b[31mabsent\n.json")
-    assert "\x1b" not in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-
-
 def test_a_truncated_trace_is_shown_with_a_remark_and_exit_code_1(tmp_path):
     path = tmp_path / "cut.json"
     path.write_bytes(gzip.decompress(EAGER.read_bytes())[:-5000])

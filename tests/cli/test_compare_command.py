@@ -269,17 +269,6 @@ def test_standard_input_may_be_one_side():
     assert json.loads(result.stdout)["b"]["compiled"] is True
 
 
-def test_names_of_a_trace_do_not_steer_the_terminal(capsys, tmp_path):
-    from tests.support.build import op, step
-
-    events = [step(1, 0, 10_000), op("\x1b[31mred\n", 10, 500)]
-    write(events, tmp_path / "a.json")
-    for form in ("table", "md", "json"):
-        text = printed(capsys, tmp_path / "a.json", tmp_path / "a.json", "--format", form)
-        assert "\x1b" not in text
-        assert "\\u001b" not in text
-
-
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal to draw on")
 @pytest.mark.parametrize(("lines", "columns"), [(24, 80), (50, 200), (40, 60)])
 def test_on_a_terminal_nothing_is_wider_than_it(pair, lines, columns):

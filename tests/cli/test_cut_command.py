@@ -72,27 +72,6 @@ def test_from_a_pipe_into_a_pipe():
     assert 0 < len(json.loads(result.stdout)["traceEvents"]) < 122
 
 
-def test_what_is_there_is_not_overwritten(tmp_path):
-    out = tmp_path / "out.json"
-    out.write_text("mine")
-    result = tracetui("cut", EAGER, "-o", out)
-    assert (result.returncode, out.read_text()) == (2, "mine")
-    assert "--force" in result.stderr
-    assert tracetui("cut", EAGER, "-o", out, "--force").returncode == 0
-    assert len(read(out)["traceEvents"]) == 122
-
-
-def test_never_the_trace_itself(tmp_path):
-    path, link = tmp_path / "t.json.gz", tmp_path / "link.json.gz"
-    path.write_bytes(EAGER.read_bytes())
-    link.symlink_to(path)
-    for out in (path, link):
-        result = tracetui("cut", path, "-o", out, "--force")
-        assert result.returncode == 2
-        assert "the trace itself" in result.stderr
-    assert path.read_bytes() == EAGER.read_bytes()
-
-
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
@@ -116,12 +95,6 @@ def test_what_cannot_be_done_is_said_and_leaves_no_file(words, code, told, tmp_p
     assert told in output.err
     assert "Traceback" not in output.err
     assert os.listdir(tmp_path) == []
-
-
-def test_a_folder_that_is_not_there(tmp_path):
-    result = tracetui("cut", EAGER, "-o", tmp_path / "no" / "out.json")
-    assert result.returncode == 2
-    assert "no folder" in result.stderr
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")

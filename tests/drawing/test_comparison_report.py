@@ -82,16 +82,3 @@ def test_a_step_is_chosen_by_the_sides_themselves(tmp_path, capsys):
     sample = str(SAMPLES / "mlp_eager_cpu.json.gz")
     assert main(["report", sample, sample, "-o", str(tmp_path / "x.html"), "--step", "3"]) == 2
     assert "--step" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("place", [0, 1])
-def test_no_side_is_ever_overwritten(tmp_path, capsys, place):
-    traces = [tmp_path / "a.json.gz", tmp_path / "b.json.gz"]
-    for path in traces:
-        path.write_bytes((SAMPLES / "mlp_eager_cpu.json.gz").read_bytes())
-    link = tmp_path / "link.html"
-    link.symlink_to(traces[place])
-    for out in (traces[place], link):
-        assert main(["report", f"{traces[0]}#3", str(traces[1]), "-o", str(out), "--force"]) == 2
-        assert "is the trace itself" in capsys.readouterr().err
-    assert traces[place].read_bytes() == (SAMPLES / "mlp_eager_cpu.json.gz").read_bytes()

@@ -87,11 +87,6 @@ def test_csv_has_the_same_header_and_nothing_for_null(trace):
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "md", "table"])
-def test_no_form_lets_an_escape_sequence_through(trace, form):
-    assert "\x1b" not in render(TABLE, trace, "kernels", form)
-
-
-@pytest.mark.parametrize("form", ["json", "csv", "md", "table"])
 def test_an_empty_table_is_printed(trace, form):
     empty = Table((numbers("index", np.empty(0, np.int64)), texts("name", [])), note="Nothing ran on a GPU.")
     text = render(empty, trace, "kernels", form)

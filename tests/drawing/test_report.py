@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import re
 from pathlib import Path
 
@@ -225,34 +224,6 @@ def test_the_file_is_named_after_the_trace(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     assert written(tmp_path) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["mlp_train_cpu.report.html"]
-
-
-def test_a_file_that_is_there_stays_unless_forced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "r.html"
-    path.write_text("mine")
-    assert written(tmp_path, "-o", str(path)) == 2
-    assert "--force" in capsys.readouterr().err and path.read_text() == "mine"
-    assert written(tmp_path, "-o", str(path), "--force") == 0
-    assert path.read_text().startswith("<!doctype html>")
-
-
-@pytest.mark.parametrize("where", ["no/such/folder/r.html", "."])
-def test_nowhere_to_write_is_a_sentence(where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert written(tmp_path, "-o", str(tmp_path / where)) == 2
-    assert "folder" in capsys.readouterr().err
-
-
-def test_a_full_disk_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    for name in ("link", "replace"):
-        monkeypatch.setattr(os, name, full)
-    assert written(tmp_path, "-o", str(tmp_path / "r.html")) == 1
-    assert "cannot be written" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:

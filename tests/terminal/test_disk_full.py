@@ -62,14 +62,6 @@ def test_what_the_app_writes(start, full, monkeypatch):
     left(tmux)
 
 
-def test_what_a_command_prints(full):
-    command = [sys.executable, "-m", "tracetui", "show", "ops", str(EAGER), "--format", "json"]
-    with (full / "ops.json").open("w") as file:
-        result = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, text=True, check=False)
-    assert result.returncode == 1
-    assert result.stderr == f"tracetui: The output cannot be written: {NO_ROOM}.\n"
-
-
 @needs_torch
 def test_what_is_recorded(full):
     out = full / "a.json.gz"

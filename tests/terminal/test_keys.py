@@ -11,7 +11,7 @@ EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
 pytestmark = pytest.mark.full
 
 
-@pytest.mark.parametrize("size", [(200, 50), (120, 40), (80, 24)])
+@pytest.mark.parametrize("size", [(200, 50), (80, 24)])
 def test_parts_links_and_notices(start, size):
     tmux = start(*size)
     tmux.command(sys.executable, "-m", "tracetui", str(EAGER))

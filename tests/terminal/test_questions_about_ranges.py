@@ -11,7 +11,7 @@ from tracetui.model.intervals import read_time_range
 from tracetui.panes import PANES
 from tracetui.reading.load import load
 
-SIZES = [(200, 50), (120, 40)]
+SIZE = (120, 40)
 
 pytestmark = pytest.mark.full
 
@@ -26,11 +26,10 @@ def counts(screen: str) -> dict[str, int]:
     return {what: int(number.replace(",", "")) for what, number in found}
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_what_ran_between_two_kernels(start, size, shared_trace):
+def test_what_ran_between_two_kernels(start, shared_trace):
     """Six keys: a range from the first kernel to the fifth."""
     path = shared_trace("d06_h100_stack_mem.json.gz")
-    tmux = opened(start, size, path)
+    tmux = opened(start, SIZE, path)
     tmux.wait_for("▸   1")
     tmux.press("v")
     tmux.wait_for("Range of 800 ns", "moving extends it")
@@ -46,11 +45,10 @@ def test_what_ran_between_two_kernels(start, size, shared_trace):
     left(tmux)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_what_ran_between_two_moments_of_the_timeline(start, size, shared_trace):
+def test_what_ran_between_two_moments_of_the_timeline(start, shared_trace):
     """Six keys: the timeline, a range, three times to the right; what it says is what the pane as text says."""
     path = shared_trace("d03_v100_2rank_5steps_mem_occ_nccl.json.gz")
-    tmux = opened(start, size, path)
+    tmux = opened(start, SIZE, path)
     tmux.wait_for("[4]", "3,874+584")
     tmux.press("Tab")
     tmux.press("v")

@@ -8,15 +8,14 @@ import pytest
 
 from tests.support.terminal.walks import left, opened
 
-SIZES = [(200, 50), (120, 40)]
+SIZE = (120, 40)
 
 pytestmark = pytest.mark.full
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_kernels_of_step_3_in_order(start, size, shared_trace):
+def test_kernels_of_step_3_in_order(start, shared_trace):
     """One key: the trace opens at step 4."""
-    tmux = opened(start, size, shared_trace("d03_v100_2rank_5steps_mem_occ_nccl.json.gz"))
+    tmux = opened(start, SIZE, shared_trace("d03_v100_2rank_5steps_mem_occ_nccl.json.gz"))
     tmux.wait_for("[4]", "3,874+584")
     tmux.press("[")
     screen = tmux.wait_for("[3]", "3,874+584", "into step 3")
@@ -26,10 +25,9 @@ def test_kernels_of_step_3_in_order(start, size, shared_trace):
     left(tmux)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_the_line_of_python_of_a_kernel(start, size, shared_trace):
+def test_the_line_of_python_of_a_kernel(start, shared_trace):
     """No key for the first one, one for the next."""
-    tmux = opened(start, size, shared_trace("d06_h100_stack_mem.json.gz"))
+    tmux = opened(start, SIZE, shared_trace("d06_h100_stack_mem.json.gz"))
     tmux.press(".")
     screen = tmux.wait_for("called from", "▸   2")
     after = re.sub(r"[^\S\n]+|▏", " ", screen[screen.index("called from") :])
@@ -38,10 +36,9 @@ def test_the_line_of_python_of_a_kernel(start, size, shared_trace):
     left(tmux)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_gpu_time_of_each_module(start, size, shared_trace):
+def test_gpu_time_of_each_module(start, shared_trace):
     """One key: the tree of modules."""
-    tmux = opened(start, size, shared_trace("d06_h100_stack_mem.json.gz"))
+    tmux = opened(start, SIZE, shared_trace("d06_h100_stack_mem.json.gz"))
     tmux.press("C")
     screen = tmux.wait_for("Owlv2Model_0", "total GPU", "(outside)")
     for module, time in (("Owlv2Model_0", "550.84 ms"), ("LayerNorm_49", "75.8 µs"), ("(outside)", "14.54 ms")):
@@ -50,10 +47,9 @@ def test_gpu_time_of_each_module(start, size, shared_trace):
     left(tmux)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_which_gemm_an_occupancy_query_was_for(start, size, shared_trace):
+def test_which_gemm_an_occupancy_query_was_for(start, shared_trace):
     """Two keys: the pane of the queries, where the operator and the product of each are listed, and one of them."""
-    tmux = opened(start, size, shared_trace("d04_a100_8rank_6steps_occ_nccl.json.gz"))
+    tmux = opened(start, SIZE, shared_trace("d04_a100_8rank_6steps_occ_nccl.json.gz"))
     tmux.press("4")
     screen = tmux.wait_for("Occupancy 823", "GEMM tf32 64x64x32 TN", "aten::addmm", "limiter")
     tmux.press("C-d")
@@ -67,10 +63,9 @@ def test_which_gemm_an_occupancy_query_was_for(start, size, shared_trace):
     left(tmux)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_the_four_variants_of_the_puzzler_and_how_much_faster_the_fused_one_is(start, size, shared_trace):
+def test_the_four_variants_of_the_puzzler_and_how_much_faster_the_fused_one_is(start, shared_trace):
     """Six keys: the tree, functions, single calls; mark, next, compare."""
-    tmux = opened(start, size, shared_trace("puzzlers/fusion_mwe_trace.json.gz"))
+    tmux = opened(start, SIZE, shared_trace("puzzlers/fusion_mwe_trace.json.gz"))
     tmux.press("C")
     tmux.wait_for("LayerNorm_0")
     tmux.press("b")

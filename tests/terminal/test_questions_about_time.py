@@ -6,15 +6,14 @@ import pytest
 
 from tests.support.terminal.walks import left, opened
 
-SIZES = [(200, 50), (120, 40)]
+SIZE = (120, 40)
 
 pytestmark = pytest.mark.full
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_the_longest_gap_and_what_the_cpu_did_in_it(start, size, shared_trace):
+def test_the_longest_gap_and_what_the_cpu_did_in_it(start, shared_trace):
     """Four keys: the pane Gaps, the longest gap, its details, and a page of them."""
-    tmux = opened(start, size, shared_trace("d06_h100_stack_mem.json.gz"))
+    tmux = opened(start, SIZE, shared_trace("d06_h100_stack_mem.json.gz"))
     tmux.press("6")
     tmux.wait_for("duration▾", "126.05 ms", "data loading")
     tmux.press("Enter")

@@ -28,7 +28,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("size", [(200, 50), (120, 40), (80, 24)])
+@pytest.mark.parametrize("size", [(200, 50), (80, 24)])
 def test_the_late_rank_is_found_and_every_table_opens(start, run, size):
     tmux = start(*size)
     tmux.command(sys.executable, "-m", "tracetui", str(run))

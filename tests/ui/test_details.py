@@ -49,13 +49,6 @@ def test_inputs_of_an_op_have_a_line_each() -> None:
     assert facts_of_args(args) == [("input 0", "float [64, 32]"), ("input 1", "Scalar = 2")]
 
 
-def test_the_dispatch_chain_runs_from_the_step_to_the_kernel() -> None:
-    trace = two_kernels()
-    rows = rows_by_name(trace)
-    names = [trace.name_of(row) for row in chain_of(trace, rows["gemm"])]
-    assert names == ["ProfilerStep#3", "aten::linear", "aten::addmm", "cudaLaunchKernel", "gemm"]
-
-
 def test_of_python_frames_in_a_row_the_chain_keeps_own_code_modules_and_the_innermost() -> None:
     frames = [
         "train.py(1): main",

@@ -40,7 +40,7 @@ def lines_of(view: TableView) -> list[str]:
     return [strip.text for strip in view.render_lines(view.size.region)]
 
 
-@pytest.mark.parametrize("size", [(200, 50), (120, 40), (80, 24)])
+@pytest.mark.parametrize("size", [(200, 50), (80, 24)])
 async def test_every_finding_is_read_in_full_and_the_verdict_is_on_the_first_screen(size: tuple[int, int]) -> None:
     async with shown(idle(), size) as (app, pilot):
         headline = app.view.query_one("#headline", SentenceBar)

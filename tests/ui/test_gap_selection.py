@@ -20,7 +20,7 @@ from tracetui.ui.trace.selection import describe_gap
 from tracetui.ui.widgets.lanes import LanesView
 
 US = 1_000
-SIZES = [(200, 50), (120, 40), (80, 24)]
+SIZES = [(200, 50), (80, 24)]
 
 
 def with_gaps() -> Trace:

@@ -14,7 +14,7 @@ from tracetui.ui.widgets.bar import SplitBar
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.searchable_view import MIN_PART_CELLS, MIN_PART_LINES
 
-SIZES = [(200, 50), (120, 40), (80, 24)]
+SIZES = [(200, 50), (80, 24)]
 
 
 def heights(app: Shown) -> tuple[int, int, int]:

@@ -22,7 +22,7 @@ from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.lanes import LanesView
 
 US = 1_000
-SIZES = [(200, 50), (120, 40), (80, 24)]
+SIZES = [(200, 50), (80, 24)]
 GEMM_TO_RELU = TimeRange(1_060 * US, 1_490 * US)
 """Both kernels of step 2, at which the trace opens."""
 
@@ -42,8 +42,7 @@ def listed(app: Shown) -> list[str]:
     return [str(table.columns[0].cell(row)) for row in app.list.order]
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("end", ["v", "enter"])
+@pytest.mark.parametrize(("size", "end"), zip(SIZES, ("v", "enter"), strict=True))
 async def test_a_range_from_one_kernel_to_the_next(size, end):
     async with shown(training(), size) as (app, pilot):
         await keys(pilot, "v")

@@ -13,7 +13,7 @@ from tracetui.drawing.timeline.palette import GROUND, UNDERLINE, codes, palette
 from tracetui.kernel_names.slice_names import Family
 from tracetui.model.trace import Trace
 
-SIZES = [(200, 50), (120, 40), (80, 24)]
+SIZES = [(200, 50), (80, 24)]
 
 
 def deep(streams: int = 1, name: str = "copy_kernel") -> Trace:

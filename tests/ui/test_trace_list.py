@@ -143,7 +143,7 @@ def column(view: TableView, name: str) -> list[str]:
     return [str(view.table[name].cell(int(row))) for row in view.order]
 
 
-@pytest.mark.parametrize("size", [(200, 50), (120, 40), (80, 24)])
+@pytest.mark.parametrize("size", [(200, 50), (80, 24)])
 async def test_the_list_shows_and_sorts_facts_and_keeps_the_cursor(runs, size):
     folder, asked = runs
     async with TraceApp([str(folder)]).run_test(size=size) as pilot:

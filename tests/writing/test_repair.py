@@ -151,14 +151,6 @@ def test_with_the_trace_on_standard_output_the_list_goes_elsewhere(tmp_path, cap
     assert b"closed" in said.err
 
 
-def test_the_trace_itself_is_never_overwritten(tmp_path, capsys):
-    path = tmp_path / "damaged.json"
-    path.write_text(f"[{EVENT},")
-    assert main(["repair", str(path), "-o", str(path), "--force"]) == 2
-    assert path.read_text() == f"[{EVENT},"
-    assert "is the trace itself" in capsys.readouterr().err
-
-
 def test_half_a_character_behind_an_escaped_backslash_is_written_as_a_sign(repaired):
     damaged = EVENT.replace("20}", r'nan,"args":{"a":"\\ud83d\ude00"}}')
     data, _ = repaired(f"[{EVENT},{damaged}]".encode())
