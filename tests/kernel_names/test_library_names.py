@@ -1,4 +1,4 @@
-"""Kernels of libraries and serving engines, one line each in `library_names.tsv`: family, short name, name.
+"""Kernels of PyTorch, libraries and serving engines, one line each in `library_names.tsv`: family, short name, name.
 
 The names are those of the sources of vLLM, SGLang, TensorRT-LLM, FlashInfer, DeepEP, DeepGEMM, FlashAttention, Liger,
 Unsloth, Transformer Engine, Apex, bitsandbytes, AITER, MIOpen, CK, cub and others; template arguments are shortened.
@@ -10,16 +10,24 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.build import kernel, make_trace
+from tests.support.build import Event, kernel, make_trace
 from tests.support.paths import SHARED
 from tracetui.idle.gpu_spans import exposure
 from tracetui.kernel_names import Family, decode
 from tracetui.kernel_names.decoded import meaning_of, spelled
-from tracetui.kernel_names.slice_names import family, is_layout_conversion, is_operand_conversion, short_kernel
+from tracetui.kernel_names.slice_names import (
+    MAX_SHORT_NAME,
+    families,
+    family,
+    is_layout_conversion,
+    is_operand_conversion,
+    short_kernel,
+)
 from tracetui.kernel_names.text import name_parts
 from tracetui.kernel_names.wording import is_generic
 from tracetui.model.trace import Kind
@@ -187,3 +195,35 @@ def test_every_collected_name_has_the_family_of_its_group():
     ]
     assert len(collected) > 100
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (Kind.MEMCPY, Family.COPY),
+        (Kind.MEMSET, Family.COPY),
+        (Kind.CPU_OP, Family.OP),
+        (Kind.RUNTIME, Family.RUNTIME),
+        (Kind.ANNOTATION, Family.ANNOTATION),
+        (Kind.PYTHON, Family.PYTHON),
+        (Kind.OTHER, Family.OTHER),
+    ],
+)
+def test_other_kinds_do_not_look_at_the_name(kind, expected):
+    assert family("gemm", kind) == expected
+
+
+@given(st.text(alphabet="abcK_:<>(){}[] ,0129Z*&~", max_size=80))
+def test_no_name_is_too_odd(name):
+    assert 0 < len(short_kernel(name)) <= MAX_SHORT_NAME
+    assert family(name, Kind.KERNEL) in Family
+
+
+def test_families_of_slices_are_those_of_their_names() -> None:
+    kinds = [Kind.KERNEL, Kind.MEMCPY, Kind.CPU_OP, Kind.PYTHON, Kind.OTHER]
+    names = [name for _, _, name in TABLE[::20]]
+    trace = make_trace([Event(name, 10 * i, 5, kind) for i, name in enumerate(names) for kind in kinds])
+    slices = trace.slices
+    for rows in (np.arange(len(slices)), slices.of_kind(Kind.KERNEL)[::-1], np.empty(0, np.int64)):
+        expected = [family(trace.name_of(row), Kind(slices.kind[row])) for row in rows.tolist()]
+        assert families(trace, rows).tolist() == expected
