@@ -489,29 +489,6 @@ def test_example(name, fields):
 
 
 @pytest.mark.parametrize(
-    ("name", "short"),
-    [
-        ("nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN", "GEMM bf16 144x128x64 TN +bias"),
-        ("ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_nn", "GEMM bf16 128x256x64 NN"),
-        ("nvjet_sm90_hss_64x8_64x16_1x1_h_bz_splitK_NNT", "GEMM f16→f32 64x8x64 NN split-K"),
-        ("triton_poi_fused_addmm_gelu_view_17", "fused(addmm,gelu,view) #17"),
-        ("triton_red_fused_add_addmm_mul_native_layer_norm_split_unsqueeze_view_18", "fused red(add,addmm,mul,…) #18"),
-        (ATTENTION[0][0], "FlashAttn fwd d64 bf16 causal"),
-        (COLLECTIVES[0][0], "NCCL AllReduce f32 sum"),
-        (FUNCTOR + "CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul> >(int)", "add<bf16> vec4"),
-        (NATIVE[2][0], "copy<bf16> strided"),
-        (NATIVE[4][0], "mean<f32> reduce"),
-        ("sm80_xmma_wgrad_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize64x64x64_stage3_g1_tensor16x8x8",
-         "conv wgrad tf32 64x64x64 NHWC"),
-        ("my_own_kernel", "my_own_kernel"),
-        ("void a::b::mystery<c10::Half, 4>(int)", "mystery<f16>"),
-    ],
-)  # fmt: skip
-def test_short(name, short):
-    assert decode(name).short == short
-
-
-@pytest.mark.parametrize(
     ("name", "part"),
     [
         ("nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN", "A bf16 matrix product by cuBLAS nvjet: tiles of 144x128 outputs"),
