@@ -65,6 +65,7 @@ FAILING = {
     "deletes its folder": Fault(
         "import os, shutil\ndef step(): shutil.rmtree(os.path.dirname(__file__), True)",
         "The current folder was deleted",
+        environment={},
     ),
     "prints megabytes and aborts": Fault(
         "import os\ndef step():\n    for _ in range(2000):\n"
