@@ -18,8 +18,8 @@ class Ranks:
 
     ranks = (2, 5)
 
-    def __init__(self, *named: str, is_late: bool = True) -> None:
-        self.late = [SimpleNamespace(index=1, named=named)] if is_late else []
+    def __init__(self, *causes: str, is_late: bool = True) -> None:
+        self.late = [SimpleNamespace(index=1, causes=[(cause, 1.0) for cause in causes])] if is_late else []
 
     def __len__(self) -> int:
         return len(self.ranks)

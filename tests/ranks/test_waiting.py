@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.ranks import MS, RankPlan, args_of, run_together, set_of
 from tracetui.model.table import NULL
-from tracetui.ranks.causes import standing_out
+from tracetui.ranks.causes import main_causes, standing_out
 from tracetui.ranks.moments import late_instances
 from tracetui.ranks.rank_set import RankSet, in_turn
 from tracetui.ranks.rank_tables import TABLES
@@ -159,7 +159,7 @@ def test_a_rank_that_runs_more_is_late_by_extra() -> None:
 
 def test_two_causes_of_nearly_one_size_are_both_named() -> None:
     (late,) = training(4, late={1: 3 * MS}, slow={1: 1.6}).late
-    assert late.named == ("host", "kernels") and "also kernels" in late.note
+    assert main_causes(late.causes) == ("host", "kernels") and "also kernels" in late.note
 
 
 def test_two_that_are_late_in_the_same_collectives_are_both_named() -> None:
@@ -265,7 +265,7 @@ def test_every_table_is_made_of_every_set() -> None:
 def test_all_ranks_of_a_host_are_late_together() -> None:
     found = training(8, slow=dict.fromkeys((4, 5, 6, 7), 1.3), hosts=2)
     late = found.late_host
-    assert late is not None and late.ranks == (4, 5, 6, 7) and late.named == ("kernels",)
+    assert late is not None and late.ranks == (4, 5, 6, 7) and main_causes(late.causes) == ("kernels",)
     assert headline(found).startswith("All ranks of node1 are late: their kernels take longer")
 
 

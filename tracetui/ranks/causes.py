@@ -1,7 +1,7 @@
-"""Why a rank comes late: its stretch before each collective against that of the median rank (R5.5, R5.9).
+"""The causes of a late rank: its stretch before each collective against that of the median rank (R5.5, R5.9).
 
-A stretch is compared on each rank's own clock, so no shift is needed. Nobody is named whom the clocks could have made
-late, or who is no later than the others are.
+A stretch is compared on each rank's own clock, so no shift is needed. No rank is named that the clocks could
+have made late, or that is no later than the others are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tracetui.ranks.matching import Matches
 from tracetui.ranks.rank_summary import PHASES, RankSummary
 from tracetui.ranks.waiting import Charges, Waiting, find_waiting
 
-# What a late rank ran longer or more often than the median rank, by name (R5.9).
+# The names that a late rank ran longer or more often than the median rank (R5.9).
 
 Float64 = NDArray[np.float64]
 
@@ -75,7 +75,7 @@ class NameExcess:
         mine, usual = self.time[both] / self.calls[both], self.usual_time[both] / self.usual_calls[both]
         weight = self.time[both]
         ratio = mine / usual
-        low, middle, high = (_weighted(ratio, weight, share) for share in (0.25, 0.5, 0.75))
+        low, middle, high = (_weighted_quantile(ratio, weight, share) for share in (0.25, 0.5, 0.75))
         near = np.abs(ratio - middle) <= 2 * FACTOR_SPREAD * middle
         steady = max(high - middle, middle - low) <= FACTOR_SPREAD * middle
         if middle < MIN_FACTOR or not steady or weight[near].sum() < MIN_SLOWER_SHARE * weight.sum():
@@ -84,7 +84,7 @@ class NameExcess:
 
     @property
     def kernel_words(self) -> str:
-        """What is slower, in words; a lower clock is a guess, for no trace says its clock."""
+        """The names that are slower, in words; a lower clock is a guess, since no trace records its clock."""
         factor = self.factor
         if factor is not None and int((self.calls > 0).sum()) > 1:
             return f"all by {factor:.2f}: a lower clock?"
@@ -92,7 +92,7 @@ class NameExcess:
 
     @property
     def extra_words(self) -> str:
-        """What there is more of, in words."""
+        """The names that ran more often, in words."""
         extra = self.extra
         if len(extra) == 0 or extra.max() <= 0:
             return ""
@@ -106,11 +106,11 @@ class NameExcess:
 
 
 def name_excess(summaries: Sequence[RankSummary], matches: Matches, rows: Int64, usual: Int64) -> NameExcess:
-    """What ran before some entries against what ran before others, pair by pair; pairs with a -1 are left out."""
+    """The excess of what ran before some entries over what ran before others; pairs with a -1 are left out."""
     words = Strings()
-    held = usual >= 0
-    mine = _sums(summaries, matches, rows[held], words)
-    other = _sums(summaries, matches, usual[held], words)
+    paired = usual >= 0
+    mine = _sums(summaries, matches, rows[paired], words)
+    other = _sums(summaries, matches, usual[paired], words)
     size = len(words)
     padded = [np.pad(column, (0, size - len(column))) for column in (*mine, *other)]
     return NameExcess(words, padded[0], padded[2], padded[1], padded[3])
@@ -137,7 +137,7 @@ def _sums(summaries: Sequence[RankSummary], matches: Matches, rows: Int64, words
     return calls, time
 
 
-def _weighted(values: Float64, weight: Float64, share: float) -> float:
+def _weighted_quantile(values: Float64, weight: Float64, share: float) -> float:
     """The value below which a share of the weight lies."""
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weight[order])
@@ -146,7 +146,7 @@ def _weighted(values: Float64, weight: Float64, share: float) -> float:
 
 
 CAUSES = ("input", "host", "kernels", "extra")
-"""What a rank can be late by; scripts read these words."""
+"""The causes that a late rank can have; scripts read these words."""
 MIN_RUN_SHARE = 0.02
 """Minimum wait caused, as a share of the run for every other rank."""
 MIN_TIMES_MEDIAN = 3
@@ -161,14 +161,14 @@ MIN_LATE_STEP_SHARE = 0.1
 
 @dataclass(frozen=True)
 class LateRank:
-    """Why one rank is late."""
+    """A late rank with its causes."""
 
     index: int
     """Index of the rank among those that are there."""
     causes: tuple[tuple[str, float], ...]
-    """What it is late by with the excess in ns, the largest first; empty where nothing in the trace tells."""
+    """Causes with their excess in ns, the largest first; empty where the trace shows none."""
     note: str
-    """What else is known of the cause, in words."""
+    """Details of the cause, in words."""
     steps: tuple[int, ...]
     """Numbers of the steps in which others waited for it."""
     of_steps: int
@@ -180,20 +180,19 @@ class LateRank:
     of: int
     """... those that it took part in."""
     caused_ns: float
-    """What others wait for it; behind other late ranks, what they would wait without these."""
+    """Time that others wait for it; of a rank behind other late ranks, what they would wait without these."""
     behind: tuple[int, ...] = ()
     """Indices of the ranks that are late where it is, so that others hardly wait for it."""
 
     @property
     def cause(self) -> str | None:
-        """What it is late by most."""
+        """The largest cause, None where none is known."""
         return self.causes[0][0] if self.causes else None
 
-    @property
-    def named(self) -> tuple[str, ...]:
-        """The causes to be named: the largest, and those that are nearly as large."""
-        least = self.causes[0][1] / SECOND_WITHIN if self.causes else 0.0
-        return tuple(cause for cause, excess in self.causes if excess >= least)
+
+def main_causes(causes: Sequence[tuple[str, float]]) -> tuple[str, ...]:
+    """The causes to be named: the largest, which stands first, and those that are nearly as large."""
+    return tuple(cause for cause, excess in causes if excess >= causes[0][1] / SECOND_WITHIN)
 
 
 def late_ranks(
@@ -207,18 +206,18 @@ def late_ranks(
     suspects = standing_out(waiting.root, np.arange(len(summaries)), run_ns)
     if not suspects:
         return []
-    found = _described(suspects, summaries, matches, waiting)
+    latest = _with_causes(suspects, summaries, matches, waiting)
     rest = np.setdiff1d(np.arange(len(summaries)), suspects)
     fewer, _ = matches.without(suspects)
     without = find_waiting(fewer, clocks)
     hidden = standing_out(without.root, rest, run_ns)
     behind = [
         replace(each, behind=tuple(suspects))
-        for each in _described(hidden, summaries, fewer, without)
-        if each.caused_ns >= MIN_HIDDEN_SHARE * found[0].caused_ns
+        for each in _with_causes(hidden, summaries, fewer, without)
+        if each.caused_ns >= MIN_HIDDEN_SHARE * latest[0].caused_ns
         and sum(excess for _, excess in each.causes) * (len(rest) - 1) >= MIN_HIDDEN_SHARE * each.caused_ns
     ]
-    return [*found, *behind]
+    return [*latest, *behind]
 
 
 def standing_out(attributed: Charges, ranks: Int64, run_ns: int) -> list[int]:
@@ -229,19 +228,19 @@ def standing_out(attributed: Charges, ranks: Int64, run_ns: int) -> list[int]:
     size = int(ranks.max(initial=-1)) + 1
     caused, error = attributed.caused(size), attributed.caused_error(size)
     least = MIN_RUN_SHARE * run_ns * (len(ranks) - 1)
-    named = []
+    late = []
     for index in ranks[np.argsort(-caused[ranks], kind="stable")].tolist():
         if len(ranks) < 2 or caused[index] < max(least, 1):
             break
         others = caused[ranks[ranks != index]]
         if caused[index] >= MIN_TIMES_MEDIAN * float(np.median(others)) and caused[index] > error[index]:
-            named.append(int(index))
-    return named
+            late.append(int(index))
+    return late
 
 
 @dataclass(frozen=True, eq=False)
 class StretchExcess:
-    """How much longer the stretch of each entry was than that of the median rank, in ns and by part."""
+    """The excess of the stretch of each entry over that of the median rank, in ns and by part."""
 
     input: Float64
     host: Float64
@@ -262,8 +261,8 @@ class StretchExcess:
         first = np.searchsorted(number[order], np.arange(len(matches.instances)))
         count = np.bincount(number, minlength=len(matches.instances))
         median = np.full(len(matches.instances), -1, np.int64)
-        held = count > 0
-        median[held] = others[order[(first + (count - 1) // 2)[held]]]
+        known = count > 0
+        median[known] = others[order[(first + (count - 1) // 2)[known]]]
         groups = Groups(np.arange(len(matches.instances)), number)
         excess = {name: column - _medians(groups, column[others])[entries.instance] for name, column in parts.items()}
         return cls(excess["input"], excess["host"], excess["busy"], median[entries.instance])
@@ -271,11 +270,11 @@ class StretchExcess:
 
 def _medians(groups: Groups, values: Int64) -> Float64:
     """The median of each group, 0 for an empty one."""
-    held = groups.calls > 0
+    has_rows = groups.calls > 0
     result = np.zeros(len(groups))
-    if held.any():
-        number = np.cumsum(held) - 1
-        result[held] = Groups(groups.key[held], number[groups.member]).median(values)
+    if has_rows.any():
+        number = np.cumsum(has_rows) - 1
+        result[has_rows] = Groups(groups.key[has_rows], number[groups.member]).median(values)
     return result
 
 
@@ -284,12 +283,12 @@ def column_of(summaries: Sequence[RankSummary], matches: Matches, name: str) -> 
     entries = matches.entries
     sizes = np.array([len(each.collectives) for each in summaries], np.int64)
     first = np.cumsum(sizes) - sizes
-    every = np.concatenate([getattr(each.collectives, name) for each in summaries])
-    column: Int64 = every[first[entries.rank] + entries.row].astype(np.int64)
+    values = np.concatenate([getattr(each.collectives, name) for each in summaries])
+    column: Int64 = values[first[entries.rank] + entries.row].astype(np.int64)
     return column
 
 
-def _described(
+def _with_causes(
     suspects: Sequence[int], summaries: Sequence[RankSummary], matches: Matches, waiting: Waiting
 ) -> list[LateRank]:
     if not suspects:
@@ -308,7 +307,7 @@ def _late_rank(
     names = name_excess(summaries, matches, rows, excess.median[rows])
     causes = causes_of(excess, rows, names)
     own = summaries[index]
-    steps, phase = _when(own, matches, attributed, index, len(summaries) - 1)
+    steps, phase = _late_steps_and_phase(own, matches, attributed, index, len(summaries) - 1)
     if causes and causes[0][0] == "input":
         phase = "input"
     return LateRank(
@@ -325,7 +324,7 @@ def _late_rank(
 
 
 def causes_of(excess: StretchExcess, rows: Int64, names: NameExcess) -> tuple[tuple[str, float], ...]:
-    """What the rank is late by, summed over the collectives it came last to; what is no excess is left out."""
+    """Causes with their excess in ns, summed over the collectives that the rank came last to; others are left out."""
     busy = max(float(excess.busy[rows].sum()), 0.0)
     extra = busy * names.extra_share
     sums = {
@@ -339,7 +338,7 @@ def causes_of(excess: StretchExcess, rows: Int64, names: NameExcess) -> tuple[tu
     return tuple(sorted(kept, key=lambda each: -each[1]))
 
 
-def _when(
+def _late_steps_and_phase(
     own: RankSummary, matches: Matches, attributed: Charges, index: int, others: int
 ) -> tuple[tuple[int, ...], str]:
     """The steps in which others waited for a rank, and the part of the step in which most of it was."""
@@ -357,15 +356,15 @@ def _when(
 
 
 def cause_note(causes: Sequence[tuple[str, float]], names: NameExcess) -> str:
-    """What refines the cause: a factor that all kernels share, copies, or the names with most excess."""
+    """Details of the causes: a factor that all kernels share, copies, or the names with most excess."""
     if not causes:
         return "its stretches before the collectives are no longer than those of the others"
-    kinds = {cause for cause, value in causes if value >= causes[0][1] / SECOND_WITHIN}
+    kinds = main_causes(causes)
     words = []
     if "kernels" in kinds:
         words.append(names.kernel_words)
     if "extra" in kinds:
         words.append(names.extra_words)
     if len(kinds) > 1:
-        words.append("also " + " and ".join(cause for cause, _ in causes if cause in kinds and cause != causes[0][0]))
+        words.append("also " + " and ".join(kinds[1:]))
     return "; ".join(filter(None, words))

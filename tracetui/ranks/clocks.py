@@ -1,9 +1,9 @@
-"""Whose clock is how far ahead, with bounds that hold (R5.4).
+"""The differences of the clocks of hosts, with bounds that hold (R5.4).
 
 A symmetric collective ends on no rank before it has begun on every rank. So each one bounds the difference of two
-hosts' clocks from both sides, and the intersection over all of them is where the difference lies. A broadcast, a reduce
-and a transfer between two ranks bound it from one side. Ranks of one host share a clock and are not shifted: what their
-collectives end apart is no clock.
+hosts' clocks from both sides, and the difference lies in the intersection of all bounds. A broadcast, a reduce
+and a transfer between two ranks bound it from one side. Ranks of one host share a clock and are not shifted: that
+their collectives end apart has another cause.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_BUCKETS = 128
 
 @dataclass(frozen=True)
 class ClockBounds:
-    """What is possible for the difference of two clocks in the middle of the run, in ns."""
+    """The range of the difference of two clocks in the middle of the run, in ns."""
 
     low: float
     high: float
@@ -47,7 +47,7 @@ class ClockBounds:
 
     @property
     def is_contradicted(self) -> bool:
-        """Whether no line is possible, so that the bounds are an estimate."""
+        """True where no line is possible, so that the bounds are an estimate."""
         return self.contradiction > 0
 
 
@@ -114,11 +114,11 @@ class Clocks:
     origin: Int64
     """A moment in the middle of the run on each host's own clock, in ns."""
     shift: Int64
-    """What each host's clock is ahead of the reference at that moment, in ns."""
+    """Ns by which each host's clock is ahead of the reference at that moment."""
     error: Float64
     """Ns by which the shift may be wrong at most; NaN where nothing bounds it."""
     drift: Float64
-    """What each host's clock gains, as a share; 0 where none is proven."""
+    """Share by which each host's clock gains; 0 where no drift is proven."""
     is_guess: Bool
     """Hosts whose collectives contradict each other, so that the shift is an estimate."""
     pair_error: Float64
@@ -139,9 +139,9 @@ class Clocks:
     def own(self, rank: Int64, moment: Int64) -> Int64:
         """Moments of the one clock as the clocks of ranks show them."""
         host = self.host[rank]
-        shown = moment + self.shift[host]
-        gained = self.drift[host] * (shown - self.origin[host]).astype(np.float64)
-        return shown + np.round(gained).astype(np.int64)
+        shifted = moment + self.shift[host]
+        gained = self.drift[host] * (shifted - self.origin[host]).astype(np.float64)
+        return shifted + np.round(gained).astype(np.int64)
 
     def between(self, rank: Int64, other: Int64) -> Float64:
         """Ns by which the times of two ranks may be wrong against each other."""
@@ -155,7 +155,7 @@ class _HostTimes:
     start: Float64
     end: Float64
     moment: Float64
-    """When each collective was, in ns from the origin, one entry per collective."""
+    """Moment of each collective, in ns from the origin, one entry per collective."""
     origin: Int64
     longest: float
     end_spread: float
@@ -181,16 +181,16 @@ def _hosts(
         (name, base) if name else index for index, (name, base) in enumerate(zip(hosts, has_base, strict=True))
     ]
     if len(hosts) > 1 and not any(hosts) and len(set(has_base)) == 1:
-        agreeing, every = _agreeing(matches, np.arange(len(hosts)))
-        if every and agreeing == every:
-            notes.append(f"No file names its host; clocks agree on {agreeing:,} of {counted(every, 'collective')}.")
+        agreeing, total = _agreeing(matches, np.arange(len(hosts)))
+        if total and agreeing == total:
+            notes.append(f"No file names its host; clocks agree on {agreeing:,} of {counted(total, 'collective')}.")
             return np.zeros(len(hosts), np.int64), (None,), notes
     for key in {key for key in keys if isinstance(key, tuple)}:
         members = np.array([index for index, each in enumerate(keys) if each == key], np.int64)
-        agreeing, every = _agreeing(matches, members)
-        if every - agreeing > MAX_CONTRADICTED_SHARE * every:
+        agreeing, total = _agreeing(matches, members)
+        if total - agreeing > MAX_CONTRADICTED_SHARE * total:
             notes.append(
-                f"Ranks of {key[0]} have clocks of their own: {every - agreeing:,} of {counted(every, 'collective')} "
+                f"Ranks of {key[0]} have clocks of their own: {total - agreeing:,} of {counted(total, 'collective')} "
                 "would have ended before they began."
             )
             for index in members.tolist():
@@ -235,9 +235,10 @@ def _host_times(matches: Matches, host: Int64, count: int) -> _HostTimes:
     transfer = entries.source >= 0
     symmetric, rooted = instances.is_symmetric[entries.instance], instances.root[entries.instance] >= 0
     rows = np.flatnonzero(plain[entries.instance] & (symmetric | transfer | rooted))
-    starts, ends = _tell_of_starts(matches)[rows], _tell_of_ends(matches)[rows]
+    starts, ends = (mask[rows] for mask in _bounding_entries(matches))
     home = host[entries.rank[rows]]
-    origin = np.array([_middle(entries.start[rows[home == each]]) for each in range(count)], np.int64)
+    moments = [entries.start[rows[home == each]] for each in range(count)]
+    origin = np.array([(int(each.min()) + int(each.max())) // 2 if len(each) else 0 for each in moments], np.int64)
     used, number = np.unique(entries.instance[rows], return_inverse=True)
     start = (entries.start[rows] - origin[home]).astype(np.float64)
     end = (entries.end[rows] - origin[home]).astype(np.float64)
@@ -253,27 +254,17 @@ def _host_times(matches: Matches, host: Int64, count: int) -> _HostTimes:
     return _HostTimes(last, first, moment, origin, float((end - start).max(initial=0)), spread)
 
 
-def _tell_of_starts(matches: Matches) -> Bool:
-    """Entries before whose start nothing that waits for them ends: not those that only receive."""
+def _bounding_entries(matches: Matches) -> tuple[Bool, Bool]:
+    """Masks of the entries before whose start no other ends, and of those that end after the others have begun.
+
+    The first are all but those that only receive, the second all but those that only give.
+    """
     entries, instances = matches.entries, matches.instances
     is_root = entries.rank == instances.root[entries.instance]
-    receives = entries.operation == OPERATIONS.index("recv")
-    told: Bool = ~receives & (is_root | ~is_one_of(entries.operation, FROM_ROOT))
-    return told
-
-
-def _tell_of_ends(matches: Matches) -> Bool:
-    """Entries that end after others have begun: not those that only give."""
-    entries, instances = matches.entries, matches.instances
-    is_root = entries.rank == instances.root[entries.instance]
-    sends = entries.operation == OPERATIONS.index("send")
-    gives = np.where(is_root, is_one_of(entries.operation, FROM_ROOT), is_one_of(entries.operation, TO_ROOT))
-    told: Bool = ~sends & ~gives
-    return told
-
-
-def _middle(moments: Int64) -> int:
-    return (int(moments.min()) + int(moments.max())) // 2 if len(moments) else 0
+    from_root, to_root = is_one_of(entries.operation, FROM_ROOT), is_one_of(entries.operation, TO_ROOT)
+    receives = (entries.operation == OPERATIONS.index("recv")) | (from_root & ~is_root)
+    gives = (entries.operation == OPERATIONS.index("send")) | np.where(is_root, from_root, to_root)
+    return ~receives, ~gives
 
 
 def _end_spread(home: Int64, number: NDArray[np.integer], end: Float64) -> float:
@@ -286,19 +277,20 @@ def _end_spread(home: Int64, number: NDArray[np.integer], end: Float64) -> float
 
 
 def _pairs(times: _HostTimes, count: int) -> dict[tuple[int, int], ClockBounds]:
-    """What each pair of hosts allows for the difference of their clocks, for pairs with a collective in common."""
+    """The bounds of each pair of hosts that have a collective in common."""
     wanted = [(one, other) for one in range(count) for other in range(one + 1, count)]
     if count > MAX_PAIRED_HOSTS:
         wanted = [pair for pair in wanted if pair[0] == 0 or pair[1] == pair[0] + 1]
-    found = {}
+    bounds = {}
     for one, other in wanted:
         low = np.nan_to_num(times.start[other] - times.end[one], nan=-np.inf)
         high = np.nan_to_num(times.end[other] - times.start[one], nan=np.inf)
-        held = np.isfinite(low) | np.isfinite(high)
-        if held.any():
+        bounded = np.isfinite(low) | np.isfinite(high)
+        if bounded.any():
             ends = (times.end[other] - times.end[one])[np.isfinite(low) & np.isfinite(high)]
-            found[one, other] = clock_bounds(times.moment[held], low[held], high[held], ends, times.longest)
-    return found
+            moments = times.moment[bounded]
+            bounds[one, other] = clock_bounds(moments, low[bounded], high[bounded], ends, times.longest)
+    return bounds
 
 
 def _solved(
@@ -312,14 +304,14 @@ def _solved(
     most = np.full((count, count), np.inf)
     np.fill_diagonal(most, 0.0)
     guess, drift = np.zeros(count, bool), np.zeros(count)
-    for (one, other), found in pairs.items():
-        most[one, other], most[other, one] = found.high, -found.low
+    for (one, other), bounds in pairs.items():
+        most[one, other], most[other, one] = bounds.high, -bounds.low
         if one == 0:
-            guess[other], drift[other] = found.is_contradicted, found.drift
-            if found.is_contradicted:
+            guess[other], drift[other] = bounds.is_contradicted, bounds.drift
+            if bounds.is_contradicted:
                 notes.append(
                     f"The collectives of {names[other] or 'a rank'} contradict each other by "
-                    f"{duration(found.contradiction)}: its clock was set, or some are matched wrongly."
+                    f"{duration(bounds.contradiction)}: its clock was set, or some are matched wrongly."
                 )
     most = _shortest(most)
     low, high = -most[:, 0], most[0]
@@ -338,7 +330,7 @@ def _solved(
 
 
 def _shortest(most: Float64) -> Float64:
-    """The same with differences added up through third hosts, which can only narrow them."""
+    """The bounds with differences added up through third hosts, which can only narrow them."""
     through = range(len(most)) if len(most) <= MAX_PAIRED_HOSTS else [0]
     for _ in range(1 if len(most) <= MAX_PAIRED_HOSTS else 3):
         for middle in through:

@@ -20,10 +20,10 @@ from tracetui.kernel_names.decode import decode
 from tracetui.linking.links import links
 from tracetui.linking.trees import is_named
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.recorded import MAX_RANKS, MAX_TIME_NS, RankHeader, whole_number
+from tracetui.model.recorded import MAX_AMOUNT, MAX_RANKS, MAX_TIME_NS, RankHeader, whole_number
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
-from tracetui.ranks.rank_summary import FROM_ROOT, OPERATIONS, POINT_TO_POINT, TO_ROOT, UNEVEN, CommGroup
+from tracetui.ranks.rank_summary import FROM_ROOT, OPERATIONS, TO_ROOT, UNEVEN, CommGroup
 
 _ON_CPU = re.compile(r"^(?:gloo|mpi|ucc|xccl):")
 """Annotations that last as long as their collective; those of NCCL last as long as its launch."""
@@ -97,7 +97,7 @@ class Communication:
 
 @dataclass(frozen=True)
 class _Record:
-    """What is recorded of one collective."""
+    """The args that are recorded of one collective."""
 
     name: str
     operation: str
@@ -115,9 +115,15 @@ class _Record:
 
     @property
     def token(self) -> str:
-        """What all ranks of the collective have in common, in words."""
+        """Operation, elements and type in words, which all ranks of the collective have in common."""
         size = "" if self.elements is None or self.operation in UNEVEN else f"{self.elements:,}"
         return " ".join(filter(None, (self.operation, size, self.type_name)))
+
+    @property
+    def peer(self) -> int:
+        """Global rank of the other side of a transfer between two ranks, -1 for none."""
+        rank = {"send": self.target, "recv": self.source}.get(self.operation)
+        return -1 if rank is None or rank < 0 else rank
 
     @property
     def received(self) -> int:
@@ -140,7 +146,7 @@ def communication(trace: Trace, header: RankHeader) -> Communication:
     rows, is_gpu = _rows(trace)
     args = dict(zip(_KEYS, _args(trace, rows, is_gpu), strict=True))
     names = [trace.name_of(row) for row in rows.tolist()]
-    around = _around(trace, rows) if is_gpu else names
+    around = _launch_annotations(trace, rows) if is_gpu else names
     seen: dict[tuple[Any, ...], _Record] = {}
     records = []
     for name, text, *own in zip(names, around, *(args[key] for key in _RECORD_KEYS), strict=True):
@@ -149,7 +155,9 @@ def communication(trace: Trace, header: RankHeader) -> Communication:
             seen[key] = _record(name, text, dict(zip(_RECORD_KEYS, own, strict=True)))
         records.append(seen[key])
     groups, group = _grouped(records, header)
-    seq = np.array([_sequence(*each) for each in zip(args["Seq"], args["Concrete Inputs"], strict=True)], np.int64)
+    # In torch 2.2 and 2.3 the sequence number is the second of the operator's inputs alone.
+    seq = _recorded_or_input(args["Seq"], args["Concrete Inputs"], 1, none=NULL, limit=MAX_TIME_NS)
+    known = np.array([each is not None for each in args["Collective name"]], bool)
     in_graph = _in_graph(trace, rows, args["graph node id"]) if is_gpu else np.zeros(len(rows), bool)
     size = [groups[index].size for index in group.tolist()]
     return Communication(
@@ -162,13 +170,14 @@ def communication(trace: Trace, header: RankHeader) -> Communication:
         groups=groups,
         # What is recorded while a graph is captured is copied to every replay.
         seq=np.where(in_graph, NULL, seq),
-        comms_id=np.where(in_graph, NULL, np.array([_id(each) for each in args["Comms Id"]], np.int64)),
-        peer=np.array([_peer(record) for record in records], np.int64),
+        comms_id=np.where(in_graph, NULL, np.array([_signed_id(each) for each in args["Comms Id"]], np.int64)),
+        peer=np.array([record.peer for record in records], np.int64),
         root=_roots(trace, rows, records),
         bytes=np.array([record.bytes(each) for record, each in zip(records, size, strict=True)], np.int64),
         received=np.array([record.received for record in records], np.int64),
         in_graph=in_graph,
-        is_guess=_is_guess(trace, rows, args["Collective name"]) if is_gpu else np.zeros(len(rows), bool),
+        # Kernels of serving engines: no library's, and without a record.
+        is_guess=~known & ~is_named(trace, rows, _NCCL_KERNEL.search) if is_gpu else np.zeros(len(rows), bool),
     )
 
 
@@ -194,13 +203,13 @@ def _args(trace: Trace, rows: Int64, is_gpu: bool) -> list[list[Any]]:
         if len(index) == 0:
             continue
         more = trace.args_of(source[index].astype(np.int64), _KEYS)
-        for column, found in zip(values, more, strict=True):
-            for row, value in zip(index.tolist(), found, strict=True):
+        for column, own in zip(values, more, strict=True):
+            for row, value in zip(index.tolist(), own, strict=True):
                 column[row] = value if column[row] is None else column[row]
     return values
 
 
-def _around(trace: Trace, rows: Int64) -> list[str]:
+def _launch_annotations(trace: Trace, rows: Int64) -> list[str]:
     """The annotation of the launch of each kernel that names a collective, else nothing."""
     marks = links(trace).annotation[rows]
     texts = [trace.name_of(row) if row >= 0 else "" for row in marks.tolist()]
@@ -217,7 +226,9 @@ def _record(kernel: str, around: str, args: dict[str, Any]) -> _Record:
         operation = _operation(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", decoded))
     elements, type_name = whole_number(args["In msg nelems"]), args["dtype"]
     if elements is None:
-        elements, type_name = _dims(args["Input Dims"]), _first_text(args["Input type"])
+        types = args["Input type"] if isinstance(args["Input type"], list) else []
+        type_name = next((each for each in types if isinstance(each, str) and each), "")
+        elements = _elements(args["Input Dims"])
     name = args["Process Group Name"]
     return _Record(
         name=around or given or kernel,
@@ -241,21 +252,16 @@ def _operation(text: str) -> str:
     return next((operation for pattern, operation in _PATTERNS if pattern.search(words)), "collective")
 
 
-def _dims(value: object) -> int | None:
+def _elements(value: object) -> int | None:
     """Elements of the first tensor in `Input Dims`, None where no shape is recorded."""
-    found = value
-    while isinstance(found, list) and found and isinstance(found[0], list):
-        found = found[0]
-    if not isinstance(found, list) or not isinstance(value, list) or not value:
+    shape = value
+    while isinstance(shape, list) and shape and isinstance(shape[0], list):
+        shape = shape[0]
+    if not isinstance(shape, list) or not isinstance(value, list) or not value:
         return None
-    if not all(isinstance(each, int) for each in found):
+    if not all(isinstance(each, int) for each in shape):
         return None
-    return math.prod(found)
-
-
-def _first_text(value: object) -> str:
-    texts = [each for each in value if isinstance(each, str) and each] if isinstance(value, list) else []
-    return texts[0] if texts else ""
+    return math.prod(shape)
 
 
 def _grouped(records: Sequence[_Record], header: RankHeader) -> tuple[tuple[CommGroup, ...], Int64]:
@@ -315,25 +321,23 @@ def _evenly_spaced(record: _Record) -> tuple[int, ...]:
     return members if members[: len(listed)] == listed else ()
 
 
-def _sequence(seq: object, inputs: object) -> int:
-    """The sequence number: `Seq`, or in torch 2.2 and 2.3 the second of the operator's inputs; NULL for none."""
-    number = whole_number(seq, MAX_TIME_NS)
-    number = _input(inputs, 1) if number is None else number
-    return NULL if number is None or number < 0 else number
+def _recorded_or_input(
+    values: Sequence[object], inputs: Sequence[object], index: int, none: int, limit: int = MAX_AMOUNT
+) -> Int64:
+    """The numbers that are recorded, else those of an operator's input at an index; `none` for neither."""
+    numbers = []
+    for value, given in zip(values, inputs, strict=True):
+        number = whole_number(value, limit)
+        number = _input(given, index) if number is None else number
+        numbers.append(none if number is None or number < 0 else number)
+    return np.array(numbers, np.int64)
 
 
-def _id(value: object) -> int:
+def _signed_id(value: object) -> int:
     """A `Comms Id` as a signed number; NULL for none, and for 0."""
     if not isinstance(value, int) or isinstance(value, bool) or value == 0:
         return NULL
     return ((value + (1 << 63)) % (1 << 64)) - (1 << 63)
-
-
-def _peer(record: _Record) -> int:
-    if record.operation not in POINT_TO_POINT:
-        return -1
-    found = record.target if record.operation == "send" else record.source
-    return -1 if found is None or found < 0 else found
 
 
 def _roots(trace: Trace, rows: Int64, records: Sequence[_Record]) -> Int64:
@@ -343,16 +347,10 @@ def _roots(trace: Trace, rows: Int64, records: Sequence[_Record]) -> Int64:
     rooted = np.array([record.operation in FROM_ROOT | TO_ROOT for record in records], bool)
     index = np.flatnonzero(rooted & (owner >= 0))
     if len(index):
-        given, inputs = trace.args_of(owner[index], ("Rank", "Concrete Inputs"))
-        root[index] = [_root(*each) for each in zip(given, inputs, strict=True)]
+        # In torch 2.2 and 2.3 the rank is the fourth of the operator's inputs alone.
+        recorded, inputs = trace.args_of(owner[index], ("Rank", "Concrete Inputs"))
+        root[index] = _recorded_or_input(recorded, inputs, 3, none=-1)
     return root
-
-
-def _root(given: object, inputs: object) -> int:
-    """`Rank`, or in torch 2.2 and 2.3 the fourth of the operator's inputs; -1 for neither."""
-    number = whole_number(given)
-    number = _input(inputs, 3) if number is None else number
-    return -1 if number is None or number < 0 else number
 
 
 def _input(inputs: object, index: int) -> int | None:
@@ -367,9 +365,3 @@ def _in_graph(trace: Trace, rows: Int64, nodes: Sequence[object]) -> Bool:
     mask = np.array([isinstance(node, int) and node > 0 for node in nodes], bool)
     mask[launch >= 0] |= is_named(trace, launch[launch >= 0], _GRAPH_LAUNCH.search)
     return mask
-
-
-def _is_guess(trace: Trace, rows: Int64, given: Sequence[object]) -> Bool:
-    """Kernels that are no library's with a record: those of serving engines."""
-    known = np.array([each is not None for each in given], bool)
-    return ~known & ~is_named(trace, rows, _NCCL_KERNEL.search)

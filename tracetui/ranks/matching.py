@@ -1,7 +1,8 @@
-"""Which collective of one rank is which of another (R5.3).
+"""Matching of the collectives of ranks (R5.3).
 
-By the id that all ranks of an operation write, else by group and sequence number, else by order with holes handled. A
-group is its name and its members, for names are numbers that repeat between disjoint groups.
+They are matched by the id that all ranks of an operation write, else by group and sequence number, else by order,
+where one rank may have a hole. A group is its name and its members, since names are numbers that repeat between
+disjoint groups.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tracetui.linking.groups import combinations
-from tracetui.model.intervals import Bool, Int64
+from tracetui.linking.groups import combinations, count_within
+from tracetui.model.intervals import Bool, Int64, run_starts
 from tracetui.model.table import NULL, Strings
 from tracetui.ranks.rank_summary import (
     OPERATIONS,
@@ -45,7 +46,7 @@ class Track:
     """The collectives of a rank in a group, in order: parallel arrays."""
 
     token: Int64
-    """Number of what it is; equal on all ranks."""
+    """Number of its operation, elements and type; equal on all ranks."""
     end: Int64
     """In ns on the rank's own clock."""
 
@@ -105,13 +106,13 @@ def _usual_gap(track: Track) -> float:
 
 
 def _around_holes(first: Track, other: Track, index: Int64) -> Int64:
-    """The same where one of the two has a hole: behind it the pairs are those that end together."""
-    held = np.flatnonzero(index >= 0)
-    apart = other.end[held] - first.end[index[held]]
+    """The index corrected where one of the two has a hole: behind it the pairs are those that end together."""
+    paired = np.flatnonzero(index >= 0)
+    apart = other.end[paired] - first.end[index[paired]]
     middle = int(np.median(apart - apart[0])) + int(apart[0])
     reach = _usual_gap(first) / 2
-    good = (np.abs(apart - middle) <= reach) & (first.token[index[held]] == other.token[held])
-    if np.count_nonzero(~good) <= MAX_BAD_SHARE * len(held):
+    good = (np.abs(apart - middle) <= reach) & (first.token[index[paired]] == other.token[paired])
+    if np.count_nonzero(~good) <= MAX_BAD_SHARE * len(paired):
         return index
     nearest = _nearest(first.end, other.end - middle)
     distance = np.abs(other.end - middle - first.end[nearest])
@@ -121,9 +122,9 @@ def _around_holes(first: Track, other: Track, index: Int64) -> Int64:
     order = order[np.diff(nearest[order], prepend=-1) != 0]
     if len(order) <= np.count_nonzero(good):
         return index
-    found = np.full(len(other), -1, np.int64)
-    found[order] = nearest[order]
-    return found
+    result = np.full(len(other), -1, np.int64)
+    result[order] = nearest[order]
+    return result
 
 
 def _nearest(ends: Int64, moments: Int64) -> Int64:
@@ -180,11 +181,11 @@ class Instances:
     of: Int64
     """Members of the group, NULL where they are not known."""
     is_partial: Bool
-    """Whether a member that is there has no part in it."""
+    """True where a member that is there has no part in it."""
     mismatch: tuple[str, ...]
-    """What ranks disagree about, in words; empty where they agree."""
+    """Operations, sizes or types that ranks disagree about, in words; empty where they agree."""
     is_guess: Bool
-    """Whether it was matched by order alone, or without a group."""
+    """True where it was matched by order alone, or without a group."""
     root: Int64
     """Index of the rank that is the root among those that are there, -1 where that is not known."""
 
@@ -241,7 +242,7 @@ def match(summaries: Sequence[RankSummary], ranks: Sequence[int], hosts: Sequenc
     columns = {name: getattr(entries, name)[order] for name in Entries.__dataclass_fields__ if name != "instance"}
     kept = Entries(**columns, instance=number.astype(np.int64))
     known = tuple(groups)
-    return Matches(kept, _described(kept, known, by_order[order], ranks, words), known, words, unmatched)
+    return Matches(kept, _with_columns(kept, known, by_order[order], ranks, words), known, words, unmatched)
 
 
 def _entries(
@@ -250,7 +251,9 @@ def _entries(
     parts: dict[str, list[Int64]] = {name: [] for name in Entries.__dataclass_fields__}
     for index, (summary, rank) in enumerate(zip(summaries, ranks, strict=True)):
         own = summary.collectives
-        group_ids = np.array([groups.setdefault(_common(each), len(groups)) for each in summary.groups], np.int64)
+        # Ranks may list the members of a group in different orders.
+        common = [replace(each, members=tuple(sorted(each.members))) for each in summary.groups]
+        group_ids = np.array([groups.setdefault(each, len(groups)) for each in common], np.int64)
         word_ids = np.fromiter(map(words.intern, summary.names), np.int64, len(summary.names))
         sends = own.operation == OPERATIONS.index("send")
         is_transfer = (sends | (own.operation == OPERATIONS.index("recv"))) & (own.peer >= 0)
@@ -276,25 +279,21 @@ def _entries(
     return Entries(**{name: np.concatenate([none, *each]) for name, each in parts.items()})
 
 
-def _common(group: CommGroup) -> CommGroup:
-    """A group without the order of its members, which ranks may list differently."""
-    return replace(group, members=tuple(sorted(group.members)))
-
-
 def _instances(entries: Entries, hosts: Sequence[str | None]) -> tuple[Int64, Bool]:
     """The number of each entry's operation, -1 for none, and which were matched by order."""
     instance = np.full(len(entries), -1, np.int64)
     by_order = np.zeros(len(entries), bool)
     used = 0
     for rows in _comparable(entries):
-        key = _key(entries, rows)
+        key = _recorded_key(entries, rows)
         if key is None:
-            found = _by_order(entries, rows, hosts)
+            number = _by_order(entries, rows, hosts)
             by_order[rows] = True
         else:
-            found = combinations(key, _occurrence(entries, rows, key)).member
-        instance[rows] = np.where(found >= 0, found + used, -1)
-        used += int(found.max(initial=-1)) + 1
+            # The collectives of one coalesced operation share its key.
+            number = combinations(key, count_within(combinations(entries.rank[rows], key).member)).member
+        instance[rows] = np.where(number >= 0, number + used, -1)
+        used += int(number.max(initial=-1)) + 1
     return instance, by_order
 
 
@@ -311,29 +310,14 @@ def _comparable(entries: Entries) -> Iterator[Int64]:
     yield from np.split(rows, np.flatnonzero(np.diff(part)) + 1) if len(rows) else ()
 
 
-def _key(entries: Entries, rows: Int64) -> Int64 | None:
-    """What identifies an operation in its group on all ranks; None where order is all there is."""
+def _recorded_key(entries: Entries, rows: Int64) -> Int64 | None:
+    """The recorded number that identifies an operation in its group on all ranks; None where order is all there is."""
     for key in (entries.comms_id[rows], entries.seq[rows]):
-        if (key != NULL).all() and not _starts_again(entries.rank[rows], key):
-            return np.unique(key, return_inverse=True)[1].astype(np.int64)
+        pairs = combinations(entries.rank[rows], key)
+        # A key that comes back on a rank after others was used again.
+        if (key != NULL).all() and np.count_nonzero(run_starts(pairs.member)) == len(pairs):
+            return key
     return None
-
-
-def _starts_again(rank: Int64, key: Int64) -> bool:
-    """Whether a key comes back on a rank after others; those of one coalesced operation stand together."""
-    changed = np.ones(len(key), bool)
-    changed[1:] = (key[1:] != key[:-1]) | (rank[1:] != rank[:-1])
-    heads = np.flatnonzero(changed)
-    return len(combinations(rank[heads], np.unique(key[heads], return_inverse=True)[1])) < len(heads)
-
-
-def _occurrence(entries: Entries, rows: Int64, key: Int64) -> Int64:
-    """Which of the entries with its key each is on its rank, from 0."""
-    changed = np.ones(len(rows), bool)
-    rank = entries.rank[rows]
-    changed[1:] = (key[1:] != key[:-1]) | (rank[1:] != rank[:-1])
-    heads = np.flatnonzero(changed)
-    return np.arange(len(rows)) - np.repeat(heads, np.diff(np.append(heads, len(rows))))
 
 
 def _by_order(entries: Entries, rows: Int64, hosts: Sequence[str | None]) -> Int64:
@@ -348,8 +332,8 @@ def _by_order(entries: Entries, rows: Int64, hosts: Sequence[str | None]) -> Int
     longest = max(tracks, key=len)
     first = Track(token[longest], entries.end[rows[longest]])
     home = hosts[int(rank[longest[0]])]
-    found = np.full(len(rows), -1, np.int64)
-    found[longest] = np.arange(len(longest))
+    number = np.full(len(rows), -1, np.int64)
+    number[longest] = np.arange(len(longest))
     used = len(longest)
     for track in tracks:
         if track is longest:
@@ -359,11 +343,11 @@ def _by_order(entries: Entries, rows: Int64, hosts: Sequence[str | None]) -> Int
         alone = index < 0
         index[alone] = used + np.arange(int(alone.sum()))
         used += int(alone.sum())
-        found[track] = index
-    return found
+        number[track] = index
+    return number
 
 
-def _described(
+def _with_columns(
     entries: Entries, groups: Sequence[CommGroup], by_order: Bool, ranks: Sequence[int], words: Sequence[str]
 ) -> Instances:
     first = np.flatnonzero(np.diff(entries.instance, prepend=-1))
@@ -372,7 +356,9 @@ def _described(
     transfer = entries.source[first] >= 0
     here, size = _members_here(entries, groups, ranks)
     of = np.where(transfer, 2, size[group])
-    partial = np.where(transfer, count < _ends_here(entries, first, ranks), count < here[group])
+    present = np.array(ranks, np.int64)
+    ends_here = np.isin(entries.source[first], present).astype(np.int64) + np.isin(entries.target[first], present)
+    partial = np.where(transfer, count < ends_here, count < here[group])
     guess = np.bitwise_or.reduceat(entries.flags & int(Flag.GUESS), first) > 0 if len(first) else np.zeros(0, bool)
     guess |= by_order[first] if len(first) else guess
     guess &= ~transfer | by_order[first] if len(first) else guess
@@ -409,7 +395,7 @@ def _roots(entries: Entries, first: Int64, groups: Sequence[CommGroup], ranks: S
 
 
 def _members_here(entries: Entries, groups: Sequence[CommGroup], ranks: Sequence[int]) -> tuple[Int64, Int64]:
-    """How many members of each group are there, and how many it has (NULL where that is not known)."""
+    """Number of members of each group that are there, and of all its members (NULL where that is not known)."""
     present = set(ranks)
     used = combinations(entries.group, entries.rank)
     seen = np.bincount(entries.group[used.first], minlength=len(groups))
@@ -419,14 +405,8 @@ def _members_here(entries: Entries, groups: Sequence[CommGroup], ranks: Sequence
     return np.array(here, np.int64), np.array([group.size or NULL for group in groups], np.int64)
 
 
-def _ends_here(entries: Entries, first: Int64, ranks: Sequence[int]) -> Int64:
-    """How many ends of each transfer are ranks that are there."""
-    present = np.array(sorted(ranks), np.int64)
-    return np.isin(entries.source[first], present).astype(np.int64) + np.isin(entries.target[first], present)
-
-
 def _mismatches(entries: Entries, first: Int64, words: Sequence[str]) -> tuple[str, ...]:
-    """What the ranks of each operation disagree about; sizes may differ where ranks give different amounts."""
+    """The tokens that the ranks of each operation disagree about; sizes of uneven operations may differ."""
     texts = [""] * len(first)
     if len(first) == 0:
         return ()
@@ -438,10 +418,7 @@ def _mismatches(entries: Entries, first: Int64, words: Sequence[str]) -> tuple[s
         tokens = sorted({words[each] for each in entries.token[span].tolist()})
         if operations == {"send", "recv"}:
             tokens = sorted({token.partition(" ")[2] for token in tokens})
-        if len(tokens) > 1 and not (len(operations) == 1 and operations <= UNEVEN and _same_type(tokens)):
+        types = {token.rpartition(" ")[2] for token in tokens}
+        if len(tokens) > 1 and not (len(operations) == 1 and operations <= UNEVEN and len(types) == 1):
             texts[index] = " / ".join(tokens)
     return tuple(texts)
-
-
-def _same_type(tokens: Sequence[str]) -> bool:
-    return len({token.rpartition(" ")[2] for token in tokens}) == 1

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from tracetui.ranks.rank_set import RankSet
 
 SPLIT_WORDS = ("kernels", "extra", "input", "host", "communication")
-"""What the parts of a stretch are called, in the order of `StretchSplit.parts`."""
+"""The names of the parts of a stretch, in the order of `StretchSplit.parts`."""
 
 
 @dataclass(frozen=True)
 class StretchSplit:
-    """What a rank did before a collective, since the end of the symmetric one before; in ns."""
+    """The time of a rank before a collective, since the end of the symmetric one before; in ns."""
 
     length: float
     parts: tuple[float, float, float, float, float]
@@ -32,8 +32,8 @@ class StretchSplit:
     @property
     def words(self) -> str:
         """For example `12.10 ms: kernels 12.00 ms, host 0.10 ms`."""
-        held = [f"{name} {duration(part)}" for name, part in zip(SPLIT_WORDS, self.parts, strict=True) if part >= 500]
-        return duration(self.length) + (f": {', '.join(held)}" if held else "")
+        parts = [f"{name} {duration(part)}" for name, part in zip(SPLIT_WORDS, self.parts, strict=True) if part >= 500]
+        return duration(self.length) + (f": {', '.join(parts)}" if parts else "")
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class LateMoment:
     beside: int
     """Index of the rank that it is compared with: the median one of those that waited, where one is."""
     arrivals: tuple[int, int]
-    """When the two arrived, that of the late rank last, in ns on the one clock."""
+    """Arrivals of the two, that of the late rank last, in ns on the one clock."""
     error: float
     """Ns by which their clocks may be wrong against each other."""
     splits: tuple[StretchSplit, StretchSplit]
-    """What each did before; the late rank's last."""
+    """The stretches before; the late rank's last."""
     window: tuple[int, int]
     """From the start of the longer stretch to the last end, in ns on the one clock."""
     what: str
@@ -58,7 +58,7 @@ class LateMoment:
 
     @property
     def delay(self) -> int:
-        """How much later the late rank arrived, in ns."""
+        """Ns by which the late rank arrived later, below 0 where it arrived first."""
         return self.arrivals[1] - self.arrivals[0]
 
 
@@ -66,8 +66,8 @@ def entry_of(ranks: RankSet, instance: int, index: int) -> int:
     """The entry of a rank in an operation, -1 where it has no part in it."""
     entries, first = ranks.matches.entries, ranks.matches.first
     low, high = int(first[instance]), int(first[instance + 1])
-    found = np.flatnonzero(entries.rank[low:high] == index)
-    return low + int(found[0]) if len(found) else -1
+    rows = np.flatnonzero(entries.rank[low:high] == index)
+    return low + int(rows[0]) if len(rows) else -1
 
 
 def late_instances(ranks: RankSet, index: int) -> Int64:
@@ -75,8 +75,8 @@ def late_instances(ranks: RankSet, index: int) -> Int64:
     attributed = ranks.attributed_to(index)
     instance = np.unique(attributed.instance[attributed.late == index])
     start = ranks.waiting.start[ranks.matches.first[:-1][instance]]
-    found: Int64 = instance[np.argsort(start, kind="stable")]
-    return found
+    in_order: Int64 = instance[np.argsort(start, kind="stable")]
+    return in_order
 
 
 def worst_instance(ranks: RankSet, index: int, waiting: int | None = None) -> int:
@@ -95,8 +95,8 @@ def usual_rank(ranks: RankSet, index: int) -> int:
     entries = ranks.matches.entries
     rows = np.flatnonzero((entries.rank == index) & ranks.waiting.is_last)
     median = ranks.usual.median[rows]
-    found = entries.rank[median[median >= 0]]
-    return int(np.bincount(found).argmax()) if len(found) else -1
+    others = entries.rank[median[median >= 0]]
+    return int(np.bincount(others).argmax()) if len(others) else -1
 
 
 def late_moment(ranks: RankSet, instance: int, late: int, beside: int | None = None) -> LateMoment | None:
@@ -137,7 +137,7 @@ def late_moment(ranks: RankSet, instance: int, late: int, beside: int | None = N
 
 
 def _splits(ranks: RankSet, pair: Int64) -> tuple[StretchSplit, StretchSplit]:
-    """What the rank in time and the late one did; what the late one ran more often is extra."""
+    """The stretches of the rank in time and of the late one; what the late one ran more often is extra."""
     columns = {
         name: ranks.of_entries(name)[pair].astype(float) for name in ("stretch", "input", "host", "busy", "comm")
     }
@@ -179,15 +179,15 @@ def operation_words(ranks: RankSet, instance: int) -> str:
 
 
 def moment_sentences(ranks: RankSet, moment: LateMoment) -> tuple[str, str]:
-    """Who arrived how much later at what, and what both did before."""
+    """A sentence about the delay of a late rank, and one about the stretches of both ranks before it."""
     late, beside = ranks.ranks[moment.late], ranks.ranks[moment.beside]
     error = f" (± {duration(moment.error)} by their clocks)" if moment.error else ""
     if moment.delay >= 0:
-        said = f"Rank {late} arrives {duration(moment.delay)} later{error} than rank {beside} at {moment.what}."
+        delay = f"Rank {late} arrives {duration(moment.delay)} later{error} than rank {beside} at {moment.what}."
     else:
-        said = f"Rank {late} arrives {duration(-moment.delay)} before{error} rank {beside} at {moment.what}."
+        delay = f"Rank {late} arrives {duration(-moment.delay)} before{error} rank {beside} at {moment.what}."
     first, second = moment.splits
-    return said, f"Before it rank {beside} took {first.words}; rank {late} took {second.words}."
+    return delay, f"Before it rank {beside} took {first.words}; rank {late} took {second.words}."
 
 
 def range_of(ranks: RankSet, index: int, window: tuple[int, int]) -> TimeRange:
@@ -201,8 +201,8 @@ def top_waits(ranks: RankSet, index: int, caused: bool, limit: int) -> Sequence[
     """The ranks that waited for a rank, or that it waited for, with the time in ns and the number of operations."""
     attributed = ranks.waiting.attributed
     mine, others = (attributed.late, attributed.waiting) if caused else (attributed.waiting, attributed.late)
-    held = mine == index
-    time = np.bincount(others[held], attributed.time[held], len(ranks))
-    count = np.bincount(others[held], minlength=len(ranks))
+    of_rank = mine == index
+    time = np.bincount(others[of_rank], attributed.time[of_rank], len(ranks))
+    count = np.bincount(others[of_rank], minlength=len(ranks))
     order = np.argsort(-time, kind="stable")[:limit].tolist()
     return [(each, float(time[each]), int(count[each])) for each in order if time[each] > 0]

@@ -1,7 +1,7 @@
-"""Which files are the ranks of one run, and why the others are not (R5.1).
+"""The files of the ranks of one run, and the reasons why others are left out (R5.1).
 
-Pure functions over headers: nothing is read here but what `same_content` and `is_whole` look up of files that claim one
-rank. No file is dropped without a reason.
+These are pure functions over headers: only `same_content` and `is_whole` read files, where several claim one rank. No
+file is dropped without a reason.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SUFFIXES = re.compile(r"\.(?:pt\.trace|trace|json|gz|zst)\b", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class RankName:
-    """What the path of a file says; None or empty for what it does not say."""
+    """The rank, run and host by the path of a file; None or empty for what it does not name."""
 
     rank: int | None = None
     pipeline_rank: tuple[int, int] | None = None
@@ -63,7 +63,7 @@ class RankName:
 
 
 def rank_name(path: str, pattern: re.Pattern[str] | None = None) -> RankName:
-    """What a path says; `pattern` is the user's own, with the rank in its first group, and is asked first."""
+    """The names in a path; `pattern` is the user's own, with the rank in its first group, and comes first."""
     name, parents = PurePath(path).name, PurePath(path).parent
     in_folder = _FOLDER_PATTERN.match(parents.name)
     folder = parents.parent if in_folder else parents
@@ -71,12 +71,13 @@ def rank_name(path: str, pattern: re.Pattern[str] | None = None) -> RankName:
     served = _SGLANG.match(name)
     replica = _VLLM_REPLICA.search(name)
     handler = _HANDLER.match(name)
+    last_number = _LAST_NUMBER.search(_SUFFIXES.sub("", name))
     return RankName(
         rank=_rank(path, name, pattern, served, in_folder),
         pipeline_rank=(int(served["pp"]), int(served["tp"])) if served and served["pp"] else None,
         replica=_number(served["dp"] if served else replica[1] if replica else None),
         run=" ".join(filter(None, (served["run"], (served["stage"] or "").upper()))) if served else "",
-        last_number=_last_number(name),
+        last_number=int(last_number[1]) if last_number else None,
         host=handler["host"] if handler else None,
         folder=str(folder),
         iteration=int(iteration[1]) if iteration else None,
@@ -105,11 +106,6 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-def _last_number(name: str) -> int | None:
-    match = _LAST_NUMBER.search(_SUFFIXES.sub("", name))
-    return int(match[1]) if match else None
-
-
 MAX_BEGIN_GAP_NS = 600 * 10**9
 """Maximum ns between the beginnings of two ranks of one run, whose hosts may have clocks of their own."""
 SAME_SIZE = 0.005
@@ -133,17 +129,17 @@ class RankFile:
     name: RankName
     rank: int
     offset: int = 0
-    """What was added to the ranks of the file: those of the replicas before its own."""
+    """Number added to the ranks of the file: the ranks of the replicas before its own."""
 
     @property
     def path(self) -> str:
-        """Where the file lies."""
+        """Path of the file."""
         return self.header.path
 
     @property
     def host(self) -> str | None:
         """Name of the host, in the file or else in its name."""
-        return self.header.host or self.name.host or _host_in(self.header.trace_name)
+        return self.header.host or self.name.host or rank_name(self.header.trace_name).host
 
 
 @dataclass(frozen=True)
@@ -154,7 +150,7 @@ class RankRun:
     world_size: int
     left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()
-    """What is odd about its files, in sentences."""
+    """Sentences about its files: ranks that name and content disagree about."""
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -174,7 +170,7 @@ class RankRun:
 
     @property
     def title(self) -> str:
-        """What tells it from other runs of the folder: its ranks and its folder or first part of the name."""
+        """Its folder, or the first part of its name, and its ranks."""
         first = self.files[0]
         where = first.name.run or PurePath(first.name.folder).name
         return f"{where}: {counted(len(self.files), 'rank')} of {self.world_size}"
@@ -196,7 +192,7 @@ class RankRuns:
             raise IndexError(number)
         run = self.runs[number - 1]
         others = [
-            LeftOut(file.path, _another(other, index, run))
+            LeftOut(file.path, _reason_of_other_run(other, index, run))
             for index, other in enumerate(self.runs, 1)
             if other is not run
             for file in other.files
@@ -206,7 +202,7 @@ class RankRuns:
 
 @dataclass(frozen=True)
 class Copies:
-    """How files that claim one rank are told apart, which needs their content."""
+    """Comparison of files that claim one rank, which needs their content."""
 
     same_content: Callable[[str, str], bool]
     is_whole: Callable[[str], bool]
@@ -282,7 +278,7 @@ def _parts(files: Sequence[RankFile]) -> list[list[RankFile]]:
     """The files of each run: of one size and name, recorded at one time, in folders that hold different ranks."""
     by_name: dict[tuple[int | None, str], list[RankFile]] = defaultdict(list)
     for file in files:
-        by_name[_world(file, files), file.name.run].append(file)
+        by_name[_world_size(file, files), file.name.run].append(file)
     parts = []
     for members in by_name.values():
         for cluster in _clusters(members):
@@ -290,8 +286,8 @@ def _parts(files: Sequence[RankFile]) -> list[list[RankFile]]:
     return parts
 
 
-def _world(file: RankFile, files: Sequence[RankFile]) -> int | None:
-    """The size of the run; that of the only other size in the folder where a file does not say."""
+def _world_size(file: RankFile, files: Sequence[RankFile]) -> int | None:
+    """The size of the run; the only size that others in the folder record where a file records none."""
     if file.header.world_size is not None:
         return file.header.world_size
     others = {each.header.world_size for each in files if each.name.folder == file.name.folder} - {None}
@@ -386,20 +382,20 @@ def _run(files: Sequence[RankFile], copies: Copies) -> RankRun:
         by_rank[file.rank].append(file)
     kept, left_out, notes = [], [], []
     for _, claims in sorted(by_rank.items()):
-        best = _best(claims, copies) if len(claims) > 1 else claims[0]
+        best = _best_copy(claims, copies) if len(claims) > 1 else claims[0]
         kept.append(best)
         left_out += [_twice(file, best, copies) for file in claims if file is not best]
-        said = best.name.rank
-        if best.header.rank is not None and said is not None and said != best.header.rank:
+        name_rank = best.name.rank
+        if best.header.rank is not None and name_rank is not None and name_rank != best.header.rank:
             notes.append(
-                f"{PurePath(best.path).name}: the name says rank {said}, distributedInfo says {best.header.rank}, "
+                f"{PurePath(best.path).name}: the name says rank {name_rank}, distributedInfo says {best.header.rank}, "
                 "which counts."
             )
     world = max(max(file.header.world_size or 0, file.rank + 1) for file in kept)
     return RankRun(tuple(kept), world, tuple(left_out), tuple(notes))
 
 
-def _best(claims: Sequence[RankFile], copies: Copies) -> RankFile:
+def _best_copy(claims: Sequence[RankFile], copies: Copies) -> RankFile:
     """Of files that claim one rank the largest whole one; of equal ones that with the shortest name."""
     whole = [file for file in claims if copies.is_whole(file.path)] or list(claims)
     largest = max(file.header.size_bytes for file in whole)
@@ -418,12 +414,8 @@ def _twice(file: RankFile, best: RankFile, copies: Copies) -> LeftOut:
     return LeftOut(file.path, f"rank {file.rank} is there twice: {why}")
 
 
-def _another(other: RankRun, number: int, run: RankRun) -> str:
-    """Why the files of another run are left out: `another run (2): 1 rank of 2, begun 24.0 h earlier`."""
+def _reason_of_other_run(other: RankRun, number: int, run: RankRun) -> str:
+    """The reason why files are left out, such as `another run (2): 1 rank of 2, begun 24.0 h earlier`."""
     apart = other.begin_ns - run.begin_ns if other.begin_ns and run.begin_ns else 0
     when = f", begun {duration(abs(apart))} {'later' if apart > 0 else 'earlier'}" if apart else ""
     return f"another run (--run {number}): {counted(len(other.files), 'rank')} of {other.world_size}{when}"
-
-
-def _host_in(trace_name: str) -> str | None:
-    return rank_name(trace_name).host if trace_name else None

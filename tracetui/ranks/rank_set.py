@@ -20,7 +20,6 @@ from tracetui.model.table import NULL
 from tracetui.ranks.causes import (
     MIN_RUN_SHARE,
     MIN_TIMES_MEDIAN,
-    SECOND_WITHIN,
     LateRank,
     StretchExcess,
     cause_note,
@@ -35,7 +34,7 @@ from tracetui.ranks.rank_runs import LeftOut, RankRun
 from tracetui.ranks.rank_summary import OPERATIONS, Flag, RankSummary
 from tracetui.ranks.waiting import Charges, Waiting, bus_bandwidth, find_waiting, known_transfer
 
-# How evenly tokens are spread over the ranks of experts: what the fullest receives, and how long it takes (R5.14).
+# The load of the ranks of experts: the tokens that the fullest receives, and the time that it takes (R5.14).
 #
 # An all-to-all dispatches tokens to their experts where the next one of its group brings as much back: in proportion,
 # for the two may differ in type. Kernels of serving engines say by their names which they are.
@@ -67,8 +66,8 @@ class ExpertLoad:
 
 
 @dataclass(frozen=True, eq=False)
-class _Entries:
-    """What is asked of the entries of the operations."""
+class _Loads:
+    """Columns of the entries of the operations."""
 
     first: Int64
     """Index of the first entry of each operation, and the end."""
@@ -80,27 +79,29 @@ class _Entries:
     stretch: Int64
     busy: Int64
 
-    def of(self, column: Int64, instance: int) -> Int64:
+    def of_instance(self, column: Int64, instance: int) -> Int64:
         """A column of the ranks of one operation."""
         return column[self.first[instance] : self.first[instance + 1]]
 
 
 def expert_load(ranks: RankSet) -> ExpertLoad | None:
     """The load of the experts, None where no all-to-all is known to be a dispatch of tokens."""
-    entries = _entries(ranks)
+    entries = ranks.matches.entries
+    columns = {name: ranks.of_entries(name) for name in ("received", "bytes", "stretch", "busy")}
+    loads = _Loads(ranks.matches.first, entries.rank, entries.start, entries.end, **columns)
     received, times, fullest = [], [], []
     cost = 0.0
-    for dispatch, combine in _pairs(ranks, entries):
-        tokens, busy = entries.of(entries.received, dispatch), _busy_between(entries, dispatch, combine)
-        tells = bool((tokens != NULL).all() and tokens.sum() > 0)
-        if tells:
+    for dispatch, combine in _pairs(ranks, loads):
+        tokens, busy = loads.of_instance(loads.received, dispatch), _busy_between(loads, dispatch, combine)
+        is_recorded = bool((tokens != NULL).all() and tokens.sum() > 0)
+        if is_recorded:
             received.append(float(tokens.max() / tokens.mean()))
         if busy is not None:
             times.append(float(busy.max() / busy.mean()))
             cost += float(busy.max() - busy.mean())
-        load = tokens if tells else busy
+        load = tokens if is_recorded else busy
         if load is not None:
-            fullest.append(int(entries.of(entries.rank, dispatch)[load.argmax()]))
+            fullest.append(int(loads.of_instance(loads.rank, dispatch)[load.argmax()]))
     if not fullest:
         return None
     return ExpertLoad(
@@ -112,57 +113,51 @@ def expert_load(ranks: RankSet) -> ExpertLoad | None:
     )
 
 
-def _entries(ranks: RankSet) -> _Entries:
-    entries = ranks.matches.entries
-    columns = {name: ranks.of_entries(name) for name in ("received", "bytes", "stretch", "busy")}
-    return _Entries(ranks.matches.first, entries.rank, entries.start, entries.end, **columns)
-
-
-def _pairs(ranks: RankSet, entries: _Entries) -> Iterator[tuple[int, int]]:
+def _pairs(ranks: RankSet, loads: _Loads) -> Iterator[tuple[int, int]]:
     """Each dispatch of tokens with its combine, as numbers of operations."""
     instances = ranks.matches.instances
     is_tokens = np.array([not _WHOLE_NUMBERS.search(each) for each in ranks.matches.words], bool)
     rows = np.flatnonzero((instances.operation == OPERATIONS.index("all_to_all")) & (instances.ranks > 1))
     rows = rows[is_tokens[instances.token[rows]] & ~instances.is_partial[rows]]
-    order = np.lexsort((entries.start[entries.first[rows]], instances.group[rows]))
+    order = np.lexsort((loads.start[loads.first[rows]], instances.group[rows]))
     pending: int | None = None
     for row in rows[order].tolist():
         if pending is None or instances.group[pending] != instances.group[row]:
             pending = row
-        elif _belongs(ranks, entries, pending, row):
+        elif _are_pair(ranks, loads, pending, row):
             yield pending, row
             pending = None
         else:
             pending = row
 
 
-def _belongs(ranks: RankSet, entries: _Entries, dispatch: int, combine: int) -> bool:
-    """Whether every rank gives in the second what it received in the first, or their names say what they are."""
-    if not np.array_equal(entries.of(entries.rank, dispatch), entries.of(entries.rank, combine)):
+def _are_pair(ranks: RankSet, loads: _Loads, dispatch: int, combine: int) -> bool:
+    """True where every rank gives in the second what it received in the first, or where their names say so."""
+    if not np.array_equal(loads.of_instance(loads.rank, dispatch), loads.of_instance(loads.rank, combine)):
         return False
-    names = [_name(ranks, entries, each) for each in (dispatch, combine)]
+    names = [_kernel_name(ranks, loads, each) for each in (dispatch, combine)]
     if _DISPATCH.search(names[0]) and _COMBINE.search(names[1]):
         return True
-    received, given = entries.of(entries.received, dispatch), entries.of(entries.bytes, combine)
+    received, given = loads.of_instance(loads.received, dispatch), loads.of_instance(loads.bytes, combine)
     if (received == NULL).any() or (given == NULL).any() or received.sum() == 0 or given.sum() == 0:
         return False
     return bool(np.allclose(received / received.sum(), given / given.sum(), rtol=1e-6, atol=1e-9))
 
 
-def _name(ranks: RankSet, entries: _Entries, instance: int) -> str:
-    row = int(entries.first[instance])
-    own = ranks.summaries[int(entries.rank[row])]
+def _kernel_name(ranks: RankSet, loads: _Loads, instance: int) -> str:
+    row = int(loads.first[instance])
+    own = ranks.summaries[int(loads.rank[row])]
     return own.names[int(own.collectives.name[ranks.matches.entries.row[row]])]
 
 
-def _busy_between(entries: _Entries, dispatch: int, combine: int) -> Int64 | None:
+def _busy_between(loads: _Loads, dispatch: int, combine: int) -> Int64 | None:
     """Time in ns that kernels took on each rank between two collectives.
 
     None where another collective ended between them, and where nothing ran.
     """
-    begun = entries.of(entries.start, combine) - entries.of(entries.stretch, combine)
-    busy = entries.of(entries.busy, combine)
-    return busy if (begun == entries.of(entries.end, dispatch)).all() and busy.sum() > 0 else None
+    begun = loads.of_instance(loads.start, combine) - loads.of_instance(loads.stretch, combine)
+    busy = loads.of_instance(loads.busy, combine)
+    return busy if (begun == loads.of_instance(loads.end, dispatch)).all() and busy.sum() > 0 else None
 
 
 # Pairs and groups of ranks that transfer slower than others of their kind (R5.13).
@@ -171,7 +166,7 @@ def _busy_between(entries: _Entries, dispatch: int, combine: int) -> Int64 | Non
 # differs is the way between them.
 
 Kind = tuple[bool, int, int, int, int]
-"""Whether it is a transfer between two ranks, operation, token, ranks and hosts."""
+"""True for a transfer between two ranks, operation, token, ranks and hosts."""
 
 MIN_OPERATIONS = 5
 """Minimum operations of one kind whose median is taken."""
@@ -196,7 +191,7 @@ class SlowLink:
     usual_gbps: float
     """... and that of the others in theirs."""
     cost_ns: float
-    """What the rate of the others would save, in ns."""
+    """Time in ns that the rate of the others would save."""
 
 
 @dataclass(frozen=True)
@@ -214,25 +209,25 @@ def slow_links(ranks: RankSet) -> list[SlowLink]:
     for members, kinds in rates.items():
         for kind, rate in kinds.items():
             of_kind[kind][members] = rate
-    found = [_slow(ranks, members, kinds, of_kind) for members, kinds in rates.items()]
+    links = [_slow_link(ranks, members, kinds, of_kind) for members, kinds in rates.items()]
     least = max(MIN_LINK_COST_SHARE * ranks.run_ns, 1)
-    return sorted((each for each in found if each and each.cost_ns >= least), key=lambda each: -each.cost_ns)
+    return sorted((each for each in links if each and each.cost_ns >= least), key=lambda each: -each.cost_ns)
 
 
 def _rates(ranks: RankSet) -> dict[tuple[int, ...], dict[Kind, _Rate]]:
-    """How fast each pair and each group of ranks transfers, by the kind of operation."""
+    """The rate of each pair and each group of ranks by the kind of operation."""
     matches, transfer = ranks.matches, ranks.transfer[0]
     instances, entries, first = matches.instances, matches.entries, matches.first
     bandwidth = bus_bandwidth(matches, ranks.bytes_of_instances, transfer)
-    held = np.flatnonzero(np.isfinite(bandwidth) & _is_whole(ranks))
-    is_pair = entries.source[first[held]] >= 0
-    ends = entries.source[first[held]], entries.target[first[held]]
-    way = np.where(is_pair, -1, instances.group[held]), np.minimum(*ends), np.maximum(*ends)
+    measured = np.flatnonzero(np.isfinite(bandwidth) & _is_undisturbed(ranks))
+    is_pair = entries.source[first[measured]] >= 0
+    ends = entries.source[first[measured]], entries.target[first[measured]]
+    way = np.where(is_pair, -1, instances.group[measured]), np.minimum(*ends), np.maximum(*ends)
     of_way = combinations(*way).member
-    of_kind = combinations(of_way, instances.operation[held], instances.token[held])
+    of_kind = combinations(of_way, instances.operation[measured], instances.token[measured])
     rates: dict[tuple[int, ...], dict[Kind, _Rate]] = defaultdict(dict)
     for number in range(len(of_kind)):
-        rows = held[of_kind.member == number]
+        rows = measured[of_kind.member == number]
         index = entries.rank[first[rows[0]] : first[rows[0] + 1]]
         hosts = np.unique(ranks.clocks.host[index])
         error = float(ranks.clocks.pair_error[np.ix_(hosts, hosts)].max())
@@ -245,7 +240,7 @@ def _rates(ranks: RankSet) -> dict[tuple[int, ...], dict[Kind, _Rate]]:
     return rates
 
 
-def _is_whole(ranks: RankSet) -> Bool:
+def _is_undisturbed(ranks: RankSet) -> Bool:
     """Operations whose ranks are all here, and during which no other communication ran."""
     instances, flags = ranks.matches.instances, ranks.matches.entries.flags
     first = ranks.matches.first[:-1]
@@ -254,13 +249,13 @@ def _is_whole(ranks: RankSet) -> Bool:
     return whole
 
 
-def _slow(
+def _slow_link(
     ranks: RankSet,
     members: tuple[int, ...],
     kinds: dict[Kind, _Rate],
     of_kind: dict[Kind, dict[tuple[int, ...], _Rate]],
 ) -> SlowLink | None:
-    """A link that is slower than the median of the others in all its kinds, None for another one."""
+    """A link that is slower than the median of the others in all its kinds; None for any other."""
     usual = {
         kind: float(np.median([rate.gbps for other, rate in of_kind[kind].items() if other != members]))
         for kind in kinds
@@ -285,7 +280,7 @@ MIN_RANK_SHARE = 0.25
 
 @dataclass(frozen=True)
 class LateHost:
-    """Why the ranks of one host are late together."""
+    """A host of which all ranks are late, with the causes."""
 
     host: int
     """Index of the host."""
@@ -294,14 +289,8 @@ class LateHost:
     caused: float
     """Time in ns that ranks of other hosts waited for them."""
     causes: tuple[tuple[str, float], ...]
-    """What they are late by with the excess in ns, the largest first."""
+    """Causes with their excess in ns, the largest first."""
     note: str
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        """The causes to be named: the largest, and those that are nearly as large."""
-        least = self.causes[0][1] / SECOND_WITHIN if self.causes else 0.0
-        return tuple(cause for cause, excess in self.causes if excess >= least)
 
 
 def find_late_host(
@@ -347,7 +336,7 @@ class RankSet:
     folder: str = ""
     """Folder that was asked for, which paths are shown from."""
     failures: Failures = field(default_factory=Failures, init=False)
-    """What was asked for and could not be made."""
+    """The analyses that failed."""
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -364,7 +353,7 @@ class RankSet:
 
     @cached_property
     def matches(self) -> Matches:
-        """Which collective of one rank is which of another."""
+        """The collectives of the ranks, matched."""
         return match(self.summaries, self.ranks, self.hosts)
 
     @cached_property
@@ -374,7 +363,7 @@ class RankSet:
 
     @cached_property
     def waiting(self) -> Waiting:
-        """Who waited for whom."""
+        """The waits of all ranks."""
         return find_waiting(self.matches, self.clocks)
 
     @cached_property
@@ -395,7 +384,7 @@ class RankSet:
 
     @cached_property
     def usual(self) -> StretchExcess:
-        """How much longer each stretch was than that of the median rank of its operation."""
+        """The excess of each stretch over that of the median rank of its operation."""
         return StretchExcess.of(self.summaries, self.matches, self.waiting)
 
     @cached_property
@@ -446,7 +435,7 @@ class RankSet:
 
     @cached_property
     def expert_load(self) -> ExpertLoad | None:
-        """How evenly tokens are spread over the ranks of experts, None without a dispatch of tokens."""
+        """The load of the ranks of experts, None without a dispatch of tokens."""
         return expert_load(self)
 
     def of_entries(self, name: str) -> Int64:
@@ -498,9 +487,9 @@ def caused_by_step(ranks: RankSet) -> tuple[list[int], NDArray[np.float64]]:
     steps = sorted({number for each in ranks.summaries for number in each.steps.number.tolist()})
     number = ranks.step_of_instances[attributed.instance]
     row = np.searchsorted(steps, number) if steps else np.zeros(0, np.int64)
-    held = number != NULL if steps else np.zeros(len(number), bool)
-    where = row[held] * count + attributed.late[held] if steps else row
-    sums = np.bincount(where, attributed.time[held], len(steps) * count)
+    in_step = number != NULL if steps else np.zeros(len(number), bool)
+    cell = row[in_step] * count + attributed.late[in_step] if steps else row
+    sums = np.bincount(cell, attributed.time[in_step], len(steps) * count)
     return steps, sums.astype(np.float64).reshape(len(steps), count)
 
 

@@ -1,7 +1,8 @@
-"""What is kept of a rank when its trace is closed: columns of about 30 bytes per collective, and a few sums (R5.2).
+"""The summary of a rank: columns of about 30 bytes per collective, and a few sums (R5.2).
 
-Everything about many ranks is computed from summaries alone. Times are int64 ns on the rank's own clock, with the base
-of its file; a summary travels between processes and lies in a cache as bytes without any Python objects in them.
+Everything about many ranks is computed from summaries alone: their traces are closed. Times are int64 ns on the rank's
+own clock, with the base of its file. A summary travels between processes and lies in a cache as bytes that hold no
+Python objects.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ OPERATIONS = (
     "send_recv",
     "collective",
 )
-"""What a collective does; `send_recv` has no known peer and `collective` no known operation."""
+"""Operations of collectives; `send_recv` has no known peer and `collective` no known operation."""
 SYMMETRIC = frozenset(OPERATIONS[:5])
 """Operations that end on no rank before they have begun on every rank."""
 FROM_ROOT = frozenset({"broadcast", "scatter"})
@@ -88,10 +89,10 @@ class CommGroup:
     first_member: int | None = None
     """The first of its ranks, where not all of them are known."""
     is_guess: bool = False
-    """Whether nothing names the group of the collectives in it."""
+    """True where nothing names the group of the collectives in it."""
 
     def moved(self, offset: int) -> CommGroup:
-        """The same with ranks counted over the replicas before its own."""
+        """The group with ranks counted over the replicas before its own."""
         first = None if self.first_member is None else self.first_member + offset
         return replace(self, members=tuple(rank + offset for rank in self.members), first_member=first)
 
@@ -173,7 +174,7 @@ class RankCollectives:
 
 @dataclass(frozen=True, eq=False)
 class StretchNames:
-    """What ran before a collective, by name: parallel columns, one entry per collective and name."""
+    """Calls before a collective, by name: parallel columns, one entry per collective and name."""
 
     collective: Int64
     name: Int64
@@ -184,7 +185,7 @@ class StretchNames:
 
 @dataclass(frozen=True, eq=False)
 class BusyCurve:
-    """How much of the time up to some moments was spent: parallel columns, ascending in time."""
+    """Busy time and exposed communication up to some moments: parallel columns, ascending in time."""
 
     moment: Int64
     busy: Int64
@@ -204,12 +205,12 @@ class BusyCurve:
 
 @dataclass(frozen=True, eq=False)
 class RankSummary:
-    """What is known of one rank."""
+    """The columns and sums of one rank."""
 
     header: RankHeader
     """As the whole file says it."""
     is_gpu: bool
-    """Whether communication is that of kernels on a device."""
+    """True where communication is that of kernels on a device."""
     window: tuple[int, int]
     """First start and last end of all work, in ns on the rank's own clock."""
     names: tuple[str, ...]
@@ -219,7 +220,7 @@ class RankSummary:
     stretch_names: StretchNames
     curve: BusyCurve
     loss: str = ""
-    """Why the numbers may be those of a part of the recording, as the end of a sentence."""
+    """Reason why the numbers may cover only a part of the recording, as the end of a sentence; else empty."""
     truncated_at: int | None = None
     """Byte at which the file is cut off."""
     notes: tuple[str, ...] = field(default=())
@@ -265,7 +266,7 @@ class RankSummary:
         return cls(header=RankHeader(**header), groups=groups, **parts, **plain)
 
     def of_rank(self, path: str, offset: int) -> RankSummary:
-        """The same with its path, and with ranks counted over the replicas before its own."""
+        """The summary with its path, and with ranks counted over the replicas before its own."""
         named = replace(self, header=replace(self.header, path=path))
         if offset == 0:
             return named
@@ -325,7 +326,7 @@ def _unpacked(data: bytes) -> Int64:
     return np.cumsum(values, dtype=np.int64) if is_step else values
 
 
-# What process groups are called: by their description, their name and their ranks (R5.1).
+# Names of process groups: by their description, their name and their ranks (R5.1).
 
 _UNNAMED = ("", "undefined", "default_pg", "None")
 _SHORT = {

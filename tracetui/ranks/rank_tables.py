@@ -15,7 +15,7 @@ from tracetui.model import columns as col
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import duration
 from tracetui.model.table import NULL, Cell, Column, Table, TextKind, coded, micros, numbers, texts
-from tracetui.ranks.causes import LateRank
+from tracetui.ranks.causes import LateRank, main_causes
 from tracetui.ranks.rank_set import RankSet, caused_by_step
 from tracetui.ranks.rank_summary import group_words
 from tracetui.ranks.sentences import bubbles, headline, pipelines, rank_times, remarks
@@ -33,7 +33,11 @@ def ranks_table(ranks: RankSet) -> Table:
     alone = np.full(count, count < 2)
     attributed = ranks.waiting.attributed
     caused, suffered = attributed.caused(count), attributed.suffered(count)
-    late = {each.index: each for each in ranks.late}
+    late_by_index = {each.index: each for each in ranks.late}
+    late = [late_by_index.get(index) for index in range(count)]
+    entries, instances = ranks.matches.entries, ranks.matches.instances
+    shared = (instances.is_symmetric & (instances.ranks > 1))[entries.instance] if len(instances) else entries.rank < 0
+    stages = {rank: stage for chain in pipelines(ranks) for stage, rank in enumerate(chain.ranks)}
     times = rank_times(ranks)
     number = np.array(ranks.ranks, np.int64)
     drift = np.where(clocks.drift == 0, np.nan, clocks.drift * 1e6)
@@ -61,43 +65,24 @@ def ranks_table(ranks: RankSet) -> Table:
         numbers(col.BUBBLE_PCT, 100 * bubbles(ranks)),
         micros(col.WAIT_SUFFERED_US, suffered, null=unknown | alone),
         micros(col.WAIT_CAUSED_US, caused, null=unknown | alone),
-        texts(col.RANK_CAUSE, [_of(late, index, lambda each: each.cause) for index in range(count)]),
-        texts(col.CAUSE_NOTE, [_of(late, index, lambda each: each.note or None) for index in range(count)]),
-        texts(col.CAUSES, [_of(late, index, _causes) for index in range(count)]),
-        texts(col.LATE_STEPS, [_of(late, index, step_words) for index in range(count)]),
-        texts(col.PHASE, [_of(late, index, lambda each: each.phase or None) for index in range(count)]),
-        numbers(col.CAME_LAST, _came_last(ranks)),
-        numbers(col.COLLECTIVES.but(help="Collectives that it has in common with others."), _in_common(ranks)),
-        numbers(col.STAGE, _stages(ranks)),
+        texts(col.RANK_CAUSE, [each.cause if each else None for each in late]),
+        texts(col.CAUSE_NOTE, [each.note or None if each else None for each in late]),
+        texts(col.CAUSES, [_causes_with_times(each) if each else None for each in late]),
+        texts(col.LATE_STEPS, [step_words(each) if each else None for each in late]),
+        texts(col.PHASE, [each.phase or None if each else None for each in late]),
+        numbers(col.CAME_LAST, np.bincount(entries.rank[ranks.waiting.is_last], minlength=count)),
+        numbers(
+            col.COLLECTIVES.but(help="Collectives that it has in common with others."),
+            np.bincount(entries.rank[shared], minlength=count),
+        ),
+        numbers(col.STAGE, [stages.get(rank, NULL) for rank in ranks.ranks]),
     )
     order = np.argsort(-caused, kind="stable")
     table = Table(columns, note=" ".join(remarks(ranks)), headline=headline(ranks))
     return table.take(order)
 
 
-def _came_last(ranks: RankSet) -> Int64:
-    """Number of collectives that each rank came last to."""
-    return np.bincount(ranks.matches.entries.rank[ranks.waiting.is_last], minlength=len(ranks)).astype(np.int64)
-
-
-def _in_common(ranks: RankSet) -> Int64:
-    """Number of symmetric collectives of each rank that another one took part in."""
-    entries, instances = ranks.matches.entries, ranks.matches.instances
-    shared = (instances.is_symmetric & (instances.ranks > 1))[entries.instance] if len(instances) else entries.rank < 0
-    return np.bincount(entries.rank[shared], minlength=len(ranks)).astype(np.int64)
-
-
-def _stages(ranks: RankSet) -> Int64:
-    """The stage of each rank in its pipeline, NULL without one."""
-    stage = {rank: index for chain in pipelines(ranks) for index, rank in enumerate(chain.ranks)}
-    return np.array([stage.get(rank, NULL) for rank in ranks.ranks], np.int64)
-
-
-def _of(late: dict[int, LateRank], index: int, say: Callable[[LateRank], str | None]) -> str | None:
-    return say(late[index]) if index in late else None
-
-
-def _causes(late: LateRank) -> str | None:
+def _causes_with_times(late: LateRank) -> str | None:
     return ", ".join(f"{cause} {duration(excess)}" for cause, excess in late.causes) or None
 
 
@@ -119,7 +104,7 @@ def collectives_table(ranks: RankSet) -> Table:
     transfer = ranks.transfer[0]
     start = np.minimum.reduceat(waiting.start, first) if len(first) else first
     words = [group_words(each) for each in matches.groups]
-    partner = [group_words(each) if each.members or each.size else None for each in matches.groups]
+    is_known = np.array([bool(each.members or each.size) for each in matches.groups], bool)
     names = [
         ranks.summaries[rank].names[int(ranks.summaries[rank].collectives.name[row])]
         for rank, row in zip(matches.entries.rank[first].tolist(), matches.entries.row[first].tolist(), strict=True)
@@ -130,7 +115,7 @@ def collectives_table(ranks: RankSet) -> Table:
         (
             numbers(col.STEP, ranks.step_of_instances),
             texts(col.COLLECTIVE_NAME, names),
-            coded(col.GROUP, _known(instances.group, partner), words, doubtful=doubtful),
+            coded(col.GROUP, np.where(is_known[instances.group], instances.group, -1), words, doubtful=doubtful),
             numbers(col.SEQ, instances.seq),
             numbers(col.RANKS, instances.ranks),
             numbers(col.GROUP_SIZE, instances.of),
@@ -159,11 +144,6 @@ def collectives_order(ranks: RankSet) -> Int64:
     first = ranks.matches.first[:-1]
     start = np.minimum.reduceat(ranks.waiting.start, first) if len(first) else first
     return np.argsort(start, kind="stable")
-
-
-def _known(group_of: Int64, words: list[str | None]) -> Int64:
-    known = np.array([index if word is not None else -1 for index, word in enumerate(words)], np.int64)
-    return known[group_of] if len(known) else group_of
 
 
 def matrix_table(ranks: RankSet) -> Table:
@@ -221,7 +201,7 @@ def groups_table(ranks: RankSet) -> Table:
 
 
 def imbalances(ranks: RankSet) -> NDArray[np.float64]:
-    """How much less busy the mean rank was before each operation, in percent of the busiest; NaN for none."""
+    """The busy time that the mean rank lacks before each operation, in percent of the busiest; NaN for none."""
     first = ranks.matches.first[:-1]
     if len(first) == 0:
         return np.empty(0)
@@ -233,7 +213,7 @@ def imbalances(ranks: RankSet) -> NDArray[np.float64]:
 
 
 def _median(values: NDArray[np.float64]) -> float:
-    """The median of the values that are known, NaN where none is."""
+    """The median of the known values, NaN where none is known."""
     known = values[np.isfinite(values)]
     return float(np.median(known)) if len(known) else np.nan
 
@@ -285,7 +265,7 @@ def files_table(ranks: RankSet) -> Table:
 
 
 def _guarded(name: str, make: Callable[[RankSet], Table]) -> Callable[[RankSet], Table]:
-    """A table that costs the others nothing where it fails: it raises AnalysisFailed then."""
+    """A table that raises AnalysisFailed where it fails, so that the others can still be made."""
     return lambda ranks: ranks.failures.make(f"The table {name}", lambda: make(ranks))
 
 
@@ -311,7 +291,7 @@ GROUPINGS = (HOST, STAGE)
 
 
 def grouped_ranks(table: Table, by: str) -> Table:
-    """One row per value of a column of `rank_tables.ranks_table`, the group that others waited for most first."""
+    """One row per value of a column of `ranks_table`, the group that others waited for most first."""
     rows: dict[Cell, list[int]] = defaultdict(list)
     for row in range(len(table)):
         rows[table[by].cell(row)].append(row)
@@ -337,33 +317,26 @@ def grouped_ranks(table: Table, by: str) -> Table:
     for name in col.RANK_MEDIANS:
         column = table[name]
         spec = column.spec.but(help=f"Median of these ranks: {column.help[:1].lower()}{column.help[1:]}")
-        columns.append(numbers(spec, [_group_median(column.values[each].astype(np.float64)) for each in groups]))
+        columns.append(numbers(spec, [_median(column.values[each].astype(np.float64)) for each in groups]))
     grouped = Table(tuple(columns), note=table.note)
     waits = grouped["wait_caused_us"].values.astype(np.float64)
     return grouped.take(np.argsort(-waits, kind="stable"))
 
 
-def _group_median(values: NDArray[np.float64]) -> float:
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if len(known) else np.nan
-
-
 # Measures of a set of ranks that an expectation can name, beside those of one trace in `expectation_metrics`.
-
-
-def _ranks(ranks: RankSet, _: Expectation) -> Observed:
-    return Observed(len(ranks), len(ranks))
 
 
 def _late_rank_named(ranks: RankSet, expected: Expectation) -> Observed:
     """The latest of the ranks whose number and causes match the pattern, such as `rank 1: input`."""
     pattern = re.compile(expected.of if expected.want == NOTHING else str(expected.want))
-    names = [f"rank {ranks.ranks[late.index]}: {', '.join(late.named) or 'unknown'}" for late in ranks.late]
+    names = [
+        f"rank {ranks.ranks[late.index]}: {', '.join(main_causes(late.causes)) or 'unknown'}" for late in ranks.late
+    ]
     return Observed(name=next(filter(pattern.search, names), ""))
 
 
 RANK_METRICS: dict[str, Callable[[RankSet, Expectation], Observed]] = {
-    "ranks": _ranks,
+    "ranks": lambda ranks, _: Observed(len(ranks), len(ranks)),
     "late_rank_named": _late_rank_named,
 }
-"""How each metric is looked up."""
+"""The functions that look the metrics up."""

@@ -1,4 +1,4 @@
-"""What is said of a set of ranks in sentences: what it is, who is late and why, and what cannot be told."""
+"""Sentences about a set of ranks: its size, the ranks that are late with their causes, and what is missing."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import count, counted, duration, rounded_percent
 from tracetui.model.table import NULL
+from tracetui.ranks.causes import main_causes
 from tracetui.ranks.rank_set import MIN_COST_SHARE, MIN_UNEVEN, in_turn
 from tracetui.ranks.rank_summary import layout_words, member_words
 from tracetui.ranks.waiting import estimated_waiting
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tracetui.ranks.rank_set import ExpertLoad, LateHost, RankSet, SlowLink
 
 
-# How each rank spent the time that all of them recorded (R5.10).
+# The time that all ranks recorded, split by what each rank did (R5.10).
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +149,7 @@ def bubbles(ranks: RankSet) -> NDArray[np.float64]:
 MAX_NAMED_RANKS = 3
 """Maximum late ranks named in the headline."""
 MAX_NAMED_PIPELINES = 2
-"""Maximum pipelines of which something is said."""
+"""Maximum pipelines that are named."""
 MAX_NAMED_LINKS = 2
 """Maximum slow links that are named."""
 MAX_NAMED_REASONS = 5
@@ -169,21 +170,21 @@ _REASONS_OF_SEVERAL = {
 
 
 def title(ranks: RankSet) -> str:
-    """What the set is: `run: 64 ranks of 64 · 8 hosts · TP 8 × DP 8 · 6 steps · clocks ±0.3 ms`.
+    """The size of the set: `run: 64 ranks of 64 · 8 hosts · TP 8 × DP 8 · 6 steps · clocks ±0.3 ms`.
 
-    Where this fails, as what follows, the sentence that says so stands in its place.
+    Where this or one of the following fails, the sentence that says so stands in its place.
     """
     return ranks.failures.make_or("The title", lambda: _title(ranks), str)
 
 
 def headline(ranks: RankSet) -> str:
-    """Who is late, where, and why; that nobody stands out; or why nothing can be said."""
+    """The late ranks with place and cause; or that no rank stands out; or why nothing is known."""
     return ranks.failures.make_or("The headline", lambda: _headline(ranks), str)
 
 
 def remarks(ranks: RankSet) -> list[str]:
-    """What is missing, left out, doubtful or odd, in sentences."""
-    return ranks.failures.make_or("The list of remarks", lambda: _said(ranks), lambda sentence: [sentence])
+    """Sentences about what is missing, left out, doubtful or odd."""
+    return ranks.failures.make_or("The list of remarks", lambda: _remarks(ranks), lambda sentence: [sentence])
 
 
 def _title(ranks: RankSet) -> str:
@@ -208,19 +209,21 @@ def _headline(ranks: RankSet) -> str:
     if len(ranks) < 2:
         return _alone(ranks)
     if len(ranks.matches.instances) == 0:
-        return _nothing_in_common(ranks)
-    named = ranks.late[:MAX_NAMED_RANKS]
+        if any(len(each.collectives) for each in ranks.summaries):
+            return "The ranks have no collective in common, so that nothing tells who waits for whom."
+        return "No rank recorded a collective, so that nothing tells who waits for whom."
     if ranks.late_host is not None:
-        return _host(ranks, ranks.late_host)
-    if not named:
+        return _late_host_words(ranks, ranks.late_host)
+    if not ranks.late:
         attributed = ranks.waiting.attributed
         total = float(attributed.time.sum())
-        return f"{NOBODY}: ranks wait {duration(total)} for each other in all, {_share(ranks, total)}."
-    return " ".join(late_words(ranks, each) for each in named)
+        share = rounded_percent(100 * total / max(ranks.run_ns * len(ranks), 1))
+        return f"{NOBODY}: ranks wait {duration(total)} for each other in all, {share} of their time."
+    return " ".join(late_words(ranks, each) for each in ranks.late[:MAX_NAMED_RANKS])
 
 
 def _alone(ranks: RankSet) -> str:
-    """What a single rank tells of its waiting: how much longer collectives take than the shortest equal one."""
+    """The waiting of a single rank: the time that collectives take beyond the shortest equal one."""
     (summary,) = ranks.summaries
     waiting, known = estimated_waiting(summary)
     if len(summary.collectives) == 0:
@@ -233,28 +236,18 @@ def _alone(ranks: RankSet) -> str:
     )
 
 
-def _nothing_in_common(ranks: RankSet) -> str:
-    """Why nothing tells who waits for whom."""
-    counts = [len(each.collectives) for each in ranks.summaries]
-    if not any(counts):
-        return "No rank recorded a collective, so that nothing tells who waits for whom."
-    return "The ranks have no collective in common, so that nothing tells who waits for whom."
-
-
-def _host(ranks: RankSet, late: LateHost) -> str:
-    why = " and ".join(_REASONS_OF_SEVERAL[cause] for cause in late.named) or "nothing in their traces tells why"
+def _late_host_words(ranks: RankSet, late: LateHost) -> str:
+    why = (
+        " and ".join(_REASONS_OF_SEVERAL[cause] for cause in main_causes(late.causes))
+        or "nothing in their traces tells why"
+    )
     note = f" ({late.note})" if late.note and late.causes else ""
     name = ranks.clocks.names[late.host] or "a host"
     return f"All ranks of {name} are late: {why}{note}. Ranks of other hosts wait {duration(late.caused)} for them."
 
 
-def _share(ranks: RankSet, total: float) -> str:
-    whole = max(ranks.run_ns * len(ranks), 1)
-    return f"{rounded_percent(100 * total / whole)} of their time"
-
-
 def late_words(ranks: RankSet, late: LateRank) -> str:
-    """Who is late, where, when and why, and how long others wait for it."""
+    """A late rank with its host, steps and cause, and the time that others wait for it."""
     host = ranks.hosts[late.index]
     where = f" ({host})" if host and len({*ranks.hosts}) > 1 else ""
     when = ""
@@ -266,57 +259,60 @@ def late_words(ranks: RankSet, late: LateRank) -> str:
         else:
             when = f" in {len(late.steps)} of {late.of_steps} steps"
     phase = f", in {late.phase}" if late.phase and late.phase != "input" else ""
-    why = " and ".join(_REASONS[cause] for cause in late.named) or "nothing in its trace tells why"
+    why = " and ".join(_REASONS[cause] for cause in main_causes(late.causes)) or "nothing in its trace tells why"
     note = f" ({late.note})" if late.note and late.causes else ""
     rank = ranks.ranks[late.index]
     waits = f"Others wait {duration(late.caused_ns)} for it."
     if late.behind:
-        others = _named([ranks.ranks[each] for each in late.behind])
+        others = _rank_words([ranks.ranks[each] for each in late.behind])
         waits = f"Without {others}, late in the same collectives, others would wait {duration(late.caused_ns)} for it."
     return f"Rank {rank}{where} is late{when}{phase}: {why}{note}. {waits}"
 
 
-def _said(ranks: RankSet) -> list[str]:
+def _remarks(ranks: RankSet) -> list[str]:
     run = ranks.run
-    said = []
+    sentences = []
     if run.missing:
         numbers = _numbers(run.missing)
-        said.append(f"{'Rank' if len(run.missing) == 1 else 'Ranks'} {numbers} of {run.world_size} not here.")
+        sentences.append(f"{'Rank' if len(run.missing) == 1 else 'Ranks'} {numbers} of {run.world_size} not here.")
     if (waits := ranks.transfer[1]) > 0:
-        said.append(f"Up to {duration(waits)} of the collectives is waiting for ranks that are not here.")
+        sentences.append(f"Up to {duration(waits)} of the collectives is waiting for ranks that are not here.")
     if ranks.left_out:
         by_why: dict[str, list[str]] = {}
         for each in ranks.left_out:
             by_why.setdefault(each.why, []).append(ranks.shown_path(each.path))
-        listed = [f"{_files(paths)} ({why})" for why, paths in list(by_why.items())[:MAX_NAMED_REASONS]]
+        listed = []
+        for why, paths in list(by_why.items())[:MAX_NAMED_REASONS]:
+            others = f" and {counted(len(paths) - 1, 'other file')}" if len(paths) > 1 else ""
+            listed.append(f"{paths[0]}{others} ({why})")
         more = len(by_why) - len(listed)
-        said.append(f"Left out or cut: {'; '.join(listed)}{f'; and more for {more} other reasons' if more else ''}.")
-    said += [*run.notes, *ranks.clocks.notes]
-    said += _uncertain(ranks)
-    said += [_pipeline(ranks, each) for each in pipelines(ranks)[:MAX_NAMED_PIPELINES]]
+        sentences.append(
+            f"Left out or cut: {'; '.join(listed)}{f'; and more for {more} other reasons' if more else ''}."
+        )
+    sentences += [*run.notes, *ranks.clocks.notes]
+    sentences += _uncertain(ranks)
+    sentences += [_pipeline_words(ranks, each) for each in pipelines(ranks)[:MAX_NAMED_PIPELINES]]
     if ranks.expert_load is not None:
-        said += _experts(ranks, ranks.expert_load)
-    said += _links(ranks.slow_links)
+        sentences += _experts(ranks, ranks.expert_load)
+    sentences += _links(ranks.slow_links)
     if turns := in_turn(ranks):
-        said.append(f"Ranks {', '.join(map(str, turns))} are late in turn, one in each step.")
+        sentences.append(f"Ranks {', '.join(map(str, turns))} are late in turn, one in each step.")
     instances = ranks.matches.instances
     if instances.is_partial.any():
-        said.append(f"A rank that is here is missing in {counted(int(instances.is_partial.sum()), 'collective')}.")
+        sentences.append(f"A rank that is here is missing in {counted(int(instances.is_partial.sum()), 'collective')}.")
     mismatched = sum(bool(text) for text in instances.mismatch)
     if mismatched:
-        said.append(
+        sentences.append(
             f"In {counted(mismatched, 'collective')} ranks disagree about operation, size or type: so hangs begin."
         )
     if ranks.matches.unmatched:
-        said.append(f"No other side is recorded of {counted(ranks.matches.unmatched, 'transfer')} between two ranks.")
-    return said
+        sentences.append(
+            f"No other side is recorded of {counted(ranks.matches.unmatched, 'transfer')} between two ranks."
+        )
+    return sentences
 
 
-def _files(paths: list[str]) -> str:
-    return paths[0] if len(paths) == 1 else f"{paths[0]} and {counted(len(paths) - 1, 'other file')}"
-
-
-def _pipeline(ranks: RankSet, pipeline: Pipeline) -> str:
+def _pipeline_words(ranks: RankSet, pipeline: Pipeline) -> str:
     shares = [share for rank, share in zip(ranks.ranks, bubbles(ranks).tolist(), strict=True) if rank in pipeline.ranks]
     idle = f"{rounded_percent(100 * min(shares))} to {rounded_percent(100 * max(shares))}"
     best = pipeline.least_idle
@@ -325,19 +321,19 @@ def _pipeline(ranks: RankSet, pipeline: Pipeline) -> str:
 
 
 def _links(links: list[SlowLink]) -> list[str]:
-    said = []
+    sentences = []
     for link in links[:MAX_NAMED_LINKS]:
         hosts = f" ({', '.join(link.hosts)})" if len(link.hosts) > 1 else ""
-        said.append(
+        sentences.append(
             f"Transfers among ranks {member_words(link.ranks)}{hosts} run at {link.gbps:.3g} GB/s, others of their "
             f"kind at {link.usual_gbps:.3g}: that rate would save {duration(link.cost_ns)} of them."
         )
-    more = len(links) - len(said)
-    return [*said, f"So it is with {counted(more, 'other link')}."] if more else said
+    more = len(links) - len(sentences)
+    return [*sentences, f"So it is with {counted(more, 'other link')}."] if more else sentences
 
 
 def _experts(ranks: RankSet, load: ExpertLoad) -> list[str]:
-    """How uneven the load of the experts is, where an even one would save time, or where no times are known."""
+    """A sentence about the load of the experts where an even one would save time, or where no times are known."""
     tokens, time = load.received, load.time
     if time is not None and (time < MIN_UNEVEN or load.cost_ns < MIN_COST_SHARE * ranks.run_ns):
         return []
@@ -355,19 +351,19 @@ def _experts(ranks: RankSet, load: ExpertLoad) -> list[str]:
 
 def _uncertain(ranks: RankSet) -> list[str]:
     clocks = ranks.clocks
-    said = []
+    sentences = []
     unknown = [rank for rank, host in zip(ranks.ranks, clocks.host.tolist(), strict=True) if not clocks.is_known[host]]
     if unknown:
-        said.append(f"No collective ties the clock of {_named(unknown)} to that of rank {ranks.ranks[0]}.")
+        sentences.append(f"No collective ties the clock of {_rank_words(unknown)} to that of rank {ranks.ranks[0]}.")
     attributed = ranks.waiting.attributed
     error = float(np.minimum(attributed.error, attributed.time).sum())
     total = float(attributed.time.sum())
     if error > 0.1 * total > 0:
-        said.append(f"Of {duration(total)} of waiting the clocks may have made up {duration(error)}.")
-    return said
+        sentences.append(f"Of {duration(total)} of waiting the clocks may have made up {duration(error)}.")
+    return sentences
 
 
-def _named(ranks: list[int]) -> str:
+def _rank_words(ranks: list[int]) -> str:
     return f"{'rank' if len(ranks) == 1 else 'ranks'} {_numbers(ranks)}"
 
 

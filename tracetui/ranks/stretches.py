@@ -1,4 +1,4 @@
-"""What a rank did before each of its collectives: the time by kind, and the names that ran (R5.5).
+"""The stretch of a rank before each of its collectives: the time by kind, and the names that ran (R5.5).
 
 A stretch lasts from the end of the symmetric collective before to the arrival at this one. Time is split by what the
 device did; names are counted from arrival to arrival, so that ranks which compute beside their communication have the
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tracetui.linking.groups import count_within
 from tracetui.linking.links import links, op_rows
 from tracetui.linking.placement import step_index
 from tracetui.linking.steps import steps
@@ -40,7 +41,7 @@ MAX_ENTRIES = 24_000
 MAX_KNOTS = 1_000
 """Moments at which the busy time so far is kept."""
 CONTENDED_SHARE = 0.2
-"""Share of a collective beyond which other communication beside it is told."""
+"""Share of a collective beyond which other communication beside it is marked."""
 _C10D = re.compile(r"^(?:_?c10d\w*|dist|gloo|mpi|ucc|nccl|rccl|symm_mem)::?|^record_param_comms$")
 """Operators that communicate or wait for it."""
 _INPUT = re.compile(r"^enumerate\(DataLoader\)#|dataloader\.py\(\d+\): __next__$|^##.*\bdata\b.*##$", re.IGNORECASE)
@@ -69,7 +70,7 @@ class StretchParts:
 
 @dataclass(frozen=True, eq=False)
 class RankActivity:
-    """What the device of a rank did, or where it has none its CPU."""
+    """The work of the device of a rank, or where it has none of its CPU."""
 
     rows: Int64
     """Slices that are no communication."""
@@ -83,23 +84,22 @@ class RankActivity:
 def rank_activity(trace: Trace, comm: Communication) -> RankActivity:
     """GPU activities that do not communicate, or operators that are not those of c10d."""
     slices = trace.slices
-    rows, time = _gpu(trace, comm) if comm.is_gpu or len(links(trace).gpu) else _cpu(trace, comm)
+    if comm.is_gpu or len(links(trace).gpu):
+        rows = slices.of_kind(*GPU_WORK)
+        rows = rows[~np.isin(rows, comm.rows)]
+        time = slices.dur[rows]
+    else:
+        rows, time = _cpu_activity(trace, comm)
     return RankActivity(
         rows,
         time,
         union(slices.start[rows], slices.end[rows]),
-        _named_span(trace, _INPUT),
+        _span_of_names(trace, _INPUT),
         union(slices.start[comm.rows], slices.end[comm.rows]),
     )
 
 
-def _gpu(trace: Trace, comm: Communication) -> tuple[Int64, Int64]:
-    rows = trace.slices.of_kind(*GPU_WORK)
-    rows = rows[~np.isin(rows, comm.rows)]
-    return rows, trace.slices.dur[rows]
-
-
-def _cpu(trace: Trace, comm: Communication) -> tuple[Int64, Int64]:
+def _cpu_activity(trace: Trace, comm: Communication) -> tuple[Int64, Int64]:
     slices, rows = trace.slices, op_rows(trace)
     above = _enclosing_op(trace)
     communicates = np.zeros(len(slices), bool)
@@ -129,7 +129,7 @@ def _enclosing_op(trace: Trace) -> Int64:
     return above
 
 
-def _named_span(trace: Trace, pattern: re.Pattern[str]) -> Span:
+def _span_of_names(trace: Trace, pattern: re.Pattern[str]) -> Span:
     slices = trace.slices
     rows = slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP, Kind.PYTHON)
     rows = rows[is_named(trace, rows, pattern.search)]
@@ -151,9 +151,9 @@ def stretch_parts(trace: Trace, comm: Communication, activity: RankActivity) -> 
     busy = covered_within(*activity.busy, low, arrival)
     with_input = _joined(activity.busy, activity.input)
     fed = covered_within(*with_input, low, arrival) - busy
-    every = covered_within(*_joined(with_input, activity.comm), low, arrival)
+    covered = covered_within(*_joined(with_input, activity.comm), low, arrival)
     return StretchParts(
-        stretch=arrival - low, input=fed, host=arrival - low - every, busy=busy, comm=every - busy - fed
+        stretch=arrival - low, input=fed, host=arrival - low - covered, busy=busy, comm=covered - busy - fed
     )
 
 
@@ -173,17 +173,17 @@ class NameEntries:
 
 
 def name_entries(trace: Trace, comm: Communication, activity: RankActivity) -> NameEntries:
-    """What began between the arrivals at two symmetric collectives, by name, each belonging to the later one."""
+    """The work that began between the arrivals at two symmetric collectives, by name; it belongs to the later one."""
     slices = trace.slices
     targets = np.flatnonzero(symmetric(comm))
     arrival = slices.start[comm.rows[targets]]
     position = np.searchsorted(arrival, slices.start[activity.rows], side="right")
-    held = position < len(targets)
-    where, name, time = targets[position[held]], slices.name[activity.rows[held]], activity.time[held]
+    is_before = position < len(targets)
+    where, name = targets[position[is_before]], slices.name[activity.rows[is_before]]
     count = len(trace.names)
     key, member = np.unique(where * count + name, return_inverse=True)
     calls = np.bincount(member, minlength=len(key)).astype(np.int64)
-    total = np.bincount(member, time, len(key)).astype(np.int64)
+    total = np.bincount(member, activity.time[is_before], len(key)).astype(np.int64)
     return _heaviest(NameEntries(key // max(count, 1), key % max(count, 1), calls, total))
 
 
@@ -191,10 +191,7 @@ def _heaviest(entries: NameEntries) -> NameEntries:
     """The heaviest names of each collective, as many as there is room for, and the others as one."""
     order = np.lexsort((-entries.time, entries.collective))
     where = entries.collective[order]
-    fresh = np.ones(len(where), bool)
-    fresh[1:] = where[1:] != where[:-1]
-    heads = np.flatnonzero(fresh)
-    rank = np.arange(len(where)) - np.repeat(heads, np.diff(np.append(heads, len(where))))
+    rank = count_within(where) - 1
     kept = MAX_NAMES
     while kept > 1 and int((rank <= kept).sum()) > MAX_ENTRIES:
         kept //= 2
@@ -217,11 +214,11 @@ def phases(trace: Trace, comm: Communication) -> Int64:
     if comm.is_gpu:
         launch = links(trace).launch[comm.rows].astype(np.int64)
         moment = np.where(launch >= 0, slices.start[launch], np.iinfo(np.int64).min + 1)
-    found = np.zeros(len(comm.rows), np.int64)
+    phase_of = np.zeros(len(comm.rows), np.int64)
     for pattern, phase in _PHASES:
-        span = _named_span(trace, pattern)
-        found[covered_within(*span, moment, moment + 1) > 0] = PHASES.index(phase)
-    return found
+        span = _span_of_names(trace, pattern)
+        phase_of[covered_within(*span, moment, moment + 1) > 0] = PHASES.index(phase)
+    return phase_of
 
 
 def contended(trace: Trace, comm: Communication) -> Bool:
@@ -260,31 +257,29 @@ def busy_curve(activity: RankActivity, edges: Int64, inner: Int64, origin: int) 
 
 def summarise_trace(trace: Trace) -> RankSummary:
     """The summary of the rank that recorded a trace."""
-    header = _header(trace)
+    header = RankHeader(trace.path or trace.label, trace.size_bytes, **header_fields(trace.metadata))
+    header = replace(header, begin_ns=trace.origin_ns, is_whole=not trace.quality.is_part)
     comm = communication(trace, header)
     activity = rank_activity(trace, comm)
     names = Strings()
     collectives = _collectives(trace, comm, activity, names)
     low, high = trace.window
+    edges = np.concatenate([np.array([low, high], np.int64), steps(trace).start, steps(trace).end])
+    inner = np.concatenate([trace.slices.start[comm.rows], trace.slices.end[comm.rows]])
     return RankSummary(
         header=header,
         is_gpu=comm.is_gpu,
         window=(low + trace.origin_ns, high + trace.origin_ns),
         groups=comm.groups,
-        steps=_steps(trace, activity),
+        steps=_rank_steps(trace, activity),
         collectives=collectives,
         stretch_names=_stretch_names(trace, comm, activity, names),
-        curve=_curve(trace, comm, activity),
+        curve=busy_curve(activity, edges, inner, trace.origin_ns),
         names=tuple(names),
         loss=trace.quality.loss,
         truncated_at=trace.quality.truncated_at,
         notes=tuple(trace.quality.notes),
     )
-
-
-def _header(trace: Trace) -> RankHeader:
-    header = RankHeader(trace.path or trace.label, trace.size_bytes, **header_fields(trace.metadata))
-    return replace(header, begin_ns=trace.origin_ns, is_whole=not trace.quality.is_part)
 
 
 def _collectives(trace: Trace, comm: Communication, activity: RankActivity, names: Strings) -> RankCollectives:
@@ -306,7 +301,7 @@ def _collectives(trace: Trace, comm: Communication, activity: RankActivity, name
         root=comm.root,
         bytes=comm.bytes,
         received=comm.received,
-        step=_step(trace, comm),
+        step=_step_of_collectives(trace, comm),
         phase=phases(trace, comm),
         flags=flags.astype(np.int64),
         exposed=exposed_within(activity, slices.start[rows], slices.end[rows]),
@@ -318,7 +313,7 @@ def _collectives(trace: Trace, comm: Communication, activity: RankActivity, name
     )
 
 
-def _step(trace: Trace, comm: Communication) -> Int64:
+def _step_of_collectives(trace: Trace, comm: Communication) -> Int64:
     """The step of each collective by its launch; by its own time where no launch is recorded at all."""
     rows = comm.rows
     if comm.is_gpu and (links(trace).launch[rows] < 0).all():
@@ -330,12 +325,12 @@ def _interned(texts: list[str], names: Strings) -> Int64:
     return np.fromiter(map(names.intern, texts), np.int64, len(texts))
 
 
-def _steps(trace: Trace, activity: RankActivity) -> RankSteps:
-    every = steps(trace)
-    busy = covered_within(*activity.busy, every.start, every.end)
-    exposed = exposed_within(activity, every.start, every.end)
+def _rank_steps(trace: Trace, activity: RankActivity) -> RankSteps:
+    own_steps = steps(trace)
+    busy = covered_within(*activity.busy, own_steps.start, own_steps.end)
+    exposed = exposed_within(activity, own_steps.start, own_steps.end)
     origin = trace.origin_ns
-    return RankSteps(every.number.astype(np.int64), every.start + origin, every.end + origin, busy, exposed)
+    return RankSteps(own_steps.number.astype(np.int64), own_steps.start + origin, own_steps.end + origin, busy, exposed)
 
 
 def _stretch_names(trace: Trace, comm: Communication, activity: RankActivity, names: Strings) -> StretchNames:
@@ -344,10 +339,3 @@ def _stretch_names(trace: Trace, comm: Communication, activity: RankActivity, na
     ids = np.full(len(trace.names) + 1, -1, np.int64)
     ids[used] = [names.intern(trace.names[each]) for each in used.tolist()]
     return StretchNames(entries.collective, ids[entries.name], entries.calls, entries.time)
-
-
-def _curve(trace: Trace, comm: Communication, activity: RankActivity) -> BusyCurve:
-    every, slices = steps(trace), trace.slices
-    edges = np.concatenate([np.array(trace.window, np.int64), every.start, every.end])
-    inner = np.concatenate([slices.start[comm.rows], slices.end[comm.rows]])
-    return busy_curve(activity, edges, inner, trace.origin_ns)

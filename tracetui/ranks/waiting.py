@@ -1,4 +1,4 @@
-"""Who waited for whom, and what was left for the transfer once all had arrived (R5.6, R5.7).
+"""The waits of ranks for each other, and the time left for the transfer once all had arrived (R5.6, R5.7).
 
 Only operations with two ranks or more that share a known clock count. In a symmetric collective all wait for the last;
 in a broadcast they wait for its root, in a reduce the root waits for the last of the others, and each side of a
@@ -29,7 +29,7 @@ MAX_CHAIN = 64
 
 @dataclass(frozen=True, eq=False)
 class Waiting:
-    """What ranks waited for in the operations they have in common."""
+    """The waits of ranks in the operations they have in common."""
 
     start: Int64
     """Start of each entry on the one clock, in ns."""
@@ -47,14 +47,14 @@ class Waiting:
     is_last: Bool
     """Entries of ranks that came last, or so near to it that they may have; none where ranks are in step."""
     attributed: Charges
-    """Who waited for whom."""
+    """The waits by the rank that waited and the rank that came last."""
     root: Charges
-    """The same with the waits of the one that came last charged on to whom it had waited for."""
+    """The waits by the rank that began the delay: those for a rank that had itself waited are passed on."""
 
 
 @dataclass(frozen=True, eq=False)
 class Charges:
-    """Parallel columns, one entry per wait and rank it is charged to."""
+    """Parallel columns, one entry per wait and rank that it is attributed to."""
 
     waiting: Int64
     """Index of the rank that waited."""
@@ -92,7 +92,7 @@ def find_waiting(matches: Matches, clocks: Clocks) -> Waiting:
     number = entries.instance
     groups = Groups(np.arange(len(instances)), number)
     known = clocks.is_known[clocks.host[entries.rank]]
-    counted = _all_true(known, number, len(instances)) & (instances.ranks > 1)
+    counted = ~_any_true(~known, number, len(instances)) & (instances.ranks > 1)
     symmetric = instances.is_symmetric & counted
     last_entry = groups.largest(start) if len(instances) else np.empty(0, np.int64)
     first_start, first_end = _least(start, number, len(instances)), _least(end, number, len(instances))
@@ -131,16 +131,11 @@ def _least(values: Int64, number: Int64, count: int) -> Int64:
     return least
 
 
-def _all_true(mask: Bool, number: Int64, count: int) -> Bool:
-    mask_of: Bool = np.bincount(number[~mask], minlength=count) == 0
-    return mask_of
-
-
 def _with_transfers(
-    matches: Matches, transfers: Bool, start: Int64, end: Int64, found: tuple[Int64, Bool, Int64]
+    matches: Matches, transfers: Bool, start: Int64, end: Int64, waits: tuple[Int64, Bool, Int64]
 ) -> tuple[Int64, Bool, Int64]:
-    """The same with the waits of transfers between two ranks: each side waits for the other to begin."""
-    wait, is_last, last = found
+    """The waits with those of transfers between two ranks: each side waits for the other to begin."""
+    wait, is_last, last = waits
     entries = matches.entries
     first = matches.first[:-1][transfers & (matches.instances.ranks == 2)]
     other = np.concatenate([first + 1, first])
@@ -161,14 +156,14 @@ def _with_roots(
     clocks: Clocks,
     start: Int64,
     end: Int64,
-    found: tuple[Int64, Bool, Int64, Int64],
+    unrooted: tuple[Int64, Bool, Int64, Int64],
 ) -> tuple[Int64, Bool, Int64, Int64]:
-    """The same with the waits for a root or of it, and what remains for the transfer.
+    """The waits and transfers with those for a root or of it.
 
     From a root each other entry waits for the root alone; to a root it waits for the last of the others.
     """
-    wait, last, transfer = found[0].copy(), found[2].copy(), found[3].copy()
-    is_last = found[1].copy()
+    wait, last, transfer = unrooted[0].copy(), unrooted[2].copy(), unrooted[3].copy()
+    is_last = unrooted[1].copy()
     entries, instances = matches.entries, matches.instances
     number, count = entries.instance, len(instances)
     is_root = entries.rank == instances.root[number]
@@ -199,8 +194,8 @@ def _any_true(mask: Bool, number: Int64, count: int) -> Bool:
 def _charges(matches: Matches, clocks: Clocks, wait: Int64, is_last: Bool) -> Charges:
     """Each wait, shared equally among the ranks that came last to its operation.
 
-    Where these are many, each rank that waited is given one of them in turn: the sums are the same, and of a thousand
-    ranks there is one charge for each and not hundreds.
+    Where these are many, each rank that waited is given one of them in turn: the sums are the same, and a thousand
+    ranks have one charge each instead of hundreds.
     """
     entries = matches.entries
     late = np.flatnonzero(is_last)
@@ -229,7 +224,7 @@ def _charges(matches: Matches, clocks: Clocks, wait: Int64, is_last: Bool) -> Ch
 
 
 def _followed(matches: Matches, start: Int64, wait: Int64, attributed: Charges) -> Charges:
-    """Charges to a rank that had itself waited, charged on to whom it waited for, along the chain.
+    """Charges to a rank that had itself waited, passed on to the rank it waited for, along the chain.
 
     Looks back from each operation to the last one that both ranks were in: what delayed both makes neither late for
     the other, and what the late one waited for since then is not its own doing.
@@ -240,20 +235,22 @@ def _followed(matches: Matches, start: Int64, wait: Int64, attributed: Charges) 
     before = np.full(len(entries), -1, np.int64)
     before[order[1:]] = np.where(entries.rank[order[1:]] == entries.rank[order[:-1]], order[:-1], -1)
     key = entries.instance * ranks + entries.rank
-    blamed = _blamed(matches, attributed)
+    # A rank that each operation waited for, -1 for none.
+    blamed = np.full(len(matches.instances) + 1, -1, np.int64)
+    blamed[attributed.instance] = attributed.late
     live, at = attributed, np.searchsorted(key, attributed.instance * ranks + attributed.late)
-    done = [_taken(attributed, attributed.late, attributed.time, np.zeros(len(attributed.time), bool))]
+    done = [_selected(attributed, attributed.late, attributed.time, np.zeros(len(attributed.time), bool))]
     for _ in range(MAX_CHAIN):
         previous = before[at]
         instance = np.where(previous >= 0, entries.instance[previous], -1)
         target = np.where(previous >= 0, blamed[instance], -1)
         stop = (previous < 0) | np.isin(instance * ranks + live.waiting, key)
-        done.append(_taken(live, live.late, live.time, stop))
+        done.append(_selected(live, live.late, live.time, stop))
         passes = ~stop & (target >= 0) & (target != live.waiting) & (wait[previous] > CLOCK_NOISE_NS)
         moved = np.where(passes, np.minimum(live.time, wait[previous]), 0.0)
         rest, onward = ~stop & (live.time > moved), moved > 0
         at = np.concatenate([previous[rest], np.searchsorted(key, (instance * ranks + target)[onward])])
-        live = _joined(_taken(live, live.late, live.time - moved, rest), _taken(live, target, moved, onward))
+        live = _joined(_selected(live, live.late, live.time - moved, rest), _selected(live, target, moved, onward))
         if len(at) == 0:
             break
     return _joined(*done, live)
@@ -263,15 +260,8 @@ def _joined(*parts: Charges) -> Charges:
     return Charges(*(np.concatenate([getattr(each, name) for each in parts]) for name in Charges.__dataclass_fields__))
 
 
-def _taken(charges: Charges, late: Int64, time: Float64, kept: Bool) -> Charges:
+def _selected(charges: Charges, late: Int64, time: Float64, kept: Bool) -> Charges:
     return Charges(charges.waiting[kept], late[kept], charges.instance[kept], time[kept], charges.error[kept])
-
-
-def _blamed(matches: Matches, attributed: Charges) -> Int64:
-    """A rank that each operation waited for, -1 for none."""
-    found = np.full(len(matches.instances) + 1, -1, np.int64)
-    found[attributed.instance] = attributed.late
-    return found
 
 
 # Bus bandwidth over the transfer, never over the duration, which holds the waiting (R5.8).
@@ -283,7 +273,7 @@ MAX_TIMES_USUAL = 2
 
 
 def bus_factor(operation: str, ranks: int) -> float | None:
-    """What the bus carries for each byte of a collective among so many ranks; None where nobody counts it."""
+    """Bytes on the bus for each byte of a collective among so many ranks; None for operations without bus bandwidth."""
     if operation == "all_reduce":
         return 2 * (ranks - 1) / ranks
     if operation in ("all_gather", "reduce_scatter", "all_to_all"):
