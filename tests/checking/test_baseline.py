@@ -17,7 +17,7 @@ from tracetui.checking.evaluate import other_steps, value_range
 from tracetui.checking.report import CheckReport, assertion, beside, report, usual
 from tracetui.checking.values import Amount, ExpressionError
 from tracetui.comparing.side import side
-from tracetui.drawing.text.check_text import render_check, told
+from tracetui.drawing.text.check_text import outcome_text, render_check
 from tracetui.errors import UsageError
 from tracetui.model.trace import Device, Trace
 from tracetui.reading.load import load
@@ -201,7 +201,7 @@ def test_of_one_step_on_each_side_the_other_steps_are_the_noise(first, second, t
     assert made.outcomes[0].status.value == expected
     noise = [piece.value for piece in made.outcomes[0].leaves[0].wanted if isinstance(piece, Amount)][-1]
     assert noise == pytest.approx(8)
-    assert "noise 8 µs of other steps" in told(made.outcomes[0])
+    assert "noise 8 µs of other steps" in outcome_text(made.outcomes[0])
 
 
 def work_of(*micros: float) -> Trace:
@@ -229,15 +229,17 @@ def test_with_few_other_steps_the_noise_is_assumed_and_said_to_be():
     trace = work_of(720, 700, 701, 702)
     assert other_steps(side(trace, "1"), side(trace, "2")) is None
     found = report(side(trace, "1"), [assertion("not_slower(dur_us)")], side(trace, "2")).outcomes[0]
-    assert "(noise 35 µs, assumed 5 %)" in told(found)
+    assert "(noise 35 µs, assumed 5 %)" in outcome_text(found)
     assert "5 % is assumed" in found.why and "--tolerance" in found.why
-    assert "assumed" not in told(report(side(trace), [assertion("not_slower(dur_us)")], side(trace)).outcomes[0])
+    assert "assumed" not in outcome_text(
+        report(side(trace), [assertion("not_slower(dur_us)")], side(trace)).outcomes[0]
+    )
 
 
 def test_the_noise_of_two_files_is_the_larger():
     calm, restless = work_of(720, *OTHERS), work_of(700, 700, 760, 730, 700)
     found = report(side(calm, "1"), [assertion("not_slower(dur_us)")], side(restless, "1")).outcomes[0]
-    assert "noise 60 µs of other steps" in told(found)
+    assert "noise 60 µs of other steps" in outcome_text(found)
 
 
 def test_other_steps_of_a_real_trace_against_a_plain_loop(shared_trace):

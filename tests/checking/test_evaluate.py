@@ -109,9 +109,9 @@ def test_which_part_of_an_assertion_is_told():
     assert [each.text for each in outcome(TRACE, "kernels == 9 or launches == 3").leaves] == ["launches == 3"]
     chain = leaf(TRACE, "90 <= dur_us <= 100")
     assert [each for each in chain.wanted if isinstance(each, str)] == [">=", "and", "<="]
-    assert [each.value for each in chain.found if isinstance(each, Amount)] == [850]
+    assert [each.value for each in chain.actual if isinstance(each, Amount)] == [850]
     rows = leaf(TRACE, "all(steps.dur_us < 1ms)")
-    assert [each.value if isinstance(each, Amount) else each for each in rows.found] == [3, "of", 4]
+    assert [each.value if isinstance(each, Amount) else each for each in rows.actual] == [3, "of", 4]
     assert leaf(TRACE, "not any(steps.dur_us < 1us)").wanted == ("none",)
 
 

@@ -24,7 +24,7 @@ def said(trace: Trace, text: str, **more: Trace) -> tuple[Status, str, str]:
     """The outcome, the number that was found, and the rows that are blamed."""
     found = outcome(trace, text, **more)  # type: ignore[arg-type]
     leaf = found.leaves[0]
-    number = " ".join(each if isinstance(each, str) else f"{each.value:g}" for each in leaf.found)
+    number = " ".join(each if isinstance(each, str) else f"{each.value:g}" for each in leaf.actual)
     return found.status, number, leaf.blamed.text
 
 
@@ -130,7 +130,7 @@ def test_it_holds_where_it_holds_in_every_step(calls, sign, wanted):
     holds = [SIGNS[sign](each, wanted) for each in calls]
     assert (found.status is Status.HOLDS) == all(holds)
     leaf = found.leaves[0]
-    number = leaf.found[0].value  # type: ignore[union-attr]
+    number = leaf.actual[0].value  # type: ignore[union-attr]
     assert number in calls
     assert all(holds) == SIGNS[sign](number, wanted)
     assert bool(leaf.blamed.first) == (not all(holds) and len(set(calls)) > 1)

@@ -51,7 +51,7 @@ def test_a_trace_without_a_gpu_says_nothing_about_one(text):
     found = outcome(cpu_only(), text)
     assert found.status.value == "missing"
     assert "ProfilerActivity.CUDA" in found.why or "has a value" in found.why
-    assert all(not leaf.found for leaf in found.leaves if leaf.answer < 0) or "steps." in text
+    assert all(not leaf.actual for leaf in found.leaves if leaf.answer < 0) or "steps." in text
 
 
 @pytest.mark.parametrize("text", [each for each in OF_GPU if "verdict" not in each])

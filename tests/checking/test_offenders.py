@@ -9,7 +9,7 @@ from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.checks import US, cpu_only, outcome, pane, uneven, work
 from tracetui.checking.report import assertion, report
 from tracetui.comparing.side import side
-from tracetui.drawing.text.check_text import check_json, check_markdown, check_text, junit, told
+from tracetui.drawing.text.check_text import check_json, check_markdown, check_text, junit, outcome_text
 from tracetui.reading.load import load
 
 D03 = "d03_v100_2rank_5steps_mem_occ_nccl.json.gz"
@@ -17,15 +17,15 @@ D03 = "d03_v100_2rank_5steps_mem_occ_nccl.json.gz"
 
 def test_at_most_three_are_named_and_the_others_counted():
     found = outcome(work(*[500] * 7), "max(steps.dur_us) < 1us")
-    assert "(step 1, step 2, step 3 and 4 more)" in told(found)
+    assert "(step 1, step 2, step 3 and 4 more)" in outcome_text(found)
     assert found.leaves[0].blamed.total == 7
 
 
 def test_runs_and_captures_have_names_too():
-    assert "(not run 1, run 2)" in told(outcome(cpu_only(2), "all(runs.dur_us < 1us)", "aten::mm"))
-    assert "(my_kernel in step 2)" in told(outcome(uneven(), "max(kernels.dur_us) < 5", "aten::mm"))
+    assert "(not run 1, run 2)" in outcome_text(outcome(cpu_only(2), "all(runs.dur_us < 1us)", "aten::mm"))
+    assert "(my_kernel in step 2)" in outcome_text(outcome(uneven(), "max(kernels.dur_us) < 5", "aten::mm"))
     whole = make_trace([op("aten::mm", 0, 20 * US), launch(US, US, 1), kernel("k", 5 * US, US, correlation=1)])
-    assert told(outcome(whole, "max(kernels.dur_us) < 1ns")).startswith("found 1,000 ns (k), wanted")
+    assert outcome_text(outcome(whole, "max(kernels.dur_us) < 1ns")).startswith("found 1,000 ns (k), wanted")
 
 
 def test_findings_and_doubts_are_named():
@@ -33,9 +33,9 @@ def test_findings_and_doubts_are_named():
     ids = pane(trace, "findings")
     found = outcome(trace, "findings == 0")
     assert found.status.value == "fails" and ids
-    assert all(row["id"] in told(found) for row in ids[:3])
+    assert all(row["id"] in outcome_text(found) for row in ids[:3])
     lost = make_trace([step(1, 0, 90 * US), op("aten::mm", 0, 20 * US), kernel("k", 5 * US, US, correlation=4)])
-    said = told(outcome(lost, "doubts == 0"))
+    said = outcome_text(outcome(lost, "doubts == 0"))
     assert "launch" in said.split("(")[1]
 
 
@@ -61,10 +61,10 @@ def test_the_same_rows_as_in_the_panes_of_a_real_trace(shared_trace):
     trace = load(str(shared_trace(D03)))
     kernels = pane(trace, "kernels")
     longest = max((row for row in kernels if row["kind"] == "kernel" and row["step"]), key=lambda row: row["dur_us"])
-    said = told(outcome(trace, "max(kernels.dur_us) < 4ms"))
+    said = outcome_text(outcome(trace, "max(kernels.dur_us) < 4ms"))
     assert f"({longest['short_name']} in step {longest['step']})" in said
     slow = [row["step"] for row in pane(trace, "steps") if row["dur_us"] >= 350_000]
-    assert f"(not {', '.join(f'step {number}' for number in slow)})" in told(
+    assert f"(not {', '.join(f'step {number}' for number in slow)})" in outcome_text(
         outcome(trace, "all(steps.dur_us < 350ms)")
     )
     assert len(slow) == 1

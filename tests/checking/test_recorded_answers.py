@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tests.support.checks import counted, cpu_only, kernel_table, outcome, uneven, work
 from tracetui.checking.row_filter import kept_rows
 from tracetui.checking.values import ExpressionError
-from tracetui.drawing.text.check_text import told
+from tracetui.drawing.text.check_text import outcome_text
 from tracetui.model.table import Table
 from tracetui.model.trace import Trace
 
@@ -74,7 +74,7 @@ def answer(asked: str, text: str) -> str:
         found = outcome(trace(asked), text, "", baseline(asked))
     except ExpressionError as error:
         return f"{error.at}: {error}"
-    return f"{found.status.value} {told(found)}"
+    return f"{found.status.value} {outcome_text(found)}"
 
 
 def test_there_are_enough_of_each_kind():

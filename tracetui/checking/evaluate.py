@@ -68,7 +68,7 @@ class Evaluator(TreeEvaluator):
         """
         names, parts = self._names(path)
         head, *rest = parts
-        with _named(rest[0] if rest else head, written_path(path)):
+        with _unknown_names_at(rest[0] if rest else head, written_path(path)):
             if head.arguments is not None:
                 return self._called(names, parts, row, path)
             if head.index is not None or (head.name == "step" and rest):
@@ -195,7 +195,7 @@ class Evaluator(TreeEvaluator):
         first, *others = arguments
         rows = self._whole_list(first)
         if name == "count" and rows is not None:
-            self._owners[rows].note_rows(rows.name)
+            self._owners[rows].mark_rows_used(rows.name)
             return functions.counted_rows(rows, self._one_condition(name, others, rows))
         value = self.value(first, row)
         if value.rows is None:
@@ -213,7 +213,7 @@ class Evaluator(TreeEvaluator):
         return self._condition(name, nodes[0], rows) if nodes else None
 
     def _condition(self, name: str, node: ast.expr, rows: Rows) -> Value:
-        """For which rows of a list a condition holds."""
+        """The answer of a condition for each row of a list."""
         if isinstance(node, ast.Constant) and isinstance(node.value, float) and not node.kind:
             raise ExpressionError(
                 f"{name} over a list takes a condition behind the comma. {NO_COMMAS_HINT}", node.col_offset
@@ -237,7 +237,7 @@ class Evaluator(TreeEvaluator):
         return value
 
     def _not_slower(self, arguments: Sequence[ast.expr], row: Rows | None) -> Value:
-        """Whether a name of the trace is not above that of the baseline by more than noise."""
+        """The answer to whether a name of the trace is not above that of the baseline by more than noise."""
         node, *tolerances = arguments
         if not (isinstance(self._there, TraceNames) and isinstance(self._here, TraceNames)):
             raise ExpressionError("not_slower needs something to compare with: --baseline TRACE.", node.col_offset)
@@ -266,7 +266,7 @@ class Evaluator(TreeEvaluator):
 
 
 def _is_fold(parts: Sequence[PathPart]) -> bool:
-    """Whether the parts are a column and a function over rows: `dur_us.median`."""
+    """True where the parts are a column and a function over rows: `dur_us.median`."""
     return len(parts) == 2 and all(each.is_plain for each in parts) and parts[1].name in FOLDS
 
 
@@ -275,7 +275,7 @@ def _is_name(parts: Sequence[PathPart]) -> bool:
 
 
 @contextmanager
-def _named(part: PathPart, whole: str) -> Iterator[None]:
+def _unknown_names_at(part: PathPart, whole: str) -> Iterator[None]:
     """Turns an unknown name into an `ExpressionError` at its position."""
     try:
         yield
@@ -283,7 +283,7 @@ def _named(part: PathPart, whole: str) -> Iterator[None]:
         raise ExpressionError(f"There is no {whole!r}. {unknown}", part.at) from None
 
 
-# Whether a number is above that of a baseline by more than noise.
+# A number beside that of a baseline: above it by more than noise, or not.
 #
 # One number on each side says nothing about noise. Where both sides are single steps, the other complete steps of
 # their files give it: the range from the smallest to the largest, since single steps differ more than medians do, and
@@ -310,11 +310,11 @@ def other_steps(of: Side, beside: Side) -> Side | None:
     if any(each.part_kind != STEP or len(each) != 1 for each in (of, beside)):
         return None
     left_out = sorted({int(each.row[0]) for each in (of, beside) if each.trace is of.trace})
-    every = side_of(of.trace)
-    kept = ~np.isin(every.row, left_out)
+    whole = side_of(of.trace)
+    kept = ~np.isin(whole.row, left_out)
     if kept.sum() < MIN_OTHER_STEPS:
         return None
-    row, start, end, number = (array[kept] for array in (every.row, every.start, every.end, every.number))
+    row, start, end, number = (array[kept] for array in (whole.row, whole.start, whole.end, whole.number))
     return Side(of.trace, f"{_SCOPE}{left_out}", STEP, row, start, end, number)
 
 
@@ -336,7 +336,7 @@ class _WithNoise(Difference):
 
 
 def not_slower(new: Value, old: Value, tolerance: Value | None, range: float = float("nan")) -> Value:
-    """Whether the median of a sample is not above that of the baseline; unknown where the difference is within noise.
+    """The answer to whether the median of a sample is not above that of the baseline; unknown within noise.
 
     A difference no larger than the tolerance (in the unit of the numbers, or as a percentage of the baseline) is
     accepted. `range` is that of other steps where both sides are single steps; NaN where it is unknown. Raises:
@@ -375,5 +375,5 @@ def not_slower(new: Value, old: Value, tolerance: Value | None, range: float = f
     if result == UNKNOWN:
         shares = (percent(100 * each / base) if base else f"{each:g}" for each in (abs(change.delta), noise))
         why = ONE_EACH if is_assumed else SCATTERS.format(**dict(zip(("amount", "noise"), shares, strict=True)))
-    found = (Amount(change.b.median, new.unit), *ratio)
-    return replace(answer(result, why, found, wanted), undecided=result == UNKNOWN)
+    actual = (Amount(change.b.median, new.unit), *ratio)
+    return replace(answer(result, why, actual, wanted), undecided=result == UNKNOWN)

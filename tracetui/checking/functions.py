@@ -6,7 +6,7 @@ over the parts counts, of calls every part, as for every measure. The other fiel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -49,7 +49,7 @@ ACTIVITY_FIELDS = ("calls", "total_us", "mean_us", "min_us", "median_us", "max_u
 FIELDS = {"kernel": ACTIVITY_FIELDS, "copy": ACTIVITY_FIELDS, "op": tuple(OP_HELP)}
 """Fields that may follow `kernel("...").`, `copy("...").` and `op("...").`."""
 _ACTIVITIES = {"kernel": ("kernel", (Kind.KERNEL,)), "copy": ("copy or fill", (Kind.MEMCPY, Kind.MEMSET))}
-"""What is selected, in words and as kinds of slices."""
+"""The GPU activities that are selected, in words and as kinds of slices."""
 OVERLAP = "What it calls overlaps in a step, so that its self time is below 0 there and measures nothing."
 
 _OVER: dict[str, Callable[[Float64 | Int64], float]] = {
@@ -127,18 +127,13 @@ def _operators(side: Side, pattern: str, field: str) -> Value:
 
 
 def names_selected_from(side: Side, kind: str) -> set[str]:
-    """Every name in the whole trace that `kind`, a key of `FIELDS`, can select by."""
+    """All names in the whole trace that `kind`, a key of `FIELDS`, can select by: the whole name of an operator."""
     if kind == "op":
-        every = costs(side.trace)
-        return {every.texts[index] for index in np.unique(every.name).tolist()}
+        op_costs = costs(side.trace)
+        return {op_costs.texts[index] for index in np.unique(op_costs.name).tolist()}
     slices = side.trace.slices
     used = np.unique(slices.name[slices.of_kind(*_ACTIVITIES[kind][1])]).tolist()
     return {text for each in used for text in (side.trace.names[each], short_kernel(side.trace.names[each]))}
-
-
-def selects_any(kind: str, pattern: str, names: Iterable[str]) -> bool:
-    """Whether a pattern matches one of the names that `kind`, a key of `FIELDS`, selects by."""
-    return any(map(matcher(pattern, whole=kind == "op"), names))
 
 
 def median_of(sample: Float64, unit: Unit, why: str = "") -> Value:
@@ -233,10 +228,10 @@ def _all_or_any(name: str, value: Value, rows: Rows, indices: Int64) -> Value:
     if rows.why or (left_out and not len(known)):
         return answer(UNKNOWN, rows.why or f"None of {left_out:,} rows of {rows.name} has a value to compare.")
     holds = (known == YES).all() if name == "all" else (known == YES).any()
-    found: list[Piece] = [Amount(float((known == YES).sum()), THINGS), "of", Amount(float(len(known)), THINGS)]
+    actual: list[Piece] = [Amount(float((known == YES).sum()), THINGS), "of", Amount(float(len(known)), THINGS)]
     if left_out:
-        found.append(f"({left_out:,} more without a value)")
-    result = answer(YES if holds else NO, "", found, ("all",) if name == "all" else ("at least one",))
+        actual.append(f"({left_out:,} more without a value)")
+    result = answer(YES if holds else NO, "", actual, ("all",) if name == "all" else ("at least one",))
     deciding = NO if name == "all" else YES
     return replace(result, offenders=rows.offenders(indices[value.values == deciding], name == "any"))
 
@@ -273,10 +268,10 @@ def extreme(name: str, values: Sequence[Value]) -> Value:
         unit = joint(unit, other)
     why = next((value.why for value in values if value.why), "")
     parts = next((value.parts for value in values if value.parts is not None), None)
-    every = np.array(np.broadcast_arrays(*(value.by_part * factor(value.unit, unit) for value in values)))
+    all_values = np.array(np.broadcast_arrays(*(value.by_part * factor(value.unit, unit) for value in values)))
     if parts is not None:
-        return of_parts(every.min(axis=0) if name == "min" else every.max(axis=0), unit, parts, why)
-    return Value(np.array(_OVER[name](every)), unit, None, why, all(value.fixed for value in values))
+        return of_parts(all_values.min(axis=0) if name == "min" else all_values.max(axis=0), unit, parts, why)
+    return Value(np.array(_OVER[name](all_values)), unit, None, why, all(value.fixed for value in values))
 
 
 def absolute(value: Value) -> Value:
@@ -287,9 +282,10 @@ def absolute(value: Value) -> Value:
 
 
 def within(value: Value, wanted: Value, tolerance: Value) -> Value:
-    """Whether a value is within a tolerance of a wanted value; the tolerance is in its unit or a percentage of it.
+    """The answer to whether a value is within a tolerance of a wanted value.
 
-    Raises: UnitError for numbers that cannot be compared.
+    The tolerance is in the unit of the wanted value or a percentage of it. Raises: UnitError for numbers that
+    cannot be compared.
     """
     if wanted.unit.kind == "bare":
         wanted = Value(wanted.values, value.unit, None, wanted.why, wanted.fixed)
@@ -298,10 +294,10 @@ def within(value: Value, wanted: Value, tolerance: Value) -> Value:
     result = both([compared(">=", value, low), compared("<=", value, high)])
     unit = wanted.unit if wanted.fixed else joint(value.unit, wanted.unit)
     deciding, offenders = deciding_value(value, "==", result, wanted)
-    found = (Amount(deciding.one * factor(value.unit, unit), unit),) if result.one != UNKNOWN else ()
+    actual = (Amount(deciding.one * factor(value.unit, unit), unit),) if result.one != UNKNOWN else ()
     center = Amount(wanted.one * factor(wanted.unit, unit), unit)
     margin = Amount(tolerance.one, tolerance.unit)
-    return replace(result, found=found, wanted=(center, "±", margin), offenders=offenders)
+    return replace(result, actual=actual, wanted=(center, "±", margin), offenders=offenders)
 
 
 def yes_or_no(holds: bool) -> Value:

@@ -1,8 +1,8 @@
-"""What expressions find in the parts of a side: lists with a row per item, measures and operators.
+"""The lists, measures and operators of the parts of a side, as expressions use them.
 
-A list has the columns of the pane of the same name. Measures have names that do not depend on what a trace holds: a
-kind of GPU activity that a trace with a GPU does not have took no time and is 0, and without a GPU it is unknown. Where
-something is missing, a sentence says why and how to record it.
+A list has a row per item and the columns of the pane of the same name, as `panes.py` declares it. Measures have names
+that do not depend on what a trace holds: a kind of GPU activity that a trace with a GPU does not have took no time and
+is 0, and without a GPU it is unknown. Where something is missing, a sentence says why and how to record it.
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ def op_list(side: Side) -> Table:
 
 
 def _op_sums(side: Side) -> OpSums:
-    trace, every = side.trace, costs(side.trace)
-    part = side.part_of(every.row)
+    trace, all_costs = side.trace, costs(side.trace)
+    part = side.part_of(all_costs.row)
     inside = np.flatnonzero(part >= 0)
-    cost, part = every.take(inside), part[inside]
+    cost, part = all_costs.take(inside), part[inside]
     names = grouped(trace.slices, cost)
     sums = averages(trace.slices, cost, names)
     index, cells = names.member * len(side) + part, len(names) * len(side)
@@ -127,7 +127,7 @@ UNLAUNCHED = (
 
 
 def lacks_gpu(side: Side) -> str:
-    """Why nothing is known of GPU activities in the parts of a side; empty where something is."""
+    """The reason why no GPU activities of the parts of a side are known; empty where some are."""
     trace_links = links(side.trace)
     if len(trace_links.gpu) == 0 or side.part_kind == CAPTURE or len(trace_links.launches):
         return no_gpu(side.trace)
@@ -135,13 +135,13 @@ def lacks_gpu(side: Side) -> str:
 
 
 def lacks_calls(side: Side) -> str:
-    """Why nothing is known of runtime calls; empty where they were recorded."""
+    """The reason why no runtime calls are known; empty where they were recorded."""
     recorded = len(side.trace.slices.of_kind(Kind.RUNTIME)) or len(links(side.trace).gpu)
     return "" if recorded else no_gpu(side.trace)
 
 
 def lacks_ops(side: Side) -> str:
-    """Why nothing is known of operators; empty where some were recorded."""
+    """The reason why no operators are known; empty where some were recorded."""
     return "" if len(op_rows(side.trace)) else NO_OPS
 
 
@@ -170,10 +170,10 @@ def measured(side: Side) -> dict[str, Measure]:
         side_measures, failures = known_measures(side)
         # What a failed analysis would have counted is not known to be 0.
         zeros = {} if failures else _zero_measures(side)
-        every = zeros | side_measures
+        measures = zeros | side_measures
         unknown = np.full(len(side), np.nan)
         return {
-            name: Measure(name, unknown, every[name].help, every[name].unit) if _lacks(side, name) else every[name]
+            name: replace(measures[name], values=unknown, gap="") if _lacks(side, name) else measures[name]
             for name in dict.fromkeys([*side_measures, *zeros])
         }
 
@@ -200,7 +200,7 @@ def require_measures(side: Side) -> None:
 
 
 def lacking(side: Side, name: str) -> str:
-    """Why a measure of a side is unknown, as a sentence."""
+    """The reason why a measure of a side is unknown, as a sentence."""
     if why := _lacks(side, name):
         return why
     if gap := measured(side)[name].gap:
@@ -211,7 +211,7 @@ def lacking(side: Side, name: str) -> str:
 
 
 def _lacks(side: Side, name: str) -> str:
-    """Why the trace cannot tell a measure; empty where it can."""
+    """The reason why the trace does not hold a measure; empty where it does."""
     if name in CPU_MEASURES:
         return ""
     if name in OP_MEASURES:
@@ -224,21 +224,26 @@ class ListKind:
     """A list that every side has."""
 
     help: str
-    """What a row is."""
-    make: Callable[[Side], Table]
-    """Builds the table of the parts."""
+    """A row in words."""
+    make: Callable[[Side, str], Table]
+    """Builds the table of the parts from the pane with a name."""
     lacks: tuple[Callable[[Side], str], ...] = ()
     """Reasons, as sentences, why the list is unknown, the first of which counts; empty where it is known."""
     when_empty: str = ""
-    """Why a list without rows is unknown; empty where it may have none."""
+    """The reason why a list without rows is unknown; empty where it may have none."""
     named_by: tuple[tuple[str, str], ...] = (("", "name"),)
     """Columns that name a row in a sentence, each with the words before it."""
     has_step: bool = True
-    """Whether a row belongs to the step in its column `step`, which is an example in a finding."""
+    """True where a row belongs to the step in its column `step`; in a finding that step is an example."""
     pane: str = ""
     """The pane that it is a part of, where that has another name."""
     chosen_by: str = ""
     """The column that decides which rows belong to the parts, as `pane.column`."""
+
+
+def pane_of(name: str) -> str:
+    """The name of the pane whose columns a list has."""
+    return LISTS[name].pane or name
 
 
 def listing(side: Side, name: str) -> tuple[Table, str]:
@@ -249,28 +254,23 @@ def listing(side: Side, name: str) -> tuple[Table, str]:
     kind = LISTS[name]
 
     def make() -> tuple[Table, str]:
-        table = kind.make(side)
+        table = kind.make(side, pane_of(name))
         reasons = (lacks(side) for lacks in kind.lacks)
         return table, next(filter(None, reasons), "" if len(table) else kind.when_empty)
 
     return side.trace.keep(("list to check", name, side.scope), make)
 
 
-def _steps(side: Side) -> Table:
+def _steps(side: Side, pane: str) -> Table:
     """The steps of a side with every measure and the columns of the steps pane."""
-    pane = PANES["steps"].build(side.trace)
-    every = _measured_columns(side)
-    taken = {column.name for column in every}
-    rows = NO_ROWS if pane.slices is None else pane.slices
-    mine = pane.take(np.flatnonzero(np.isin(rows, side.row)))
+    table = PANES[pane].build(side.trace)
+    measures = _measured_columns(side)
+    taken = {column.name for column in measures}
+    rows = NO_ROWS if table.slices is None else table.slices
+    mine = table.take(np.flatnonzero(np.isin(rows, side.row)))
     if side.part_kind != STEP:
-        every = [column.take(NO_ROWS) for column in every]
-    return Table((*every, *(column for column in mine.columns if column.name not in taken)))
-
-
-def _runs(side: Side) -> Table:
-    """The runs of a name with every measure."""
-    return Table((numbers(col.RUN, side.number), *_measured_columns(side)))
+        measures = [column.take(NO_ROWS) for column in measures]
+    return Table((*measures, *(column for column in mine.columns if column.name not in taken)))
 
 
 def _measured_columns(side: Side) -> list[Column]:
@@ -282,10 +282,10 @@ def _measured_columns(side: Side) -> list[Column]:
     return [numbers(each.name, each.values, each.unit, each.help) for each in measured(side).values()]
 
 
-def _rows_of(pane: str, kinds: tuple[str, ...] = ()) -> Callable[[Side], Table]:
+def _rows_of_parts(*kinds: str) -> Callable[[Side, str], Table]:
     """The rows of a pane whose slices belong to the parts, restricted to some kinds where given."""
 
-    def make(side: Side) -> Table:
+    def make(side: Side, pane: str) -> Table:
         table = PANES[pane].build(side.trace)
         mask = side.part_of(NO_ROWS if table.slices is None else table.slices) >= 0
         if kinds:
@@ -297,9 +297,9 @@ def _rows_of(pane: str, kinds: tuple[str, ...] = ()) -> Callable[[Side], Table]:
     return make
 
 
-def _memory(side: Side) -> Table:
+def _memory(side: Side, pane: str) -> Table:
     """The allocator events during the parts, whichever thread caused them."""
-    table = PANES["memory"].build(side.trace)
+    table = PANES[pane].build(side.trace)
     if side.part_kind == CAPTURE or len(side) == 0:
         return table
     moment = np.round(table["start_us"].values.astype(np.float64) * 1000).astype(np.int64)
@@ -309,22 +309,18 @@ def _memory(side: Side) -> Table:
     return table.take(np.flatnonzero((index >= 0) & (moment < reach[index])))
 
 
-def _pane(name: str) -> Callable[[Side], Table]:
+def _whole_pane(side: Side, pane: str) -> Table:
     """A pane of the whole trace, or of the one step that the side is."""
-
-    def make(side: Side) -> Table:
-        step, why = whole_or_step(side)
-        table = PANES[name].build(side.trace, step=step)
-        return table.take(NO_ROWS) if why else table
-
-    return make
+    step, why = whole_or_step(side)
+    table = PANES[pane].build(side.trace, step=step)
+    return table.take(NO_ROWS) if why else table
 
 
-def _complete(build: Callable[[Side], Table]) -> Callable[[Side], Table]:
-    """A list that is an error where rows are missing because something failed: nothing rests on those that are left."""
+def _complete(build: Callable[[Side, str], Table]) -> Callable[[Side, str], Table]:
+    """A list that is an error where rows are missing because an analysis failed: the others do not decide anything."""
 
-    def make(side: Side) -> Table:
-        table = build(side)
+    def make(side: Side, pane: str) -> Table:
+        table = build(side, pane)
         if table.failures:
             raise AnalysisFailed(table.failures[0])
         return table
@@ -332,17 +328,13 @@ def _complete(build: Callable[[Side], Table]) -> Callable[[Side], Table]:
     return make
 
 
-def _no_steps(side: Side) -> str:
+def _lacks_steps(side: Side) -> str:
     if side.part_kind == STEP:
         return "" if len(side) else "No step was recorded whole."
     return no_steps(side.trace) if side.scope == "" else f"#{side.scope} is no step."
 
 
-def _no_allocations(side: Side) -> str:
-    return no_allocations(side.trace) if len(PANES["memory"].build(side.trace)) == 0 else ""
-
-
-def _not_whole(side: Side) -> str:
+def _lacks_whole(side: Side) -> str:
     return whole_or_step(side)[1]
 
 
@@ -350,13 +342,13 @@ LISTS: dict[str, ListKind] = {
     "steps": ListKind(
         "Complete steps: the names above, one number each.",
         _steps,
-        (_no_steps,),
+        (_lacks_steps,),
         named_by=(),
         chosen_by="steps.start_us",
     ),
     "runs": ListKind(
         "The same where TRACE#NAME says whose runs are looked at.",
-        _runs,
+        lambda side, _: Table((numbers(col.RUN, side.number), *_measured_columns(side))),
         (lambda side: "" if side.part_kind == RUN else "Runs are those of a name: TRACE#NAME.",),
         named_by=(("run ", "run"),),
         has_step=False,
@@ -364,14 +356,14 @@ LISTS: dict[str, ListKind] = {
     ),
     "kernels": ListKind(
         "Kernels of the steps, by start.",
-        _rows_of("kernels", ("kernel",)),
+        _rows_of_parts("kernel"),
         (lacks_gpu,),
         named_by=(("", "short_name"),),
         chosen_by="steps.kernels",
     ),
     "copies": ListKind(
         "Copies and fills of the steps.",
-        _rows_of("kernels", ("memcpy", "memset")),
+        _rows_of_parts("memcpy", "memset"),
         (lacks_gpu,),
         named_by=(("", "short_name"),),
         pane="kernels",
@@ -379,68 +371,70 @@ LISTS: dict[str, ListKind] = {
     ),
     "launches": ListKind(
         "Calls of the steps that put work on the GPU.",
-        _rows_of("launches"),
+        _rows_of_parts(),
         (lacks_gpu,),
         named_by=(("", "api"), (" of ", "op")),
         chosen_by="launches.step",
     ),
     "gaps": ListKind(
         "Stretches in which a device ran nothing, before work of the steps.",
-        _rows_of("gaps"),
+        _rows_of_parts(),
         (lacks_gpu,),
         named_by=(("before ", "after"),),
     ),
-    "ops": ListKind("Operators by name; the numbers are of one step.", op_list, (lacks_ops,), has_step=False),
+    "ops": ListKind(
+        "Operators by name; the numbers are of one step.", lambda side, _: op_list(side), (lacks_ops,), has_step=False
+    ),
     "occupancy": ListKind(
-        "Occupancy queries of the steps.", _rows_of("occupancy"), (lacks_calls,), named_by=(("for ", "kernel"),)
+        "Occupancy queries of the steps.", _rows_of_parts(), (lacks_calls,), named_by=(("for ", "kernel"),)
     ),
     "memory": ListKind(
         "What the allocators did during the steps.",
         _memory,
-        (_no_allocations,),
+        (lambda side: "" if len(PANES["memory"].build(side.trace)) else no_allocations(side.trace),),
         named_by=(("", "event"), (" of ", "op")),
     ),
     "roofline": ListKind(
         "Operators by shapes, of the whole trace.",
-        _pane("roofline"),
-        (_not_whole, lacks_gpu),
+        _whole_pane,
+        (_lacks_whole, lacks_gpu),
         NO_SHAPES,
         (("", "op"),),
         has_step=False,
     ),
     "serving": ListKind(
         "Steps of an inference server by kind.",
-        _pane("serving"),
-        (_not_whole,),
+        _whole_pane,
+        (_lacks_whole,),
         NOT_SERVED,
         (("", "kind"),),
         has_step=False,
     ),
     "layers": ListKind(
         "Parts of the steps: what repeats, and what is before and behind.",
-        _pane("layers"),
-        (_not_whole, lacks_gpu),
+        _whole_pane,
+        (_lacks_whole, lacks_gpu),
         NO_LAYERS,
         (("", "part"),),
         has_step=False,
     ),
     "counters": ListKind(
         "Counters of GPUs and programs, of the whole trace.",
-        _pane("counters"),
-        (_not_whole, lambda side: "" if side.trace.counters else NO_COUNTERS),
+        _whole_pane,
+        (_lacks_whole, lambda side: "" if side.trace.counters else NO_COUNTERS),
         named_by=(("", "counter"),),
         has_step=False,
     ),
     "findings": ListKind(
         "What the rules find in the whole trace.",
-        _complete(_pane("findings")),
-        (_not_whole,),
+        _complete(_whole_pane),
+        (_lacks_whole,),
         named_by=(("", "id"),),
         has_step=False,
     ),
     "health": ListKind(
         "Checks of the trace itself.",
-        _complete(lambda side: PANES["health"].build(side.trace)),
+        _complete(lambda side, pane: PANES[pane].build(side.trace)),
         named_by=(("", "check"),),
         has_step=False,
     ),

@@ -1,4 +1,4 @@
-"""What the names of an expression stand for in one trace, and the table of all names with value, unit and help."""
+"""The values of the names of an expression in one trace, and the table of all names with value, unit and help."""
 
 from __future__ import annotations
 
@@ -19,7 +19,17 @@ from tracetui.checking.functions import (
     selected,
     with_presence,
 )
-from tracetui.checking.lists import LISTS, NO_ROWS, OP_HELP, lacking, listing, measured, require_measures, whole_or_step
+from tracetui.checking.lists import (
+    LISTS,
+    NO_ROWS,
+    OP_HELP,
+    lacking,
+    listing,
+    measured,
+    pane_of,
+    require_measures,
+    whole_or_step,
+)
 from tracetui.checking.values import (
     ALL_NAMES_HINT,
     TEXT,
@@ -99,8 +109,8 @@ class Namespace:
             self._rows[name] = self.make_rows(name)
         return self._rows[name]
 
-    def note_rows(self, name: str) -> None:
-        """Marks the rows of a list as used, for they are counted."""
+    def mark_rows_used(self, name: str) -> None:
+        """Marks the rows of a list as used, since they are counted."""
 
     def column(self, rows: Rows, name: str) -> Value:
         """A column of a list; KeyError for one that does not exist."""
@@ -139,13 +149,13 @@ class TraceNames(Namespace):
         super().__init__()
         self.side = of
         self.each = each
-        """Whether what is asserted of a count must hold in every step; else its median counts."""
+        """True where an assertion about a count must hold in every step; else its median counts."""
         self.title = title
-        """What a sentence calls the trace."""
+        """The trace in a sentence."""
 
     @property
     def names(self) -> list[str]:
-        """Every name that stands for one value."""
+        """All names that stand for one value."""
         return list(dict.fromkeys([*measured(self.side), *summary_facts(self.side.trace), "findings"]))
 
     def bare(self, name: str) -> Value:
@@ -191,8 +201,8 @@ class TraceNames(Namespace):
         reason = self._absent(f"The list {name}", why) if why else ""
         return Rows(name, table.take(NO_ROWS) if why else table, reason, kind.named_by, kind.has_step)
 
-    def note_rows(self, name: str) -> None:
-        """Marks the rows of a list as used, for they are counted."""
+    def mark_rows_used(self, name: str) -> None:
+        """Marks the rows of a list as used, since they are counted."""
         self.used[name] = of_rows(name)
 
     def column(self, rows: Rows, name: str) -> Value:
@@ -252,8 +262,8 @@ class TraceNames(Namespace):
         step, why = whole_or_step(self.side)
         if why:
             return number(None, THINGS, self._absent("findings", why))
-        every = complete_finding_list(self.side.trace, step)
-        ids = [each.id for each in every if severity in (None, each.severity.name.lower())]
+        all_findings = complete_finding_list(self.side.trace, step)
+        ids = [each.id for each in all_findings if severity in (None, each.severity.name.lower())]
         return replace(number(len(ids), THINGS), offenders=counted_names("findings", ids))
 
     def _of_measure(self, title: str, measure: Measure, of: Side) -> Value:
@@ -374,13 +384,12 @@ def of_line(name: str) -> tuple[str, ...]:
 
 def of_rows(name: str) -> tuple[str, ...]:
     """The columns that decide how many rows a list has."""
-    kind = LISTS[name]
-    return tuple(filter(None, (kind.pane or name, kind.chosen_by)))
+    return tuple(filter(None, (pane_of(name), LISTS[name].chosen_by)))
 
 
 def of_column(name: str, column: str) -> tuple[str, ...]:
     """The columns behind a column of a list."""
-    own = of_measure(column) if name in ("steps", "runs") else (f"{LISTS[name].pane or name}.{column}",)
+    own = of_measure(column) if name in ("steps", "runs") else (f"{pane_of(name)}.{column}",)
     return (*own, *of_rows(name))
 
 
@@ -467,8 +476,8 @@ def names(of: Side) -> Table:
     def some(make: Callable[[Side], Iterator[ListedName]]) -> list[ListedName]:
         return failures.make_or("A part of this list", lambda: list(make(of)), lambda _: [])
 
-    makers: list[Callable[[Side], Iterator[ListedName]]] = [_values, _finding_count, _summary]
-    makers += [partial(_list, name=name) for name in LISTS]
+    makers: list[Callable[[Side], Iterator[ListedName]]] = [_measure_names, _finding_count, _summary_lines]
+    makers += [partial(_columns_of_list, name=name) for name in LISTS]
     failures.note(map(str, known_measures(of)[1]))
     listed = [each for make in makers for each in some(make)]
     for kind, noun in (("kernel", "Kernels"), ("copy", "Copies and fills")):
@@ -487,7 +496,7 @@ def names(of: Side) -> Table:
     return names_table(listed).lacking(failures.sentences)
 
 
-def _values(of: Side) -> Iterator[ListedName]:
+def _measure_names(of: Side) -> Iterator[ListedName]:
     known = TraceNames(of)
     for name, measure in measured(of).items():
         yield ListedName(VALUE, name, measure.help, measure.unit, plain(known.bare(name)))
@@ -498,7 +507,7 @@ def _finding_count(of: Side) -> Iterator[ListedName]:
     yield ListedName(VALUE, "findings", help, "", plain(TraceNames(of).findings()))
 
 
-def _summary(of: Side) -> Iterator[ListedName]:
+def _summary_lines(of: Side) -> Iterator[ListedName]:
     known, taken = TraceNames(of), set(measured(of))
     for name, fact in summary_facts(of.trace).items():
         alone = "" if name in taken else f", also as {name}"
@@ -506,7 +515,7 @@ def _summary(of: Side) -> Iterator[ListedName]:
         yield ListedName(SUMMARY, f"summary.{name}", help, fact.unit, plain(known.summary(name)))
 
 
-def _list(of: Side, name: str) -> Iterator[ListedName]:
+def _columns_of_list(of: Side, name: str) -> Iterator[ListedName]:
     table, why = listing(of, name)
     yield ListedName(LIST, f"count({name})", LISTS[name].help, "", None if why else float(len(table)))
     shared = set(measured(of)) if name in ("steps", "runs") else set()

@@ -29,7 +29,7 @@ MAX_INDEX_DIGITS = 9
 NUMBER, TEXT, NAME, SIGN, END = "number", "text", "name", "sign", "end"
 """Kinds of words."""
 START, INDEX, CALL = "start", "index", "call"
-"""What may stand before a word beside these."""
+"""Further things that may stand before a word."""
 COMPARISONS = ("==", "!=", "<=", ">=", "<", ">", "~", "!~")
 CONDITIONS = ("or", "and", *COMPARISONS)
 BINARY = (*CONDITIONS, "+", "-", "*", "/")
@@ -129,25 +129,25 @@ class _Bracket:
 
     opening: Word
     closing: str
-    """What may follow a whole operand, in words."""
+    """Words that may follow a whole operand, for a sentence."""
     depth: int = 0
-    """How deeply it is nested."""
+    """Brackets and prefixes around it."""
     is_call: bool = False
     nots: int = 0
     signs: int = 0
     is_named: bool = False
-    """Whether the value of `kind=VALUE` is read, which is no condition."""
+    """True while the value of `kind=VALUE` is read, which is no condition."""
 
 
 class _Order:
-    """Whether each word can stand where it stands."""
+    """A check that each word can stand where it stands."""
 
     def __init__(self, words: list[Word]) -> None:
         self._words = words
         self._index = 0
         self._open = [_Bracket(words[0], "an operator or the end")]
         self._before = START
-        """What stands before the next word: START, NAME, a call, an `]`, or another whole operand."""
+        """The kind of what stands before the next word: START, NAME, a call, an `]`, or another whole operand."""
         self.equals: set[int] = set()
         """Indices of the = in `kind="decode"`."""
 
@@ -188,7 +188,7 @@ class _Order:
             raise self._unexpected("a value")
 
     def _is_named(self, bracket: _Bracket, last: Word | None) -> bool:
-        """Whether the name is that of `kind=VALUE` in a call."""
+        """True where the name is that of `kind=VALUE` in a call."""
         begins = bracket.is_call and last is not None and (last is bracket.opening or last.text == ",")
         behind = self._words[self._index + 1]
         return begins and (behind.kind, behind.text) == (SIGN, "=")
@@ -325,7 +325,7 @@ class PathPart:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it has neither index nor arguments."""
+        """True where it has neither index nor arguments."""
         return self.index is None and self.arguments is None
 
 
@@ -358,7 +358,7 @@ _SIGNS: dict[type[ast.AST], str] = {
     **dict(zip((ast.Not, ast.USub, ast.UAdd), ("not", "-", "+"), strict=True)),
 }
 _LEVELS = {"or": 0, "and": 1, **dict.fromkeys(COMPARISONS, 3), "+": 4, "-": 4, "*": 5, "/": 5}
-"""How tightly operators bind; `not` is between `and` and the comparisons."""
+"""Binding strength of operators, the tightest highest; `not` is between `and` and the comparisons."""
 _NOT_LEVEL, _SIGN_LEVEL, _WHOLE_LEVEL = 2, 6, 7
 
 

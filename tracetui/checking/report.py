@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.checking.evaluate import Evaluator
-from tracetui.checking.functions import names_selected_from, selects_any
+from tracetui.checking.functions import names_selected_from
 from tracetui.checking.lists import measured
 from tracetui.checking.namespace import touching
 from tracetui.checking.parser import parsed, sign_of, words_of, written
@@ -27,6 +27,7 @@ from tracetui.checking.tree_evaluator import (
     deciding_value,
     either,
     first_offenders,
+    matcher,
     opposite,
     shared_unit,
 )
@@ -58,18 +59,18 @@ _OPPOSITES: dict[tuple[Piece, ...], tuple[Piece, ...]] = {
     ("at least one",): ("none",),
     ("all",): ("not all",),
 }
-"""What was wanted, negated."""
+"""Wanted answers with their negations."""
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A comparison or an answer of an assertion, with what was found and what was wanted."""
+    """A comparison or an answer of an assertion, with the actual and the wanted value."""
 
     text: str
     answer: int
     """YES, NO or UNKNOWN."""
-    found: tuple[Piece, ...] = ()
-    """Empty where nothing was found."""
+    actual: tuple[Piece, ...] = ()
+    """The value in the trace, empty where it is unknown."""
     wanted: tuple[Piece, ...] = ()
     offenders: Offenders = NO_OFFENDERS
     """The rows of a list, or the steps, that decide it."""
@@ -111,12 +112,12 @@ def _of_values(text: str, answer: int, values: Sequence[Value], signs: Sequence[
         a, b, sign = *values, signs[0]
         if a.fixed and not b.fixed and sign in MIRRORED:
             a, b, sign = b, a, MIRRORED[sign]
-        found, wanted = _side_by_side(a, b)
-        return Leaf(text, answer, found, (sign, *wanted) if wanted else ())
+        actual, wanted = _side_by_side(a, b)
+        return Leaf(text, answer, actual, (sign, *wanted) if wanted else ())
     if len(values) == 3 and open_ones == [1] and signs[0] in MIRRORED:
-        found, low = _side_by_side(values[1], values[0])
+        actual, low = _side_by_side(values[1], values[0])
         _, high = _side_by_side(values[1], values[2])
-        return Leaf(text, answer, found, (MIRRORED[signs[0]], *low, "and", signs[1], *high))
+        return Leaf(text, answer, actual, (MIRRORED[signs[0]], *low, "and", signs[1], *high))
     pieces = [piece for value in values for piece in (*(_pieces(value)[:1] or ("–",)), ",")][:-1]
     return Leaf(text, answer, tuple(pieces), (" ".join(signs),))
 
@@ -175,9 +176,9 @@ class CheckOutcome:
     leaves: tuple[Leaf, ...] = ()
     """The comparisons that decide it."""
     why: str = ""
-    """Why it has no answer, as a sentence."""
+    """The reason why it has no answer, as a sentence."""
     is_compound: bool = False
-    """Whether it joins several comparisons, of which the leaves are some."""
+    """True where it joins several comparisons, of which the leaves are some."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,7 @@ class Assertion:
     text: str
     tree: ast.expr = field(compare=False)
     source: str = field(default="", compare=False)
-    """Where it is written, as `limits.txt, line 3`; empty for the command line."""
+    """Its file and line, as `limits.txt, line 3`; empty for the command line."""
 
 
 def assertion(text: str, source: str = "") -> Assertion:
@@ -248,7 +249,7 @@ def _outcome(each: Assertion, evaluator: Evaluator) -> CheckOutcome:
 
 
 def _judged(node: ast.expr, evaluator: Evaluator) -> tuple[Value, list[Leaf]]:
-    """Whether a condition holds, and the comparisons that decide it."""
+    """The answer of a condition, and the comparisons that decide it."""
     if isinstance(node, ast.BoolOp):
         is_or = isinstance(node.op, ast.Or)
         judged = [_judged(each, evaluator) for each in node.values]
@@ -274,8 +275,8 @@ def _judged(node: ast.expr, evaluator: Evaluator) -> tuple[Value, list[Leaf]]:
         raise ExpressionError(sentence, node.col_offset)
     if isinstance(node, ast.Compare):
         return answer, [_of_chain(text, answer, values, [*map(sign_of, node.ops)])]
-    found = answer.found or (("yes" if answer.one == YES else "no",) if answer.known else ())
-    leaf = Leaf(text, int(answer.one), found, answer.wanted or ("yes",), answer.offenders, answer.each)
+    actual = answer.actual or (("yes" if answer.one == YES else "no",) if answer.known else ())
+    leaf = Leaf(text, int(answer.one), actual, answer.wanted or ("yes",), answer.offenders, answer.each)
     return answer, [leaf]
 
 
@@ -283,7 +284,7 @@ COMPARED = ("dur_us", "cpu_us", "gpu_busy_us", "kernels", "launches")
 """Measures compared with a baseline where no assertions are given."""
 
 SELECTED_NOUNS = {"kernel": "kernel", "copy": "copy or fill", "op": "operator"}
-"""What each selection by name selects."""
+"""Nouns for what each selection by name selects."""
 MIN_SIMILARITY = 0.8
 """Minimum similarity of a suggested name, as difflib measures it."""
 MAX_NAMED_WARNINGS = 3
@@ -295,16 +296,16 @@ class CheckReport:
     """The outcomes of a check, in the order of the assertions."""
 
     side: Side | None
-    """What was checked, None for a set of ranks."""
+    """The side that was checked, None for a set of ranks."""
     baseline: Side | None
     outcomes: tuple[CheckOutcome, ...]
     unfair: tuple[str, ...] = ()
     """Differences between the trace and the baseline other than the program, as sentences."""
     remarks: tuple[str, ...] = ()
     strict: bool = False
-    """Whether a difference within noise counts as a failure."""
+    """True where a difference within noise counts as a failure."""
     name: str = ""
-    """What was checked, where that is no side."""
+    """The name of what was checked, where that is no side."""
     failures: tuple[str, ...] = ()
     """Sentences about what failed beside the assertions."""
 
@@ -319,9 +320,7 @@ class CheckReport:
 
     @property
     def passes(self) -> bool:
-        """Whether no assertion fails or ends in an error, and no value is missing; where `strict`, also whether every
-        answer is certain.
-        """
+        """True where no assertion fails or ends in an error and no value is missing; if `strict`, all are certain."""
         bad = (Status.FAILS, Status.MISSING, Status.ERROR, *((Status.UNDECIDED,) if self.strict else ()))
         return self.count(*bad) == 0
 
@@ -355,7 +354,7 @@ def report(
         side,
         baseline,
         (*outcomes, *dict.fromkeys(outcome for outcome in cut if outcome)),
-        tuple(sentences(partial(_unfair, baseline, side))) if baseline else (),
+        tuple(sentences(partial(_doubts_of_comparison, baseline, side))) if baseline else (),
         tuple(dict.fromkeys(remarks)),
         strict,
         failures=failures.sentences,
@@ -392,10 +391,10 @@ def tolerance_of(text: str) -> Value:
     return Value(np.array(tree.value), LITERALS[tree.kind], fixed=True)
 
 
-def _unfair(baseline: Side, side: Side) -> list[str]:
-    """Why a comparison with the baseline says less than it seems to, the most serious first."""
+def _doubts_of_comparison(baseline: Side, side: Side) -> list[str]:
+    """Reasons why a comparison with the baseline says less than it seems to, the most serious first."""
     doubts = unfair(baseline, side, ("the baseline", "this trace"))
-    # Two short recordings of other devices may agree in every time.
+    # Short recordings of two devices may agree in all their times.
     if not doubts and is_same(baseline, side):
         return ["The baseline is the same recording: nothing can differ."]
     return doubts
@@ -403,28 +402,29 @@ def _unfair(baseline: Side, side: Side) -> list[str]:
 
 def _remarks(side: Side, used: Mapping[str, tuple[str, ...]]) -> list[str]:
     """Warnings about the numbers of a side; `used` holds the columns behind every name in use."""
-    said = [side.remark] if side.remark else []
+    remarks = [side.remark] if side.remark else []
     if guessed := side.inferred():
-        said.append(f"{guessed:,} GPU activities of {side.name} have no launch record and are placed by their start.")
+        remarks.append(
+            f"{guessed:,} GPU activities of {side.name} have no launch record and are placed by their start."
+        )
     if bad := touching(side.trace, used):
-        checks = "; ".join(f"{check.name} ({_some(names)})" for check, names in bad[:MAX_NAMED_WARNINGS])
+        named = []
+        for check, names in bad[:MAX_NAMED_WARNINGS]:
+            others = ", ..." if len(names) > MAX_NAMED_WARNINGS else ""
+            named.append(f"{check.name} ({', '.join(names[:MAX_NAMED_WARNINGS])}{others})")
         more = f"; {len(bad) - MAX_NAMED_WARNINGS} more" if len(bad) > MAX_NAMED_WARNINGS else ""
         title = side.trace.label
-        said.append(f"Numbers of {title} have warnings, see `tracetui show health`: {checks}{more}.")
-    return said
+        remarks.append(f"Numbers of {title} have warnings, see `tracetui show health`: {'; '.join(named)}{more}.")
+    return remarks
 
 
 def _unmatched(selections: Sequence[tuple[str, str]], sides: Sequence[Side]) -> Iterator[str]:
     """A sentence about each pattern that matches nothing in any of the traces, perhaps because it is misspelt."""
     for kind, pattern in selections:
         names = set().union(*(names_selected_from(each, kind) for each in sides))
-        if not names or selects_any(kind, pattern, names):
+        if not names or any(map(matcher(pattern, whole=kind == "op"), names)):
             continue
         noun, where = SELECTED_NOUNS[kind], " or ".join(dict.fromkeys(each.trace.label for each in sides))
         similar = difflib.get_close_matches(pattern, sorted(names), 1, MIN_SIMILARITY)
         meant = f" Did you mean {similar[0]}?" if similar else ""
         yield f"No {noun} of {where} matches {pattern!r}, so that its counts are 0.{meant}"
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:MAX_NAMED_WARNINGS]) + (", ..." if len(names) > MAX_NAMED_WARNINGS else "")

@@ -1,4 +1,4 @@
-"""Which rows of a list a filter keeps: those with a text in them, or those for which a condition holds.
+"""The rows of a list that a filter keeps: those with a text in them, or those for which a condition holds.
 
 A condition is an expression of `tracetui check` over the columns of the list: `dur > 100us & op ~ mm`. A column is
 named by its name, its heading, or the beginning of either where only one column begins so. A word that stands for
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -65,7 +64,7 @@ def kept_rows(table: Table, text: str) -> Bool:
 
 
 def is_condition(table: Table, text: str) -> bool:
-    """Whether a filter is a condition: it compares a column, negates a text, or has an operator between spaces.
+    """True where a filter is a condition: it compares a column, negates a text, or has an operator between spaces.
 
     Names of kernels have signs in them as well, but these are not set off by spaces.
     """
@@ -75,7 +74,7 @@ def is_condition(table: Table, text: str) -> bool:
 
 
 def ends_in_word(table: Table, text: str) -> bool:
-    """Whether a condition ends in a word of its own, which may become the column of a comparison."""
+    """True where a condition ends in a word of its own, which may become the column of a comparison."""
     return is_condition(table, text) and _TYPED_NAME.search(text.rstrip()) is not None
 
 
@@ -107,8 +106,8 @@ def texts_meant(table: Table, text: str) -> list[str]:
         return []
     strings, ids = meant[0].strings, np.asarray(meant[0].values, np.int64)
     rows, fits = np.bincount(ids[ids >= 0]), matcher(match[3], whole="=" in match[2])
-    found = [number for number in np.flatnonzero(rows).tolist() if fits(strings[number])]
-    return [strings[number] for number in sorted(found, key=lambda number: -int(rows[number]))]
+    ids_that_fit = [number for number in np.flatnonzero(rows).tolist() if fits(strings[number])]
+    return [strings[number] for number in sorted(ids_that_fit, key=lambda number: -int(rows[number]))]
 
 
 def _shared_beginning(names: list[str]) -> str:
@@ -126,7 +125,7 @@ class RowEvaluator(TreeEvaluator):
         self.rows = Rows("the list", table)
 
     def condition(self, node: ast.expr, row: Rows | None, taker: str) -> Value:
-        """For which rows a condition holds; a text in place of a condition asks for the rows that contain it.
+        """The answer of a condition for each row; a text in place of a condition asks for the rows that contain it.
 
         Raises: ExpressionError for what is no condition.
         """
@@ -180,18 +179,17 @@ def column_meant(table: Table, words: str, at: int = 0, option: str = "") -> Col
 
 
 def misspelt(table: Table, text: str) -> ExpressionError | None:
-    """Why a filter that no row contains was meant as a condition: it compares a column, or nearly one."""
-    said = "No row contains this text"
+    """The error of a filter that no row contains and that was meant as a condition: it compares nearly a column."""
+    sentence = "No row contains this text"
     if match := _ANY_COMPARISON.match(text):
         offer = nearest(match[1], table.column_names, " ").strip()
-        said = f"{said}, and there is no column {match[1]!r}. {offer}" if offer else ""
+        sentence = f"{sentence}, and there is no column {match[1]!r}. {offer}" if offer else ""
     elif (match := _COMPARED_IN_WORDS.match(text)) and len(columns_meant(table, match[1])) == 1:
-        said = (
-            f"{said}. Signs compare a column: {match[1]} ==, !=, <, <=, >, >= a value, {match[1]} ~ a part of a text."
-        )
-    if not match or not said:
+        comparisons = f"{match[1]} ==, !=, <, <=, >, >= a value, {match[1]} ~ a part of a text"
+        sentence = f"{sentence}. Signs compare a column: {comparisons}."
+    if not match or not sentence:
         return None
-    error = ExpressionError(said, match.start(1))
+    error = ExpressionError(sentence, match.start(1))
     error.text = text
     return error
 
@@ -214,11 +212,9 @@ def columns_meant(table: Table, words: str) -> list[Column]:
 
 def _beginning(table: Table, plain: str) -> list[Column]:
     """The columns of which the name or the heading begins with a word."""
-    return [column for column in table.columns if any(name.startswith(plain) for name in _names(column))]
-
-
-def _names(column: Column) -> Iterator[str]:
-    yield from (_name(column), _heading(column))
+    return [
+        column for column in table.columns if any(name.startswith(plain) for name in (_name(column), _heading(column)))
+    ]
 
 
 def _name(column: Column) -> str:

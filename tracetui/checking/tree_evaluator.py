@@ -60,7 +60,10 @@ _OF_PRESENCE = ("==", "!=", "<=", ">")
 
 
 def matcher(pattern: str, whole: bool = False) -> Callable[[str], bool]:
-    """Whether a name matches a pattern; one without `*` and `?` matches anywhere in it, unless `whole` is set."""
+    """A function that is true of names that match a pattern.
+
+    A pattern without `*` and `?` matches anywhere in a name, unless `whole` is set.
+    """
     wanted = pattern.casefold()
     if "*" not in wanted and "?" not in wanted:
         return (lambda name: name.casefold() == wanted) if whole else (lambda name: wanted in name.casefold())
@@ -84,7 +87,7 @@ def rows_of(values: Sequence[Value]) -> Rows | None:
 
 
 def both(answers: Sequence[Value]) -> Value:
-    """Whether all answers are yes, row by row where they have rows.
+    """Yes where all answers are yes, row by row where they have rows.
 
     Raises: UnitError for rows of two lists.
     """
@@ -92,7 +95,7 @@ def both(answers: Sequence[Value]) -> Value:
 
 
 def either(answers: Sequence[Value]) -> Value:
-    """Whether one of the answers is yes, row by row where they have rows.
+    """Yes where one of the answers is yes, row by row where they have rows.
 
     Raises: UnitError for rows of two lists.
     """
@@ -204,7 +207,7 @@ def first_offenders(values: Sequence[Offenders]) -> Offenders:
 
 
 def compared(sign: str, a: Value, b: Value) -> Value:
-    """Whether a comparison of two values holds; `~` matches a pattern against a text.
+    """The answer of a comparison of two values; `~` matches a pattern against a text.
 
     Raises: UnitError for values that cannot be compared.
     """
@@ -230,7 +233,7 @@ def compared(sign: str, a: Value, b: Value) -> Value:
 
 
 def _numbers_compared(sign: str, a: Value, b: Value, left: Float64, right: Float64) -> tuple[Bool, Bool]:
-    """Whether the comparison holds, and whether both numbers are known."""
+    """Masks of where the comparison holds, and of where both numbers are known."""
     unit = shared_unit(a, b)
     left, right = _product(left, factor(a.unit, unit)), _product(right, factor(b.unit, unit))
     with np.errstate(invalid="ignore"):
@@ -286,7 +289,7 @@ def deciding_value(value: Value, sign: str, answer: Value, wanted: Value) -> tup
 
 
 def _texts_compared(sign: str, a: Value, b: Value) -> tuple[Bool, Bool]:
-    """Whether the comparison holds, and whether both texts are known."""
+    """Masks of where the comparison holds, and of where both texts are known."""
     known = a.known & b.known
     if sign in ("==", "!="):
         common = Strings()
@@ -359,7 +362,7 @@ class TreeEvaluator:
         return value
 
     def compared(self, node: ast.Compare, row: Rows | None = None) -> tuple[Value, list[Value]]:
-        """Whether a chain of comparisons holds, and the values in it.
+        """The answer of a chain of comparisons, and the values in it.
 
         Raises: ExpressionError for values that cannot be compared.
         """

@@ -180,7 +180,7 @@ _KERNEL_COLUMNS = ("after", "kernel")
 
 @dataclass(frozen=True)
 class Offender:
-    """One row of a list, named so that it can be found again."""
+    """One row of a list, by names with which a user can look it up."""
 
     list_name: str
     """Name of the list."""
@@ -203,9 +203,9 @@ class Offenders:
     first: tuple[Offender, ...] = ()
     total: int = 0
     holds: bool = True
-    """Whether the rows satisfy what was asked; False for rows that do not."""
+    """True where the rows satisfy the condition, False where they do not."""
     only_above: bool = False
-    """Whether the rows explain only a number that is too large: rows that were counted."""
+    """True where the rows explain only a number that is too large: rows that were counted."""
 
     @property
     def text(self) -> str:
@@ -232,11 +232,11 @@ class Rows:
     """Name in expressions."""
     table: Table
     why: str = ""
-    """Why the rows are unknown, as a sentence; there are none then."""
+    """The reason why the rows are unknown, as a sentence; there are none then."""
     named_by: tuple[tuple[str, str], ...] = (("", "name"),)
     """Columns that name a row in a sentence, each with the words before it."""
     has_step: bool = True
-    """Whether a row belongs to the step that its column `step` names."""
+    """True where a row belongs to the step that its column `step` names."""
     _values: dict[str, Value] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -262,10 +262,10 @@ class Rows:
 
     def offenders(self, indices: Int64, holds: bool = True, only_above: bool = False) -> Offenders:
         """The rows at some indices, the first of them by name."""
-        first = tuple(map(self._named, indices[:MAX_NAMED_ROWS].tolist()))
+        first = tuple(map(self._offender, indices[:MAX_NAMED_ROWS].tolist()))
         return Offenders(first, len(indices), holds, only_above)
 
-    def _named(self, index: int) -> Offender:
+    def _offender(self, index: int) -> Offender:
         def cell(column: str) -> Cell:
             return self.table[column].cell(index) if column in self.table else None
 
@@ -323,9 +323,9 @@ class Value:
     rows: Rows | None = None
     """None for a single value."""
     why: str = ""
-    """Why it is unknown, as a sentence."""
+    """The reason why it is unknown, as a sentence."""
     fixed: bool = False
-    """Whether it is a literal, independent of the trace."""
+    """True for a literal, which is independent of the trace."""
     strings: Sequence[str] = ()
     offenders: Offenders = NO_OFFENDERS
     """The rows of a list on which it rests, or that decide it."""
@@ -338,15 +338,15 @@ class Value:
     """The values of the parts of which it is the median; None where it is something else."""
     presence: Value | None = None
     """Of a time its values in each part, like a count: what is asked where it is compared with 0."""
-    found: tuple[Piece, ...] = ()
-    """Of an answer what was found, where that is more than yes or no."""
+    actual: tuple[Piece, ...] = ()
+    """Of an answer the value in the trace, where that is more than yes or no."""
     wanted: tuple[Piece, ...] = ()
     undecided: bool = False
-    """Whether an answer is unknown because of noise, and not because a value is missing."""
+    """True where an answer is unknown because of noise, and not because a value is missing."""
 
     @property
     def is_number(self) -> bool:
-        """Whether it is neither a text nor an answer."""
+        """True for what is neither a text nor an answer."""
         return self.unit not in (TEXT, ANSWER)
 
     @property
@@ -395,9 +395,9 @@ def text_value(text: str | None, why: str = "", fixed: bool = False) -> Value:
     return Value(np.array(known - 1, np.int64), TEXT, None, why, fixed, () if text is None else (text,))
 
 
-def answer(value: int, why: str = "", found: Sequence[Piece] = (), wanted: Sequence[Piece] = ()) -> Value:
+def answer(value: int, why: str = "", actual: Sequence[Piece] = (), wanted: Sequence[Piece] = ()) -> Value:
     """One answer: YES, NO or UNKNOWN."""
-    return Value(np.array(value, np.int8), ANSWER, None, why, found=tuple(found), wanted=tuple(wanted))
+    return Value(np.array(value, np.int8), ANSWER, None, why, actual=tuple(actual), wanted=tuple(wanted))
 
 
 MAX_SUGGESTED_NAMES = 4
@@ -421,7 +421,7 @@ class ExpressionError(UsageError):
         self.text = ""
         """The whole expression, once it is known."""
         self.source = ""
-        """Where the expression is written, as `limits.txt, line 3`; empty for the command line."""
+        """The file and line of the expression, as `limits.txt, line 3`; empty for the command line."""
         self.others: tuple[ExpressionError, ...] = ()
         """Further errors, where several expressions were parsed."""
 

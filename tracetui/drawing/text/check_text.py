@@ -26,7 +26,7 @@ from tracetui.model.quantities import ABSENT, MAX_DIGITS, adapted, significant
 from tracetui.model.table import Table
 from tracetui.text import REPLACEMENT, clean
 
-# What a check found and wanted, in words: `44.7 %`, `< 10 %`, `1.62 ms`.
+# The actual and the wanted values of a check, in words: `44.7 %`, `< 10 %`, `1.62 ms`.
 
 LONGEST = 200
 """Characters of a text out of a trace."""
@@ -39,32 +39,32 @@ WORDS = {
     Status.UNDECIDED: "cannot tell",
     Status.ERROR: "ERROR",
 }
-"""What each status is called in a line."""
+"""The words for each status in a line."""
 _LABELS = {"µs": "us", "μs": "us", "B": "bytes", "FLOP": "flop"}
 """Other names of the units that adapt."""
 
 
-def told(outcome: CheckOutcome) -> str:
-    """The values found and wanted, as one line."""
+def outcome_text(outcome: CheckOutcome) -> str:
+    """The actual and the wanted values, as one line."""
     compound = len(outcome.leaves) > 1 or outcome.is_compound
-    said = [_leaf_words(leaf, compound) for leaf in outcome.leaves if leaf.found or not outcome.why]
-    return clean("; ".join([*filter(None, said), *([outcome.why] if outcome.why else [])]))
+    texts = [_leaf_words(leaf, compound) for leaf in outcome.leaves if leaf.actual or not outcome.why]
+    return clean("; ".join([*filter(None, texts), *([outcome.why] if outcome.why else [])]))
 
 
-def found_text(outcome: CheckOutcome) -> str:
-    """The values found, without those wanted."""
-    texts = [_found_words(leaf) if leaf.found else ABSENT for leaf in outcome.leaves]
+def actual_text(outcome: CheckOutcome) -> str:
+    """The actual values, without the wanted ones."""
+    texts = [_actual_words(leaf) if leaf.actual else ABSENT for leaf in outcome.leaves]
     return clean("; ".join(texts)) or ABSENT
 
 
 def wanted_text(outcome: CheckOutcome) -> str:
-    """The values wanted."""
+    """The wanted values."""
     return clean("; ".join(_pair(leaf)[1] for leaf in outcome.leaves)) or ABSENT
 
 
 def closing(report: CheckReport) -> str:
     """The number of assertions that hold, in words."""
-    total, held = len(report.outcomes), report.count(Status.HOLDS)
+    total, holding = len(report.outcomes), report.count(Status.HOLDS)
     counts = [(report.count(status), status) for status in Status if status != Status.HOLDS]
     words = {
         Status.FAILS: "fails" if counts[0][0] == 1 else "fail",
@@ -73,7 +73,7 @@ def closing(report: CheckReport) -> str:
     }
     parts = [f"{number} {words.get(status, 'cannot be told')}" for number, status in counts if number]
     end = f": {', '.join(parts)}" if parts else ""
-    return f"{held} of {total} {'holds' if held == total == 1 else 'hold'}{end}"
+    return f"{holding} of {total} {'holds' if holding == total == 1 else 'hold'}{end}"
 
 
 def amount(value: Amount, digits: int = DIGITS) -> str:
@@ -83,24 +83,24 @@ def amount(value: Amount, digits: int = DIGITS) -> str:
 
 
 def _leaf_words(leaf: Leaf, among_others: bool) -> str:
-    found, wanted = _found_words(leaf), _pair(leaf)[1]
-    words = f"found {found or ABSENT}, wanted {wanted}" if wanted else f"found {found}"
+    actual, wanted = _actual_words(leaf), _pair(leaf)[1]
+    words = f"found {actual or ABSENT}, wanted {wanted}" if wanted else f"found {actual}"
     return f"{leaf.text}: {words}" if among_others else words
 
 
-def _found_words(leaf: Leaf) -> str:
-    """The values found, with the rows to blame."""
+def _actual_words(leaf: Leaf) -> str:
+    """The actual values, with the rows to blame."""
     rows = leaf.blamed.text
     return f"{_pair(leaf)[0]} ({shorten(clean(rows), LONGEST)})" if rows else _pair(leaf)[0]
 
 
 def _pair(leaf: Leaf) -> tuple[str, str]:
-    """Found and wanted with as many digits as it takes to tell them apart."""
+    """The actual and the wanted value, with as many digits as it takes to tell them apart."""
     wanted = leaf.wanted[1:] if leaf.wanted[:1] == ("==",) else leaf.wanted
-    figures = [[piece for piece in side if isinstance(piece, Amount)] for side in (leaf.found, leaf.wanted)]
+    figures = [[piece for piece in side if isinstance(piece, Amount)] for side in (leaf.actual, leaf.wanted)]
     texts = ("", "")
     for digits in range(DIGITS, MAX_DIGITS + 2):
-        texts = _text(leaf.found, digits), _text(wanted, digits)
+        texts = _text(leaf.actual, digits), _text(wanted, digits)
         same = [a.value != b.value and amount(a, digits) == amount(b, digits) for a in figures[0] for b in figures[1]]
         if not any(same):
             break
@@ -133,9 +133,9 @@ def junit(report: CheckReport) -> str:
     suite = ElementTree.SubElement(suites, "testsuite", {"name": _safe(title), **counts})
     for outcome, tag in zip(report.outcomes, tags, strict=True):
         _add_case(suite, outcome, tag, _safe("tracetui." + report.title.replace(".", "_")))
-    lines = [f"{WORDS[each.status]}  {each.expression}  {told(each)}" for each in report.outcomes]
-    said = [*report.unfair, *lines, *report.remarks, closing(report)]
-    ElementTree.SubElement(suite, "system-out").text = "\n".join(map(_safe, said))
+    lines = [f"{WORDS[each.status]}  {each.expression}  {outcome_text(each)}" for each in report.outcomes]
+    system_out = [*report.unfair, *lines, *report.remarks, closing(report)]
+    ElementTree.SubElement(suite, "system-out").text = "\n".join(map(_safe, system_out))
     ElementTree.indent(suites)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(suites, encoding="unicode")}\n'
 
@@ -151,7 +151,7 @@ def _add_case(suite: ElementTree.Element, outcome: CheckOutcome, tag: str, place
     case = ElementTree.SubElement(suite, "testcase", names)
     if not tag:
         return
-    message = _safe(told(outcome))
+    message = _safe(outcome_text(outcome))
     detail = ElementTree.SubElement(case, tag, {"message": message})
     # GitLab shows the text, Jenkins and GitHub the message.
     detail.text = f"{_safe(outcome.expression)}\n{message}"
@@ -178,12 +178,12 @@ def render_check(report: CheckReport, form: str) -> str:
 
 def check_text(report: CheckReport) -> str:
     """Warnings of an unfair check, a line for each assertion, remarks, and how many hold."""
-    shown = [(WORDS[each.status], clean(each.expression), told(each)) for each in report.outcomes]
-    first = max((len(status) for status, _, _ in shown), default=0)
-    second = max((cell_len(text) for _, text, _ in shown if cell_len(text) <= WIDEST), default=0)
+    rows = [(WORDS[each.status], clean(each.expression), outcome_text(each)) for each in report.outcomes]
+    first = max((len(status) for status, _, _ in rows), default=0)
+    second = max((cell_len(text) for _, text, _ in rows if cell_len(text) <= WIDEST), default=0)
     lines = [
         BETWEEN.join((status.ljust(first), text + " " * max(second - cell_len(text), 0), words)).rstrip()
-        for status, text, words in shown
+        for status, text, words in rows
     ]
     return "".join(
         f"{line}\n" for line in [*map(clean, report.unfair), *lines, *map(clean, report.remarks), closing(report)]
@@ -203,7 +203,7 @@ def check_markdown(report: CheckReport) -> str:
         (
             marks[each.status],
             code(clean(each.expression)),
-            prose(clean(each.why) if each.why and not any(leaf.found for leaf in each.leaves) else found_text(each)),
+            prose(clean(each.why) if each.why and not any(leaf.actual for leaf in each.leaves) else actual_text(each)),
             prose(wanted_text(each)),
         )
         for each in report.outcomes
@@ -213,7 +213,7 @@ def check_markdown(report: CheckReport) -> str:
     origin = " · ".join([code(clean(report.title)), *map(prose, recorded)])
     beside = f" · beside {code(clean(report.baseline.name))}" if report.baseline else ""
     body = "\n".join("| " + " | ".join(row) + " |" for row in table)
-    before, behind = ([prose(clean(said)) for said in each] for each in (report.unfair, report.remarks))
+    before, behind = ([prose(clean(text)) for text in each] for each in (report.unfair, report.remarks))
     parts = [f"**{closing(report)}** · {origin}{beside}", *before, body, *behind]
     return "\n\n".join(parts) + "\n"
 
@@ -229,7 +229,7 @@ def check_json(report: CheckReport) -> str:
         },
         "trace": _side(report.side) if report.side else {"folder": clean(report.title)},
         "baseline": _side(report.baseline) if report.baseline else None,
-        "unfair": [clean(said) for said in report.unfair],
+        "unfair": [clean(reason) for reason in report.unfair],
         "checks": [_outcome(each) for each in report.outcomes],
         "remarks": [clean(remark) for remark in report.remarks],
     }
@@ -257,7 +257,7 @@ def _outcome(outcome: CheckOutcome) -> dict[str, Any]:
         "found": first["found"],
         "unit": first["unit"],
         "wanted": wanted_text(outcome),
-        "message": told(outcome),
+        "message": outcome_text(outcome),
         "rows": [] if compound else leaves[0]["rows"],
         "rows_in_all": None if compound else leaves[0]["rows_in_all"],
         "parts": leaves if compound else [],
@@ -265,9 +265,9 @@ def _outcome(outcome: CheckOutcome) -> dict[str, Any]:
 
 
 def _leaf(leaf: Leaf) -> dict[str, Any]:
-    """The first number of what was found, or the text of it."""
-    numbers = [piece for piece in leaf.found if isinstance(piece, Amount)]
-    texts = [clean(piece).strip('"') for piece in leaf.found if isinstance(piece, str)]
+    """The first number of the actual value, or its text."""
+    numbers = [piece for piece in leaf.actual if isinstance(piece, Amount)]
+    texts = [clean(piece).strip('"') for piece in leaf.actual if isinstance(piece, str)]
     return {
         "expression": clean(leaf.text),
         "answer": {1: True, 0: False}.get(leaf.answer),
