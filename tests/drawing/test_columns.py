@@ -13,14 +13,16 @@ import pytest
 
 from tests.support.paths import SAMPLES
 from tracetui.checking.row_filter import column_meant
+from tracetui.comparing import change_rows
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import Comparison
-from tracetui.drawing.column_order import OTHER_ORDERS, ordered
+from tracetui.drawing.column_order import COLUMN_FILES, column_names, ordered
 from tracetui.drawing.text.export import render
 from tracetui.model.columns import COLUMNS
 from tracetui.model.table import Table, TextKind
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
+from tracetui.ranks import rank_tables
 from tracetui.reading.load import load
 from tracetui.ui.widgets.columns import layout_of
 
@@ -98,7 +100,11 @@ def test_the_unit_stands_in_the_cell_or_in_the_heading() -> None:
 
 def test_what_is_listed_is_declared() -> None:
     orders = {f"{pane.name} by {by}": pane.columns_by(by) for pane in PANES.values() for by in (None, *pane.groups)}
-    orders |= {table: tuple(names.split()) for table, names in OTHER_ORDERS.items()}
+    others = change_rows.COLUMN_ORDERS | rank_tables.COLUMN_ORDERS
+    assert {table.partition(" by ")[0] for table in others} == COLUMN_FILES.keys()
+    assert [column_names(table) for table in others] == [tuple(names.split()) for names in others.values()]
+    assert column_names("ranks", "host") == column_names("ranks by host")
+    orders |= {table: column_names(table) for table in others}
     for table, names in orders.items():
         assert set(names) <= COLUMNS.keys(), table
         assert len(names) == len(set(names)) > 0, table

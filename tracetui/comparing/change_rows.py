@@ -281,3 +281,20 @@ def merged(left: Mapping[str, Measure], right: Mapping[str, Measure]) -> dict[st
         if name not in names:
             names.insert(names.index(others[index - 1]) + 1 if index else 0, name)
     return {name: left.get(name) or right[name] for name in names}
+
+
+_CHANGES = "family op kind mark saves_us calls_a a_us b_us self_cpu_a_us self_cpu_b_us change_pct"
+COLUMN_ORDERS = {
+    "changed kernels": "mark short_name saves_us calls_a a_us b_us change_pct noise_us op how saved_bytes",
+    "changed ops": (
+        "mark name saves_us calls_a self_cpu_a_us self_cpu_b_us change_pct noise_us fused_into folded_change "
+        "kind cpu_a_us cpu_b_us"
+    ),
+    "totals": "measure a b difference ratio change a_scatter b_scatter about",
+    "changed kernels by family": _CHANGES,
+    "changed kernels by op": _CHANGES,
+    "changed kernels by mark": _CHANGES,
+    "changed ops by kind": _CHANGES,
+    "changed ops by mark": _CHANGES,
+}
+"""Names of the columns of comparison tables in order of importance, by table, or by table and grouping."""

@@ -1,57 +1,37 @@
 """The order of columns by importance: a screen drops the last of them, a report has the same in the same order.
 
-The order of a pane is part of its declaration; here are those of the tables of ranks and comparisons. Text output has
-all columns of a table. `model/columns.py` declares the columns.
+The order of a pane is part of its declaration, and those of the tables of ranks and comparisons stand beside these.
+Text output has all columns of a table. `model/columns.py` declares the columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
-from tracetui.model.columns import RANK_MEDIANS
 from tracetui.model.table import Column, Table
 from tracetui.panes import PANES
 
 Rank = tuple[bool, bool, int, int]
 """Columns in order of their importance, the lowest first."""
 
-_MEDIANS = " ".join(RANK_MEDIANS)
-_CHANGES = "family op kind mark saves_us calls_a a_us b_us self_cpu_a_us self_cpu_b_us change_pct"
-OTHER_ORDERS: dict[str, str] = {
-    "ranks": (
-        "mark rank wait_caused_us cause wait_suffered_us step_us busy_us exposed_comm_us clock_shift_us "
-        "clock_error_us came_last host late_steps phase cause_note clock_drift_ppm exposed_wait_us idle_us "
-        "bubble_pct steps stage collectives causes file"
-    ),
-    "ranks by host": f"host ranks wait_caused_us worst_rank cause {_MEDIANS}",
-    "ranks by stage": f"stage ranks wait_caused_us worst_rank cause {_MEDIANS}",
-    "ranks by files": "rank file why",
-    "ranks by collectives": (
-        "step name group skew_us last transfer_us busbw_gbps ranks of bytes mismatch partial seq start_us"
-    ),
-    "ranks by matrix": "rank late_rank wait_us collectives wait_error_us",
-    "ranks by groups": "group ranks of collectives wait_us transfer_us busbw_gbps imbalance_pct",
-    "ranks by steps": "step ranks step_us slowest_us wait_us late_rank wait_caused_us",
-    "changed kernels": "mark short_name saves_us calls_a a_us b_us change_pct noise_us op how saved_bytes",
-    "changed ops": (
-        "mark name saves_us calls_a self_cpu_a_us self_cpu_b_us change_pct noise_us fused_into folded_change "
-        "kind cpu_a_us cpu_b_us"
-    ),
-    "totals": "measure a b difference ratio change a_scatter b_scatter about",
-    "changed kernels by family": _CHANGES,
-    "changed kernels by op": _CHANGES,
-    "changed kernels by mark": _CHANGES,
-    "changed ops by kind": _CHANGES,
-    "changed ops by mark": _CHANGES,
+COLUMN_FILES = {
+    "ranks": "ranks.rank_tables",
+    **dict.fromkeys(("changed kernels", "changed ops", "totals"), "comparing.change_rows"),
 }
-"""Names of columns by table, or by table and grouping as in `ranks by host`."""
+"""The file that declares the columns of a table that is no pane, as `COLUMN_ORDERS`."""
 
 
 def column_names(pane: str, by: str | None = None) -> tuple[str, ...]:
     """Names of the columns of a pane or another table in order of importance; empty where nothing says which."""
     if pane in PANES:
         return PANES[pane].columns_by(by)
-    return tuple(OTHER_ORDERS.get(f"{pane} by {by}", OTHER_ORDERS.get(pane, "")).split())
+    file = COLUMN_FILES.get(pane.partition(" by ")[0])
+    if file is None:
+        return ()
+    # Imported when it is first asked for, as the file of a pane is: a list of one trace needs neither.
+    orders = import_module(f"tracetui.{file}").COLUMN_ORDERS
+    return tuple(orders.get(f"{pane} by {by}", orders.get(pane, "")).split())
 
 
 def ordered(table: Table, pane: str, by: str | None = None) -> list[Column]:

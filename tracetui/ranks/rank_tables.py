@@ -323,6 +323,26 @@ def grouped_ranks(table: Table, by: str) -> Table:
     return grouped.take(np.argsort(-waits, kind="stable"))
 
 
+_MEDIANS = " ".join(col.RANK_MEDIANS)
+COLUMN_ORDERS = {
+    "ranks": (
+        "mark rank wait_caused_us cause wait_suffered_us step_us busy_us exposed_comm_us clock_shift_us "
+        "clock_error_us came_last host late_steps phase cause_note clock_drift_ppm exposed_wait_us idle_us "
+        "bubble_pct steps stage collectives causes file"
+    ),
+    "ranks by host": f"host ranks wait_caused_us worst_rank cause {_MEDIANS}",
+    "ranks by stage": f"stage ranks wait_caused_us worst_rank cause {_MEDIANS}",
+    "ranks by files": "rank file why",
+    "ranks by collectives": (
+        "step name group skew_us last transfer_us busbw_gbps ranks of bytes mismatch partial seq start_us"
+    ),
+    "ranks by matrix": "rank late_rank wait_us collectives wait_error_us",
+    "ranks by groups": "group ranks of collectives wait_us transfer_us busbw_gbps imbalance_pct",
+    "ranks by steps": "step ranks step_us slowest_us wait_us late_rank wait_caused_us",
+}
+"""Names of the columns in order of importance, by table, or by table and grouping or kind as in `ranks by host`."""
+
+
 # Measures of a set of ranks that an expectation can name, beside those of one trace in `expectation_metrics`.
 
 
