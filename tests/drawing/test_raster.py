@@ -62,8 +62,8 @@ class Piece:
 def pieces_of(trace: Trace, track: int, timeline_index: TimelineIndex) -> list[Piece]:
     """The slices of a track, each cut where the next one starts."""
     slices = trace.slices
-    rows = [row for row in range(len(slices)) if timeline_index.track_of(row) == track]
-    first = sum(timeline_index.track_of(row) < track for row in range(len(slices)))
+    rows = [row for row in range(len(slices)) if timeline_index.tracks_of(row)[0] == track]
+    first = sum(timeline_index.tracks_of(row)[0] < track for row in range(len(slices)))
     ends = [*(int(slices.start[row]) for row in rows[1:]), 1 << 60]
     return [
         Piece(
@@ -244,7 +244,7 @@ def test_neighbours() -> None:
     assert timeline_index.next_in_lane(by_start[20, "k"]) == -1
     assert timeline_index.next_of_name(by_start[0, "a"]) == by_start[40, "a"]
     assert timeline_index.next_of_name(by_start[200, "b"], -1) == by_start[10, "b"]
-    assert timeline_index.nearest(timeline_index.track_of(by_start[200, "b"]), 160) == by_start[200, "b"]
+    assert timeline_index.nearest(timeline_index.tracks_of(by_start[200, "b"])[0], 160) == by_start[200, "b"]
 
 
 def test_busy_share_joins_streams() -> None:

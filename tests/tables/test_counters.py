@@ -191,7 +191,7 @@ def test_extents_are_those_of_a_walk_over_every_nanosecond(
     held = [
         float(value)
         for moment in range(start, start + length)
-        for time, held, value in zip(each.time.tolist(), each.held.tolist(), each.value.tolist(), strict=True)
+        for time, held, value in zip(each.time.tolist(), each.duration.tolist(), each.value.tolist(), strict=True)
         if time <= moment < time + held
     ]
     assert found.samples[0] == sum(start <= time < start + length for time, _ in pairs)

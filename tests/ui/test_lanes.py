@@ -160,7 +160,7 @@ async def test_the_mouse_selects_pans_zooms_and_folds() -> None:
         line = next(
             i
             for i, shown in enumerate(layout.lines)
-            if shown.track == TimelineIndex(trace).track_of(row_of(trace, "gemm"))
+            if shown.track == TimelineIndex(trace).tracks_of(row_of(trace, "gemm"))[0]
         )
         await pilot.click(LanesView, offset=(left + window.cell_of(150_000), line + 1))
         assert lanes.selected == row_of(trace, "gemm", 1)

@@ -31,8 +31,8 @@ class Samples:
     counter: Counter
     time: Int64
     """Start of each sample in ns."""
-    held: Int64
-    """For how long each value holds, in ns."""
+    duration: Int64
+    """Ns for which each value holds."""
     value: Float64
     spacing: float
     """Median distance between samples in ns, NaN for fewer than two."""
@@ -82,7 +82,9 @@ def whole(each: Samples) -> tuple[float, float, float]:
     """
     if len(each) == 0:
         return (float("nan"),) * 3
-    weight = np.ones(len(each)) if each.counter.is_derived or not each.held.any() else each.held.astype(np.float64)
+    weight = (
+        np.ones(len(each)) if each.counter.is_derived or not each.duration.any() else each.duration.astype(np.float64)
+    )
     low, high = each.value.min(), each.value.max()
     mean = _unscaled(each, np.asarray(np.average(each.scaled, weights=weight)), low, high)
     return float(mean), float(low), float(high)
@@ -97,18 +99,18 @@ def extents(each: Samples, start: Int64, end: Int64) -> Extents:
     if each.counter.is_derived:
         return _of_starts(each, first, last)
     weight, weighted = _integral(each, end) - _integral(each, start)
-    held = weight > 0
-    mean = np.divide(weighted, weight, out=nothing.copy(), where=held)
+    has_values = weight > 0
+    mean = np.divide(weighted, weight, out=nothing.copy(), where=has_values)
     # The sample that began before the range holds in it unless another one begins with the range.
     before = np.maximum(first - 1, 0)
-    reaches = (first > 0) & (each.time[before] + each.held[before] > start)
+    reaches = (first > 0) & (each.time[before] + each.duration[before] > start)
     low, high = _peaks(each.value, np.where(reaches, before, first), last)
-    low, high = np.where(held, low, np.nan), np.where(held, high, np.nan)
+    low, high = np.where(has_values, low, np.nan), np.where(has_values, high, np.nan)
     return Extents(last - first, _unscaled(each, mean, low, high), low, high)
 
 
 def _of_starts(each: Samples, first: Int64, last: Int64) -> Extents:
-    """The same of values without a duration: those that stand in the ranges."""
+    """Extents of values without a duration: those whose moment lies in the ranges."""
     sums = np.concatenate([np.zeros(1), np.cumsum(each.scaled)])
     count = last - first
     mean = np.divide(sums[last] - sums[first], count, out=np.full(len(first), np.nan), where=count > 0)
@@ -122,13 +124,13 @@ def _unscaled(each: Samples, mean: Float64, low: Float64 | np.float64, high: Flo
 
 
 def _integral(each: Samples, moment: Int64) -> Float64:
-    """Time in ns for which values held until each moment, and the sum of scaled values by time; shape (2, moments)."""
-    held = each.held.astype(np.float64)
+    """Time in ns for which values last until each moment, and the sum of scaled values by time; shape (2, moments)."""
+    duration = each.duration.astype(np.float64)
     sums = np.zeros((2, len(each) + 1))
-    sums[0, 1:], sums[1, 1:] = np.cumsum(held), np.cumsum(held * each.scaled)
+    sums[0, 1:], sums[1, 1:] = np.cumsum(duration), np.cumsum(duration * each.scaled)
     index = np.searchsorted(each.time, moment, side="right") - 1
     inside = np.maximum(index, 0)
-    part = np.where(index >= 0, np.clip(moment - each.time[inside], 0, each.held[inside]), 0).astype(np.float64)
+    part = np.where(index >= 0, np.clip(moment - each.time[inside], 0, each.duration[inside]), 0).astype(np.float64)
     return np.asarray(sums[:, inside] * (index >= 0) + np.stack([part, part * each.scaled[inside]]))
 
 
@@ -150,13 +152,13 @@ def _samples(trace: Trace, counter: Counter) -> Samples:
     known = distance[distance > 0]
     spacing = float(np.median(known)) if len(known) else float("nan")
     if counter.gpu < 0:
-        held = np.append(distance, max(trace.window[1] - int(time[-1]), 0)) if len(time) else distance
+        duration = np.append(distance, max(trace.window[1] - int(time[-1]), 0)) if len(time) else distance
     elif len(known):
         # The last sample is taken to hold as long as most others.
-        held = np.minimum(np.append(distance, round(spacing)), min(round(MAX_HELD_SPACINGS * spacing), MAX_TIME_NS))
+        duration = np.minimum(np.append(distance, round(spacing)), min(round(MAX_HELD_SPACINGS * spacing), MAX_TIME_NS))
     else:
-        held = np.zeros(len(time), np.int64)
-    return Samples(counter, time, held.astype(np.int64), value, spacing)
+        duration = np.zeros(len(time), np.int64)
+    return Samples(counter, time, duration.astype(np.int64), value, spacing)
 
 
 # What the hardware measured while single kernels ran, where samples are dense enough for that (3(m).4).
@@ -188,10 +190,10 @@ def kernel_samples(trace: Trace, number: int) -> KernelSamples:
     """Values of counter `number` for the kernels of its GPU; for none where its values are derived or a program's."""
     each, slices = counter_samples(trace, number), trace.slices
     rows = kernels_of_gpu(trace, each.counter.gpu) if each.is_measured else np.empty(0, np.int64)
-    found = extents(each, slices.start[rows], slices.end[rows])
-    dense = (found.samples >= MIN_SAMPLES) & runs_alone(trace)[rows]
-    mean, low, high = (np.where(dense, values, np.nan) for values in (found.mean, found.low, found.high))
-    return KernelSamples(rows, np.asarray(dense), found.samples, mean, low, high)
+    ranges = extents(each, slices.start[rows], slices.end[rows])
+    dense = (ranges.samples >= MIN_SAMPLES) & runs_alone(trace)[rows]
+    mean, low, high = (np.where(dense, values, np.nan) for values in (ranges.mean, ranges.low, ranges.high))
+    return KernelSamples(rows, np.asarray(dense), ranges.samples, mean, low, high)
 
 
 def kernels_of_gpu(trace: Trace, gpu: int) -> Int64:
@@ -212,8 +214,8 @@ def measured_of_kernels(trace: Trace, quantity: Quantity) -> Float64 | None:
         return None
     means = np.full(len(trace.slices), np.nan)
     for number in measuring:
-        found = kernel_samples(trace, number)
-        means[found.rows] = np.where(np.isnan(means[found.rows]), found.mean, means[found.rows])
+        of_counter = kernel_samples(trace, number)
+        means[of_counter.rows] = np.where(np.isnan(means[of_counter.rows]), of_counter.mean, means[of_counter.rows])
     return means
 
 

@@ -365,16 +365,6 @@ class Generation:
         """True where Tensor Cores multiply bf16."""
         return self._has((8, 0), _AMD_FP16)
 
-    @property
-    def has_fp8(self) -> bool | None:
-        """True where Tensor Cores multiply 8-bit floating point numbers."""
-        return self._has((8, 9), _AMD_FP8)
-
-    @property
-    def has_fp4(self) -> bool | None:
-        """True where Tensor Cores multiply 4-bit floating point numbers."""
-        return self._has((10, 0), {"gfx950"})
-
     def _has(self, since: tuple[int, int], architectures: Iterable[str]) -> bool | None:
         if self.vendor == AMD:
             return self.architecture in architectures if self.architecture else None
@@ -386,8 +376,8 @@ class Generation:
 
 
 UNKNOWN_GENERATION = Generation()
-_AMD_FP8 = {"gfx942", "gfx950", "gfx1200", "gfx1201"}
-_AMD_FP16 = {"gfx908", "gfx90a", "gfx1100", "gfx1101", "gfx1102", "gfx1150", "gfx1151"} | _AMD_FP8
+_AMD_CDNA = {"gfx908", "gfx90a", "gfx942", "gfx950"}
+_AMD_FP16 = {"gfx1100", "gfx1101", "gfx1102", "gfx1150", "gfx1151", "gfx1200", "gfx1201"} | _AMD_CDNA
 """Architectures whose matrix units multiply fp16 and bf16: CDNA, and RDNA from the third on."""
 _ARCHITECTURES = {"maxwell": 50, "pascal": 60, "volta": 70, "turing": 75, "ampere": 80, "ada": 89, "hopper": 90}
 _ARCHITECTURES |= {"blackwell": 100}

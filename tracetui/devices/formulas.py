@@ -402,7 +402,7 @@ def _plain(first: int, bias: bool) -> Callable[[Operands, Values], Work]:
         kind = inputs.type(first)
         written = _times(math.prod((*left[:-1], *right[-1:])), kind)
         traffic = total(inputs.bytes(first), inputs.bytes(first + 1), written)
-        if bias and not _is_nothing(values):
+        if bias and not _is_bias_unread(values):
             traffic = total(traffic, inputs.bytes(first - 1))
         return Work(flops, traffic, precision_of(kind))
 
@@ -433,8 +433,9 @@ def _scaled(inputs: Operands, values: Values) -> Work:
     precision = precision_of(kind)
     # Of two packed values per byte the shapes count bytes, along the dimension that is summed over.
     flops *= 2 if precision == "fp4" else 1
-    asked = _result_type(values)
-    written = _times(left[0] * right[1], asked) if asked else None
+    # The seventh argument is the requested type of the result, a number of `ScalarType`.
+    requested = type_of_code(values[6]) if values is not None and len(values) > 6 else None
+    written = _times(left[0] * right[1], requested) if requested else None
     return Work(flops, total(inputs.bytes(0), inputs.bytes(1), written), precision)
 
 
@@ -466,7 +467,7 @@ def _product_flops(left: Shape | None, right: Shape | None) -> float | None:
     return 2.0 * math.prod(left) * right[-1]
 
 
-def _is_nothing(values: Values) -> bool:
+def _is_bias_unread(values: Values) -> bool:
     """True where the fourth argument multiplies the bias by 0, so that it is not read."""
     return values is not None and len(values) > 3 and values[3] in ("0", "0.", "0.0")
 
@@ -474,11 +475,6 @@ def _is_nothing(values: Values) -> bool:
 def _times(count: int, kind: str) -> float | None:
     size = size_of(kind)
     return None if size is None else count * size
-
-
-def _result_type(values: Values) -> str | None:
-    """The type requested of `_scaled_mm`: the seventh argument, a number of `ScalarType`."""
-    return type_of_code(values[6]) if values is not None and len(values) > 6 else None
 
 
 _RULES: dict[str, Callable[[Operands, Values], Work]] = {

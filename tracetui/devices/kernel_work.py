@@ -90,15 +90,15 @@ class OperatorCalls:
     def values_of(self, trace: Trace, calls: Int64) -> list[Any]:
         """The values of the arguments of some calls, None where they are not known."""
         recorded = np.flatnonzero(self.row[calls] >= 0)
-        found: list[Any] = [None] * len(calls)
+        values_by_call: list[Any] = [None] * len(calls)
         if len(recorded):
             given = trace.args_of(self.row[calls[recorded]], ["Concrete Inputs"])[0]
             for index, values in zip(recorded.tolist(), given, strict=True):
-                found[index] = values
+                values_by_call[index] = values
         for index in np.flatnonzero(self.entry[calls] >= 0).tolist():
             text = self._text(self.nodes.values[self.entry[calls[index]]])
-            found[index] = json.loads(text) if text else None
-        return found
+            values_by_call[index] = json.loads(text) if text else None
+        return values_by_call
 
     def _text(self, number: int) -> str:
         return str(self.nodes.texts[int(number)]) if number >= 0 else ""
@@ -109,14 +109,16 @@ def operator_calls(trace: Trace, rows: Int64) -> OperatorCalls:
     calls, call = _launching(trace, rows)
     nodes = graph_nodes(trace)
     entry = nodes.index_of(rows)
-    held = np.flatnonzero((entry >= 0) & (trace.slices.kind[rows] != Kind.MEMCPY))
-    held = held[(nodes.op_call[entry[held]] >= 0) & (nodes.op[entry[held]] >= 0) & (nodes.shapes[entry[held]] >= 0)]
+    captured = np.flatnonzero((entry >= 0) & (trace.slices.kind[rows] != Kind.MEMCPY))
+    captured = captured[
+        (nodes.op_call[entry[captured]] >= 0) & (nodes.op[entry[captured]] >= 0) & (nodes.shapes[entry[captured]] >= 0)
+    ]
     op = trace.slices.name[calls].astype(np.int64)
-    if len(held) == 0:
+    if len(captured) == 0:
         return OperatorCalls(call, calls, np.full(len(calls), -1, np.int64), op, trace.names, nodes)
-    mine = entry[held]
-    alike = combinations(links(trace).launch[rows[held]], nodes.recording[mine], nodes.op_call[mine])
-    call[held] = len(calls) + alike.member
+    mine = entry[captured]
+    alike = combinations(links(trace).launch[rows[captured]], nodes.recording[mine], nodes.op_call[mine])
+    call[captured] = len(calls) + alike.member
     texts = Strings(trace.names)
     number = np.array([texts.intern(text) for text in nodes.texts], np.int64)
     none = np.full(len(alike), -1, np.int64)
@@ -231,10 +233,6 @@ def _where(inputs: Operands, _: Values) -> Work:
     return Work(None, total(*read, math.prod(result) * size))
 
 
-def _copied(inputs: Operands, _: Values) -> Work:
-    return Work(None, total(inputs.bytes(0), inputs.bytes(1)))
-
-
 def _written(inputs: Operands, _: Values) -> Work:
     return Work(None, inputs.bytes(0))
 
@@ -310,7 +308,7 @@ def _compiled(signature: Signature) -> Work:
 def _table() -> dict[str, Callable[[Operands, Values], Work]]:
     rules: dict[str, Callable[[Operands, Values], Work]] = {
         "where": _where,
-        "copy_": _copied,
+        "copy_": lambda inputs, _: Work(None, total(inputs.bytes(0), inputs.bytes(1))),
         "fill_": _written,
         "zero_": _written,
         "embedding": _rows_of,
@@ -378,18 +376,18 @@ def kernel_work(trace: Trace) -> KernelWork:
     """The work of all GPU activities of the trace, computed once."""
     slices, rows = trace.slices, np.sort(links(trace).gpu)
     count = len(rows)
-    every = operator_calls(trace, rows)
-    main = _main_of_calls(trace, rows, every.call, len(every))
+    operators = operator_calls(trace, rows)
+    main = _main_of_calls(trace, rows, operators.call, len(operators))
     at_main, of_call = main[main >= 0], np.flatnonzero(main >= 0)
-    inputs = every.signatures_of(trace, of_call)
-    groups = combinations(every.op[of_call], inputs.id, slices.name[rows[at_main]])
+    inputs = operators.signatures_of(trace, of_call)
+    groups = combinations(operators.op[of_call], inputs.id, slices.name[rows[at_main]])
     precisions, ops = Strings(), Strings()
-    used, member = np.unique(every.op[of_call], return_inverse=True)
-    number = np.array([ops.intern(str(every.texts[each])) for each in used.tolist()], np.int64)
-    works = _work_of_groups(trace, every, of_call, inputs, groups)
+    used, member = np.unique(operators.op[of_call], return_inverse=True)
+    number = np.array([ops.intern(str(operators.texts[each])) for each in used.tolist()], np.int64)
+    works = _work_of_groups(trace, operators, of_call, inputs, groups)
     result = KernelWork(
         rows=rows,
-        main=np.where(every.call >= 0, main[every.call], -1) if len(every) else np.full(count, -1),
+        main=np.where(operators.call >= 0, main[operators.call], -1) if len(operators) else np.full(count, -1),
         flops=np.full(count, np.nan),
         bytes=np.full(count, np.nan),
         span=slices.dur[rows].copy(),
@@ -400,12 +398,12 @@ def kernel_work(trace: Trace) -> KernelWork:
         known=inputs.known,
         op=np.full(count, -1),
         ops=ops,
-        captured=np.asarray(every.call >= every.first_captured),
+        captured=np.asarray(operators.call >= operators.first_captured),
     )
     _fill(result, at_main, groups, works)
     result.signature[at_main], result.op[at_main] = inputs.id, number[member]
-    held = every.call >= 0
-    result.span[at_main] = np.bincount(every.call[held], slices.dur[rows[held]], len(every))[of_call]
+    has_call = operators.call >= 0
+    result.span[at_main] = np.bincount(operators.call[has_call], slices.dur[rows[has_call]], len(operators))[of_call]
     copied = trace.work_args.number("bytes", slices.event[rows])
     recorded = (copied != NULL) & np.isin(slices.kind[rows], (Kind.MEMCPY, Kind.MEMSET))
     result.bytes[recorded] = copied[recorded]
@@ -449,21 +447,21 @@ def _is_heavy(trace: Trace, rows: Int64) -> Bool:
 
 
 def _work_of_groups(
-    trace: Trace, every: OperatorCalls, of_call: Int64, inputs: Signatures, groups: Combinations
+    trace: Trace, operators: OperatorCalls, of_call: Int64, inputs: Signatures, groups: Combinations
 ) -> list[Work]:
-    values = _values(trace, every, of_call, groups)
+    values = _values(trace, operators, of_call, groups)
     works = []
     for number, index in enumerate(groups.first.tolist()):
         signature = inputs.of(index)
-        op = str(every.texts[int(every.op[of_call[index]])])
+        op = str(operators.texts[int(operators.op[of_call[index]])])
         works.append(NOTHING if signature is None else work_of(op, signature, values.get(number)))
     return works
 
 
-def _values(trace: Trace, every: OperatorCalls, of_call: Int64, groups: Combinations) -> dict[int, list[str]]:
+def _values(trace: Trace, operators: OperatorCalls, of_call: Int64, groups: Combinations) -> dict[int, list[str]]:
     """The values of arguments of the groups where they matter and are equal in three calls."""
-    ops = every.op[of_call]
-    wanted = [number for number in np.unique(ops).tolist() if every.texts[number] in _OPS_NEEDING_VALUES]
+    ops = operators.op[of_call]
+    wanted = [number for number in np.unique(ops).tolist() if operators.texts[number] in _OPS_NEEDING_VALUES]
     concerned = np.flatnonzero(np.isin(ops, wanted))
     if len(concerned) == 0:
         return {}
@@ -473,7 +471,7 @@ def _values(trace: Trace, every: OperatorCalls, of_call: Int64, groups: Combinat
     last = np.append(first[1:], len(order)) - 1
     samples = order[np.stack([first, (first + last) // 2, last])]
     used, index = np.unique(samples.ravel(), return_inverse=True)
-    given = every.values_of(trace, of_call[used])
+    given = operators.values_of(trace, of_call[used])
     result = {}
     for column, number in zip(index.reshape(3, -1).T.tolist(), member[first].tolist(), strict=True):
         samples_of_group = [given[sample] for sample in column]

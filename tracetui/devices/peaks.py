@@ -395,19 +395,19 @@ _NO_MODEL = re.compile(r"(?:nvidia )?(?:graphics device|pg\d{3}\S*)")
 
 def device_peaks(name: str, properties: Mapping[str, Any]) -> Peaks | None:
     """The model of a device: by name, the most specific one first; else by capability, multiprocessors and memory."""
-    return _best(_named(name), properties) if has_model_name(name) else _by_size(properties)
+    return _best(_models_named(name), properties) if has_model_name(name) else _by_size(properties)
 
 
 def has_model_name(name: str) -> bool:
     """True for the name of a model, known here or not, and no placeholder such as `NVIDIA Graphics Device`."""
     text = name.strip().casefold()
     # The models are asked last: their patterns take a while to make.
-    return bool(text) and (not _NO_MODEL.fullmatch(text) or bool(_named(name)))
+    return bool(text) and (not _NO_MODEL.fullmatch(text) or bool(_models_named(name)))
 
 
 def peaks_named(name: str) -> Peaks | None:
     """The model that a person names, None for an unknown one."""
-    return _best(_named(name), {})
+    return _best(_models_named(name), {})
 
 
 @cache
@@ -416,15 +416,15 @@ def _patterns() -> tuple[tuple[re.Pattern[str], Peaks], ...]:
     return tuple((re.compile(rf"(?<![a-z0-9])(?:{model.names})(?![a-z0-9])"), model) for model in MODELS)
 
 
-def _named(name: str) -> list[tuple[int, Peaks]]:
+def _models_named(name: str) -> list[tuple[int, Peaks]]:
     """The models that a name fits, with the number of characters that name each."""
     text = " ".join(name.casefold().split())
-    found = []
+    matches = []
     for pattern, model in _patterns():
         match = pattern.search(text)
         if match and not _OTHER_BOARD.search(text, match.end()):
-            found.append((len(match[0]), model))
-    return found
+            matches.append((len(match[0]), model))
+    return matches
 
 
 def _best(named: Sequence[tuple[int, Peaks]], properties: Mapping[str, Any]) -> Peaks | None:

@@ -199,8 +199,8 @@ def advice(limits: Limits, blocks: int, threads: int, registers: int, shared: in
 
 def _allowed(limits: Limits, threads: int, registers: int, shared: int) -> list[int]:
     one = np.array([[threads], [registers], [shared]], np.int64)
-    found: list[int] = block_limits(limits, one[0], one[1], one[2], limits.block_shared_optin)[:, 0].tolist()
-    return found
+    allowed: list[int] = block_limits(limits, one[0], one[1], one[2], limits.block_shared_optin)[:, 0].tolist()
+    return allowed
 
 
 def _fewer_registers(limits: Limits, threads: int, registers: int, wanted: int) -> int | None:
@@ -411,8 +411,8 @@ def _clustered(trace: Trace, rows: Int64) -> Bool:
     names = trace.slices.name[rows]
     used, index = np.unique(names, return_inverse=True)
     decoded = [decode(trace.names[name]) for name in used.tolist()]
-    found = np.array([max(each.cluster, default=1) > 1 or "2-CTA" in each.flags for each in decoded], bool)
-    mask: Bool = found[index]
+    is_clustered = np.array([max(each.cluster, default=1) > 1 or "2-CTA" in each.flags for each in decoded], bool)
+    mask: Bool = is_clustered[index]
     return mask & (rows >= 0)
 
 

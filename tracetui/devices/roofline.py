@@ -42,7 +42,9 @@ def roofline_table(trace: Trace, step: Part | None = None, by: str | None = None
     at = work.at(rows)
     known = at[(work.group[at] >= 0) & ~(np.isnan(work.flops[at]) & np.isnan(work.bytes[at]))]
     table = _table(trace, work, rooflines, known)
-    return Table(table.columns, table.slices, _note(trace, work, at, known)).take(table.order("total_us", True))
+    return Table(table.columns, table.slices, _coverage_note(trace, work, at, known)).take(
+        table.order("total_us", True)
+    )
 
 
 PANE = Pane(
@@ -155,16 +157,16 @@ def _most_time(alike: Groups, span: Int64, bound: Int64) -> Int64:
     return np.asarray(spent.argmax(axis=1) - 1, np.int64)
 
 
-def _note(trace: Trace, work: KernelWork, at: Int64, known: Int64) -> str:
+def _coverage_note(trace: Trace, work: KernelWork, at: Int64, known: Int64) -> str:
     """The share of the GPU time that the table covers, and what is missing."""
     if len(links(trace).gpu) == 0:
         return no_gpu(trace)
     if len(known) == 0 and not (work.signature >= 0).any():
         return NO_SHAPES
     total, known_time = float(trace.slices.dur[work.rows[at]].sum()), float(work.span[known].sum())
-    said = f"Work is known for {duration(known_time)} of {duration(total)} of GPU time."
+    covered = f"Work is known for {duration(known_time)} of {duration(total)} of GPU time."
     inferred = CAPTURED if work.captured[known].any() else ""
-    return " ".join(filter(None, (said, inferred, device_note(trace))))
+    return " ".join(filter(None, (covered, inferred, device_note(trace))))
 
 
 COMPUTE, MEMORY, CACHE, LATENCY, DOUBTFUL = range(5)
@@ -212,8 +214,9 @@ def roofline(trace: Trace) -> Roofline:
         least = np.fmax(compute_ns, memory_ns)
         # Where operations are known but not their peak, nothing can be said.
         least[~np.isnan(work.flops) & np.isnan(peak)] = np.nan
-        least[_moves_between_devices(trace, work)] = np.nan
-        # Products and attention whose operations are not known may take as long as these, whatever their bytes.
+        # Copies are bound by a link that a trace does not describe.
+        least[trace.slices.kind[work.rows] == Kind.MEMCPY] = np.nan
+        # GEMMs and attention whose operations are not known may take as long as these, whatever their bytes.
         least[np.isnan(work.flops) & is_named(trace, work.rows, _multiplies)] = np.nan
         share = least / span
         bound = _bounds(compute_ns, memory_ns, least, span)
@@ -271,11 +274,6 @@ def _bounds(compute_ns: Float64, memory_ns: Float64, least: Float64, span: Float
     bound[(least < MIN_ROOFLINE_NS) & (least < span / 10)] = LATENCY
     bound[np.isnan(least) | np.isnan(span)] = -1
     return bound.astype(np.int64)
-
-
-def _moves_between_devices(trace: Trace, work: KernelWork) -> Bool:
-    """Mask of copies, which are bound by a link that a trace does not describe."""
-    return np.asarray(trace.slices.kind[work.rows] == Kind.MEMCPY)
 
 
 def _peaks(trace: Trace, work: KernelWork) -> tuple[Float64, Float64, Float64]:

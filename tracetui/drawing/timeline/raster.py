@@ -389,10 +389,6 @@ class TimelineIndex:
             tracks.append(self.compact[lane].start + int(self._compact_rows[row]))
         return tuple(tracks)
 
-    def track_of(self, row: int) -> int:
-        """The track of a slice among all the rows of its lane."""
-        return self.tracks_of(row)[0]
-
     def frame(
         self,
         tracks: Iterable[int],
@@ -548,7 +544,7 @@ def _counter_curves(trace: Trace) -> Iterable[Curve]:
             each = counter_samples(trace, number)
             # Of a GPU that ran nothing no lane above says whose counter it is.
             owner = "" if counter.gpu in shown else f"GPU {counter.gpu} "
-            yield Curve(replace(counter, time=each.time, value=each.value), each.held, owner)
+            yield Curve(replace(counter, time=each.time, value=each.value), each.duration, owner)
 
 
 def _instants_by_lane(trace: Trace) -> dict[int, Int64]:
