@@ -118,11 +118,11 @@ def test_which_part_of_an_assertion_is_told():
 def test_what_is_found_is_told_in_the_unit_that_is_written():
     trace = work(800, 900, 800)
     found = leaf(trace, "dur_us < 0.5ms")
-    assert [(each.value, each.unit.label) for each in found.found if isinstance(each, Amount)] == [(0.8, "ms")]
+    assert [(each.value, each.unit.label) for each in found.actual if isinstance(each, Amount)] == [(0.8, "ms")]
     assert found.wanted[0] == "<"
     mirrored = leaf(trace, "0.5ms > dur_us")
-    assert (mirrored.found, mirrored.wanted) == (found.found, found.wanted)
-    plain = leaf(trace, "dur_us < 500").found[0]
+    assert (mirrored.actual, mirrored.wanted) == (found.actual, found.wanted)
+    plain = leaf(trace, "dur_us < 500").actual[0]
     assert isinstance(plain, Amount) and (plain.value, plain.unit.label) == (800, "us")
 
 

@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     if len(sides) > 2:
         table = several_shown(sides, names, options)
         _print_several(table, options.format)
-        failures = table.told.failures
+        failures = table.several.failures
     else:
         # Loads numpy, which `--help` must not wait for.
         from tracetui.comparing.statement import Comparison
@@ -240,7 +240,7 @@ def _print_several(several: SeveralShown, form: str) -> None:
     from tracetui.drawing.text import comparison_text, export
 
     if form == "csv":
-        sys.stdout.write(export.render(several.table, several.told.sides[0].trace, "totals", "csv"))
+        sys.stdout.write(export.render(several.table, several.several.sides[0].trace, "totals", "csv"))
     elif form == "json":
         sys.stdout.write(comparison_text.several_as_json(several))
     elif form == "md":

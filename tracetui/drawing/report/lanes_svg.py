@@ -147,10 +147,10 @@ def arrange(timeline_index: TimelineIndex, stretch: Stretch) -> Arrangement:
         used = [number for number in numbers if last[number] > first[number]]
         if used:
             groups.append((lane, [number for number in numbers if number <= used[-1]]))
-    shown, hidden = _fitting(timeline_index, groups)
+    visible, hidden = _fitting(timeline_index, groups)
     bands = {band.process: number for number, band in enumerate(timeline_index.idles)}
     rows: list[Row] = []
-    for lane, numbers in shown:
+    for lane, numbers in visible:
         band = (
             bands.pop(int(lane_numbers(timeline_index.trace).process[lane]), -1)
             if timeline_index.trace.lanes[lane].kind == LaneKind.GPU
@@ -162,9 +162,9 @@ def arrange(timeline_index: TimelineIndex, stretch: Stretch) -> Arrangement:
 
 def _chosen_curves(timeline_index: TimelineIndex) -> tuple[int, ...]:
     """The curves of a figure: how busy GPUs and their memory were, then the last of the others."""
-    every = range(len(timeline_index.curves))
-    telling = [number for number in every if _tells_use(timeline_index.curves[number].counter)][:MOST_CURVES]
-    others = [number for number in every if number not in telling]
+    all_numbers = range(len(timeline_index.curves))
+    telling = [number for number in all_numbers if _tells_use(timeline_index.curves[number].counter)][:MOST_CURVES]
+    others = [number for number in all_numbers if number not in telling]
     return tuple(sorted([*telling, *others[len(others) - (MOST_CURVES - len(telling)) :]]))
 
 
@@ -196,12 +196,12 @@ def _rows_of(
     timeline_index: TimelineIndex, lane: int, numbers: list[int], places: tuple[Int64, Int64, Int64], band: int
 ) -> list[Row]:
     tracks, first, last = places
-    shown = numbers[:MOST_ROWS]
+    visible = numbers[:MOST_ROWS]
     rows = []
-    for place, number in enumerate(shown):
+    for place, number in enumerate(visible):
         label = lane_label(timeline_index.trace.lanes[lane], LABEL) if place == 0 else ""
-        if place == len(shown) - 1 and len(numbers) > len(shown) > 1:
-            label = f"+{len(numbers) - len(shown)} deeper rows"
+        if place == len(visible) - 1 and len(numbers) > len(visible) > 1:
+            label = f"+{len(numbers) - len(visible)} deeper rows"
         begins = place == 0
         rows.append(
             Row(int(tracks[number]), int(first[number]), int(last[number]), label, begins, band if begins else -1)
@@ -292,14 +292,14 @@ class _Drawing:
     def draw(self) -> str:
         """Everything below the axis."""
         rows = self.arrangement.rows
-        found = _within_budget(self.timeline_index, rows, self.stretch)
-        for row, made in zip(rows, found, strict=True):
+        blocks_by_row = _within_budget(self.timeline_index, rows, self.stretch)
+        for row, row_blocks in zip(rows, blocks_by_row, strict=True):
             if row.begins:
                 self.height += GAP
             if row.band >= 0:
                 self._draw_idle(row.band)
             self._name(row.label, quiet=not row.begins)
-            self._draw_row(row, made)
+            self._draw_row(row, row_blocks)
             self.height += ROW
         for number in self.arrangement.curves:
             self._draw_curve(number)
@@ -312,38 +312,38 @@ class _Drawing:
             style = ' class="quiet"' if quiet else ""
             self.names.append(f'<text x="4" y="{self.height + 10.5:g}"{style}>{text(words)}</text>')
 
-    def _draw_row(self, row: Row, made: Blocks) -> None:
+    def _draw_row(self, row: Row, row_blocks: Blocks) -> None:
         index, slices = self.timeline_index.index, self.timeline_index.trace.slices
-        if len(made) == 0:
+        if len(row_blocks) == 0:
             return
-        places = index.longest(made.first + row.first, made.last + row.first)
+        places = index.longest(row_blocks.first + row.first, row_blocks.last + row.first)
         family = self.timeline_index.family(places).tolist()
         rows = index.rows[places]
         self.families.update(family)
-        self.drawn += len(made)
+        self.drawn += len(row_blocks)
         self.slices += row.last - row.first
         for number, (place, kind, name, dur) in enumerate(
             zip(places.tolist(), family, slices.name[rows].tolist(), slices.dur[rows].tolist(), strict=True)
         ):
-            many = int(made.last[number] - made.first[number])
+            many = int(row_blocks.last[number] - row_blocks.first[number])
             style = slice_class(kind, place & 1)
             of = int(slices.kind[index.rows[place]])
-            said = f"{shorten(self.timeline_index.labels.text(name, of), TITLE)}, {duration(dur)}"
+            title = f"{shorten(self.timeline_index.labels.text(name, of), TITLE)}, {duration(dur)}"
             if kind < Family.OP:
-                said += f" ({FAMILY_WORDS[Family(kind)]})"
+                title += f" ({FAMILY_WORDS[Family(kind)]})"
             if many > 1:
-                said = f"{count(many)} slices, the longest {said}"
-            left, width = float(made.left[number]), float(made.right[number] - made.left[number])
-            self._block(style, left, width, float(made.share[number]) if many > 1 else 1.0, said)
+                title = f"{count(many)} slices, the longest {title}"
+            left, width = float(row_blocks.left[number]), float(row_blocks.right[number] - row_blocks.left[number])
+            self._block(style, left, width, float(row_blocks.share[number]) if many > 1 else 1.0, title)
             if many == 1 and width >= LETTER:
                 self._label(style, left, width, name, of, kind)
 
-    def _block(self, style: str, left: float, width: float, share: float, said: str) -> None:
+    def _block(self, style: str, left: float, width: float, share: float, title: str) -> None:
         # What several slices fill in part grows from the bottom, as on the screen.
         tall = max(BAR * share, 2.0)
         self._shapes.append(
             f'<rect class="{style}" x="{left:.2f}" y="{self.height + BAR - tall:.4g}" width="{width:.2f}" '
-            f'height="{tall:.3g}"><title>{text(said)}</title></rect>'
+            f'height="{tall:.3g}"><title>{text(title)}</title></rect>'
         )
 
     def _label(self, style: str, left: float, width: float, name: int, kind: int, family: int) -> None:
@@ -361,28 +361,28 @@ class _Drawing:
     def _draw_idle(self, number: int) -> None:
         """The stretches in which a device ran nothing, hatched by what held it up."""
         band = self.timeline_index.idles[number]
-        found = idle_blocks(self.timeline_index.trace)
+        idle = idle_blocks(self.timeline_index.trace)
         mine = np.flatnonzero(
-            (found.process == band.process) & (found.end > self.stretch.start_ns) & (found.start < self.stretch.end_ns)
+            (idle.process == band.process) & (idle.end > self.stretch.start_ns) & (idle.start < self.stretch.end_ns)
         )
         self._name(f"{band.device} idle", quiet=True)
-        start, end, cause = found.start[mine], found.end[mine], found.cause[mine]
-        made = blocks(start, end, self.stretch, 1.0)
+        start, end, cause = idle.start[mine], idle.end[mine], idle.cause[mine]
+        idle_marks = blocks(start, end, self.stretch, 1.0)
         outlines: dict[int, list[str]] = {}
-        told: list[str] = []
-        for i in range(len(made)):
-            these = slice(int(made.first[i]), int(made.last[i]))
+        shapes: list[str] = []
+        for i in range(len(idle_marks)):
+            these = slice(int(idle_marks.first[i]), int(idle_marks.last[i]))
             longest = int(np.argmax((end - start)[these])) + these.start
             why = int(cause[longest])
-            left, width = float(made.left[i]), float(made.right[i] - made.left[i])
+            left, width = float(idle_marks.left[i]), float(idle_marks.right[i] - idle_marks.left[i])
             outline = outlines.setdefault(int(IDLE_CLASS[why]), [])
             outline.append(f"M{left:.2f} {self.height + 2}h{width:.2f}v9h-{width:.2f}z")
-            said = f"idle {duration(int(end[longest] - start[longest]))}: {WORDS[why]}"
+            title = f"idle {duration(int(end[longest] - start[longest]))}: {WORDS[why]}"
             if these.stop - these.start > 1:
-                said = f"{count(these.stop - these.start)} gaps, the longest {said}"
-            told.append(
+                title = f"{count(these.stop - these.start)} gaps, the longest {title}"
+            shapes.append(
                 f'<rect class="gap" x="{left:.2f}" y="{self.height + 2}" width="{width:.2f}" height="9">'
-                f"<title>{text(said)}</title></rect>"
+                f"<title>{text(title)}</title></rect>"
             )
             if width >= GLYPH * (len(WORDS[why]) + 2):
                 at = f'x="{left + width / 2:.2f}" y="{self.height + 10:g}"'
@@ -390,7 +390,7 @@ class _Drawing:
         for sort, shapes in outlines.items():
             self.idle.add(sort)
             self._shapes.append(self._hatching(f"{self.key}-gaps{number}-{sort}", sort, shapes))
-        self._shapes += told
+        self._shapes += shapes
         self.height += ROW
 
     def _hatching(self, name: str, sort: int, outline: list[str]) -> str:
@@ -416,9 +416,9 @@ class _Drawing:
         bottom = self.height + tall
         points = "".join(f"H{i * 2}V{bottom - tall * y:.1f}" for i, y in enumerate(share.tolist()))
         self._name(shorten(curve.name, 20))
-        said = f"{curve.name}, at most {curve.limit}"
+        title = f"{curve.name}, at most {curve.limit}"
         self._shapes.append(
-            f'<path class="curve" d="M0 {bottom}{points}H{WIDTH}V{bottom}Z"><title>{text(said)}</title></path>'
+            f'<path class="curve" d="M0 {bottom}{points}H{WIDTH}V{bottom}Z"><title>{text(title)}</title></path>'
         )
         self.height += ROW
         self._name(f"≤ {curve.limit}", quiet=True)
@@ -427,15 +427,17 @@ class _Drawing:
 
 def _within_budget(timeline_index: TimelineIndex, rows: tuple[Row, ...], stretch: Stretch) -> list[Blocks]:
     """The blocks of every row, merged as far as it takes to have few enough."""
-    found: list[Blocks] = []
+    blocks_by_row: list[Blocks] = []
     for finest in FINENESS:
-        found = []
+        blocks_by_row = []
         for row in rows:
             places = np.arange(row.first, row.last)
-            found.append(blocks(timeline_index.index.start(places), timeline_index.index.end(places), stretch, finest))
-        if sum(map(len, found)) <= BUDGET:
+            blocks_by_row.append(
+                blocks(timeline_index.index.start(places), timeline_index.index.end(places), stretch, finest)
+            )
+        if sum(map(len, blocks_by_row)) <= BUDGET:
             break
-    return found
+    return blocks_by_row
 
 
 def _axis(stretch: Stretch, height: int, origin: str) -> str:

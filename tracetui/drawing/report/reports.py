@@ -72,15 +72,15 @@ def _seen(style: str, left: float, right: float, bottom: int) -> str:
 
 def _steps(timeline_index: TimelineIndex, stretch: Stretch) -> str:
     """A line under each step; every other one thicker, so that neighbours are told apart."""
-    found = steps(timeline_index.trace)
-    if not 0 < len(found) <= MOST_STEPS:
+    all_steps = steps(timeline_index.trace)
+    if not 0 < len(all_steps) <= MOST_STEPS:
         return ""
-    left, right = stretch.place(found.start).tolist(), stretch.place(found.end).tolist()
+    left, right = stretch.place(all_steps.start).tolist(), stretch.place(all_steps.end).tolist()
     return "".join(
         f'<rect class="step" x="{a:.1f}" y="{HEIGHT - 9}" width="{max(b - a - 1, 1):.1f}" height="{3 + 3 * (i % 2)}">'
         f"<title>step {number}, {duration(int(end - start))}</title></rect>"
         for i, (a, b, number, start, end) in enumerate(
-            zip(left, right, found.number.tolist(), found.start.tolist(), found.end.tolist(), strict=True)
+            zip(left, right, all_steps.number.tolist(), all_steps.start.tolist(), all_steps.end.tolist(), strict=True)
         )
     )
 
@@ -167,7 +167,7 @@ def trace_report(trace: Trace, timeline_index: TimelineIndex, step: int | None =
     chosen(trace, number)
     failures = Failures()
 
-    def made(title: str, make: Callable[[], Section | None]) -> Section | None:
+    def make_section(title: str, make: Callable[[], Section | None]) -> Section | None:
         """A section of its own, or one that says that it failed."""
         return failures.make_or(f"The section {title}", make, lambda sentence: Section(title, (clean(sentence),)))
 
@@ -176,11 +176,11 @@ def trace_report(trace: Trace, timeline_index: TimelineIndex, step: int | None =
     facts = {} if summary is None else {str(row["key"]): row for row in summary.rows()}
     mark = DOUBTFUL * (summary is not None and summary.is_doubtful("value"))
     sections = [
-        made("Findings", lambda: _findings(trace, failures)),
-        made("Lanes", lambda: _lanes(trace, timeline_index, number, (start, end), failures)),
+        make_section("Findings", lambda: _findings(trace, failures)),
+        make_section("Lanes", lambda: _lanes(trace, timeline_index, number, (start, end), failures)),
         *_panes(trace, number, failures),
-        made("Health", lambda: _health(trace, failures)),
-        made("Summary", lambda: _summary(pane_named("summary").build(trace), failures)),
+        make_section("Health", lambda: _health(trace, failures)),
+        make_section("Summary", lambda: _summary(pane_named("summary").build(trace), failures)),
     ]
     return Report(
         clean(trace.label),
@@ -195,18 +195,18 @@ def trace_report(trace: Trace, timeline_index: TimelineIndex, step: int | None =
 
 def _verdict(trace: Trace, facts: dict[str, dict[str, Cell]], summary: Table | None, mark: str) -> str:
     """The verdict on the GPU, or why there is none; and a warning where the file is not whole."""
-    said = []
+    sentences = []
     if trace.quality.is_part or trace.quality.partial:
-        said.append("Only a part of the file could be read.")
+        sentences.append("Only a part of the file could be read.")
     verdict = facts.get("verdict", {}).get("value")
     if verdict:
         words = clean(str(verdict))
         judged = verdict_of_trace(trace)
         text = judged.text if judged else words
-        said.append(f"{mark}{text[:1].upper()}{text[1:]}.")
+        sentences.append(f"{mark}{text[:1].upper()}{text[1:]}.")
     elif summary is not None and summary.note:
-        said.append(clean(summary.note))
-    return " ".join(said)
+        sentences.append(clean(summary.note))
+    return " ".join(sentences)
 
 
 def _tiles(facts: dict[str, dict[str, Cell]], mark: str) -> tuple[Tile, ...]:
@@ -236,8 +236,8 @@ def _findings(trace: Trace, failures: Failures) -> Section | None:
     if len(table) == 0 and not trace.is_torch:
         return None
     order = "The weightiest first; the time is what it would save at most, over the whole trace."
-    said = [clean(table.headline or table.note), *([order] if len(table) else []), *map(clean, table.failures)]
-    return Section("Findings", tuple(said), findings_html(table, trace.label))
+    sentences = [clean(table.headline or table.note), *([order] if len(table) else []), *map(clean, table.failures)]
+    return Section("Findings", tuple(sentences), findings_html(table, trace.label))
 
 
 def _lanes(
@@ -248,16 +248,16 @@ def _lanes(
     figure = lanes_figure(timeline_index, *stretch, f"step {step}" if known else "start")
     where = f"Step {step}" if known else "The stretch in which most happens"
     at = f", {duration(stretch[0])} after the start of the trace" if stretch[0] > 0 else ", at the start of the trace"
-    said = f"{where}: {duration(stretch[1] - stretch[0])}{at}. Threads stand above, streams below."
+    caption = f"{where}: {duration(stretch[1] - stretch[0])}{at}. Threads stand above, streams below."
     if figure.slices > figure.blocks:
-        said += (
+        caption += (
             f" {count(figure.slices)} slices are drawn as {count(figure.blocks)} blocks: what is too narrow to see is "
             "merged, its height then says how much of it is filled."
         )
     if figure.hidden_lanes:
-        said += f" {count(figure.hidden_lanes)} more lanes have no room."
+        caption += f" {count(figure.hidden_lanes)} more lanes have no room."
     title = f"Lanes of step {step}" if known else "Lanes"
-    return Section(title, (said, *absent), overview(timeline_index, *stretch) + figure.svg)
+    return Section(title, (caption, *absent), overview(timeline_index, *stretch) + figure.svg)
 
 
 def shown_idle(trace: Trace, timeline_index: TimelineIndex, failures: Failures) -> tuple[str, ...]:
@@ -273,7 +273,7 @@ def shown_idle(trace: Trace, timeline_index: TimelineIndex, failures: Failures) 
 
 def _panes(trace: Trace, step: int | None, failures: Failures) -> list[Section]:
     """The panes that have something to list, and at the end what the others say about why they have not."""
-    made, absent = [], dict[str, list[str]]()
+    sections, absent = [], dict[str, list[str]]()
     for part in PANES_OF_REPORT:
         if part.of_step and step is None:
             part = replace(part, title="Kernels by start", of_step=False)
@@ -281,15 +281,15 @@ def _panes(trace: Trace, step: int | None, failures: Failures) -> list[Section]:
         table = failures.make_or(f"The section {part.title}", build, lambda sentence: Table(()).lacking([sentence]))
         failures.note(table.failures)
         if table.failures and not table.columns:
-            made.append(Section(part.title, (clean(table.note),)))
+            sections.append(Section(part.title, (clean(table.note),)))
         elif len(table):
-            made.append(_pane(part, table, step))
+            sections.append(_pane(part, table, step))
         elif table.note and trace.is_torch and part.is_expected:
             absent.setdefault(clean(table.note), []).append(part.title)
     if absent:
-        said = tuple(f"{', '.join(titles)}: {note}" for note, titles in absent.items())
-        made.append(Section("Not in this trace", said))
-    return made
+        notes = tuple(f"{', '.join(titles)}: {note}" for note, titles in absent.items())
+        sections.append(Section("Not in this trace", notes))
+    return sections
 
 
 def _pane(part: PaneOfReport, table: Table, step: int | None) -> Section:
@@ -312,14 +312,14 @@ def _health(trace: Trace, failures: Failures) -> Section:
     failures.note(table.failures)
     fine = np.array([row["severity"] == "fine" for row in table.rows()], bool)
     found_nothing = f"{count(int(fine.sum()))} of {count(len(table))} checks of the trace itself found nothing."
-    said = (found_nothing, *map(clean, table.failures))
-    found = table.take(np.flatnonzero(~fine))
-    if len(found) == 0:
-        return Section("Health", said)
+    sentences = (found_nothing, *map(clean, table.failures))
+    unhealthy = table.take(np.flatnonzero(~fine))
+    if len(unhealthy) == 0:
+        return Section("Health", sentences)
     return Section(
         "Health",
-        said,
-        table=found,
+        sentences,
+        table=unhealthy,
         pane="health",
     )
 
@@ -330,8 +330,8 @@ def _summary(summary: Table, failures: Failures) -> Section:
     table = readable(summary)
     known = np.array([value is not None for value in (table["value"].cell(row) for row in range(len(table)))], bool)
     absent = [str(table["key"].cell(row)) for row in np.flatnonzero(~known).tolist()]
-    said = f"Not in this trace: {', '.join(absent)}." if absent else ""
-    table = replace(table.take(np.flatnonzero(known)), note=said)
+    note = f"Not in this trace: {', '.join(absent)}." if absent else ""
+    table = replace(table.take(np.flatnonzero(known)), note=note)
     return Section("Summary", table=table, pane="summary", limit=100)
 
 
@@ -341,43 +341,47 @@ ROWS = 60
 """Of each table."""
 
 
-def comparison_report(told: Comparison, pictures: tuple[TimelineIndex, TimelineIndex], version: str = "") -> Report:
+def comparison_report(
+    comparison: Comparison, pictures: tuple[TimelineIndex, TimelineIndex], version: str = ""
+) -> Report:
     """The report on two sides; the pictures are those of their traces."""
-    stretches = [_stretch(side) for side in (told.a, told.b)]
+    stretches = [_stretch(side) for side in (comparison.a, comparison.b)]
     length = max((end - start for start, end in stretches), default=0)
     timelines = [
-        _timeline(side, mark, timeline_index, stretch, length, told.failures)
-        for mark, side, timeline_index, stretch in zip("AB", (told.a, told.b), pictures, stretches, strict=True)
+        _timeline(side, mark, timeline_index, stretch, length, comparison.failures)
+        for mark, side, timeline_index, stretch in zip(
+            "AB", (comparison.a, comparison.b), pictures, stretches, strict=True
+        )
     ]
-    statement = told.sentences
+    statement = comparison.sentences
     more = tuple(map(clean, statement[1:]))
-    tables = _tables(told)
+    tables = _tables(comparison)
     return Report(
-        f"{clean(told.a.name)} → {clean(told.b.name)}",
-        tuple(head(told)),
+        f"{clean(comparison.a.name)} → {clean(comparison.b.name)}",
+        tuple(head(comparison)),
         clean(statement[0]) if statement else "",
         (),
         (*((Section("What differs", more),) if more else ()), *timelines, *tables),
         f"tracetui {version}".strip(),
-        told.failures.sentences,
+        comparison.failures.sentences,
     )
 
 
-def _tables(told: Comparison) -> tuple[Section, ...]:
+def _tables(comparison: Comparison) -> tuple[Section, ...]:
     more = "All of it: tracetui compare A B --show "
     makers: dict[str, Callable[[], Section]] = {
-        "totals": lambda: Section(TITLES["totals"], table=comparison_readable("totals", told.totals), limit=100),
+        "totals": lambda: Section(TITLES["totals"], table=comparison_readable("totals", comparison.totals), limit=100),
         "kernels": lambda: Section(
-            TITLES["kernels"], table=told.kernels, pane="changed kernels", limit=ROWS, more=more + "kernels"
+            TITLES["kernels"], table=comparison.kernels, pane="changed kernels", limit=ROWS, more=more + "kernels"
         ),
-        "ops": lambda: Section(TITLES["ops"], table=told.ops, pane="changed ops", limit=ROWS, more=more + "ops"),
+        "ops": lambda: Section(TITLES["ops"], table=comparison.ops, pane="changed ops", limit=ROWS, more=more + "ops"),
     }
 
     def failed(name: str, sentence: str) -> Section:
         return Section(TITLES[name], (clean(sentence),))
 
     tables = [
-        told.failures.make_or(f"The section {TITLES[name]}", make, partial(failed, name))
+        comparison.failures.make_or(f"The section {TITLES[name]}", make, partial(failed, name))
         for name, make in makers.items()
     ]
     return tuple(section for section in tables if section.table is None or len(section.table))
@@ -403,9 +407,9 @@ def _timeline(
     part = representative(side)
     name = f"{side.part_kind} {side.number[part]}" if part >= 0 else side.part_kind
     figure = lanes_figure(timeline_index, start, start + length, name, key=f"lanes-{mark.lower()}", until_ns=end)
-    said = f"{clean(side.name)}, {name}: {duration(end - start)} until its last work ends. Both sides have one scale"
-    said += "; what comes after that is pale." if end - start < length else "."
-    return Section(f"Timeline of {mark}", (said, *absent), figure.svg)
+    caption = f"{clean(side.name)}, {name}: {duration(end - start)} until its last work ends. Both sides have one scale"
+    caption += "; what comes after that is pale." if end - start < length else "."
+    return Section(f"Timeline of {mark}", (caption, *absent), figure.svg)
 
 
 # What a report on a set of ranks says: who is late and why, the time of each rank, and the tables of the set.
@@ -428,18 +432,18 @@ _SECTIONS = (
 def rank_report(ranks: RankSet, version: str = "") -> Report:
     """The report on a set of ranks."""
 
-    def made(heading: str, make: Callable[[], Section | None]) -> Section | None:
+    def make_section(heading: str, make: Callable[[], Section | None]) -> Section | None:
         """A section of its own, or one that says that it failed."""
         return ranks.failures.make_or(heading, make, lambda sentence: Section(heading, (clean(sentence),)))
 
     sections = [
-        made("Remarks", lambda: _remarks(ranks)),
-        made("Time of each rank", lambda: _time(ranks)),
-        *(made(heading, partial(_table, ranks, name, heading, limit)) for name, heading, limit in _SECTIONS),
+        make_section("Remarks", lambda: _remarks(ranks)),
+        make_section("Time of each rank", lambda: _time(ranks)),
+        *(make_section(heading, partial(_table, ranks, name, heading, limit)) for name, heading, limit in _SECTIONS),
     ]
     if ranks.run.missing or ranks.left_out:
         heading = "Files that are missing or left out"
-        sections.append(made(heading, partial(_table, ranks, "files", heading)))
+        sections.append(make_section(heading, partial(_table, ranks, "files", heading)))
     return Report(
         clean(ranks.run.title),
         (clean(title(ranks)),),
@@ -485,8 +489,8 @@ def _remarks(ranks: RankSet) -> Section | None:
     """Late ranks that the headline has no room for, and what is missing, doubtful or odd."""
     top = headline(ranks)
     late = [words for each in ranks.late if (words := late_words(ranks, each)) not in top]
-    said = late + remarks(ranks)
-    return Section("Remarks", tuple(map(clean, said))) if said else None
+    sentences = late + remarks(ranks)
+    return Section("Remarks", tuple(map(clean, sentences))) if sentences else None
 
 
 def _time(ranks: RankSet) -> Section | None:
@@ -495,15 +499,19 @@ def _time(ranks: RankSet) -> Section | None:
     parts, whole = bar_parts(table)
     if len(ranks) < 2 or whole <= 0:
         return None
-    shown = min(len(table), MAX_BARS)
-    rows = [_bar(index, str(table["rank"].cell(index)), parts[index], whole) for index in range(shown)]
+    bar_count = min(len(table), MAX_BARS)
+    rows = [_bar(index, str(table["rank"].cell(index)), parts[index], whole) for index in range(bar_count)]
     figure = (
-        f'<figure class="ranks"><svg viewBox="0 0 {RANK_BAR_WIDTH} {ROW * shown}" role="img" '
+        f'<figure class="ranks"><svg viewBox="0 0 {RANK_BAR_WIDTH} {ROW * bar_count}" role="img" '
         f'aria-label="Time of the run of each rank">{"".join(rows)}</svg>{_legend()}</figure>'
     )
-    more = f" The {count(shown)} ranks that others waited for most; the table has all." if shown < len(table) else ""
-    said = f"Each bar is the run of a rank, {duration(1000 * whole)}; the rest of it the device did nothing.{more}"
-    return Section("Time of each rank", (said,), figure)
+    more = (
+        f" The {count(bar_count)} ranks that others waited for most; the table has all."
+        if bar_count < len(table)
+        else ""
+    )
+    caption = f"Each bar is the run of a rank, {duration(1000 * whole)}; the rest of it the device did nothing.{more}"
+    return Section("Time of each rank", (caption,), figure)
 
 
 def _bar(index: int, rank: str, parts: tuple[float, float, float], whole: float) -> str:

@@ -50,7 +50,7 @@ HEAD = 2
 
 @dataclass(frozen=True)
 class Shown:
-    """A table of the comparison, sorted and filtered, and how many of its rows are told."""
+    """A table of the comparison, sorted and filtered, and how many of its rows are listed."""
 
     name: str
     table: Table
@@ -60,7 +60,7 @@ class Shown:
 
     @property
     def cut(self) -> Table:
-        """The rows that are told."""
+        """The rows that are listed."""
         if self.limit is None:
             return self.table
         if self.short and self.name == "totals":
@@ -84,8 +84,8 @@ class Shown:
     @property
     def readable(self) -> Table:
         """The comparison for reading by eye; the statement has the notes of a short list."""
-        made = comparison_readable(self.name, self.read)
-        return replace(made, note="") if self.short and len(made) else made
+        readable = comparison_readable(self.name, self.read)
+        return replace(readable, note="") if self.short and len(readable) else readable
 
     @property
     def unread(self) -> int:
@@ -99,16 +99,16 @@ def is_unchanged(table: Table) -> NDArray[np.bool_]:
     return np.asarray(table["mark"].equal(SAME) & (np.abs(saves) < MIN_SHOWN_US))
 
 
-def as_json(told: Comparison, tables: Iterable[Shown]) -> str:
+def as_json(comparison: Comparison, tables: Iterable[Shown]) -> str:
     """One object: the sides, the statement, and the tables with every column."""
     document: dict[str, Any] = {
-        "a": facts_of(told.failures, told.a),
-        "b": facts_of(told.failures, told.b),
-        "statement": list(map(clean, told.sentences)),
+        "a": facts_of(comparison.failures, comparison.a),
+        "b": facts_of(comparison.failures, comparison.b),
+        "statement": list(map(clean, comparison.sentences)),
     }
     for shown in tables:
-        made = orjson.loads(export.render(shown.cut, told.a.trace, shown.name, "json"))
-        document[shown.name] = {key: made[key] for key in ("columns", "rows", "note", "doubts") if key in made}
+        rendered = orjson.loads(export.render(shown.cut, comparison.a.trace, shown.name, "json"))
+        document[shown.name] = {key: rendered[key] for key in ("columns", "rows", "note", "doubts") if key in rendered}
     return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
 
 
@@ -120,31 +120,33 @@ def facts_of(failures: Failures, side: Side) -> dict[str, Any]:
 
 def side_facts(side: Side) -> dict[str, Any]:
     """The identity of a side in JSON."""
-    said = recording_conditions(side)
+    conditions = recording_conditions(side)
     return {
         **facts(side.trace),
         "scope": clean(side.scope),
         "part": side.part_kind,
         "parts": len(side),
         "numbers": side.number.tolist(),
-        "verdict": said.verdict,
-        "compiled": said.compiled,
-        "compiled_parts": said.compiled_parts,
-        "cuda_graphs": said.graphs,
-        "torch": said.torch and clean(said.torch),
-        "workload": said.workload and clean(said.workload),
-        "params": {clean(key): clean(value) for key, value in said.params.items()},
+        "verdict": conditions.verdict,
+        "compiled": conditions.compiled,
+        "compiled_parts": conditions.compiled_parts,
+        "cuda_graphs": conditions.graphs,
+        "torch": conditions.torch and clean(conditions.torch),
+        "workload": conditions.workload and clean(conditions.workload),
+        "params": {clean(key): clean(value) for key, value in conditions.params.items()},
         "inferred": side.inferred(),
         "remark": clean(side.remark),
     }
 
 
-def as_markdown(told: Comparison, tables: Sequence[Shown]) -> str:
+def as_markdown(comparison: Comparison, tables: Sequence[Shown]) -> str:
     """The statement as a list and the tables below it, to be pasted into a pull request."""
-    named = (("A", told.a), ("B", told.b))
-    sides = [f"{mark}: {code(clean(side.name))}, {prose(side_words(told.failures, side))}" for mark, side in named]
+    named = (("A", comparison.a), ("B", comparison.b))
+    sides = [
+        f"{mark}: {code(clean(side.name))}, {prose(side_words(comparison.failures, side))}" for mark, side in named
+    ]
     parts = [" · ".join(["**Comparison**, from A to B", *sides])]
-    parts.append("\n".join(f"- {sentence(clean(line))}" for line in told.sentences))
+    parts.append("\n".join(f"- {sentence(clean(line))}" for line in comparison.sentences))
     for shown in _worth_showing(tables):
         more = f" ({count(shown.unread)} more)" if shown.unread else ""
         parts.append("\n\n".join([f"**{TITLES[shown.name]}**{more}", *_markdown_table(shown)]))
@@ -160,37 +162,37 @@ def _markdown_table(shown: Shown) -> list[str]:
     return [body, *map(prose, notes(table))]
 
 
-def as_plain(told: Comparison, tables: Sequence[Shown]) -> str:
+def as_plain(comparison: Comparison, tables: Sequence[Shown]) -> str:
     """Everything as aligned text for a pipe."""
-    parts = ["\n".join([*head(told), "", *map(bullet, told.sentences)])] if len(tables) > 1 else []
+    parts = ["\n".join([*head(comparison), "", *map(bullet, comparison.sentences)])] if len(tables) > 1 else []
     for shown in _worth_showing(tables):
         title = [_title(shown)] if len(tables) > 1 else []
-        body = export.render(shown.readable, told.a.trace, shown.name, "table").rstrip("\n")
+        body = export.render(shown.readable, comparison.a.trace, shown.name, "table").rstrip("\n")
         parts.append("\n".join([*title, body]))
     return "\n\n".join(parts) + "\n"
 
 
-def as_rich(told: Comparison, tables: Sequence[Shown], width: int) -> RenderableType:
+def as_rich(comparison: Comparison, tables: Sequence[Shown], width: int) -> RenderableType:
     """Everything for a terminal of `width` columns."""
     parts: list[RenderableType] = []
     if len(tables) > 1:
-        parts += [Text(line, style="dim") for each in head(told) for line in wrapped(each, width, HEAD)]
+        parts += [Text(line, style="dim") for each in head(comparison) for line in wrapped(each, width, HEAD)]
         parts.append(Text())
-        for place, said in enumerate(told.sentences):
-            parts += [Text(line, style="" if place else "bold") for line in wrapped(bullet(said), width, HEAD)]
+        for place, line_text in enumerate(comparison.sentences):
+            parts += [Text(line, style="" if place else "bold") for line in wrapped(bullet(line_text), width, HEAD)]
     for shown in _worth_showing(tables):
-        body = export.rich_table(shown.readable, told.a.trace, shown.name, width)
+        body = export.rich_table(shown.readable, comparison.a.trace, shown.name, width)
         # The title of a pane names one file.
         inner = body.renderables[1:] if isinstance(body, Group) else [body]
         parts += [*([Text()] if parts else []), Text(_title(shown), style="dim"), *inner]
     return Group(*parts)
 
 
-def head(told: Comparison) -> list[str]:
+def head(comparison: Comparison) -> list[str]:
     """A line for each of the two sides."""
     return [
-        f"{mark}  {clean(side.name)}: {side_words(told.failures, side)}"
-        for mark, side in (("A", told.a), ("B", told.b))
+        f"{mark}  {clean(side.name)}: {side_words(comparison.failures, side)}"
+        for mark, side in (("A", comparison.a), ("B", comparison.b))
     ]
 
 
@@ -206,8 +208,8 @@ def comparison_readable(name: str, table: Table) -> Table:
     if not table.columns:
         # It could not be made: its note says so.
         return table
-    made = {"totals": _totals, "kernels": _kernels, "ops": _ops}[name](table)
-    kept = tuple(column for column in made if not len(column) or not column.nulls().all())
+    candidates = {"totals": _totals, "kernels": _kernels, "ops": _ops}[name](table)
+    kept = tuple(column for column in candidates if not len(column) or not column.nulls().all())
     return Table(kept, None, table.note, {})
 
 
@@ -216,18 +218,22 @@ def _worth_showing(tables: Sequence[Shown]) -> list[Shown]:
     return [shown for shown in tables if len(shown.table) or shown.table.note or len(tables) == 1]
 
 
-def in_words(said: RecordingConditions) -> str:
+def in_words(conditions: RecordingConditions) -> str:
     """A side in words: `3 steps, compiled, overhead-bound, NVIDIA H100, PyTorch 2.13`."""
     words = (
         "whole capture"
-        if said.part_kind == "capture"
-        else f"{said.parts:,} {said.part_kind}{'s' if said.parts != 1 else ''}"
+        if conditions.part_kind == "capture"
+        else f"{conditions.parts:,} {conditions.part_kind}{'s' if conditions.parts != 1 else ''}"
     )
-    compiled = "compiled" if said.compiled else f"{said.compiled_parts:,} of them compiled"
-    how = [*([compiled] if said.compiled_parts else []), *(["CUDA graphs"] if said.graphs else [])]
-    devices = [f"{said.devices[0]}{f' x{len(said.devices)}' if len(said.devices) > 1 else ''}"] if said.devices else []
-    version = [f"PyTorch {said.torch}"] if said.torch else []
-    return clean(", ".join([words, *how, *([said.verdict] if said.verdict else []), *devices, *version]))
+    compiled = "compiled" if conditions.compiled else f"{conditions.compiled_parts:,} of them compiled"
+    how = [*([compiled] if conditions.compiled_parts else []), *(["CUDA graphs"] if conditions.graphs else [])]
+    devices = (
+        [f"{conditions.devices[0]}{f' x{len(conditions.devices)}' if len(conditions.devices) > 1 else ''}"]
+        if conditions.devices
+        else []
+    )
+    version = [f"PyTorch {conditions.torch}"] if conditions.torch else []
+    return clean(", ".join([words, *how, *([conditions.verdict] if conditions.verdict else []), *devices, *version]))
 
 
 def bullet(line: str) -> str:
@@ -269,7 +275,7 @@ def _totals(table: Table) -> tuple[Column, ...]:
         words = [amount(value, unit) for value, unit in zip(values, units, strict=True)]
         columns.append(_number_texts(table[name], words))
     columns.append(_number_texts(table["ratio"], [_ratio(table["ratio"].cell(row)) for row in range(len(table))]))
-    # What stands in the way of all of them the statement has said.
+    # The statement names what stands in the way of all of them.
     remarks = table["remark"] if len({row["remark"] for row in table.rows()}) > 1 else None
     return (table["measure"], *columns, table["change"], *([remarks] if remarks else []))
 
@@ -303,8 +309,8 @@ def _became(row: dict[str, Cell]) -> str:
 
 def _ops(table: Table) -> tuple[Column, ...]:
     names = ("fused_into", "remark", "folded_change")
-    found = zip(*(map(table[name].cell, range(len(table))) for name in names), strict=True)
-    remarks = [next((str(each) for each in said if each is not None), None) for said in found]
+    remarks_by_row = zip(*(map(table[name].cell, range(len(table))) for name in names), strict=True)
+    remarks = [next((str(each) for each in row if each is not None), None) for row in remarks_by_row]
     return (
         table["mark"],
         table["name"],
@@ -350,7 +356,7 @@ def right(words: Sequence[str], name: str) -> list[str]:
     return [word.rjust(width) for word in words]
 
 
-# Several sides beside the first as text: what they are, what is said first of each, and one table of them all.
+# Several sides beside the first as text: their names, the opening sentences of each, and one table of all.
 
 SEVERAL_KEY = ("gpu_span_us", "gpu_busy_us", "gpu_idle_pct", "kernels", "copies", "launches", "moved_bytes") + (
     "cpu_us",
@@ -367,20 +373,20 @@ LEGEND = f"{SIGNS}; --format json says why."
 class SeveralShown:
     """The part of several sides that is printed."""
 
-    told: Several
+    several: Several
     table: Table
-    """Rows of the totals, in the order in which they are told."""
+    """Rows of the totals, in the order in which they are listed."""
     commands: Sequence[str]
     """For each side after the first what prints it beside the first in full."""
     alone: bool = False
     """True where the table is all that was asked for."""
     left_out: int = 0
-    """Rows that are not told."""
+    """Rows that are not listed."""
 
     @property
     def readable(self) -> Table:
         """The table for reading by eye: a column for each side, with the factor to the first."""
-        return several_readable(self.table, self.told.others)
+        return several_readable(self.table, self.several.others)
 
 
 def key_rows(table: Table) -> Table:
@@ -414,59 +420,60 @@ def several_readable(table: Table, others: Sequence[bool]) -> Table:
 
 
 def several_as_json(shown: SeveralShown) -> str:
-    """One object: the sides, what is said first of each beside the first, and the table with every column."""
-    made = orjson.loads(export.render(shown.table, shown.told.sides[0].trace, "totals", "json"))
-    others = zip(SIDE_NAMES[1:], shown.told.openings, shown.commands, strict=False)
+    """One object: the sides, the opening sentences of each beside the first, and the table with every column."""
+    rendered = orjson.loads(export.render(shown.table, shown.several.sides[0].trace, "totals", "json"))
+    others = zip(SIDE_NAMES[1:], shown.several.openings, shown.commands, strict=False)
     document: dict[str, Any] = {
         "sides": [
-            {"mark": mark, **facts_of(shown.told.failures, side)}
-            for mark, side in zip(SIDE_NAMES, shown.told.sides, strict=False)
+            {"mark": mark, **facts_of(shown.several.failures, side)}
+            for mark, side in zip(SIDE_NAMES, shown.several.sides, strict=False)
         ],
         "statements": [
-            {"a": SIDE_NAMES[0], "b": mark, "statement": list(map(clean, said)), "command": clean(command)}
-            for mark, said, command in others
+            {"a": SIDE_NAMES[0], "b": mark, "statement": list(map(clean, sentences)), "command": clean(command)}
+            for mark, sentences, command in others
         ],
-        "totals": {key: made[key] for key in ("columns", "rows", "note") if key in made},
+        "totals": {key: rendered[key] for key in ("columns", "rows", "note") if key in rendered},
     }
     return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
 
 
 def several_as_markdown(shown: SeveralShown) -> str:
-    """The sides and what is said of each as lists, the table below them."""
+    """The sides and the sentences about each as lists, the table below them."""
     table = shown.readable
     body = "\n".join(lines(table, table.columns))
     if shown.alone:
         return f"{body}\n\n{prose(LEGEND)}\n"
-    named = zip(SIDE_NAMES, shown.told.sides, strict=False)
+    named = zip(SIDE_NAMES, shown.several.sides, strict=False)
     sides = [
-        f"- {mark}: {code(clean(side.name))}, {prose(side_words(shown.told.failures, side))}" for mark, side in named
+        f"- {mark}: {code(clean(side.name))}, {prose(side_words(shown.several.failures, side))}" for mark, side in named
     ]
-    said = [f"- {sentence(line)}" for line in _said(shown)]
-    parts = ["**Comparison** of several, each with A", "\n".join(sides), "\n".join(said), body, prose(LEGEND)]
+    openings = [f"- {sentence(line)}" for line in _openings(shown)]
+    parts = ["**Comparison** of several, each with A", "\n".join(sides), "\n".join(openings), body, prose(LEGEND)]
     full = "\n".join(f"- {code(clean(command))}" for command in shown.commands)
     return "\n\n".join([*parts, f"In full:\n\n{full}"]) + "\n"
 
 
 def several_as_plain(shown: SeveralShown) -> str:
     """Everything as aligned text for a pipe."""
-    body = export.render(shown.readable, shown.told.sides[0].trace, "totals", "table").rstrip("\n")
+    body = export.render(shown.readable, shown.several.sides[0].trace, "totals", "table").rstrip("\n")
     if shown.alone:
         return f"{body}\n\n{LEGEND}\n"
-    said = "\n".join(map(bullet, _said(shown)))
+    openings = "\n".join(map(bullet, _openings(shown)))
     return (
-        "\n\n".join(["\n".join(_head(shown)), said, f"{_several_title(shown)}\n{body}", "\n".join(_foot(shown))]) + "\n"
+        "\n\n".join(["\n".join(_head(shown)), openings, f"{_several_title(shown)}\n{body}", "\n".join(_foot(shown))])
+        + "\n"
     )
 
 
 def several_as_rich(shown: SeveralShown, width: int) -> RenderableType:
     """Everything for a terminal of `width` columns."""
-    body = export.rich_table(shown.readable, shown.told.sides[0].trace, "totals", width)
+    body = export.rich_table(shown.readable, shown.several.sides[0].trace, "totals", width)
     inner = body.renderables[1:] if isinstance(body, Group) else [body]
     if shown.alone:
         return Group(*inner, Text(LEGEND, style="dim"))
     parts = [Text(line, style="dim") for each in _head(shown) for line in wrapped(each, width, HEAD)]
     parts.append(Text())
-    parts += [Text(line) for each in _said(shown) for line in wrapped(bullet(each), width, HEAD)]
+    parts += [Text(line) for each in _openings(shown) for line in wrapped(bullet(each), width, HEAD)]
     parts += [Text(), Text(_several_title(shown), style="dim")]
     foot = [Text(line, style="dim") for each in _foot(shown) for line in wrapped(each, width, HEAD)]
     return Group(*parts, *inner, *foot)
@@ -474,13 +481,16 @@ def several_as_rich(shown: SeveralShown, width: int) -> RenderableType:
 
 def _head(shown: SeveralShown) -> list[str]:
     """A line for each side."""
-    named = zip(SIDE_NAMES, shown.told.sides, strict=False)
-    return [f"{mark}  {clean(side.name)}: {side_words(shown.told.failures, side)}" for mark, side in named]
+    named = zip(SIDE_NAMES, shown.several.sides, strict=False)
+    return [f"{mark}  {clean(side.name)}: {side_words(shown.several.failures, side)}" for mark, side in named]
 
 
-def _said(shown: SeveralShown) -> list[str]:
+def _openings(shown: SeveralShown) -> list[str]:
     """A line for each side after the first."""
-    return [f"{mark}: {clean(' '.join(said))}" for mark, said in zip(SIDE_NAMES[1:], shown.told.openings, strict=False)]
+    return [
+        f"{mark}: {clean(' '.join(sentences))}"
+        for mark, sentences in zip(SIDE_NAMES[1:], shown.several.openings, strict=False)
+    ]
 
 
 def _several_title(shown: SeveralShown) -> str:
