@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         for mend in repair.done:
             where = "the file" if mend.offset is None else f"byte {mend.offset:,}"
-            text = f": {clean(mend.shown)}" if mend.shown else ""
+            text = f": {clean(mend.excerpt)}" if mend.excerpt else ""
             print(f"{where}: {clean(mend.what)}{text}", file=stream)
     words = {0: "nothing was to be done, the file is whole", 1: "1 thing was done"}
     done = words.get(len(repair.done), f"{len(repair.done):,} things were done")
@@ -63,6 +63,6 @@ def run(options: argparse.Namespace) -> int:
 def _document(repair: Repair | PacketRepair, count: int) -> str:
     import orjson
 
-    done = [{"offset": mend.offset, "done": mend.what, "shown": clean(mend.shown)} for mend in repair.done]
+    done = [{"offset": mend.offset, "done": mend.what, "shown": clean(mend.excerpt)} for mend in repair.done]
     document = {"events": count, "done": done}
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()

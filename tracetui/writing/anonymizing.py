@@ -131,36 +131,16 @@ TEXTS = re.compile(
 """Values of arguments that say nothing about a program: numbers, types, kinds of copies and collectives."""
 
 
-def is_public_text(text: str) -> bool:
-    """Whether the value of an argument may stay."""
-    return all(TEXTS.fullmatch(part) for part in text.split("|"))
-
-
-def is_call(name: str) -> bool:
-    """Whether a name is that of a runtime or driver call."""
-    return name == "INVALID" or _CALL.fullmatch(name) is not None
-
-
-def is_transfer(name: str) -> bool:
-    """Whether a name is that of a copy or a fill by the driver."""
-    return memory(name_parts(name)) is not None
-
-
-def is_vendor_name(name: str) -> bool:
-    """Whether an identifier is one of the kernels or types of a vendor's library."""
-    return _VENDOR.fullmatch(name) is not None
-
-
 def is_public_name(name: str) -> bool:
-    """Whether PyTorch itself gives this name to operators, annotations, instants or its own cost."""
+    """True for a name that PyTorch itself gives to operators, annotations, instants or its own cost."""
     if name in _PLAIN or _PATTERNS.fullmatch(name) or _COLLECTIVE.fullmatch(name):
         return True
-    if found := _OPERATOR.fullmatch(name):
-        return found[1] in NAMESPACES
-    if found := _OPTIMIZER.fullmatch(name):
-        return found[1] in _OPTIMIZERS
-    found = _NODE.fullmatch(name)
-    return found is not None and _letters(found["stem"]) in _operator_letters()
+    if match := _OPERATOR.fullmatch(name):
+        return match[1] in NAMESPACES
+    if match := _OPTIMIZER.fullmatch(name):
+        return match[1] in _OPTIMIZERS
+    match = _NODE.fullmatch(name)
+    return match is not None and _letters(match["stem"]) in _operator_letters()
 
 
 @cache
@@ -208,25 +188,25 @@ _kept_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def anonymous_args(raw: bytes, stand_in: Callable[[str], str], kernel_name: Callable[[str], str]) -> bytes:
-    """The arguments of an event that may stay; those that are numbers are the bytes that they were."""
+    """The arguments of an event that may stay, numbers byte for byte."""
     try:
         fields = _kept_fields.decode(raw)
     except msgspec.MsgspecError:
         return b"{}"
-    shown: dict[str, Any] = {}
+    public: dict[str, Any] = {}
     for key, value in fields.items():
         if key in ARGUMENTS:
-            shown[key] = value if b'"' not in bytes(value) else _anonymous_value(key, decoded(bytes(value)), stand_in)
+            public[key] = value if b'"' not in bytes(value) else _anonymous_value(key, decoded(bytes(value)), stand_in)
         elif key == KERNEL:
             name = decoded(bytes(value))
             if isinstance(name, str):
-                shown[key] = kernel_name(name)
-    return msgspec.json.encode(shown)
+                public[key] = kernel_name(name)
+    return msgspec.json.encode(public)
 
 
 def _anonymous_value(key: str, value: Any, stand_in: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return value if is_public_text(value) else stand_in(value)
+        return value if all(TEXTS.fullmatch(part) for part in value.split("|")) else stand_in(value)
     if isinstance(value, list):
         return [_anonymous_value(key, item, stand_in) for item in value]
     if isinstance(value, dict):
@@ -238,28 +218,28 @@ def _anonymous_value(key: str, value: Any, stand_in: Callable[[str], str]) -> An
 
 
 def anonymous_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys beside the events that may stay: what was recorded with, and the devices."""
-    shown = {key: value for key, value in metadata.items() if key in _FLAGS and is_number(value)}
+    """The keys beside the events that may stay: options and versions of the recording, ranks and devices."""
+    public = {key: value for key, value in metadata.items() if key in _FLAGS and is_number(value)}
     devices = metadata.get("deviceProperties")
     if isinstance(devices, list):
-        shown["deviceProperties"] = [_device(entry) for entry in devices if isinstance(entry, dict)]
+        public["deviceProperties"] = [
+            {key: value for key, value in entry.items() if key in ("name", "vendor") or is_number(value)}
+            for entry in devices
+            if isinstance(entry, dict)
+        ]
     if metadata.get("displayTimeUnit") in ("ms", "ns"):
-        shown["displayTimeUnit"] = metadata["displayTimeUnit"]
+        public["displayTimeUnit"] = metadata["displayTimeUnit"]
     ranks = metadata.get("distributedInfo")
     if isinstance(ranks, dict):
         kept = {key: value for key, value in ranks.items() if key in _RANKS and is_number(value)}
         if ranks.get("backend") in ("nccl", "gloo", "mpi", "ucc"):
             kept["backend"] = ranks["backend"]
-        shown["distributedInfo"] = kept
-    return shown
-
-
-def _device(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key in ("name", "vendor") or is_number(value)}
+        public["distributedInfo"] = kept
+    return public
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value of JSON is one, or true or false."""
+    """True for numbers of JSON, and for true and false."""
     return isinstance(value, (int, float))
 
 
@@ -278,57 +258,55 @@ _ANONYMOUS = "(anonymous namespace)"
 
 def anonymous_kernel(name: str, stand_in: StandIn) -> str:
     """The name of a kernel, copy or fill without what is a user's own."""
-    if is_transfer(name):
+    if memory(name_parts(name)) is not None:
+        # A copy or a fill.
         return name
     plain = _IDENTIFIER.fullmatch(name)
     if plain is None:
         return _anonymous_cpp(name, stand_in)
-    if is_vendor_name(plain[1]) or _is_generated(name):
+    if _VENDOR.fullmatch(plain[1]):
         return name
-    return stand_in(name)
-
-
-def _is_generated(name: str) -> bool:
-    """Whether Inductor made the name of operators that are all PyTorch's own."""
-    found = decode(name)
-    return (found.library or "").startswith("Inductor") and bool(found.fused_ops) and not found.unknown
+    # Inductor names a kernel after its operators: that stays where all of them are PyTorch's own.
+    parts = decode(name)
+    is_public = (parts.library or "").startswith("Inductor") and bool(parts.fused_ops) and not parts.unknown
+    return name if is_public else stand_in(name)
 
 
 def _anonymous_cpp(name: str, stand_in: StandIn) -> str:
-    shown: list[str] = []
-    around: list[bool | None] = []
+    pieces: list[str] = []
+    # Of the path that is being read, and of those around its brackets: None between two paths.
     is_public: bool | None = None
-    """Whether the path that is being read is public, None between two paths."""
+    outer: list[bool | None] = []
     joined = False
     for token in _TOKEN.finditer(name.replace(_ANONYMOUS, "\0")):
         text = token[0]
         if token["word"]:
             if not (joined and is_public is not None):
                 is_public = _begins_public(token)
-            shown.append(text if is_public or text in WORDS else stand_in(text))
+            pieces.append(text if is_public or text in WORDS else stand_in(text))
         elif token["open"]:
-            around.append(is_public)
+            outer.append(is_public)
             is_public = None
-            shown.append(text)
+            pieces.append(text)
         elif token["close"]:
-            is_public = around.pop() if around else None
-            shown.append(text)
+            is_public = outer.pop() if outer else None
+            pieces.append(text)
         else:
             # A number or an anonymous namespace goes on with the path; other signs end it.
             is_public = is_public if token["join"] or text == "\0" else None
-            shown.append(_ANONYMOUS if text == "\0" else text)
+            pieces.append(_ANONYMOUS if text == "\0" else text)
         joined = token["join"] is not None
-    return "".join(shown)
+    return "".join(pieces)
 
 
 def _begins_public(token: re.Match[str]) -> bool:
-    """Whether the first identifier of a path is that of a known library."""
+    """True where the first identifier of a path is that of a known library."""
     text = token[0]
     rest = token.string[token.start() :]
     if rest.startswith(PATHS):
         return True
     is_namespace = token.string[token.end() : token.end() + 2] == "::"
-    return is_vendor_name(text) or (is_namespace and text in ROOTS)
+    return _VENDOR.fullmatch(text) is not None or (is_namespace and text in ROOTS)
 
 
 PREFIX = "anon_"
@@ -389,12 +367,13 @@ class Anonymizer:
             return anonymous_kernel(text, self.stand_in)
         if kind == Kind.PYTHON:
             return self._frame(text)
-        if (kind == Kind.RUNTIME and is_call(text)) or is_public_name(text):
+        is_call = kind == Kind.RUNTIME and (text == "INVALID" or _CALL.fullmatch(text) is not None)
+        if is_call or is_public_name(text):
             return text
         for pattern, may_be_public in _PARTLY_PUBLIC:
-            if found := pattern.fullmatch(text):
-                inner = self.name(found[2], kind) if may_be_public else self.stand_in(found[2])
-                return f"{found[1]}{inner}{found[3]}"
+            if match := pattern.fullmatch(text):
+                inner = self.name(match[2], kind) if may_be_public else self.stand_in(match[2])
+                return f"{match[1]}{inner}{match[3]}"
         # A generated kernel lends its name to the operator that launches it.
         return anonymous_kernel(text, self.stand_in) if text.isidentifier() else self.stand_in(text)
 
@@ -408,32 +387,28 @@ class Anonymizer:
                 continue
             yield _encode(self._anonymous_event(fields))
 
-    def metadata(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
-        """The keys beside the events without what is a user's own."""
-        return anonymous_metadata(metadata)
-
     def _anonymous_event(self, fields: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
-        shown: dict[str, Any] = {}
+        event: dict[str, Any] = {}
         for key in _ONE_LETTER_FIELDS:
             if key in fields and len(text := bytes(fields[key])) == 3:
-                shown[key] = msgspec.Raw(text)
+                event[key] = msgspec.Raw(text)
         phase = bytes(fields.get("ph", b""))[1:2]
         anonymous_category, category = self._category(bytes(fields.get("cat", b'""')))
         if "cat" in fields:
-            shown["cat"] = msgspec.Raw(anonymous_category)
+            event["cat"] = msgspec.Raw(anonymous_category)
         for key in ("pid", "tid"):
             if key in fields:
-                shown[key] = self._id_of_lane(bytes(fields[key]))
+                event[key] = self._id_of_lane(bytes(fields[key]))
         if "name" in fields:
-            kind = kind_of(category, _plain_text(fields.get("pid")))
-            shown["name"] = msgspec.Raw(self._name(bytes(fields["name"]), kind, phase))
+            kind = kind_of(category, _text(bytes(fields.get("pid", b'""'))))
+            event["name"] = msgspec.Raw(self._name(bytes(fields["name"]), kind, phase))
         for key in _TIMES:
             if key in fields and _NUMERIC.fullmatch(bytes(fields[key])):
-                shown[key] = fields[key]
-        self._add_ids(fields, shown)
+                event[key] = fields[key]
+        self._add_ids(fields, event)
         if "args" in fields:
-            shown["args"] = msgspec.Raw(self._args(fields, phase))
-        return shown
+            event["args"] = msgspec.Raw(self._args(fields, phase))
+        return event
 
     def _name(self, raw: bytes, kind: Kind, phase: bytes) -> bytes:
         """A name as JSON; that of metadata is one of few, or replaced."""
@@ -463,16 +438,16 @@ class Anonymizer:
         text = _text(raw)
         return msgspec.Raw(raw if _PUBLIC_ID.fullmatch(text.strip()) else _encode(self.stand_in(text)))
 
-    def _add_ids(self, fields: Mapping[str, msgspec.Raw], shown: dict[str, Any]) -> None:
+    def _add_ids(self, fields: Mapping[str, msgspec.Raw], event: dict[str, Any]) -> None:
         for key in _IDS:
             if key in fields:
-                shown[key] = self._id(bytes(fields[key]))
+                event[key] = self._id(bytes(fields[key]))
         if "scope" in fields:
-            shown["scope"] = self.stand_in(_text(bytes(fields["scope"])))
+            event["scope"] = self.stand_in(_text(bytes(fields["scope"])))
         double = decoded(bytes(fields["id2"])) if "id2" in fields else None
         if isinstance(double, dict):
             ids = {key: _encode(value) for key, value in double.items() if key in ("local", "global")}
-            shown["id2"] = {key: self._id(value) for key, value in ids.items()}
+            event["id2"] = {key: self._id(value) for key, value in ids.items()}
 
     def _id(self, raw: bytes) -> msgspec.Raw:
         return msgspec.Raw(raw if _NUMERIC.fullmatch(raw) else _encode(self.stand_in(_text(raw))))
@@ -485,7 +460,7 @@ class Anonymizer:
         return anonymous_args(bytes(fields["args"]), self.stand_in, lambda name: anonymous_kernel(name, self.stand_in))
 
     def _metadata_args(self, name: str, raw: bytes) -> bytes:
-        """What metadata says about a process or a thread."""
+        """The args of an event that names or orders a process or a thread."""
         args = decoded(raw)
         if not isinstance(args, dict):
             return b"{}"
@@ -512,17 +487,13 @@ class Anonymizer:
         return _encode({self.stand_in(key): value for key, value in series.items() if _NUMERIC.fullmatch(bytes(value))})
 
     def _frame(self, text: str) -> str:
-        """A Python frame with stand-ins for file, function and module; that it is one stays to be seen."""
-        if found := _FRAME.fullmatch(text):
-            function = f"{found['line']}: {found['function']}"
-            return f"{self.stand_in(found['file'])}.py(0): {self.stand_in(function)}"
+        """A Python frame with stand-ins for file, function and module, still in the form of a frame."""
+        if match := _FRAME.fullmatch(text):
+            function = f"{match['line']}: {match['function']}"
+            return f"{self.stand_in(match['file'])}.py(0): {self.stand_in(function)}"
         if text.startswith("nn.Module: "):
             return f"nn.Module: {self.stand_in(text)}"
         return f"<built-in {self.stand_in(text)}>" if text.startswith("<built-in ") else self.stand_in(text)
-
-
-def _plain_text(raw: msgspec.Raw | None) -> str:
-    return "" if raw is None else _text(bytes(raw))
 
 
 def _text(raw: bytes) -> str:

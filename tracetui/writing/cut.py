@@ -17,33 +17,33 @@ from tracetui.model.trace import Trace
 from tracetui.reading.decode import Number, number_of
 from tracetui.reading.lanes import lane_text
 from tracetui.reading.store import Container, Store
-from tracetui.writing.anonymizing import Anonymizer
+from tracetui.writing.anonymizing import Anonymizer, anonymous_metadata
 from tracetui.writing.output import Sink, write_events
 from tracetui.writing.selection import Selection, Wanted, select, within
 
-# Which events of the file make up a selection, also those that are in no column of a trace.
+# The events of the file that make up a selection, also those that are in no column of a trace.
 #
-# Metadata belongs to the lanes that it names, and what ends a slice to what began it. A few kinds of events are not
-# kept in columns at all; only these are looked at again, one by one, when the file is read for the second time.
+# Metadata goes with the lanes that it names, and the end of a slice with its begin. A few kinds of events are in no
+# column; only these are decided one by one, when the file is read for the second time.
 
 _THREAD_METADATA = ("thread_name", "thread_sort_index")
 _CREATED, _DELETED = "N", "D"
 """Phases with which an object is created and deleted: where both are in the file, both are kept."""
 _TIMED_PHASES = "Vvc()"
-"""Phases that are not drawn here, which are kept by their time."""
+"""Phases that are in no column, kept by their time."""
 
 
 class Decision(IntEnum):
-    """Whether an event is written."""
+    """Fate of an event."""
 
     UNDECIDED = 0
-    """To be decided by its content."""
+    """Decided by its content when the file is read again."""
     DROPPED = 1
     KEPT = 2
 
 
 class EventHead(msgspec.Struct, gc=False):
-    """The fields by which an event that is in no column is decided about."""
+    """The fields that decide about an event that is in no column."""
 
     ph: str = ""
     name: str | None = None
@@ -70,7 +70,7 @@ class EventFilter:
         """A `Decision` for each event."""
 
     def keeps(self, event: bytes) -> bool:
-        """Decide about an undecided event; metadata that says the same a second time is not kept."""
+        """True where an undecided event is kept; of equal metadata only the first is."""
         if self._wanted.everything:
             return True
         try:
@@ -140,23 +140,23 @@ def _decisions(trace: Trace, store: Store, wanted: Wanted, selection: Selection)
 # Events without the call stacks in them; everything else of an event stays the bytes that it was.
 
 ARGUMENTS = ("Call stack", "Module Hierarchy")
-"""Arguments that tell where in a program an operator was called."""
+"""Arguments with the place in the program from which an operator was called."""
 FIELDS = ("sf", "stack", "esf", "estack")
 """Fields of an event that hold its stack or the number of it."""
 
-_TOLD = re.compile(b"|".join(b'"%s"' % name.encode() for name in (*ARGUMENTS, *FIELDS)))
+_STACK_NAMES = re.compile(b"|".join(b'"%s"' % name.encode() for name in (*ARGUMENTS, *FIELDS)))
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def without_stack(event: bytes) -> bytes:
     """The same event without its call stacks."""
-    if not _TOLD.search(event):
+    if not _STACK_NAMES.search(event):
         return event
     try:
         fields = _fields.decode(event)
         args = _fields.decode(fields["args"]) if "args" in fields else {}
     except msgspec.MsgspecError:
-        # Arguments that are no object hold no stack that is known here.
+        # Arguments that are no object have no stack in a form that is known here.
         return event
     except UnicodeDecodeError:
         return without_stack(event.decode(errors="replace").encode())
@@ -171,15 +171,15 @@ def without_stack(event: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Kept:
-    """How much of a trace was written."""
+    """Counts of a part of a trace that was written."""
 
     events: int
     neighbours: int
-    """Slices of other steps among them, on which the numbers at the borders rest."""
+    """Slices of other steps among them, which the numbers at the borders need."""
 
 
 def nothing_left(trace: Trace) -> str:
-    """Why nothing is written, as a sentence."""
+    """Sentence of the error where no event is in what was asked for."""
     return f"Nothing of {trace.label} is left: no slice, instant or counter is in what was asked for."
 
 
@@ -200,20 +200,17 @@ class Cut:
         self._filter = EventFilter(trace, trace.store, wanted, selection)
 
     def write(self, sink: Sink, progress: Callable[[int], None] = lambda _: None) -> Kept:
-        """Write it as a whole file; `progress` hears after every block how many events have been gone through.
+        """Write it as a whole file; `progress` gets the number of events read, after every block.
 
         Raises: TraceError when the file of the trace has changed since it was read.
         """
-        events = self.events(progress)
-        container = self._container()
-        count = write_events(sink, container, events)
-        return Kept(count, self._neighbours)
+        return Kept(write_events(sink, self._container(), self.events(progress)), self._neighbours)
 
     def _container(self) -> Container:
         container = self._store.container
         metadata = dict(container.metadata)
         if self._anonymizer is not None:
-            return Container(container.kind, metadata=self._anonymizer.metadata(metadata))
+            return Container(container.kind, metadata=anonymous_metadata(metadata))
         if not self._wanted.stacks and "stackFrames" in metadata:
             del metadata["stackFrames"]
             return Container(container.kind, metadata=metadata)

@@ -19,7 +19,7 @@ _JSON = ".json"
 
 
 def is_protobuf(trace: Trace) -> bool:
-    """Whether a trace was read from Perfetto's protobuf format."""
+    """True for a trace that was read from Perfetto's protobuf format."""
     return isinstance(trace.store, PacketStore)
 
 
@@ -29,9 +29,9 @@ def suffix_of(trace: Trace) -> str:
 
 
 def require_fitting_name(path: str, trace: Trace) -> None:
-    """Find out whether the name of a file says another format than that of the trace, which it is written in.
+    """Check that the name of a file fits the format of the trace, in which it is written.
 
-    Raises: UsageError where it does.
+    Raises: UsageError where it has the suffix of another format.
     """
     name = _PACKING.sub("", path.casefold())
     if is_protobuf(trace) and name.endswith(_JSON):

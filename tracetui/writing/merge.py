@@ -33,9 +33,9 @@ from tracetui.writing.selection import Wanted
 # moved by whole nanoseconds, and everything else stays the bytes that it was.
 
 IDS_PER_RANK = 10**10
-"""How many ids each rank has: the third rank's correlation 12 is 20000000012."""
+"""Ids of each rank: the third rank's correlation 12 is 20000000012."""
 PROCESSES_PER_RANK = 1000
-"""By how much the numbers in the order of processes differ from rank to rank."""
+"""Distance of the sort indices of one rank from those of the next; new numbers of processes begin here, too."""
 SHARED_PROCESSES = ("Spans", "Traces", "")
 """Processes of the profiler itself, which are known by these names: ranks have threads of their own in them."""
 _JOINING = {
@@ -64,12 +64,12 @@ Fields = dict[str, msgspec.Raw]
 
 @dataclass(frozen=True)
 class RankClock:
-    """How times of a rank become those of the merged file."""
+    """Offset and drift that turn the times of a rank into those of the merged file."""
 
     offset: int
     """Ns that are added to every time of the file."""
     drift: float = 0.0
-    """What its clock gains, as a share; 0 where none is proven."""
+    """Share by which its clock runs fast; 0 where none is proven."""
     origin: int = 0
     """Moment of its own times, in ns, at which the offset holds."""
 
@@ -85,7 +85,7 @@ class RankEvents:
         """`index` counts the ranks of the merged file, whose processes get the next of `numbers`."""
         self._index, self._rank, self._host, self._clock, self._numbers = index, rank, host, clock, numbers
         self._processes: dict[bytes, bytes] = {}
-        self._named: dict[bytes, dict[str, Any]] = {}
+        self._process_args: dict[bytes, dict[str, Any]] = {}
         self._devices: set[bytes] = set()
         self._long_ids: dict[int, int] = {}
 
@@ -97,24 +97,27 @@ class RankEvents:
             except msgspec.MsgspecError:
                 # No object, hence no event.
                 continue
-            if self._is_noted(fields):
+            if self._take_process_metadata(fields):
                 continue
-            self._place(fields)
-            self._move(fields)
-            self._number(fields)
+            self._set_process(fields)
+            self._set_times(fields)
+            self._set_ids(fields)
             yield _encode(fields)
 
     def process_metadata(self) -> Iterator[bytes]:
-        """Events that name the processes and say their order: by rank, and within a rank as its file has it."""
+        """Events that name and order the processes: by rank, and within a rank as in its file."""
         order = sorted(self._processes, key=lambda raw: (self._sort_index(raw), raw))
         for position, raw in enumerate(order):
-            said, pid = self._named.get(raw, {}), msgspec.Raw(self._processes[raw])
-            name, label = (value if isinstance(value := said.get(key), str) else "" for key in ("name", "labels"))
+            args, pid = self._process_args.get(raw, {}), msgspec.Raw(self._processes[raw])
+            name, label = (value if isinstance(value := args.get(key), str) else "" for key in ("name", "labels"))
             label = label or (f"GPU {raw.decode()}" if raw in self._devices else "")
-            shown = rank_process_name(self._rank, self._host, _text(raw), name, label)
-            place = self._index * PROCESSES_PER_RANK + min(position, PROCESSES_PER_RANK - 1)
-            for what, args in (("process_name", {"name": shown}), ("process_sort_index", {"sort_index": place})):
-                yield _encode({"ph": "M", "name": what, "pid": pid, "tid": 0, "args": args})
+            process = rank_process_name(self._rank, self._host, _text(raw), name, label)
+            sort_index = self._index * PROCESSES_PER_RANK + min(position, PROCESSES_PER_RANK - 1)
+            for event, args in (
+                ("process_name", {"name": process}),
+                ("process_sort_index", {"sort_index": sort_index}),
+            ):
+                yield _encode({"ph": "M", "name": event, "pid": pid, "tid": 0, "args": args})
 
     def devices(self, metadata: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """The entries of `deviceProperties` of those devices that something ran on, under their new numbers."""
@@ -133,8 +136,8 @@ class RankEvents:
                 frame = frame | {"parent": self._text_id(str(frame["parent"]))}
             yield self._text_id(str(key)), frame
 
-    def _is_noted(self, fields: Fields) -> bool:
-        """Take note of what an event says about a process, if that is what it does."""
+    def _take_process_metadata(self, fields: Fields) -> bool:
+        """Keep the args of an event that names or orders a process; False for other events."""
         if bytes(fields.get("ph", b"")) != b'"M"':
             return False
         name = decoded(bytes(fields.get("name", b"null")))
@@ -143,14 +146,14 @@ class RankEvents:
             return False
         raw = _id_bytes(fields.get("pid"))
         if _text(raw) not in SHARED_PROCESSES:
-            self._named.setdefault(raw, {}).update(args)
+            self._process_args.setdefault(raw, {}).update(args)
         return True
 
     def _sort_index(self, raw: bytes) -> float:
-        index = self._named.get(raw, {}).get("sort_index")
+        index = self._process_args.get(raw, {}).get("sort_index")
         return float(index) if isinstance(index, int | float) else 0.0
 
-    def _place(self, fields: Fields) -> None:
+    def _set_process(self, fields: Fields) -> None:
         """Put the event into a process of its rank."""
         if "pid" not in fields and "ts" not in fields:
             return
@@ -169,7 +172,7 @@ class RankEvents:
             self._processes[raw] = str(next(self._numbers)).encode()
         return self._processes[raw]
 
-    def _move(self, fields: Fields) -> None:
+    def _set_times(self, fields: Fields) -> None:
         start = _nanoseconds(fields.get("ts"))
         if start is None:
             return
@@ -177,10 +180,10 @@ class RankEvents:
         fields["ts"] = msgspec.Raw(_microseconds(moved))
         length = _nanoseconds(fields.get("dur")) if self._clock.drift else None
         if length is not None:
-            # The end is moved as well, so that what is inside of something stays so.
+            # The end moves with the same drift, so that slices stay inside of those around them.
             fields["dur"] = msgspec.Raw(_microseconds(self._clock.moved(start + length) - moved))
 
-    def _number(self, fields: Fields) -> None:
+    def _set_ids(self, fields: Fields) -> None:
         for key in ("id", "bind_id", "sf", "esf"):
             if key in fields:
                 fields[key] = self._id(bytes(fields[key]), key in ("sf", "esf"))
@@ -188,9 +191,9 @@ class RankEvents:
             ids = {key: self._text_id(str(value)) for key, value in double.items()}
             fields["id2"] = msgspec.Raw(_encode(ids))
         if "args" in fields and _HAS_IDS.search(memoryview(fields["args"])):
-            self._number_args(fields)
+            self._set_args(fields)
 
-    def _number_args(self, fields: Fields) -> None:
+    def _set_args(self, fields: Fields) -> None:
         try:
             args = _fields.decode(fields["args"])
         except msgspec.MsgspecError:
@@ -198,7 +201,7 @@ class RankEvents:
         for key, is_none_at_zero in _JOINING.items():
             raw = bytes(args[key]) if key in args else b""
             if _WHOLE.fullmatch(raw) and not (is_none_at_zero and int(raw) <= 0):
-                args[key] = msgspec.Raw(str(self._own(int(raw))).encode())
+                args[key] = msgspec.Raw(str(self._rank_id(int(raw))).encode())
         for key in _DEVICES:
             raw = bytes(args[key]) if key in args else b""
             if raw.isdigit() and whole_number(decoded(bytes(args.get("Device Type", b"1")))) != _CPU:
@@ -209,21 +212,16 @@ class RankEvents:
     def _id(self, raw: bytes, is_text: bool) -> msgspec.Raw:
         if is_text or not _WHOLE.fullmatch(raw):
             return msgspec.Raw(_encode(self._text_id(_text(raw))))
-        return msgspec.Raw(str(self._own(int(raw))).encode())
+        return msgspec.Raw(str(self._rank_id(int(raw))).encode())
 
     def _text_id(self, text: str) -> str:
         return f"{self._rank}:{text}"
 
-    def _own(self, number: int) -> int:
+    def _rank_id(self, number: int) -> int:
         """A number that no other rank has."""
         if abs(number) >= IDS_PER_RANK // 2:
             number = self._long_ids.setdefault(number, IDS_PER_RANK - 1 - len(self._long_ids))
         return number + self._index * IDS_PER_RANK if number >= 0 else number - self._index * IDS_PER_RANK
-
-
-def process_numbers() -> Iterator[int]:
-    """Numbers of processes, the same for no two; small ones are left to devices in the eyes of a reader."""
-    return count(PROCESSES_PER_RANK)
 
 
 def _id_bytes(raw: msgspec.Raw | None) -> bytes:
@@ -275,7 +273,7 @@ class Merge:
     numbers: Sequence[int] | None = None
     """Ranks that are written, None for all."""
     notes: list[str] = field(default_factory=list)
-    """What a reader of the file must know, in sentences; complete once it is written."""
+    """Sentences that a reader of the file must know; complete once it is written."""
 
     def __post_init__(self) -> None:
         """Raises: UsageError for a rank that is not there."""
@@ -291,11 +289,11 @@ class Merge:
 
     @property
     def indices(self) -> list[int]:
-        """Which of the ranks are written."""
+        """Positions in `ranks` of those that are written."""
         return [index for index, rank in enumerate(self.ranks.ranks) if self.numbers is None or rank in self.numbers]
 
     def write(self, sink: Sink, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
-        """Write the file and return the number of events; `progress` hears how many ranks of how many are written.
+        """Write the file and return the number of events; `progress` gets the ranks written and all ranks.
 
         Raises: UsageError where nothing is left; TraceError for a file that cannot be read any more.
         """
@@ -307,16 +305,17 @@ class Merge:
         head = {"schemaVersion": 1, "displayTimeUnit": "ms", "baseTimeNanoseconds": self.base_ns}
         sink.write(object_around(head)[0])
         count = write_array(sink, chain([first], events))
-        # What the files say behind their events is known by now.
+        # The keys behind the events of the files are known by now.
         sink.write(b"," + msgspec.json.encode(keys)[1:] + b"\n")
         return count
 
     def _events(self, keys: dict[str, Any], progress: Callable[[int, int], None]) -> Iterator[bytes]:
-        numbers, indices = process_numbers(), self.indices
+        # Small numbers look like those of devices.
+        numbers, indices = count(PROCESSES_PER_RANK), self.indices
         for position, index in enumerate(indices):
             progress(position, len(indices))
             rank, host = self.ranks.ranks[index], self.ranks.hosts[index]
-            clock, note = self._clock(index)
+            clock, remark = self._clock(index)
             events = RankEvents(position, rank, host, clock, numbers)
             metadata: dict[str, Any] = {}
             blocks = self._whole(index, metadata) if self.wanted.everything else self._part(index, metadata)
@@ -327,12 +326,12 @@ class Merge:
             frames = dict(events.stack_frames(metadata))
             if frames:
                 keys.setdefault("stackFrames", {}).update(frames)
-            keys["ranks"].append(self._described(index, metadata))
-            self.notes += [note] if note else []
+            keys["ranks"].append(self._rank_entry(index, metadata))
+            self.notes += [remark] if remark else []
         progress(len(indices), len(indices))
 
     def _whole(self, index: int, metadata: dict[str, Any]) -> Iterator[list[bytes]]:
-        """All events of a rank; fills `metadata` with what stands around them."""
+        """All events of a rank; fills `metadata` with the keys beside them."""
         raw = RawEvents(self.ranks.run.files[index].path)
         yield from raw
         if raw.damage:
@@ -340,7 +339,7 @@ class Merge:
         metadata.update(raw.metadata)
 
     def _part(self, index: int, metadata: dict[str, Any]) -> Iterator[Iterator[bytes]]:
-        """The events of a rank that were asked for; likewise."""
+        """The events of a rank that were asked for; fills `metadata` likewise."""
         trace = load(self.ranks.run.files[index].path)
         try:
             cut = Cut(trace, self._own_wanted(index, trace.origin_ns))
@@ -352,7 +351,7 @@ class Merge:
         metadata.update(trace.store.container.metadata)
 
     def _own_wanted(self, index: int, origin: int) -> Wanted:
-        """What was asked for, on the rank's own clock from the start of its own trace."""
+        """The range that was asked for, on the rank's own clock from the start of its own trace."""
         if self.wanted.window is None:
             return self.wanted
         clock, _ = self._clock(index)
@@ -362,7 +361,7 @@ class Merge:
         return Wanted(window=(low, high))
 
     def _clock(self, index: int) -> tuple[RankClock, str]:
-        """How the times of a rank are moved, and what is to be said of that."""
+        """The clock of a rank, and a sentence where its times are a guess."""
         clocks, summary, rank = self.ranks.clocks, self.ranks.summaries[index], self.ranks.ranks[index]
         base, host = summary.header.base_ns or 0, int(clocks.host[index])
         if clocks.is_known[host]:
@@ -375,17 +374,16 @@ class Merge:
         first = int(starts.min())
         apart = summary.window[0] - first
         if abs(apart) <= MAX_BEGIN_GAP_NS:
-            return RankClock(
-                base - self.base_ns
-            ), f"Nothing bounds the clock of rank {rank}: its times stand as they are."
-        note = f"Nothing bounds the clock of rank {rank}, which is far from the others': it begins where they begin."
-        return RankClock(base - self.base_ns - apart), note
+            remark = f"Nothing bounds the clock of rank {rank}: its times stand as they are."
+            return RankClock(base - self.base_ns), remark
+        remark = f"Nothing bounds the clock of rank {rank}, which is far from the others': it begins where they begin."
+        return RankClock(base - self.base_ns - apart), remark
 
-    def _described(self, index: int, metadata: dict[str, Any]) -> dict[str, Any]:
-        """What the file says of a rank: where it came from, how its times were moved, and the keys of its own file."""
+    def _rank_entry(self, index: int, metadata: dict[str, Any]) -> dict[str, Any]:
+        """The entry of a rank in the merged file: its source, the shift of its clock, and the keys of its own file."""
         clocks, host = self.ranks.clocks, int(self.ranks.clocks.host[index])
         error = float(clocks.error[host])
-        left = ("deviceProperties", "stackFrames", "traceEvents")
+        merged = ("deviceProperties", "stackFrames", "traceEvents")
         return {
             "rank": self.ranks.ranks[index],
             "file": self.ranks.shown_path(self.ranks.run.files[index].path),
@@ -393,5 +391,5 @@ class Merge:
             "clock_shift_ns": int(clocks.shift[host]) if clocks.is_known[host] else None,
             "clock_error_ns": None if np.isnan(error) else round(error),
             "clock_drift_ppm": float(clocks.drift[host]) * 1e6,
-            "metadata": {key: value for key, value in metadata.items() if key not in left},
+            "metadata": {key: value for key, value in metadata.items() if key not in merged},
         }

@@ -32,7 +32,7 @@ _ZSTD_LEVEL = 9
 def require_writable(
     path: str, inputs: Iterable[tuple[str, str]] = (), force: bool = False, *, makes_folder: bool = False
 ) -> None:
-    """Find out before any work whether a file can be written there.
+    """Check before any work that a file can be written there.
 
     `inputs` are the paths that are read, each with its name in a sentence, such as `the trace`. Devices, pipes and
     files that are open already, such as `/dev/stdout`, are written to as they are. With `makes_folder` a missing
@@ -50,9 +50,10 @@ def require_writable(
         raise UsageError(f"{path} cannot be written: there is no folder {folder}.")
     if os.path.exists(path) and not os.path.isfile(path):
         return
-    for source, what in inputs:
-        if _is_same_file(path, source):
-            raise UsageError(f"{path} is {what} itself: name another file.")
+    for source, name in inputs:
+        existing = "/dev/stdin" if source == STANDARD_STREAM else source
+        if os.path.exists(path) and os.path.exists(existing) and os.path.samefile(path, existing):
+            raise UsageError(f"{path} is {name} itself: name another file.")
     if os.path.lexists(path) and not force:
         raise UsageError(f"{path} exists already: name another file, or --force replaces it.")
 
@@ -63,17 +64,12 @@ def refuse_terminal(path: str) -> None:
         raise UsageError("Standard output is the terminal: name a file, or pipe the trace into another command.")
 
 
-def _is_same_file(path: str, source: str) -> bool:
-    source = "/dev/stdin" if source == STANDARD_STREAM else source
-    return os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source)
-
-
 def write_text(path: str, text: str, force: bool = False) -> None:
     """Write text to a file, whole or not at all.
 
     Raises: UsageError for a file that exists by now, without `force`; CannotWrite when it cannot be written.
     """
-    with _told(path):
+    with _errors_in_sentences(path):
         write_whole(Path(path), clean_lines(text), replace=force)
 
 
@@ -82,13 +78,12 @@ def write_numbered_text(path: str, text: str) -> str:
 
     Returns the path. Raises: CannotWrite when it cannot be written.
     """
-    with _told(path):
+    with _errors_in_sentences(path):
         return str(write_numbered(Path(path), clean_lines(text)))
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
-    """Errors of the system as sentences."""
+def _errors_in_sentences(path: str) -> Iterator[None]:
     try:
         yield
     except FileExistsError as error:
@@ -98,7 +93,7 @@ def _told(path: str) -> Iterator[None]:
 
 
 class Output:
-    """What bytes are written to; `size` is known once it is closed."""
+    """A sink for bytes; `size` is known once it is closed."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -130,7 +125,7 @@ class _Counted:
 
 @contextmanager
 def output(path: str, force: bool = False) -> Iterator[Output]:
-    """What is written here becomes the file when the block ends well, and nothing when it does not.
+    """A sink whose bytes become the file when the block ends, and nothing after an error.
 
     Raises: UsageError for a file that exists by now, without `force`; CannotWrite when the disk is full or the folder
     may not be written to.
@@ -140,13 +135,13 @@ def output(path: str, force: bool = False) -> Iterator[Output]:
             yield sink
         sys.stdout.buffer.flush()
         return
-    with _told(path), whole_file(Path(path), replace=force) as file, _packed(file, path) as sink:
+    with _errors_in_sentences(path), whole_file(Path(path), replace=force) as file, _packed(file, path) as sink:
         yield sink
 
 
 @contextmanager
 def _packed(file: IO[bytes], path: str) -> Iterator[Output]:
-    """The file, or what packs all that goes into it."""
+    """The file, behind a compressor where its suffix asks for one."""
     counted = _Counted(file)
     sink = Output(counted)
     if path.endswith(".gz"):
@@ -166,21 +161,21 @@ def _packed(file: IO[bytes], path: str) -> Iterator[Output]:
     sink.size = counted.size
 
 
-# Events put into a file again, with what stood around them: an object stays an object, an array an array.
+# Events written into a file again, with the text around them: an object stays an object, an array an array.
 #
 # Lines without an array around them become an array, which every viewer opens.
 
 BATCH = 1 << 20
-"""So many bytes are gathered before they are written."""
+"""Bytes that are gathered before they are written."""
 MARK = b"\xef\xbb\xbf"
-"""What some programs put in front of UTF-8."""
+"""Byte order mark that some programs put in front of UTF-8."""
 _SEPARATOR = b",\n"
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 """Checks an object without making its values."""
 
 
 class Sink(Protocol):
-    """What bytes are written to."""
+    """A target for bytes."""
 
     def write(self, data: bytes, /) -> Any:
         """Take bytes."""
@@ -214,7 +209,7 @@ def write_array(sink: Sink, events: Iterable[bytes]) -> int:
 
 
 def surroundings(container: Container) -> tuple[bytes, bytes]:
-    """What stands in front of and behind the array: the bytes of the file where they are valid, else their content."""
+    """The text in front of and behind the array: the bytes of the file where they are valid, else their content."""
     if container.kind != "object":
         return b"", b"\n"
     header = container.header.removeprefix(MARK)
@@ -232,7 +227,7 @@ def object_around(metadata: Mapping[str, Any]) -> tuple[bytes, bytes]:
     return fields[:-1] + (b"," if len(fields) > 2 else b"") + b'"traceEvents":', b"}\n"
 
 
-# Where the traces of processes that were attached to are kept, and how they get there.
+# Paths for the traces of processes that were attached to, and the copies that bring them there.
 
 DEFAULT_FOLDER = Path("traces") / "attach"
 SUFFIX = ".json.gz"
@@ -251,7 +246,10 @@ def destinations(jobs: list[Job], out: str | None, force: bool = False) -> dict[
     names = {job.pid: f"{f'rank{job.rank}' if is_ranked else f'pid{job.pid}'}_trace{SUFFIX}" for job in jobs}
     if out is None:
         folder = DEFAULT_FOLDER if len(jobs) == 1 else DEFAULT_FOLDER / time.strftime("%Y%m%d_%H%M%S")
-        return {pid: _free(folder / name) for pid, name in names.items()}
+        return {
+            pid: next(path for path in numbered(folder / name) if not os.path.lexists(path))
+            for pid, name in names.items()
+        }
     if len(jobs) == 1 and not (os.path.isdir(out) or out.endswith("/")):
         require_writable(out, force=force, makes_folder=True)
         return {jobs[0].pid: Path(out)}
@@ -262,7 +260,7 @@ def destinations(jobs: list[Job], out: str | None, force: bool = False) -> dict[
 
 
 def keep(written: Path, path: Path, force: bool = False) -> int:
-    """Copy what a process wrote to where it is wanted, packed as the suffix says; returns the bytes of the result.
+    """Copy the file that a process wrote to `path`, packed as the suffix says; returns the bytes of the result.
 
     Raises: CannotWrite, UsageError for a file that exists by now.
     """
@@ -278,9 +276,5 @@ def keep(written: Path, path: Path, force: bool = False) -> int:
 
 def kept_words(paths: Mapping[int, Path]) -> str:
     """The one path, or the folder of several."""
-    every = list(paths.values())
-    return str(every[0] if len(every) == 1 else every[0].parent)
-
-
-def _free(path: Path) -> Path:
-    return next(each for each in numbered(path) if not os.path.lexists(each))
+    first = next(iter(paths.values()))
+    return str(first if len(paths) == 1 else first.parent)

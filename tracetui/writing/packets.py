@@ -1,7 +1,7 @@
-"""Packets of Perfetto files as output: which of them a part of a trace needs, and what of them.
+"""Packets of Perfetto files as output: those that a part of a trace needs, whole or in part.
 
-Packets are copied as the bytes that they are. Of one that is not wanted, what others rest on stays: interned texts,
-clears of the state, defaults, clocks and descriptions of tracks.
+Packets are copied byte for byte. Of one that is left out, the fields that others need stay: interned texts, clears of
+the state, defaults, clocks and descriptions of tracks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NEEDED = {
     PacketField.STATE_CLEARED,
     PacketField.PACKET_DROPPED,
 }
-"""Fields on which other packets rest."""
+"""Fields that other packets need."""
 _ENVELOPE = {
     PacketField.TIMESTAMP,
     PacketField.CLOCK_ID,
@@ -52,18 +52,18 @@ _STACKS = {name.encode() for name in ARGUMENTS}
 
 
 class PacketUse(IntEnum):
-    """What of a packet is written."""
+    """Part of a packet that is written."""
 
     OTHER = 0
-    """It is in no column: what others rest on is written, and what is of a kind that is not shown by its time."""
+    """Not in any column: the needed fields are written, or all of it, by its time, where its kind is not shown."""
     STRIPPED = 1
-    """What others rest on alone."""
+    """The needed fields alone."""
     WHOLE = 2
     DROPPED = 3
 
 
 class PacketFilter:
-    """Says of every packet of a file what is written of it."""
+    """Decides for every packet of a file how much of it is written."""
 
     def __init__(self, trace: Trace, store: PacketStore, wanted: Wanted, selection: Selection) -> None:
         self._store, self._wanted, self._selection = store, wanted, selection
@@ -71,7 +71,7 @@ class PacketFilter:
         self._uses = _uses(trace, store, wanted, selection)
 
     def packets(self, progress: Callable[[int], None]) -> Iterator[bytes]:
-        """What is written of each packet, nothing of those of which nothing is.
+        """The packets as they are written, without the empty ones; `progress` gets the number read, block by block.
 
         Raises: TraceError when the file has changed since it was read.
         """
@@ -80,26 +80,26 @@ class PacketFilter:
             uses = self._uses[first : first + len(packets)].tolist()
             for packet, use in zip(packets, uses, strict=True):
                 if use == PacketUse.WHOLE:
-                    yield packet if self._wanted.stacks else without_stacks(packet)
-                elif use == PacketUse.DROPPED:
-                    continue
-                elif kept := self._rest(packet, use):
+                    has_stacks = not self._wanted.stacks and any(name in packet for name in _STACKS)
+                    path = (PacketField.TRACK_EVENT, EventField.ANNOTATIONS)
+                    yield _without_stacks(packet, path) if has_stacks else packet
+                elif use != PacketUse.DROPPED and (kept := self._kept_fields(packet, use)):
                     yield kept
 
-    def _rest(self, packet: bytes, use: int) -> bytes:
+    def _kept_fields(self, packet: bytes, use: int) -> bytes:
         try:
             fields = _split(packet)
         except DamagedMessage:
             return b""
         if use == PacketUse.OTHER and self._is_wanted(fields):
             return packet
-        rest = b"".join(raw for number, _, raw in fields if number in _NEEDED or number in _ENVELOPE)
+        kept = b"".join(raw for number, _, raw in fields if number in _NEEDED or number in _ENVELOPE)
         clears = any(number == PacketField.SEQUENCE_FLAGS and value & 1 for number, value, _ in fields)
         is_needed = clears or any(number in _NEEDED for number, _, _ in fields)
-        return rest if is_needed or self._store.rules.adds_times else b""
+        return kept if is_needed or self._store.rules.adds_times else b""
 
     def _is_wanted(self, fields: list[tuple[int, int, bytes]]) -> bool:
-        """Whether a packet of a kind that is not shown lies in the time that is wanted, or in none."""
+        """True for a packet of a kind that is not shown, in the range of time or without a time."""
         kinds = {number for number, _, _ in fields} - _ENVELOPE - _NEEDED
         if kinds & {PacketField.TRACK_EVENT, PacketField.GPU_RENDER_STAGE, PacketField.GPU_COUNTER_EVENT} or not kinds:
             return False
@@ -145,22 +145,15 @@ def _split(packet: bytes) -> list[tuple[int, int, bytes]]:
 
     Raises: DamagedMessage.
     """
-    found, start = [], 0
+    fields, start = [], 0
     for entry in fields_of(packet + bytes(PADDING), 0, len(packet)):
-        found.append((entry.number, entry.value if entry.wire == VARINT else 0, packet[start : entry.end]))
+        fields.append((entry.number, entry.value if entry.wire == VARINT else 0, packet[start : entry.end]))
         start = entry.end
-    return found
+    return fields
 
 
-def without_stacks(packet: bytes) -> bytes:
-    """The packet without the call stacks among its arguments."""
-    if not any(name in packet for name in _STACKS):
-        return packet
-    return _without(packet, (PacketField.TRACK_EVENT, EventField.ANNOTATIONS))
-
-
-def _without(message: bytes, path: tuple[int, ...]) -> bytes:
-    """The message without the annotations that hold stacks, which stand at the end of a path of fields."""
+def _without_stacks(message: bytes, path: tuple[int, ...]) -> bytes:
+    """The message without the annotations that are stacks, at the end of a path of fields."""
     raw, out, start = message + bytes(PADDING), bytearray(), 0
     try:
         for entry in fields_of(raw, 0, len(message)):
@@ -169,25 +162,21 @@ def _without(message: bytes, path: tuple[int, ...]) -> bytes:
             if entry.number == path[0] and entry.wire == SPAN:
                 inner = message[entry.value : entry.end]
                 if len(path) == 1:
-                    piece = b"" if _name(inner) in _STACKS else piece
+                    piece = b"" if _annotation_name(inner) in _STACKS else piece
                 else:
-                    inner = _without(inner, path[1:])
-                    piece = _tag(entry.number) + varint(len(inner)) + inner
+                    inner = _without_stacks(inner, path[1:])
+                    piece = varint(entry.number << 3 | SPAN) + varint(len(inner)) + inner
             out += piece
     except DamagedMessage:
         return message
     return bytes(out)
 
 
-def _name(annotation: bytes) -> bytes:
+def _annotation_name(annotation: bytes) -> bytes:
     for entry in fields_of(annotation + bytes(PADDING), 0, len(annotation)):
         if entry.number == AnnotationField.NAME and entry.wire == SPAN:
             return annotation[entry.value : entry.end]
     return b""
-
-
-def _tag(number: int) -> bytes:
-    return varint(number << 3 | SPAN)
 
 
 def varint(value: int) -> bytes:
@@ -231,14 +220,14 @@ class PacketCut:
         self._filter = PacketFilter(trace, trace.store, wanted, selection)
 
     def write(self, sink: Sink, progress: Callable[[int], None] = lambda _: None) -> Kept:
-        """Write it as a whole file; `progress` hears after every block how many packets have been gone through.
+        """Write it as a whole file; `progress` gets the number of packets read, after every block.
 
         Raises: TraceError when the file of the trace has changed since it was read.
         """
         return Kept(write_packets(sink, self._filter.packets(progress)), self._neighbours)
 
 
-# A damaged Perfetto file, written anew as one that every viewer opens, and what had to be left out for that.
+# A damaged Perfetto file, written anew as one that every viewer opens, and the list of what is left out for that.
 
 PACKED = "packets that were packed into others stand in the file themselves"
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from tracetui.errors import CannotRun, UsageError
 from tracetui.reading.perfetto.recognition import PROBED_BYTES, is_perfetto
-from tracetui.reading.source import Source, open_source
+from tracetui.reading.source import open_source
 
 PORT = 9001
 """The only port that the page may load from."""
@@ -40,7 +40,7 @@ class ServedFile:
     """A trace as the page gets it."""
 
     def __init__(self, path: str) -> None:
-        """Find out how it is wrapped.
+        """Read its wrapping.
 
         Raises: UsageError for standard input; NotFound and NotATrace for what cannot be served.
         """
@@ -49,18 +49,19 @@ class ServedFile:
         source = open_source(path)
         try:
             is_unpacked = source.wrapping not in _AS_IT_IS
-            suffix = _suffix(source) if is_unpacked else ""
+            start = bytearray(PROBED_BYTES if is_unpacked else 0)
+            count = source.readinto(memoryview(start)) if is_unpacked else 0
         finally:
             source.close()
+        suffix = ".pftrace" if is_perfetto(bytes(start[:count]), is_whole=False) else ".json"
         self.path = path
         self.is_unpacked = is_unpacked
-        """Whether something else is sent than the bytes of the file."""
-        name = _UNSAFE.sub("_", Path(path).name)
-        self.name = f"{name}{suffix}"
-        """What the page calls it."""
+        """True where the content of the wrapping is sent, not the bytes of the file."""
+        self.name = _UNSAFE.sub("_", Path(path).name) + (suffix if is_unpacked else "")
+        """Name on the page."""
 
     def size(self) -> int | None:
-        """How many bytes will be sent, None where that is not known before.
+        """Number of bytes that will be sent, None where it is not known before.
 
         Raises: OSError when the file has gone.
         """
@@ -72,30 +73,18 @@ class ServedFile:
 
         Raises: TraceError or OSError when the file cannot be read any more.
         """
-        return _unpacked(self.path) if self.is_unpacked else _read(self.path)
-
-
-def _suffix(source: Source) -> str:
-    """The suffix of what is in a wrapping, by its first bytes."""
-    start = bytearray(PROBED_BYTES)
-    count = source.readinto(memoryview(start))
-    return ".pftrace" if is_perfetto(bytes(start[:count]), is_whole=False) else ".json"
-
-
-def _read(path: str) -> Iterator[bytes]:
-    with open(path, "rb") as file:
-        while data := file.read(_CHUNK):
-            yield data
-
-
-def _unpacked(path: str) -> Iterator[bytes]:
-    source = open_source(path)
-    buffer = memoryview(bytearray(_CHUNK))
-    try:
-        while count := source.readinto(buffer):
-            yield bytes(buffer[:count])
-    finally:
-        source.close()
+        if not self.is_unpacked:
+            with open(self.path, "rb") as file:
+                while data := file.read(_CHUNK):
+                    yield data
+            return
+        source = open_source(self.path)
+        buffer = memoryview(bytearray(_CHUNK))
+        try:
+            while count := source.readinto(buffer):
+                yield bytes(buffer[:count])
+        finally:
+            source.close()
 
 
 class PerfettoServer(ThreadingHTTPServer):
@@ -104,7 +93,7 @@ class PerfettoServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, file: ServedFile, port: int, once: bool, tell: Callable[[str], None]) -> None:
-        """Take the port; `tell` hears a sentence for every visit.
+        """Take the port; `tell` gets a sentence for every visit.
 
         Raises: CannotRun when the port is taken or may not be used.
         """
@@ -124,18 +113,18 @@ class PerfettoServer(ThreadingHTTPServer):
 
     @property
     def link(self) -> str:
-        """What to open in a browser that reaches this server at `PORT`."""
+        """The address for a browser that reaches this server at `PORT`."""
         return f"{PAGE}/#!/?url=http://{ADDRESS}:{PORT}{self.place}"
 
     def serve(self) -> None:
-        """Answer until ctrl+c, or until the file was sent where once is enough."""
+        """Answer until ctrl+c, or with `once` until the file was sent."""
         try:
             self.serve_forever(poll_interval=0.2)
         finally:
             self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away in the middle is no error of ours."""
+        """Report a browser that left in the middle, without a traceback."""
         self.tell("a visit was broken off")
 
 
@@ -159,17 +148,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Send the file."""
-        if self._is_welcome():
+        if self._is_allowed():
             self._send(with_body=True)
 
     def do_HEAD(self) -> None:
         """Say how long it is."""
-        if self._is_welcome():
+        if self._is_allowed():
             self._send(with_body=False)
 
     def do_OPTIONS(self) -> None:
         """Tell a browser what the page may ask for."""
-        if not self._is_welcome():
+        if not self._is_allowed():
             return
         self.send_response(HTTPStatus.NO_CONTENT)
         self.send_header("Access-Control-Allow-Methods", _METHODS)
@@ -178,13 +167,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _not_allowed(self) -> None:
-        """The page asks every server at this port whether it is Perfetto's own, with POST."""
+        """Refuse other methods: with POST the page asks every server at this port whether it is Perfetto's own."""
         self._refuse(HTTPStatus.METHOD_NOT_ALLOWED)
 
     do_POST = do_PUT = do_DELETE = do_PATCH = _not_allowed
 
-    def _is_welcome(self) -> bool:
-        """Whether the question is for this server, by the page, and for the file; answers it where it is not."""
+    def _is_allowed(self) -> bool:
+        """True where the request comes from the page, to this server, for the file; refuses it otherwise."""
         if not _HOSTS.fullmatch(self.headers.get("Host", "")):
             return self._refuse(HTTPStatus.FORBIDDEN)
         if self.headers.get("Origin", PAGE) != PAGE:
@@ -218,10 +207,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(size))
         self.end_headers()
         if with_body:
-            self._tell(self._send_parts(size), size)
+            self._end_visit(self._send_parts(size), size)
 
     def _send_parts(self, size: int | None) -> int:
-        """Send the body; returns how many bytes of the file it was."""
+        """Send the body; returns its bytes without those of the chunks."""
         count = 0
         for part in self.server.file.parts():
             count += len(part)
@@ -231,9 +220,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
         return count
 
-    def _tell(self, count: int, size: int | None) -> None:
+    def _end_visit(self, count: int, size: int | None) -> None:
         if size is not None and count != size:
-            # What was promised did not come: the browser must not wait for the rest.
+            # Fewer bytes than announced: the browser must not wait for the rest.
             self.close_connection = True
             self.server.tell(f"the file changed while it was sent: {count:,} of {size:,} bytes")
             return
@@ -244,7 +233,7 @@ class _Handler(BaseHTTPRequestHandler):
             threading.Thread(target=self.server.shutdown, daemon=True).start()
 
     def end_headers(self) -> None:
-        """Every answer names the page, and none is kept."""
+        """Name the page in every answer, and forbid to keep it."""
         # A request whose first line or headers cannot be read is refused before there are any headers.
         headers = getattr(self, "headers", None)
         if headers is not None and headers.get("Origin") == PAGE:
@@ -255,4 +244,4 @@ class _Handler(BaseHTTPRequestHandler):
         super().end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Visits are told in words."""
+        """Print nothing: visits are reported as sentences."""

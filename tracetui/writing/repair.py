@@ -1,7 +1,6 @@
-"""A trace that is damaged, written anew as one that every viewer opens, and what had to be done for that.
+"""A damaged trace, written anew as one that every viewer opens, and the list of changes.
 
-Events that are valid stay the bytes that they are. What is changed is told with the byte at which it stands, counted
-in the unpacked file.
+Valid events stay byte for byte. Each change is listed with its offset in bytes, counted in the unpacked file.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ ODDITIES = {
 
 @dataclass(frozen=True, slots=True)
 class Mend:
-    """One thing that was done."""
+    """One change."""
 
     offset: int | None
-    """The byte at which it was done, None for the file as a whole."""
+    """Byte in the unpacked file, None for the file as a whole."""
     what: str
-    shown: str = ""
-    """How that which was there begins."""
+    excerpt: str = ""
+    """Beginning of the text that was there."""
 
 
 @dataclass
@@ -51,7 +50,7 @@ class Repair:
     trace: Trace
     done: list[Mend] = field(default_factory=list)
     _commas: list[int] = field(default_factory=list)
-    """Where commas were wrong."""
+    """Offsets of wrong commas."""
 
     def write(self, sink: Sink, progress: Callable[[int], None] = lambda _: None) -> int:
         """Write the whole trace and return the number of events.
@@ -63,9 +62,9 @@ class Repair:
         if self._commas:
             more = f", and in {len(self._commas) - 1:,} more places" if len(self._commas) > 1 else ""
             self.done.append(Mend(self._commas[0], COMMAS + more))
-        self.done += [Mend(odd.offset, ODDITIES[odd.kind], _shown(odd.text)) for odd in store.container.oddities]
+        self.done += [Mend(odd.offset, ODDITIES[odd.kind], _excerpt(odd.text)) for odd in store.container.oddities]
         self.done.sort(key=lambda mend: -1 if mend.offset is None else mend.offset)
-        self.done += self._around(store)
+        self.done += self._changes_around(store)
         return count
 
     @property
@@ -88,13 +87,14 @@ class Repair:
         try:
             data.decode()
         except UnicodeDecodeError:
-            place = 0
+            index = 0
             for event in events:
-                # A byte that was replaced is one byte again, so that places stay true.
-                place = _place_of(event, data, place)
-                if data[place : place + len(event)] != event:
-                    self._note(offset + place, NOT_UTF8, event.decode())
-                place += len(event)
+                while data[index : index + 1] in (b"[", b",", b" ", b"\n", b"\r", b"\t"):
+                    index += 1
+                # A byte that was replaced is one byte again, so that both have the same length.
+                if data[index : index + len(event)] != event:
+                    self._add(offset + index, NOT_UTF8, event.decode())
+                index += len(event)
         return events
 
     def _lenient(self, offset: int, data: bytes) -> Iterator[bytes]:
@@ -108,7 +108,7 @@ class Repair:
                 continue
             event = self._read(offset, data, piece)
             if event is None:
-                # What is left out may have taken a comma with it.
+                # A comma may have been left out with it.
                 commas = -1
                 continue
             if commas >= 0 and piece.gap.count(",") != commas and self._store.container.kind != "lines":
@@ -120,16 +120,16 @@ class Repair:
         """The event of a piece, None where it is left out."""
         if not isinstance(piece.item, dict):
             what = CUT_OFF if piece.is_open else LEFT_OUT if piece.item is None else NO_EVENT
-            self._note(offset + piece.start, what, piece.text)
+            self._add(offset + piece.start, what, piece.text)
             return None
         raw = data[piece.start : piece.end]
         if not piece.is_mended and _is_valid(raw):
             return raw
-        self._note(offset + piece.start, MENDED if piece.is_mended else REWRITTEN, piece.text)
+        self._add(offset + piece.start, MENDED if piece.is_mended else REWRITTEN, piece.text)
         return encoded(piece.item)
 
-    def _around(self, store: Store) -> Iterator[Mend]:
-        """What was done to the file around its events."""
+    def _changes_around(self, store: Store) -> Iterator[Mend]:
+        """The changes around the events."""
         container = store.container
         if self.trace.format.endswith(", utf-16"):
             yield Mend(None, "written in UTF-8 instead of UTF-16")
@@ -144,15 +144,15 @@ class Repair:
         listed = len(container.oddities)
         if (more := sum(container.odd_counts.values()) - listed) > 0:
             yield Mend(None, f"{more:,} further things of these kinds were done")
-        for note in self.trace.quality.notes:
-            if "stream" in note or "inflate" in note or "zip archive" in note:
-                yield Mend(None, note)
+        for sentence in self.trace.quality.notes:
+            if "stream" in sentence or "inflate" in sentence or "zip archive" in sentence:
+                yield Mend(None, sentence)
 
-    def _note(self, offset: int, what: str, text: str) -> None:
-        self.done.append(Mend(offset, what, _shown(text)))
+    def _add(self, offset: int, what: str, text: str) -> None:
+        self.done.append(Mend(offset, what, _excerpt(text)))
 
 
-def _shown(text: str) -> str:
+def _excerpt(text: str) -> str:
     """The beginning of a text on one line."""
     return " ".join(text[: 2 * BEGINNING].split())[:BEGINNING]
 
@@ -163,10 +163,3 @@ def _is_valid(raw: bytes) -> bool:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
     return True
-
-
-def _place_of(event: bytes, data: bytes, place: int) -> int:
-    """Where an event stands in a block, from a place between events on."""
-    while data[place : place + 1] in (b"[", b",", b" ", b"\n", b"\r", b"\t"):
-        place += 1
-    return place

@@ -1,6 +1,6 @@
-"""What of a trace is wanted: some steps or a stretch of time, some lanes, with or without stacks.
+"""The part of a trace that was asked for: some steps or a range of time, some lanes, with or without stacks.
 
-A selection is made of the columns of the trace alone; `event_filter` says which bytes of the file these are.
+A selection is made from the columns of the trace alone; `EventFilter` and `PacketFilter` find its bytes in the file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
 from tracetui.operators.costs import named_ops, substitute_ops
 from tracetui.reading.columns import MEMORY_INSTANTS
 
-# Which ends of arrows belong to the slices that are kept: both of an arrow, or none.
+# The ends of arrows at the slices that are kept: both of an arrow, or none.
 
 _START = 0
 
@@ -72,21 +72,21 @@ def _rows_at(trace: Trace, lane: Int64, moment: Int64) -> Int64:
 
 # The slices that some steps need, so that in a trace of nothing else their numbers stay what they are.
 #
-# A step has the CPU slices that are open within it and the GPU work that it launched, whenever that ran (R3.3). Around
-# it stands what its numbers are measured against: work of other steps that held up a stream or was still queued, with
-# the calls that launched it, and what the thread was in while the device stood idle before the step's first work.
+# A step has the CPU slices that are open within it and the GPU work that it launched, whenever that ran (R3.3). Its
+# numbers also need slices around it: work of other steps that kept a stream busy or was still queued, with the calls
+# that launched it, and the slices of the thread while the device was idle before the step's first work.
 
 _ON_DEVICE = (LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.SYNC)
 
 
 @dataclass(frozen=True, eq=False)
 class StepSlices:
-    """Which slices of a trace some of its steps need; masks with an entry for every slice."""
+    """The slices of a trace that some of its steps need; masks with an entry for every slice."""
 
     own: Bool
-    """What the steps hold, and what encloses that."""
+    """Slices within the steps and those around them."""
     neighbours: Bool
-    """Slices of other steps, or of none, that the numbers at the borders rest on; never `own` as well."""
+    """Slices of other steps, or of none, that the numbers at the borders need; never `own` as well."""
     spans: tuple[Int64, Int64]
     """Starts and ends in ns of the stretches in which the steps or their GPU work ran; disjoint, ascending."""
 
@@ -102,38 +102,43 @@ class _Run:
 
 
 def step_slices(trace: Trace, picked: Int64) -> StepSlices:
-    """What some of `steps(trace)` need; `picked` are their indices, ascending."""
+    """The slices that some of `steps(trace)` need; `picked` are their indices, ascending."""
     runs = _runs(trace, picked)
     own, neighbours = np.zeros((2, len(trace.slices)), bool)
     for run in runs:
-        _hold(trace, run, own)
-        _hold_outlasting(trace, run, own)
-        _hold_device_lanes(trace, run, own)
+        # Slices that are open on any thread within the steps, and the work that they launched.
+        own |= overlapping(trace, run.start, run.end) & ~_on_lanes(trace, *_ON_DEVICE)
+        own[run.work] = True
+        own[_nodes_of_calls(trace, own)] = True
+        _add_outlasting_ops(trace, run, own)
+        _add_device_lanes(trace, run, own)
     for run in runs:
         if len(run.work):
             _add_neighbours(trace, run, neighbours)
             _add_idle_before(trace, run, neighbours)
-            _add_doing(trace, run, own, neighbours)
-    _add_named(trace, own, neighbours)
-    _add_some_work(trace, own | neighbours, runs[0].start, neighbours)
-    _add_end(trace, own | neighbours, neighbours)
+            _add_slices_in_gaps(trace, run, own, neighbours)
+    _add_ops_by_id(trace, own, neighbours)
+    _add_nearest_work(trace, own | neighbours, runs[0].start, neighbours)
+    _add_next_call(trace, own | neighbours, neighbours)
     _add_work_of_calls(trace, own | neighbours, neighbours)
     others = np.delete(steps(trace).row, picked)
     own[others] = neighbours[others] = False
-    return StepSlices(own, neighbours & ~own, _spans(trace, runs))
+    ends = [int(trace.slices.end[run.work].max(initial=run.end)) for run in runs]
+    spans = union(np.array([run.start for run in runs], np.int64), np.array(ends, np.int64))
+    return StepSlices(own, neighbours & ~own, spans)
 
 
 def _runs(trace: Trace, picked: Int64) -> list[_Run]:
-    every, gpu = steps(trace), links(trace).gpu
+    all_steps, gpu = steps(trace), links(trace).gpu
     index = step_index(trace, gpu)
     return [
-        _Run(int(every.start[run[0]]), int(every.end[run].max()), gpu[np.isin(index, run)])
+        _Run(int(all_steps.start[run[0]]), int(all_steps.end[run].max()), gpu[np.isin(index, run)])
         for run in np.split(picked, np.flatnonzero(np.diff(picked) > 1) + 1)
     ]
 
 
-def _add_some_work(trace: Trace, kept: Bool, moment: int, neighbours: Bool) -> None:
-    """The work nearest to a moment where none is kept: without any a trace knows no zeros, only that it has no GPU."""
+def _add_nearest_work(trace: Trace, kept: Bool, moment: int, neighbours: Bool) -> None:
+    """Add the work nearest to a moment where none is kept: without any, numbers of the GPU would be null, not 0."""
     gpu, launch = links(trace).gpu, links(trace).launch
     if len(gpu) and not kept[gpu].any():
         row = gpu[np.argmin(np.abs(trace.slices.start[gpu] - moment))]
@@ -149,16 +154,11 @@ def _nodes_of_calls(trace: Trace, kept: Bool) -> Int64:
 
 
 def _add_work_of_calls(trace: Trace, kept: Bool, neighbours: Bool) -> None:
-    """The work of every call that is kept, which would look lost otherwise."""
-    found = links(trace)
-    launch = found.launch[found.launched]
-    neighbours[found.launched[kept[launch]]] = True
+    """Add the work of every call that is kept, which would look lost otherwise."""
+    linked = links(trace)
+    launch = linked.launch[linked.launched]
+    neighbours[linked.launched[kept[launch]]] = True
     neighbours[_nodes_of_calls(trace, kept)] = True
-
-
-def _spans(trace: Trace, runs: list[_Run]) -> tuple[Int64, Int64]:
-    ends = [int(trace.slices.end[run.work].max(initial=run.end)) for run in runs]
-    return union(np.array([run.start for run in runs], np.int64), np.array(ends, np.int64))
 
 
 def overlapping(trace: Trace, start: float, end: float) -> Bool:
@@ -167,21 +167,14 @@ def overlapping(trace: Trace, start: float, end: float) -> Bool:
     return np.asarray((slices.start < end) & (np.maximum(slices.end, slices.start + 1) > start))
 
 
-def _lanes_of(trace: Trace, *kinds: LaneKind) -> Bool:
+def _on_lanes(trace: Trace, *kinds: LaneKind) -> Bool:
     """Mask of the slices on lanes of some kinds."""
     return np.array([lane.kind in kinds for lane in trace.lanes], bool)[trace.slices.lane]
 
 
-def _hold(trace: Trace, run: _Run, own: Bool) -> None:
-    """What is open on any thread within the steps, and the work that they launched."""
-    own |= overlapping(trace, run.start, run.end) & ~_lanes_of(trace, *_ON_DEVICE)
-    own[run.work] = True
-    own[_nodes_of_calls(trace, own)] = True
-
-
-def _hold_outlasting(trace: Trace, run: _Run, own: Bool) -> None:
-    """What an op that begins in the steps and outlasts them calls and launches later: its times count all of that."""
-    slices, found = trace.slices, links(trace)
+def _add_outlasting_ops(trace: Trace, run: _Run, own: Bool) -> None:
+    """Add the later calls and work of an op that begins in the steps and outlasts them: its times count all of that."""
+    slices, linked = trace.slices, links(trace)
     rows = op_rows(trace)
     rows = rows[(slices.start[rows] >= run.start) & (slices.start[rows] < run.end) & (slices.end[rows] > run.end)]
     inside = np.zeros(len(slices), bool)
@@ -189,35 +182,35 @@ def _hold_outlasting(trace: Trace, run: _Run, own: Bool) -> None:
         last = trace.lanes[slices.lane[row]].last
         inside[row : row + int(np.searchsorted(slices.start[row:last], slices.end[row]))] = True
     own |= inside
-    own[found.gpu[(found.launch[found.gpu] >= 0) & inside[found.launch[found.gpu]]]] = True
+    own[linked.gpu[(linked.launch[linked.gpu] >= 0) & inside[linked.launch[linked.gpu]]]] = True
 
 
-def _hold_device_lanes(trace: Trace, run: _Run, own: Bool) -> None:
-    """The annotations of a stream in which work of the steps ran, and the waits on it in their time."""
+def _add_device_lanes(trace: Trace, run: _Run, own: Bool) -> None:
+    """Add the annotations of streams in which work of the steps ran, and the waits on the device in their time."""
     slices = trace.slices
     until = int(slices.end[run.work].max(initial=run.end))
-    own |= overlapping(trace, run.start, until) & _lanes_of(trace, LaneKind.SYNC)
+    own |= overlapping(trace, run.start, until) & _on_lanes(trace, LaneKind.SYNC)
     streams = {(lane.pid, lane.tid): number for number, lane in enumerate(trace.lanes) if lane.kind == LaneKind.GPU}
     began, stream = slices.start[run.work], slices.lane[run.work]
     for lane in trace.lanes:
         if lane.kind == LaneKind.GPU_ANNOTATION:
-            mine = began[stream == streams.get((lane.pid, lane.tid), -1)]
+            starts = began[stream == streams.get((lane.pid, lane.tid), -1)]
             rows = slice(lane.first, lane.last)
-            own[rows] |= np.searchsorted(mine, slices.end[rows]) > np.searchsorted(mine, slices.start[rows])
+            own[rows] |= np.searchsorted(starts, slices.end[rows]) > np.searchsorted(starts, slices.start[rows])
 
 
 def _add_neighbours(trace: Trace, run: _Run, neighbours: Bool) -> None:
-    """Work of others that ran, was queued or ended last before the steps' own, and every call that launched it."""
-    slices, found = trace.slices, links(trace)
+    """Add work of others that ran, was queued or ended last before the steps' own, and the calls that launched it."""
+    slices, linked = trace.slices, links(trace)
     device = lane_numbers(trace).process[slices.lane]
-    gpu = found.gpu[np.isin(device[found.gpu], distinct(device[run.work]))]
-    launch = found.launch[gpu].astype(np.int64)
-    called = slices.start[found.launch[run.work]]
+    gpu = linked.gpu[np.isin(device[linked.gpu], distinct(device[run.work]))]
+    launch = linked.launch[gpu].astype(np.int64)
+    called = slices.start[linked.launch[run.work]]
     running = (slices.start[gpu] <= slices.start[run.work].max()) & (slices.end[gpu] > run.start)
     queued = (launch >= 0) & (slices.start[launch] <= called.max()) & (slices.start[gpu] > called.min())
     near = gpu[running | queued]
     near = np.concatenate([near, *(_before(trace, run, gpu, lane) for lane in distinct(slices.lane[gpu]).tolist())])
-    calls = distinct(found.launch[near])
+    calls = distinct(linked.launch[near])
     calls = calls[calls >= 0]
     # A call that launched several counts by the first of them.
     near = np.concatenate([near, gpu[np.isin(launch, calls)]])
@@ -225,28 +218,31 @@ def _add_neighbours(trace: Trace, run: _Run, neighbours: Bool) -> None:
 
 
 def _before(trace: Trace, run: _Run, gpu: Int64, lane: int) -> Int64:
-    """Of a stream what ended last, and what was launched last, before the steps' first work there or on the device."""
+    """The work of a stream that ended last, and that was launched last, before the steps' first work there.
+
+    Of a stream without work of the steps, before their first work on the device.
+    """
     slices, launch = trace.slices, links(trace).launch
-    mine = gpu[slices.lane[gpu] == lane]
+    in_stream = gpu[slices.lane[gpu] == lane]
     work = run.work[slices.lane[run.work] == lane]
     first = slices.start[work if len(work) else run.work].min()
-    earlier = mine[(slices.start[mine] < first) & (slices.end[mine] <= run.start)]
-    found: Int64 = earlier[np.argsort(slices.end[earlier], kind="stable")][-1:]
+    earlier = in_stream[(slices.start[in_stream] < first) & (slices.end[in_stream] <= run.start)]
+    last: Int64 = earlier[np.argsort(slices.end[earlier], kind="stable")][-1:]
     if len(work):
         called = slices.start[launch[work]].min()
-        sooner = mine[launch[mine] >= 0]
+        sooner = in_stream[launch[in_stream] >= 0]
         sooner = sooner[slices.start[launch[sooner]] < called]
-        found = np.append(found, sooner[np.argsort(slices.start[launch[sooner]], kind="stable")][-1:])
-    return found
+        last = np.append(last, sooner[np.argsort(slices.start[launch[sooner]], kind="stable")][-1:])
+    return last
 
 
 def _add_idle_before(trace: Trace, run: _Run, neighbours: Bool) -> None:
-    """What the launching thread was in while the device stood idle before the steps' first work.
+    """Add the slices of the launching thread while the device was idle before the steps' first work.
 
-    And what that thread told a stream to wait for since the launch before.
+    And its calls since the launch before that have a stream wait.
     """
     slices, idle, launch = trace.slices, idleness(trace), links(trace).launch
-    overhead = _lanes_of(trace, LaneKind.OVERHEAD)
+    overhead = _on_lanes(trace, LaneKind.OVERHEAD)
     for gap in np.flatnonzero((idle.start < run.start) & np.isin(idle.after, run.work)).tolist():
         thread = slices.lane == slices.lane[idle.launch[gap]]
         neighbours |= overlapping(trace, int(idle.start[gap]), run.start) & (thread | overhead)
@@ -261,8 +257,8 @@ def _add_idle_before(trace: Trace, run: _Run, neighbours: Bool) -> None:
         neighbours[waits[between & (slices.lane[waits] == slices.lane[called])]] = True
 
 
-def _add_doing(trace: Trace, run: _Run, own: Bool, neighbours: Bool) -> None:
-    """What the launching thread was in during gaps that come after the steps have ended on the CPU."""
+def _add_slices_in_gaps(trace: Trace, run: _Run, own: Bool, neighbours: Bool) -> None:
+    """Add the slices of the launching thread during gaps after the end of the steps on the CPU."""
     parent = trace.slices.parent
     rows = distinct(slices_in_gaps(trace)[np.isin(idleness(trace).after, run.work)])
     while len(rows := rows[rows >= 0]):
@@ -270,32 +266,32 @@ def _add_doing(trace: Trace, run: _Run, own: Bool, neighbours: Bool) -> None:
         rows = distinct(parent[rows])
 
 
-def _add_named(trace: Trace, own: Bool, neighbours: Bool) -> None:
-    """The ops that calls and work of the steps name by id, and what torch's table adds to calls that name none."""
-    slices, found, named = trace.slices, links(trace), named_ops(trace)
-    ops = named[own]
+def _add_ops_by_id(trace: Trace, own: Bool, neighbours: Bool) -> None:
+    """Add the ops that calls and work of the steps name by id, and those of torch's table for calls that name none."""
+    slices, linked, op_of = trace.slices, links(trace), named_ops(trace)
+    ops = op_of[own]
     neighbours[ops[ops >= 0]] = True
-    if not found.trusted:
+    if not linked.trusted:
         return
-    lone, twin = substitute_ops(trace, named)
+    lone, twin = substitute_ops(trace, op_of)
     twin = twin[own[lone]]
     neighbours[twin] = True
     work = slices.of_kind(Kind.SYNC, *GPU_WORK)
-    work = work[np.isin(named[work], twin)]
-    launch = found.launch[work]
+    work = work[np.isin(op_of[work], twin)]
+    launch = linked.launch[work]
     neighbours[work] = neighbours[launch[launch >= 0]] = True
 
 
-def _add_end(trace: Trace, kept: Bool, neighbours: Bool) -> None:
-    """What comes next where a wait for the device would be the last of all, and so be taken for the profiler's own."""
-    slices, found = trace.slices, links(trace)
+def _add_next_call(trace: Trace, kept: Bool, neighbours: Bool) -> None:
+    """Add the next call where a wait for the device would be the last of all, as only the profiler's own wait is."""
+    slices, linked = trace.slices, links(trace)
     waits = np.union1d(sync_calls(trace), final_flush(trace))
-    mine, launches = waits[kept[waits]], found.launches[kept[found.launches]]
-    if len(mine) == 0 or len(launches) == 0:
+    kept_waits, launches = waits[kept[waits]], linked.launches[kept[linked.launches]]
+    if len(kept_waits) == 0 or len(launches) == 0:
         return
-    last = slices.start[mine].max()
+    last = slices.start[kept_waits].max()
     if slices.start[launches].max() < last and not kept[final_flush(trace)].any():
-        later = waits if (slices.start[waits] > last).any() else found.launches
+        later = waits if (slices.start[waits] > last).any() else linked.launches
         later = later[slices.start[later] > last]
         neighbours[later[np.argsort(slices.start[later], kind="stable")][:1]] = True
 
@@ -306,7 +302,7 @@ Range = tuple[float | None, float | None]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What was asked for; nothing at first, which is everything."""
+    """A request for a part of a trace; without limits, for all of it."""
 
     steps: Range | None = None
     """First and last number of the steps, both included."""
@@ -321,12 +317,12 @@ class Wanted:
 
     @property
     def everything(self) -> bool:
-        """Whether no event is left out."""
+        """True where no event is left out."""
         return self == Wanted()
 
     @property
     def timed(self) -> bool:
-        """Whether events are left out because of when they were."""
+        """True where events are left out because of their time."""
         return self.steps is not None or self.window is not None
 
 
@@ -340,12 +336,12 @@ class Selection:
     counters: tuple[Bool, ...]
     """One for each of `Trace.counters`."""
     spans: tuple[Int64, Int64]
-    """Starts and ends in ns of the stretches of time that were asked for; disjoint, ascending."""
+    """Starts and ends in ns of the ranges of time that were asked for; disjoint, ascending."""
     neighbours: int
-    """How many of the slices belong to other steps and are there for the numbers at the borders."""
+    """Number of slices of other steps, kept for the numbers at the borders."""
 
     def is_empty(self, trace: Trace) -> bool:
-        """Whether nothing is in it but what the profiler notes about itself."""
+        """True where nothing is in it but the profiler's notes about itself."""
         own = np.array([lane.kind != LaneKind.BOOKKEEPING for lane in trace.lanes], bool)
         slices, instants = self.slices & own[trace.slices.lane], self.instants & own[trace.instants.lane]
         return not (slices.any() or instants.any() or any(mask.any() for mask in self.counters))
@@ -365,7 +361,7 @@ def select(trace: Trace, wanted: Wanted) -> Selection:
         start, end = -np.inf if low is None else low, np.inf if high is None else high
         slices = overlapping(trace, start, end)
         spans = _span(start, end)
-    lanes = _lanes(trace, wanted)
+    lanes = np.array([_is_wanted(f"{lane.process} {lane.name}", wanted) for lane in trace.lanes], bool)
     slices &= lanes[trace.slices.lane]
     if not wanted.stacks:
         slices &= trace.slices.kind != Kind.PYTHON
@@ -399,9 +395,8 @@ def numbered(trace: Trace, wanted: Range) -> Int64:
         inside &= number >= low
     if high is not None:
         inside &= number <= high
-    found = np.flatnonzero(inside)
-    if len(found):
-        return found
+    if inside.any():
+        return np.flatnonzero(inside)
     if len(number) == 0:
         raise UsageError(f"{no_steps(trace)} --window names a stretch of time.")
     known = ", ".join(map(str, np.unique(number)[:8].tolist())) + (" ..." if len(np.unique(number)) > 8 else "")
@@ -409,42 +404,38 @@ def numbered(trace: Trace, wanted: Range) -> Int64:
 
 
 def within(spans: tuple[Int64, Int64], moment: Int64) -> Bool:
-    """Which moments lie in one of the spans."""
+    """Mask of the moments that lie in one of the spans."""
     index = np.searchsorted(spans[0], moment, side="right") - 1
     return np.asarray((index >= 0) & (moment < spans[1][index]))
 
 
-def _lanes(trace: Trace, wanted: Wanted) -> Bool:
-    return np.array([_named(f"{lane.process} {lane.name}", wanted) for lane in trace.lanes], bool)
+def _is_wanted(name: str, wanted: Wanted) -> bool:
+    """True for the name of a lane or counter that was asked for."""
+    is_included = not wanted.lanes or any(_contains(name, text) for text in wanted.lanes)
+    return is_included and not any(_contains(name, text) for text in wanted.without)
 
 
-def _named(name: str, wanted: Wanted) -> bool:
-    """Whether a lane of this name is wanted."""
-    asked = not wanted.lanes or any(_holds(name, text) for text in wanted.lanes)
-    return asked and not any(_holds(name, text) for text in wanted.without)
-
-
-def _holds(name: str, text: str) -> bool:
-    """Whether a name contains a text; a number counts whole, so that `stream 7` is not in `stream 70`."""
+def _contains(name: str, text: str) -> bool:
+    """True where a name contains a text; a number counts whole, so that `stream 7` is not in `stream 70`."""
     first = r"(?<!\d)" if text[:1].isdigit() else ""
     last = r"(?!\d)" if text[-1:].isdigit() else ""
     return re.search(first + re.escape(text) + last, name, re.IGNORECASE) is not None
 
 
 def _instants(trace: Trace, spans: tuple[Int64, Int64], lanes: Bool, memory: bool) -> Bool:
-    """Those within the spans; what the profiler notes about itself stays."""
+    """Mask of the instants within the spans, and of the profiler's notes about itself."""
     instants = trace.instants
-    noted = np.array([lane.kind == LaneKind.BOOKKEEPING for lane in trace.lanes], bool)
-    mask = (within(spans, instants.time) | noted[instants.lane]) & lanes[instants.lane]
+    bookkeeping = np.array([lane.kind == LaneKind.BOOKKEEPING for lane in trace.lanes], bool)
+    mask = (within(spans, instants.time) | bookkeeping[instants.lane]) & lanes[instants.lane]
     if not memory:
         mask &= ~np.isin(instants.name, [trace.names.find(name) for name in MEMORY_INSTANTS])
     return np.asarray(mask)
 
 
 def _counter(trace: Trace, index: int, spans: tuple[Int64, Int64], wanted: Wanted) -> Bool:
-    """The samples within the spans, and the last one before each, which holds until then."""
+    """Mask of the samples within the spans, and of the last one before each, which is valid until then."""
     counter = trace.counters[index]
-    if not _named(f"{counter.process} {counter.name}", wanted):
+    if not _is_wanted(f"{counter.process} {counter.name}", wanted):
         return np.zeros(len(counter.time), bool)
     mask = within(spans, counter.time)
     last = np.searchsorted(counter.time, spans[0], side="right") - 1
