@@ -80,7 +80,7 @@ class Param:
     choices: tuple[Value, ...] = ()
     minimum: float | None = None
     grows_memory: bool = False
-    """Whether a larger value needs more memory; these parameters are named when memory runs out."""
+    """True where a larger value needs more memory: these parameters are named when memory runs out."""
 
     def read(self, given: Value) -> Value:
         """The given value, or the text of one, converted to the type of the default.
@@ -115,7 +115,7 @@ class Expect:
     """The question to guess, where a person can find the answer by thinking; empty where it is only checked."""
 
     def applies(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether the expectation applies to a recording, given its metadata (the entry `tracetui` of the trace).
+        """True where the expectation applies to a recording, given its metadata (the entry `tracetui` of the trace).
 
         `any` always applies; `cpu` and `cuda` are kinds of device; `eager` and `compile`, `cold` and `warm` are options
         of the recording, and `inductor` means compiled by it; `torch=2.13` is the version, `capability=8.0` that of the
@@ -129,7 +129,7 @@ class Contrast:
     """One expectation of two recorded variants: how many times as large a number of A is as that of B."""
 
     text: str
-    """What is divided, for example `operators of eager by those of combined`."""
+    """The two numbers, for example `operators of eager by those of combined`."""
     a: str
     b: str
     """Names of the variants."""
@@ -145,12 +145,12 @@ class Contrast:
     """The operator, or the pattern of the names, that the metric is about."""
 
     def applies(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether the conditions hold for one of the recordings."""
+        """True where the conditions hold for one of the recordings."""
         return applies(self.when, metadata)
 
 
 def applies(when: str, metadata: Mapping[str, Any]) -> bool:
-    """Whether conditions hold for a recording, see `Expect.applies`."""
+    """True where all conditions hold for a recording, see `Expect.applies`."""
     return all(_holds(word, metadata) for word in when.split())
 
 
@@ -176,7 +176,7 @@ class Prepared:
 
 
 class Context(Protocol):
-    """What a `prepare` function receives from the recorder."""
+    """The recording that a `prepare` function prepares a step for."""
 
     @property
     def device(self) -> str:
@@ -192,7 +192,7 @@ class Context(Protocol):
 
     @property
     def compiled(self) -> bool:
-        """Whether `--compile` was given."""
+        """True with `--compile`."""
 
     @property
     def rank(self) -> int:
@@ -200,7 +200,7 @@ class Context(Protocol):
 
     @property
     def ranks(self) -> int:
-        """How many processes run the workload together; 1 for most. Their process group is there before `prepare`."""
+        """Number of processes that run the workload, 1 for most. Their process group is there before `prepare`."""
 
     def compile(self, step: Step) -> Step:
         """The function compiled according to the options, or unchanged without `--compile`."""
@@ -231,7 +231,7 @@ class Workload:
     """The lesson of the trace, shown after the guess, and to whoever asks for it."""
     expects: tuple[Expect, ...] = ()
     contrasts: tuple[Contrast, ...] = ()
-    """What `--compare --verify` checks of two variants."""
+    """Expectations that `--compare --verify` checks of two variants."""
     refuses: tuple[tuple[str, str], ...] = ()
     """Recordings that cannot be made: conditions as of `Expect.when`, and a sentence that says why."""
     see: tuple[str, ...] = ()
@@ -254,7 +254,7 @@ class Workload:
         return {name: param.read(normalized.get(name, param.default)) for name, param in known.items()}
 
     def refusal(self, metadata: Mapping[str, Any]) -> str:
-        """Why a recording with such metadata (device, options, params) cannot be made; empty where it can."""
+        """The reason why a recording with this metadata (device, options, params) cannot be made; else empty."""
         return next((reason for when, reason in self.refuses if applies(when, metadata)), "")
 
     @property
@@ -290,7 +290,7 @@ _TYPE_NAMES = {int: "whole number", float: "number", str: "text"}
 
 
 def _holds(word: str, metadata: Mapping[str, Any]) -> bool:
-    """Whether one condition of `Expect.when` is true for a recording."""
+    """True where one condition of `Expect.when` holds for a recording."""
     options, params = metadata.get("options") or {}, metadata.get("params") or {}
     name, is_pair, value = word.partition("=")
     if not is_pair:

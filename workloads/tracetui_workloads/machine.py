@@ -1,4 +1,4 @@
-"""What is installed on this machine, found without importing torch: PyTorch's build, GPU driver, Triton, C++ compiler.
+"""The software of this machine, without importing torch: PyTorch's build, GPU driver, Triton, C++ compiler.
 
 Takes a few milliseconds and creates no GPU context. Only the child can tell whether the driver works with PyTorch.
 """
@@ -26,7 +26,7 @@ _DRIVERS = (
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What is installed on a machine."""
+    """The software of a machine that workloads need."""
 
     torch: str | None
     """The version of PyTorch, or None."""
@@ -40,24 +40,27 @@ class Machine:
 
     @property
     def has_gpu(self) -> bool:
-        """Whether PyTorch is likely to find a GPU: the driver is of the kind that PyTorch is built for."""
+        """True where PyTorch is likely to find a GPU: the driver is of the kind that PyTorch is built for."""
         return self.driver is not None and self.driver == self.torch_gpu
 
 
 def inspect_machine() -> Machine:
-    """What is installed on this machine and for this Python."""
+    """The software of this machine and of this Python."""
     torch, torch_gpu = _torch()
     return Machine(torch, torch_gpu, gpu_driver(), triton_is_installed(), compiler())
 
 
 def unavailable_reason(workload: Workload, machine: Machine) -> str | None:
-    """Why a workload cannot run on a machine, in words, or None where it can."""
+    """The reason why a workload cannot run on a machine, in words; None where it can."""
     if machine.torch is None:
         return "PyTorch is not installed"
     for need in workload.needs:
         word = need.partition(">=")[0]
         if word == "gpu" and not machine.has_gpu:
-            return _no_gpu(machine)
+            if machine.driver is None:
+                return "needs a GPU, and none was found"
+            built = f"built for {machine.torch_gpu}" if machine.torch_gpu else "built for the CPU only"
+            return f"needs a GPU; a {machine.driver} driver is installed, but PyTorch {machine.torch} is {built}"
         if word == "triton" and not machine.triton:
             return "Triton is not installed"
         if word == "compiler" and machine.compiler is None:
@@ -76,7 +79,6 @@ def gpu_driver() -> str | None:
 
 
 def triton_is_installed() -> bool:
-    """Whether Triton is installed."""
     return find_spec("triton") is not None
 
 
@@ -108,13 +110,6 @@ def _cpu_quota(system: Path) -> int:
         return max(1, int(quota) // int(period))
     except (OSError, ValueError, ZeroDivisionError):
         return 1 << 20
-
-
-def _no_gpu(machine: Machine) -> str:
-    if machine.driver is None:
-        return "needs a GPU, and none was found"
-    built = f"built for {machine.torch_gpu}" if machine.torch_gpu else "built for the CPU only"
-    return f"needs a GPU; a {machine.driver} driver is installed, but PyTorch {machine.torch} is {built}"
 
 
 def _torch() -> tuple[str | None, str | None]:

@@ -54,14 +54,15 @@ class Entry:
     source: str
     """The distribution of the workload; empty for a built-in one."""
     reason: str
-    """Why the workload cannot run here, found out without torch; empty where it can."""
+    """The reason why the workload cannot run here, as known without torch; empty where it can."""
 
 
 def entries() -> list[Entry]:
     """All workloads, each with the reason why it cannot run here, the built-in ones first."""
-    here = machine.inspect_machine()
+    this_machine = machine.inspect_machine()
     rows = [
-        Entry(each.name, each, "", machine.unavailable_reason(each, here) or "") for each in map(built_in, BUILT_IN)
+        Entry(each.name, each, "", machine.unavailable_reason(each, this_machine) or "")
+        for each in map(built_in, BUILT_IN)
     ]
     for source, registered in _registered():
         if isinstance(registered, BrokenEntryPoint):
@@ -69,7 +70,7 @@ def entries() -> list[Entry]:
             continue
         is_taken = any(row.name == registered.name for row in rows)
         name = f"{source}:{registered.name}" if is_taken else registered.name
-        rows.append(Entry(name, registered, source, machine.unavailable_reason(registered, here) or ""))
+        rows.append(Entry(name, registered, source, machine.unavailable_reason(registered, this_machine) or ""))
     return rows
 
 
@@ -108,8 +109,7 @@ def built_in(name: str) -> Workload:
 
 
 def is_function(name: str) -> bool:
-    """Whether a name means a user's function: `path/to/file.py:fn`, or `package.module:fn` where no workload has that
-    name."""
+    """True for the name of a user's function: `path/to/file.py:fn`, or `package.module:fn` if no workload has it."""
     module, colon, _ = name.rpartition(":")
     if not colon:
         return False

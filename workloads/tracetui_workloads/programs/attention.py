@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tracetui_workloads.api import BadRequest, Context, Contrast, Expect, Param, Prepared, Workload
-from tracetui_workloads.programs.common import compiled_region
+from tracetui_workloads.programs.common import compiled_region, kernels, randn, same_as, size_param, variant_of_each
 
 if TYPE_CHECKING:
     import torch
@@ -35,7 +35,7 @@ BACKENDS = {
 CPU_BACKENDS = ("auto", "math", "flash")
 """Backends that torch has for the CPU."""
 
-SEPARATE = ("impl=naive", "impl=inplace")
+SEPARATE = ("naive", "inplace")
 """Implementations as separate operators; compiled, both are the same code."""
 COMPILED = (
     *(
@@ -43,7 +43,7 @@ COMPILED = (
             "matmuls and fused kernels, in order",
             "ops_in_order",
             r"bmm \S*fused\S*softmax\S* bmm",
-            f"cpu inductor {impl}",
+            f"cpu inductor impl={impl}",
             "scaling, mask and softmax are one kernel in C++; the matmuls stay what they are",
             of="^aten::bmm$|_fused_",
             asks="Compiled, what fuses?",
@@ -55,7 +55,7 @@ COMPILED = (
             "a fused kernel with softmax in its name",
             "kernel_named",
             "fused_.*softmax",
-            f"cuda inductor {impl}",
+            f"cuda inductor impl={impl}",
             "scaling, mask and softmax are one kernel",
             asks="Compiled, what fuses?",
         )
@@ -66,7 +66,7 @@ COMPILED = (
             "clones per step",
             "calls_per_step",
             0,
-            f"any inductor {impl}",
+            f"any inductor impl={impl}",
             "out of place or in place, the compiler makes the same code of it",
             of="aten::clone",
             asks="Compiled, does masked_fill still cost a copy?",
@@ -74,19 +74,19 @@ COMPILED = (
         for impl in SEPARATE
     ),
 )
-"""What compiling changes."""
+"""Expectations of the compiled program."""
 
 WORKLOAD = Workload(
     name="attention",
     summary="causal attention: separate operators, in place, or a backend of SDPA",
     prepare="tracetui_workloads.programs.attention:prepare",
     params=(
-        Param("impl", "naive", "implementation", choices=("naive", "inplace", "sdpa")),
+        Param("impl", "naive", "implementation", choices=(*SEPARATE, "sdpa")),
         Param("backend", "auto", "backend of SDPA; needs impl=sdpa", choices=("auto", *BACKENDS)),
-        Param("batch", 8, "sequences per batch", minimum=1, grows_memory=True),
-        Param("heads", 16, "number of heads", minimum=1, grows_memory=True),
-        Param("seq", 1024, "tokens; memory grows quadratically", minimum=1, grows_memory=True),
-        Param("head_dim", 64, "width of a head", minimum=1, grows_memory=True),
+        size_param("batch", 8, "sequences per batch"),
+        size_param("heads", 16, "number of heads"),
+        size_param("seq", 1024, "tokens; memory grows quadratically"),
+        size_param("head_dim", 64, "width of a head"),
     ),
     studies="throughput",
     lesson=LESSON,
@@ -129,13 +129,7 @@ WORKLOAD = Workload(
             "it computes in float32 and creates the mask in every call",
         ),
         *(
-            Expect(
-                "GPU kernels per forward",
-                "kernels_per_forward",
-                1,
-                f"cuda eager impl=sdpa backend={backend}",
-                "one kernel computes everything",
-            )
+            kernels(1, f"cuda eager impl=sdpa backend={backend}", "one kernel computes everything")
             for backend in ("flash", "efficient", "cudnn")
         ),
         Expect(
@@ -211,7 +205,7 @@ WORKLOAD = Workload(
             of="^aten::(bmm|mm|baddbmm)$",
             asks="How many matmuls does the trace show?",
         ),
-        compiled_region("any compile"),
+        compiled_region(),
         *COMPILED,
     ),
     contrasts=(
@@ -250,9 +244,7 @@ WORKLOAD = Workload(
     ),
     see=("https://huggingface.co/blog/torch-attention-profile",),
     variants=(
-        ("naive", {"impl": "naive"}),
-        ("inplace", {"impl": "inplace"}),
-        ("sdpa", {"impl": "sdpa"}),
+        *variant_of_each("impl", (*SEPARATE, "sdpa")),
         *((backend, {"impl": "sdpa", "backend": backend}) for backend in BACKENDS),
     ),
 )
@@ -265,7 +257,7 @@ class Attention:
         import torch
 
         # Shape: (batch, heads, seq, head_dim)
-        self.q, self.k, self.v = (torch.randn(shape, device=context.device, dtype=context.dtype) for _ in range(3))
+        self.q, self.k, self.v = (randn(context, *shape) for _ in range(3))
         seq = shape[2]
         self.mask = torch.triu(torch.ones(seq, seq, dtype=torch.bool, device=context.device), 1)
         self.scale = shape[3] ** -0.5
@@ -294,12 +286,14 @@ class Attention:
 
 
 def prepare(context: Context, impl: str, backend: str, batch: int, heads: int, seq: int, head_dim: int) -> Prepared:
-    """Attention in one implementation, checked against the one with separate operators."""
+    """Attention in one implementation, checked against the one with separate operators.
+
+    Raises: BadRequest for a backend without SDPA.
+    """
     import torch
 
-    from tracetui_workloads.programs.common import same_as
-
-    require_sdpa(impl, backend)
+    if impl != "sdpa" and backend != "auto":
+        raise BadRequest(f"{backend} is a backend of SDPA; add -p impl=sdpa.")
     attention = Attention(context, (batch, heads, seq, head_dim))
     implementations: dict[str, Callable[[], torch.Tensor]] = {
         "naive": attention.naive,
@@ -321,15 +315,6 @@ def prepare(context: Context, impl: str, backend: str, batch: int, heads: int, s
         check=same_as(attention.naive, step) if impl != "naive" or context.compiled else None,
         operands={"q": attention.q, "k": attention.k, "v": attention.v, "mask": attention.mask},
     )
-
-
-def require_sdpa(impl: str, backend: str) -> None:
-    """Check that a backend was asked of SDPA.
-
-    Raises: BadRequest for a backend without SDPA.
-    """
-    if impl != "sdpa" and backend != "auto":
-        raise BadRequest(f"{backend} is a backend of SDPA; add -p impl=sdpa.")
 
 
 def restricted_to(backend: str, attend: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:

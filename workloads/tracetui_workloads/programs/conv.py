@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracetui_workloads.api import Context, Contrast, Expect, Param, Prepared, Workload
+from tracetui_workloads.programs.common import compiled_region, randn, size_param, variant_of_each
 
 LESSON = """\
 channels_last keeps the channels of a pixel together, which is how Tensor Cores and vector units read them. It is no
@@ -13,16 +14,18 @@ convolution copies its weight into the new layout at every call: aten::contiguou
 layer. With NCHW no operator converts anything, but the library may do so within its kernels: on a GPU look for kernels
 that are named after two layouts (nchwToNhwc), on the CPU for the time of aten::mkldnn_convolution."""
 
+LAYOUTS = ("nchw", "input", "channels_last")
+
 WORKLOAD = Workload(
     name="conv",
     summary="convolution, batch norm, ReLU: in NCHW, in channels_last, and with an input converted alone",
     prepare="tracetui_workloads.programs.conv:prepare",
     params=(
-        Param("layout", "nchw", "memory layout", choices=("nchw", "input", "channels_last")),
-        Param("layers", 3, "number of convolutions", minimum=1, grows_memory=True),
-        Param("batch", 8, "images", minimum=1, grows_memory=True),
-        Param("channels", 64, "channels of every layer", minimum=1, grows_memory=True),
-        Param("pixels", 56, "height and width", minimum=3, grows_memory=True),
+        Param("layout", "nchw", "memory layout", choices=LAYOUTS),
+        size_param("layers", 3, "number of convolutions"),
+        size_param("batch", 8, "images"),
+        size_param("channels", 64, "channels of every layer"),
+        size_param("pixels", 56, "height and width", minimum=3),
     ),
     studies="throughput",
     lesson=LESSON,
@@ -52,13 +55,8 @@ WORKLOAD = Workload(
                 ("channels_last", 0, "everything was converted before the first step"),
             )
         ),
-        Expect(
-            "calls of compiled code per step",
-            "matching_ops_per_step",
-            1,
-            "any compile",
-            "one graph holds the whole forward; what converts a layout is part of it",
-            of="^Torch-Compiled Region",
+        compiled_region(
+            why="one graph holds the whole forward; what converts a layout is part of it",
             asks="How many compiled regions does a step call?",
         ),
     ),
@@ -74,11 +72,7 @@ WORKLOAD = Workload(
         ),
     ),
     see=("https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html",),
-    variants=(
-        ("nchw", {"layout": "nchw"}),
-        ("input", {"layout": "input"}),
-        ("channels_last", {"layout": "channels_last"}),
-    ),
+    variants=variant_of_each("layout", LAYOUTS),
 )
 
 
@@ -91,7 +85,7 @@ def prepare(context: Context, layout: str, layers: int, batch: int, channels: in
     for _ in range(layers):
         blocks += [nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels), nn.ReLU()]
     model = nn.Sequential(*blocks).eval().to(device=context.device, dtype=context.dtype)
-    x = torch.randn(batch, channels, pixels, pixels, device=context.device, dtype=context.dtype)
+    x = randn(context, batch, channels, pixels, pixels)
     plain = model(x).detach()
     if layout != "nchw":
         x = x.to(memory_format=torch.channels_last)
@@ -101,8 +95,8 @@ def prepare(context: Context, layout: str, layers: int, batch: int, channels: in
 
     def step() -> torch.Tensor:
         with torch.no_grad():
-            made: torch.Tensor = forward(x)
-        return made
+            images: torch.Tensor = forward(x)
+        return images
 
     def check() -> None:
         torch.testing.assert_close(step().float(), plain.float(), rtol=5e-2, atol=5e-2)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracetui_workloads.api import MORE, Context, Contrast, Expect, Param, Prepared, Workload
+from tracetui_workloads.programs.common import randn, size_param, variant_of_each
 
 LESSON = """\
 A copy from pageable memory goes through a buffer of the driver, and the CPU waits for it. From pinned memory the GPU
@@ -14,14 +15,16 @@ still stands in the same stream, so that the kernels behind it wait. Only on a s
 while the present one is computed: the trace shows the copies on a lane of their own, above kernels. An event per piece
 makes the computation wait for its data; record_stream keeps the memory until it has been read."""
 
+METHODS = ("pageable", "pinned", "overlapped")
+
 WORKLOAD = Workload(
     name="copies",
     summary="pieces copied to the GPU and multiplied: pageable, pinned, and overlapped on two streams",
     prepare="tracetui_workloads.programs.copies:prepare",
     params=(
-        Param("how", "pageable", "how pieces are copied", choices=("pageable", "pinned", "overlapped")),
-        Param("pieces", 8, "number of pieces", minimum=1, grows_memory=True),
-        Param("size", 2048, "rows and columns of each", minimum=1, grows_memory=True),
+        Param("how", "pageable", "how pieces are copied", choices=METHODS),
+        size_param("pieces", 8, "number of pieces"),
+        size_param("size", 2048, "rows and columns of each"),
     ),
     needs=("gpu",),
     studies="throughput",
@@ -75,11 +78,7 @@ WORKLOAD = Workload(
         ("compile", "Copies from the CPU are not compiled: record it without --compile."),
     ),
     see=("https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",),
-    variants=(
-        ("pageable", {"how": "pageable"}),
-        ("pinned", {"how": "pinned"}),
-        ("overlapped", {"how": "overlapped"}),
-    ),
+    variants=variant_of_each("how", METHODS),
 )
 
 
@@ -90,12 +89,16 @@ def prepare(context: Context, how: str, pieces: int, size: int) -> Prepared:
     host = [torch.randn(size, size, dtype=context.dtype) for _ in range(pieces)]
     if how != "pageable":
         host = [piece.pin_memory() for piece in host]
-    weight = torch.randn(size, size, device=context.device, dtype=context.dtype)
-    step = _overlapped(host, weight) if how == "overlapped" else _in_order(host, weight, how == "pinned")
+    weight = randn(context, size, size)
+
+    def in_order() -> list[Any]:
+        return [piece.to(weight.device, non_blocking=how == "pinned") @ weight for piece in host]
+
+    step = _overlapped(host, weight) if how == "overlapped" else in_order
 
     def check() -> None:
-        for made, piece in zip(step(), host, strict=True):
-            torch.testing.assert_close(made, piece.to(weight.device) @ weight)
+        for product, piece in zip(step(), host, strict=True):
+            torch.testing.assert_close(product, piece.to(weight.device) @ weight)
 
     return Prepared(
         step,
@@ -106,17 +109,8 @@ def prepare(context: Context, how: str, pieces: int, size: int) -> Prepared:
     )
 
 
-def _in_order(host: list[Any], weight: Any, is_pinned: bool) -> Callable[[], list[Any]]:
-    """Each piece is copied, then multiplied, in one stream."""
-
-    def step() -> list[Any]:
-        return [piece.to(weight.device, non_blocking=is_pinned) @ weight for piece in host]
-
-    return step
-
-
 def _overlapped(host: list[Any], weight: Any) -> Callable[[], list[Any]]:
-    """Pieces travel on a second stream while those before them are multiplied."""
+    """Copy pieces on a second stream while those before them are multiplied."""
     import torch
 
     cuda: Any = torch.cuda
@@ -124,13 +118,13 @@ def _overlapped(host: list[Any], weight: Any) -> Callable[[], list[Any]]:
 
     def step() -> list[Any]:
         computing = torch.cuda.current_stream(weight.device)
-        there = []
+        copies = []
         with torch.cuda.stream(copying):
             for piece in host:
                 copy = piece.to(weight.device, non_blocking=True)
-                there.append((copy, copying.record_event()))
+                copies.append((copy, copying.record_event()))
         products = []
-        for copy, arrived in there:
+        for copy, arrived in copies:
             computing.wait_event(arrived)
             copy.record_stream(computing)
             products.append(copy @ weight)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tracetui_workloads.api import MORE, Context, Contrast, Expect, Param, Prepared, Workload
+from tracetui_workloads.programs.common import size_param
 
 LESSON = """\
 A DataLoader without workers reads every item in the step: the step waits for the disk, and the device for the step. The
@@ -28,8 +29,8 @@ WORKLOAD = Workload(
         Param("prefetch", 2, "batches that each worker reads ahead", minimum=1),
         Param("pin", False, "pinned memory, and a copy that does not block"),
         Param("read_ms", 4.0, "time to read an item, asleep as for a disk", minimum=0.0),
-        Param("batch", 8, "items per batch", minimum=1, grows_memory=True),
-        Param("width", 256, "features of an item", minimum=1, grows_memory=True),
+        size_param("batch", 8, "items per batch"),
+        size_param("width", 256, "features of an item"),
     ),
     studies="overhead",
     dtype="fp32",

@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from tracetui_workloads.api import MORE, Context, Contrast, Expect, Param, Prepared, Workload
+from tracetui_workloads.programs.common import compiled_region, size_param
 
 LESSON = """\
 Every rank computes the gradients of its own batch, and all-reduces average them. DDP does not wait for the end of the
@@ -37,9 +38,9 @@ WORKLOAD = Workload(
         Param("bucket_mb", 0.0, "MB of gradients per all-reduce; 0: as DDP has it, 25 and the first 1", minimum=0.0),
         Param("accumulate", 1, "batches per step, of which all but the last are in no_sync()", minimum=1),
         Param("late_ms", 0.0, "time by which rank 1 reads each batch later, asleep as for a disk", minimum=0.0),
-        Param("batch", 16, "rows of each rank's batch", minimum=1, grows_memory=True),
-        Param("width", 1024, "features of every layer", minimum=1, grows_memory=True),
-        Param("layers", 12, "number of layers", minimum=1, grows_memory=True),
+        size_param("batch", 16, "rows of each rank's batch"),
+        size_param("width", 1024, "features of every layer"),
+        size_param("layers", 12, "number of layers"),
     ),
     ranks="ranks",
     studies="throughput",
@@ -100,13 +101,9 @@ WORKLOAD = Workload(
             "the others wait for it in the first all-reduce of the backward pass",
             asks="One rank reads its input 200 ms later: in which trace is the first all-reduce the longer one?",
         ),
-        Expect(
-            "calls of compiled code per step",
-            "matching_ops_per_step",
-            (1, MORE),
-            "any compile",
-            "forward and backward are compiled in parts, one for each bucket, so that all-reduces can begin early",
-            of="^Torch-Compiled Region",
+        compiled_region(
+            want=(1, MORE),
+            why="forward and backward are compiled in parts, one for each bucket, so that all-reduces can begin early",
             asks="Why does torch.compile cut the graph of a DDP model into parts?",
         ),
     ),
@@ -208,7 +205,7 @@ def _loaded(batches: Batches) -> Iterator[Any]:
 def _step(
     context: Context, forward: Any, parallel: Any, sgd: Any, batches: Iterator[Any], wanted: Any, accumulate: int
 ) -> Callable[[], None]:
-    """One training step with an annotation around each phase."""
+    """A training step with an annotation around each phase."""
     import torch
     from torch.nn.functional import mse_loss
     from torch.profiler import record_function

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tracetui_workloads.api import Context, Contrast, Expect, Param, Prepared, Workload
-from tracetui_workloads.programs.common import compiled_region
+from tracetui_workloads.api import BadRequest, Context, Contrast, Expect, Param, Prepared, Workload
+from tracetui_workloads.programs.common import EAGER_AND_COMPILE, compiled_region, forward_pass, randn, size_param
 
 if TYPE_CHECKING:
     import torch
@@ -28,10 +28,10 @@ WORKLOAD = Workload(
     summary="one token through a transformer with a key-value cache",
     prepare="tracetui_workloads.programs.decode:prepare",
     params=(
-        Param("layers", 4, "number of layers", minimum=1, grows_memory=True),
+        size_param("layers", 4, "number of layers"),
         Param("heads", 8, "heads of the attention; they divide dim", minimum=1),
-        Param("dim", 512, "width of the model", minimum=1, grows_memory=True),
-        Param("cached", 256, "tokens in the cache", minimum=1, grows_memory=True),
+        size_param("dim", 512, "width of the model"),
+        size_param("cached", 256, "tokens in the cache"),
     ),
     studies="overhead",
     lesson=LESSON,
@@ -71,7 +71,7 @@ WORKLOAD = Workload(
             of="^aten::(linear|gelu|add)$",
             asks="Compiled, which operators are gone?",
         ),
-        compiled_region("any compile"),
+        compiled_region(),
         Expect(
             "launches of a graph per step",
             "matching_calls_per_step",
@@ -95,8 +95,7 @@ WORKLOAD = Workload(
     ),
     see=("https://docs.pytorch.org/docs/stable/torch.compiler_cudagraph_trees.html",),
     variants=(
-        ("eager", {}),
-        ("compile", {"compile": True}),
+        *EAGER_AND_COMPILE,
         ("graph", {"compile": True, "mode": "reduce-overhead"}),
     ),
 )
@@ -109,34 +108,24 @@ def prepare(context: Context, layers: int, heads: int, dim: int, cached: int) ->
     """
     import torch
 
-    from tracetui_workloads.api import BadRequest
-    from tracetui_workloads.programs.common import same_as
-
     if dim % heads:
         raise BadRequest(f"heads must divide dim, and {heads} does not divide {dim}.")
     model = torch.nn.Sequential(*(block(context, heads, dim, cached) for _ in range(layers)))
-    token = torch.randn(1, 1, dim, device=context.device, dtype=context.dtype)
-    compiled = context.compile(model)
-
-    def step() -> torch.Tensor:
-        with torch.no_grad():
-            output: torch.Tensor = compiled(token)
-            return output
-
+    token = randn(context, 1, 1, dim)
     weights = 12 * layers * dim * dim
-    return Prepared(
-        step,
+    return forward_pass(
+        context,
+        model,
+        token,
         label="decode_token",
         flops=2 * weights + 4 * layers * cached * dim,
         bytes=(weights + 2 * layers * cached * dim) * token.element_size(),
-        check=same_as(lambda: model(token), step) if context.compiled else None,
         operands={"model": model, "token": token},
     )
 
 
 def block(context: Context, heads: int, dim: int, cached: int) -> torch.nn.Module:
     """One layer with its cache."""
-    import torch
     from torch import nn
     from torch.nn import functional
 
@@ -155,7 +144,7 @@ def block(context: Context, heads: int, dim: int, cached: int) -> torch.nn.Modul
             self.up, self.down = linear(dim, 4 * dim), linear(4 * dim, dim)
             shape = (1, heads, cached, dim // heads)
             for name in ("keys", "values"):
-                self.register_buffer(name, torch.randn(shape, device=context.device, dtype=context.dtype))
+                self.register_buffer(name, randn(context, *shape))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             """Shapes: input and output are (1, 1, dim)."""

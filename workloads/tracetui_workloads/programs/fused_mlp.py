@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tracetui_workloads.api import Context, Expect, Param, Prepared, Unavailable, Workload
-from tracetui_workloads.programs.common import compiled_region
+from tracetui_workloads.programs.common import compiled_region, forward_pass, kernels, randn, variant_of_each
 from tracetui_workloads.programs.mlp import PARAMS, Geglu
 
 if TYPE_CHECKING:
@@ -25,74 +25,32 @@ one matrix: one matmul of twice the width, then the GeGLU of its halves, three k
 accumulates both matmuls and writes their GeGLU, so that two kernels are left. That is faster only if its matmul is
 nearly as fast as cuBLAS: relative to the matmuls, the time that fusion saves shrinks as 1 / dim."""
 
+IMPLEMENTATIONS = ("geglu", "packed", "gateup", "liger")
 FUSED = "What fuses?"
+COUNT = "How many kernels does the GPU run per forward?"
 
 WORKLOAD = Workload(
     name="fused_mlp",
     summary="the GeGLU block with Triton kernels: GeGLU fused, or fused with both matmuls",
     prepare="tracetui_workloads.programs.fused_mlp:prepare",
     params=(
-        Param("impl", "geglu", "kernel; gateup also fuses the matmuls", choices=("geglu", "packed", "gateup", "liger")),
+        Param("impl", "geglu", "kernel; gateup also fuses the matmuls", choices=IMPLEMENTATIONS),
         *PARAMS,
     ),
     needs=("gpu", "triton"),
     studies="throughput",
     lesson=LESSON,
     expects=(
-        Expect(
-            "GPU kernels per forward",
-            "kernels_per_forward",
-            4,
-            "cuda eager impl=geglu",
-            "two matmuls, the GeGLU, a matmul",
-            asks="How many kernels does the GPU run per forward?",
+        kernels(4, "cuda eager impl=geglu", "two matmuls, the GeGLU, a matmul", asks=COUNT),
+        kernels(
+            3, "cuda eager impl=packed", "one matmul for gate and up, the GeGLU of its halves, a matmul", asks=COUNT
         ),
-        Expect(
-            "GPU kernels per forward",
-            "kernels_per_forward",
-            3,
-            "cuda eager impl=packed",
-            "one matmul for gate and up, the GeGLU of its halves, a matmul",
-            asks="How many kernels does the GPU run per forward?",
-        ),
-        Expect(
-            "GPU kernels per forward",
-            "kernels_per_forward",
-            4,
-            "cuda eager impl=liger",
-            "two matmuls, Liger's GeGLU, a matmul",
-            asks="How many kernels does the GPU run per forward?",
-        ),
-        Expect(
-            "GPU kernels per forward",
-            "kernels_per_forward",
-            3,
-            "cuda compile mode=default impl=packed",
-            "the compiler finds nothing left to fuse",
-        ),
+        kernels(4, "cuda eager impl=liger", "two matmuls, Liger's GeGLU, a matmul", asks=COUNT),
+        kernels(3, "cuda compile mode=default impl=packed", "the compiler finds nothing left to fuse"),
         # Two, not three: results have the type of x and weights are read in place, so nothing is cast or copied.
-        Expect(
-            "GPU kernels per forward",
-            "kernels_per_forward",
-            2,
-            "cuda eager impl=gateup",
-            "two matmuls with their GeGLU, and a matmul",
-            asks="How many kernels does the GPU run per forward?",
-        ),
-        Expect(
-            "GPU kernels per forward",
-            "kernels_per_forward",
-            4,
-            "cuda compile mode=default impl=geglu",
-            "the compiler finds nothing left to fuse",
-        ),
-        Expect(
-            "GPU kernels per forward",
-            "kernels_per_forward",
-            2,
-            "cuda compile mode=default impl=gateup",
-            "the compiler finds nothing left to fuse",
-        ),
+        kernels(2, "cuda eager impl=gateup", "two matmuls with their GeGLU, and a matmul", asks=COUNT),
+        kernels(4, "cuda compile mode=default impl=geglu", "the compiler finds nothing left to fuse"),
+        kernels(2, "cuda compile mode=default impl=gateup", "the compiler finds nothing left to fuse"),
         Expect(
             "the fused kernel", "kernel_named", "^geglu_forward", "cuda impl=geglu", "the function's name", asks=FUSED
         ),
@@ -132,14 +90,11 @@ WORKLOAD = Workload(
             of="aten::gelu",
             asks="How often does PyTorch's own gelu run?",
         ),
-        compiled_region("any compile"),
+        compiled_region(),
     ),
     see=("https://huggingface.co/blog/torch-mlp-fusion", "https://github.com/linkedin/Liger-Kernel"),
     variants=(
-        ("geglu", {"impl": "geglu"}),
-        ("packed", {"impl": "packed"}),
-        ("gateup", {"impl": "gateup"}),
-        ("liger", {"impl": "liger"}),
+        *variant_of_each("impl", IMPLEMENTATIONS),
         ("unfused", {"workload": "mlp"}),
     ),
 )
@@ -147,27 +102,18 @@ WORKLOAD = Workload(
 
 def prepare(context: Context, impl: str, batch: int, seq: int, dim: int, hidden: int) -> Prepared:
     """The block with the same weights and inputs as the workload mlp for the same seed, checked against mlp."""
-    import torch
-
-    from tracetui_workloads.programs.common import same_as
-
     eager = Geglu(context, dim, hidden)
-    x = torch.randn(batch, seq, dim, device=context.device, dtype=context.dtype)
-    block = fused(context, impl, eager, x)
-    compiled = context.compile(block)
-
-    def step() -> torch.Tensor:
-        with torch.no_grad():
-            return compiled(x)
-
+    x = randn(context, batch, seq, dim)
     tokens = batch * seq
-    return Prepared(
-        step,
+    return forward_pass(
+        context,
+        fused(context, impl, eager, x),
+        x,
         label="kernels_mlp_fwd",
         flops=6 * tokens * dim * hidden,
         bytes=(2 * tokens * dim + 3 * dim * hidden) * x.element_size(),
-        check=same_as(lambda: eager(x), step),
         operands=eager.operands(x),
+        reference=eager,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tracetui_workloads.api import MORE, Context, Contrast, Expect, Param, Prepared, Workload
+from tracetui_workloads.programs.common import compiled_region, kernels, same_as, size_param
 
 LESSON = """\
 What torch.compile cannot trace (a print, an .item(), a call of other libraries) ends the graph, and a new one begins
@@ -37,7 +38,7 @@ WORKLOAD = Workload(
     params=(
         Param("breaks", 0, "breaks in the graph", choices=(0, 1, 2, 3)),
         Param("sizes", "same", "of each step's input, and how it is compiled", choices=SIZES),
-        Param("size", 1 << 20, "elements", minimum=1, grows_memory=True),
+        size_param("size", 1 << 20, "elements"),
     ),
     studies="overhead",
     dtype="fp32",
@@ -53,13 +54,10 @@ WORKLOAD = Workload(
             asks="How many times does the data go through memory?",
         ),
         *(
-            Expect(
-                "calls of compiled code per step",
-                "matching_ops_per_step",
-                breaks + 1,
+            compiled_region(
                 f"any compile breaks={breaks}",
+                breaks + 1,
                 "one for each part of the graph",
-                of="^Torch-Compiled Region",
                 asks="How many compiled regions are there?",
             )
             for breaks in range(4)
@@ -77,9 +75,7 @@ WORKLOAD = Workload(
             for breaks in range(4)
         ),
         *(
-            Expect(
-                "GPU kernels per forward",
-                "kernels_per_forward",
+            kernels(
                 breaks + 1,
                 f"cuda inductor mode=default breaks={breaks} sizes={sizes}",
                 "nothing fuses across a break",
@@ -160,8 +156,6 @@ def prepare(context: Context, breaks: int, sizes: str, size: int) -> Prepared:
     """The operators with a break behind each of the first `breaks`, and the input of each step."""
     import torch
 
-    from tracetui_workloads.programs.common import same_as
-
     x = torch.rand(size, device=context.device, dtype=context.dtype)
     how = sizes if context.compiled else "automatic"
     inputs = itertools.repeat(x) if sizes == "same" else _growing(x, how)
@@ -215,19 +209,13 @@ def _growing(x: Any, how: str) -> Iterator[Any]:
     import torch
 
     if how == "static":
-        _compile_without_end()
+        # Above these limits torch runs a function eagerly that it has compiled so often.
+        config: Any = torch._dynamo.config
+        for name in ("recompile_limit", "accumulated_recompile_limit"):
+            setattr(config, name, ROOM)
     room = torch.cat((x, x.new_ones(ROOM)))
     for extra in itertools.cycle(range(STRIDE, ROOM + 1, STRIDE)):
         value = room[: len(x) + extra]
         if how != "automatic":
             getattr(torch._dynamo, f"mark_{how}")(value, 0)
         yield value
-
-
-def _compile_without_end() -> None:
-    """Raise the limits after which torch runs a function eagerly that it has compiled so often."""
-    import torch
-
-    config: Any = torch._dynamo.config
-    for name in ("recompile_limit", "accumulated_recompile_limit"):
-        setattr(config, name, ROOM)

@@ -5,8 +5,15 @@ From part 2 of "Profiling in PyTorch".
 
 from __future__ import annotations
 
-from tracetui_workloads.api import Context, Expect, Param, Prepared, Workload
-from tracetui_workloads.programs.common import compiled_region
+from tracetui_workloads.api import Context, Expect, Prepared, Workload
+from tracetui_workloads.programs.common import (
+    EAGER_AND_COMPILE,
+    compiled_region,
+    forward_pass,
+    kernels,
+    randn,
+    size_param,
+)
 
 LESSON = """\
 One kernel per forward: the matmul's kernel adds the bias in its epilogue, and there is no aten::add. aten::t only
@@ -18,14 +25,14 @@ WORKLOAD = Workload(
     summary="one linear layer with a bias",
     prepare="tracetui_workloads.programs.linear:prepare",
     params=(
-        Param("batch", 1024, "rows of the input", minimum=1, grows_memory=True),
-        Param("in_dim", 32, "features of the input", minimum=1, grows_memory=True),
-        Param("out_dim", 64, "features of the output", minimum=1, grows_memory=True),
+        size_param("batch", 1024, "rows of the input"),
+        size_param("in_dim", 32, "features of the input"),
+        size_param("out_dim", 64, "features of the output"),
     ),
     studies="overhead",
     lesson=LESSON,
     expects=(
-        Expect("GPU kernels per forward", "kernels_per_forward", 1, "cuda", "the bias is added in the epilogue"),
+        kernels(1, "cuda", "the bias is added in the epilogue"),
         Expect(
             "separate additions per step",
             "calls_per_step",
@@ -69,36 +76,27 @@ WORKLOAD = Workload(
             of="aten::t",
             asks="Compiled, which operator goes away?",
         ),
-        compiled_region("any compile"),
+        compiled_region(),
         Expect("CPU operators per step", "ops_per_step", 10, "cpu eager torch=2.13", "one of them is the matmul"),
     ),
     see=("https://huggingface.co/blog/torch-mlp-fusion",),
-    variants=(("eager", {}), ("compile", {"compile": True})),
+    variants=EAGER_AND_COMPILE,
 )
 
 
 def prepare(context: Context, batch: int, in_dim: int, out_dim: int) -> Prepared:
     """The layer with one batch of inputs."""
-    import torch
     from torch import nn
 
-    from tracetui_workloads.programs.common import same_as
-
     layer = nn.Linear(in_dim, out_dim, device=context.device, dtype=context.dtype).eval()
-    x = torch.randn(batch, in_dim, device=context.device, dtype=context.dtype)
-    compiled = context.compile(layer)
-
-    def step() -> torch.Tensor:
-        with torch.no_grad():
-            output: torch.Tensor = compiled(x)
-            return output
-
+    x = randn(context, batch, in_dim)
     traffic = batch * in_dim + in_dim * out_dim + out_dim + batch * out_dim
-    return Prepared(
-        step,
+    return forward_pass(
+        context,
+        layer,
+        x,
         label="linear_fwd",
         flops=2 * batch * in_dim * out_dim,
         bytes=traffic * x.element_size(),
-        check=same_as(lambda: layer(x), step) if context.compiled else None,
         operands={"layer": layer, "x": x},
     )

@@ -5,8 +5,8 @@ From part 1 of "Profiling in PyTorch". All three operands are square matrices, a
 
 from __future__ import annotations
 
-from tracetui_workloads.api import MORE, Context, Expect, Param, Prepared, Workload
-from tracetui_workloads.programs.common import compiled_region
+from tracetui_workloads.api import MORE, Context, Expect, Prepared, Workload
+from tracetui_workloads.programs.common import EAGER_AND_COMPILE, compiled_region, randn, same_as, size_param
 
 LESSON = """\
 At size 64 the GPU is busy for microseconds and idle for the rest: a launch takes longer than the kernel
@@ -19,8 +19,8 @@ WORKLOAD = Workload(
     summary="a matmul and an addition",
     prepare="tracetui_workloads.programs.matmul_add:prepare",
     params=(
-        Param("size", 64, "rows and columns of all three matrices", minimum=1, grows_memory=True),
-        Param("batch", 0, "matrices in a batch, 0 for no batch", minimum=0, grows_memory=True),
+        size_param("size", 64, "rows and columns of all three matrices"),
+        size_param("batch", 0, "matrices in a batch, 0 for no batch", minimum=0),
     ),
     studies="overhead",
     lesson=LESSON,
@@ -87,7 +87,7 @@ WORKLOAD = Workload(
             "one operator in the place of two",
             of="aten::addmm",
         ),
-        compiled_region("any compile"),
+        compiled_region(),
         Expect(
             "dead window of the first forward, times the shortest later one",
             "first_to_shortest_dead_window",
@@ -112,7 +112,7 @@ WORKLOAD = Workload(
         ),
     ),
     see=("https://huggingface.co/blog/torch-profiler",),
-    variants=(("eager", {}), ("compile", {"compile": True}), ("cold", {"cold": True})),
+    variants=(*EAGER_AND_COMPILE, ("cold", {"cold": True})),
 )
 
 
@@ -120,10 +120,8 @@ def prepare(context: Context, size: int, batch: int) -> Prepared:
     """A matmul and an addition of three random matrices, or of batches of them."""
     import torch
 
-    from tracetui_workloads.programs.common import same_as
-
     shape = (batch, size, size) if batch else (size, size)
-    x, w, b = (torch.randn(shape, device=context.device, dtype=context.dtype) for _ in range(3))
+    x, w, b = (randn(context, *shape) for _ in range(3))
 
     def eager() -> torch.Tensor:
         return torch.add(torch.matmul(x, w), b)

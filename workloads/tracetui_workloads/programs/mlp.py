@@ -7,8 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tracetui_workloads.api import Context, Contrast, Expect, Param, Prepared, Workload
-from tracetui_workloads.programs.common import compiled_region
+from tracetui_workloads.api import Context, Contrast, Expect, Prepared, Workload
+from tracetui_workloads.programs.common import (
+    EAGER_AND_COMPILE,
+    compiled_region,
+    forward_pass,
+    kernels,
+    randn,
+    size_param,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -21,10 +28,10 @@ and read again; the matmuls stay what they are. On an A100 the fused pair is 40 
 of the time is in the matmuls."""
 
 PARAMS = (
-    Param("batch", 64, "sequences per batch", minimum=1, grows_memory=True),
-    Param("seq", 128, "tokens per sequence", minimum=1, grows_memory=True),
-    Param("dim", 768, "width of the block", minimum=1, grows_memory=True),
-    Param("hidden", 3072, "hidden width", minimum=1, grows_memory=True),
+    size_param("batch", 64, "sequences per batch"),
+    size_param("seq", 128, "tokens per sequence"),
+    size_param("dim", 768, "width of the block"),
+    size_param("hidden", 3072, "hidden width"),
 )
 
 FUSED = "gelu and the multiplication; the matmuls stay what they are"
@@ -73,10 +80,10 @@ ON_ANY_DEVICE = (
         of="aten::t",
     ),
 )
-"""What the CPU's side of a trace shows."""
+"""Expectations of the CPU's side of a trace."""
 
 ON_GPU = (
-    Expect("GPU kernels per forward", "kernels_per_forward", 5, "cuda eager", "three matmuls, gelu, multiplication"),
+    kernels(5, "cuda eager", "three matmuls, gelu, multiplication"),
     Expect(
         "operators that launched kernels, in order",
         "kernels_in_order",
@@ -84,13 +91,7 @@ ON_GPU = (
         "cuda eager",
         "gate and up, then gelu and the multiplication, then down",
     ),
-    Expect(
-        "GPU kernels per forward",
-        "kernels_per_forward",
-        4,
-        "cuda compile backend=inductor mode=default",
-        "gelu and multiplication are one kernel",
-    ),
+    kernels(4, "cuda compile backend=inductor mode=default", "gelu and multiplication are one kernel"),
     Expect(
         "what launched kernels, in order",
         "kernels_in_order",
@@ -120,7 +121,7 @@ ON_GPU = (
         of="aten::gelu",
     ),
 )
-"""What the GPU's side of a trace shows."""
+"""Expectations of the GPU's side of a trace."""
 
 WORKLOAD = Workload(
     name="mlp",
@@ -129,7 +130,7 @@ WORKLOAD = Workload(
     params=PARAMS,
     studies="throughput",
     lesson=LESSON,
-    expects=(*ON_ANY_DEVICE, *ON_GPU, compiled_region("any compile")),
+    expects=(*ON_ANY_DEVICE, *ON_GPU, compiled_region()),
     contrasts=(
         Contrast(
             "kernels of eager by those of compile",
@@ -153,8 +154,7 @@ WORKLOAD = Workload(
     ),
     see=("https://huggingface.co/blog/torch-mlp-fusion",),
     variants=(
-        ("eager", {}),
-        ("compile", {"compile": True}),
+        *EAGER_AND_COMPILE,
         ("fused", {"workload": "fused_mlp"}),
         ("gateup", {"workload": "fused_mlp", "impl": "gateup"}),
     ),
@@ -187,24 +187,15 @@ class Geglu:
 
 def prepare(context: Context, batch: int, seq: int, dim: int, hidden: int) -> Prepared:
     """The block and one batch of inputs."""
-    import torch
-
-    from tracetui_workloads.programs.common import same_as
-
     block = Geglu(context, dim, hidden)
-    x = torch.randn(batch, seq, dim, device=context.device, dtype=context.dtype)
-    compiled = context.compile(block.__call__)
-
-    def step() -> torch.Tensor:
-        with torch.no_grad():
-            return compiled(x)
-
+    x = randn(context, batch, seq, dim)
     tokens = batch * seq
-    return Prepared(
-        step,
+    return forward_pass(
+        context,
+        block.__call__,
+        x,
         label="mlp_fwd",
         flops=6 * tokens * dim * hidden,
         bytes=(2 * tokens * dim + 3 * dim * hidden) * x.element_size(),
-        check=same_as(lambda: block(x), step) if context.compiled else None,
         operands=block.operands(x),
     )

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tracetui_workloads.api import MORE, Context, Contrast, Expect, Param, Prepared, Workload
-from tracetui_workloads.programs.common import compiled_region
+from tracetui_workloads.api import MORE, Context, Contrast, Expect, Prepared, Workload
+from tracetui_workloads.programs.common import EAGER_AND_COMPILE, compiled_region, forward_pass, kernels, size_param
 
 if TYPE_CHECKING:
     import torch
@@ -24,9 +24,9 @@ kernel for a matmul with one column cannot add it."""
 SEE = ("https://gpupuzzlers.com/posts/fusion",)
 
 PARAMS = (
-    Param("num_inputs", 16, "number of tensors", minimum=1, grows_memory=True),
-    Param("batch_size", 1024, "rows per tensor", minimum=1, grows_memory=True),
-    Param("input_dim", 256, "columns per tensor", minimum=1, grows_memory=True),
+    size_param("num_inputs", 16, "number of tensors"),
+    size_param("batch_size", 1024, "rows per tensor"),
+    size_param("input_dim", 256, "columns per tensor"),
 )
 
 FUSED_EXPECTS = (
@@ -55,13 +55,13 @@ FUSED_EXPECTS = (
         of="^aten::(native_layer_norm|tanh)$",
         asks="Which operators are gone?",
     ),
-    compiled_region("any compile"),
+    compiled_region(),
 )
 """Expectations of either program when compiled."""
 
 
 def contrasts(split: str, split_compiled: str, combined: str, combined_compiled: str) -> tuple[Contrast, ...]:
-    """What comparing the two programs shows, with the names that their variants have in one of them."""
+    """Contrasts of the two programs, by the names of their variants in one of them."""
     return (
         Contrast(
             "operators of sixteen tensors by those of one",
@@ -111,17 +111,13 @@ SPLIT_STACK = Workload(
     dtype="fp32",
     lesson=LESSON,
     expects=(
-        Expect(
-            "GPU kernels per forward",
-            "kernels_per_forward",
+        kernels(
             36,
             "cuda eager num_inputs=16",
             "16 layer norms, 16 tanh, cat, copy, matmul, relu",
             asks="How many kernels does the GPU run for sixteen tensors?",
         ),
-        Expect(
-            "GPU kernels per forward",
-            "kernels_per_forward",
+        kernels(
             (2, 35),
             "cuda compile backend=inductor",
             "layer norm and tanh are one kernel; the sixteen tensors are not merged",
@@ -149,8 +145,7 @@ SPLIT_STACK = Workload(
     contrasts=contrasts("eager", "compile", "combined", "combined_compile"),
     see=SEE,
     variants=(
-        ("eager", {}),
-        ("compile", {"compile": True}),
+        *EAGER_AND_COMPILE,
         ("combined", {"workload": "combined"}),
         ("combined_compile", {"workload": "combined", "compile": True}),
     ),
@@ -165,9 +160,7 @@ COMBINED = Workload(
     dtype="fp32",
     lesson=LESSON,
     expects=(
-        Expect(
-            "GPU kernels per forward",
-            "kernels_per_forward",
+        kernels(
             5,
             "cuda eager",
             "layer norm, tanh, copy, matmul, relu",
@@ -189,13 +182,7 @@ COMBINED = Workload(
             of="^aten::(native_layer_norm|tanh|addmm|relu)$",
             asks="Which operators compute, and in which order?",
         ),
-        Expect(
-            "GPU kernels per forward",
-            "kernels_per_forward",
-            (2, 4),
-            "cuda compile backend=inductor",
-            "layer norm and tanh are one kernel",
-        ),
+        kernels((2, 4), "cuda compile backend=inductor", "layer norm and tanh are one kernel"),
         *FUSED_EXPECTS,
         Expect("layer norms per step", "calls_per_step", 1, "any eager", "one for all", of="aten::native_layer_norm"),
         Expect("CPU operators per step", "ops_per_step", 23, "cpu eager torch=2.13", "a ninth of split_stack"),
@@ -203,8 +190,7 @@ COMBINED = Workload(
     contrasts=contrasts("split_stack", "split_stack_compile", "eager", "compile"),
     see=SEE,
     variants=(
-        ("eager", {}),
-        ("compile", {"compile": True}),
+        *EAGER_AND_COMPILE,
         ("split_stack", {"workload": "split_stack"}),
         ("split_stack_compile", {"workload": "split_stack", "compile": True}),
     ),
@@ -243,36 +229,26 @@ class Parts:
 def prepare_split_stack(context: Context, num_inputs: int, batch_size: int, input_dim: int) -> Prepared:
     """The program on separate tensors, checked against the one on one tensor."""
     parts = Parts(context, num_inputs, batch_size, input_dim)
-    return _prepared(context, parts, parts.split_stack, "split_stack", is_checked=True)
+    return _prepared(context, parts, parts.split_stack, "split_stack")
 
 
 def prepare_combined(context: Context, num_inputs: int, batch_size: int, input_dim: int) -> Prepared:
     """The program on one tensor."""
     parts = Parts(context, num_inputs, batch_size, input_dim)
-    return _prepared(context, parts, parts.combined, "combined", is_checked=context.compiled)
+    return _prepared(context, parts, parts.combined, "combined")
 
 
-def _prepared(
-    context: Context, parts: Parts, program: Callable[[torch.Tensor], torch.Tensor], label: str, is_checked: bool
-) -> Prepared:
+def _prepared(context: Context, parts: Parts, program: Callable[[torch.Tensor], torch.Tensor], label: str) -> Prepared:
     """One of the two programs, prepared with its input."""
-    import torch
-
-    from tracetui_workloads.programs.common import same_as
-
-    compiled = context.compile(program)
-
-    def step() -> torch.Tensor:
-        with torch.no_grad():
-            return compiled(parts.x)
-
     pieces, rows, columns = parts.shape
     elements = pieces * rows * columns
-    return Prepared(
-        step,
+    return forward_pass(
+        context,
+        program,
+        parts.x,
         label=label,
         flops=2 * elements,
         bytes=(elements + pieces * rows) * parts.x.element_size(),
-        check=same_as(lambda: parts.combined(parts.x), step) if is_checked else None,
         operands={"linear": parts.linear, "x": parts.x},
+        reference=parts.combined if label == "split_stack" else None,
     )

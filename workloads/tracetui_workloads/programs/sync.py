@@ -6,6 +6,7 @@ From GPU puzzler 2. On a GPU every `.item()` waits for what was launched; on the
 from __future__ import annotations
 
 from tracetui_workloads.api import Context, Contrast, Expect, Param, Prepared, Workload
+from tracetui_workloads.programs.common import size_param, variant_of_each
 
 LESSON = """\
 .item() copies one number to the CPU and waits until the GPU has computed it. In a loop the GPU runs dry after every
@@ -13,14 +14,16 @@ piece: nothing new is launched while the CPU waits. Adding the numbers up on the
 one wait; keeping it there leaves none. On the CPU nothing waits, and the trace shows only how often the number is read:
 aten::item, which calls aten::_local_scalar_dense."""
 
+READS = ("each", "once", "never")
+
 WORKLOAD = Workload(
     name="sync",
     summary="sums of several tensors, read one by one, once, or never",
     prepare="tracetui_workloads.programs.sync:prepare",
     params=(
-        Param("read", "each", "when results are read", choices=("each", "once", "never")),
-        Param("pieces", 64, "number of tensors", minimum=1, grows_memory=True),
-        Param("size", 4096, "elements per tensor", minimum=1, grows_memory=True),
+        Param("read", "each", "when results are read", choices=READS),
+        size_param("pieces", 64, "number of tensors"),
+        size_param("size", 4096, "elements per tensor"),
     ),
     studies="overhead",
     dtype="fp32",
@@ -72,7 +75,7 @@ WORKLOAD = Workload(
     ),
     refuses=(("compile", "Every .item() breaks the graph of torch.compile: graph_breaks shows what that costs."),),
     see=("https://gpupuzzlers.com/posts/d2h-sync", "https://docs.pytorch.org/docs/stable/notes/cuda.html"),
-    variants=(("each", {"read": "each"}), ("once", {"read": "once"}), ("never", {"read": "never"})),
+    variants=variant_of_each("read", READS),
 )
 
 
@@ -91,14 +94,11 @@ def prepare(context: Context, read: str, pieces: int, size: int) -> Prepared:
             total = total + tensor.sum()
         return total
 
-    def once() -> float:
-        return never().item()
-
     def check() -> None:
         expected = each()
         torch.testing.assert_close(float(never()), expected, rtol=1e-3, atol=1e-3)
 
-    steps = {"each": each, "once": once, "never": never}
+    steps = {"each": each, "once": lambda: never().item(), "never": never}
     return Prepared(
         steps[read],
         label="read_sums",

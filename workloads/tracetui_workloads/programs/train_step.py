@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tracetui_workloads.api import MORE, Context, Contrast, Expect, Param, Prepared, Workload
+from tracetui_workloads.programs.common import compiled_region, randn, size_param, variant_of_each
 
 LESSON = """\
 A step has four phases, and the backward pass calls about twice as many matmuls as the forward one: one for the weights
@@ -31,9 +32,9 @@ WORKLOAD = Workload(
         Param("optimizer", "foreach", "implementation of AdamW", choices=tuple(ADAMW)),
         Param("amp", False, "autocast to bfloat16 in the forward pass"),
         Param("zero_grad", "none", "gradients become None, or zeros", choices=("none", "zeros")),
-        Param("batch", 256, "rows of the input", minimum=1, grows_memory=True),
-        Param("width", 512, "features of every layer", minimum=1, grows_memory=True),
-        Param("layers", 4, "number of layers", minimum=1, grows_memory=True),
+        size_param("batch", 256, "rows of the input"),
+        size_param("width", 512, "features of every layer"),
+        size_param("layers", 4, "number of layers"),
     ),
     studies="throughput",
     dtype="fp32",
@@ -109,14 +110,7 @@ WORKLOAD = Workload(
             of="^aten::_to_copy$",
             asks="Which operators appear with amp?",
         ),
-        Expect(
-            "calls of compiled code per step",
-            "matching_ops_per_step",
-            (1, MORE),
-            "any compile",
-            "the forward pass is compiled, and its backward pass with it",
-            of="^Torch-Compiled Region",
-        ),
+        compiled_region(want=(1, MORE), why="the forward pass is compiled, and its backward pass with it"),
     ),
     contrasts=(
         Contrast(
@@ -131,9 +125,7 @@ WORKLOAD = Workload(
     ),
     see=("https://docs.pytorch.org/docs/stable/generated/torch.optim.AdamW.html",),
     variants=(
-        ("forloop", {"optimizer": "forloop"}),
-        ("foreach", {"optimizer": "foreach"}),
-        ("fused", {"optimizer": "fused"}),
+        *variant_of_each("optimizer", ADAMW),
         ("amp", {"amp": True}),
         ("zeros", {"zero_grad": "zeros"}),
     ),
@@ -149,7 +141,7 @@ def prepare(
 
     blocks = [nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(layers)]
     model = nn.Sequential(*blocks).to(device=context.device, dtype=context.dtype)
-    x, wanted = (torch.randn(batch, width, device=context.device, dtype=context.dtype) for _ in range(2))
+    x, wanted = (randn(context, batch, width) for _ in range(2))
     adamw = torch.optim.AdamW(model.parameters(), lr=1e-3, **ADAMW[optimizer])
     forward = context.compile(model)
     step = _step(forward, adamw, x, wanted, amp, zero_grad)
@@ -160,7 +152,7 @@ def prepare(
 
 
 def _step(forward: Any, adamw: Any, x: Any, wanted: Any, amp: bool, zero_grad: str) -> Callable[[], None]:
-    """One training step with an annotation around each phase."""
+    """A training step with an annotation around each phase."""
     import torch
     from torch.nn.functional import mse_loss
     from torch.profiler import record_function

@@ -25,13 +25,8 @@ CONTEXT_NAMES = ("ctx", "context")
 
 
 def is_path(module_name: str) -> bool:
-    """Whether the text before the last colon is a file's path rather than a module's name."""
+    """True where the text before the last colon is the path of a file, and not the name of a module."""
     return module_name.endswith(".py") or os.sep in module_name or "/" in module_name
-
-
-def as_workload(name: str) -> Workload:
-    """The description of a user's function, which has none itself."""
-    return Workload(name, "your own function", "tracetui_workloads.programs.user_function:prepare", dtype="")
 
 
 def label(name: str) -> str:
@@ -67,7 +62,7 @@ def load(name: str) -> object:
 
 
 def unsuitable_kind(target: object) -> str:
-    """What a function is whose call only makes an object, in words; empty for one that runs when it is called."""
+    """The kind of a function whose call only creates an object; empty for one that runs when it is called."""
     own_call = inspect.getattr_static(type(target), "__call__", None)
     for function in (target, own_call):
         if inspect.iscoroutinefunction(function):
@@ -92,16 +87,16 @@ def arguments(function: Any, given: Mapping[str, Value]) -> dict[str, Value]:
         and not (name in CONTEXT_NAMES and is_factory(function))
     }
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
-    shown = f"{getattr(function, '__name__', 'it')}{signature}"
+    described = f"{getattr(function, '__name__', 'it')}{signature}"
     values = {}
     for name, value in given.items():
         if name not in accepted and not takes_any:
-            raise BadRequest(f"There is no parameter {name} in {shown}.")
+            raise BadRequest(f"There is no parameter {name} in {described}.")
         values[name] = converted(value, _kind(accepted.get(name), hints), name)
     positional_only = [name for name, each in signature.parameters.items() if each.kind is each.POSITIONAL_ONLY]
     missing = [name for name, each in accepted.items() if each.default is each.empty and name not in values]
     if missing or positional_only:
-        raise BadRequest(f"{shown} requires {', '.join(missing + positional_only)}: give -p NAME=VALUE for each.")
+        raise BadRequest(f"{described} requires {', '.join(missing + positional_only)}: give -p NAME=VALUE for each.")
     return values
 
 
@@ -121,7 +116,7 @@ def prepare(function: Any, name: str, params: Mapping[str, Value], context: Cont
 
 
 def is_factory(function: Any) -> bool:
-    """Whether the function prepares a step, by its return annotation."""
+    """True where the return annotation says that the function prepares a step."""
     try:
         returns = inspect.signature(function).return_annotation
     except (ValueError, TypeError):

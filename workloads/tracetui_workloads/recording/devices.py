@@ -31,7 +31,7 @@ class Target:
     activities: tuple[torch.profiler.ProfilerActivity, ...]
     """The kinds of activity that the profiler can record on it."""
     synchronize: Callable[[], None]
-    note: str = ""
+    remark: str = ""
     """A sentence for the user about this choice; empty where there is none."""
 
     @property
@@ -57,13 +57,13 @@ def choose(requested: str) -> Target:
     except RuntimeError:
         raise BadRequest(f"--device is auto, cpu, cuda or cuda:N, not {requested}.") from None
     if device.type == "cpu":
-        note = ""
+        remark = ""
         if requested == "auto":
-            note = "No GPU was found: recording on the CPU."
+            remark = "No GPU was found: recording on the CPU."
             if driver := gpu_driver():
                 why = _unavailable_reason("cuda")
-                note = f"Recording on the CPU although a {driver.upper()} driver is installed: {why}."
-        return _cpu(note)
+                remark = f"Recording on the CPU although a {driver.upper()} driver is installed: {why}."
+        return _cpu(remark)
     if not _is_available(device.type):
         raise RecordingError(
             "device", f"There is no {device.type} device: {_unavailable_reason(device.type)}.", CPU_HINT
@@ -80,10 +80,10 @@ def choose(requested: str) -> Target:
     backend.synchronize()
     profiler: Any = torch.profiler
     supported = profiler.supported_activities()
-    note = ""
+    remark = ""
     if device.type == "mps":
-        note = "The profiler records no kernels on this GPU: the trace shows CPU activity only."
-    return Target(name, _name(device.type, number), tuple(supported), backend.synchronize, note)
+        remark = "The profiler records no kernels on this GPU: the trace shows CPU activity only."
+    return Target(name, _name(device.type, number), tuple(supported), backend.synchronize, remark)
 
 
 def choose_for_rank(requested: str, rank: int, ranks: int) -> Target:
@@ -200,13 +200,13 @@ def _is_available(kind: str) -> bool:
     return bool(backend is not None and hasattr(backend, "is_available") and backend.is_available())
 
 
-def _cpu(note: str) -> Target:
+def _cpu(remark: str) -> Target:
     import platform
 
     from torch.profiler import ProfilerActivity
 
     name = platform.processor() or platform.machine()
-    return Target("cpu", name, (ProfilerActivity.CPU,), lambda: None, note)
+    return Target("cpu", name, (ProfilerActivity.CPU,), lambda: None, remark)
 
 
 def _unavailable_reason(kind: str) -> str:

@@ -183,7 +183,7 @@ def _operating_system(error: BaseException, situation: Situation) -> Failure | N
 def _other(error: BaseException, situation: Situation) -> Failure:
     location = f" ({place})" if (place := _location(error)) else ""
     message = f"{situation.workload} raised {type(error).__name__} while {stage_phrase(situation.stage)}"
-    text = first_line(error, named=False)
+    text = first_line(error, with_type=False)
     return Failure("error", f"{message}: {text}{location}" if text else f"{message}{location}.")
 
 
@@ -210,10 +210,10 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__
 
 
-def first_line(error: BaseException, named: bool = True) -> str:
+def first_line(error: BaseException, with_type: bool = True) -> str:
     """The first line of an exception's message that is not blank, at most 300 characters."""
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    if named and not line:
+    if with_type and not line:
         line = type(error).__name__
     return line[:300]
 

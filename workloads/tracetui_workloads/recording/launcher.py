@@ -580,7 +580,7 @@ class _RankRun:
         self._notes: set[str] = set()
         self._give_up = asyncio.Event()
         self._stopped_by = ""
-        """Why the ranks were asked to stop: `cancel`, `timeout`, or an empty text."""
+        """Reason why the ranks were asked to stop: `cancel`, `timeout`, or an empty text."""
         self._ended: dict[int, Outcome] = {}
         """The outcome of each rank, in the order in which they ended."""
 

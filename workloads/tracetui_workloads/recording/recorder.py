@@ -76,7 +76,7 @@ def resolve(request: Request) -> ResolvedWorkload:
         return _registered(target, request)
     if request.options.dtype and not user_function.is_factory(target):
         raise BadRequest(f"{request.workload} makes its own tensors, which --dtype cannot change.")
-    workload = user_function.as_workload(request.workload)
+    workload = Workload(request.workload, "your own function", f"{user_function.__name__}:prepare", dtype="")
     if isinstance(target, Prepared):
         if request.params:
             raise BadRequest(f"{request.workload} is prepared already and takes no parameters.")
@@ -278,8 +278,8 @@ class Recording:
         self._reporter.send(
             DeviceChosen(target.device, target.name, torch.__version__, activities, torch.get_num_threads()),
         )
-        if target.note:
-            self._reporter.note(target.note)
+        if target.remark:
+            self._reporter.note(target.remark)
         return target
 
     def _build(self, target: devices.Target) -> tuple[Workload, dict[str, Value], Prepared]:

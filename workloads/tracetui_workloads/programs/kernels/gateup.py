@@ -33,7 +33,7 @@ class Tiles(NamedTuple):
     group: int = 8
     """Tiles of rows that run at the same time, so that they share weights in the L2 cache."""
     is_persistent: bool = False
-    """Whether the kernel with descriptors and a persistent grid computes them."""
+    """True for the kernel with descriptors and a persistent grid."""
     least: int = 0
     """The compute capability, such as 90, before which the compiler lacks registers and spills them to memory."""
 
