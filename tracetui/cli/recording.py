@@ -26,15 +26,19 @@ DOES_NOT_HOLD = 1
 def requests_of(options: argparse.Namespace) -> list[Request]:
     """The requests of the command line: one, or one for each variant of `--compare`.
 
-    Raises: UsageError.
+    Raises: UsageError, also for a file of `-o` that may not be written.
     """
     # Loads asyncio, which `--help` need not wait for.
-    from tracetui_workloads.recording.launcher import BadRequest, plan, plan_variants
+    from tracetui_workloads.recording.launcher import BadRequest, is_file_path, plan, plan_variants
 
-    if options.compare is None:
-        _require_output(options)
+    if options.compare is None and options.out is not None and is_file_path(options.out):
+        # Loads gzip.
+        from tracetui.writing.output import require_writable
+
+        program = options.workload.rpartition(":")[0]
+        require_writable(options.out, [(program, "the program")], options.force, makes_folder=True)
     params = _parameters(options)
-    chosen = given_options(options)
+    chosen = {name: value for name in OPTIONS if (value := getattr(options, name)) is not None}
     end = (options.out, ["tracetui", *sys.argv[1:]], options.table, options.force)
     try:
         if options.compare is None:
@@ -43,26 +47,6 @@ def requests_of(options: argparse.Namespace) -> list[Request]:
         return plan_variants(options.workload, words, params, chosen, *end)
     except BadRequest as error:
         raise UsageError(str(error)) from error
-
-
-def given_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The options of a recording that the command line has, by their names in `Options`."""
-    return {name: value for name in OPTIONS if (value := getattr(options, name)) is not None}
-
-
-def _require_output(options: argparse.Namespace) -> None:
-    """Find out before anything is recorded whether `-o` may be written.
-
-    Raises: UsageError for a file that exists, without `--force`, and for the program that is recorded.
-    """
-    # These load asyncio and gzip, which `--help` need not wait for.
-    from tracetui_workloads.recording.launcher import is_file_path
-
-    from tracetui.writing.output import require_writable
-
-    if options.out is not None and is_file_path(options.out):
-        program = options.workload.rpartition(":")[0]
-        require_writable(options.out, [(program, "the program")], options.force, makes_folder=True)
 
 
 def _parameters(options: argparse.Namespace) -> dict[str, int | float | str | bool]:
@@ -122,7 +106,10 @@ def time_all(requests: Sequence[Request], options: argparse.Namespace) -> list[O
 
 def document(outcome: Outcome) -> dict[str, Any]:
     """The outcome for a script: `path` or `failure`, and the metadata of the trace."""
-    failure = outcome.failure
+    failure = None
+    if outcome.failure:
+        fields = ("kind", "message", "hint", "stage", "details")
+        failure = {name: getattr(outcome.failure, name) for name in fields} | {"exit_code": outcome.exit_code}
     return {
         "path": str(outcome.path) if outcome.path else None,
         **({"ranks": [str(path) for path in outcome.traces]} if outcome.ranks else {}),
@@ -131,23 +118,13 @@ def document(outcome: Outcome) -> dict[str, Any]:
         "device": outcome.device or None,
         "notes": list(outcome.notes),
         "recording": dict(outcome.metadata),
-        "failure": None
-        if failure is None
-        else {
-            "kind": failure.kind,
-            "message": failure.message,
-            "hint": failure.hint,
-            "stage": failure.stage,
-            "details": failure.details,
-            "exit_code": outcome.exit_code,
-        },
+        "failure": failure,
     }
 
 
 def print_details(failure: Failure, options: argparse.Namespace) -> None:
     """Print the traceback or the end of the log where they are asked for, and after a crash."""
-    is_wanted = (options.details and failure.kind != "cancelled") or failure.kind == "crash"
-    if failure.details and is_wanted and not options.json:
+    if not options.json and ((options.details and failure.kind != "cancelled") or failure.kind == "crash"):
         for line in failure.details.splitlines():
             print(f"  {clean(line)}", file=sys.stderr)
 

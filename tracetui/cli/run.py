@@ -143,7 +143,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _require_guess_and_bench(options: argparse.Namespace) -> None:
-    """Find out before anything is recorded whether `--guess` can ask somebody, and `--bench` has what it needs.
+    """Check before anything is recorded that `--guess` has a terminal, and `--bench` a time and no trace to look at.
 
     Raises: UsageError where not.
     """

@@ -72,18 +72,34 @@ class VariantPair:
     sentences: Sequence[str] = ()
     verification: Verification | None = None
 
+    @property
+    def names(self) -> dict[str, object]:
+        """The names of both variants, for JSON."""
+        return {"a": self.a.request.variant, "b": self.b.request.variant}
+
 
 def compare_variants(requests: Sequence[Request], options: argparse.Namespace) -> int:
-    """Record the variants, say what they have in common, and compare them. Returns the exit code.
+    """Record the variants, print the weights and inputs that they share, and compare them. Returns the exit code.
 
-    Raises: CannotRun or RunFailed when fewer than two were recorded.
+    Two are compared in sentences, more in one table, each with the first.
+    Raises: CannotRun or RunFailed when fewer than two were recorded; TraceError for a trace that cannot be read.
     """
     variants = timed_in_turns(list(record_all(requests, options)), options)
     recorded = [variant for variant in variants if variant.outcome.path]
     is_enough = len(recorded) > 1 and not ends(variants[-1].outcome)
     is_opened = options.open and not (options.verify or options.json) and has_terminal()
     is_printed = is_enough and not is_opened
-    compared = statements(recorded) if is_printed and (options.json or len(recorded) == 2) else []
+    compared: list[VariantPair] = []
+    names = [SideName(str(variant.path)) for variant in recorded]
+    if is_printed and (options.json or len(recorded) == 2):
+        # Loads numpy, which a recording need not wait for.
+        from tracetui.comparing.statement import Comparison
+
+        sides = pairwise(read_sides(names))
+        compared = [
+            VariantPair(a, b, Comparison(*pair).statement)
+            for (a, b), pair in zip(pairwise(recorded), sides, strict=True)
+        ]
     contrasted = list(verified_pairs(options.workload, recorded)) if options.verify and is_enough else []
     if options.json:
         print(json.dumps(variants_document(variants, compared, contrasted), indent=2))
@@ -102,15 +118,22 @@ def compare_variants(requests: Sequence[Request], options: argparse.Namespace) -
         print("tracetui: Of each variant the trace of rank 0 is compared.", file=sys.stderr)
     lines = [f"tracetui: {operands_sentence(recorded)}"]
     if is_printed and len(recorded) > 2:
-        lines += table_lines(recorded)
+        # These load numpy and rich, which a recording need not wait for.
+        from tracetui.cli.compare import several_shown
+        from tracetui.drawing.text.comparison_text import several_as_plain
+
+        lines += several_as_plain(several_shown(read_sides(names), names)).splitlines()
     for pair in compared:
         paths = (shlex.quote(str(each.path)) for each in (pair.a, pair.b))
         lines += [f"tracetui compare {' '.join(paths)}", *(f"  {sentence}" for sentence in pair.sentences)]
     for line in lines:
         print(clean(line), file=sys.stderr)
-    code = open_all([str(variant.path) for variant in recorded]) if is_opened else 0
-    if code:
-        return code
+    if is_opened:
+        # Textual takes a third of a second to import.
+        from tracetui.ui.app import compare_all
+
+        if code := compare_all([str(variant.path) for variant in recorded]):
+            return code
     # A failure before a broken expectation.
     if any(variant.outcome.exit_code == RunFailed.exit_code for variant in variants):
         return RunFailed.exit_code
@@ -178,7 +201,6 @@ def operands(recorded: Sequence[RecordedVariant]) -> tuple[list[str], list[str]]
 
 
 def operands_sentence(recorded: Sequence[RecordedVariant]) -> str:
-    """The same as a sentence."""
     same, different = operands(recorded)
     if different:
         others = f" The same: {in_words(same)}." if same else ""
@@ -189,39 +211,13 @@ def operands_sentence(recorded: Sequence[RecordedVariant]) -> str:
 
 
 def in_words(names: Sequence[str]) -> str:
-    """The first few names, and the number of further ones."""
+    """The first `MAX_NAMES` names, and the number of further ones."""
     first = ", ".join(names[:MAX_NAMES])
     return f"{first} and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else first
 
 
-def statements(recorded: Sequence[RecordedVariant]) -> list[VariantPair]:
-    """The sentences of comparing each variant with the one before it.
-
-    Raises: TraceError for a trace that cannot be read.
-    """
-    # These load numpy, which a recording need not wait for.
-    from tracetui.comparing.statement import Comparison
-
-    sides = read_sides([SideName(str(variant.path)) for variant in recorded])
-    pairs = zip(pairwise(recorded), pairwise(sides), strict=True)
-    return [VariantPair(a, b, Comparison(side_a, side_b).statement) for (a, b), (side_a, side_b) in pairs]
-
-
-def table_lines(recorded: Sequence[RecordedVariant]) -> list[str]:
-    """Three variants or more in one table, each compared with the first, and how to see a pair in full.
-
-    Raises: TraceError for a trace that cannot be read.
-    """
-    # These load numpy and rich, which a recording need not wait for.
-    from tracetui.cli.compare import several_shown
-    from tracetui.drawing.text.comparison_text import several_as_plain
-
-    names = [SideName(str(variant.path)) for variant in recorded]
-    return several_as_plain(several_shown(read_sides(names), names)).splitlines()
-
-
 def verified_pairs(name: str, recorded: Sequence[RecordedVariant]) -> Iterator[VariantPair]:
-    """The expectations that the workload has of two of its variants, for every two that were recorded.
+    """The expectations that the workload has of two variants, for all pairs that were recorded.
 
     Raises: TraceError for a trace that cannot be read.
     """
@@ -232,8 +228,7 @@ def verified_pairs(name: str, recorded: Sequence[RecordedVariant]) -> Iterator[V
     if workload is None:
         return
     for a, b in permutations(recorded, 2):
-        expected = contrasts_of(workload, a.outcome.metadata, b.outcome.metadata)
-        if expected:
+        if expected := contrasts_of(workload, a.outcome.metadata, b.outcome.metadata):
             traces = read_trace(str(a.path)), read_trace(str(b.path))
             label_a, label_b = (str(each.outcome.metadata.get("label", "")) for each in (a, b))
             yield VariantPair(a, b, verification=verify_pair(expected, traces, (label_a, label_b)))
@@ -242,7 +237,7 @@ def verified_pairs(name: str, recorded: Sequence[RecordedVariant]) -> Iterator[V
 def variants_document(
     variants: Sequence[RecordedVariant], compared: Sequence[VariantPair], contrasted: Sequence[VariantPair]
 ) -> dict[str, object]:
-    """Everything for a script: each variant with its outcome, what they share, and each beside the one before it."""
+    """JSON for a script: the variants with their outcomes, their operands, and the comparisons."""
     recorded = [variant for variant in variants if variant.outcome.path]
     same, different = operands(recorded) if len(recorded) > 1 else ([], [])
     rows = []
@@ -253,29 +248,19 @@ def variants_document(
         "variants": rows,
         "operands": {"same": same, "different": different},
         "comparisons": [
-            {"a": pair.a.request.variant, "b": pair.b.request.variant}
-            | {"paths": [str(pair.a.path), str(pair.b.path)], "statement": list(pair.sentences)}
+            pair.names | {"paths": [str(pair.a.path), str(pair.b.path)], "statement": list(pair.sentences)}
             for pair in compared
         ],
         "contrasts": [
-            {"a": pair.a.request.variant, "b": pair.b.request.variant}
-            | {"verification": verify.document(pair.verification)}
+            pair.names | {"verification": verify.document(pair.verification)}
             for pair in contrasted
             if pair.verification
         ],
     }
 
 
-def open_all(paths: list[str]) -> int:
-    """Open two beside each other in the app, or more in a table, each compared with the first."""
-    # Textual takes a third of a second to import.
-    from tracetui.ui.app import compare_all
-
-    return compare_all(paths)
-
-
 def _give_up(variants: Sequence[RecordedVariant]) -> int:
-    """Say why there is no comparison; returns the exit code of the recording that stopped it.
+    """Print why there is no comparison; returns the exit code of the recording that was cancelled.
 
     Raises: UsageError, CannotRun or RunFailed for everything else.
     """
@@ -304,7 +289,13 @@ def print_times(requests: Sequence[Request], options: argparse.Namespace) -> int
     outcomes = time_all(requests, options)
     results = [(each.variant or each.workload, outcome) for each, outcome in zip(requests, outcomes, strict=True)]
     if options.json:
-        print(json.dumps([times_document(name, outcome) for name, outcome in results], indent=2))
+        rows = []
+        for name, outcome in results:
+            described = document(outcome)
+            fields = {key: described[key] for key in ("device", "notes", "failure")}
+            more = {key: outcome.metadata.get(key) for key in ("unprofiled", "load")}
+            rows.append({"variant": name, **fields, **more})
+        print(json.dumps(rows, indent=2))
     else:
         times = [(name, time_of_metadata(outcome.metadata)) for name, outcome in results]
         print("\n".join(time_lines([(name, time) for name, time in times if time is not None])))
@@ -320,17 +311,6 @@ def print_times(requests: Sequence[Request], options: argparse.Namespace) -> int
     if len(failed) == len(results) and not options.json and worst.exit_code in ERRORS:
         raise ERRORS[worst.exit_code](str(worst.failure))
     return worst.exit_code
-
-
-def times_document(name: str, outcome: Outcome) -> dict[str, object]:
-    """The time of one variant for a script."""
-    described = document(outcome)
-    return {
-        "variant": name,
-        **{key: described[key] for key in ("device", "notes", "failure")},
-        "unprofiled": outcome.metadata.get("unprofiled"),
-        "load": outcome.metadata.get("load"),
-    }
 
 
 def time_lines(timed: Sequence[tuple[str, UnprofiledTime]]) -> list[str]:

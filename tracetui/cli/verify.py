@@ -129,56 +129,54 @@ def guess_first(name: str, outcome: Outcome, is_opened: bool) -> str | None:
 
     Enter skips a question and ctrl+d all of them; without a guess no answers are shown.
     """
-    workload = workload_of(name)
-    assert workload is not None, "a function of the user is refused before it is recorded"
+    workload = require_expectations(name, "--guess")
     verification = verify(workload, outcome)
+    guesses = ask(verification.questions)
+    if not guesses:
+        return None
+    print_answers(workload, verification, guesses)
+    rows = verification.table.slices
+    if not is_opened:
+        return None
     try:
-        guesses = ask(verification.questions)
-        if not guesses:
-            return None
-        print_answers(workload, verification, guesses)
-        return _chosen(verification) if is_opened else None
+        answer = input("Enter opens the trace, a number opens it where that line was found: ").strip()
     except EOFError:
         print()
         return None
+    if rows is None or not (answer.isdecimal() and 0 < int(answer) <= len(rows)) or rows[int(answer) - 1] < 0:
+        return None
+    from tracetui.model.viewpoint import Viewpoint, view_string
+
+    return view_string(Viewpoint(event=int(verification.trace.slices.event[rows[int(answer) - 1]])))
 
 
 def guess_variants(names: Sequence[str], outcomes: Sequence[Outcome]) -> None:
     """Ask one question of each variant, then show the answers; `names` are the workloads of the outcomes."""
-    workloads = [workload_of(name) for name in names]
     checked = [
-        (workload, outcome, verify(workload, outcome))
-        for workload, outcome in zip(workloads, outcomes, strict=True)
+        (workload, outcome.metadata.get("variant"), verify(workload, outcome))
+        for workload, outcome in zip(map(workload_of, names), outcomes, strict=True)
         if workload is not None and any(each.asks and each.applies(outcome.metadata) for each in workload.expects)
     ]
-    asked: dict[int, str] = {}
-    for index, (_, outcome, verification) in enumerate(checked):
-        question = next(iter(verification.questions.values()))
-        asked[index] = f"{outcome.metadata.get('variant')}: {question}"
-    try:
-        guesses = ask(asked)
-    except EOFError:
-        print()
-        return
+    first = [next(iter(verification.questions.items())) for _, _, verification in checked]
+    guesses = ask({index: f"{checked[index][1]}: {question}" for index, (_, question) in enumerate(first)})
     for index, guess in guesses.items():
-        workload, outcome, verification = checked[index]
-        print(clean(f"{outcome.metadata.get('variant')}:"))
-        line = next(iter(verification.questions))
-        is_last = index == max(guesses)
-        print_answers(workload, verification, {line: guess}, with_lesson=is_last)
+        workload, variant, verification = checked[index]
+        print(clean(f"{variant}:"))
+        print_answers(workload, verification, {first[index][0]: guess}, with_lesson=index == max(guesses))
 
 
 def ask(questions: Mapping[int, str]) -> dict[int, str]:
-    """The guesses by line number; skipped questions are left out.
-
-    Raises: EOFError for ctrl+d.
-    """
+    """The guesses by line number; skipped questions are left out, and all of them with ctrl+d."""
     if questions:
         print("Guess first, then look. Enter skips a question.", file=sys.stderr)
     else:
         print("tracetui: no question applies to this.", file=sys.stderr)
-    given = {line: input(clean(f"  {question} ")).strip() for line, question in questions.items()}
-    return {line: guess for line, guess in given.items() if guess}
+    try:
+        guesses = {line: input(clean(f"  {question} ")).strip() for line, question in questions.items()}
+    except EOFError:
+        print()
+        return {}
+    return {line: guess for line, guess in guesses.items() if guess}
 
 
 def print_answers(
@@ -190,17 +188,3 @@ def print_answers(
     print("\n".join(aligned(answer_rows(verification, guesses))))
     if workload.lesson and with_lesson:
         print("\n".join(lesson_lines(workload)))
-
-
-def _chosen(verification: Verification) -> str | None:
-    """Ask for the line to open the trace at; None where Enter is pressed.
-
-    Raises: EOFError for ctrl+d.
-    """
-    answer = input("Enter opens the trace, a number opens it where that line was found: ").strip()
-    rows = verification.table.slices
-    if rows is None or not (answer.isdecimal() and 0 < int(answer) <= len(rows)) or rows[int(answer) - 1] < 0:
-        return None
-    from tracetui.model.viewpoint import Viewpoint, view_string
-
-    return view_string(Viewpoint(event=int(verification.trace.slices.event[rows[int(answer) - 1]])))
