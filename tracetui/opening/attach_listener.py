@@ -52,7 +52,7 @@ class Job:
     rank: int | None = None
     """From its environment, as torchrun and others set it."""
     seconds: float = 0.0
-    """How long it has been running."""
+    """Seconds since its start."""
     is_switched_on: bool = True
     """True where it was started so that it asks for requests."""
     is_elsewhere: bool = False
@@ -311,8 +311,8 @@ class Listener:
 
 def socket_folder() -> Path | None:
     """The folder that this process's environment names for the sockets."""
-    named = os.environ.get(SOCKET_FOLDER, "")
-    return Path(named) if named else None
+    folder = os.environ.get(SOCKET_FOLDER, "")
+    return Path(folder) if folder else None
 
 
 def _why_not(name: str, error: OSError) -> str:

@@ -125,13 +125,13 @@ class Target:
     job: Job
     state: State = State.WAITING
     why: str = ""
-    """What went wrong."""
+    """The error, empty where there is none."""
     folder: Path | None = None
-    """Where it was asked to write."""
+    """The folder in which it was asked to write."""
     file: Path | None = None
-    """What it wrote."""
+    """The file that it wrote."""
     lacks: str = ""
-    """What was asked for and is not in it."""
+    """A part of the request that is not in the file."""
     asked_at: float = 0.0
     lone_questions: int = 0
     sizes: dict[Path, int] = field(default_factory=dict)
@@ -253,7 +253,7 @@ class PrivateFolders:
     """
 
     def __init__(self) -> None:
-        self._made: dict[str, Path] = {}
+        self._folders: dict[str, Path] = {}
         self._cleanup = ExitStack()
 
     def __enter__(self) -> PrivateFolders:
@@ -270,7 +270,7 @@ class PrivateFolders:
         Raises: CannotRun where the process may write nowhere, or nothing can be made there.
         """
         below = job.trace_folder
-        if below not in self._made:
+        if below not in self._folders:
             # Kineto compares paths as they are written, and takes none with two dots in it.
             if not os.path.isabs(below) or ".." in below or os.path.normpath(below) != (below.rstrip("/") or "/"):
                 raise CannotRun(f"its {TRACE_FOLDER}={below} is no absolute path, or has .., // or /./ in it")
@@ -279,8 +279,8 @@ class PrivateFolders:
             except OSError as error:
                 raise CannotRun(f"no folder can be made in {below}, where it would write: {error.strerror}") from None
             self._cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
-            self._made[below] = Path(folder)
-        return self._made[below]
+            self._folders[below] = Path(folder)
+        return self._folders[below]
 
 
 def least_timeout(request: TraceRequest) -> float:

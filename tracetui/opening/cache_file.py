@@ -52,11 +52,11 @@ class NotStorable(Exception):
 
 def by_name(classes: Iterable[type]) -> Classes:
     """Classes by their names, which are stored in a tree. Raises: TypeError for two of one name."""
-    named: dict[str, type] = {}
+    by_name: dict[str, type] = {}
     for each in classes:
-        if named.setdefault(each.__name__, each) is not each:
-            raise TypeError(f"{named[each.__name__]} and {each} have one name")
-    return named
+        if by_name.setdefault(each.__name__, each) is not each:
+            raise TypeError(f"{by_name[each.__name__]} and {each} have one name")
+    return by_name
 
 
 class Encoder:
@@ -148,8 +148,8 @@ def decode(tree: Tree, arrays: Sequence[Array], classes: Classes) -> Any:
     if tag == _ENUM:
         return classes[payload][tree[2]]  # type: ignore[index]
     if tag == _OBJECT:
-        made, names = classes[payload], _fields(classes[payload])
-        return made(**{name: decode(each, arrays, classes) for name, each in zip(names, tree[2], strict=True)})
+        kind, names = classes[payload], _fields(classes[payload])
+        return kind(**{name: decode(each, arrays, classes) for name, each in zip(names, tree[2], strict=True)})
     raise ValueError(f"{tag!r} is no tag")
 
 
@@ -157,10 +157,10 @@ def _fields(of: type) -> Sequence[str]:
     """The names of what an object is made of."""
     if is_dataclass(of):
         return [field.name for field in fields(of) if field.init]
-    named: Sequence[str] | None = getattr(of, "_fields", None)
-    if named is None:
+    names: Sequence[str] | None = getattr(of, "_fields", None)
+    if names is None:
         raise NotStorable(f"{of} has no fields")
-    return named
+    return names
 
 
 _MAGIC = b"ttcache1"
@@ -169,7 +169,7 @@ _ALIGNMENT = 64
 _CHUNK = 1 << 20
 """Bytes that are digested, and written, at a time; they stay in the processor's cache in between."""
 _BOOT_AT = 40
-"""Where the prologue has the boot."""
+"""Offset of the boot in the prologue."""
 _NO_BOOT = bytes(16)
 MAX_HEADER_BYTES = 1 << 28
 """Maximum size of a header that is read."""
@@ -189,7 +189,7 @@ class CacheContent(NamedTuple):
     """The content of a cache file."""
 
     header: dict[str, Any]
-    """What the writer said."""
+    """The keys of the writer."""
     arrays: list[Array]
     """The arrays; changing one changes memory alone."""
     bytes: int

@@ -43,7 +43,7 @@ class CacheKind(NamedTuple):
     folder: str
     """Name of the folder."""
     suffix: str
-    """How the names of its files end."""
+    """End of the names of its files."""
     max_bytes: int
     """Maximum size of all files, where the environment does not say less."""
 
@@ -72,14 +72,14 @@ def max_cache_bytes(kind: CacheKind = TRACES) -> int:
     if match is None:
         return kind.max_bytes
     base = 1024 if match[3] else 1000
-    said = int(float(match[1]) * base ** (1 + "kmgt".index(match[2].lower()) if match[2] else 0))
-    return said if kind == TRACES else min(said, kind.max_bytes)
+    size = int(float(match[1]) * base ** (1 + "kmgt".index(match[2].lower()) if match[2] else 0))
+    return size if kind == TRACES else min(size, kind.max_bytes)
 
 
 def misread_size() -> str:
     """A sentence about a size in the environment that is none; empty where there is none, or a size."""
-    said = os.environ.get(SIZE_VARIABLE, "").strip()
-    return f"{SIZE_VARIABLE}={said} is no size such as 20GB" if said and not _SIZE.fullmatch(said) else ""
+    text = os.environ.get(SIZE_VARIABLE, "").strip()
+    return f"{SIZE_VARIABLE}={text} is no size such as 20GB" if text and not _SIZE.fullmatch(text) else ""
 
 
 def is_wanted() -> bool:
@@ -180,12 +180,12 @@ class CacheFolder:
 
     def entries(self) -> list[CacheEntry]:
         """The files of the cache, the least recently used first."""
-        found = []
+        entries = []
         for name in self._names(self._kind.suffix):
             with suppress(OSError):
                 status = os.stat(name, dir_fd=self._folder, follow_symlinks=False)
-                found.append(CacheEntry(name, status.st_size, status.st_mtime))
-        return sorted(found, key=lambda entry: (entry.used, entry.name))
+                entries.append(CacheEntry(name, status.st_size, status.st_mtime))
+        return sorted(entries, key=lambda entry: (entry.used, entry.name))
 
     def shrink(self, limit: int, spared: Collection[str] = ()) -> None:
         """Remove files, the least recently used first, until all but the spared ones have at most `limit` bytes."""
@@ -211,8 +211,8 @@ class CacheFolder:
             os.close(file)
 
     def _names(self, suffix: str) -> list[str]:
-        with suppress(OSError), os.scandir(self._folder) as found:
-            return [entry.name for entry in found if entry.name.endswith(suffix)]
+        with suppress(OSError), os.scandir(self._folder) as files:
+            return [entry.name for entry in files if entry.name.endswith(suffix)]
         return []
 
 
@@ -335,7 +335,9 @@ def identity_of(path: str) -> TraceIdentity | None:
     if path == "-":
         return None
     if is_url(path):
-        return _remote_identity(path)
+        version = remote_version(path)
+        digest = hashlib.blake2b(version.encode(), digest_size=16).hexdigest()
+        return TraceIdentity(path, 0, 0, 0, 0, digest) if version else None
     try:
         # Without O_NONBLOCK a pipe that has no writer would be waited for.
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -358,14 +360,6 @@ def identity_of(path: str) -> TraceIdentity | None:
 def identities_of(paths: Sequence[str]) -> Iterator[TraceIdentity | None]:
     """The identity of each file; URLs are asked for at the same time."""
     return each_result(identity_of, paths)
-
-
-def _remote_identity(url: str) -> TraceIdentity | None:
-    version = remote_version(url)
-    if not version:
-        return None
-    digest = hashlib.blake2b(version.encode(), digest_size=16).hexdigest()
-    return TraceIdentity(url, 0, 0, 0, 0, digest)
 
 
 def is_read_by(module: str) -> bool:

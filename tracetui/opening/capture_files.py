@@ -41,14 +41,14 @@ MAX_DETAILS_BYTES = 1 << 20
 MAX_BATCH = 10**9
 """Requests of a batch beyond which a number is none of them."""
 NAMES = "kernel_annotations_rank"
-"""How the name of a file with names of nodes begins."""
+"""Beginning of the name of a file with names of nodes."""
 MAX_NAMES_BYTES = 256 << 20
 """Maximum size of such a file."""
 NO_CAPTURE = "none"
-"""What the user writes to have no file read."""
+"""The word of the user for no file."""
 _TRACE = re.compile(r"\.json(?:\.gz|\.zst)?$|\.pftrace(?:\.gz|\.zst)?$")
 _LEADING = re.compile(r"(\d{1,6})\.\w+\.pt\.trace\.")
-"""How torchtitan names the trace of a rank: `000003.1699.pt.trace.json.gz`."""
+"""The name of the trace of a rank by torchtitan: `000003.1699.pt.trace.json.gz`."""
 _RANK = re.compile(r"rank[_-]?(\d{1,6})", re.IGNORECASE)
 
 
@@ -110,15 +110,15 @@ def _with_found(trace: Trace, cancelled: Callable[[], bool] | None) -> Trace:
                 raise NotATrace(
                     f"it is larger than {MAX_FILE_BYTES >> 20} MiB. --capture {path} reads it all the same."
                 )
-            found = _with(trace, _recording(path, batches, cancelled))
+            joined = _with(trace, _recording(path, batches, cancelled))
         except (TraceError, OSError) as error:
             trace.quality.notes.append(f"{FOLDER}/{path.name} beside the trace cannot be used: {error}")
             continue
         # A file of another batch size fits nothing and says nothing.
         # A recording is kept where it says something that the others do not.
-        nodes = graph_nodes(found)
+        nodes = graph_nodes(joined)
         if (nodes.recording == len(nodes.recordings) - 1).any():
-            trace = found
+            trace = joined
         if (cancelled and cancelled()) or _is_known(trace):
             break
     return trace
@@ -147,9 +147,9 @@ def _files_of(name: str) -> list[Path]:
 
 def _traces_in(folder: Path) -> list[Path]:
     try:
-        named = [each for each in folder.iterdir() if _TRACE.search(each.name) and each.name != DETAILS]
+        traces = [each for each in folder.iterdir() if _TRACE.search(each.name) and each.name != DETAILS]
         # A pipe would be waited for, and a device has no end.
-        return sorted(each for each in named if each.is_file())
+        return sorted(each for each in traces if each.is_file())
     except OSError:
         return []
 
@@ -157,8 +157,8 @@ def _traces_in(folder: Path) -> list[Path]:
 def _recording(path: Path, batches: dict[str, int], cancelled: Callable[[], bool] | None) -> GraphRecording:
     recorded = load(str(path), None, cancelled)
     recording = recorded_graphs(recorded, recorded.label)
-    told = batches.get(path.name, batch_in_name(path.name))
-    return replace(recording, batch=np.where(recording.batch < 0, told, recording.batch))
+    known_batch = batches.get(path.name, batch_in_name(path.name))
+    return replace(recording, batch=np.where(recording.batch < 0, known_batch, recording.batch))
 
 
 def _with(trace: Trace, recording: GraphRecording) -> Trace:
@@ -176,10 +176,10 @@ def names_near(trace: Trace) -> list[Path]:
     rank, folder = _rank(trace), Path(trace.path).resolve().parent
     for place in (folder, folder.parent):
         try:
-            found = sorted(each for each in place.iterdir() if each.name.startswith(NAMES) and each.is_file())
+            files = sorted(each for each in place.iterdir() if each.name.startswith(NAMES) and each.is_file())
         except OSError:
             continue
-        mine = [each for each in found if rank is None or _rank_in(each.name) == rank]
+        mine = [each for each in files if rank is None or _rank_in(each.name) == rank]
         if mine:
             return mine if len({_rank_in(each.name) for each in mine}) == 1 else []
     return []
@@ -220,11 +220,11 @@ def _scopes(path: Path) -> GraphScopes:
 
 def _innermost(scopes: object) -> str:
     """The last name among the scopes of a node, empty for none."""
-    named = [
+    names = [
         each.get("name") if isinstance(each, dict) else each
         for each in (scopes if isinstance(scopes, list) else [scopes])
     ]
-    return next((each for each in reversed(named) if isinstance(each, str) and each), "")
+    return next((each for each in reversed(names) if isinstance(each, str) and each), "")
 
 
 def _is_known(trace: Trace) -> bool:
@@ -262,11 +262,6 @@ def _batches(trace: Trace) -> dict[str, int]:
     return {}
 
 
-def is_batch(value: object) -> bool:
-    """True where something is a number of requests."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_BATCH
-
-
 def _sizes(given: object) -> list[tuple[str, int]]:
     """Pairs of file name and batch size out of a list of entries, or of entries by name."""
     entries = list(given.values()) if isinstance(given, dict) else given if isinstance(given, list) else []
@@ -274,7 +269,11 @@ def _sizes(given: object) -> list[tuple[str, int]]:
     return [
         (Path(str(entry["file"])).name, entry["batch_size"])
         for entry in flat
-        if isinstance(entry, dict) and isinstance(entry.get("file"), str) and is_batch(entry.get("batch_size"))
+        if isinstance(entry, dict)
+        and isinstance(entry.get("file"), str)
+        # A bool is an int, and no size.
+        and type(size := entry.get("batch_size")) is int
+        and 0 <= size < MAX_BATCH
     ]
 
 

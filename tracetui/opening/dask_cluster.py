@@ -33,7 +33,7 @@ CONNECT_SECONDS = 10
 """Seconds after which a scheduler that does not answer is given up."""
 _ADDRESS = re.compile(r"(\w+://)?\S+:\d+(/\S*)?")
 INSTALL = "pip install distributed"
-"""What installs the extra `cluster`, wherever tracetui itself was installed from."""
+"""Command that installs the extra `cluster`, wherever tracetui itself was installed from."""
 
 
 class WorkerFacts(NamedTuple):
@@ -72,8 +72,8 @@ def _client(address: str) -> Any:
     try:
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
-        said = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
-        raise ClusterUnusable(f"There is no Dask scheduler to be reached at {address}: {said}.") from None
+        reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
+        raise ClusterUnusable(f"There is no Dask scheduler to be reached at {address}: {reason}.") from None
 
 
 def _checked_threads(client: Any, address: str) -> int:
@@ -86,7 +86,7 @@ def _checked_threads(client: Any, address: str) -> int:
         raise ClusterUnusable(f"The Dask scheduler at {address} has no workers: start some and ask again.")
     answers = client.run(_facts_function(), on_error="return")
     here = WorkerFacts(*_facts_function()())
-    trouble = {worker: said for worker, facts in answers.items() if (said := _difference(facts, here))}
+    trouble = {worker: difference for worker, facts in answers.items() if (difference := _difference(facts, here))}
     if trouble:
         raise ClusterUnusable(f"{_listed(trouble)}. All need tracetui {here.version}, as it is here.")
     return sum(workers.values())
@@ -120,9 +120,9 @@ def _difference(facts: object, here: WorkerFacts) -> str:
 
 
 def _listed(trouble: Mapping[str, str]) -> str:
-    named = [f"worker {worker} {said}" for worker, said in list(trouble.items())[:MAX_NAMED_WORKERS]]
-    more = len(trouble) - len(named)
-    text = "; ".join(named) + (f"; and {more} more" if more else "")
+    sentences = [f"worker {worker} {reason}" for worker, reason in list(trouble.items())[:MAX_NAMED_WORKERS]]
+    more = len(trouble) - len(sentences)
+    text = "; ".join(sentences) + (f"; and {more} more" if more else "")
     return text[:1].upper() + text[1:]
 
 
@@ -190,7 +190,7 @@ class ClusterPool(Executor):
         if self._are_seen is None:
             size = file_bytes(path)
             answers = self._client.run(file_bytes, path, on_error="return")
-            blind = {worker: f"does not see {path}" for worker, found in answers.items() if found != size}
+            blind = {worker: f"does not see {path}" for worker, remote_size in answers.items() if remote_size != size}
             self._are_seen = not blind
             if blind:
                 self._tell(f"{_listed(blind)}: files are sent to the cluster.")

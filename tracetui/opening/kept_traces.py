@@ -73,7 +73,8 @@ def kept_results(trace: Trace) -> dict[Any, Any]:
         for key, result in known
         if (function := kept_of(key))
         and function.on_disk
-        and not _is_of_range(key)
+        # Not of a range of time that the user has drawn.
+        and not (isinstance(key, tuple) and any(isinstance(part, TimeRange) for part in key))
         and not isinstance(result, AnalysisFailed)
     }
 
@@ -86,11 +87,6 @@ def is_as_recorded(trace: Trace) -> bool:
         and not trace.graph_scopes
         and all(device.id != ALL_DEVICES for device in trace.devices)
     )
-
-
-def _is_of_range(key: Any) -> bool:
-    """True where a result is about a range of time that the user has drawn."""
-    return isinstance(key, tuple) and any(isinstance(part, TimeRange) for part in key)
 
 
 MIN_TRACE_BYTES = 20 * 10**6
@@ -108,7 +104,7 @@ class KeptTrace(NamedTuple):
     """A trace in the cache."""
 
     path: str | None
-    """Where the trace lies, None for a damaged entry."""
+    """Path of the trace, None for a damaged entry."""
     bytes: int
     """Size of its entry in the cache."""
     used: float
@@ -136,7 +132,7 @@ class _Reading:
 
 
 _readings: WeakKeyDictionary[EventStore, _Reading] = WeakKeyDictionary()
-"""What can be written, by the store of events, which a trace has in common with those that are made from it."""
+"""Encoded traces by their store of events, which a trace shares with those that are made from it."""
 _lock = Lock()
 
 
@@ -165,7 +161,7 @@ def read_trace(
         and trace.store.size >= MIN_TRACE_BYTES
         and identity_of(path) == identity
     ):
-        _note(trace, identity)
+        _keep_reading(trace, identity)
     return trace
 
 
@@ -229,7 +225,7 @@ def add_results(trace: Trace) -> None:
 
 def kept_entries() -> list[KeptTrace]:
     """The entries of the cache, the last used first."""
-    found = []
+    entries = []
     with cache_folder() as folder:
         for entry in folder.entries() if folder is not None else ():
             file = folder.open(entry.name) if folder is not None else None
@@ -246,8 +242,8 @@ def kept_entries() -> list[KeptTrace]:
                 path, is_current = None, False
             finally:
                 os.close(file)
-            found.append(KeptTrace(path, entry.bytes, entry.used, is_current))
-    return found[::-1]
+            entries.append(KeptTrace(path, entry.bytes, entry.used, is_current))
+    return entries[::-1]
 
 
 def clear_cache(paths: Sequence[str] = ()) -> tuple[int, int]:
@@ -263,8 +259,8 @@ def clear_cache(paths: Sequence[str] = ()) -> tuple[int, int]:
     return len(gone), sum(entry.bytes for entry in gone)
 
 
-def _note(trace: Trace, identity: TraceIdentity) -> None:
-    """Take note of a trace as it was read: what is added to it later is not of the file."""
+def _keep_reading(trace: Trace, identity: TraceIdentity) -> None:
+    """Encode a trace as it was read, before anything is added to it that is not of the file."""
     if not isinstance(trace.store, Store):
         return
     encoder = Encoder(by_name(_CLASSES))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_NAMED_REASONS = 3
 """Maximum reasons that are named where no file is the trace of a rank."""
 NOT_READ = "not read: reading was stopped"
-"""Why a file is left out that the user did not wait for."""
+"""Reason of a file that the user did not wait for."""
 MIN_SHARE_OF_RANKS = 0.5
 """Minimum share of the traces of a folder that are ranks of a run, for the folder to be a set of ranks."""
 MAX_SEARCHED_ENTRIES = 200_000
@@ -67,11 +67,11 @@ def rank_candidates(paths: Sequence[str]) -> list[str]:
 
     Raises: NotFound for a path that is nothing of these.
     """
-    found: dict[str, str] = {}
+    paths_by_file: dict[str, str] = {}
     for path in paths:
         for each in _expanded(path):
-            found.setdefault(each if is_url(each) else os.path.realpath(each), each)
-    return sorted(found.values())
+            paths_by_file.setdefault(each if is_url(each) else os.path.realpath(each), each)
+    return sorted(paths_by_file.values())
 
 
 def is_folder(path: str) -> bool:
@@ -112,21 +112,21 @@ def _files_below(folder: str) -> list[str]:
 
     Raises: UsageError where these, or all that lies there, are too many for the folder of a run; NotFound.
     """
-    found: list[str] = []
+    candidates: list[str] = []
     entries = 0
     walk = walk_remote(folder) if is_url(folder) else os.walk(folder)
     for where, folders, names in walk:
         entries += len(folders) + len(names)
         paths = (name if is_url(name) else os.path.join(where, name) for name in names if name.endswith(SUFFIXES))
         # A pipe would be waited for.
-        found += [path for path in paths if is_url(path) or os.path.isfile(path)]
-        if entries > MAX_SEARCHED_ENTRIES or len(found) > MAX_CANDIDATES:
+        candidates += [path for path in paths if is_url(path) or os.path.isfile(path)]
+        if entries > MAX_SEARCHED_ENTRIES or len(candidates) > MAX_CANDIDATES:
             raise UsageError(
                 f"{folder} is too large to be searched: the search was ended after {entries:,} files and folders, of "
-                f"which {len(found):,} have the ending of a trace. Name a folder below it, or a pattern, "
+                f"which {len(candidates):,} have the ending of a trace. Name a folder below it, or a pattern, "
                 f"such as '{folder.rstrip('/')}/run/rank*.json'."
             )
-    return found
+    return candidates
 
 
 def rank_runs_of(
@@ -144,7 +144,7 @@ def rank_runs_of(
     pattern = _compiled(options.pattern)
     headers: list[RankHeader] = []
     unread: list[LeftOut] = []
-    found = rank_candidates(paths)
+    candidates = rank_candidates(paths)
 
     def header_of(path: str) -> RankHeader | TraceError | None:
         try:
@@ -152,13 +152,13 @@ def rank_runs_of(
         except TraceError as error:
             return error
 
-    for path, header in zip(found, each_result(header_of, found), strict=True):
+    for path, header in zip(candidates, each_result(header_of, candidates), strict=True):
         if isinstance(header, TraceError):
             unread.append(LeftOut(path, _unreadable(header)))
         elif header is not None:
             headers.append(replace(header, path=path))
     # Behind the events of a compressed file may stand what its head does not say.
-    if not found:
+    if not candidates:
         unread += _not_traces(paths)
     open_ = [each.path for each in headers if each.rank is None and each.is_whole is None]
     known = read(open_) if read is not None and open_ else {}
@@ -173,17 +173,17 @@ def _not_traces(folders: Sequence[str]) -> list[LeftOut]:
     from tracetui.ranks.rank_runs import LeftOut
     from tracetui.reading.rank_header import read_rank_header
 
-    found: list[LeftOut] = []
+    left_out: list[LeftOut] = []
     for folder in folders:
         with suppress(OSError):
             for path in sorted(each.path for each in os.scandir(folder) if each.is_file())[:MAX_NAMED_OTHERS]:
                 try:
                     read_rank_header(path)
                 except OtherKind as error:
-                    found.append(LeftOut(path, error.words))
+                    left_out.append(LeftOut(path, error.words))
                 except TraceError:
                     continue
-    return found
+    return left_out
 
 
 def sniffed_runs(paths: Sequence[str]) -> RankRuns:
@@ -248,13 +248,12 @@ def _reasons(left_out: Sequence[LeftOut]) -> str:
     files: dict[str, list[str]] = {}
     for each in left_out:
         files.setdefault(each.why, []).append(Path(each.path).name)
-    said = [f"{_some(names)}: {why}" for why, names in list(files.items())[:MAX_NAMED_REASONS]]
-    more = len(files) - len(said)
-    return f" {'; '.join(said)}{f'; and {more} other reasons' if more > 0 else ''}." if said else ""
-
-
-def _some(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{len(names)} files, such as {names[0]}"
+    reasons = [
+        f"{names[0] if len(names) == 1 else f'{len(names)} files, such as {names[0]}'}: {why}"
+        for why, names in list(files.items())[:MAX_NAMED_REASONS]
+    ]
+    more = len(files) - len(reasons)
+    return f" {'; '.join(reasons)}{f'; and {more} other reasons' if more > 0 else ''}." if reasons else ""
 
 
 def open_rank_set(

@@ -86,17 +86,17 @@ def known_summaries(paths: Sequence[str]) -> dict[str, RankSummary]:
             entry = None if identity is None else index.get(identity.path)
             if identity is None or entry is None or entry[:-1] != list(identity[1:]):
                 continue
-            found = _summary(folder, entry[-1])
-            if found is not None:
-                known[path] = found[1]
+            summary = _summary(folder, entry[-1])
+            if summary is not None:
+                known[path] = summary[1]
     return known
 
 
 def stored_summary(digest: str) -> bytes | None:
     """The summary that the cache has of a content, or None."""
     with cache_folder(kind=SUMMARIES) as folder:
-        found = _summary(folder, digest)
-    return None if found is None else found[0]
+        summary = _summary(folder, digest)
+    return None if summary is None else summary[0]
 
 
 def keep_summaries(read: Sequence[KeptSummary]) -> bool:
@@ -197,10 +197,10 @@ def _index(folder: CacheFolder | None) -> dict[str, list[object]]:
     if packed is None:
         return {}
     try:
-        found = json.loads(_unpacked(packed))
+        index = json.loads(_unpacked(packed))
     except ValueError:
         return {}
-    return {path: entry for path, entry in found.items() if isinstance(entry, list) and entry}
+    return {path: entry for path, entry in index.items() if isinstance(entry, list) and entry}
 
 
 # A pool of worker processes, and how many of them cores and memory allow.
@@ -316,7 +316,7 @@ MIN_POOL_BYTES = 1 << 20
 """Minimum size of all files for which processes are started where the user does not ask for them."""
 
 Outcome = RankSummary | TraceError
-"""What is known of a file, or why that is nothing."""
+"""The summary of a file, or the error that there is none."""
 Progress = Callable[[int, int], None]
 """Told how many of how many files are done."""
 
@@ -363,7 +363,7 @@ class FileReading(NamedTuple):
     data: bytes
     """Its summary."""
     identity: TraceIdentity | None = None
-    """Which file it was, None where that is not to be kept."""
+    """Identity of the file, None where the summary is not to be kept."""
     digest: str = ""
     """Of its content, in hexadecimal."""
 
@@ -375,7 +375,7 @@ class ReadFile:
     summary_of: Callable[[str], bytes]
     uses_cache: bool
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What the public forms of URLs lack."""
+    """The secret parts of URLs by their public forms."""
 
     def __call__(self, path: str) -> FileReading:
         """The summary of a file, of the cache where that knows its content.
@@ -460,7 +460,7 @@ class _Outcomes:
     ) -> None:
         self.known = dict(known)
         self.kept: list[KeptSummary] = []
-        """What the cache is to have."""
+        """Summaries that the cache gets."""
         self._total = total
         self._progress = progress
         self._came = came
