@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from tracetui.errors import UsageError
 from tracetui.opening.rank_folder import open_rank_set
 from tracetui.opening.rank_reading import SummaryWork
 from tracetui.reading.load import load
-from tracetui.writing.merge import PROCESSES_PER_RANK, Merge, RankClock, RankEvents
+from tracetui.writing.merge import Merge, RankClock, RankEvents
 from tracetui.writing.selection import Wanted
 
 SETS = SHARED / "ranks"
@@ -56,7 +55,7 @@ def slice_of(pid: object, tid: object, ts: str | float, **more: Any) -> dict[str
 
 def rewritten(events: list[dict[str, Any]], index: int = 2, clock: RankClock | None = None) -> list[dict[str, Any]]:
     """Events of rank 3, the one with this index in the merged file."""
-    maker = RankEvents(index, 3, "node1", clock or RankClock(0), count(PROCESSES_PER_RANK))
+    maker = RankEvents(index, 3, "node1", clock or RankClock(0), iter(range(1000, 2000)))
     raw = [json.dumps(event).encode() for event in events]
     return [json.loads(event, parse_float=str) for event in (*maker.rewritten(raw), *maker.process_metadata())]
 
@@ -139,7 +138,7 @@ def test_ids_of_any_kind_stay_apart() -> None:
 def test_times_are_exact_where_a_float_is_not() -> None:
     events = [slice_of(1, 1, "1760000000123456.789"), slice_of(1, 1, "1.7e15"), slice_of(1, 1, "when")]
     raw = [json.dumps(event).encode() for event in events]
-    maker = RankEvents(0, 0, None, RankClock(-1_760_000_000_000_000_001), count(PROCESSES_PER_RANK))
+    maker = RankEvents(0, 0, None, RankClock(-1_760_000_000_000_000_001), iter(range(1000, 2000)))
     texts = [event.decode() for event in maker.rewritten(raw)]
     assert '"ts":123456.788' in texts[0] and '"ts":-60000000000000.001' in texts[1] and '"when"' in texts[2]
 
@@ -166,7 +165,7 @@ def test_a_device_has_the_same_new_number_everywhere() -> None:
 
 
 def test_stack_frames_keep_their_parents() -> None:
-    maker = RankEvents(1, 1, None, RankClock(0), count(PROCESSES_PER_RANK))
+    maker = RankEvents(1, 1, None, RankClock(0), iter(range(1000, 2000)))
     frames = dict(maker.stack_frames({"stackFrames": {"4": {"name": "f"}, "5": {"name": "g", "parent": 4}}}))
     (event,) = maker.rewritten([json.dumps(slice_of(1, 1, 1, sf=5)).encode()])
     assert frames[frames[json.loads(event)["sf"]]["parent"]]["name"] == "f"

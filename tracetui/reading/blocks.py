@@ -180,12 +180,12 @@ class BlockReader:
     def _resume(self, behind: int, top_level: TopLevel) -> int | None:
         """Find where events go on behind the end of an array: the index of their bracket, None where the file ends."""
         passed: list[bytes] = []
-        found: list[Found] = []
+        irregularities: list[Found] = []
         # One byte is kept, on which a bracket may be put.
         low = behind - 1
         while True:
             stop, index, odd = top_level.look(self._window, behind)
-            found += odd
+            irregularities += odd
             if stop is not Stop.MORE:
                 break
             passed.append(bytes(self._window.data[behind:index]))
@@ -202,17 +202,17 @@ class BlockReader:
                 self._window.read_more()
         passed.append(bytes(self._window.data[behind:index]))
         if stop is Stop.END:
-            self._keep_trailer(b"".join(passed), found, top_level)
+            self._keep_trailer(b"".join(passed), irregularities, top_level)
             return None
-        for each in found:
-            self.layout.note(each)
+        for each in irregularities:
+            self.layout.add_oddity(each)
         self.layout.between.append(b"".join(passed))
         if stop is Stop.ARRAY:
             return index
         self._window.data[index - 1] = _OPEN
         return index - 1
 
-    def _keep_trailer(self, trailer: bytes, found: list[Found], top_level: TopLevel) -> None:
+    def _keep_trailer(self, trailer: bytes, irregularities: list[Found], top_level: TopLevel) -> None:
         layout = self.layout
         layout.trailer, layout.trailer_at = trailer, self._window.base + self._window.fill - len(trailer)
         if layout.container == "object" and _is_object(layout.header + b"[]" + trailer):
@@ -222,11 +222,11 @@ class BlockReader:
             layout.is_closed = False
             layout.truncated_at = self._window.base + self._window.fill
         nested = Oddity.INNER_ARRAY in layout.odd_counts and not trailer.strip(b"] \t\r\n")
-        if not found and layout.container != "object" and trailer.strip() and not nested:
+        if not irregularities and layout.container != "object" and trailer.strip() and not nested:
             offset = self._window.base + self._window.fill - len(trailer.lstrip())
-            found = [Found(offset, Oddity.FOREIGN, trailer.strip()[:BEGINNING].decode(errors="replace"))]
-        for each in found:
-            layout.note(each)
+            irregularities = [Found(offset, Oddity.FOREIGN, trailer.strip()[:BEGINNING].decode(errors="replace"))]
+        for each in irregularities:
+            layout.add_oddity(each)
 
     def _next(self, start: int) -> CutBlock | None:
         """A block from `start`; None if the file ends in it."""
@@ -289,8 +289,8 @@ class BlockReader:
 
     def _lacks_commas(self, start: int) -> bool:
         """Tell whether the first event is whole and the next follows without a comma, as where each is a line."""
-        for found in islice(_UNSEPARATED.finditer(self._window.data, start, self._window.fill), 8):
-            if _is_object(bytes(self._window.data[start + 1 : found.start() + 1])):
+        for match in islice(_UNSEPARATED.finditer(self._window.data, start, self._window.fill), 8):
+            if _is_object(bytes(self._window.data[start + 1 : match.start() + 1])):
                 return True
         return False
 
@@ -309,7 +309,7 @@ class BlockReader:
         repeating = rows_with_repeated_keys(data)
         events = DecodedEvents(decode_events(data), data, is_tolerant=False)
         if json_repair.has_bare_paths(data):
-            return self._noted(json_repair.parse(data, self._window.check), data, offset)
+            return self._tolerant_block(json_repair.parse(data, self._window.check), data, offset)
         self._note_odd_texts(data, offset, repeating)
         return Block(events, data.rstrip(), offset)
 
@@ -376,10 +376,10 @@ class BlockReader:
             parsed.dropped += 1
             beginning = data[parsed.open_at : parsed.open_at + BEGINNING].decode(errors="replace")
             parsed.examples.append((parsed.open_at, f"{UNREADABLE}: {beginning}"))
-        return self._noted(parsed, data, self._window.base + start)
+        return self._tolerant_block(parsed, data, self._window.base + start)
 
-    def _noted(self, parsed: json_repair.Parsed, data: bytes, offset: int) -> Block:
-        """The block at an offset of the stream, once what was wrong in it is taken note of."""
+    def _tolerant_block(self, parsed: json_repair.Parsed, data: bytes, offset: int) -> Block:
+        """The block at an offset of the stream; its counts and examples of damage go into the layout."""
         layout = self.layout
         layout.dropped += parsed.dropped
         layout.repaired += parsed.repaired
@@ -388,7 +388,7 @@ class BlockReader:
         layout.examples += [(offset + at, what) for at, what in parsed.examples]
         for bracket in parsed.brackets:
             assert bracket.kind is not None
-            layout.note(Found(offset + bracket.start, bracket.kind))
+            layout.add_oddity(Found(offset + bracket.start, bracket.kind))
         events = DecodedEvents(list(map(event_of_object, parsed.events)), data, is_tolerant=True)
         return Block(events, data, offset, is_tolerant=True)
 
@@ -407,9 +407,9 @@ class BlockReader:
         parsed = json_repair.parse(data, self._window.check)
         if parsed.ended_at is not None:
             end = start + parsed.ended_at + 1
-            yield self._noted(parsed, data[: end - start], self._window.base + start)
+            yield self._tolerant_block(parsed, data[: end - start], self._window.base + start)
             return end
-        yield self._noted(parsed, data, self._window.base + start)
+        yield self._tolerant_block(parsed, data, self._window.base + start)
         layout = self.layout
         layout.is_closed = layout.container == "lines" and parsed.open_at is None
         layout.is_within_event = parsed.open_at is not None

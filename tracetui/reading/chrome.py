@@ -573,8 +573,8 @@ def no_events(source: Source, collector: Collector, layout: FileLayout) -> str:
         return f"Loading {source.label} was stopped before anything could be shown."
     events = collector.events - collector.empty
     if collector.metadata_events and layout.truncated_at is None and not source.damage:
-        held = counted(collector.metadata_events, "metadata event")
-        return f"{source.label} holds {held} and none that is timed: nothing to show."
+        metadata_events = counted(collector.metadata_events, "metadata event")
+        return f"{source.label} holds {metadata_events} and none that is timed: nothing to show."
     if layout.truncated_at is not None or source.damage:
         where = source.damage or f"it is cut off at byte {layout.truncated_at:,}"
         return f"{source.label} holds no complete event: {where}."

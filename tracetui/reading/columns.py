@@ -480,8 +480,8 @@ class Collector:
     def key_samples(self) -> NDArray[np.bool_]:
         """Mask of the keys whose process holds the counters of a GPU."""
         if len(self._samples) < len(self.keys):
-            held = [isinstance(pid, str) and gpu_of_process(lane_text(pid)) >= 0 for _, _, pid, _ in self.keys]
-            self._samples = np.array(held, bool)
+            is_gpu = [isinstance(pid, str) and gpu_of_process(lane_text(pid)) >= 0 for _, _, pid, _ in self.keys]
+            self._samples = np.array(is_gpu, bool)
         return self._samples
 
     def key_kinds(self) -> NDArray[np.uint8]:

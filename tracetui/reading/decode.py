@@ -386,7 +386,7 @@ def _raw_events(block: bytes, is_tolerant: bool) -> list[msgspec.Raw]:
 
 def located(block: bytes, rows: Sequence[int], is_tolerant: bool) -> list[tuple[int, str]]:
     """Offset in the block, and the beginning, of the given events; none of a block that was read leniently."""
-    found: list[tuple[int, str]] = []
+    unreadable: list[tuple[int, str]] = []
     # A block with nothing to locate, which nearly every one is, is not decoded once more.
     raw = _raw_events(block, is_tolerant) if rows else []
     least, counted = 0, 0
@@ -394,8 +394,8 @@ def located(block: bytes, rows: Sequence[int], is_tolerant: bool) -> list[tuple[
         least += sum(len(memoryview(item)) for item in raw[counted:row])
         counted = row
         text = bytes(raw[row])
-        found.append((block.find(text, least), text[:BEGINNING].decode(errors="replace")))
-    return found
+        unreadable.append((block.find(text, least), text[:BEGINNING].decode(errors="replace")))
+    return unreadable
 
 
 def exact_times(block: bytes, is_tolerant: bool) -> list[int | None]:

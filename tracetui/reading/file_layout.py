@@ -56,14 +56,13 @@ class FileLayout:
         """Keep a place in the file as an example of a reason, with how it begins."""
         self.examples.append((offset, f"{reason}: {text[:BEGINNING].decode(errors='replace')}"))
 
-    def note(self, found: Found) -> None:
-        """Take note of an oddity."""
-        self.odd_counts[found.kind] = self.odd_counts.get(found.kind, 0) + 1
+    def add_oddity(self, irregularity: Found) -> None:
+        self.odd_counts[irregularity.kind] = self.odd_counts.get(irregularity.kind, 0) + 1
         if len(self.oddities) < MAX_LISTED_ODDITIES:
-            self.oddities.append(found)
-        if found.kind is Oddity.FOREIGN:
+            self.oddities.append(irregularity)
+        if irregularity.kind is Oddity.FOREIGN:
             self.dropped += 1
-            self.examples.append((found.offset, f"{UNREADABLE}: {found.text}"))
+            self.examples.append((irregularity.offset, f"{UNREADABLE}: {irregularity.text}"))
 
 
 # What stands outside of the arrays of events: the keys of the object around them, and whatever follows behind it.
@@ -158,7 +157,7 @@ class TopLevel:
         if event is None and key is None:
             if not is_all:
                 return Stop.MORE, max(index, fill - _OVERLAP), []
-            return Stop.END, fill, [self._noted(Oddity.FOREIGN)]
+            return Stop.END, fill, [self._take_foreign(Oddity.FOREIGN)]
         if event is not None and event < 0:
             return Stop.MORE, -event - 1, []
         assert self._foreign is not None
@@ -166,14 +165,14 @@ class TopLevel:
             assert key is not None
             odd = Oddity.NEXT_TRACE if self._foreign[1].startswith((b"{", b"[")) else Oddity.FOREIGN
             self.in_object = True
-            return Stop.ARRAY, key.end() - 1, [self._noted(odd)]
+            return Stop.ARRAY, key.end() - 1, [self._take_foreign(odd)]
         start, text = self._foreign
         arrays = _ARRAYS.match(text)
         if start + len(arrays[0] if arrays else b"") < base + event:
-            return Stop.EVENT, event, [self._noted(Oddity.FOREIGN)]
-        return Stop.EVENT, event, [self._noted(Oddity.NEXT_TRACE if text.startswith(b"[") else Oddity.BRACKET)]
+            return Stop.EVENT, event, [self._take_foreign(Oddity.FOREIGN)]
+        return Stop.EVENT, event, [self._take_foreign(Oddity.NEXT_TRACE if text.startswith(b"[") else Oddity.BRACKET)]
 
-    def _noted(self, kind: Oddity) -> Found:
+    def _take_foreign(self, kind: Oddity) -> Found:
         assert self._foreign is not None
         (offset, text), self._foreign = self._foreign, None
         return Found(offset, kind, text.decode(errors="replace"))
@@ -292,18 +291,18 @@ def _find_later(window: ByteWindow, layout: FileLayout, source: Source, body: by
     """
     if not body:
         raise NotATrace(f"{source.label} {_nothing(source, window.fill)}.")
-    found = first_events(window.data, window.fill)
-    if found is None:
+    events = first_events(window.data, window.fill)
+    if events is None:
         refuse_other_content(body, source.label, is_eventless=True)
-    if found is None and body.startswith(b"{"):
+    if events is None and body.startswith(b"{"):
         raise NotATrace(f"{source.label} is JSON but holds no traceEvents array in {window.fill:,} bytes.")
-    if found is None:
-        shown = body[:24].decode("utf-8", "replace")
-        raise NotATrace(f"{source.label} is not a trace: it starts with {shown!r}, not with {{ or [.")
-    index, is_array = found
+    if events is None:
+        start_text = body[:24].decode("utf-8", "replace")
+        raise NotATrace(f"{source.label} is not a trace: it starts with {start_text!r}, not with {{ or [.")
+    index, is_array = events
     layout.is_headless = True
     layout.header = bytes(window.data[: index if is_array else index - 1])
-    layout.note(Found(window.base, Oddity.FOREIGN, body[:BEGINNING].decode(errors="replace")))
+    layout.add_oddity(Found(window.base, Oddity.FOREIGN, body[:BEGINNING].decode(errors="replace")))
     if is_array:
         return index
     window.data[index - 1] = ord("[")
@@ -344,16 +343,16 @@ def top_keys(layout: FileLayout, quality: Quality) -> dict[str, Any]:
     if layout.container != "object":
         return {}
     _note_damage(layout, quality)
-    found = _whole(layout, quality)
-    rest = [layout.header, layout.trailer] if found is None else []
-    found = {} if found is None else found
+    keys = _whole(layout, quality)
+    rest = [layout.header, layout.trailer] if keys is None else []
+    keys = {} if keys is None else keys
     for part in map(readable, (*rest, *layout.between)):
         index = 0
         while match := _TOP_KEY.search(part, index):
             value, index = parse_value(part, match.end())
             if index > match.end() and match[1] != "traceEvents":
-                found.setdefault(match[1], value)
-    return found
+                keys.setdefault(match[1], value)
+    return keys
 
 
 def _note_damage(layout: FileLayout, quality: Quality) -> None:
@@ -395,8 +394,8 @@ def _first_damage(data: bytes, is_strict: bool) -> tuple[int, int]:
     try:
         object_fields.decode(data)
     except msgspec.MsgspecError as error:
-        found = _ERROR_AT.search(str(error))
-        at = (int(found[1]) if found else 0) if is_strict else -1
+        match = _ERROR_AT.search(str(error))
+        at = (int(match[1]) if match else 0) if is_strict else -1
     except UnicodeDecodeError:
         pass
     try:
@@ -409,7 +408,7 @@ def _whole(layout: FileLayout, quality: Quality) -> dict[str, Any] | None:
     """The keys of the object if it is valid JSON."""
     try:
         fields = object_fields.decode(layout.header + b"[]" + layout.trailer)
-        found: dict[str, Any] = {}
+        keys: dict[str, Any] = {}
         for key, value in fields.items():
             size = len(memoryview(value))
             if key == "traceEvents":
@@ -417,10 +416,10 @@ def _whole(layout: FileLayout, quality: Quality) -> dict[str, Any] | None:
             if size > MAX_VALUE:
                 quality.notes.append(f"The value of the key {key!r} beside the events, {size:,} bytes, is not shown.")
             else:
-                found[key] = decoded(bytes(value))
+                keys[key] = decoded(bytes(value))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return found
+    return keys
 
 
 # Commas between events, found by what a file itself writes around them.

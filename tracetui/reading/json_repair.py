@@ -72,9 +72,9 @@ def literal_paths(text: str) -> str:
     """The same with every backslash escaped from the drive of a path to the end of its string."""
     parts: list[str] = []
     index = 0
-    while found := _PATH.search(text, index):
-        end = _REST_OF_TEXT.match(text, found.end()).end()  # type: ignore[union-attr]
-        parts += text[index : found.end()], _BACKSLASHES.sub(lambda it: it[1] or r"\\", text[found.end() : end])
+    while match := _PATH.search(text, index):
+        end = _REST_OF_TEXT.match(text, match.end()).end()  # type: ignore[union-attr]
+        parts += text[index : match.end()], _BACKSLASHES.sub(lambda it: it[1] or r"\\", text[match.end() : end])
         index = end
     return "".join(parts) + text[index:]
 
@@ -94,7 +94,7 @@ def _mend_with(
     """The same by known damage and one more change of the text."""
     bare = piece.rstrip().rstrip(",]").rstrip()
     text = literal_paths(_BARE_WORD.sub(_as_value, bare))
-    text = change(_BAD_ESCAPE.sub(lambda found: found[1] or r"\\", text))
+    text = change(_BAD_ESCAPE.sub(lambda match: match[1] or r"\\", text))
     try:
         item, stop = decoder.raw_decode(text)
     except (ValueError, RecursionError):
@@ -108,14 +108,14 @@ def _mend_with(
     return item, length
 
 
-def _as_value(found: re.Match[str]) -> str:
+def _as_value(match: re.Match[str]) -> str:
     """A bare word as the value that it means: a number that is none, or the word itself."""
-    word = found[2].casefold()
+    word = match[2].casefold()
     if "nan" in word:
-        return f"{found[1]}NaN"
+        return f"{match[1]}NaN"
     if "inf" in word:
-        return f"{found[1]}{'-' if word.startswith('-') else ''}Infinity"
-    return f'{found[1]}"{found[2]}"'
+        return f"{match[1]}{'-' if word.startswith('-') else ''}Infinity"
+    return f'{match[1]}"{match[2]}"'
 
 
 def _with_quoted_names(text: str) -> str:
@@ -124,7 +124,7 @@ def _with_quoted_names(text: str) -> str:
     index = 0
     # One pattern for both ends would, where the second is missing, look for it anew behind every first.
     while (begin := _NAME_BEGINS.search(text, index)) and (end := _NAME_ENDS.search(text, begin.end())):
-        name = _QUOTE.sub(lambda found: found[1] or r"\"", text[begin.end() : end.start()])
+        name = _QUOTE.sub(lambda match: match[1] or r"\"", text[begin.end() : end.start()])
         parts += text[index : begin.end()], name, end[0]
         index = end.end()
     return "".join(parts) + text[index:]
@@ -155,8 +155,8 @@ class Backtracking:
     def __contains__(self, index: int) -> bool:
         return self._dead is not None and bool(self._dead[index])
 
-    def note(self, start: int, stop: int | None) -> None:
-        """Take note of a reading from `start` that failed at `stop`, or by its depth for None."""
+    def add_failure(self, start: int, stop: int | None) -> None:
+        """Mark the brackets of a reading from `start` that failed at `stop`, or by its depth for None."""
         if self._dead is None:
             self._dead = bytearray(len(self._text) + 1)
         if stop is not None:
@@ -360,11 +360,11 @@ def _whole_lines(block: bytes) -> list[dict[str, Any]] | None:
     if has_bare_paths(block):
         return None
     try:
-        found = _lines.decode(whole := b"[" + b",".join(filter(None, lines)) + b"]")
+        items = _lines.decode(whole := b"[" + b",".join(filter(None, lines)) + b"]")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    is_plain = all(isinstance(item, dict) for item in found) and not may_repeat_keys(whole)
-    return found if is_plain else None
+    is_plain = all(isinstance(item, dict) for item in items) and not may_repeat_keys(whole)
+    return items if is_plain else None
 
 
 def has_bare_paths(block: bytes) -> bool:
@@ -436,7 +436,7 @@ def _without_halves(block: bytes, check: Callable[[], None]) -> bytes | bytearra
     """
     if b"\\ud" not in block and b"\\uD" not in block:
         return block
-    found: bytearray | None = None
+    replaced: bytearray | None = None
     index = 0
     for number in count():
         if number % CHECKED == 0:
@@ -451,9 +451,9 @@ def _without_halves(block: bytes, check: Callable[[], None]) -> bytes | bytearra
         if second:
             index = second.end()
             continue
-        found = bytearray(block) if found is None else found
-        found[index - _ESCAPE : index] = rb"\ufffd"
-    return block if found is None else found
+        replaced = bytearray(block) if replaced is None else replaced
+        replaced[index - _ESCAPE : index] = rb"\ufffd"
+    return block if replaced is None else replaced
 
 
 class _Offsets:
@@ -502,7 +502,7 @@ class _Reading:
                 stop = None
         following = self._event_behind(index)
         if following is not None and (stop is None or following < stop):
-            self._backtracking.note(index, stop)
+            self._backtracking.add_failure(index, stop)
         end = len(self._text) if following is None else following
         item, length = mended(self._text[index:end], _decoder)
         return item, index + length, item is not None, item is None and following is None

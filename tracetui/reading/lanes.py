@@ -158,9 +158,9 @@ class LaneTable:
             LaneKind.OVERHEAD,
             LaneKind.ASYNC,
         ):
-            found = self._numbers.get((process, thread, kind))
-            if found is not None:
-                return found
+            number = self._numbers.get((process, thread, kind))
+            if number is not None:
+                return number
         return self.number((process, thread, prefer))
 
 
@@ -246,7 +246,7 @@ class CounterSamples:
         value, event = np.array(self._value, np.float64), np.array(self._event, np.int32)
         order = np.lexsort((event, time, number))
         bounds = np.searchsorted(number[order], np.arange(len(self._series) + 1)).tolist()
-        found = []
+        counters = []
         keys = zip(self._series.items(), bounds, bounds[1:], strict=False)
         for ((pid, name, identity, series, is_mtia), index), first, last in keys:
             rows = order[first:last]
@@ -258,10 +258,10 @@ class CounterSamples:
             process, title = naming.process.get(pid, pid), f"{name} {identity}".strip()
             if gpu >= 0:
                 counter = hardware_counter(gpu, _hardware_name(title, series, is_mtia), process, *samples)
-                found.append(replace(counter, pid=pid))
+                counters.append(replace(counter, pid=pid))
             else:
                 unit = self._units.get(index, "")
-                found.append(Counter(process, title, series, samples.time, samples.value, unit, pid, samples.event))
+                counters.append(Counter(process, title, series, samples.time, samples.value, unit, pid, samples.event))
         if self._beyond:
             quality.notes.append(
                 f"Counters have more than {MAX_SERIES:,} series: {self._beyond:,} values of further ones are not shown."
@@ -269,7 +269,7 @@ class CounterSamples:
         if self._without_number:
             are = "value of a counter is" if self._without_number == 1 else "values of counters are"
             quality.notes.append(f"{self._without_number:,} {are} beyond every number and not shown.")
-        return tuple(found)
+        return tuple(counters)
 
 
 def _hardware_name(name: str, series: str, is_mtia: bool) -> str:

@@ -140,12 +140,12 @@ def replaced_in(data: bytes) -> tuple[int, int]:
 def _halves(data: bytes) -> list[int]:
     if b"\\ud" not in data and b"\\uD" not in data:
         return []
-    found, index = [], 0
+    indices, index = [], 0
     while half := _HALF.search(data, index):
         index = half.end()
         second = _SECOND_HALF.match(data, index) if half[1] in b"89abAB" else None
         if second:
             index = second.end()
         else:
-            found.append(index - _ESCAPE_LENGTH)
-    return found
+            indices.append(index - _ESCAPE_LENGTH)
+    return indices

@@ -81,13 +81,13 @@ def _tail(path: str, size: int) -> str:
 
 
 def _keys(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key in HEADER_KEYS:
         for begin in _values_of(key, text):
             value, end = parse_value(text, begin)
             if end > begin:
-                found[key] = value
-    return found
+                fields[key] = value
+    return fields
 
 
 def _values_of(key: str, text: str) -> Iterator[int]:
@@ -100,5 +100,5 @@ def _values_of(key: str, text: str) -> Iterator[int]:
 
 def _begin(head: str, base_ns: int | None) -> int | None:
     """The time of the first event in ns, exact; None where none is in the head."""
-    match = next((found for begin in _values_of("ts", head) if (found := _TIME.match(head, begin))), None)
+    match = next((time for begin in _values_of("ts", head) if (time := _TIME.match(head, begin))), None)
     return None if match is None else int(Decimal(match[0]) * 1000) + (base_ns or 0)

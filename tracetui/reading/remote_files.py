@@ -333,16 +333,16 @@ def remote_info(url: str) -> RemoteInfo:
     system, path = file_system(url)
     try:
         system.invalidate_cache(path)
-        found = _in_time(lambda: system.info(path))
+        info = _in_time(lambda: system.info(path))
     except Exception as error:
         raise NotFound(f"{url} cannot be read: {_cause(error)}.") from None
-    if found.get("type") == "directory":
+    if info.get("type") == "directory":
         raise NotFound(f"{url} is a folder; name a trace in it.")
-    version = ", ".join(f"{key} {found[key]}" for key in _IDENTITY_KEYS if found.get(key))
-    size = found.get("size")
+    version = ", ".join(f"{key} {info[key]}" for key in _IDENTITY_KEYS if info.get(key))
+    size = info.get("size")
     if isinstance(size, int):
         _sizes[url] = size
-    return RemoteInfo(size if isinstance(size, int) else None, version, found.get("partial", True) is not False)
+    return RemoteInfo(size if isinstance(size, int) else None, version, info.get("partial", True) is not False)
 
 
 def remote_version(url: str) -> str:
@@ -462,7 +462,7 @@ def _may_pass(error: Exception) -> bool:
 
 def _refused_redirect(error: BaseException) -> str:
     """The redirect that nobody follows, as the end of a sentence; empty for another error."""
-    return next((said for each in _chain(error) if (said := _REFUSED_REDIRECTS.get(type(each).__name__))), "")
+    return next((reason for each in _chain(error) if (reason := _REFUSED_REDIRECTS.get(type(each).__name__))), "")
 
 
 def _statuses(error: BaseException) -> list[int]:
@@ -503,5 +503,5 @@ def _cause(error: BaseException) -> str:
 
 def _words(error: BaseException) -> str:
     """The message of a library's error, without addresses and what looks like a secret."""
-    said = " ".join(str(error).split()) or type(error).__name__
-    return _SECRET.sub("...", _ADDRESS.sub("...", said))[:MAX_CAUSE_LETTERS].rstrip(".")
+    text = " ".join(str(error).split()) or type(error).__name__
+    return _SECRET.sub("...", _ADDRESS.sub("...", text))[:MAX_CAUSE_LETTERS].rstrip(".")

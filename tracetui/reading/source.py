@@ -287,7 +287,7 @@ class CountedFile:
     def peek(self, count: int) -> bytes:
         """The next bytes, which stay to be read; fewer at the end of the file."""
         while len(self._ahead) < count and self._has_come():
-            with self._told():
+            with self._errors_in_sentences():
                 more = self.file.read(count - len(self._ahead))
             if not more:
                 break
@@ -301,13 +301,13 @@ class CountedFile:
             buffer[:count] = self._ahead[:count]
             self._ahead = self._ahead[count:]
         else:
-            with self._told():
+            with self._errors_in_sentences():
                 count = (self.file.readinto(buffer) or 0) if self._has_come() else 0
         self.consumed += count
         return count
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors_in_sentences(self) -> Iterator[None]:
         """Turn an error of the file into one that names it."""
         try:
             yield

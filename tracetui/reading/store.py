@@ -296,17 +296,17 @@ class Store:
         numbers = np.searchsorted(self._firsts, sought, side="right") - 1
         cuts = np.flatnonzero(np.diff(numbers)) + 1
         decoder = _args_decoder(keys)
-        found: list[list[Any]] = [[] for _ in keys]
+        columns: list[list[Any]] = [[] for _ in keys]
         with collector_off():
             for indices_of_block in np.split(sought, cuts) if len(sought) else []:
                 number = bisect_right(self._firsts, int(indices_of_block[0])) - 1
                 wanted = (indices_of_block - self._firsts[number]).tolist()
-                for column, values in zip(found, self._args_of_block(number, wanted, decoder, keys), strict=True):
+                for column, values in zip(columns, self._args_of_block(number, wanted, decoder, keys), strict=True):
                     column.extend(values)
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         ascending = bool((order[1:] > order[:-1]).all())
-        return found if ascending else [[column[index] for index in back.tolist()] for column in found]
+        return columns if ascending else [[column[index] for index in back.tolist()] for column in columns]
 
     def _args_of_block(
         self, number: int, wanted: list[int], decoder: msgspec.json.Decoder[Any], keys: Sequence[str]

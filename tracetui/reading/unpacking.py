@@ -405,7 +405,7 @@ class _Member:
     def __init__(self, file: io.RawIOBase, member: zipfile.ZipInfo) -> None:
         self.damage = ""
         self._file = file
-        self._left, self._checksum, self._found = member.compress_size, member.CRC, 0
+        self._left, self._checksum, self._computed_checksum = member.compress_size, member.CRC, 0
         self._library = inflate_library()
         self._inflate = self._library.inflater(RAW) if member.compress_type == _DEFLATED else None
         self._pending = b""
@@ -421,7 +421,7 @@ class _Member:
                 return 0
             out = self._unpacked(len(buffer))
             if out:
-                self._found = self._library.crc32(out, self._found)
+                self._computed_checksum = self._library.crc32(out, self._computed_checksum)
                 buffer[: len(out)] = out
                 return len(out)
         return 0
@@ -442,7 +442,7 @@ class _Member:
     def _end(self) -> None:
         if self._inflate and not self._inflate.eof:
             self.damage = "it stops before its end"
-        elif self._found != self._checksum:
+        elif self._computed_checksum != self._checksum:
             self.damage = "its checksum is another one"
 
 
@@ -455,7 +455,7 @@ class _OddMember:
     def __init__(self, file: io.RawIOBase, member: zipfile.ZipInfo) -> None:
         self.damage = ""
         self._file, self._left = file, member.compress_size
-        self._checksum, self._found = member.CRC, 0
+        self._checksum, self._computed_checksum = member.CRC, 0
         self._pending = b""
         if member.compress_type == _BZIP2:
             import bz2
@@ -481,10 +481,10 @@ class _OddMember:
                     return 0
             given, self._pending = self._pending, b""
             if out := self._unpack.decompress(given, len(buffer)):
-                self._found = zlib.crc32(out, self._found)
+                self._computed_checksum = zlib.crc32(out, self._computed_checksum)
                 buffer[: len(out)] = out
                 return len(out)
-        self.damage = "" if self._found == self._checksum else "its checksum is another one"
+        self.damage = "" if self._computed_checksum == self._checksum else "its checksum is another one"
         return 0
 
     def _read(self, most: int) -> bytes:

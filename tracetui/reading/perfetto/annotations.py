@@ -36,46 +36,46 @@ def annotation(
     value: Any = None
     items: list[Any] | None = None
     entries: dict[str, Any] | None = None
-    for number, wire, found, behind in fields_of(data.raw, start, end):
+    for number, wire, payload, behind in fields_of(data.raw, start, end):
         if number == AnnotationField.NAME and wire == SPAN:
-            name = _text(data, found, behind)
+            name = _text(data, payload, behind)
         elif number == AnnotationField.ARRAY and wire == SPAN:
             items = [] if items is None else items
-            items.append(annotation(data, found, behind, interned, depth + 1)[1] if depth < MAX_DEPTH else TOO_DEEP)
+            items.append(annotation(data, payload, behind, interned, depth + 1)[1] if depth < MAX_DEPTH else TOO_DEEP)
         elif number == AnnotationField.DICT and wire == SPAN:
             entries = {} if entries is None else entries
             deep = TOO_DEEP, TOO_DEEP
-            key, inner = annotation(data, found, behind, interned, depth + 1) if depth < MAX_DEPTH else deep
+            key, inner = annotation(data, payload, behind, interned, depth + 1) if depth < MAX_DEPTH else deep
             entries[key] = inner
         elif number == AnnotationField.NAME_IID and wire != SPAN:
-            name = interned(InternedField.ANNOTATION_NAMES, found)
+            name = interned(InternedField.ANNOTATION_NAMES, payload)
         elif number == AnnotationField.TEXT_IID and wire != SPAN:
-            value = interned(InternedField.TEXT_VALUES, found)
+            value = interned(InternedField.TEXT_VALUES, payload)
         elif number == AnnotationField.NESTED and wire == SPAN:
-            value = _nested(data, found, behind, depth)
+            value = _nested(data, payload, behind, depth)
         else:
-            value = _scalar(data, number, wire, found, behind, value)
+            value = _scalar(data, number, wire, payload, behind, value)
     if value is not None:
         return name, value
     return name, entries if entries is not None else items or []
 
 
-def _scalar(data: MessageBytes, number: int, wire: int, found: int, behind: int, before: Any) -> Any:
+def _scalar(data: MessageBytes, number: int, wire: int, payload: int, behind: int, before: Any) -> Any:
     """The value of a field that holds a single one; `before` where it is none."""
     if wire == SPAN:
         if number == AnnotationField.TEXT:
-            return _text(data, found, behind)
-        return _legacy(_text(data, found, behind)) if number == AnnotationField.LEGACY_JSON else before
+            return _text(data, payload, behind)
+        return _legacy(_text(data, payload, behind)) if number == AnnotationField.LEGACY_JSON else before
     if number == AnnotationField.BOOL:
-        return bool(found)
+        return bool(payload)
     if number == AnnotationField.INT:
-        return found - (1 << 64) if found >> 63 else found
+        return payload - (1 << 64) if payload >> 63 else payload
     if number == AnnotationField.UINT:
-        return found
+        return payload
     if number == AnnotationField.POINTER:
-        return hex(found)
+        return hex(payload)
     if number == AnnotationField.DOUBLE and wire == FIXED64:
-        return struct.unpack("<d", found.to_bytes(8, "little"))[0]
+        return struct.unpack("<d", payload.to_bytes(8, "little"))[0]
     return before
 
 
@@ -88,20 +88,20 @@ def _nested(data: MessageBytes, start: int, end: int, depth: int) -> Any:
     values: list[Any] = []
     items: list[Any] = []
     own: Any = None
-    for number, wire, found, behind in fields_of(data.raw, start, end):
+    for number, wire, payload, behind in fields_of(data.raw, start, end):
         if wire == SPAN and number == 2:
-            keys.append(_text(data, found, behind))
+            keys.append(_text(data, payload, behind))
         elif wire == SPAN and number in (3, 4):
-            inner = _nested(data, found, behind, depth + 1) if depth < MAX_DEPTH else TOO_DEEP
+            inner = _nested(data, payload, behind, depth + 1) if depth < MAX_DEPTH else TOO_DEEP
             (values if number == 3 else items).append(inner)
         elif wire == SPAN and number == 8:
-            own = _text(data, found, behind)
+            own = _text(data, payload, behind)
         elif number == 5:
-            own = found - (1 << 64) if found >> 63 else found
+            own = payload - (1 << 64) if payload >> 63 else payload
         elif number == 6 and wire == FIXED64:
-            own = struct.unpack("<d", found.to_bytes(8, "little"))[0]
+            own = struct.unpack("<d", payload.to_bytes(8, "little"))[0]
         elif number == 7:
-            own = bool(found)
+            own = bool(payload)
     if own is not None:
         return own
     return dict(zip(keys, values, strict=False)) if keys else items
@@ -186,9 +186,9 @@ class CorrelatedEvents:
         rows = np.flatnonzero(kind == _INTERNED)
         if len(rows):
             use = columns["state"][rows], columns["event"][rows]
-            found = interned.find(InternedField.CORRELATIONS, *use, value[rows])
+            row_of_text = interned.find(InternedField.CORRELATIONS, *use, value[rows])
             texts = [self._text(str(text)) for text in interned.values(InternedField.CORRELATIONS)]
-            value[rows] = np.array([*texts, -1], np.int64)[found]
-            kind[rows[found >= 0]] = _TEXT
+            value[rows] = np.array([*texts, -1], np.int64)[row_of_text]
+            kind[rows[row_of_text >= 0]] = _TEXT
         known = kind != _INTERNED
         return {name: each[known] for name, each in columns.items()} | {"id": combined(kind[known], value[known])}

@@ -77,11 +77,11 @@ class Clocks:
         rows = np.flatnonzero(own)
         if len(rows):
             result[rows], clock[rows] = self._from_sequence(time[rows], clock[rows], sequence[rows], position[rows])
-        named = np.unique(clock[result != NO_TIME]).tolist()
-        if len(named) == 1 and not own.any() and not self._leads(named[0]):
+        clocks = np.unique(clock[result != NO_TIME]).tolist()
+        if len(clocks) == 1 and not own.any() and not self._leads(clocks[0]):
             # The times of a file with a single clock need no other one.
-            self.reference = named[0]
-        for number in named:
+            self.reference = clocks[0]
+        for number in clocks:
             if number == self.reference:
                 continue
             rows = np.flatnonzero((clock == number) & (result != NO_TIME))
@@ -110,11 +110,11 @@ class Clocks:
         numbers = np.unique(np.concatenate([sequence, entries.sequence[own]]), return_inverse=True)[1]
         key, entry_key = numbers[: len(time)] * 64 + clock - FIRST_OF_SEQUENCE, numbers[len(time) :] * 64
         entry_key = entry_key + entries.clock[own] - FIRST_OF_SEQUENCE
-        found = latest(entry_key, entries.position[own], key, position)
-        entry = np.where(found >= 0, own[found], 0)
+        row = latest(entry_key, entries.position[own], key, position)
+        entry = np.where(row >= 0, own[row], 0)
         moment = in_nanoseconds(time, entries.unit[entry])
-        moment[found < 0] = NO_TIME
-        adds = (found >= 0) & entries.is_incremental[entry] & (moment != NO_TIME)
+        moment[row < 0] = NO_TIME
+        adds = (row >= 0) & entries.is_incremental[entry] & (moment != NO_TIME)
         moment[adds] = _added(moment[adds], entry[adds], key[adds], position[adds], entries.time)
         other = self._clock_of_all(entries.snapshot)[entry]
         known = (moment != NO_TIME) & (other >= 0)
@@ -133,8 +133,8 @@ class Clocks:
         return np.where(snapshot[rows[at]] == snapshot, rows[at], -1)
 
     def _from_clock(self, clock: int, time: Int64) -> Int64:
-        shown, reference = self._pairs(clock, self.reference)
-        return _shifted(time, shown, reference) if len(shown) else np.full(len(time), NO_TIME)
+        times, reference = self._pairs(clock, self.reference)
+        return _shifted(time, times, reference) if len(times) else np.full(len(time), NO_TIME)
 
     def _leads(self, clock: int) -> bool:
         """Tell whether times of a clock can be converted."""
@@ -145,9 +145,9 @@ class Clocks:
         entries = self._entries
         one, two = np.flatnonzero(entries.clock == clock), np.flatnonzero(entries.clock == other)
         _, at, at_other = np.intersect1d(entries.snapshot[one], entries.snapshot[two], return_indices=True)
-        shown, meant = entries.time[one[at]], entries.time[two[at_other]]
-        order = np.argsort(shown, kind="stable")
-        return shown[order], meant[order]
+        times, meant = entries.time[one[at]], entries.time[two[at_other]]
+        order = np.argsort(times, kind="stable")
+        return times[order], meant[order]
 
 
 def _chosen(entries: SnapshotEntries, rows: Bool) -> SnapshotEntries:
@@ -162,10 +162,10 @@ def _chosen(entries: SnapshotEntries, rows: Bool) -> SnapshotEntries:
     )
 
 
-def _shifted(time: Int64, shown: Int64, meant: Int64) -> Int64:
+def _shifted(time: Int64, times: Int64, meant: Int64) -> Int64:
     """Times on another clock: by the last snapshot before, or the first one where there is none."""
-    row = np.maximum(np.searchsorted(shown, time, side="right") - 1, 0)
-    return time - shown[row] + meant[row]
+    row = np.maximum(np.searchsorted(times, time, side="right") - 1, 0)
+    return time - times[row] + meant[row]
 
 
 def _added(step: Int64, entry: Int64, key: Int64, position: Int64, start: Int64) -> Int64:
@@ -187,11 +187,11 @@ class PacketTimes:
     """Takes in clocks and times block by block, and puts all times on one clock when the file has been read."""
 
     def __init__(self) -> None:
-        self._shown: list[tuple[int, int, int, int, int, int, int]] = []
+        self._snapshot_rows: list[tuple[int, int, int, int, int, int, int]] = []
         """Entries of snapshots: snapshot, packet, sequence, clock, time, unit, and whether the clock is incremental."""
         self._snapshots = 0
         self._primary = 0
-        self._named = Gathered("event", "time", "clock", "sequence")
+        self._packet_times = Gathered("event", "time", "clock", "sequence")
         self._clocks: Clocks | None = None
         self._events, self._times = np.empty(0, np.int64), np.empty(0, np.int64)
 
@@ -205,34 +205,34 @@ class PacketTimes:
             if number == 2 and wire != SPAN:
                 self._primary = self._primary or value & 0xFFFFFFFF
             elif number == 1 and wire == SPAN:
-                shown = {
+                fields = {
                     field.number: field.value for field in fields_of(data.raw, value, behind) if field.wire != SPAN
                 }
-                clock, time = shown.get(1, 0), shown.get(2, 0)
+                clock, time = fields.get(1, 0), fields.get(2, 0)
                 if 0 < clock < 1 << 32 and time < 1 << 62:
-                    unit, adds = min(shown.get(4, 1), 1 << 40), int(bool(shown.get(3)))
-                    self._shown.append((self._snapshots, event, sequence, clock, time, unit, adds))
+                    unit, adds = min(fields.get(4, 1), 1 << 40), int(bool(fields.get(3)))
+                    self._snapshot_rows.append((self._snapshots, event, sequence, clock, time, unit, adds))
 
     def add(self, event: Int64, time: Int64, clock: Int64, sequence: Int64) -> None:
         """Take in the times of packets that name a clock."""
-        self._named.add(event=event, time=time, clock=clock, sequence=sequence)
+        self._packet_times.add(event=event, time=time, clock=clock, sequence=sequence)
 
     @property
     def adds_up(self) -> bool:
         """Tell whether times of a clock count from the packets before."""
-        return any(adds for *_, adds in self._shown)
+        return any(adds for *_, adds in self._snapshot_rows)
 
     def settle(self) -> None:
         """Put the times on one clock."""
         clocks = self._settled()
-        columns = {name: self._named.take(name, "i8") for name in ("event", "time", "clock", "sequence")}
+        columns = {name: self._packet_times.take(name, "i8") for name in ("event", "time", "clock", "sequence")}
         self._events = columns["event"]
         converted = clocks.convert(columns["time"], columns["clock"], columns["sequence"], self._events)
         self._times = np.where((converted < 0) | (converted > MAX_TIME_NS // 2), NO_TIME, converted)
 
     def _settled(self) -> Clocks:
         if self._clocks is None:
-            table = np.array(self._shown, np.int64).reshape(-1, 7)
+            table = np.array(self._snapshot_rows, np.int64).reshape(-1, 7)
             snapshot, position, sequence, clock, time, unit, adds = table.T
             nanoseconds = in_nanoseconds(time, unit)
             entries = SnapshotEntries(snapshot, position, sequence, clock, nanoseconds, unit, adds != 0)
@@ -253,10 +253,10 @@ class PacketTimes:
 
         torch writes it so, where JSON has a base time and counts from there.
         """
-        first = self._shown[0][0] if self._shown else 0
-        shown = {clock: time for snapshot, _, _, clock, time, _, _ in self._shown if snapshot == first}
-        base = shown.get(REALTIME, 0)
-        return base if shown.get(BOOTTIME) == base else 0
+        first = self._snapshot_rows[0][0] if self._snapshot_rows else 0
+        times = {clock: time for snapshot, _, _, clock, time, _, _ in self._snapshot_rows if snapshot == first}
+        base = times.get(REALTIME, 0)
+        return base if times.get(BOOTTIME) == base else 0
 
     def wall_time(self, time: int) -> int:
         """The time of day in ns since 1970 of a time of the file; the time itself where nothing tells it."""

@@ -144,8 +144,8 @@ class Assembly:
         return columns
 
     def _keep_ends(self, event: Int64, begin: Int64, end: Int64, has_args: NDArray[np.bool_]) -> None:
-        told = has_args[end]
-        begins, ends = event[begin[told]], event[end[told]]
+        has_value = has_args[end]
+        begins, ends = event[begin[has_value]], event[end[has_value]]
         order = np.argsort(begins)
         self.ends = begins[order], ends[order]
 
@@ -192,13 +192,13 @@ class Assembly:
         interned = self._packets.interned
         texts = interned.values(InternedField.GPU_SPECIFICATIONS)
         kinds, queues = self._packets.stages.kinds, self._packets.stages.queues
-        found = {}
+        rows = {}
         for name, listed_here, first in (("stage", kinds, len(texts)), ("queue", queues, len(texts) + len(kinds))):
             row = interned.find(InternedField.GPU_SPECIFICATIONS, state, event, gathered.take(f"{name}_iid", "i8"))
             number = gathered.take(name, "i8")
             listed = (row < 0) & (number >= 0) & (number < len(listed_here))
-            found[name] = np.where(listed, number + first, row)
-        stage, queue = found["stage"], found["queue"]
+            rows[name] = np.where(listed, number + first, row)
+        stage, queue = rows["stage"], rows["queue"]
         is_compute = np.array([*interned.is_compute, *([False] * (len(kinds) + len(queues) + 1))], bool)
         kinds = [*texts, *kinds, *queues]
         kernel_iid = gathered.take("kernel_iid", "i8")
@@ -269,8 +269,8 @@ class Assembly:
         bare = np.flatnonzero((given == NO_ID) | (given == 0))
         if not len(event) or not len(bare):
             return given
-        found = _index_of((its_state, its_id), (state[bare], identity[bare]))
-        linked, call_event = bare[found >= 0], event[found[found >= 0]]
+        match = _index_of((its_state, its_id), (state[bare], identity[bare]))
+        linked, call_event = bare[match >= 0], event[match[match >= 0]]
         call = np.searchsorted(calls["event"], call_event)
         fits = (call < len(calls["event"])) & (identity[linked] != 0)
         linked, call = linked[fits], call[fits]
@@ -287,10 +287,10 @@ class Assembly:
         event, its_state, its_id = (waits.take(name, "i8") for name in ("event", "state", "id"))
         if not len(event):
             return
-        found = _index_of((state, identity), (its_state, its_id))
+        match = _index_of((state, identity), (its_state, its_id))
         later = np.searchsorted(columns["event"], event)
-        good = (found >= 0) & (later < len(columns["event"]))
-        earlier, later = found[good], later[good]
+        good = (match >= 0) & (later < len(columns["event"]))
+        earlier, later = match[good], later[good]
         number = np.arange(len(earlier)) + FIRST_DEPENDENCY
         name = np.full(len(earlier), self._collector.names[DEPENDENCY], np.int64)
         texts = list(self._collector.keys)

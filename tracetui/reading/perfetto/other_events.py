@@ -38,17 +38,17 @@ class Labels:
         """Numbers of names: those given in events, else those interned; events whose name is lost are counted."""
         names, interned = self._collector.names, self._packets.interned
         known = [names[text] for text in interned.values(InternedField.EVENT_NAMES)]
-        found = interned.find(InternedField.EVENT_NAMES, use.state, use.event, iid)
-        self._collector.quality.lost_names += int(np.count_nonzero((given < 0) & (iid != 0) & (found < 0)))
-        return np.where(given >= 0, given, np.array([*known, names[NO_NAME]], np.int64)[found])
+        name_row = interned.find(InternedField.EVENT_NAMES, use.state, use.event, iid)
+        self._collector.quality.lost_names += int(np.count_nonzero((given < 0) & (iid != 0) & (name_row < 0)))
+        return np.where(given >= 0, given, np.array([*known, names[NO_NAME]], np.int64)[name_row])
 
     def categories(self, given: Int64, iid: Int64, use: Use) -> tuple[list[str], Int64]:
         """The texts of all categories, and the number of that of each event among them."""
         own = list(self._packets.track_events.categories)
         other = self._packets.interned.values(InternedField.CATEGORIES)
-        found = self._packets.interned.find(InternedField.CATEGORIES, use.state, use.event, iid)
+        category_row = self._packets.interned.find(InternedField.CATEGORIES, use.state, use.event, iid)
         texts = [*own, *other, ""]
-        return texts, np.where(given >= 0, given, np.where(found >= 0, found + len(own), len(texts) - 1))
+        return texts, np.where(given >= 0, given, np.where(category_row >= 0, category_row + len(own), len(texts) - 1))
 
     def key(self, phase: str, category: str, track: int) -> int:
         """The collector's key of events of a phase and a category on a track."""
@@ -305,8 +305,8 @@ def _by_position(sequence: Int64, track: Int64, time: Int64, is_begin: Bool, as_
     bad = np.bincount(member[wrong], minlength=len(runs)) > 0
     good = np.flatnonzero(~bad)
     goes_back = _go_back(member, begin, end, track, time, len(runs))
-    found = Runs(head[runs[good]], size[runs[good]] + size[runs[good] + 1], count[good], goes_back[good])
-    grouped = _are_grouped(sequence, track, time, as_torch, found)
+    good_runs = Runs(head[runs[good]], size[runs[good]] + size[runs[good] + 1], count[good], goes_back[good])
+    grouped = _are_grouped(sequence, track, time, as_torch, good_runs)
     kept = ~bad[member] & grouped[begin]
     return begin[kept], end[kept]
 

@@ -182,7 +182,7 @@ class PacketCollector:
         for kind in _NEEDED_KINDS:
             needed |= fields.has(kind)
         self._needed.append(event[needed].astype(np.int32))
-        self._note(block, start, end, lost, damaged)
+        self._count_unread(block, start, end, lost, damaged)
         self.collector.events += len(start)
         if len(self.tracks.uuids) > MAX_KEYS:
             label = self.collector.label
@@ -210,7 +210,7 @@ class PacketCollector:
 
     def _add_defaults(self, data: MessageBytes, fields: Fields, columns: dict[str, Int64], damaged: Bool) -> Int64:
         """Take in what holds for later packets, and the times of those that name a clock; returns default tracks."""
-        found: dict[int, Default] = {}
+        defaults: dict[int, Default] = {}
         for kind in (Packet.PROCESS_DESCRIPTOR, Packet.THREAD_DESCRIPTOR, Packet.DEFAULTS):
             start, end = fields.span(kind)
             for row in np.flatnonzero((start >= 0) & ~damaged).tolist():
@@ -220,13 +220,13 @@ class PacketCollector:
                     damaged[row] = True
                     continue
                 if default is not None:
-                    found[row] = default
-        found = dict(sorted(found.items()))
-        clock, track = self._defaults.of(columns["state"], found)
+                    defaults[row] = default
+        defaults = dict(sorted(defaults.items()))
+        clock, track = self._defaults.of(columns["state"], defaults)
         clock = np.where(fields.has(Packet.CLOCK_ID), fields.number(Packet.CLOCK_ID) & 0xFFFFFFFF, clock)
-        named = np.flatnonzero((clock != 0) & (clock != BOOTTIME) & fields.has(Packet.TIMESTAMP) & ~damaged)
-        if len(named):
-            self.times.add(columns["event"][named], columns["time"][named], clock[named], columns["sequence"][named])
+        other = np.flatnonzero((clock != 0) & (clock != BOOTTIME) & fields.has(Packet.TIMESTAMP) & ~damaged)
+        if len(other):
+            self.times.add(columns["event"][other], columns["time"][other], clock[other], columns["sequence"][other])
         return np.where(track == NO_DEFAULT, 0, track)
 
     def _default(self, data: MessageBytes, kind: int, start: int, end: int) -> Default | None:
@@ -251,7 +251,7 @@ class PacketCollector:
     def _add_snapshot(self, data: MessageBytes, start: int, end: int, event: int, sequence: int) -> None:
         self.times.add_snapshot(data, start, end, event, sequence)
 
-    def _note(self, block: PacketBlock, start: Int64, end: Int64, untimed: Bool, damaged: Bool) -> None:
+    def _count_unread(self, block: PacketBlock, start: Int64, end: Int64, untimed: Bool, damaged: Bool) -> None:
         """Count packets that could not be read or placed in time, and keep the first."""
         quality = self.collector.quality
         untimed &= ~damaged

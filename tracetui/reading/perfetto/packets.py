@@ -245,19 +245,19 @@ class PacketReader:
 
     def _content(self, data: MessageBytes, start: int, end: int) -> bytes:
         """The packets in a packed packet, as far as they are whole."""
-        found = b""
+        unpacked = b""
         before = self.unpacker.damaged
         try:
             for number, wire, value, behind in fields_of(data.raw, start, end):
                 if wire == SPAN and number in (ZLIB_PACKETS, ZSTD_PACKETS):
-                    found = self.unpacker.unpack(number, data.text(value, behind))
-                    self._source.count_unpacked(len(found))
+                    unpacked = self.unpacker.unpack(number, data.text(value, behind))
+                    self._source.count_unpacked(len(unpacked))
         except DamagedMessage:
             self.unpacker.damaged += 1
-        inner = frame_packets(MessageBytes(found).raw, 0, len(found))
-        if inner.behind < len(found) and self.unpacker.damaged == before:
+        inner = frame_packets(MessageBytes(unpacked).raw, 0, len(unpacked))
+        if inner.behind < len(unpacked) and self.unpacker.damaged == before:
             self.unpacker.damaged += 1
-        return found[: inner.behind]
+        return unpacked[: inner.behind]
 
 
 def _rewritten(parts: list[bytes], offset: int) -> PacketBlock:

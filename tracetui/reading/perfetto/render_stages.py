@@ -99,17 +99,17 @@ class RenderStages:
         """Take in the names of queues and stages that stand in a packet; a later list takes the place of one before."""
         start, end = fields.span(Stage.SPECIFICATIONS)
         for row in np.flatnonzero((start >= 0) & ~fields.damaged).tolist():
-            found: dict[int, list[str]] = {2: [], 3: []}
+            names: dict[int, list[str]] = {2: [], 3: []}
             try:
                 for number, wire, value, behind in fields_of(data.raw, int(start[row]), int(end[row])):
-                    if wire == SPAN and number in found:
+                    if wire == SPAN and number in names:
                         texts = [each for each in fields_of(data.raw, value, behind) if each.number == 1]
                         name = data.text(texts[-1].value, texts[-1].end) if texts and texts[-1].wire == SPAN else b""
-                        found[number].append(name.decode("utf-8", "replace"))
+                        names[number].append(name.decode("utf-8", "replace"))
             except DamagedMessage:
                 fields.damaged[row] = True
                 continue
-            self.queues, self.kinds = found[2] or self.queues, found[3] or self.kinds
+            self.queues, self.kinds = names[2] or self.queues, names[3] or self.kinds
 
     def _own_names(self, data: MessageBytes, fields: Fields) -> Int64:
         """Numbers of the names that stand in stages themselves."""
@@ -122,8 +122,8 @@ class RenderStages:
     def _extra_data(self, data: MessageBytes, fields: Fields) -> dict[str, Int64]:
         """The columns of what every stage says as text."""
         count = len(fields.damaged)
-        found = fields.repeated(Stage.EXTRA_DATA)
-        pairs = read_fields(data, found.start, found.end, EXTRA_DATA)
+        extra = fields.repeated(Stage.EXTRA_DATA)
+        pairs = read_fields(data, extra.start, extra.end, EXTRA_DATA)
         (key_start, key_end), (start, end) = pairs.span(1), pairs.span(2)
         given = np.flatnonzero((key_start >= 0) & (start >= 0) & ~pairs.damaged)
         key = self._keys.of(data, key_start[given], key_end[given])
@@ -131,10 +131,10 @@ class RenderStages:
         for name, wanted, missing in (("correlation", CORRELATION, NO_ID), ("bytes", BYTES, NULL)):
             rows = given[key == wanted]
             columns[name] = np.full(count, missing, np.int64)
-            columns[name][found.row[rows]] = decimals(data, start[rows], end[rows], missing)
+            columns[name][extra.row[rows]] = decimals(data, start[rows], end[rows], missing)
         rows = given[key == HOST_FUNCTION]
         columns["function"] = np.full(count, NO_NUMBER, np.int64)
-        columns["function"][found.row[rows]] = self._functions.of(data, start[rows], end[rows])
+        columns["function"][extra.row[rows]] = self._functions.of(data, start[rows], end[rows])
         return columns
 
     def _launches(self, rows: PacketRows, fields: Fields) -> dict[str, Int64]:
@@ -149,10 +149,10 @@ class RenderStages:
             first, last = launches.span(field)
             given = np.flatnonzero((first >= 0) & ~launches.damaged)
             columns[name][launched[given]] = self._dimensions.of(rows.data, first[given], last[given])
-        found = launches.repeated(3)
-        figures = read_fields(rows.data, found.start, found.end, LAUNCH_ARG)
-        event = rows.columns["event"][launched[found.row]]
-        state = rows.columns["state"][launched[found.row]]
+        arguments = launches.repeated(3)
+        figures = read_fields(rows.data, arguments.start, arguments.end, LAUNCH_ARG)
+        event = rows.columns["event"][launched[arguments.row]]
+        state = rows.columns["state"][launched[arguments.row]]
         self.figures.add(event=event, state=state, name_iid=figures.number(1), value=figures.number(4))
         return columns
 
@@ -181,10 +181,10 @@ class GpuCounters:
         """Take in the counter events of a block, and return which of them are damaged."""
         fields = read_fields(rows.data, rows.start, rows.end, GPU_COUNTER_EVENT)
         inline = self._inline(rows, fields)
-        found = fields.repeated(2)
-        samples = read_fields(rows.data, found.start, found.end, COUNTER_SAMPLE)
-        good = np.flatnonzero((samples.has(2) | samples.has(3)) & ~samples.damaged & ~fields.damaged[found.row])
-        row = found.row[good]
+        occurrences = fields.repeated(2)
+        samples = read_fields(rows.data, occurrences.start, occurrences.end, COUNTER_SAMPLE)
+        good = np.flatnonzero((samples.has(2) | samples.has(3)) & ~samples.damaged & ~fields.damaged[occurrences.row])
+        row = occurrences.row[good]
         double = samples.number(3).view(np.float64)
         value = np.where(samples.has(3), double, samples.number(2).astype(np.float64))
         self.samples.add(
@@ -214,5 +214,5 @@ class GpuCounters:
             entries.append((int(sequence[row]), row + 1, len(self.descriptors)))
             self.descriptors.append(described)
         keys, positions, numbers = np.array(entries, np.int64).reshape(-1, 3).T
-        found = latest(keys, positions, sequence, np.arange(len(sequence)) + 1)
-        return np.where(found >= 0, np.append(numbers, NO_NUMBER)[found], NO_NUMBER)
+        latest_rows = latest(keys, positions, sequence, np.arange(len(sequence)) + 1)
+        return np.where(latest_rows >= 0, np.append(numbers, NO_NUMBER)[latest_rows], NO_NUMBER)

@@ -74,9 +74,9 @@ class InternedEntries:
             return np.full(len(iids), -1, np.int64)
         dense = np.minimum(np.searchsorted(self._iids, iids), len(self._iids) - 1)
         size = len(self._iids)
-        found = latest(self._states * size + self._dense, self._positions, states * size + dense, positions)
-        found[self._iids[dense] != iids] = -1
-        return found
+        row = latest(self._states * size + self._dense, self._positions, states * size + dense, positions)
+        row[self._iids[dense] != iids] = -1
+        return row
 
 
 # What holds for the packets of a sequence that do not say it themselves: their clock and their track.
@@ -115,23 +115,23 @@ class SequenceDefaults:
     def __init__(self) -> None:
         self._known: dict[int, Default] = {}
 
-    def of(self, state: Int64, found: dict[int, Default]) -> tuple[Int64, Int64]:
+    def of(self, state: Int64, defaults_by_row: dict[int, Default]) -> tuple[Int64, Int64]:
         """Clock and track of the packets of the next block, given their states and the rows that say something.
 
         The clock is 0 and the track `NO_DEFAULT` where nothing is said.
         """
         clock, track = np.zeros(len(state), np.int64), np.full(len(state), NO_DEFAULT, np.int64)
-        if not found and not self._known:
+        if not defaults_by_row and not self._known:
             return clock, track
         carried = [(int(each), self._known[int(each)]) for each in np.unique(state) if int(each) in self._known]
-        keys = np.array([each for each, _ in carried] + [int(state[row]) for row in found], np.int64)
-        positions = np.array([0] * len(carried) + [row + 1 for row in found], np.int64)
-        defaults = [default for _, default in carried] + list(found.values())
+        keys = np.array([each for each, _ in carried] + [int(state[row]) for row in defaults_by_row], np.int64)
+        positions = np.array([0] * len(carried) + [row + 1 for row in defaults_by_row], np.int64)
+        defaults = [default for _, default in carried] + list(defaults_by_row.values())
         row = latest(keys, positions, state, np.arange(len(state)) + 1)
         has = row >= 0
         clock[has] = np.array([default.clock for default in defaults], np.int64)[row[has]]
         track[has] = np.array([default.track for default in defaults], np.int64)[row[has]]
-        for index, default in found.items():
+        for index, default in defaults_by_row.items():
             self._known[int(state[index])] = default
         return clock, track
 
@@ -195,8 +195,8 @@ class Interned:
         """Take in the interned data of some packets, and return which of them are damaged."""
         fields = read_fields(data, start, end, INTERNED_DATA)
         for kind in INTERNED_DATA.fields:
-            found = fields.repeated(kind)
-            for row, first, last in zip(found.row.tolist(), found.start.tolist(), found.end.tolist(), strict=True):
+            spans = fields.repeated(kind)
+            for row, first, last in zip(spans.row.tolist(), spans.start.tolist(), spans.end.tolist(), strict=True):
                 try:
                     iid, value = _entry(data, kind, first, last)
                 except DamagedMessage:
@@ -214,8 +214,8 @@ class Interned:
         if kind not in self._entries:
             columns = (self._states, self._positions, self._iids)
             self._entries[kind] = InternedEntries(*(np.array(each.get(kind, []), np.int64) for each in columns))
-        found = self._entries[kind].find(state, position, iid)
-        return np.where(iid != 0, found, -1)
+        row = self._entries[kind].find(state, position, iid)
+        return np.where(iid != 0, row, -1)
 
     def text(self, kind: int, state: int, position: int, iid: int) -> str:
         """The text that one packet means by a number, empty where it is unknown: quick for many of them."""
@@ -256,8 +256,8 @@ def _category(data: MessageBytes, start: int, end: int) -> int:
 
     Raises: DamagedMessage.
     """
-    found = [field.value for field in fields_of(data.raw, start, end) if field.number == CATEGORY_FIELD]
-    return found[-1] if found else 0
+    values = [field.value for field in fields_of(data.raw, start, end) if field.number == CATEGORY_FIELD]
+    return values[-1] if values else 0
 
 
 class CounterDescriptor:

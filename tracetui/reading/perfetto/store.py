@@ -190,17 +190,17 @@ class PacketStore:
 
     def args(self, indices: Int64, keys: Sequence[str]) -> list[list[Any]]:
         """For each key the values of `args[key]` of many packets, None where a packet has no such key."""
-        found: list[list[Any]] = [[None] * len(indices) for _ in keys]
+        columns: list[list[Any]] = [[None] * len(indices) for _ in keys]
         order = np.argsort(indices, kind="stable")
         blocks = np.searchsorted(self._firsts, indices[order], side="right")
         for rows in np.split(order, np.flatnonzero(np.diff(blocks)) + 1):
-            for row in self._fill_together(indices, rows, keys, found).tolist():
+            for row in self._fill_together(indices, rows, keys, columns).tolist():
                 args = self._args(int(indices[row]))
-                for column, key in zip(found, keys, strict=True):
+                for column, key in zip(columns, keys, strict=True):
                     column[row] = args.get(key)
-        return found
+        return columns
 
-    def _fill_together(self, indices: Int64, rows: Int64, keys: Sequence[str], found: list[list[Any]]) -> Int64:
+    def _fill_together(self, indices: Int64, rows: Int64, keys: Sequence[str], columns: list[list[Any]]) -> Int64:
         """Fill in arguments of packets of one block, of which each different one is read once.
 
         Returns the rows that are left: few ones, those of other packets, and all where arguments are interned.
@@ -231,12 +231,12 @@ class PacketStore:
             own = np.flatnonzero((start >= 0) & ~packets.damaged)
             messages = read_fields(data, start[own], end[own], schema)
             given = messages.repeated(field_number)
-            named = read_fields(data, given.start, given.end, pair)
-            first, last = named.span(pair.fields[0])
-            good = np.flatnonzero((first >= 0) & ~named.damaged & ~messages.damaged[given.row])
+            pairs = read_fields(data, given.start, given.end, pair)
+            first, last = pairs.span(pair.fields[0])
+            good = np.flatnonzero((first >= 0) & ~pairs.damaged & ~messages.damaged[given.row])
             key_of = _key_numbers(keys, kind == PacketField.GPU_RENDER_STAGE)
             key = TextNumbers(lambda raw, of=key_of: of.get(raw, len(keys))).of(data, first[good], last[good])  # type: ignore[misc]
-            for number, column in enumerate(found):
+            for number, column in enumerate(columns):
                 mine = good[key == number]
                 values = _Values(value)
                 which = TextNumbers(values.number).of(data, given.start[mine], given.end[mine])
@@ -293,8 +293,8 @@ class PacketStore:
             if wire == SPAN and number == StageField.LAUNCH:
                 args |= self._launch_args(data, value, behind, index)
             elif wire == SPAN and number == StageField.EXTRA_DATA:
-                name, found = _extra(data, value, behind)
-                args[name] = found
+                name, content = _extra(data, value, behind)
+                args[name] = content
         return args
 
     def _launch_args(self, data: MessageBytes, start: int, end: int, index: int) -> dict[str, Any]:
@@ -323,10 +323,10 @@ def _event_args(data: MessageBytes, start: int, end: int, interned: InternedText
     for number, wire, value, behind in fields_of(data.raw, start, end):
         if wire == SPAN and number == EventField.ANNOTATIONS:
             try:
-                name, found = annotation(data, value, behind, interned)
+                name, content = annotation(data, value, behind, interned)
             except DamagedMessage:
                 continue
-            args[name] = found
+            args[name] = content
         elif number == EventField.CORRELATION and wire != SPAN:
             args.setdefault(CORRELATION_KEY, value)
         elif number == EventField.CORRELATION_TEXT and wire == SPAN:

@@ -169,9 +169,9 @@ class TrackEvents:
         for code, count in zip(*np.unique(more.phase[skipped & ~fields.damaged], return_counts=True), strict=True):
             letter = chr(int(code)) if 32 < code < 127 else ""
             self.skipped[letter] = self.skipped.get(letter, 0) + int(count)
-        shown = (kind != BEGIN) & (kind != END) & ~skipped & ~fields.damaged
-        shown[counted] = False
-        chosen = np.flatnonzero(shown)
+        is_visible = (kind != BEGIN) & (kind != END) & ~skipped & ~fields.damaged
+        is_visible[counted] = False
+        chosen = np.flatnonzero(is_visible)
         if not len(chosen):
             return
         columns = rows.take(chosen)
@@ -236,10 +236,10 @@ class TrackEvents:
             self.submissions.add(event=event[calls[row]], state=rows.columns["state"][calls[row]], id=value)
 
     def _add_ops(self, event: Int64, begins: Int64, arguments: _Arguments) -> None:
-        told = np.zeros(len(event), bool)
+        has_op = np.zeros(len(event), bool)
         for key in (SEQUENCE, FORWARD, DIMS, TYPES):
-            told |= arguments.has(key)
-        ops = begins[told[begins]]
+            has_op |= arguments.has(key)
+        ops = begins[has_op[begins]]
         if len(ops):
             self.ops.add(
                 event=event[ops],
@@ -250,9 +250,9 @@ class TrackEvents:
             )
 
     def _first_category(self, data: MessageBytes, fields: Fields, count: int) -> Int64:
-        found = fields.repeated(Event.CATEGORIES)
+        categories = fields.repeated(Event.CATEGORIES)
         first = np.full(count, NO_NUMBER, np.int64)
-        first[found.row[::-1]] = self._categories.of(data, found.start, found.end)[::-1]
+        first[categories.row[::-1]] = self._categories.of(data, categories.start, categories.end)[::-1]
         return first
 
     @staticmethod
@@ -274,19 +274,19 @@ def _first(row: Int64, value: Int64, count: int) -> Int64:
 class _Arguments:
     """The wanted arguments of the events of a block."""
 
-    def __init__(self, data: MessageBytes, found: Occurrences, count: int, keys: TextNumbers) -> None:
-        found = Occurrences(*(column[:MAX_ANNOTATIONS] for column in found))
-        fields = read_fields(data, found.start, found.end, ANNOTATION)
-        self._data, self._found, self._fields, self._count = data, found, fields, count
+    def __init__(self, data: MessageBytes, occurrences: Occurrences, count: int, keys: TextNumbers) -> None:
+        occurrences = Occurrences(*(column[:MAX_ANNOTATIONS] for column in occurrences))
+        fields = read_fields(data, occurrences.start, occurrences.end, ANNOTATION)
+        self._data, self._spans, self._fields, self._count = data, occurrences, fields, count
         start, end = fields.span(Annotation.NAME)
-        named = np.flatnonzero((start >= 0) & ~fields.damaged)
-        self._key: NDArray[np.int32] = np.full(len(found.row), _UNWANTED, np.int32)
-        self._key[named] = keys.of(data, start[named], end[named])
+        with_name = np.flatnonzero((start >= 0) & ~fields.damaged)
+        self._key: NDArray[np.int32] = np.full(len(occurrences.row), _UNWANTED, np.int32)
+        self._key[with_name] = keys.of(data, start[with_name], end[with_name])
 
     def has(self, key: int) -> Bool:
         """Mask of the events that have an argument."""
         given = np.zeros(self._count, bool)
-        given[self._found.row[self._key == key]] = True
+        given[self._spans.row[self._key == key]] = True
         return given
 
     def numbers(self, key: int, missing: int) -> Int64:
@@ -295,7 +295,7 @@ class _Arguments:
         rows = np.flatnonzero(self._key == key)
         for field in (Annotation.UINT, Annotation.INT):
             given = rows[self._fields.has(field)[rows]]
-            values[self._found.row[given]] = self._fields.number(field)[given]
+            values[self._spans.row[given]] = self._fields.number(field)[given]
         return values
 
     def texts(self, key: int, numbers: TextNumbers) -> Int64:
@@ -303,5 +303,5 @@ class _Arguments:
         values = np.full(self._count, NO_NUMBER, np.int64)
         rows = np.flatnonzero(self._key == key)
         if len(rows):
-            values[self._found.row[rows]] = numbers.of(self._data, self._found.start[rows], self._found.end[rows])
+            values[self._spans.row[rows]] = numbers.of(self._data, self._spans.start[rows], self._spans.end[rows])
         return values

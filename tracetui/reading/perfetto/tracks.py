@@ -73,7 +73,7 @@ class Tracks:
         self._threads: dict[tuple[int, int], int] = {}
         self._long_tids: dict[tuple[int | str | None, int], int] | None = None
         """Threads with numbers of more than 32 bits by the lower part, once all are known."""
-        self._named: dict[tuple[int | str, str], dict[int, int]] = {}
+        self._same_names: dict[tuple[int | str, str], dict[int, int]] = {}
         """Tracks that have the same name in a process, with their indices among them."""
 
     def add(self, data: MessageBytes, start: int, end: int) -> None:
@@ -165,7 +165,7 @@ class Tracks:
 
     def _distinct(self, pid: int | str, name: str, uuid: int) -> str:
         """The name of a track, with a number where others of its process have the same."""
-        same = self._named.setdefault((pid, name), {})
+        same = self._same_names.setdefault((pid, name), {})
         index = same.setdefault(uuid, len(same))
         return name if index == 0 else f"{name} #{index + 1}"
 

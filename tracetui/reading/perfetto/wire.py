@@ -254,7 +254,7 @@ class Fields:
         self._numbers: dict[int, UInt64] = {}
         self._has: dict[int, Bool] = {}
         self._spans: dict[int, tuple[Int64, Int64]] = {}
-        self._found: dict[int, list[tuple[Int64, Int64, Int64, int]]] = {}
+        self._entries: dict[int, list[tuple[Int64, Int64, Int64, int]]] = {}
 
     def has(self, field: int) -> Bool:
         """Mask of the messages that have the number or the span of a field."""
@@ -277,13 +277,13 @@ class Fields:
 
     def repeated(self, field: int) -> Occurrences:
         """All spans of a field."""
-        return _in_order([found[:3] for found in self._found.get(field, []) if found[3] == SPAN])
+        return _in_order([entry[:3] for entry in self._entries.get(field, []) if entry[3] == SPAN])
 
     def values(self, field: int) -> tuple[Int64, Int64]:
         """All numbers of a field, as rows and values; packed ones stand behind those that are not."""
-        found = self._found.get(field, [])
-        single = _in_order([each[:3] for each in found if each[3] != SPAN])
-        packed = _in_order([each[:3] for each in found if each[3] == SPAN])
+        entries = self._entries.get(field, [])
+        single = _in_order([each[:3] for each in entries if each[3] != SPAN])
+        packed = _in_order([each[:3] for each in entries if each[3] == SPAN])
         if not len(packed.row):
             return single.row, single.start
         index, value = unpacked(self._data, packed.start, packed.end)
@@ -294,7 +294,7 @@ class Fields:
     def keep(self, schema: Schema, field: int, wire: int, rows: Int64, value: UInt64, behind: Int64) -> None:
         """Take in one field of some messages."""
         if field in schema.lists or (field in schema.repeated and wire == SPAN):
-            self._found.setdefault(field, []).append((rows, value.view(np.int64), behind, wire))
+            self._entries.setdefault(field, []).append((rows, value.view(np.int64), behind, wire))
         elif field in schema.spans and wire == SPAN:
             if field not in self._spans:
                 self._spans[field] = np.full(self._count, -1, np.int64), np.full(self._count, -1, np.int64)
@@ -308,11 +308,11 @@ class Fields:
             self._has[field][rows] = True
 
 
-def _in_order(found: Sequence[tuple[Int64, Int64, Int64]]) -> Occurrences:
-    if not found:
+def _in_order(entries: Sequence[tuple[Int64, Int64, Int64]]) -> Occurrences:
+    if not entries:
         return _NOTHING
-    row, start, end = (np.concatenate(column) for column in zip(*found, strict=True))
-    if len(found) == 1 and (row[1:] >= row[:-1]).all():
+    row, start, end = (np.concatenate(column) for column in zip(*entries, strict=True))
+    if len(entries) == 1 and (row[1:] >= row[:-1]).all():
         return Occurrences(row, start, end)
     order = np.argsort(row, kind="stable")
     return Occurrences(row[order], start[order], end[order])
@@ -391,18 +391,18 @@ def _keep_wanted(
 def _read_one(data: MessageBytes, fields: Fields, schema: Schema, row: int, at: int, limit: int) -> None:
     """Read what is left of one message."""
     # Arrays, as one message may have millions of fields.
-    found: dict[tuple[int, bool], tuple[array[int], array[int]]] = {}
+    columns: dict[tuple[int, bool], tuple[array[int], array[int]]] = {}
     try:
         for number, wire, value, behind in fields_of(data.raw, at, limit):
             if number in schema.slot_of_field:
-                values, ends = found.setdefault((number, wire == SPAN), (array("Q"), array("q")))
+                values, ends = columns.setdefault((number, wire == SPAN), (array("Q"), array("q")))
                 if number not in schema.repeated and number not in schema.lists:
                     del values[:], ends[:]
                 values.append(value)
                 ends.append(behind)
     except DamagedMessage:
         fields.damaged[row] = True
-    for (number, is_span), (values, ends) in found.items():
+    for (number, is_span), (values, ends) in columns.items():
         rows = np.full(len(values), row, np.int64)
         wire = SPAN if is_span else VARINT
         fields.keep(schema, number, wire, rows, np.array(values, np.uint64), np.array(ends, np.int64))
@@ -414,23 +414,23 @@ def unpacked(data: MessageBytes, start: Int64, end: Int64) -> tuple[Int64, Int64
     A span is read up to the first varint that leads beyond its end, and up to `MAX_PACKED`.
     """
     rows, at, limit = np.arange(len(start)), start, np.minimum(end, data.size)
-    found: list[tuple[Int64, Int64]] = []
+    parts: list[tuple[Int64, Int64]] = []
     while len(left := np.flatnonzero(at < limit)) > FEW:
         rows, limit = rows[left], limit[left]
         value, at = data.varints(at[left])
         good = at <= limit
-        found.append((rows[good], value[good].view(np.int64)))
+        parts.append((rows[good], value[good].view(np.int64)))
     for row, index, last in zip(rows[left].tolist(), at[left].tolist(), limit[left].tolist(), strict=True):
         numbers = array("Q")
         while index < last and len(numbers) < MAX_PACKED:
             number, index = varint(data.raw, index)
             if index <= last:
                 numbers.append(number)
-        found.append((np.full(len(numbers), row, np.int64), np.array(numbers, np.uint64).view(np.int64)))
-    if not found:
+        parts.append((np.full(len(numbers), row, np.int64), np.array(numbers, np.uint64).view(np.int64)))
+    if not parts:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    row = np.concatenate([rows for rows, _ in found])
-    values_in_order = np.concatenate([values for _, values in found])
+    row = np.concatenate([rows for rows, _ in parts])
+    values_in_order = np.concatenate([values for _, values in parts])
     order = np.argsort(row, kind="stable")
     return row[order], values_in_order[order]
 
