@@ -38,7 +38,7 @@ def requests_of(options: argparse.Namespace) -> list[Request]:
         program = options.workload.rpartition(":")[0]
         require_writable(options.out, [(program, "the program")], options.force, makes_folder=True)
     params = _parameters(options)
-    chosen = {name: value for name in OPTIONS if (value := getattr(options, name)) is not None}
+    chosen = given_options(options)
     end = (options.out, ["tracetui", *sys.argv[1:]], options.table, options.force)
     try:
         if options.compare is None:
@@ -47,6 +47,11 @@ def requests_of(options: argparse.Namespace) -> list[Request]:
         return plan_variants(options.workload, words, params, chosen, *end)
     except BadRequest as error:
         raise UsageError(str(error)) from error
+
+
+def given_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of a recording that the command line has, by their names in `Options`."""
+    return {name: value for name in OPTIONS if (value := getattr(options, name)) is not None}
 
 
 def _parameters(options: argparse.Namespace) -> dict[str, int | float | str | bool]:
