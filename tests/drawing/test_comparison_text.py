@@ -21,7 +21,7 @@ def test_rows_in_which_nothing_changed_are_left_out_of_an_overview_alone() -> No
         told.kernels,
         columns=tuple(
             replace(column, values=np.where(half, column.values, _all_same(column).values))
-            if column.name == "saves_us"
+            if column.name == "change_us"
             else coded(column.spec, np.where(half, 0, 1), ["faster", "same"])
             if column.name == "mark"
             else column
@@ -38,4 +38,4 @@ def test_rows_in_which_nothing_changed_are_left_out_of_an_overview_alone() -> No
 def _all_same(column: Column) -> Column:
     if column.name == "mark":
         return texts(column.spec, ["same"] * len(column))
-    return replace(column, values=np.zeros(len(column))) if column.name == "saves_us" else column
+    return replace(column, values=np.zeros(len(column))) if column.name == "change_us" else column

@@ -127,28 +127,28 @@ def test_a_view_op_belongs_to_the_row_it_is_folded_into() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mark", "saves", "told"),
+    ("mark", "change", "told"),
     [
-        ("faster", 5.0, "- faster"),
-        ("slower", -5.0, "+ slower"),
-        ("gone", 5.0, "- gone"),
-        ("new", -5.0, "+ new"),
+        ("faster", -5.0, "- faster"),
+        ("slower", 5.0, "+ slower"),
+        ("gone", -5.0, "- gone"),
+        ("new", 5.0, "+ new"),
         ("same", 0.1, "= same"),
         ("cannot tell", 3.0, "? noise"),
-        ("fused into", 60.0, "- fused"),
-        ("fused into", -60.0, "+ fused"),
+        ("fused into", -60.0, "- fused"),
+        ("fused into", 60.0, "+ fused"),
         ("split into", None, "= split"),
     ],
 )
-def test_marks_carry_a_sign(mark: str, saves: float | None, told: str) -> None:
-    table = Table((texts("mark", [mark]), numbers("saves_us", [np.nan if saves is None else saves])))
+def test_marks_carry_a_sign(mark: str, change: float | None, told: str) -> None:
+    table = Table((texts("mark", [mark]), numbers("change_us", [np.nan if change is None else change])))
     assert readable_changes(table)["mark"].cell(0) == told
 
 
 def test_groups_add_up() -> None:
     table = Comparison(side(tutorial.mlp()), side(tutorial.mlp(tutorial.COMPILED))).kernels
     made = grouped(table, "family")
-    for name in ("calls_a", "calls_b", "a_us", "b_us", "saves_us"):
+    for name in ("calls_a", "calls_b", "a_us", "b_us", "change_us"):
         whole, sums = np.asarray(table[name].values, float), np.asarray(made[name].values, float)
         assert sums.sum() == pytest.approx(whole.sum())
     rows = {row["family"]: row for row in made.rows()}
@@ -264,7 +264,7 @@ def test_a_step_for_two_traces_is_refused() -> None:
 
 
 def test_rows_without_a_change_are_those_of_0_ns() -> None:
-    changes = Table((texts("mark", ["same", "same", "faster"]), numbers("saves_us", [0.0, 0.2, 0.0])))
+    changes = Table((texts("mark", ["same", "same", "faster"]), numbers("change_us", [0.0, 0.2, 0.0])))
     assert rows_without_change(changes).tolist() == [True, False, False]
     measures = Table((numbers("a", [0.0, 5.0, np.nan]), numbers("b", [0.0, 5.0, 0.0])))
     assert rows_without_change(measures).tolist() == [True, False, False]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,11 +28,9 @@ from tracetui.checking.values import (
     factor,
     nearest,
 )
-from tracetui.comparing.noise import MAX_STEADY_SCATTER, Change, Difference, difference
-from tracetui.comparing.side import STEP, Side
-from tracetui.comparing.side import side as side_of
+from tracetui.comparing.noise import ASSUMED_NOISE, MIN_OTHER_STEPS, Change, difference, other_steps
+from tracetui.comparing.side import Side
 from tracetui.model.quantities import percent
-from tracetui.model.trace import Float64
 
 STEP_USE = "A step is written step[3].dur_us, with its number and a name of it."
 FOLD_USE = "Rows of a list are written {name}(COLUMN=VALUE).COLUMN.median, or mean, min, max, sum, p95, p99, count."
@@ -259,10 +257,11 @@ class Evaluator(TreeEvaluator):
                 node.col_offset,
             )
         tolerance = self._single_number(tolerances[0], None, "not_slower") if tolerances else self._tolerance
-        others = [each for each in (other_steps(here, there), other_steps(there, here)) if each is not None]
-        ranges = [value_range(Evaluator(each).number(node, None, "not_slower").sample) for each in others]
-        known = [each for each in ranges if each == each]
-        return not_slower(new, old, tolerance, max(known, default=float("nan")))
+        ranges = []
+        for each in other_steps(there, here):
+            sample = Evaluator(TraceNames(each.side)).number(node, None, "not_slower").sample
+            ranges += [] if sample is None or len(sample) < MIN_OTHER_STEPS else [float(np.ptp(sample))]
+        return not_slower(new, old, tolerance, max(ranges, default=float("nan")))
 
 
 def _is_fold(parts: Sequence[PathPart]) -> bool:
@@ -285,54 +284,15 @@ def _unknown_names_at(part: PathPart, whole: str) -> Iterator[None]:
 
 # A number beside that of a baseline: above it by more than noise, or not.
 #
-# One number on each side says nothing about noise. Where both sides are single steps, the other complete steps of
-# their files give it: the range from the smallest to the largest, since single steps differ more than medians do, and
-# two of them easily differ by the distance between the quartiles.
+# The noise is that of `compare`: of the parts, else of the other steps of the files, else assumed.
 
-MIN_OTHER_STEPS = 3
-"""Minimum other steps from which noise is taken."""
-_SCOPE = "\0steps without "
-"""Start of a scope that no user can write, so that what is kept of these steps has a key of its own."""
 ONE_EACH = (
-    f"With one part on each side the noise is unknown, and {100 * MAX_STEADY_SCATTER:g} % is assumed. "
+    f"With one part on each side the noise is unknown, and {100 * ASSUMED_NOISE:g} % is assumed. "
     "Record several steps, or set the allowed difference with --tolerance."
 )
 SCATTERS = (
     "The difference of {amount} is within the noise of {noise}: record more steps, or allow more with --tolerance."
 )
-
-
-def other_steps(of: Side, beside: Side) -> Side | None:
-    """The complete steps of the file of one step, without this step and the step it is compared with.
-
-    None where they are too few, and where either side is anything but one step.
-    """
-    if any(each.part_kind != STEP or len(each) != 1 for each in (of, beside)):
-        return None
-    left_out = sorted({int(each.row[0]) for each in (of, beside) if each.trace is of.trace})
-    whole = side_of(of.trace)
-    kept = ~np.isin(whole.row, left_out)
-    if kept.sum() < MIN_OTHER_STEPS:
-        return None
-    row, start, end, number = (array[kept] for array in (whole.row, whole.start, whole.end, whole.number))
-    return Side(of.trace, f"{_SCOPE}{left_out}", STEP, row, start, end, number)
-
-
-def value_range(sample: Float64 | None) -> float:
-    """Range of the values of other steps; NaN where too few of them have a value."""
-    return float(np.ptp(sample)) if sample is not None and len(sample) >= MIN_OTHER_STEPS else float("nan")
-
-
-@dataclass(frozen=True)
-class _WithNoise(Difference):
-    """The difference of two single steps, with noise from the other steps of their files."""
-
-    range: float = 0.0
-
-    @property
-    def noise(self) -> float:
-        """Range of the other steps."""
-        return self.range
 
 
 def not_slower(new: Value, old: Value, tolerance: Value | None, range: float = float("nan")) -> Value:
@@ -345,20 +305,16 @@ def not_slower(new: Value, old: Value, tolerance: Value | None, range: float = f
     if new.sample is None or old.sample is None or not (len(new.sample) and len(old.sample)):
         return answer(UNKNOWN, old.why or new.why)
     counts = new.unit.kind == "count"
-    change = difference(old.sample, new.sample, exact=counts)
-    of_others = bool(np.isnan(change.noise)) and not counts and range == range
-    if of_others:
-        change = _WithNoise(change.a, change.b, counts, range)
-    is_assumed = bool(np.isnan(change.noise)) and not counts
+    change = difference(old.sample, new.sample, exact=counts, others=float("nan") if counts else range)
+    is_assumed, of_others = change.is_assumed, not counts and change.noise == range
     base = abs(change.a.median)
     allowed = None
     if tolerance is not None:
         is_share = tolerance.unit.kind == "share" and new.unit.kind != "share"
         allowed = tolerance.one * (base * tolerance.unit.scale if is_share else factor(tolerance.unit, new.unit))
-    guess = MAX_STEADY_SCATTER * base if allowed is None else 0.0
-    noise = guess if is_assumed else float(np.nan_to_num(change.noise))
+    noise = 0.0 if is_assumed and allowed is not None else change.limit
     is_allowed = allowed is not None and change.delta <= allowed and (noise <= allowed or change.delta > noise)
-    if change.change in (Change.SAME, Change.LESS) or is_allowed:
+    if change.change in (Change.SAME, Change.LESS) or is_allowed or (is_assumed and change.delta <= 0):
         result = YES
     else:
         result = NO if change.delta > noise else UNKNOWN
@@ -367,9 +323,7 @@ def not_slower(new: Value, old: Value, tolerance: Value | None, range: float = f
     if tolerance:
         wanted += ["+", Amount(tolerance.one, tolerance.unit)]
     if noise:
-        origin = (
-            "of other steps )" if of_others else f", assumed {100 * MAX_STEADY_SCATTER:g} % )" if is_assumed else ")"
-        )
+        origin = "of other steps )" if of_others else f", assumed {100 * ASSUMED_NOISE:g} % )" if is_assumed else ")"
         wanted += ["(noise", Amount(noise, new.unit), origin]
     why = ""
     if result == UNKNOWN:

@@ -18,7 +18,7 @@ import numpy as np
 from tracetui.comparing.measures import measures
 from tracetui.comparing.side import CAPTURE, STEP, Side
 from tracetui.devices.descriptions import device_names
-from tracetui.idle.verdict import typical_verdict, verdict
+from tracetui.idle.verdict import Verdict, typical_verdict, verdict
 from tracetui.idle.waits import final_flush, sync_calls
 from tracetui.kernel_names import decode
 from tracetui.linking.groups import combinations, distinct
@@ -202,6 +202,8 @@ class RecordingConditions:
     parts: int
     verdict: str | None
     """The verdict on its median part; None where there is none."""
+    idle_pct: float
+    """The idle share on which that verdict rests, the wait before the first kernel included; NaN without one."""
     compiled_parts: int
     """Number of parts in which torch.compile generated some of what ran (R3.51)."""
     compiled: bool
@@ -227,7 +229,7 @@ def recording_conditions(side: Side) -> RecordingConditions:
     """The properties of a side, found once."""
 
     def find() -> RecordingConditions:
-        trace, compiled_parts = side.trace, _compiled_parts(side)
+        trace, compiled_parts, typical = side.trace, _compiled_parts(side), _verdict(side)
         about = trace.metadata.get("tracetui")
         about = about if isinstance(about, Mapping) else {}
         torch, workload, operands = (about.get(key) for key in ("torch", "workload", "operands"))
@@ -236,7 +238,8 @@ def recording_conditions(side: Side) -> RecordingConditions:
             side.name,
             side.part_kind,
             len(side),
-            _verdict(side),
+            typical.words if typical else None,
+            typical.judged_pct if typical else float("nan"),
             compiled_parts,
             0 < len(side) == compiled_parts,
             bool(np.nansum(measures(side)["graph_launches"].values)),
@@ -252,16 +255,13 @@ def recording_conditions(side: Side) -> RecordingConditions:
     return side.trace.keep(("recording conditions", side.scope), find)
 
 
-def _verdict(side: Side) -> str | None:
+def _verdict(side: Side) -> Verdict | None:
     """The verdict on the trace for a capture, on the median step for steps; None for runs."""
     if side.part_kind == CAPTURE:
-        whole = verdict(side.trace)
-        return whole.words if whole else None
+        return verdict(side.trace)
     if side.part_kind != STEP:
         return None
-    mine = np.flatnonzero(np.isin(steps(side.trace).row, side.row))
-    typical = typical_verdict(side.trace, mine.tolist())
-    return typical.words if typical else None
+    return typical_verdict(side.trace, np.flatnonzero(np.isin(steps(side.trace).row, side.row)).tolist())
 
 
 def _compiled_parts(side: Side) -> int:

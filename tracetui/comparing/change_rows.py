@@ -16,14 +16,13 @@ from tracetui.comparing.fusing import Classes, activity_classes
 from tracetui.comparing.match import FUSED, MATCH_KINDS, OTHER_SHAPES, SAME_NAME, SPLIT, TAKEN_IN, Matching
 from tracetui.comparing.measures import Measure, launch_gap, measures, rests_on_launches, without_launches
 from tracetui.comparing.noise import (
-    BEYOND_NOISE,
+    ASSUMED_NOISE,
     Change,
     Difference,
-    cpu_tick,
     difference,
-    gpu_tick,
     is_mixed,
-    within_tick,
+    other_steps,
+    shared_tick,
 )
 from tracetui.comparing.side import Side
 from tracetui.linking.groups import combinations
@@ -159,8 +158,6 @@ class _Labels:
 
 MIN_KNOWN_PERCENT = 90.0
 """Minimum percent of the GPU time with known bytes, for sums of bytes to be compared."""
-ONE_TICK = "it is one tick of the clock, and the noise is unknown"
-"""Reason why a difference between single parts may be none."""
 SHAPE_MEASURES = ("moved_bytes", "flops")
 """Measures that cover only activities whose shapes were recorded."""
 _SCATTER = (
@@ -205,26 +202,22 @@ def paired(
     mixed = _mixed(a, b, names)
     gaps = "; ".join(f"{name}: {gap}" for name, side in zip(names, (a, b), strict=True) if (gap := launch_gap(side)))
     result = {}
-    tick = max(each(trace) for each in (gpu_tick, cpu_tick) for trace in (a.trace, b.trace))
+    tick = max(shared_tick(a.trace, b.trace, on_gpu) for on_gpu in (True, False)) / 1000
+    others = [(each, measures(each.every)) for each in other_steps(a, b)]
     for name, known in (all_measures or merged(left, right)).items():
-        change = difference(_values(a, name, left), _values(b, name, right), known.is_count)
+        reaches = [float(each.reach(_values(each.every, name, found))) for each, found in others]
+        reach = max((each for each in reaches if each == each), default=np.nan)
+        values = _values(a, name, left), _values(b, name, right)
+        change = difference(*values, known.is_count, tick if known.unit == "us" else 0.0, reach)
         if len(change.a.values) or len(change.b.values):
             gap = gaps if rests_on_launches(name) else ""
-            doubt = mixed or (ONE_TICK if _is_one_tick(change, known.unit, tick) else "")
-            result[name] = Total(name, known.unit, known.help, change, doubt, gap)
+            result[name] = Total(name, known.unit, known.help, change, mixed, gap)
     share = result.get("moved_known_pct")
     shares = (share.difference.a.median, share.difference.b.median) if share else (MIN_KNOWN_PERCENT, MIN_KNOWN_PERCENT)
     if min(shares) < MIN_KNOWN_PERCENT:
         reason = f"known of {rounded_percent(shares[0])} and {rounded_percent(shares[1])} of the GPU time"
         result |= {name: replace(result[name], doubt=reason) for name in SHAPE_MEASURES if name in result}
     return result
-
-
-def _is_one_tick(each: Difference, unit: str, tick: int) -> bool:
-    """True where two times without a known noise differ by one tick of the clock."""
-    if unit != "us" or each.change not in BEYOND_NOISE or not np.isnan(each.noise):
-        return False
-    return bool(within_tick(np.array(1000 * each.delta), np.array(1.0), tick))
 
 
 def _mixed(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> str:
@@ -261,8 +254,10 @@ def note(a: Side, b: Side) -> str:
     remarks = [side.remark for side in (a, b) if side.remark]
     if reason := _mixed(a, b):
         remarks.append(f"{reason[0].upper()}{reason[1:]}: a median describes none of them.")
-    if len(a) == 1 and len(b) == 1:
-        remarks.append("Each side has one part, so noise is unknown.")
+    if other_steps(a, b):
+        remarks.append("Each side is one step: noise is the range of the other steps of its file.")
+    elif len(a) == 1 and len(b) == 1:
+        remarks.append(f"Each side has one part, so noise is unknown: {100 * ASSUMED_NOISE:g} % is assumed.")
     return " ".join(dict.fromkeys(remarks))
 
 
@@ -283,11 +278,11 @@ def merged(left: Mapping[str, Measure], right: Mapping[str, Measure]) -> dict[st
     return {name: left.get(name) or right[name] for name in names}
 
 
-_CHANGES = "family op kind mark saves_us calls_a a_us b_us self_cpu_a_us self_cpu_b_us change_pct"
+_CHANGES = "family op kind mark change_us calls_a a_us b_us self_cpu_a_us self_cpu_b_us change_pct"
 COLUMN_ORDERS = {
-    "changed kernels": "mark short_name saves_us calls_a a_us b_us change_pct noise_us op how saved_bytes",
+    "changed kernels": "mark short_name change_us calls_a a_us b_us change_pct noise_us op how change_bytes",
     "changed ops": (
-        "mark name saves_us calls_a self_cpu_a_us self_cpu_b_us change_pct noise_us fused_into folded_change "
+        "mark name change_us calls_a self_cpu_a_us self_cpu_b_us change_pct noise_us fused_into folded_change "
         "kind cpu_a_us cpu_b_us"
     ),
     "totals": "measure a b difference ratio change a_scatter b_scatter about",

@@ -16,12 +16,14 @@ import numpy as np
 from tracetui.comparing.calls import OP, RECORDED, THREADS, RecordingConditions, recording_conditions
 from tracetui.comparing.change_rows import Total
 from tracetui.comparing.kernel_changes import kernel_changes
+from tracetui.comparing.match import SAME_NAME
 from tracetui.comparing.measures import COUNT
-from tracetui.comparing.noise import Change, Difference
+from tracetui.comparing.noise import ASSUMED_NOISE, MIN_TIME_CHANGE, Change, Difference, shared_tick
 from tracetui.comparing.side import CAPTURE, STEP, Side, differ_in_length
+from tracetui.comparing.work_sizes import UnitOfWork, size_changes, type_change
 from tracetui.linking.step_kinds import UNKNOWN, step_kinds
 from tracetui.linking.steps import steps
-from tracetui.model.quantities import Scale, counted, duration, how_fast, rounded_percent, time_scale
+from tracetui.model.quantities import Scale, counted, duration, how_fast, how_much, rounded_percent, time_scale
 from tracetui.model.trace import Trace
 
 # Differences of two sides in sentences, and lists of names in them.
@@ -31,29 +33,56 @@ _NODE = "autograd::engine::evaluate_function: "
 """Beginning of the name of a node of the backward graph, around an operator of the rest of its name."""
 
 
-def time_sentence(subject: str, each: Difference, parts: str, aside: str = "", is_judged: bool = True) -> str:
+def time_sentence(
+    subject: str,
+    each: Difference,
+    parts: str,
+    is_judged: bool = True,
+    unit: UnitOfWork | None = None,
+    is_second: bool = False,
+) -> str:
     """A sentence about a time in µs, without its end: before, after, and the noise.
 
-    `parts` is a name for the parts of a side, `aside` stands in place of the noise where that is not known. Without
-    `is_judged` no factor is stated: the sides are of different lengths.
+    `parts` is a name for the parts of a side. Without `is_judged` no factor is stated: the sides are of different
+    lengths. With a `unit` they did different amounts of work, and the factor per unit stands beside that of the times.
+    `is_second` is for a sentence after another, which says what is assumed.
     """
     before, after = each.a.median, each.b.median
-    is_known = each.noise == each.noise
-    if each.change is Change.SAME:
-        times = time_scale((before, after)).both(before, after)
-        return f"{subject} the same: {times}{in_brackets('' if is_known else aside)}"
-    scale = time_scale((before, after, each.noise) if is_known else (before, after))
+    scale = time_scale((before, after, each.limit))
+    part = parts.removeprefix("the ").removesuffix("s")
+    doubt = "" if is_second and each.is_assumed else in_brackets(noise(each, scale, part))
     change = f"{subject} {scale.change(before, after)}"
+    per_unit = f", {_per_unit(each, unit)}" if unit and is_judged else ""
+    if each.change is Change.SAME:
+        return f"{subject} the same: {time_scale((before, after)).both(before, after)}{per_unit}"
     if each.change is Change.WITHIN_NOISE:
-        return f"{change}: cannot tell, {parts} of one side differ by {scale.roughly(each.noise)}"
-    if not is_judged:
-        return f"{change}{in_brackets(aside)}"
-    return f"{change}: {how_fast(before, after)}{in_brackets(noise(each, scale) or aside)}"
+        if each.is_assumed:
+            limit = f"within {100 * ASSUMED_NOISE:g} %" if is_second else noise(each, scale, part)
+            return f"{change}: cannot tell, {limit}{per_unit}"
+        whose = "the other steps of their files" if each.noise == each.others else f"{parts} of one side"
+        return f"{change}: cannot tell, {whose} differ by {scale.roughly(each.noise)}{per_unit}"
+    if per_unit:
+        # Less time for less work is not called fast.
+        return f"{change}: {how_much(before, after)}{per_unit}{doubt}"
+    return f"{change}: {how_fast(before, after)}{doubt}" if is_judged else change
 
 
-def noise(each: Difference, scale: Scale) -> str:
-    """The noise in words, `noise 2.21 ms`; empty where it is not known."""
-    return f"noise {scale.roughly(each.noise)}" if each.noise == each.noise else ""
+def _per_unit(each: Difference, unit: UnitOfWork) -> str:
+    """The change of a time per unit of work in words: `per token 78 % less`."""
+    if not unit.name:
+        return "of different amounts of work"
+    before, after = each.a.median, each.b.median / unit.ratio
+    least = max(each.limit / max(unit.ratio, 1.0), MIN_TIME_CHANGE * min(before, after))
+    is_same = abs(after - before) <= least
+    return f"per {unit.name} {'the same' if is_same else how_much(before, after)}"
+
+
+def noise(each: Difference, scale: Scale, part: str) -> str:
+    """The noise in words, `noise 2.21 ms`, and whether it is assumed."""
+    if each.is_assumed:
+        return f"one {part} each, noise unknown, {100 * ASSUMED_NOISE:g} % assumed"
+    of_others = " of other steps" if each.noise == each.others else ""
+    return f"noise {scale.roughly(each.noise)}{of_others}" if each.noise == each.noise else ""
 
 
 def in_brackets(*some: str) -> str:
@@ -183,12 +212,21 @@ SEPARATE_MEASURES = {
 """Times and counts that stand side by side for unrelated programs."""
 
 
+_OF_ANY_PROGRAM = ("communication", "copy")
+"""Families that are alike in programs that have nothing else in common."""
+
+
 def in_common(rows: Sequence[Row]) -> tuple[float, float]:
-    """Percent of each side's GPU time that has a match, from the rows of the table of kernels."""
+    """Percent of each side's GPU time that has a match, from the rows of the table of kernels.
+
+    Collectives and copies count only where there is nothing else.
+    """
     shares = []
+    own = [row for row in rows if row["family"] not in _OF_ANY_PROGRAM]
     for mine, other, us in (("calls_a", "calls_b", "a_us"), ("calls_b", "calls_a", "b_us")):
-        total = sum(row[us] for row in rows if row[mine])
-        shares.append(100 * sum(row[us] for row in rows if row[mine] and row[other]) / total if total else 100.0)
+        some = own if any(row[mine] for row in own) else rows
+        total = sum(row[us] for row in some if row[mine])
+        shares.append(100 * sum(row[us] for row in some if row[mine] and row[other]) / total if total else 100.0)
     return shares[0], shares[1]
 
 
@@ -287,6 +325,18 @@ def _unfair(one: Side, other: Side, names: tuple[str, str]) -> Iterator[str]:
         yield f"Only {name} ran anything on a GPU: the CPU times measure different things."
     if a.devices and b.devices and a.devices != b.devices:
         yield f"Different devices: {_devices(a)}, and {_devices(b)}; differences may come from the hardware."
+    elif bool(a.devices) != bool(b.devices) and all(has_gpu):
+        known, (mark, other_mark) = (a, names[::-1]) if a.devices else (b, names)
+        yield f"{mark} does not say on which device it ran; {other_mark} ran on {_devices(known)}."
+    elif sentence := _other_clock(one, other):
+        yield sentence
+    if sizes := size_changes(one, other):
+        yield (
+            f"Different amounts of work, as recorded: {', '.join(each.words for each in sizes)}. A difference in time "
+            "is no speed-up."
+        )
+    if kinds := type_change(one, other):
+        yield f"Different types of numbers in matrix products and attention: {kinds[0]} → {kinds[1]}."
     if a.torch and b.torch and a.torch != b.torch:
         yield f"Different versions of PyTorch: {a.torch} and {b.torch}."
     yield from _on_others(a, b)
@@ -318,6 +368,40 @@ def _kinds(side: Side) -> dict[str, int]:
     of_parts = [kind for kind, is_mine in zip(kinds.kind, mine.tolist(), strict=True) if is_mine]
     known = [kind for kind in of_parts if kind is not None and kind != UNKNOWN]
     return dict(Counter(known).most_common()) if len(known) == len(of_parts) else {}
+
+
+MIN_CLOCK_KERNELS = 5
+"""Minimum kernels that are the same in both, from which a difference of the GPU's clocks is inferred."""
+MIN_CLOCK_CHANGE = 0.03
+"""Minimum difference of clocks that is mentioned; those of a GPU vary by less from run to run."""
+MAX_CLOCK_SPREAD = 0.02
+"""Maximum distance between the factors of half of these kernels, for a clock to explain all of them."""
+MIN_CLOCK_TICKS = 50
+"""Minimum ticks of the timer that such a kernel takes, so that its factor means something."""
+_OF_CLOCK = ("gemm", "attention")
+"""Families whose time follows the clock of the multiprocessors."""
+
+
+def _other_clock(a: Side, b: Side) -> str:
+    """The sentence about one GPU whose kernels all take longer by one factor; empty where that is not so."""
+    if not (len(a.activities()[0]) and len(b.activities()[0])) or a.trace is b.trace:
+        return ""
+    least = MIN_CLOCK_TICKS * shared_tick(a.trace, b.trace, on_gpu=True) / 1000
+    rows: list[Row] = list(kernel_changes(a, b).table.rows())
+    factors = [
+        row["b_us"] / row["a_us"]
+        for row in rows
+        if row["family"] in _OF_CLOCK and row["how"] == SAME_NAME and min(row["a_us"], row["b_us"]) > least
+    ]
+    if len(factors) < MIN_CLOCK_KERNELS:
+        return ""
+    low, middle, high = np.percentile(factors, (25, 50, 75)).tolist()
+    if high - low > MAX_CLOCK_SPREAD * middle or abs(middle - 1) < MIN_CLOCK_CHANGE:
+        return ""
+    return (
+        f"The clocks of the GPU may differ: {len(factors)} matrix products and attention kernels that are the same "
+        f"take {middle:.2f} times as long in B as in A, half of them {low:.2f} to {high:.2f}."
+    )
 
 
 def _devices(side: RecordingConditions) -> str:

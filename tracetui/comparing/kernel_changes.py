@@ -33,7 +33,16 @@ from tracetui.comparing.change_rows import (
 )
 from tracetui.comparing.fusing import ActivityClass, activity_classes
 from tracetui.comparing.match import FUSED, MATCH_KINDS, SPLIT, TAKEN_IN, Matching, even_pairs, in_launch_order, match
-from tracetui.comparing.noise import BEYOND_NOISE, Change, Difference, difference, gpu_tick, representative, within_tick
+from tracetui.comparing.noise import (
+    BEYOND_NOISE,
+    Change,
+    Difference,
+    difference,
+    other_steps,
+    representative,
+    shared_tick,
+    within_tick,
+)
 from tracetui.comparing.side import Side
 from tracetui.devices.formulas import Operands
 from tracetui.devices.kernel_work import kernel_work
@@ -262,8 +271,6 @@ def _tensors(op: str, signature: Signature, moved: float) -> tuple[list[_Tensor]
 
 MORE_CALLS, FEWER_CALLS, GENERATED = "more calls", "fewer calls", "same op, generated"
 """Shown in place of the kind of match: one side has more calls; torch.compile generated the kernel of one op."""
-_QUIET = {CANNOT_TELL: 1, SAME: 2}
-"""Marks of rows that are sorted below all others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,15 +299,18 @@ def _kernel_changes(a: Side, b: Side) -> KernelChanges:
         _KernelSide(a, matching.rows_a, rows.row_a, len(rows.how)),
         _KernelSide(b, matching.rows_b, rows.row_b, len(rows.how)),
     )
-    differences = [
-        difference(before, after) for before, after in zip(halves[0].times.T, halves[1].times.T, strict=True)
-    ]
-    calls = np.maximum(halves[0].calls, halves[1].calls)
-    tick = max(gpu_tick(a.trace), gpu_tick(b.trace))
-    amounts = 1000 * np.array([each.delta for each in differences], np.float64)
+    tick, count = shared_tick(a.trace, b.trace, on_gpu=True) / 1000, len(rows.how)
+    reach = np.full(count, np.nan)
+    for each in other_steps(a, b):
+        for side, slices, row in ((a, matching.rows_a, rows.row_a), (b, matching.rows_b, rows.row_b)):
+            if each.every.trace is side.trace:
+                reach = np.fmax(reach, each.reach(part_times(each.every, slices, row, count)) / 1000)
+    both = zip(halves[0].times.T, halves[1].times.T, reach.tolist(), strict=True)
+    differences = [difference(before, after, False, tick, others) for before, after, others in both]
+    calls = np.maximum(halves[0].calls, halves[1].calls).astype(np.float64)
     # Without repetitions there is no noise to compare a difference with, but the clock has a tick.
-    noise = np.array([each.noise for each in differences], np.float64)
-    unclear = within_tick(amounts, calls.astype(np.float64), tick) & np.isnan(noise)
+    amounts, noise = (np.array([getattr(each, name) for each in differences]) for name in ("delta", "noise"))
+    unclear = within_tick(amounts, calls, tick) & np.isnan(noise)
     changes = [
         Change.WITHIN_NOISE if open_one and each.change in BEYOND_NOISE else each.change
         for each, open_one in zip(differences, unclear.tolist(), strict=True)
@@ -357,17 +367,17 @@ def _table(
         numbers(col.CALLS_B, b.calls),
         numbers(col.A_US, before),
         numbers(col.B_US, after),
-        numbers(col.SAVES_US, before - after),
+        numbers(col.CHANGE_US, after - before),
         numbers(col.CHANGE_PCT, percent),
         numbers(col.NOISE_US, noise),
         texts(col.CHANGE, [each.value for each in changes]),
         numbers(col.A_BYTES, moved.a),
         numbers(col.B_BYTES, moved.b),
-        numbers(col.SAVED_BYTES, moved.a - moved.b),
+        numbers(col.CHANGE_BYTES, moved.b - moved.a),
         texts(col.NAME_A, [_names(each[0]) for each in kinds]),
         texts(col.NAME_B, [_names(each[1]) for each in kinds]),
     )
-    return Table(columns, doubts={ESTIMATED: ("a_bytes", "b_bytes", "saved_bytes")} if moved.estimated else {})
+    return Table(columns, doubts={ESTIMATED: ("a_bytes", "b_bytes", "change_bytes")} if moved.estimated else {})
 
 
 def _mark(rows: ChangeRows, index: int, change: Change, calls: tuple[int, int]) -> str:
@@ -414,9 +424,12 @@ def _names(side: list[ActivityClass]) -> str | None:
 
 
 def _order(table: Table) -> Int64:
-    """Changed rows first, by the size of the change; then undecided ones; then unchanged ones by their time."""
-    marks = [str(mark) for mark in (table["mark"].cell(row) for row in range(len(table)))]
-    saves = np.abs(np.asarray(table["saves_us"].values, np.float64))
-    rank = np.array([_QUIET.get(mark, 0) for mark in marks], np.int64)
-    size = np.where(rank == _QUIET[SAME], np.asarray(table["a_us"].values, np.float64), saves)
-    return np.lexsort((-np.nan_to_num(size), rank))
+    """The rows in the order of `change_order`."""
+    marks = [str(table["mark"].cell(row)) for row in range(len(table))]
+    return change_order(marks, *(np.asarray(table[name].values, np.float64) for name in ("change_us", "a_us")))
+
+
+def change_order(marks: Sequence[str], change: Float64, before: Float64) -> Int64:
+    """What changed first, then what did not or may not have; in both the largest change first, then the longest."""
+    is_quiet = np.isin(np.array(marks, object), (CANNOT_TELL, SAME))
+    return np.lexsort((-np.nan_to_num(before), -np.abs(np.nan_to_num(change)), is_quiet))

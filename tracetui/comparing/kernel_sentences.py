@@ -28,6 +28,7 @@ from tracetui.comparing.match import SAME_PLACE
 from tracetui.comparing.measures import CAUSE_HELP, measures
 from tracetui.comparing.noise import BEYOND_NOISE, Change, Difference, PartGroup, groups_of_parts, is_mixed
 from tracetui.comparing.side import CAPTURE, RANGE, RUN, Side, differ_in_length
+from tracetui.comparing.work_sizes import unit_of_work
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import links
@@ -47,6 +48,8 @@ MAX_NAMED_OPS = 5
 """Maximum operators named of those that one kernel replaced."""
 MAX_WORD_CHARACTERS = 40
 """Maximum characters of an identifier that is shown as it is; longer ones are mangled names."""
+MIN_SAME_GEMMS = 0.5
+"""Minimum share of the GEMMs that are the same kernels, for the sentence that the compiler left them alone."""
 _OTHERS = (FASTER, SLOWER, GONE, NEW)
 _COUNTED = ("kernels", "copies")
 _GEMM, _COLLECTIVE = Family.GEMM.name.lower(), Family.COMMUNICATION.name.lower()
@@ -82,7 +85,7 @@ def kernel_story(a: Side, b: Side, totals: Mapping[str, Total]) -> KernelStory:
     named = {row["place"] for row in (*fused, *resized)}
     named |= {row["place"] for row in rows if row["mark"] == NEW and copies.issuperset(changes.rows_b[row["place"]])}
     others = [row for row in rows if row["place"] not in named and row["mark"] in _OTHERS]
-    others = [row for row in others if abs(row["saves_us"] or 0) > max(least_a, least_b)]
+    others = [row for row in others if abs(row["change_us"] or 0) > max(least_a, least_b)]
     if are_ranks(a, b):
         # Time in a collective says who waited, which another sentence says of both sides.
         others = [row for row in others if row["family"] != _COLLECTIVE]
@@ -101,7 +104,7 @@ def kernel_story(a: Side, b: Side, totals: Mapping[str, Total]) -> KernelStory:
         if row["mark"] == mark
         for op in _owners(side, slices[row["place"]])
     }
-    return KernelStory(tuple(sentences), sum(row["saved_bytes"] or 0.0 for row in fused), frozenset(ops))
+    return KernelStory(tuple(sentences), -sum(row["change_bytes"] or 0.0 for row in fused), frozenset(ops))
 
 
 def _owners(side: Side, rows: Int64) -> set[str]:
@@ -171,8 +174,8 @@ def _fusion(row: Row, a: Side, b: Side, changes: KernelChanges) -> str:
     is_one = is_fused and row["calls_a"] == len(ops) and row["calls_b"] == 1
     aside = [] if is_one else [f"{row['calls_a']:,} → {counted(row['calls_b'], 'kernel')}"]
     aside += [time_scale(times).change(*times), WITHIN_NOISE if row["change"] == Change.WITHIN_NOISE.value else ""]
-    saved = row["saved_bytes"]
-    aside.append(f"{size(saved)} less memory traffic" if saved is not None and saved > 0 else "")
+    moved = row["change_bytes"]
+    aside.append(f"{size(-moved)} less memory traffic" if moved is not None and moved < 0 else "")
     replaced = joined(ops, MAX_NAMED_OPS) or before
     sentence = f"{into} runs where {replaced} ran" if row["how"] == SAME_PLACE else f"{replaced} became {into}"
     return sentence + in_brackets(*aside)
@@ -189,14 +192,30 @@ def _kernels(side: Side, rows: Int64) -> str:
 
 
 def _same_gemms(a: Side, b: Side, rows: Sequence[Row]) -> Iterator[str]:
-    """The sentence that torch.compile leaves GEMMs to the library (R3.52)."""
-    same = [row for row in rows if row["family"] == _GEMM and row["name_a"] and row["name_a"] == row["name_b"]]
+    """The sentence that torch.compile leaves GEMMs to the library (R3.52).
+
+    Nothing where most of them are other kernels. Kernels that only finish a GEMM, as the sum of a split K, are none.
+    """
+    if recording_conditions(a).compiled == recording_conditions(b).compiled:
+        return
+    gemms = [row for row in rows if row["family"] == _GEMM and _is_gemm(row)]
+    same = [row for row in gemms if row["name_a"] and row["name_a"] == row["name_b"]]
     count = sum(min(row["calls_a"], row["calls_b"]) for row in same)
-    if count == 0 or recording_conditions(a).compiled == recording_conditions(b).compiled:
+    every = max(sum(row[calls] for row in gemms) for calls in ("calls_a", "calls_b"))
+    if count == 0 or count < MIN_SAME_GEMMS * every:
         return
     library = "hipBLASLt" if any("Cijk_" in row["name_a"] for row in same) else "cuBLAS"
-    what = "The GEMM is the same kernel" if count == 1 else f"{count:,} GEMMs are the same kernels"
+    if count < every:
+        what = f"{count:,} of {every:,} GEMMs {'is the same kernel' if count == 1 else 'are the same kernels'}"
+    else:
+        what = "The GEMM is the same kernel" if count == 1 else f"All {count:,} GEMMs are the same kernels"
     yield f"{what}, as expected: the compiler calls {library} for {'it' if count == 1 else 'them'}."
+
+
+def _is_gemm(row: Row) -> bool:
+    """True for a row of matrix products, by the first decoded name of a side."""
+    name = str(row["name_a"] or row["name_b"]).split(" + ")[0]
+    return decode(name, Kind.KERNEL).operation == "gemm"
 
 
 def _in_the_dispatcher(a: Side, b: Side, changes: KernelChanges) -> tuple[str, frozenset[int]]:
@@ -302,27 +321,26 @@ def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, 
         times = (("GPU time", _of(totals, "gpu_busy_us")), ("CPU time", cpu))
         return [_of_other_kinds(a, b, what, each, names) for what, each in times if each]
     gpu, is_judged, parts = _of(totals, _gpu_measure(totals)), not differ_in_length(a, b), _parts(a)
-    aside = f"one {a.part_kind} each, noise unknown" if len(a) == len(b) == 1 else ""
+    unit = unit_of_work(a, b, totals)
     if cpu is None:
         return []
+    on_cpu = f"{time_sentence(f'CPU time{per(a, b)}', cpu, parts, is_judged, unit, gpu is not None)}."
     if gpu is None:
-        return [f"{time_sentence(f'CPU time{per(a, b)}', cpu, parts, aside, is_judged)}."]
-    if is_judged and gpu.change is Change.SAME and cpu.change in BEYOND_NOISE:
+        return [on_cpu]
+    if is_judged and unit is None and gpu.change is Change.SAME and cpu.change in BEYOND_NOISE:
         medians = (gpu.a.median, gpu.b.median, cpu.a.median, cpu.b.median)
-        scale = time_scale((*medians, cpu.noise if cpu.noise == cpu.noise else 0))
+        scale = time_scale((*medians, cpu.limit))
         sides = f"GPU {scale.both(*medians[:2])}, CPU {scale.change(*medians[2:])}{per(a, b)}"
-        doubt = in_brackets(noise(cpu, scale) or aside)
-        return [f"GPU the same, CPU {how_much(*medians[2:])}: {sides}{doubt}."]
-    on_cpu = time_sentence(f"CPU time{per(a, b)}", cpu, parts, is_judged=is_judged)
+        return [f"GPU the same, CPU {how_much(*medians[2:])}: {sides}{in_brackets(noise(cpu, scale, a.part_kind))}."]
     if _gpu_measure(totals) == "gpu_busy_us":
-        return [f"{time_sentence(f'GPU time{per(a, b)}', gpu, parts, aside, is_judged)}.", f"{on_cpu}."]
+        return [f"{time_sentence(f'GPU time{per(a, b)}', gpu, parts, is_judged, unit)}.", on_cpu]
     subject = f"GPU{per(a, b)}, from the first kernel to the last,"
-    span = time_sentence(subject, gpu, parts, aside, is_judged)
+    span = time_sentence(subject, gpu, parts, is_judged, unit)
     busy, others = totals["gpu_busy_us"].difference, _of(totals, "gpu_others_us")
     is_alone = others is None or max(others.a.median, others.b.median) == 0
     word = "busy" if is_alone else "busy with its own work"
     times_busy = time_scale((gpu.a.median, gpu.b.median)).change(busy.a.median, busy.b.median)
-    return [f"{span}; {word} for {times_busy} of that.", f"{on_cpu}."]
+    return [f"{span}; {word} for {times_busy} of that.", on_cpu]
 
 
 def _of(totals: TotalsByName, name: str) -> Difference | None:
@@ -368,14 +386,14 @@ def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> I
         )
     ):
         subject = f"The {a.part_kind} as a whole, waits for the GPU included,"
-        yield f"{time_sentence(subject, whole, _parts(a), '', is_judged)}."
+        yield f"{time_sentence(subject, whole, _parts(a), is_judged, unit_of_work(a, b, totals), True)}."
     left, right = recording_conditions(a), recording_conditions(b)
     launches = _of(totals, "launches")
     # Nothing where not all launches were recorded.
     if left.graphs != right.graphs and launches and not totals["launches"].gap:
         change = f"{launches.a.median:,g} → {launches.b.median:,g} launches{per(a, b)}"
         yield f"{'A' if left.graphs else 'B'} replays CUDA graphs: {change}."
-    yield from _idle(totals)
+    yield from _bottleneck(a, b, totals)
     wait, span = _of(totals, "wait_before_us"), _of(totals, "gpu_span_us")
     if wait and span and totals["wait_before_us"].change in BEYOND_NOISE:
         before, after = wait.a.median, wait.b.median
@@ -385,8 +403,6 @@ def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> I
         ):
             change = time_scale((before, after)).change(before, after)
             yield f"GPU wait{per(a, b)} before its first kernel, which is no part of the idle time: {change}."
-    if left.verdict and right.verdict and left.verdict != right.verdict:
-        yield f"Bottleneck: {left.verdict} → {right.verdict}."
     moved = _of(totals, "moved_bytes")
     if is_judged and moved and totals["moved_bytes"].change in BEYOND_NOISE:
         before, after = moved.a.median, moved.b.median
@@ -395,32 +411,47 @@ def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> I
             yield f"Minimum memory traffic{per(a, b)}, from tensor shapes, {change}."
 
 
-def _idle(totals: TotalsByName) -> Iterator[str]:
-    """The change of the idle share, and its main cause.
+def _bottleneck(a: Side, b: Side, totals: TotalsByName) -> Iterator[str]:
+    """The change of the verdict with the idle shares that it rests on, else of the idle share alone; and its cause.
 
-    Where the first sentence is about the span, only the cause adds anything.
+    A verdict counts the wait before the first kernel, the idle share of the totals does not.
     """
-    share = _of(totals, "gpu_idle_pct")
-    if share is None or share.change not in BEYOND_NOISE or abs(share.delta) < MIN_IDLE_CHANGE_POINTS:
-        return
-    change = f"{rounded_percent(share.a.median)} → {rounded_percent(share.b.median)}"
-    line = f"The GPU is idle for {change} of the time from the first kernel to the last"
-    if cause := _main_cause(totals):
+    left, right = recording_conditions(a), recording_conditions(b)
+    cause = _main_cause(a.part_kind, totals)
+    if left.verdict and right.verdict and left.verdict != right.verdict:
+        shares = f"{rounded_percent(left.idle_pct)} → {rounded_percent(right.idle_pct)}"
+        line = f"Bottleneck: {left.verdict} → {right.verdict}; the GPU idle for {shares} of the time"
+        line += ", waits before the first kernel included"
+    else:
+        share = _of(totals, "gpu_idle_pct")
+        if share is None or share.change not in BEYOND_NOISE or abs(share.delta) < MIN_IDLE_CHANGE_POINTS:
+            return
+        if cause is None and _gpu_measure(totals) != "gpu_busy_us":
+            # The first sentence, about the span, says the same.
+            return
+        change = f"{rounded_percent(share.a.median)} → {rounded_percent(share.b.median)}"
+        line = f"The GPU is idle for {change} of the time from the first kernel to the last"
+    if cause:
         times = cause.difference.a.median, cause.difference.b.median
         word = cause.help.removeprefix(CAUSE_HELP).strip(" .")
-        yield f"{line}; most of the change is attributed to {word} ({time_scale(times).change(*times)})."
-    elif _gpu_measure(totals) == "gpu_busy_us":
-        yield f"{line}."
+        line += f"; most of the change is attributed to {word} ({time_scale(times).change(*times)})"
+    yield f"{line}."
 
 
-def _main_cause(totals: TotalsByName) -> Total | None:
-    """The main cause of the change of the idle time; None where too much idle time has no known cause."""
+def _main_cause(part_kind: str, totals: TotalsByName) -> Total | None:
+    """The main cause of the change of the idle time; None where too much idle time has no known cause.
+
+    But for runs and ranges the causes hold the wait before the first kernel, and so does the idle time here.
+    """
+    idle, wait = _of(totals, "gpu_idle_us"), _of(totals, "wait_before_us")
+    if idle is None:
+        return None
     causes = {name: each for name, each in totals.items() if each.help.startswith(CAUSE_HELP)}
     for side in ("a", "b"):
         known = {name: getattr(each.difference, side).median for name, each in causes.items()}
         if known.get("idle_unknown_us", 0) > MAX_UNKNOWN_SHARE * sum(known.values()):
             return None
-    whole = totals["gpu_idle_us"].difference.delta
+    whole = idle.delta + (wait.delta if wait and part_kind not in (RUN, RANGE) else 0.0)
     low, high = (share * abs(whole) for share in MAIN_CAUSE_SHARES)
     changed = [each for each in causes.values() if each.change in BEYOND_NOISE]
     changed = [each for each in changed if each.difference.delta * whole > 0]

@@ -5,7 +5,10 @@ parts the range. A difference counts when it exceeds the larger noise of the two
 `MIN_TIME_CHANGE` are the same, unless they scatter so much that this is chance.
 
 A single part has no noise of its own; it is compared with the range of all parts of the other side, since half of these
-lie outside the quartiles. With one part on each side a difference is reported as it is.
+lie outside the quartiles. With one step on each side the noise is the range of the other steps of their files; where
+there are too few, `ASSUMED_NOISE` is assumed. `compare` and `check` ask here, so that they know the same noise.
+
+Times that differ by no more than a tick of the clock are the same, whatever the noise.
 
 `Spread` holds medians and noise of many rows at once, by the same rules.
 """
@@ -22,7 +25,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tracetui.comparing.side import Side
+from tracetui.comparing.side import STEP, Side
+from tracetui.comparing.side import side as side_of
 from tracetui.linking.groups import combinations
 from tracetui.linking.links import links, op_rows
 from tracetui.model.intervals import Bool, Int64
@@ -73,17 +77,14 @@ def noises(a: Spread, b: Spread) -> Float64:
     return larger
 
 
-def spread_changes(a: Spread, b: Spread, exact: bool = False) -> Int64:
-    """The change of each name, as indices in `CHANGES`."""
-    return changes(a.median, b.median, noises(a, b), exact)
-
-
 MIN_QUARTILE_PARTS = 4
 """Minimum parts for quartiles."""
 MIN_TIME_CHANGE = 0.01
 """Minimum relative change of a time: clocks of a machine vary by this much."""
 MAX_STEADY_SCATTER = 0.05
 """Maximum noise relative to the median, for equal medians to count as the same."""
+ASSUMED_NOISE = 0.05
+"""Noise where nothing tells, as a share of the smaller value: what repeated runs on one machine easily differ by."""
 
 
 class Change(Enum):
@@ -104,18 +105,20 @@ CHANGES = tuple(Change)
 """The changes by the codes of `changes`."""
 
 
-def changes(a: ArrayLike, b: ArrayLike, noise: ArrayLike, exact: bool = False) -> Int64:
+def changes(a: ArrayLike, b: ArrayLike, noise: ArrayLike, exact: bool = False, tick: float = 0.0) -> Int64:
     """The changes of medians, as indices in `CHANGES`, in the shape of the arguments.
 
-    A median of NaN is a missing value, a noise of NaN is unknown.
+    A median of NaN is a missing value. Where the noise is NaN it is assumed, but for exact values, which have none.
+    `tick` is what the clock can tell apart, in the unit of the values.
     """
     a, b, noise = np.asarray(a, np.float64), np.asarray(b, np.float64), np.asarray(noise, np.float64)
     delta, smaller = np.abs(b - a), np.minimum(np.abs(a), np.abs(b))
     least = np.zeros_like(smaller) if exact else MIN_TIME_CHANGE * smaller
+    noise = np.where(np.isnan(noise), 0.0 if exact else ASSUMED_NOISE * smaller, noise)
     restless = noise > MAX_STEADY_SCATTER * smaller
     rules = {
         Change.UNKNOWN: np.isnan(delta),
-        Change.SAME: (delta <= least) & ~restless,
+        Change.SAME: ((delta <= least) & ~restless) | (delta <= tick * (1 + 1e-9)),
         Change.WITHIN_NOISE: delta <= np.maximum(noise, least),
         Change.LESS: b < a,
     }
@@ -152,6 +155,10 @@ class Difference:
     b: Sample
     exact: bool = False
     """The values are counts, of which every difference matters."""
+    tick: float = 0.0
+    """What the clock can tell apart, in the unit of the values."""
+    others: float = math.nan
+    """Range of the values of other steps, where both sides are single steps; NaN where it is not known."""
 
     @property
     def delta(self) -> float:
@@ -165,35 +172,104 @@ class Difference:
 
     @property
     def noise(self) -> float:
-        """The larger noise of the two; NaN where neither has two parts."""
+        """The larger noise of the two, else that of other steps; NaN where nothing tells."""
         known = [each.scatter for each in (self.a, self.b) if len(each.values) > 1]
-        return max(known) if known else float("nan")
+        return max(known) if known else self.others
+
+    @property
+    def is_assumed(self) -> bool:
+        """True where nothing tells how far such values lie apart by themselves."""
+        return math.isnan(self.noise) and not self.exact
+
+    @property
+    def limit(self) -> float:
+        """What a difference must exceed to count: the noise, known or assumed; 0 for exact values without any."""
+        if self.is_assumed:
+            return ASSUMED_NOISE * min(abs(self.a.median), abs(self.b.median))
+        return 0.0 if math.isnan(self.noise) else self.noise
 
     @cached_property
     def change(self) -> Change:
         """The change from A to B."""
-        return CHANGES[int(changes(self.a.median, self.b.median, self.noise, self.exact))]
+        return CHANGES[int(changes(self.a.median, self.b.median, self.noise, self.exact, self.tick))]
 
 
-def difference(a: Float64, b: Float64, exact: bool = False) -> Difference:
+def difference(a: Float64, b: Float64, exact: bool = False, tick: float = 0.0, others: float = math.nan) -> Difference:
     """The values of two sides side by side; NaN is a missing value."""
     known = a[~np.isnan(a)], b[~np.isnan(b)]
     is_whole = 1 in map(len, known)
-    return Difference(Sample(known[0], is_whole), Sample(known[1], is_whole), exact)
+    return Difference(Sample(known[0], is_whole), Sample(known[1], is_whole), exact, tick, others)
+
+
+# The noise of two single steps: the range of the other complete steps of their files, from the smallest to the largest.
+# Single steps differ more than medians do, and two of them easily differ by the distance between the quartiles.
+
+MIN_OTHER_STEPS = 3
+"""Minimum other steps from which noise is taken."""
+
+
+@dataclass(frozen=True, eq=False)
+class OtherSteps:
+    """The complete steps of a file beside one or two that are compared."""
+
+    every: Side
+    """All complete steps, whose results are kept once for any steps that are compared."""
+    kept: Bool
+    """Mask of those that are neither compared step."""
+
+    @property
+    def side(self) -> Side:
+        """The other steps as a side of their own."""
+        kept, every = self.kept, self.every
+        row, start, end, number = (each[kept] for each in (every.row, every.start, every.end, every.number))
+        # No user can write such a scope, so that what is kept of these steps has a key of its own.
+        return Side(every.trace, f"\0steps without {every.row[~kept].tolist()}", STEP, row, start, end, number)
+
+    def reach(self, values: Float64) -> Float64:
+        """Range of values by part (first axis) over the other steps; NaN where too few have one."""
+        own = values[self.kept]
+        few = (~np.isnan(own)).sum(axis=0) < MIN_OTHER_STEPS
+        if few.all():
+            return np.full(few.shape, np.nan)
+        spans: Float64 = np.where(few, np.nan, np.fmax.reduce(own) - np.fmin.reduce(own))
+        return spans
+
+
+def other_steps(a: Side, b: Side) -> list[OtherSteps]:
+    """The other steps of the file of each of two single steps; none where these are too few, or for other parts."""
+    if any(each.part_kind != STEP or len(each) != 1 for each in (a, b)):
+        return []
+    others = []
+    for trace in dict.fromkeys((a.trace, b.trace)):
+        every = side_of(trace)
+        kept = ~np.isin(every.row, [int(each.row[0]) for each in (a, b) if each.trace is trace])
+        if every.part_kind == STEP and kept.sum() >= MIN_OTHER_STEPS:
+            others.append(OtherSteps(every, kept))
+    return others
 
 
 # The tick of a trace's clock: what two times differ by at least where they differ.
 #
-# Older profilers write whole microseconds, the timers of some GPUs count in 32 ns.
+# Older profilers write whole microseconds. The timers of NVIDIA's GPUs count in 32 ns, those of some of AMD's in 40;
+# their times are converted to nanoseconds, so that a duration is a multiple within one of them.
 
 MAX_TICK_NS = 1000
 """Maximum tick in ns: a larger common divisor is the work of chance in a short trace."""
+MIN_ROUNDED_TICK_NS = 16
+"""Minimum tick looked for in converted times: below it a duration is near some multiple by chance."""
+MIN_TICK_SHARE = 0.85
+"""Minimum share of the durations that are near a multiple of a tick: copies and calls have other clocks."""
+MAX_TICK_SAMPLES = 20_000
+"""Maximum durations from which the tick of converted times is taken."""
+MIN_TICK_DURATIONS = 20
+"""Minimum different durations for a tick of converted times: fewer have one by chance."""
 
 
 @kept
 def gpu_tick(trace: Trace) -> int:
     """The tick in ns of the times of GPU activities."""
-    return _tick(trace.slices.dur[links(trace).gpu])
+    durations = trace.slices.dur[links(trace).gpu]
+    return _tick(durations) if _tick(durations) > 1 else _rounded_tick(durations)
 
 
 @kept
@@ -210,13 +286,32 @@ def _tick(durations: Int64) -> int:
     return math.gcd(common, MAX_TICK_NS) if common > MAX_TICK_NS else max(common, 1)
 
 
-def within_tick(difference: Float64, calls: Float64, tick: int) -> np.ndarray:
-    """Mask of sums of durations (ns) over some calls that differ by no more than the clock's tick lets them.
+def _rounded_tick(durations: Int64) -> int:
+    """The largest tick of which nearly all durations are multiples within 1 ns; 1 where there is none."""
+    used, often = np.unique(durations[:: len(durations) // MAX_TICK_SAMPLES + 1], return_counts=True)
+    if len(used) < MIN_TICK_DURATIONS:
+        return 1
+    least = MIN_TICK_SHARE * often.sum()
+    ticks = range(MAX_TICK_NS, MIN_ROUNDED_TICK_NS - 1, -1)
+    return next((tick for tick in ticks if often[((used + 1) % tick <= 2) & (used >= tick - 1)].sum() >= least), 1)
+
+
+def within_tick(difference: Float64, calls: Float64, tick: float) -> np.ndarray:
+    """Mask of sums of durations over some calls that differ by no more than the clock's tick lets them, in one unit.
 
     A duration is off by up to a tick, and the errors of several calls cancel each other in part.
     """
     within: np.ndarray = np.abs(difference) <= tick * np.sqrt(np.maximum(calls, 1)) * (1 + 1e-9)
     return within
+
+
+def shared_tick(a: Trace, b: Trace, on_gpu: bool) -> int:
+    """The difference in ns below which two times of GPU activities, or of CPU calls, are the same on both clocks.
+
+    Both times of a converted clock are rounded, which adds one.
+    """
+    tick = max((gpu_tick if on_gpu else cpu_tick)(each) for each in (a, b))
+    return tick + 1 if 1 < tick < MAX_TICK_NS else tick
 
 
 # Which parts of a side run the same: the median over an eager and a compiled run of one function means nothing.

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from tracetui.comparing.calls import OP, RUNTIME, CallKey, Calls, calls, is_generated, ops_within, versionless_name
-from tracetui.comparing.change_rows import CANNOT_TELL, FUSED_INTO, GONE, MARKS, NEW, SAME, note
-from tracetui.comparing.kernel_changes import kernel_changes
+from tracetui.comparing.change_rows import CANNOT_TELL, FUSED_INTO, GONE, MARKS, NEW, note
+from tracetui.comparing.kernel_changes import change_order, kernel_changes
 from tracetui.comparing.measures import launch_gap
 from tracetui.comparing.noise import (
     BEYOND_NOISE,
@@ -24,13 +24,14 @@ from tracetui.comparing.noise import (
     Change,
     Difference,
     Spread,
-    cpu_tick,
+    changes,
     difference,
     is_mixed,
     noises,
+    other_steps,
     representative,
+    shared_tick,
     spread,
-    spread_changes,
     within_tick,
 )
 from tracetui.comparing.side import Side
@@ -123,11 +124,10 @@ def op_changes(a: Side, b: Side, unfold: bool = False) -> Table:
 
     `slices` holds the first slice in A's representative part, or in B's where only B has the row.
     """
-    keys, left, right = _both_sides(a, b, unfold)
+    keys, left, right, reach = _both_sides(a, b, unfold)
     kept = np.flatnonzero(left.there | right.there)
     into = _fused_into(a, b, keys, left.there, right.there)
-    saves = left.own.median - right.own.median
-    noise = noises(left.own, right.own)
+    noise = np.fmax(noises(left.own, right.own), reach)
     names = [key.name for key in keys]
     first_a, first_b = left.first(), right.first()
     doubts = _doubts(keys, left, right)
@@ -135,7 +135,7 @@ def op_changes(a: Side, b: Side, unfold: bool = False) -> Table:
         percent = np.where(left.own.median > 0, 100 * (right.own.median - left.own.median) / left.own.median, np.nan)
     table = Table(
         (
-            texts(col.MARK, _marks(left, right, into, doubts)),
+            texts(col.MARK, _marks(left, right, noise, into, doubts)),
             texts(col.OP_NAME.but(help="Name; without what differs from run to run."), names),
             texts(
                 col.KIND.but(help="Op, annotation, runtime call, wait for the GPU, or compile."),
@@ -145,8 +145,8 @@ def op_changes(a: Side, b: Side, unfold: bool = False) -> Table:
             numbers(col.CALLS_B.but(help="Calls in a part of B, at the middle."), right.calls.median),
             numbers(col.SELF_CPU_A_US, left.own.median / 1000),
             numbers(col.SELF_CPU_B_US, right.own.median / 1000),
-            numbers(col.SAVES_US, saves / 1000),
-            numbers(col.CHANGE_PCT.but(help="How much more, of A."), percent),
+            numbers(col.CHANGE_US, (right.own.median - left.own.median) / 1000),
+            numbers(col.CHANGE_PCT, percent),
             numbers(col.NOISE_US, noise / 1000),
             numbers(col.CPU_A_US, left.total.median / 1000),
             numbers(col.CPU_B_US, right.total.median / 1000),
@@ -157,11 +157,14 @@ def op_changes(a: Side, b: Side, unfold: bool = False) -> Table:
         np.where(first_a >= 0, first_a, first_b),
         note(a, b),
     )
-    return table.take(kept[_order(table, kept)])
+    table = table.take(kept)
+    marks = [str(table["mark"].cell(row)) for row in range(len(table))]
+    values = (np.asarray(table[name].values, np.float64) for name in ("change_us", "self_cpu_a_us"))
+    return table.take(change_order(marks, *values))
 
 
-def _both_sides(a: Side, b: Side, unfold: bool) -> tuple[list[CallKey], _OpSide, _OpSide]:
-    """The keys of the rows, and both sides by row."""
+def _both_sides(a: Side, b: Side, unfold: bool) -> tuple[list[CallKey], _OpSide, _OpSide, Float64]:
+    """The keys of the rows, both sides by row, and the noise in ns that other steps tell; NaN without any."""
     both_calls = calls(a), calls(b)
     renamed = _renamed(*(set(each.keys) for each in both_calls))
     rows: dict[CallKey, int] = {}
@@ -173,7 +176,17 @@ def _both_sides(a: Side, b: Side, unfold: bool) -> tuple[list[CallKey], _OpSide,
         into = np.append(index, -1)[each.into]
         none = np.full_like(into, -1)
         halves.append(_OpSide(each, side, index[each.key], none if unfold else into, len(rows)))
-    return list(rows), halves[0], halves[1]
+    reach = np.full(len(rows), np.nan)
+    for others in other_steps(a, b):
+        every = calls(others.every)
+        index = np.array([rows.get(renamed.get(key, key), -1) for key in every.keys] or [-1], np.int64)
+        row = index[every.key]
+        row = row if unfold else np.where(every.into >= 0, np.append(index, -1)[every.into], row)
+        listed = (row >= 0) & others.kept[every.part]
+        number = (np.cumsum(others.kept) - 1)[every.part[listed]]
+        own = spread(row[listed], number, every.self_cpu[listed], len(rows), int(others.kept.sum()))
+        reach = np.fmax(reach, own.reach)
+    return list(rows), halves[0], halves[1], reach
 
 
 def _renamed(left: set[CallKey], right: set[CallKey]) -> dict[CallKey, CallKey]:
@@ -186,19 +199,20 @@ def _renamed(left: set[CallKey], right: set[CallKey]) -> dict[CallKey, CallKey]:
     return {key: wanted for wanted in shared for by_name in loose for key in by_name[wanted]}
 
 
-def _marks(left: _OpSide, right: _OpSide, into: dict[int, str], doubts: dict[int, str]) -> list[str]:
-    codes = spread_changes(left.own, right.own)
-    tick = max(cpu_tick(left.side.trace), cpu_tick(right.side.trace))
+def _marks(left: _OpSide, right: _OpSide, noise: Float64, into: dict[int, str], doubts: dict[int, str]) -> list[str]:
+    tick = shared_tick(left.side.trace, right.side.trace, on_gpu=False)
+    codes = changes(left.own.median, right.own.median, noise, tick=tick)
     most = np.maximum(left.calls.median, right.calls.median)
     # Without repetitions there is no noise to compare a difference with, but the clock has a tick.
-    unclear = np.isnan(noises(left.own, right.own)) & within_tick(right.own.median - left.own.median, most, tick)
+    unclear = np.isnan(noise) & within_tick(right.own.median - left.own.median, most, tick)
     codes = np.where(unclear & np.isin(codes, _BEYOND_NOISE), CHANGES.index(Change.WITHIN_NOISE), codes)
     marks = [MARKS[CHANGES[code]] for code in codes.tolist()]
-    often = spread_changes(left.calls, right.calls, exact=True).tolist()
+    rates = noises(left.calls, right.calls)
+    often = changes(left.calls.median, right.calls.median, rates, exact=True).tolist()
     # What was recorded of single parts is the same, and the remark says what was not. Overlapped self times are no
     # values that could be equal.
     equal = (left.own.median == right.own.median) & (left.calls.median == right.calls.median)
-    equal &= np.isnan(noises(left.own, right.own)) & ~left.overlapped & ~right.overlapped
+    equal &= np.isnan(noise) & ~left.overlapped & ~right.overlapped
     if is_mixed(left.side) or is_mixed(right.side):
         marks = [CANNOT_TELL] * len(marks)
     for row, (in_a, in_b) in enumerate(zip(left.there.tolist(), right.there.tolist(), strict=True)):
@@ -272,13 +286,6 @@ def _folded_words(names: list[str], inner: list[int], in_a: dict[int, float], in
     both = [each for each in inner if each in in_a and each in in_b and in_a[each] != in_b[each]]
     parts = [f"{', '.join(some)} {word}" for some, word in ((gone, GONE), (new, NEW)) if some]
     return "; ".join([*parts, *(f"{names[each]} {in_a[each]:g} → {in_b[each]:g}" for each in both)])
-
-
-def _order(table: Table, kept: Int64) -> Int64:
-    """Changed rows first, then undecided, then unchanged ones, each by the size of the change."""
-    rank = {SAME: 2, CANNOT_TELL: 1}
-    ranks = np.array([rank.get(str(table["mark"].cell(row)), 0) for row in kept.tolist()], np.int64)
-    return np.lexsort((-np.abs(np.asarray(table["saves_us"].values, np.float64)[kept]), ranks))
 
 
 # Operators on the CPU that generated kernels replace, and generated kernels that replace other generated kernels.

@@ -140,7 +140,7 @@ def _alone(a: Side, b: Side, rows: Sequence[Row], fusions: OpFusions | None) -> 
     for index, mark in enumerate((GONE, NEW)):
         mine = [row["name"] for row in rows if row["mark"] == mark and row["kind"] == OP]
         if fusions is None:
-            spent = abs(sum(row["saves_us"] for row in rows if row["name"] in mine and row["mark"] == mark))
+            spent = abs(sum(row["change_us"] for row in rows if row["name"] in mine and row["mark"] == mark))
         else:
             mine, spent = _outside_fusions(fusions, mine, index)
         names = bares(name for name in mine if name not in VIEW_OPS)
@@ -189,7 +189,7 @@ def _launches(totals: Mapping[str, Total]) -> list[Row]:
             "calls_b": count.difference.b.median,
             "self_cpu_a_us": before,
             "self_cpu_b_us": after,
-            "saves_us": before - after,
+            "change_us": after - before,
         }
     ]
 
@@ -202,12 +202,12 @@ def _costs(left: Sequence[Row], rows: Sequence[Row], totals: Mapping[str, Total]
     whole = totals["cpu_us"]
     if whole.change not in BEYOND_NOISE:
         return []
-    saved = -whole.difference.delta
-    least = MIN_CHANGE_SHARE * max(abs(sum(row["saves_us"] for row in rows if row["kind"] != WAIT)), abs(saved))
+    change = whole.difference.delta
+    least = MIN_CHANGE_SHARE * max(abs(sum(row["change_us"] for row in rows if row["kind"] != WAIT)), abs(change))
     costs = [row for row in left if row["kind"] != WAIT and row["mark"] not in (SAME, CANNOT_TELL)]
     costs = [row for row in costs if row["kind"] not in (OP, ANNOTATION, COMPILE) or row["mark"] not in (GONE, NEW)]
-    costs = [row for row in costs if row["saves_us"] * saved > 0 and abs(row["saves_us"]) > least]
-    return sorted(costs, key=lambda row: -abs(row["saves_us"]))[:MAX_NAMED_OPS]
+    costs = [row for row in costs if row["change_us"] * change > 0 and abs(row["change_us"]) > least]
+    return sorted(costs, key=lambda row: -abs(row["change_us"]))[:MAX_NAMED_OPS]
 
 
 def _cost_sentence(costs: Sequence[Row], totals: Mapping[str, Total]) -> Iterator[str]:
@@ -221,7 +221,7 @@ def _cost(row: Row, scale: Scale) -> str:
     """`bmm (1,925 → 1,454 µs)`; for an annotation the time outside of operators."""
     name = f"{row['name']} outside of operators" if row["kind"] in (ANNOTATION, SLICE) else bare(row["name"])
     if row["mark"] in (GONE, NEW, FUSED_INTO):
-        return f"{name} ({scale.one(abs(row['saves_us']))}, {NEW if row['mark'] == NEW else GONE})"
+        return f"{name} ({scale.one(abs(row['change_us']))}, {NEW if row['mark'] == NEW else GONE})"
     word = "" if row["name"] == LAUNCHES else " calls"
     count = "" if row["calls_a"] == row["calls_b"] else f"{row['calls_a']:,g} → {row['calls_b']:,g}{word}"
     return f"{name}{in_brackets(count, scale.change(*own_times(row)))}"

@@ -32,6 +32,7 @@ from tracetui.comparing.noise import is_mixed
 from tracetui.comparing.op_changes import op_changes
 from tracetui.comparing.op_sentences import names_alone, op_sentences, op_sentences_of_gpu
 from tracetui.comparing.side import STEP, Side
+from tracetui.comparing.work_sizes import size_changes
 from tracetui.errors import AnalysisFailed
 from tracetui.health.health_table import doubt_of, doubtful_checks
 from tracetui.health.link_checks import Check, CheckSeverity
@@ -55,7 +56,9 @@ def unprofiled_sentences(a: Side, b: Side) -> Iterator[str]:
     scale = time_scale((before.median_us, after.median_us))
     change = f"Without the profiler {scale.change(before.median_us, after.median_us)} per step"
     ratio = time_ratio(before, after)
-    if ratio is None:
+    if size_changes(a, b):
+        yield f"{change}, of different amounts of work."
+    elif ratio is None:
         yield f"{change}: cannot tell, too few samples for an interval."
     elif not ratio.is_certain:
         yield f"{change}: cannot tell, the intervals of the medians overlap."
@@ -254,11 +257,12 @@ class Several:
 
     @cached_property
     def others(self) -> tuple[bool, ...]:
-        """Mask of the sides that are another program than the first, or may be one, so that ratios mean nothing."""
+        """Mask of the sides whose ratios to the first mean nothing: another program, or another amount of work."""
         first, what = self.sides[0], "The comparison of programs"
 
         def is_other(each: Side) -> bool:
-            return bool(unrelated_programs(first, each, list(op_changes(first, each).rows())))
+            rows = list(op_changes(first, each).rows())
+            return bool(size_changes(first, each) or unrelated_programs(first, each, rows))
 
         rest = (self.failures.make_or(what, partial(is_other, each), lambda _: True) for each in self.sides[1:])
         return (False, *rest)

@@ -161,7 +161,11 @@ CAUSE_NOTE = ColumnSpec(
     text=TextKind.REMARK,
 )
 CHANGE = ColumnSpec("change", "change", "Whether that is more than noise.", width=11)
-CHANGE_PCT = ColumnSpec("change_pct", "change %", "How much more it is, of A.", unit="%")
+CHANGE_BYTES = ColumnSpec(
+    "change_bytes", "bytes B - A", "Bytes of B less those of A; below 0 B moves fewer.", unit="bytes"
+)
+CHANGE_PCT = ColumnSpec("change_pct", "change %", "B less A, as a share of A; below 0 B takes less.", unit="%")
+CHANGE_US = ColumnSpec("change_us", "B - A", "Time of B less that of A; below 0 B is faster.", unit="us")
 CHECK = ColumnSpec("check", "check", "What was looked for.", width=28)
 CHECK_US = ColumnSpec("check_us", "check", "Median GPU span of the step that checks the drafts.", unit="us")
 CLOCK_DRIFT_PPM = ColumnSpec(
@@ -233,7 +237,7 @@ DEVICE_TOTAL_US = ColumnSpec(
     "Time of the GPU work that it and what it called launched; what ran side by side is added.",
     unit="us",
 )
-DIFFERENCE = ColumnSpec("difference", "B less A", "B less A.", detail=3)
+DIFFERENCE = ColumnSpec("difference", "B - A", "B less A; below 0 B has less.", detail=3)
 DISPATCH_US = ColumnSpec(
     "dispatch_us", "dispatch", "Of the queue delay: the rest, the dispatch, and waiting for other streams.", unit="us"
 )
@@ -675,8 +679,6 @@ RUN = ColumnSpec("run", "run", "Number of the run, from 1.")
 RUNS = ColumnSpec("runs", "runs", "How often it ran, on the thread on which it ran most often.")
 SAMPLES = ColumnSpec("samples", "samples", "Samples that began in the time.")
 SAMPLING_PCT = ColumnSpec("sampling_pct", "sampling %", "Share of GPU busy time: sampling.", unit="%")
-SAVED_BYTES = ColumnSpec("saved_bytes", "bytes saved", "How many fewer these are in B.", unit="bytes")
-SAVES_US = ColumnSpec("saves_us", "saves", "How much less that is in B.", unit="us")
 SELF_CPU_A_US = ColumnSpec("self_cpu_a_us", "self CPU A", "CPU time outside of what it called, in A.", unit="us")
 SELF_CPU_B_US = ColumnSpec("self_cpu_b_us", "self CPU B", "CPU time outside of what it called, in B.", unit="us")
 SELF_CPU_US = ColumnSpec(

@@ -148,5 +148,5 @@ def test_one_step_beside_several():
     assert text.splitlines()[-1] == "A is one step: noise is known only for B."
     assert "noise unknown" not in text
     one_each = said(*two_steps(), "2", "3")
-    assert "(one step each, noise unknown)" in first(one_each)
+    assert "(one step each, noise unknown, 5 % assumed)" in first(one_each)
     assert one_each.count("noise") == 1

@@ -69,9 +69,8 @@ def test_one_large_kernel_instead_of_many():
     text = said(tutorial.split_stack(), tutorial.combined())
     assert "Kernels per step 36 → 5, fewer and larger: tanh<f32> vec4 16 → 1 calls (64.0 → " in text
     assert "Less CPU time in launch calls (36 → 5, 180 → 25.0 µs), tanh (16 → 1 calls, " in text
-    idle = "The GPU is idle for 41 % → 6 % of the time from the first kernel to the last"
-    assert f"{idle}; most of the change is attributed to launch call (" in text
-    assert "Bottleneck: overhead-bound → memory-bound." in text
+    idle = "Bottleneck: overhead-bound → memory-bound; the GPU idle for 44 % → 7 % of the time, "
+    assert f"{idle}waits before the first kernel included; most of the change is attributed to launch call (" in text
     assert "became" not in text
 
 
@@ -80,9 +79,10 @@ def test_idle_time_is_told_once():
     puzzled = said(tutorial.split_stack(), tutorial.split_stack(COMPILED))
     assert "from the first kernel to the last" in first(puzzled)
     assert "is idle for" not in puzzled
-    # Here it is about the busy time; the gaps before a step are longer than what is idle in it, and no cause of that.
+    # Here it is about the busy time; the verdict counts the gaps before a step, and so does the share beside it.
     busy = said(tutorial.combined(), tutorial.combined(COMPILED))
-    assert "The GPU is idle for 6 % → 13 % of the time from the first kernel to the last." in busy
+    assert "Bottleneck: memory-bound → overhead-bound; the GPU idle for 7 % → 80 % of the time, waits" in busy
+    assert busy.count("idle for") == 1
 
 
 def test_compiled_it_fuses_each_pair():
@@ -112,7 +112,7 @@ def test_the_puzzle(a, b, times, counts, shared_trace):
     trace = load(str(shared_trace(PUZZLE)))
     text = said(trace, trace, a, b)
     assert first(text).startswith("GPU per run, from the first kernel to the last, 1,613 → ")
-    assert f"{times} (one run each, noise unknown)" in first(text)
+    assert f"{times} (one run each, noise unknown, 5 % assumed)" in first(text)
     assert f"Kernels per run {counts}" in text
 
 

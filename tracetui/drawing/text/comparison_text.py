@@ -1,7 +1,7 @@
 """A comparison as text: its statement, and the tables of totals, kernels and operators, each cut to what is read.
 
 JSON and CSV carry every column of every row. What is read by eye has a few columns: what it is, how often, before and
-after, and what that saves; names and numbers are the same.
+after, and B less A; names and numbers are the same.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class Shown:
 
 def is_unchanged(table: Table) -> NDArray[np.bool_]:
     """Mask of the rows of kernels or operators that took the same time to the nanosecond."""
-    saves = table["saves_us"].values.astype(np.float64)
-    return np.asarray(table["mark"].equal(SAME) & (np.abs(saves) < MIN_SHOWN_US))
+    change = table["change_us"].values.astype(np.float64)
+    return np.asarray(table["mark"].equal(SAME) & (np.abs(change) < MIN_SHOWN_US))
 
 
 def as_json(comparison: Comparison, tables: Iterable[Shown]) -> str:
@@ -330,7 +330,7 @@ def _before_after(table: Table, before: str, after: str) -> tuple[Column, ...]:
     return (
         table[before],
         table[after],
-        table["saves_us"],
+        table["change_us"],
         _number_texts(table["change_pct"], [word or ABSENT for word in change]),
     )
 

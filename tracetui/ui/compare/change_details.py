@@ -9,6 +9,7 @@ import numpy as np
 from tracetui.comparing.change_rows import CANNOT_TELL
 from tracetui.comparing.kernel_changes import part_times
 from tracetui.comparing.measures import measures
+from tracetui.comparing.noise import ASSUMED_NOISE
 from tracetui.comparing.side import CAPTURE, Side
 from tracetui.comparing.statement import Comparison
 from tracetui.drawing.text.readable_table import words
@@ -90,7 +91,7 @@ def _op_facts(comparison: Comparison, cells: Mapping[str, Cell]) -> Iterator[Det
 def _total_facts(comparison: Comparison, cells: Mapping[str, Cell]) -> Iterator[DetailFact]:
     name, unit = str(cells["measure"]), str(cells["unit"] or "")
     yield DetailFact("meaning", clean(str(cells.get("about") or "")))
-    for label, column in (("A", "a"), ("B", "b"), ("B less A", "difference")):
+    for label, column in (("A", "a"), ("B", "b"), ("B - A", "difference")):
         value = cells[column]
         if isinstance(value, int | float):
             yield DetailFact(label, quantity(value, unit))
@@ -108,14 +109,14 @@ def _total_facts(comparison: Comparison, cells: Mapping[str, Cell]) -> Iterator[
 
 
 def _change_facts(cells: Mapping[str, Cell], times: tuple[str, str], comparison: Comparison) -> Iterator[DetailFact]:
-    """The change with its mark, the time that it saves, and the times before and after."""
-    saves, change = cells["saves_us"], cells.get("change_pct")
-    text = signed(str(cells["mark"]), saves)
-    if isinstance(saves, float) and saves:
-        text += f": {'saves' if saves > 0 else 'costs'} {_us(abs(saves))}"
+    """The change with its mark, B less A, and the times before and after."""
+    difference, change = cells["change_us"], cells.get("change_pct")
+    text = signed(str(cells["mark"]), difference)
+    if isinstance(difference, float) and difference:
+        text += f": {_plus(difference)}{_us(difference)}"
     if isinstance(change, float):
-        text += f", {'+' if change > 0 else ''}{percent(change)}"
-    yield DetailFact("change", text)
+        text += f", {_plus(change)}{percent(change)}"
+    yield DetailFact("B - A", text)
     yield DetailFact("noise", _noise_words(comparison, cells))
     for letter, column, calls in (("A", times[0], "calls_a"), ("B", times[1], "calls_b")):
         value, number = cells[column], cells[calls]
@@ -128,22 +129,23 @@ def _change_facts(cells: Mapping[str, Cell], times: tuple[str, str], comparison:
 
 def _noise_words(comparison: Comparison, cells: Mapping[str, Cell]) -> str:
     """The noise of the time, and whether the change of this row is below it."""
-    noise, saves, part = cells.get("noise_us"), cells["saves_us"], comparison.a.part_kind
+    noise, change, part = cells.get("noise_us"), cells["change_us"], comparison.a.part_kind
     if not isinstance(noise, float):
         kinds = " and ".join(dict.fromkeys(f"one {side.part_kind}" for side in (comparison.a, comparison.b)))
-        return f"unknown: each side is {kinds}, and how much such a time differs by itself is not seen"
-    text = f"{_us(noise)}: so much {part}s of one side differ"
-    if cells["mark"] == CANNOT_TELL and isinstance(saves, float) and abs(saves) <= noise:
+        return f"unknown: each side is {kinds}; {100 * ASSUMED_NOISE:g} % is assumed"
+    of_others = len(comparison.a) == len(comparison.b) == 1
+    text = f"{_us(noise)}: so much {f'other {part}s of the file' if of_others else f'{part}s of one side'} differ"
+    if cells["mark"] == CANNOT_TELL and isinstance(change, float) and abs(change) <= noise:
         return f"{text}, more than A and B do"
     return text
 
 
 def _byte_facts(cells: Mapping[str, Cell]) -> Iterator[DetailFact]:
     before, after = cells.get("a_bytes"), cells.get("b_bytes")
-    saved = cells.get("saved_bytes")
+    change = cells.get("change_bytes")
     if isinstance(before, int | float) or isinstance(after, int | float):
         sizes = [size(value) if isinstance(value, int | float) else ABSENT for value in (before, after)]
-        more = f", {size(saved)} saved" if isinstance(saved, int | float) and saved > 0 else ""
+        more = f", {_plus(change)}{size(change)}" if isinstance(change, int | float) and change else ""
         yield DetailFact("minimum bytes moved", f"{sizes[0]} in A, {sizes[1]} in B{more}")
 
 
@@ -173,6 +175,11 @@ def _statement(sentences: Sequence[str], width: int, below: bool) -> list[Detail
     for sentence in sentences:
         lines += [*map(DetailLine, folded(clean(sentence), width)), DetailLine("")]
     return lines[:-1]
+
+
+def _plus(change: float) -> str:
+    """A plus before what B has more of: a minus stands there by itself."""
+    return "+" if change > 0 else ""
 
 
 def _us(value: Cell) -> str:

@@ -41,8 +41,8 @@ SHORT = {"fused into": "fused", "split into": "split", "cannot tell": "noise"}
 
 def readable_changes(table: Table) -> Table:
     """Kernels or operators with the sign before their mark, which is one word."""
-    mark, saves = table["mark"], table["saves_us"]
-    marks = [signed(str(mark.cell(row)), saves.cell(row)) for row in range(len(table))]
+    mark, change = table["mark"], table["change_us"]
+    marks = [signed(str(mark.cell(row)), change.cell(row)) for row in range(len(table))]
     readable = _with(
         table,
         texts(replace(mark.spec, is_signed=True), [f"{each[:2]}{SHORT.get(each[2:], each[2:])}" for each in marks]),
@@ -52,7 +52,7 @@ def readable_changes(table: Table) -> Table:
 
 def rows_without_change(table: Table) -> NDArray[np.bool_]:
     """Mask of the rows that took the same time to the nanosecond, and of measures that are 0 on both sides."""
-    if "saves_us" in table:
+    if "change_us" in table:
         return is_unchanged(table)
     zero = [table[name].equal(0) for name in ("a", "b")]
     return np.asarray(zero[0] & zero[1])
@@ -71,11 +71,11 @@ def with_calls(table: Table) -> Table:
     return _with(table, texts(both, words))
 
 
-def signed(mark: str, saves: object) -> str:
-    """A mark with its sign; that of a fused or split kernel follows from what it saves."""
+def signed(mark: str, change: object) -> str:
+    """A mark with its sign; that of a fused or split kernel follows from the change of its time."""
     sign = SIGNS.get(mark, "")
     if not sign:
-        sign = "=" if not isinstance(saves, int | float) or saves == 0 else "-" if saves > 0 else "+"
+        sign = "=" if not isinstance(change, int | float) or change == 0 else "-" if change < 0 else "+"
     return f"{sign} {mark}"
 
 
@@ -102,20 +102,20 @@ def _with(table: Table, column: Column) -> Table:
 
 
 def grouped(table: Table, by: str) -> Table:
-    """One row per value of a text column: calls and times added up, what saves most on top.
+    """One row per value of a text column: calls and times added up, the largest change on top.
 
     Medians are added, so that the sum of a family is what its kernels have at the middle, and not a median itself.
     """
     key = table[by]
     used, member = np.unique(key.values, return_inverse=True)
     columns = [coded(key.spec, used, key.strings or ())]
-    for name in ("calls_a", "calls_b", "a_us", "b_us", "self_cpu_a_us", "self_cpu_b_us", "saves_us"):
+    for name in ("calls_a", "calls_b", "a_us", "b_us", "self_cpu_a_us", "self_cpu_b_us", "change_us"):
         if name in table:
             column = table[name]
             values = np.where(column.nulls(), 0, column.values).astype(np.float64)
             columns.append(replace(column, values=np.bincount(member, values, len(used))))
     groups = Table((*columns, *_percents(columns)), None, table.note)
-    return groups.take(np.lexsort((-np.abs(groups["saves_us"].values.astype(np.float64)),)))
+    return groups.take(np.lexsort((-np.abs(groups["change_us"].values.astype(np.float64)),)))
 
 
 def _percents(columns: list[Column]) -> list[Column]:
@@ -125,7 +125,7 @@ def _percents(columns: list[Column]) -> list[Column]:
     if before is None:
         return []
     with np.errstate(divide="ignore", invalid="ignore"):
-        more = np.where(before > 0, -100 * values["saves_us"] / before, np.nan)
+        more = np.where(before > 0, 100 * values["change_us"] / before, np.nan)
     return [numbers(col.CHANGE_PCT, more)]
 
 
