@@ -281,7 +281,7 @@ def test_on_a_terminal_nothing_is_wider_than_it(pair, lines, columns):
 def test_on_a_narrow_terminal_the_verdict_stays(pair):
     text = on_a_terminal(pair, 40, 60)
     narrower = on_a_terminal(pair, 40, 50)
-    assert re.search(r"^measure +A +B +(B less A +)?change$", narrower, re.MULTILINE)
+    assert re.search(r"^measure +A +B +(B - A +)?(B / A +)?change$", narrower, re.MULTILINE)
     assert re.search(r"^measure +A +B +.*change$", text, re.MULTILINE)
     assert re.search(r"^kernels .* less$", text, re.MULTILINE)
     assert re.search(r"^mark +kernel ", text, re.MULTILINE)

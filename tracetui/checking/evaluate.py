@@ -15,6 +15,7 @@ from tracetui.checking.namespace import Namespace, TraceNames, UnknownName
 from tracetui.checking.parser import Path, PathPart, path_of, written, written_path
 from tracetui.checking.tree_evaluator import TreeEvaluator, both, placed
 from tracetui.checking.values import (
+    MICROS,
     NO,
     NO_COMMAS_HINT,
     UNKNOWN,
@@ -28,7 +29,14 @@ from tracetui.checking.values import (
     factor,
     nearest,
 )
-from tracetui.comparing.noise import ASSUMED_NOISE, MIN_OTHER_STEPS, Change, difference, other_steps
+from tracetui.comparing.noise import (
+    ASSUMED_NOISE,
+    MIN_OTHER_STEPS,
+    Change,
+    difference,
+    other_steps,
+    shared_tick,
+)
 from tracetui.comparing.side import Side
 from tracetui.model.quantities import percent
 
@@ -261,7 +269,8 @@ class Evaluator(TreeEvaluator):
         for each in other_steps(there, here):
             sample = Evaluator(TraceNames(each.side)).number(node, None, "not_slower").sample
             ranges += [] if sample is None or len(sample) < MIN_OTHER_STEPS else [float(np.ptp(sample))]
-        return not_slower(new, old, tolerance, max(ranges, default=float("nan")))
+        ticks = [shared_tick(here.trace, there.trace, on_gpu) for on_gpu in (True, False)]
+        return not_slower(new, old, tolerance, max(ranges, default=float("nan")), max(ticks) / 1000)
 
 
 def _is_fold(parts: Sequence[PathPart]) -> bool:
@@ -295,17 +304,20 @@ SCATTERS = (
 )
 
 
-def not_slower(new: Value, old: Value, tolerance: Value | None, range: float = float("nan")) -> Value:
+def not_slower(
+    new: Value, old: Value, tolerance: Value | None, range: float = float("nan"), tick_us: float = 0.0
+) -> Value:
     """The answer to whether the median of a sample is not above that of the baseline; unknown within noise.
 
     A difference no larger than the tolerance (in the unit of the numbers, or as a percentage of the baseline) is
-    accepted. `range` is that of other steps where both sides are single steps; NaN where it is unknown. Raises:
-    UnitError for a tolerance of another unit.
+    accepted. `range` is that of other steps where both sides are single steps; NaN where it is unknown. `tick_us` is
+    what the clocks of both can tell apart. Raises: UnitError for a tolerance of another unit.
     """
     if new.sample is None or old.sample is None or not (len(new.sample) and len(old.sample)):
         return answer(UNKNOWN, old.why or new.why)
     counts = new.unit.kind == "count"
-    change = difference(old.sample, new.sample, exact=counts, others=float("nan") if counts else range)
+    tick = tick_us * factor(MICROS, new.unit) if new.unit.powers == MICROS.powers else 0.0
+    change = difference(old.sample, new.sample, exact=counts, tick=tick, others=float("nan") if counts else range)
     is_assumed, of_others = change.is_assumed, not counts and change.noise == range
     base = abs(change.a.median)
     allowed = None

@@ -36,6 +36,12 @@ def test_compare_knows_the_noise_that_check_knows():
     assert "the other steps of their files differ by 602 µs" in made.statement[0]
 
 
+def test_check_calls_no_tick_of_the_clock_slower():
+    before, after = (stepped(*[dur] * 4) for dur in (3_000, 4_000))
+    outcome = report(side(after), [assertion("not_slower(gpu_busy_us)")], side(before)).outcomes[0]
+    assert outcome.status.value == "holds"
+
+
 def test_a_step_far_beyond_the_others_is_slower():
     trace = stepped(700_003, 2_952_007, 700_001, 790_000, 801_009, 702_000)
     made = Comparison(side(trace, "1"), side(trace, "2"))
