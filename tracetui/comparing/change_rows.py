@@ -203,9 +203,9 @@ def paired(
     gaps = "; ".join(f"{name}: {gap}" for name, side in zip(names, (a, b), strict=True) if (gap := launch_gap(side)))
     result = {}
     tick = max(shared_tick(a.trace, b.trace, on_gpu) for on_gpu in (True, False)) / 1000
-    others = [(each, measures(each.every)) for each in other_steps(a, b)]
+    others = [(each, measures(each.complete)) for each in other_steps(a, b)]
     for name, known in (all_measures or merged(left, right)).items():
-        reaches = [float(each.reach(_values(each.every, name, found))) for each, found in others]
+        reaches = [float(each.reach(_values(each.complete, name, known_there))) for each, known_there in others]
         reach = max((each for each in reaches if each == each), default=np.nan)
         values = _values(a, name, left), _values(b, name, right)
         change = difference(*values, known.is_count, tick if known.unit == "us" else 0.0, reach)

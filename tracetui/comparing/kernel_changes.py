@@ -303,8 +303,8 @@ def _kernel_changes(a: Side, b: Side) -> KernelChanges:
     reach = np.full(count, np.nan)
     for each in other_steps(a, b):
         for side, slices, row in ((a, matching.rows_a, rows.row_a), (b, matching.rows_b, rows.row_b)):
-            if each.every.trace is side.trace:
-                reach = np.fmax(reach, each.reach(part_times(each.every, slices, row, count)) / 1000)
+            if each.complete.trace is side.trace:
+                reach = np.fmax(reach, each.reach(part_times(each.complete, slices, row, count)) / 1000)
     both = zip(halves[0].times.T, halves[1].times.T, reach.tolist(), strict=True)
     differences = [difference(before, after, False, tick, others) for before, after, others in both]
     calls = np.maximum(halves[0].calls, halves[1].calls).astype(np.float64)

@@ -156,7 +156,7 @@ class Difference:
     exact: bool = False
     """The values are counts, of which every difference matters."""
     tick: float = 0.0
-    """What the clock can tell apart, in the unit of the values."""
+    """The least difference that the clock can tell, in the unit of the values."""
     others: float = math.nan
     """Range of the values of other steps, where both sides are single steps; NaN where it is not known."""
 
@@ -183,7 +183,7 @@ class Difference:
 
     @property
     def limit(self) -> float:
-        """What a difference must exceed to count: the noise, known or assumed; 0 for exact values without any."""
+        """The least difference that counts: the noise, known or assumed; 0 for exact values without any."""
         if self.is_assumed:
             return ASSUMED_NOISE * min(abs(self.a.median), abs(self.b.median))
         return 0.0 if math.isnan(self.noise) else self.noise
@@ -212,7 +212,7 @@ MIN_OTHER_STEPS = 3
 class OtherSteps:
     """The complete steps of a file beside one or two that are compared."""
 
-    every: Side
+    complete: Side
     """All complete steps, whose results are kept once for any steps that are compared."""
     kept: Bool
     """Mask of those that are neither compared step."""
@@ -220,10 +220,10 @@ class OtherSteps:
     @property
     def side(self) -> Side:
         """The other steps as a side of their own."""
-        kept, every = self.kept, self.every
-        row, start, end, number = (each[kept] for each in (every.row, every.start, every.end, every.number))
+        kept, complete = self.kept, self.complete
+        row, start, end, number = (getattr(complete, name)[kept] for name in ("row", "start", "end", "number"))
         # No user can write such a scope, so that what is kept of these steps has a key of its own.
-        return Side(every.trace, f"\0steps without {every.row[~kept].tolist()}", STEP, row, start, end, number)
+        return Side(complete.trace, f"\0steps without {complete.row[~kept].tolist()}", STEP, row, start, end, number)
 
     def reach(self, values: Float64) -> Float64:
         """Range of values by part (first axis) over the other steps; NaN where too few have one."""
@@ -241,10 +241,10 @@ def other_steps(a: Side, b: Side) -> list[OtherSteps]:
         return []
     others = []
     for trace in dict.fromkeys((a.trace, b.trace)):
-        every = side_of(trace)
-        kept = ~np.isin(every.row, [int(each.row[0]) for each in (a, b) if each.trace is trace])
-        if every.part_kind == STEP and kept.sum() >= MIN_OTHER_STEPS:
-            others.append(OtherSteps(every, kept))
+        complete = side_of(trace)
+        kept = ~np.isin(complete.row, [int(each.row[0]) for each in (a, b) if each.trace is trace])
+        if complete.part_kind == STEP and kept.sum() >= MIN_OTHER_STEPS:
+            others.append(OtherSteps(complete, kept))
     return others
 
 

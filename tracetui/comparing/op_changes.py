@@ -178,13 +178,13 @@ def _both_sides(a: Side, b: Side, unfold: bool) -> tuple[list[CallKey], _OpSide,
         halves.append(_OpSide(each, side, index[each.key], none if unfold else into, len(rows)))
     reach = np.full(len(rows), np.nan)
     for others in other_steps(a, b):
-        every = calls(others.every)
-        index = np.array([rows.get(renamed.get(key, key), -1) for key in every.keys] or [-1], np.int64)
-        row = index[every.key]
-        row = row if unfold else np.where(every.into >= 0, np.append(index, -1)[every.into], row)
-        listed = (row >= 0) & others.kept[every.part]
-        number = (np.cumsum(others.kept) - 1)[every.part[listed]]
-        own = spread(row[listed], number, every.self_cpu[listed], len(rows), int(others.kept.sum()))
+        own_calls = calls(others.complete)
+        index = np.array([rows.get(renamed.get(key, key), -1) for key in own_calls.keys] or [-1], np.int64)
+        row = index[own_calls.key]
+        row = row if unfold else np.where(own_calls.into >= 0, np.append(index, -1)[own_calls.into], row)
+        listed = (row >= 0) & others.kept[own_calls.part]
+        number = (np.cumsum(others.kept) - 1)[own_calls.part[listed]]
+        own = spread(row[listed], number, own_calls.self_cpu[listed], len(rows), int(others.kept.sum()))
         reach = np.fmax(reach, own.reach)
     return list(rows), halves[0], halves[1], reach
 

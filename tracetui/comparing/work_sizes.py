@@ -153,26 +153,26 @@ class SizeChange:
 
 def size_changes(a: Side, b: Side) -> list[SizeChange]:
     """The sizes that differ, in the order of `_WORDS`; empty where none does or none was recorded."""
-    found = {each.name: each for each in (*_by_shapes(a, b), *_by_names(a, b))}
-    if TOKENS in found:
+    changed = {each.name: each for each in (*_by_shapes(a, b), *_by_names(a, b))}
+    if TOKENS in changed:
         # Rows of products are tokens, or samples times tokens.
-        found.pop(ROWS, None)
-    if PIXELS in found and any(
-        name in found and math.isclose(found[PIXELS].ratio, found[name].ratio) for name in (TOKENS, BATCH)
+        changed.pop(ROWS, None)
+    if PIXELS in changed and any(
+        name in changed and math.isclose(changed[PIXELS].ratio, changed[name].ratio) for name in (TOKENS, BATCH)
     ):
-        del found[PIXELS]
-    return [found[name] for name in _WORDS if name in found]
+        del changed[PIXELS]
+    return [changed[name] for name in _WORDS if name in changed]
 
 
 def _by_shapes(a: Side, b: Side) -> Iterator[SizeChange]:
     """For each size the weights with the most operations of which it differs, where most operations are of such."""
     left, right = _amounts(a), _amounts(b)
     largest: dict[str, tuple[float, SizeChange]] = {}
-    every, differing = defaultdict[str, float](float), defaultdict[str, float](float)
+    whole, differing = defaultdict[str, float](float), defaultdict[str, float](float)
     for key in (key for key in left if key in right):
         mine, theirs, name = left[key], right[key], key[-1]
         operations = sum(done for each in (mine, theirs) for done, _ in each.values())
-        every[name] += operations
+        whole[name] += operations
         before, after = _main_size(mine), _main_size(theirs)
         if before in theirs or after in mine or abs(after - before) <= MIN_SIZE_CHANGE * min(before, after):
             continue
@@ -181,7 +181,7 @@ def _by_shapes(a: Side, b: Side) -> Iterator[SizeChange]:
         is_per_part = abs(sums[1] / sums[0] * before / after - 1) <= MAX_CALL_CHANGE
         if name not in largest or operations > largest[name][0]:
             largest[name] = operations, SizeChange(name, before, after, is_per_part)
-    yield from (each for name, (_, each) in largest.items() if differing[name] >= MIN_WORK_SHARE * every[name])
+    yield from (each for name, (_, each) in largest.items() if differing[name] >= MIN_WORK_SHARE * whole[name])
 
 
 def _main_size(sizes: Mapping[int, tuple[float, int]]) -> int:
@@ -205,7 +205,7 @@ def _by_names(a: Side, b: Side) -> Iterator[SizeChange]:
 
 @dataclass(frozen=True)
 class UnitOfWork:
-    """What a time is divided by where two sides did different amounts of work."""
+    """A unit by which a time is divided where two sides did different amounts of work."""
 
     name: str
     """`token`, `FLOP`; empty where the sizes differ and nothing tells by how much the work does."""
@@ -214,7 +214,7 @@ class UnitOfWork:
 
 
 def unit_of_work(a: Side, b: Side, totals: Mapping[str, Total]) -> UnitOfWork | None:
-    """What times are to be divided by; None where no size differs."""
+    """The unit by which times are to be divided; None where no size differs."""
     changed = {each.name: each for each in size_changes(a, b)}
     if not changed:
         return None
