@@ -239,7 +239,7 @@ def recording_conditions(side: Side) -> RecordingConditions:
             side.part_kind,
             len(side),
             typical.words if typical else None,
-            typical.judged_pct if typical else float("nan"),
+            typical.judged.share if typical else float("nan"),
             compiled_parts,
             0 < len(side) == compiled_parts,
             bool(np.nansum(measures(side)["graph_launches"].values)),
