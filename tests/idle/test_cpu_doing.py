@@ -18,7 +18,7 @@ OVERLAPPING = [(0, 2), (1, 17)]
 def longest_of(ops: list[tuple[int, int]], low: int, high: int) -> tuple[int, int]:
     """Start and end of what one of some ops on one thread takes of a window."""
     trace = make_trace([op("aten::mm", start, dur) for start, dur in ops])
-    begin, end = longest(trace, np.arange(len(ops)), np.zeros(1, np.int64), np.array([low]), np.array([high]))
+    begin, end, _ = longest(trace, np.arange(len(ops)), np.zeros(1, np.int64), np.array([low]), np.array([high]))
     return int(begin[0]), int(end[0])
 
 
@@ -73,3 +73,25 @@ def test_the_thread_is_in_a_call_that_begins_in_another_and_outlasts_it():
         ]
     )
     assert [trace.names[trace.slices.name[row]] for row in slices_in_gaps(trace).tolist()] == ["cudaStreamWaitEvent"]
+
+
+def between(*inside: Event) -> list[str]:
+    """What the thread was in from 0.1 to 10 ms, a gap before a kernel that is launched as it ends."""
+    calls = [launch(0, 5_000, 1), launch(9_990_000, 5_000, 2)]
+    work = [kernel("k", 10_000, 90_000, correlation=1), kernel("k", 10_000_000, 10_000, correlation=2)]
+    return [str(row["cpu_doing"]) for row in gaps(make_trace([*calls, *work, *inside])).rows()]
+
+
+def test_the_outermost_operator_that_covers_most_is_named_and_not_what_is_open_in_the_middle():
+    outer = op("aten::unflatten_dense_tensors", 1_000_000, 8_000_000)
+    assert between(outer, op("aten::slice", 4_900_000, 300_000)) == ["aten::unflatten_dense_tensors"]
+
+
+def test_of_frames_the_deepest_that_covers_half_of_the_gap_is_named():
+    frames = [
+        Event("train.py(1): main", 0, 10_500_000, Kind.PYTHON),
+        Event("train.py(9): collate", 1_000_000, 8_000_000, Kind.PYTHON),
+        Event("copy.py(3): deepcopy", 4_500_000, 1_000_000, Kind.PYTHON),
+    ]
+    assert between(*frames) == ["train.py(1): main > train.py(9): collate"]
+    assert between(frames[2]) == ["None"], "a tenth of the gap is not most of it"

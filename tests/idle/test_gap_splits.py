@@ -153,7 +153,7 @@ def test_the_longest_op_of_a_window(ops: list[tuple[int, int]], low: int, length
     if max(takes) <= 0:
         return
     rows, window = np.arange(len(apart)), (np.array([low]), np.array([high]))
-    begin, end = longest(make_trace(apart), rows, np.array([0]), *window)
+    begin, end, _ = longest(make_trace(apart), rows, np.array([0]), *window)
     assert int(end[0] - begin[0]) == max(takes)
 
 

@@ -201,7 +201,7 @@ def test_without_a_launch_nothing_is_known() -> None:
 def test_what_the_thread_was_in() -> None:
     longest = op("aten::conv2d", 3_000_000, 3_000_000), op("aten::cudnn_convolution", 4_000_000, 1_500_000)
     row = the_gap(waiting_for(op("aten::relu", 1_000_000, 1_900_000), *longest, op("aten::t", 8_000_000, 100_000)))
-    assert (row["cause"], row["cpu_doing"]) == ("operators", "aten::conv2d > aten::cudnn_convolution")
+    assert (row["cause"], row["cpu_doing"]) == ("operators", "aten::conv2d")
 
 
 def test_what_the_thread_was_in_is_looked_up_where_the_cause_is() -> None:

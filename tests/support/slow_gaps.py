@@ -12,7 +12,7 @@ from tracetui.model.trace import GPU_WORK, Kind, Trace
 
 
 class SlowGap(NamedTuple):
-    """A gap: (device, start, end, launch known, A, B, C), and ns of A by what the thread did."""
+    """A gap: (device, start, end, launch known, A, B, C), and ns by cause of A, and of B where it is the profiler."""
 
     key: tuple[int, ...]
     late_by_sort: Counter[Cause]
@@ -51,14 +51,16 @@ def slow_gaps(trace: Trace, sorts: bool = True) -> list[SlowGap]:
                     )
                     assert parts == (moments["A"], moments["B"], moments["C"])
                     late = Counter(_doing(trace, lanes[call], moment) for moment in range(low, min(called, high)))
+                    in_call = range(max(low, called), min(returned, high))
+                    late[Cause.PROFILER] += sum(_is_profiler(trace, moment) for moment in in_call)
             found.append(SlowGap((pids.index(pid), low, high, call >= 0, *parts), late))
     return found
 
 
 _SAYS = (
     (Cause.DATA_LOADING, "DataLoader"),
-    (Cause.MEMORY, "cudaMalloc|empty_cache"),
     (Cause.PROFILER, "Buffer Flush"),
+    (Cause.MEMORY, "cudaMalloc|empty_cache"),
     (Cause.COMPILATION, "dynamo_timed"),
     (Cause.HOST_SYNC, "cudaStreamSynchronize|aten::item"),
     (Cause.OPTIMIZER, "Optimizer.step"),
@@ -67,6 +69,15 @@ _SAYS = (
 
 
 _BY_KIND = {Kind.CPU_OP: Cause.OPERATORS, Kind.RUNTIME: Cause.CALLS, Kind.PYTHON: Cause.PYTHON}
+
+
+def _is_profiler(trace: Trace, moment: int) -> bool:
+    """True where the profiler is busy with itself in the ns that begins at the moment."""
+    slices = trace.slices
+    return any(
+        slices.kind[row] == Kind.OVERHEAD and slices.start[row] <= moment < slices.end[row]
+        for row in range(len(slices))
+    )
 
 
 def _doing(trace: Trace, lane: int, moment: int) -> Cause:

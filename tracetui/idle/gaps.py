@@ -1,8 +1,8 @@
 """The gaps pane: every gap of a device, its cause, and what the CPU was doing; and the idle time of each stream.
 
 Idle time by stream is split as Holistic Trace Analysis does (R3.33), to compare with its figures; a stream that waits
-while another one runs counts there and is no gap of the device. What a thread was doing at a time is the deepest slice
-that was open, with the names of the slices around it.
+while another one runs counts there and is no gap of the device. What a thread was doing in a gap is the slice that
+covers most of it, with the names of the slices around it.
 """
 
 from __future__ import annotations
@@ -46,15 +46,18 @@ MAX_NAMED_SLICES = 3
 """Maximum names listed per chain, the deepest ones."""
 
 
-def longest(trace: Trace, rows: Int64, lane: NDArray[np.integer], low: Int64, high: Int64) -> tuple[Int64, Int64]:
-    """Start and end in ns of the slice among `rows` that covers most of each window [low, high) of a lane.
+def longest(
+    trace: Trace, rows: Int64, lane: NDArray[np.integer], low: Int64, high: Int64
+) -> tuple[Int64, Int64, Int64]:
+    """Start and end in ns of the slice among `rows` that covers most of each window [low, high) of a lane; and its row.
 
     `rows` ascends, slices inside others do not count, one that overlaps an earlier one counts from where that ended. A
-    window that none of them covers, such as behind a capture without its end, stays as it is.
+    window that none of them covers, such as behind a capture without its end, stays as it is; its row is -1.
     """
-    starts, ends, axis = _apart(trace, rows)
+    starts, ends, apart, axis = _apart(trace, rows)
+    none = np.full(len(low), -1, np.int64)
     if len(low) == 0 or len(starts) == 0:
-        return low, high
+        return low, high, none
     order = np.argsort(axis.position(lane, low))
     first = np.searchsorted(ends, axis.position(lane, low)[order], "right").clip(max=len(starts) - 1)
     last = np.searchsorted(starts, axis.position(lane, high)[order]) - 1
@@ -71,18 +74,19 @@ def longest(trace: Trace, rows: Int64, lane: NDArray[np.integer], low: Int64, hi
     covers = end[best] > begin[best]
     found = np.stack([low, high])
     found[:, order[covers]] = [axis.moment(lane[order], edge[best])[covers] for edge in (begin, end)]
-    return found[0], found[1]
+    none[order[covers]] = apart[tries[best]][covers]
+    return found[0], found[1], none
 
 
-def _apart(trace: Trace, rows: Int64) -> tuple[Int64, Int64, Axis]:
-    """Start and end of the time that each slice covers and no earlier one does, on an axis of all lanes."""
+def _apart(trace: Trace, rows: Int64) -> tuple[Int64, Int64, Int64, Axis]:
+    """Start and end of the time that each slice covers and no earlier one does, on an axis of all lanes; their rows."""
     slices = trace.slices
     axis = Axis.around(slices.start, slices.end)
     starts = axis.position(slices.lane[rows], slices.start[rows])
     ends = axis.position(slices.lane[rows], slices.end[rows])
     starts[1:] = np.maximum(starts[1:], np.maximum.accumulate(ends)[:-1])
     kept = ends > starts
-    return starts[kept], ends[kept], axis
+    return starts[kept], ends[kept], rows[kept], axis
 
 
 def chain_texts(trace: Trace, rows: Int64) -> tuple[NDArray[np.int32], Strings]:
@@ -371,29 +375,50 @@ def _share_text(key: int) -> str:
 
 @kept
 def slices_in_gaps(trace: Trace) -> Int64:
-    """For every gap the slice that the thread was in, in the middle of the gap's main cause; or -1."""
+    """For every gap the slice that covers most of its main cause, -1 for none.
+
+    That is the longest of the slices that indicate the cause, or of the outermost operators or calls; else the deepest
+    slice that covers at least half of the time.
+    """
     idle, cause, seen = idleness(trace), main_causes(trace), idle_contents(trace)
     rows = np.full(len(idle), -1, np.int64)
     best = _main_stretches(idle, cause, seen)
-    gap, lane = seen.gap[best], seen.lane[best]
-    best, gap, lane = best[lane >= 0], gap[lane >= 0], lane[lane >= 0]
+    best = best[seen.lane[best] >= 0]
+    lane = seen.lane[best]
     low, high = seen.start[best] - clock_skew(trace), seen.end[best] - clock_skew(trace)
-    longest_runs = indicating_slices(trace) | {Cause.OPERATORS: op_rows(trace)}
-    for each, candidates in longest_runs.items():
+    row = _covering(trace, lane, low, high)
+    candidates = indicating_slices(trace)
+    candidates = candidates | {Cause.OPERATORS: op_rows(trace), Cause.CALLS: trace.slices.of_kind(Kind.RUNTIME)}
+    for each in SAMPLED:
         mine = np.flatnonzero(seen.cause[best] == each)
-        if each in SAMPLED and len(mine):
-            low[mine], high[mine] = longest(trace, candidates, lane[mine], low[mine], high[mine])
-    rows[gap] = open_at(trace, lane, (low + high) // 2)
+        if each in candidates and len(mine):
+            _, _, named = longest(trace, candidates[each], lane[mine], low[mine], high[mine])
+            row[mine] = np.where(named >= 0, named, row[mine])
+    rows[seen.gap[best]] = row
     return rows
 
 
-SAMPLED = frozenset(Cause(number) for number in range(Cause.CALLS)) - {
+def _covering(trace: Trace, lane: NDArray[np.integer], low: Int64, high: Int64) -> Int64:
+    """The deepest slice that covers at least half of each window [low, high) of a lane, -1 for none."""
+    slices = trace.slices
+    # What covers half of a window is open in its middle.
+    row = open_at(trace, lane, (low + high) // 2)
+    climbing = np.flatnonzero(row >= 0)
+    while len(climbing):
+        at = row[climbing]
+        covers = np.minimum(slices.end[at], high[climbing]) - np.maximum(slices.start[at], low[climbing])
+        climbing = climbing[2 * covers < (high - low)[climbing]]
+        row[climbing] = slices.parent[row[climbing]]
+        climbing = climbing[row[climbing] >= 0]
+    return row
+
+
+SAMPLED = frozenset(Cause(number) for number in range(Cause.PYTHON)) - {
     Cause.PROFILER,
-    Cause.START_UP,
     Cause.LONG_GAP,
     Cause.PEERS,
 }
-"""Causes indicated by slices of the thread alone: `slices_in_gaps` looks inside the longest of these."""
+"""Causes indicated by slices of the thread alone: `slices_in_gaps` has the longest of these."""
 
 
 def _main_stretches(idle: Idleness, cause: NDArray[np.int8], seen: IdleParts) -> Int64:

@@ -23,7 +23,7 @@ from tracetui.linking.links import links
 from tracetui.linking.placement import before_capture, step_index
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import Axis, Stretches, is_named, lane_numbers
-from tracetui.model.intervals import Bool, Int64
+from tracetui.model.intervals import Bool, Int64, union
 from tracetui.model.native import insertion_index
 from tracetui.model.results import kept
 from tracetui.model.trace import Kind, Trace
@@ -182,11 +182,11 @@ def idle_contents(trace: Trace) -> IdleParts:
     after = np.flatnonzero(known & (idle.end > returned))
     lost = np.flatnonzero(~known)
     unknown = np.where(np.isin(idle.after[lost], before_capture(trace)), Cause.BEFORE_CAPTURE, Cause.UNKNOWN)
+    in_launch = _in_launch(trace, idle, inside, returned - called)
+    in_calls = IdleParts(inside, called[inside], returned[inside], in_launch, lane[inside])
     all_parts = [
         parts,
-        IdleParts(
-            inside, called[inside], returned[inside], _in_launch(trace, idle, inside, returned - called), lane[inside]
-        ),
+        *_without_profiler(trace, in_calls, skew),
         IdleParts(
             after, returned[after], idle.end[after], _waiting(trace, idle, after, idle.end - returned), lane[after]
         ),
@@ -402,6 +402,33 @@ def _in_launch(trace: Trace, idle: Idleness, gap: Int64, inside: Int64) -> NDArr
         cause = np.where(np.isin(launch, special[each]), each, cause)
     stalled = np.isin(launch, stalled_calls(trace)) & ~np.isin(launch, start_up_calls(trace))
     return np.where(stalled, Cause.STALLED, cause).astype(np.int8)
+
+
+def _without_profiler(trace: Trace, parts: IdleParts, skew: int) -> list[IdleParts]:
+    """The parts inside launch calls, divided where the profiler was busy with itself: it asks for buffers there."""
+    slices, rows = trace.slices, indicating_slices(trace)[Cause.PROFILER]
+    starts, ends = union(slices.start[rows] + skew, slices.end[rows] + skew)
+    first, last = insertion_index(ends, parts.start, side="right"), insertion_index(starts, parts.end)
+    touched = np.flatnonzero(last > first)
+    if len(touched) == 0:
+        return [parts]
+    # Each part is cut at the edges of the stretches that it touches, into one piece more than there are edges.
+    counts = 2 * (last - first)[touched] + 1
+    index = np.repeat(touched, counts)
+    piece = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
+    edges = np.stack([starts, ends], axis=1).ravel()
+    edge = 2 * first[index] + piece
+    low = np.where(piece == 0, parts.start[index], edges[edge - 1])
+    high = np.where(piece == np.repeat(counts, counts) - 1, parts.end[index], np.append(edges, 0)[edge])
+    cut = replace(
+        parts.take(index),
+        start=np.clip(low, parts.start[index], parts.end[index]),
+        end=np.clip(high, parts.start[index], parts.end[index]),
+        cause=np.where(piece % 2 == 1, Cause.PROFILER, parts.cause[index]).astype(np.int8),
+    )
+    whole = np.ones(len(parts), bool)
+    whole[touched] = False
+    return [parts.take(whole), cut.take(cut.end > cut.start)]
 
 
 def _waiting(trace: Trace, idle: Idleness, gap: Int64, waiting: Int64) -> NDArray[np.int8]:

@@ -13,16 +13,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.idle.waits import MIN_FULL_QUEUE, SYNC_NAME, Cause, final_flush, named_slices, queue_depth
+from tracetui.idle.waits import (
+    MIN_FULL_QUEUE,
+    SYNC_NAME,
+    Cause,
+    cause_of_name,
+    final_flush,
+    named_slices,
+    queue_depth,
+)
 from tracetui.linking.frames import COMPILED_REGION
-from tracetui.linking.groups import Groups, group
+from tracetui.linking.groups import Groups, combinations, distinct, group
 from tracetui.linking.links import calls_named, links, op_rows
 from tracetui.linking.placement import step_index
 from tracetui.linking.replays import graph_captures
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import Axis, Stretches, is_named
+from tracetui.linking.trees import Axis, Stretches, count_inside, is_named
 from tracetui.memory.allocator import PAGEABLE, TO_HOST, bytes_of
-from tracetui.model.intervals import Bool, Int64, union
+from tracetui.model.intervals import Bool, Int64, union, without
 from tracetui.model.native import insertion_index
 from tracetui.model.results import kept
 from tracetui.model.table import NULL
@@ -42,6 +50,12 @@ MIN_FIRST_USE_RATIO = 50
 """Minimum first use relative to the median of the function's calls ..."""
 MIN_REPEATED_FIRST_USE_NS = 100_000
 """... and the least that it then takes, in ns."""
+MIN_FIRST_OP_NS = 10_000_000
+"""Minimum self time in ns of the first call of an operator that is a first use, whatever calls it makes ..."""
+MIN_FIRST_OP_RATIO = 50
+"""... and the least of it relative to the median duration of the operator's later calls ..."""
+MIN_LATER_CALLS = 2
+"""... of which there are as many at least."""
 MIN_WARM_STEP = 2
 """Minimum number of the first recorded step of a program that has run a step before."""
 MIN_STALL_NS = 1_000_000
@@ -95,6 +109,48 @@ def start_up_calls(trace: Trace) -> Int64:
     late = np.zeros(len(rows), bool)
     late[memory] = step_index(trace, rows[memory]) > 0
     return rows[long & first & ~late]
+
+
+@kept
+def start_up_ops(trace: Trace) -> Int64:
+    """Operators that launched something and took far longer themselves than later calls do, ascending (R3.61).
+
+    They are first calls of a name, or of a name with these shapes of inputs: kernels are compiled and tuned for them.
+    """
+    slices, ops = trace.slices, op_rows(trace)
+    own = slices.self_time[ops]
+    # What waits, or calls others, has its time from these.
+    long: Int64 = ops[(own >= MIN_FIRST_OP_NS) & (2 * own >= slices.dur[ops])]
+    long = long[~is_named(trace, long, lambda name: cause_of_name(Kind.CPU_OP, name) is not None)]
+    long = long[count_inside(slices, long, links(trace).launches) > 0]
+    if len(long) == 0 or is_warm(trace):
+        return long[:0]
+    ops = ops[_alike(trace, ops, long)]
+    dims = trace.op_args.text("Input Dims", slices.event[ops])
+    first = _is_first(slices.start[ops], combinations(slices.name[ops], dims).member)
+    later = group(slices.name[ops[~first]])
+    usual = np.full(len(trace.names) + 1, np.inf)
+    usual[later.key] = np.where(later.calls >= MIN_LATER_CALLS, later.median(slices.dur[ops[~first]]), np.inf)
+    far_longer = slices.self_time[long] > MIN_FIRST_OP_RATIO * usual[slices.name[long]]
+    first_uses: Int64 = long[far_longer & np.isin(long, ops[first])]
+    return first_uses
+
+
+@kept
+def workspace_calls(trace: Trace) -> Int64:
+    """Calls that take or free device memory in the first run of a library's operator on a thread, ascending.
+
+    cuBLAS, cuDNN and the like take their workspaces then, for each thread its own.
+    """
+    slices, ops = trace.slices, op_rows(trace)
+    calls = calls_named(trace, _DEVICE_MEMORY)
+    if len(calls) == 0 or is_warm(trace):
+        return calls[:0]
+    ops = ops[is_named(trace, ops, _LIBRARY.search)]
+    mask = np.zeros(len(slices) + 1, bool)
+    mask[ops] = _is_first(slices.start[ops], combinations(slices.lane[ops], slices.name[ops]).member)
+    in_first: Int64 = calls[mask[links(trace).owner[calls]] & (step_index(trace, calls) <= 0)]
+    return in_first
 
 
 @kept
@@ -188,7 +244,7 @@ def _quick_calls(trace: Trace, rows: Int64) -> _Calls:
     launching = np.zeros(len(slices) + 1, bool)
     launching[owner[links(trace).launches]] = True
     is_call = slices.kind[rows] == Kind.RUNTIME
-    calls, ops = rows[is_call], np.setdiff1d(rows[~is_call], steps(trace).row, assume_unique=True)
+    calls, ops = rows[is_call], without(rows[~is_call], np.union1d(steps(trace).row, start_up_ops(trace)))
     waits = [is_named(trace, calls, pattern.search) for pattern in (_WAITING, _DEVICE_MEMORY, _HOST_MEMORY)]
     calls = calls[~np.logical_or.reduce(waits)]
     calls = np.setdiff1d(calls, np.union1d(_held_back(trace), start_up_calls(trace)), assume_unique=True)
@@ -265,19 +321,32 @@ def thread_causes(trace: Trace, lanes: Int64, low: Int64, high: Int64) -> Thread
 
 @kept
 def indicating_slices(trace: Trace) -> dict[Cause, Int64]:
-    """For each cause that certain slices indicate these slices, ascending; in the order of `Cause`."""
+    """For each cause that certain slices indicate these slices, ascending; in the order in which they count.
+
+    That is the order of `Cause`, but for the profiler: it asks for its buffers inside of calls that then look slow.
+    """
     found = named_slices(trace)
     pageable, small = _copies(trace)
     more = {
         # The first collective makes its communicator.
-        Cause.START_UP: np.union1d(start_up_calls(trace), slow_first(trace, found[Cause.COMMUNICATION])),
+        Cause.START_UP: distinct(
+            np.concatenate(
+                [
+                    start_up_calls(trace),
+                    start_up_ops(trace),
+                    workspace_calls(trace),
+                    slow_first(trace, found[Cause.COMMUNICATION]),
+                ]
+            )
+        ),
         Cause.PAGEABLE: pageable,
         Cause.HOST_SYNC: small,
         Cause.STALLED: stalled_calls(trace),
     }
     for cause, rows in more.items():
         found[cause] = np.union1d(found.get(cause, rows[:0]), rows)
-    return {cause: found[cause] for cause in sorted(found)}
+    order = sorted(found, key=lambda cause: Cause.DATA_LOADING + 0.5 if cause == Cause.PROFILER else cause)
+    return {cause: found[cause] for cause in order}
 
 
 def _copies(trace: Trace) -> tuple[Int64, Int64]:

@@ -218,7 +218,7 @@ _PATTERNS: tuple[tuple[Cause, tuple[Kind, ...], str], ...] = (
         r"^enumerate\(DataLoader\)#|(?i:dataloader|data_loader|load_batch|next_data\b|\bget_batch(_samples)?\b|\bfetch_next)"
         r"|train_dataloader_next|\b_(Single|Multi)Process\w*Iter\b",
     ),
-    (Cause.DATA_LOADING, (Kind.PYTHON,), r"utils/data/dataloader\.py\(\d+\): (__next__|__iter__|_next_data|_get_data)"),
+    (Cause.DATA_LOADING, (Kind.PYTHON,), r"data_?loader\w*\.py\(\d+\): (__next__|__iter__|_next_data|_get_data)"),
     (Cause.START_UP, (Kind.OVERHEAD,), r"(?i)module loading|lazy.*loading"),
     (Cause.START_UP, (Kind.RUNTIME,), r"^(cu|cuda|hip)(Module|Library)Load"),
     (Cause.START_UP, (Kind.PYTHON,), r"<frozen importlib\._bootstrap|importlib/_bootstrap|: _lazy_init$"),
@@ -253,6 +253,11 @@ for _cause, _kinds, _pattern in sorted(_PATTERNS):
 _STREAM_WAIT = re.compile(r"^(cu|cuda|hip)StreamWaitEvent")
 
 
+def cause_of_name(kind: int, name: str) -> Cause | None:
+    """The first cause that a slice of this kind and name indicates, None for none."""
+    return next((cause for cause, pattern in _BY_KIND.get(kind, ()) if pattern.search(name)), None)
+
+
 def named_slices(trace: Trace) -> dict[Cause, Int64]:
     """For each cause that names indicate the slices that do, ascending; a slice indicates the first of its causes."""
     slices, count = trace.slices, len(trace.names) + 1
@@ -260,11 +265,8 @@ def named_slices(trace: Trace) -> dict[Cause, Int64]:
     code = np.full(max(Kind) * count + count, len(Cause), np.int8)
     for pair in np.flatnonzero(np.bincount(key, minlength=1)).tolist():
         kind, name = divmod(pair, count)
-        text = trace.names[name]
-        for cause, pattern in _BY_KIND.get(kind, ()):
-            if pattern.search(text):
-                code[pair] = cause
-                break
+        cause = cause_of_name(kind, trace.names[name])
+        code[pair] = len(Cause) if cause is None else cause
     found = code[key]
     found[final_flush(trace)] = len(Cause)
     rows = np.flatnonzero(found < len(Cause))
