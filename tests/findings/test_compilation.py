@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op, python, step
 from tests.support.findings import MS, ids, one
+from tracetui.findings import finding_list
 from tracetui.findings.scope import Severity
 from tracetui.model.trace import Kind, Trace
 
@@ -55,7 +56,8 @@ def test_frames_of_the_compiler_compile_and_wrappers_of_what_it_made_do_not(func
 
 def test_the_capture_of_graphs_is_called_so():
     calls = [launch(2 * MS, 900_000, 90, "cudaStreamBeginCapture"), launch(4 * MS, 900_000, 91, "cudaStreamEndCapture")]
-    finding = one(make_trace(_step(0, MS, *calls)), "recompilation")
+    finding = one(make_trace(_step(0, MS, *calls)), "graph-capture")
+    assert "recompilation" not in ids(make_trace(_step(0, MS, *calls)))
     assert finding.title == "A CUDA graph is captured while the GPU waits: 2.90 ms, 29 % of the steps"
 
 
@@ -157,9 +159,31 @@ def _captured(begin: bool = True, end: bool = True) -> Trace:
 def test_launches_that_a_graph_captures_are_not_lost_and_cost_no_launch_overhead(begin, end):
     trace = _captured(begin, end)
     assert {"untrusted", "launch-overhead"}.isdisjoint(ids(trace))
-    finding = one(trace, "recompilation")
-    assert finding.title.startswith("A CUDA graph is captured while the GPU waits: 2.")
+    finding = one(trace, "graph-capture")
+    assert finding.title.startswith("The recording is of the capture of a CUDA graph")
     assert finding.evidence.startswith("1 capture of 30 launches" if begin and end else "1 capture of ")
+    assert "the GPU waited for it 2." in finding.evidence
+
+
+def test_the_recording_of_a_capture_is_named_by_its_annotation_and_frames_slow_it_down():
+    """Most launches are captured; the GPU ran two kernels one behind the other and waited for nothing."""
+    edges = [Event("hipStreamBeginCapture", 100_000, 2_000, Kind.RUNTIME)]
+    edges += [Event("hipStreamEndCapture", 9 * MS, 2_000, Kind.RUNTIME)]
+    inside = [launch(200_000 + number * 90_000, 5_000, 10 + number, "hipLaunchKernel") for number in range(30)]
+    runs = [launch(10_000 + 10 * n, 5, 1 + n, "hipLaunchKernel") for n in range(2)]
+    work = [kernel("fill", 20_000 + 5_000 * n, 5_000, correlation=1 + n) for n in range(2)]
+    note = [annotation("capture_32_DECODE", 0, 10 * MS), step(1, 0, 10 * MS)]
+    frames = [python("server.py(3): capture", 1 + n, 9 * MS - 2 * n) for n in range(30)]
+    trace = make_trace([*note, *edges, *inside, *runs, *work, *frames])
+    assert one(trace, "graph-capture").title == (
+        "The recording is of the capture of a CUDA graph in capture_32_DECODE: nothing about the load of the GPU "
+        "follows from it"
+    )
+    assert "stack-recording" in ids(trace)
+    replayed = [launch(9_100_000, 5, 90, "hipGraphLaunch")]
+    replayed += [kernel("node", 9_110_000 + 1_000 * n, 1_000, correlation=90) for n in range(40)]
+    with_replays = make_trace([*note, *edges, *inside, *runs, *work, *replayed])
+    assert not any(each.title.startswith("The recording is of") for each in finding_list(with_replays))
 
 
 def test_launches_outside_of_a_capture_have_lost_their_kernels():

@@ -18,7 +18,7 @@ def loop(count: int, pause: int, *extra: Event, dur: int = 2 * MS, frames: bool 
 
     Kernel n runs from `n * (dur + pause) + 10 us`, and is launched 10 us before that.
     """
-    events: list[Event] = list(extra)
+    events: list[Event] = [op("aten::relu", 0, 1), *extra]
     for number in range(count):
         at = number * (dur + pause)
         events += [launch(at, 5_000, number + 1), kernel("k", at + 10_000, dur, correlation=number + 1)]
@@ -170,11 +170,18 @@ def test_a_millisecond_without_an_operator_is_named_by_its_frame():
     trace = loop(4, 10 * MS, *frames)
     finding = one(trace, "long-gap-without-op")
     assert finding.cost == 3 * 10 * MS - 3 * 10_000  # all but the launches
-    assert "train.py(3): step 19.98 ms, train.py(9): log 9.99 ms" in finding.evidence
+    assert "train.py(3): step 20.97 ms, train.py(9): log 9.00 ms" in finding.evidence
     assert finding.evidence.startswith("3 gaps of 9.99 ms in the median")
     assert "with_stack" not in finding.advice
     busy = [between("aten::sort", number, 10 * MS, Kind.CPU_OP) for number in range(3)]
     assert "long-gap-without-op" not in ids(loop(4, 10 * MS, *busy))
+
+
+def test_a_trace_without_operators_does_not_say_that_the_cpu_was_in_none():
+    calls = [launch(0, 5_000, 1), launch(12 * MS, 5_000, 2)]
+    work = [kernel("k", 10_000, 2 * MS, correlation=1), kernel("k", 12 * MS + 10_000, 2 * MS, correlation=2)]
+    assert "long-gap-without-op" not in ids(make_trace([*calls, *work]))
+    assert "long-gap-without-op" in ids(make_trace([*calls, *work, op("aten::relu", 0, 6_000)]))
 
 
 def stalls(names: tuple[str, ...], each: int = 2) -> Trace:

@@ -47,11 +47,21 @@ def test_calls_of_the_runtime_or_memory_of_a_gpu_tell_that_one_was_used():
     ops = [op("aten::mm", 0, 10 * MS)]
     called = one(make_trace([*ops, launch(MS, 10, 1)]), "no-gpu")
     assert called.title.startswith("The program used a GPU, but no GPU activity was recorded")
-    assert called.evidence.startswith("1 call of the GPU runtime in the trace; 1 operator on 1 thread")
+    assert called.evidence.startswith("1 call of the GPU runtime (cudaLaunchKernel) in the trace; 1 operator")
     held = one(with_memory(ops, [Moment(MS, 1000, 7, 1000)]), "no-gpu")
     assert held.evidence.startswith("memory of GPU 0 in the trace")
     host = one(with_memory(ops, [Moment(MS, 1000, 7, 1000, device=(0, -1))]), "no-gpu")
     assert host.title.startswith("There is no GPU activity in this trace; the CPU")
+
+
+def test_queries_of_the_profiler_are_no_use_of_a_gpu():
+    queries = ("cudaGetDeviceCount", "cudaGetDeviceProperties_v2", "cudaDeviceSynchronize")
+    calls = [launch(20 * MS + 10 * n, 5, 1 + n, name) for n, name in enumerate(queries)]
+    finding = one(make_trace([op("aten::addmm", 0, 10 * MS), *calls]), "no-gpu")
+    assert finding.title.startswith("The model ran on the CPU of a machine with a GPU, on which nothing was launched: ")
+    assert finding.title.endswith("most time in aten::addmm: 10.00 ms, 100 % of the time in operators")
+    taken = one(make_trace([op("aten::addmm", 0, 10 * MS), *calls, launch(MS, 5, 9, "cudaMalloc")]), "no-gpu")
+    assert taken.title.startswith("The program used a GPU")
 
 
 def test_device_lanes_of_another_accelerator_are_counted_and_those_of_the_program_are_not():
@@ -136,6 +146,18 @@ def test_the_profiler_costs_what_the_gpu_was_idle_for():
     assert finding.cost == MS
     assert finding.evidence == f"1 slice of overhead, 1.00 ms; most often {OVERHEAD}"
     assert "own-profiler" not in ids(make_trace([*calls, *work, busy]))
+
+
+@pytest.mark.parametrize("call", ["cudaLaunchKernel", "cudaMalloc"])
+def test_a_call_in_which_the_profiler_asks_for_a_buffer_is_not_slow_itself(call):
+    """The call of 3 ms holds a request of 2 ms: a launch inside its call, and another call before the launch."""
+    slow = launch(3 * MS, 3 * MS, 2 if call == "cudaLaunchKernel" else 9, call)
+    calls = [step(0, 0, 10 * MS), op("aten::mm", 0, 10), launch(10, 10, 1), slow]
+    calls += [] if call == "cudaLaunchKernel" else [launch(6 * MS + 1_000, 10, 2)]
+    work = [kernel("a", 100, 2 * MS, correlation=1), kernel("b", 6 * MS + 5_000, 3 * MS, correlation=2)]
+    asked = Event(OVERHEAD, 3 * MS + 500_000, 2 * MS, Kind.OVERHEAD, ("profiler", "overhead"))
+    assert one(make_trace([*calls, *work, asked]), "own-profiler").cost == 2 * MS
+    assert "own-profiler" not in ids(make_trace([*calls, *work]))
 
 
 def test_the_wait_that_ends_the_capture_while_the_gpu_works_costs_nothing():

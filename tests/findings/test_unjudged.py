@@ -6,7 +6,7 @@ from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.devices import H100
 from tests.support.findings import one
 from tracetui.findings import finding_list
-from tracetui.findings.recording import NO_DEVICE, NO_PEAKS, NO_SHAPES, rules_without_data
+from tracetui.findings.recording import NO_DEVICE, NO_OPERATORS, NO_PEAKS, NO_SHAPES, rules_without_data
 from tracetui.findings.scope import Scope
 from tracetui.model.trace import Device
 
@@ -29,6 +29,13 @@ def test_everything_is_judged_with_shapes_and_a_device():
 def test_without_shapes_the_rules_that_need_them_are_named():
     missing = rules_without_data(Scope(make_trace(product(shapes=False), [H100]), None))
     assert ("uneven-kernels", NO_SHAPES) in missing and {reason for _, reason in missing} == {NO_SHAPES}
+
+
+def test_without_operators_it_is_not_known_what_the_cpu_did_between_its_calls():
+    alone = [launch(10, 10, 1), kernel("gemm", 200, 1_000, correlation=1)]
+    missing = rules_without_data(Scope(make_trace(alone, [H100]), None))
+    assert missing[0] == ("long-gap-without-op", NO_OPERATORS)
+    assert "what the CPU did between its calls" in one(make_trace(alone, [H100]), "not-judged").evidence
 
 
 def test_without_a_device_the_rules_that_need_one_are_named():

@@ -80,6 +80,16 @@ def _millis(nanoseconds: int) -> str:
         ("start-up", f"more than {_millis(thread_causes.MIN_REPEATED_FIRST_USE_NS)}"),
         ("start-up", f"the number {thread_causes.MIN_WARM_STEP} or more"),
         ("start-up", f"{thread_causes.MIN_FIRST_USE_RATIO} times the median"),
+        ("start-up", f"at least {_millis(thread_causes.MIN_FIRST_OP_NS)} itself"),
+        (
+            "start-up",
+            f"more than {thread_causes.MIN_FIRST_OP_RATIO} times the median of {thread_causes.MIN_LATER_CALLS} later",
+        ),
+        (
+            "allocator",
+            f"at least {_percent(cpu_work.MIN_UNCACHED_SHARE)} of the tensors, and {cpu_work.MIN_UNCACHED_CALLS}",
+        ),
+        ("allocator", f"at most {_percent(cpu_work.MAX_UNFILLED_SHARE)} of the device"),
         ("allocator", f"{cpu_work.MIN_PINNED_CALLS} and more allocations of pinned memory"),
         ("pageable-copy", f"below {thread_causes.MIN_COPY_BYTES >> 10} KiB"),
         ("stalled-thread", f"at least {thread_causes.MIN_STALLED_CALLS} calls"),

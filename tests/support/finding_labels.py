@@ -32,6 +32,7 @@ TEXT_FIELDS = ("id", "title", "evidence", "advice")
 IDLE_RULES = (
     *("data-loading", "start-up", "allocator", "pageable-copy", "host-sync", "stalled-thread", "peer-wait"),
     *("long-gap-without-op", "launch-overhead", "dependency", "recompilation", "own-profiler"),
+    *("graph-capture", "cpu-inputs"),
 )
 """Rules about time in which no kernel ran; together they cost at most that time."""
 _MS_PER_UNIT = {"ns": 1e-6, "µs": 1e-3, "us": 1e-3, "ms": 1.0, "s": 1e3}

@@ -25,7 +25,7 @@ class Moment(NamedTuple):
     lane: int = 0
 
 
-def with_memory(slices: Sequence[Event], moments: Sequence[Moment]) -> Trace:
+def with_memory(slices: Sequence[Event], moments: Sequence[Moment], **fields: Any) -> Trace:
     """A trace of slices and events of the allocator, in which reserved is twice the total."""
     bare = make_trace(slices)
     names = Strings([*bare.names, *dict.fromkeys(moment.name for moment in moments)])
@@ -48,7 +48,7 @@ def with_memory(slices: Sequence[Event], moments: Sequence[Moment]) -> Trace:
         np.zeros(len(moments), np.uint8),
         event,
     )
-    return make_trace(slices, instants=instants, names=names, memory_args=Arguments(event, given))
+    return make_trace(slices, instants=instants, names=names, memory_args=Arguments(event, given), **fields)
 
 
 def two_ops() -> Trace:

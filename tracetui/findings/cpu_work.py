@@ -1,4 +1,4 @@
-"""Rules about work of the CPU for which the GPU waits: start-up, memory from the driver, loading of data, compilation.
+"""Rules about work of the CPU for which the GPU waits: start-up, memory from the driver, compilation, graph captures.
 
 Memory that the first operators take is start-up, and no matter of the rule about the allocator. Guards and eager
 operators between compiled regions are part of the launch overhead: findings about them have no cost of their own.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.findings.idle_time import causes_before_first_kernel, idle_cost, longest_part, parts_of
+from tracetui.findings.idle_time import idle_cost, longest_part, parts_of
 from tracetui.findings.scope import (
     Finding,
     Scope,
@@ -21,16 +22,26 @@ from tracetui.findings.scope import (
     percent_text,
     severity_of_share,
 )
-from tracetui.idle.thread_causes import first_runs, indicating_slices, start_up_calls
+from tracetui.idle.thread_causes import (
+    first_runs,
+    indicating_slices,
+    start_up_calls,
+    start_up_ops,
+    workspace_calls,
+)
 from tracetui.idle.waits import Cause
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import calls_named, links
 from tracetui.linking.placement import step_index
 from tracetui.linking.replays import graph_captures, in_capture
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import forest, is_named
-from tracetui.model.intervals import Int64, covered, union
-from tracetui.model.quantities import counted, duration
+from tracetui.linking.trees import count_inside, forest, is_named
+from tracetui.memory.allocator import CPU
+from tracetui.memory.allocator import allocator as allocations
+from tracetui.model.intervals import Int64, covered, without
+from tracetui.model.quantities import counted, duration, size
+from tracetui.model.recorded import whole_number
+from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
 from tracetui.tables.launches import LAUNCH_NAME
 
@@ -42,6 +53,15 @@ MIN_PINNED_CALLS = 3
 MIN_FREED = 2
 """Minimum calls that give memory back, for a note although the GPU was hardly idle for them."""
 
+MIN_UNCACHED_SHARE = 0.8
+"""Minimum share of the tensors that take memory from the driver, where the caching allocator is off ..."""
+MIN_UNCACHED_CALLS = 20
+"""... and the least number of them."""
+MAX_UNFILLED_SHARE = 0.8
+"""Maximum share of the device's memory that is reserved while it is not full."""
+
+_EMPTY = re.compile(r"^aten::empty(_strided)?$")
+"""Operators that make the tensors; others make them through these."""
 _FREE = re.compile(r"^(cuda|hip)Free(Async)?$|^(cu|hip)MemFree")
 _MALLOC = re.compile(r"^(cuda|hip)Malloc(Async)?$|^(cu|hip)Mem(Alloc|Create)")
 _PINNED = re.compile(r"^(cuda|hip)(HostAlloc|MallocHost|HostMalloc|HostRegister)|^cuMemHostAlloc|^cuMemAllocHost")
@@ -50,7 +70,7 @@ _PINNED = re.compile(r"^(cuda|hip)(HostAlloc|MallocHost|HostMalloc|HostRegister)
 def start_up(scope: Scope) -> Iterator[Finding]:
     """CUDA and its libraries start up, or modules are loaded, before the first kernel and between kernels (R3.61)."""
     trace = scope.trace
-    calls = scope.inside(start_up_calls(trace))
+    calls = scope.inside(np.union1d(start_up_calls(trace), start_up_ops(trace)))
     parts, (before, between) = parts_of(scope, Cause.START_UP), scope.start_up
     severity = severity_of_share((before + between) / scope.time)
     if severity is None:
@@ -74,18 +94,39 @@ def start_up(scope: Scope) -> Iterator[Finding]:
 
 
 def _calls_and_ops(trace: Trace, rows: Int64) -> str:
-    """The longest calls with their times and the operators that made them."""
-    owner, words = links(trace).owner, []
-    for row in rows[np.argsort(-trace.slices.dur[rows], kind="stable")][:MAX_NAMED_CALLS].tolist():
-        first = "the first " if first_runs(trace)[owner[row]] else ""
-        around = f" in {first}{trace.name_of(int(owner[row]))}" if owner[row] >= 0 else ""
+    """The longest calls with their times and the operators that made them, of operators the outermost ones."""
+    slices, words = trace.slices, []
+    for row in rows[np.argsort(-slices.dur[rows], kind="stable")][:MAX_NAMED_CALLS].tolist():
+        owner = int(links(trace).owner[row])
+        if slices.kind[row] == Kind.CPU_OP:
+            above = [each for each in _around(trace, row) if slices.kind[each] == Kind.CPU_OP]
+            owner = above[-1] if above else -1
+        first = "the first " if first_runs(trace)[owner] else ""
+        around = f" in {first}{trace.name_of(owner)}" if owner >= 0 else ""
         words.append(f"{trace.name_of(row)} {duration(int(trace.slices.dur[row]))}{around}")
     return ", ".join(words)
+
+
+def _around(trace: Trace, row: int) -> list[int]:
+    """The slices around one, innermost first."""
+    above, parent = [], int(trace.slices.parent[row])
+    while parent >= 0:
+        above.append(parent)
+        parent = int(trace.slices.parent[parent])
+    return above
 
 
 _FULL = (
     "GPU memory is full, or empty_cache() gave it back, and the allocator starts anew: a smaller batch, stable shapes, "
     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, no empty_cache() in the loop."
+)
+_NOT_FULL = (
+    "GPU memory was not full: something gives it back. Leave out empty_cache() in the loop; the capture of a CUDA "
+    "graph calls it too."
+)
+_UNCACHED = (
+    "Unset PYTORCH_NO_CUDA_MEMORY_CACHING (PYTORCH_NO_HIP_MEMORY_CACHING): without the caching allocator each tensor "
+    "calls the driver, and each free waits for the GPU."
 )
 _GROWING = (
     "The reserved memory still grows: warm up with the largest shapes, or keep shapes stable; "
@@ -114,21 +155,26 @@ def allocator(scope: Scope) -> Iterator[Finding]:
         if len(rows)
     ]
     taken_again = len(freed) > 0 and len(taken) > 0 and slices.start[taken].max() > slices.start[freed].min()
+    uncached = _calls_for_each_tensor(scope, taken, freed) if taken_again else ""
+    off = "The caching allocator is off: " if uncached else ""
+    why, again = (uncached, _UNCACHED) if uncached else _why_given_back(trace) if taken_again else ("", "")
+    evidence = "; ".join([*calls, *([why] if why else [])])
     if cost and calls:
         advice = _GROWING if len(taken) else _GIVEN_BACK
+        action = "keep the memory" if taken_again or not len(pinned) else "allocate pinned memory once"
         if taken_again:
-            advice = _FULL
+            advice = again
         elif len(pinned) > max(len(taken), len(freed)):
             advice = _PIN_ONCE
         yield from scope.with_cost(
             "allocator",
             cost,
-            "The GPU waits while memory is taken from the driver or given back",
-            "; ".join(calls) + f"; the GPU idle meanwhile for {duration(cost)}",
+            f"{off}{'the' if off else 'The'} GPU waits while memory is taken from the driver or given back",
+            f"{evidence}; the GPU idle meanwhile for {duration(cost)}",
             advice,
             longest_part(scope, parts),
             at_gap=True,
-            action="keep the memory" if taken_again or not len(pinned) else "allocate pinned memory once",
+            action="turn the caching allocator on" if uncached else action,
         )
     if scope.severity_of(cost) is None:
         yield from _pinned_again(scope, pinned)
@@ -136,11 +182,43 @@ def allocator(scope: Scope) -> Iterator[Finding]:
             yield Finding(
                 "allocator",
                 Severity.NOTE,
-                "Memory is given back to the driver and taken again after the first step",
-                "; ".join(calls),
-                _FULL,
+                f"{off}{'memory' if off else 'Memory'} is given back to the driver and taken again after the first "
+                "step",
+                evidence,
+                again,
                 longest(trace, freed),
             )
+
+
+def _calls_for_each_tensor(scope: Scope, taken: Int64, freed: Int64) -> str:
+    """A clause on the tensors of which nearly each took its memory from the driver; empty where most did not.
+
+    Where memory was recorded, the allocations on the GPU are the tensors; else the calls of `aten::empty` are.
+    """
+    trace, events = scope.trace, allocations(scope.trace)
+    on_gpu = np.array([not label.startswith(CPU) for label in (*events.devices, CPU)], bool)[events.device]
+    tensors = int((events.allocations & on_gpu).sum())
+    if tensors:
+        called = min(len(calls_named(trace, _MALLOC)), tensors)
+        words = f"{called:,} of {counted(tensors, 'allocation')} on the GPU"
+    else:
+        empty = scope.ops[is_named(trace, scope.ops, _EMPTY.search)]
+        tensors = len(empty)
+        called = int((count_inside(trace.slices, empty, calls_named(trace, _MALLOC)) > 0).sum())
+        words = f"{called:,} of {counted(tensors, 'call')} of aten::empty and aten::empty_strided"
+    # What is cached is freed seldom.
+    many = called >= max(MIN_UNCACHED_CALLS, MIN_UNCACHED_SHARE * tensors) and 2 * len(freed) >= len(taken)
+    return f"{words} took memory from the driver" if many else ""
+
+
+def _why_given_back(trace: Trace) -> tuple[str, str]:
+    """What is known of how full the GPU was, as a clause, empty for nothing; and the advice."""
+    reserved = int(allocations(trace).reserved.max(initial=NULL))
+    sizes = [whole_number(device.properties.get("totalGlobalMem")) or 0 for device in trace.devices]
+    if reserved <= 0 or min(sizes, default=0) == 0:
+        return "", _FULL
+    room = f"{size(reserved)} reserved at most, of {size(min(sizes))}"
+    return room, _FULL if reserved > MAX_UNFILLED_SHARE * min(sizes) else _NOT_FULL
 
 
 def _pinned_again(scope: Scope, rows: Int64) -> Iterator[Finding]:
@@ -164,53 +242,10 @@ def _later(scope: Scope, pattern: re.Pattern[str]) -> Int64:
     """Calls by name that are no start-up, made after the first GPU activity; with steps after the first step."""
     trace = scope.trace
     rows = scope.inside(calls_named(trace, pattern))
-    rows = np.setdiff1d(rows, start_up_calls(trace), assume_unique=True)
+    rows = without(rows, np.union1d(start_up_calls(trace), workspace_calls(trace)))
     gpu = links(trace).gpu
     begun = trace.slices.start[rows] > trace.slices.start[gpu[0]] if len(gpu) else np.zeros(len(rows), bool)
     return np.asarray(rows[begun & (step_index(trace, rows) != 0)])
-
-
-_LOAD_AHEAD = (
-    "Load the next batch while this one computes: DataLoader(num_workers=...), then persistent_workers=True and "
-    "pin_memory=True."
-)
-_MORE_WORKERS = (
-    "The workers are too few or too slow: more of them (num_workers), a larger prefetch_factor, cheaper transforms, or "
-    "data that is decoded beforehand."
-)
-
-
-def data_loading(scope: Scope) -> Iterator[Finding]:
-    """The GPU is idle while the input pipeline runs on the thread that launches, or on the main thread."""
-    trace, slices = scope.trace, scope.trace.slices
-    parts, before = parts_of(scope, Cause.DATA_LOADING), causes_before_first_kernel(scope)[Cause.DATA_LOADING]
-    between = idle_cost(scope, parts)
-    if between + before == 0:
-        return
-    rows = indicating_slices(trace)[Cause.DATA_LOADING]
-    # A loop may load between its steps.
-    rows = inside if len(inside := scope.inside(rows)) else rows
-    calls = len(union(slices.start[rows], slices.end[rows])[0])
-    spent = covered(slices.start[rows], slices.end[rows])
-    idle = [f"{duration(between)} between kernels"] if between else []
-    idle += [f"{duration(before)} before the first kernel, which is in no gap"] if before else []
-    row, program = longest_part(scope, parts), scope.program
-    loader = ", which runs in the main process" if program.loads_in_process else ""
-    action, advice = "give the DataLoader workers", _LOAD_AHEAD
-    if program.has_workers:
-        loader = ", whose worker processes do not keep up"
-        action, advice = "give the DataLoader more workers", _MORE_WORKERS
-    yield from scope.with_cost(
-        "data-loading",
-        between + before,
-        f"The GPU waits for the data loader{loader}",
-        f"{scope.per_step(calls, 'call')}, {duration(spent)} of CPU time; the GPU idle meanwhile for "
-        + ", and ".join(idle),
-        advice,
-        row if row >= 0 else longest(trace, rows),
-        at_gap=row >= 0,
-        action=action,
-    )
 
 
 # torch.compile: code compiled while the program ran, regions that are broken up, and guards.
@@ -234,19 +269,9 @@ def recompilation(scope: Scope) -> Iterator[Finding]:
     """Code was compiled while the GPU waited for it, or at all in a trace without a GPU."""
     trace, slices = scope.trace, scope.trace.slices
     rows = scope.inside(indicating_slices(trace)[Cause.COMPILATION])
-    if len(rows) == 0:
+    if len(rows) == 0 or captures_of(scope).are_longer:
         return
-    waited = idle_cost(scope, parts_of(scope, Cause.COMPILATION)) + causes_before_first_kernel(scope)[Cause.COMPILATION]
-    is_call = slices.kind[rows] == Kind.RUNTIME
-    captures = graph_captures(trace)
-    mine = np.isin(captures.row, scope.inside(captures.row))
-    captured = covered(
-        np.append(slices.start[rows[is_call]], captures.start[mine]),
-        np.append(slices.end[rows[is_call]], captures.end[mine]),
-    )
-    if captured > covered(slices.start[rows[~is_call]], slices.end[rows[~is_call]]):
-        yield from _graph_capture(scope, rows[is_call], captured, waited)
-        return
+    waited = _waited_for_compilation(scope)
     took = covered(slices.start[rows], slices.end[rows])
     has_gpu = len(links(trace).gpu) > 0
     all_steps = steps(trace)
@@ -275,23 +300,92 @@ def recompilation(scope: Scope) -> Iterator[Finding]:
     )
 
 
-def _graph_capture(scope: Scope, rows: Int64, took: int, waited: int) -> Iterator[Finding]:
-    """Graphs were captured while the GPU waited: `rows` are calls that make them ready, times are in ns."""
-    trace = scope.trace
-    calls = scope.inside(graph_captures(trace).row)
-    launched = scope.inside(trace.slices.of_kind(Kind.RUNTIME))
-    launched = launched[is_named(trace, launched, LAUNCH_NAME.search) & in_capture(trace, launched)]
-    many = len(calls) != 1
+def _waited_for_compilation(scope: Scope) -> int:
+    """Idle time in ns while code was compiled or graphs were captured, that before the first kernel included."""
+    before = scope.lead_causes[Cause.COMPILATION]
+    return idle_cost(scope, parts_of(scope, Cause.COMPILATION)) + before
+
+
+@dataclass(frozen=True, eq=False)
+class CaptureShare:
+    """The captures of CUDA graphs in scope."""
+
+    calls: Int64
+    """Calls that begin, end and instantiate them."""
+    count: int
+    launches: int
+    """Launches within them, which run only when the graph is replayed."""
+    time: int
+    """Time in ns of the captures, with making the graphs ready."""
+    are_longer: bool
+    """They take longer than the compilation of code."""
+    are_most: bool
+    """They have most of the launches, and more of them than activities ran on the GPU."""
+
+
+def captures_of(scope: Scope) -> CaptureShare:
+    """What the program captured, and how much of the recording that is."""
+
+    def find() -> CaptureShare:
+        trace, slices = scope.trace, scope.trace.slices
+        rows = scope.inside(indicating_slices(trace)[Cause.COMPILATION])
+        is_call = slices.kind[rows] == Kind.RUNTIME
+        captures = graph_captures(trace)
+        mine = np.isin(captures.row, scope.inside(captures.row))
+        time = covered(
+            np.append(slices.start[rows[is_call]], captures.start[mine]),
+            np.append(slices.end[rows[is_call]], captures.end[mine]),
+        )
+        launched = scope.inside(slices.of_kind(Kind.RUNTIME))
+        launched = launched[is_named(trace, launched, LAUNCH_NAME.search)]
+        inside = int(in_capture(trace, launched).sum())
+        longer = time > covered(slices.start[rows[~is_call]], slices.end[rows[~is_call]])
+        most = 2 * inside > len(launched) and inside > len(scope.activities)
+        return CaptureShare(rows[is_call], int(mine.sum()), inside, time, longer, most)
+
+    return scope.trace.keep(("captures of graphs", scope.step), find)
+
+
+def graph_capture(scope: Scope) -> Iterator[Finding]:
+    """CUDA graphs were captured: the recording is of that, or the GPU waited for it."""
+    trace, captures = scope.trace, captures_of(scope)
+    if len(captures.calls) == 0 or not (captures.are_longer or captures.are_most):
+        return
+    many, waited = captures.count != 1, _waited_for_compilation(scope)
+    graphs = f"{captures.count:,} CUDA graphs" if many else "a CUDA graph"
+    worst = longest(trace, captures.calls)
+    notes = [each for each in _around(trace, worst) if trace.slices.kind[each] == Kind.ANNOTATION]
+    notes = [each for each in notes if each not in steps(trace).row]
+    within = f" in {trace.name_of(notes[0])}" if notes else ""
+    names = group(trace.slices.name[captures.calls])
+    most = names.key[np.argsort(-names.sum(trace.slices.dur[captures.calls]), kind="stable")][:MAX_NAMED_CALLS]
+    evidence = (
+        f"{counted(captures.count, 'capture')} of {counted(captures.launches, 'launch')}{within}, which run only when "
+        f"the graph is replayed; {duration(captures.time)} with making the {'graphs' if many else 'graph'} ready "
+        f"({', '.join(trace.names[key] for key in most.tolist())})"
+    )
+    action = "record the replays"
+    if captures.are_most:
+        waits = f"; the GPU waited for it {scope.cost_text(waited)}" if waited else ""
+        yield Finding(
+            "graph-capture",
+            Severity.MAJOR,
+            f"The recording is of the capture of {graphs}{within}: nothing about the load of the GPU follows from it",
+            evidence + waits,
+            "The launches of a capture run nothing: record replays of the graph to see the GPU at work.",
+            worst,
+            action=action,
+        )
+        return
     yield from scope.with_cost(
-        "recompilation",
+        "graph-capture",
         waited,
         f"{'CUDA graphs are' if many else 'A CUDA graph is'} captured while the GPU waits",
-        f"{counted(len(calls), 'capture')} of {counted(len(launched), 'launch')}, which run only when the graph is "
-        f"replayed; {duration(took)} with making the {'graphs' if many else 'graph'} ready",
+        evidence,
         "A graph is captured once for each shape, and its replays are what counts: warm up before recording, or record "
         "the replays.",
-        longest(trace, rows),
-        action="record the replays",
+        worst,
+        action=action,
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.findings.idle_time import alone, idle_cost, launching_parts, longest_part, parts_of, places
+from tracetui.findings.inputs import cpu_inputs_idle
 from tracetui.findings.scope import Finding, Program, Scope, Severity, blocking_copies, longest, most_common
 from tracetui.findings.training import optimizer_loop_idle
 from tracetui.idle.idle_parts import MIN_SPLIT_GAP_NS, IdleParts, told_to_wait
@@ -18,7 +19,7 @@ from tracetui.idle.idleness import device_order, idleness, unrecorded_holes
 from tracetui.idle.thread_causes import MIN_COPY_BYTES, stalled_calls
 from tracetui.idle.waits import Cause, sync_calls
 from tracetui.linking.groups import distinct, group
-from tracetui.linking.links import links, names_of
+from tracetui.linking.links import links, names_of, op_rows
 from tracetui.linking.placement import step_index
 from tracetui.linking.replays import replays
 from tracetui.linking.step_kinds import unserving_steps
@@ -36,8 +37,8 @@ MIN_UNRECORDED_SHARE = 0.02
 def launch_overhead(scope: Scope) -> Iterator[Finding]:
     """The CPU does not launch as fast as the GPU runs what it launches (R3.27)."""
     trace, parts = scope.trace, launching_parts(scope)
-    loop = optimizer_loop_idle(scope)
-    cost = idle_cost(scope, parts) - loop
+    loop, random = optimizer_loop_idle(scope), cpu_inputs_idle(scope)
+    cost = idle_cost(scope, parts) - loop - random
     if cost <= 0:
         return
     short = parts.take(idleness(trace).dur[parts.gap] < MIN_SPLIT_GAP_NS)
@@ -50,6 +51,7 @@ def launch_overhead(scope: Scope) -> Iterator[Finding]:
     evidence.append(_launch_calls(scope))
     evidence += [f"longest in {named}"] if (named := places(trace, parts)) else []
     evidence += [f"another {duration(loop)} inside the optimizer"] if loop else []
+    evidence += [f"another {duration(random)} with making random tensors"] if random else []
     evidence.append(f"the GPU is idle for {scope.cost_text(scope.idle // scope.devices)}")
     mostly_long = 2 * longer > idle_cost(scope, parts)
     action, advice = _launch_advice(scope.program)
@@ -113,7 +115,8 @@ def long_gap_without_op(scope: Scope) -> Iterator[Finding]:
     """The thread is in no operator and no call for a millisecond and more, and the GPU is idle (R3.27)."""
     trace, parts = scope.trace, parts_of(scope, Cause.LONG_GAP)
     gaps = np.unique(parts.gap)
-    if len(gaps) == 0:
+    # Without any operator it is not known that the CPU was in none.
+    if len(gaps) == 0 or len(op_rows(trace)) == 0:
         return
     sums = np.bincount(np.searchsorted(gaps, parts.gap), parts.dur)
     where, program = places(trace, parts), scope.program

@@ -7,8 +7,6 @@ in no gap: its causes are those of the thread of the first launch, and it is rep
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
 from tracetui.findings.scope import Scope
@@ -16,12 +14,14 @@ from tracetui.idle.gpu_spans import communicates
 from tracetui.idle.idle_parts import IdleParts, clock_skew, late_gaps
 from tracetui.idle.idleness import idleness
 from tracetui.idle.waits import OVERHEAD, Cause
-from tracetui.linking.frames import frames, is_own
+from tracetui.linking.frames import MODULE, is_own
 from tracetui.linking.groups import group
+from tracetui.linking.links import op_rows
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import is_named, open_at
+from tracetui.linking.trees import Axis, Stretches, forest, is_named, nearest
 from tracetui.model.intervals import Int64, covered, without
 from tracetui.model.quantities import duration, rounded_percent
+from tracetui.model.results import kept
 from tracetui.model.trace import Kind, Trace
 
 MAX_NAMED_PLACES = 3
@@ -53,42 +53,56 @@ def longest_part(scope: Scope, parts: IdleParts) -> int:
     return int(idleness(scope.trace).after[parts.gap[np.argmax(parts.dur)]])
 
 
-def causes_before_first_kernel(scope: Scope) -> Counter[Cause]:
-    """Time in ns before the first GPU activity in scope, by what the thread that launched it was doing."""
-    return scope.lead_causes
-
-
 def places(trace: Trace, parts: IdleParts) -> str:
-    """The few places in which the CPU was longest during some parts, each with its time: lines of Python, or names.
+    """The few places in which the CPU was longest during some parts, each with its time in them.
 
     Empty where the place of most of the time is not known.
     """
-    row = _innermost(trace, parts)
-    known = np.flatnonzero(row >= 0)
-    if len(known) == 0 or 2 * parts.dur[known].sum() < parts.dur.sum():
+    spent, inside = place_times(trace, parts), _inside(trace, parts)
+    total = int(parts.dur[parts.lane < 0].sum()) + int((inside.ends - inside.starts).sum())
+    if 2 * sum(spent.values()) < total:
         return ""
-    rows = row[known]
-    if len(trace.slices.of_kind(Kind.PYTHON)):
-        # The line of the user's code is named rather than what it called.
-        user = frames(trace).user[rows].astype(np.int64)
-        is_line = trace.slices.kind[rows] == Kind.PYTHON
-        is_line[is_line] = is_named(trace, rows[is_line], is_own)
-        rows = np.where((user >= 0) & ~is_line, user, rows)
-    names = group(trace.slices.name[rows])
-    sums = names.sum(parts.dur[known])
-    order = np.argsort(-sums, kind="stable")[:MAX_NAMED_PLACES].tolist()
-    spent = [(trace.names[int(names.key[index])], int(sums[index])) for index in order]
-    return ", ".join(f"{name} {duration(time)}" for name, time in spent if time)
+    longest_first = sorted(spent.items(), key=lambda each: -each[1])[:MAX_NAMED_PLACES]
+    return ", ".join(f"{name} {duration(time)}" for name, time in longest_first)
 
 
-def _innermost(trace: Trace, parts: IdleParts) -> Int64:
-    """The innermost slice of the thread in the middle of each part, -1 for none."""
-    row = np.full(len(parts), -1, np.int64)
-    on_thread = np.flatnonzero(parts.lane >= 0)
-    middle = (parts.start[on_thread] + parts.end[on_thread]) // 2 - clock_skew(trace)
-    row[on_thread] = open_at(trace, parts.lane[on_thread], middle)
-    row[np.isin(row, steps(trace).row)] = -1
-    return row
+def place_times(trace: Trace, parts: IdleParts) -> dict[str, int]:
+    """For each place in which the CPU was during some parts the time in ns for which it was there.
+
+    Places are frames of the user's own code where there are any, else outermost operators, else annotations. Time in a
+    frame that calls another one is that of the other one. What several devices wait for counts once.
+    """
+    slices, inside, (rows, parent) = trace.slices, _inside(trace, parts), _named_slices(trace)
+    time = inside.covered(slices.lane[rows], slices.start[rows], slices.end[rows])
+    inner = np.flatnonzero(parent >= 0)
+    own = np.maximum(time - np.bincount(parent[inner], time[inner], len(rows)).astype(np.int64), 0)
+    names = group(slices.name[rows])
+    sums = names.sum(own).astype(np.int64).tolist()
+    return {trace.names[key]: spent for key, spent in zip(names.key.tolist(), sums, strict=True) if spent}
+
+
+def _inside(trace: Trace, parts: IdleParts) -> Stretches:
+    """The time of the parts on their threads, on the clock of the CPU."""
+    on_thread, skew = parts.take(parts.lane >= 0), clock_skew(trace)
+    axis = Axis.around(trace.slices.start, trace.slices.end)
+    return Stretches.of(axis, on_thread.lane, on_thread.start - skew, on_thread.end - skew)
+
+
+@kept
+def _named_slices(trace: Trace) -> tuple[Int64, Int64]:
+    """The slices that places are named by, ascending, and for each the index of the one around it, -1 for none."""
+    slices, ops = trace.slices, op_rows(trace)
+    python = slices.of_kind(Kind.PYTHON)
+    own = python[is_named(trace, python, lambda name: is_own(name) and not name.startswith(MODULE))]
+    notes = without(slices.of_kind(Kind.ANNOTATION), np.sort(steps(trace).row))
+    rows = own
+    for more in (ops[forest(trace, ops) < 0], notes):
+        # What lies in what is named already is no place of its own.
+        both = np.sort(np.concatenate([rows, more]))
+        is_named_already = np.isin(both, rows)
+        lies_within = nearest(forest(trace, both), is_named_already) >= 0
+        rows = both[is_named_already | ~lies_within]
+    return rows, forest(trace, rows)
 
 
 def alone(scope: Scope, rows: Int64) -> int:

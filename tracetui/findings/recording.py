@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.devices.descriptions import device_index, gpu_generation, peaks_of, units_of
+from tracetui.findings.cpu_work import captures_of
 from tracetui.findings.gemm import fp32_rows
-from tracetui.findings.idle_time import causes_before_first_kernel, idle_cost, parts_of
+from tracetui.findings.idle_time import idle_cost, parts_of
 from tracetui.findings.scope import MIN_SHARES, Finding, Scope, Severity, longest, most_common, severity_of_share
 from tracetui.health.health_table import doubt_of, doubtful_checks
 from tracetui.health.link_checks import NO_ACTIVITY_CHECK, Check, CheckSeverity, Doubt, unfinished
@@ -21,7 +22,7 @@ from tracetui.idle.idleness import idleness
 from tracetui.idle.waits import Cause
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import group
-from tracetui.linking.links import links, op_rows
+from tracetui.linking.links import calls_named, links, op_rows
 from tracetui.linking.placement import before_capture
 from tracetui.linking.trees import forest, is_named, lane_numbers
 from tracetui.memory.allocator import CPU, allocator
@@ -41,6 +42,8 @@ _ACCELERATOR = re.compile(
     r"^(?!cuda|hip|gpu|cpu|user|python|async)([a-z][a-z0-9]*)_(runtime|driver|ccp_events|op|kernel)"
 )
 """Categories that name the device: `mtia_runtime`, `hpu_op`."""
+_USES = re.compile(r"^(cu|cuda|hip)\w*(Launch|Memcpy|Memset|Malloc|MemAlloc|HostAlloc|MemCreate|Module|Library|Graph)")
+"""Calls that a program makes which uses the GPU."""
 _DRIVER_LAUNCH = re.compile(r"^(cuLaunch|hip(Ext)?ModuleLaunch|hipDrvLaunch)")
 _GENERATED = re.compile(r"^triton_|^kernel\d*$|_0d1d")
 
@@ -67,10 +70,10 @@ def no_gpu(scope: Scope) -> Iterator[Finding]:
     if len(links(trace).gpu) or len(_unknown_device_rows(trace)) or _accelerator(trace):
         return
     work = _cpu_work(scope)
-    calls = trace.slices.of_kind(Kind.RUNTIME)
+    calls, uses = trace.slices.of_kind(Kind.RUNTIME), calls_named(trace, _USES)
     used = [label for label in allocator(trace).devices if not label.startswith(CPU)]
-    # Signs of a GPU that was used all the same.
-    signs = [f"{counted(len(calls), 'call')} of the GPU runtime"] if len(calls) else []
+    # Signs of a GPU that was used all the same; the profiler itself asks which devices there are, and waits for them.
+    signs = [f"{counted(len(uses), 'call')} of the GPU runtime ({most_common(trace, uses)})"] if len(uses) else []
     signs += [f"memory of {', '.join(used)}"] if used else []
     if signs:
         yield Finding(
@@ -81,6 +84,18 @@ def no_gpu(scope: Scope) -> Iterator[Finding]:
             "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], and see whether something keeps "
             "the profiler from the GPU: another profiler, or a missing permission.",
             work.row,
+        )
+        return
+    if len(calls) and work.largest:
+        yield Finding(
+            "no-gpu",
+            Severity.NOTE,
+            f"The model ran on the CPU of a machine with a GPU, on which nothing was launched: {work.largest}",
+            f"{work.words}; {counted(len(calls), 'call')} of the GPU runtime, none of which launches, copies or takes "
+            f"memory: {most_common(trace, calls)} and the like are the profiler's own",
+            "Move the model and its inputs to the GPU (model.to('cuda')), unless the CPU is what is to be measured.",
+            work.row,
+            action="move the model to the GPU",
         )
         return
     yield Finding(
@@ -241,10 +256,11 @@ def stack_recording(scope: Scope) -> Iterator[Finding]:
     before_launch = int(scope.trace.slices.start[launch]) - scope.lead_window[0] if launch >= 0 else 0
     unlaunched = min(max(before_launch, 0), scope.time_to_first_kernel)
     late = unlaunched + int(idleness(scope.trace).cpu_late[scope.gaps].sum())
-    if has_gpu and late < MIN_CPU_BOUND_SHARE * scope.time:
+    # In the capture of a graph the CPU is all that was recorded.
+    if has_gpu and late < MIN_CPU_BOUND_SHARE * scope.time and not captures_of(scope).are_most:
         return
     before = f", {duration(unlaunched)} of it before the launch of its first activity" if unlaunched else ""
-    waited = f"; the GPU waited for the CPU {scope.cost_text(late)}{before}" if has_gpu else ""
+    waited = f"; the GPU waited for the CPU {scope.cost_text(late)}{before}" if has_gpu and late else ""
     yield Finding(
         "stack-recording",
         Severity.NOTE,
@@ -260,7 +276,7 @@ def own_profiler(scope: Scope) -> Iterator[Finding]:
     """The GPU was idle because the profiler was busy with itself."""
     trace, slices = scope.trace, scope.trace.slices
     parts = parts_of(scope, Cause.PROFILER)
-    cost = idle_cost(scope, parts) + causes_before_first_kernel(scope)[Cause.PROFILER]
+    cost = idle_cost(scope, parts) + scope.lead_causes[Cause.PROFILER]
     if cost == 0:
         return
     # Slices of overhead that lie in these parts of gaps, or before the first activity.
@@ -274,8 +290,9 @@ def own_profiler(scope: Scope) -> Iterator[Finding]:
         cost,
         "The GPU is idle while the profiler is busy with itself",
         f"{counted(len(rows), 'slice')} of overhead, {duration(took)}; most often {most_common(trace, rows)}",
-        "It asks for buffers and loads modules while it records. Give the schedule a warm-up step or two, and leave "
-        "this time out when you add up.",
+        "It asks for buffers while it records, inside the calls of the program. Give the schedule as many warm-up "
+        "steps as it records (warmup=...), so that the buffers are there, record fewer steps, or set larger buffers; "
+        "leave this time out when you add up.",
         longest(trace, rows),
     )
 
@@ -354,14 +371,17 @@ def _clock_problem(scope: Scope, check: Check, doubt: Doubt) -> _Problem | None:
 # Rules that could not be run on a trace, because the data that they need was not recorded.
 
 NO_SHAPES = "no shapes of inputs were recorded (record_shapes=True)"
+NO_OPERATORS = "no operators were recorded (ProfilerActivity.CPU)"
 NO_DEVICE = "the file does not describe the GPU (--device names it)"
 NO_PEAKS = "the peak rates of this GPU are not known"
 ADVICE = {
     NO_SHAPES: "Record with record_shapes=True.",
+    NO_OPERATORS: "Record ProfilerActivity.CPU too.",
     NO_DEVICE: "Name the GPU with --device.",
     NO_PEAKS: "Name one like it with --device.",
 }
 SUBJECTS = {
+    "long-gap-without-op": "what the CPU did between its calls",
     "uneven-kernels": "calls that take longer than their like",
     "far-from-roofline": "distance from the limits of the GPU",
     "small-batch-products": "products of few rows",
@@ -380,7 +400,8 @@ def rules_without_data(scope: Scope) -> list[tuple[str, str]]:
     if len(scope.computing) == 0:
         return []
     trace, has_shapes = scope.trace, scope.program.has_shapes
-    reasons = [] if has_shapes else [(rule, NO_SHAPES) for rule in NEEDING_SHAPES]
+    reasons = [] if len(op_rows(trace)) else [("long-gap-without-op", NO_OPERATORS)]
+    reasons += [] if has_shapes else [(rule, NO_SHAPES) for rule in NEEDING_SHAPES]
     if len(fp32_rows(scope)) and gpu_generation(trace).has_fp16_tensor_cores is None:
         reasons.append(("fp32-math", NO_DEVICE))
     used = set(device_index(trace, scope.computing).tolist())

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tracetui.findings.communication import exposed_communication, small_collectives, straggler
-from tracetui.findings.cpu_work import allocator, data_loading, graph_breaks, recompilation, start_up
+from tracetui.findings.cpu_work import (
+    allocator,
+    graph_breaks,
+    graph_capture,
+    recompilation,
+    start_up,
+)
 from tracetui.findings.gemm import batchable_products, fp32_math, misaligned_products, small_batch_products
 from tracetui.findings.idle import (
     dependency,
@@ -17,6 +23,7 @@ from tracetui.findings.idle import (
     stalled_thread,
     unrecorded_graph_work,
 )
+from tracetui.findings.inputs import cpu_inputs, data_loading
 from tracetui.findings.kernel_times import low_waves, lower_clock, serialised_streams, uneven_kernels
 from tracetui.findings.recording import (
     launches_missing,
@@ -43,7 +50,9 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     untrusted,
     no_gpu,
     other_accelerator,
+    graph_capture,
     data_loading,
+    cpu_inputs,
     start_up,
     allocator,
     pageable_copy,
