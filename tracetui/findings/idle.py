@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.findings.idle_time import alone, idle_cost, launching_parts, longest_part, parts_of, places
-from tracetui.findings.inputs import cpu_inputs_idle
+from tracetui.findings.inputs import cpu_inputs_idle, cpu_inputs_lead
 from tracetui.findings.scope import Finding, Program, Scope, Severity, blocking_copies, longest, most_common
 from tracetui.findings.training import optimizer_loop_idle
 from tracetui.idle.idle_parts import MIN_SPLIT_GAP_NS, IdleParts, told_to_wait
@@ -133,6 +133,40 @@ def long_gap_without_op(scope: Scope) -> Iterator[Finding]:
         longest_part(scope, parts),
         at_gap=True,
         action="find what the CPU does there",
+    )
+
+
+_ELSEWHERE_PRICED = (Cause.DATA_LOADING, Cause.START_UP, Cause.COMPILATION, Cause.PROFILER)
+"""Causes before the first kernel that other rules price."""
+
+
+def before_first_kernel(scope: Scope) -> Iterator[Finding]:
+    """The CPU works before it launches the first activity of the scope, or after the last: in no gap (R3.91)."""
+    trace, edges = scope.trace, scope.edges
+    works = (edges.cause < Cause.LATENCY) & ~np.isin(edges.cause, _ELSEWHERE_PRICED)
+    if scope.start_up[0] > scope.lead_causes[Cause.START_UP]:
+        works &= edges.after < 0
+    edges = edges.take(np.flatnonzero(works))
+    before = int(edges.dur[edges.after >= 0].sum()) // scope.devices - cpu_inputs_lead(scope)
+    after = int(edges.dur[edges.after < 0].sum()) // scope.devices
+    parts = IdleParts(edges.gap, edges.start, edges.end, edges.cause, edges.lane)
+    where, name = places(trace, parts), f"the first kernel of {scope.title}"
+    yield from scope.with_cost(
+        "cpu-before-kernels",
+        before + after,
+        f"The GPU does nothing while the CPU works before {name}"
+        if before >= after
+        else f"The GPU does nothing while the CPU works behind the last kernel of {scope.title}",
+        ", ".join(
+            f"{duration(time)} {place}"
+            for time, place in ((before, f"before {name}"), (after, "behind the last one"))
+            if time
+        )
+        + (f"; in {where}" if where else ""),
+        "Do this work ahead: in DataLoader workers, in another thread while the step before runs, or on the GPU."
+        + ("" if scope.program.has_frames else " with_stack=True names the lines."),
+        int(edges.after.max(initial=-1)),
+        action="prepare the inputs ahead" if before >= after else "find what the CPU does there",
     )
 
 

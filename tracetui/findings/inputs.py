@@ -93,6 +93,12 @@ def cpu_inputs_idle(scope: Scope) -> int:
     return between if scope.severity_of(between + before) is not None else 0
 
 
+def cpu_inputs_lead(scope: Scope) -> int:
+    """Time in ns before the first kernel that belongs to the finding `cpu-inputs`; 0 without that finding."""
+    between, before = _random_idle(scope)
+    return before if scope.severity_of(between + before) is not None else 0
+
+
 def _random_on_cpu(scope: Scope) -> Int64:
     """Outermost operators that make random numbers and call nothing of the GPU: their tensors are on the CPU."""
     trace = scope.trace

@@ -14,6 +14,7 @@ from tracetui.findings.cpu_work import (
 )
 from tracetui.findings.gemm import batchable_products, fp32_math, misaligned_products, small_batch_products
 from tracetui.findings.idle import (
+    before_first_kernel,
     dependency,
     host_sync,
     launch_overhead,
@@ -60,6 +61,7 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     stalled_thread,
     peer_wait,
     long_gap_without_op,
+    before_first_kernel,
     launch_overhead,
     dependency,
     unrecorded_graph_work,

@@ -168,7 +168,7 @@ def _has(trace: Trace, kinds: tuple[Kind, ...], pattern: re.Pattern[str]) -> boo
     return bool(is_named(trace, rows, pattern.search).any())
 
 
-MIN_START_UP_SHARE = 0.5
+MIN_START_UP_SHARE = 0.4
 """Minimum share of a start-up in the time of a scope from which on all other shares are of the rest."""
 MIN_HELD_SHARE = 0.95
 """Minimum share of the GPU activities that the steps of a server launch, for a number to be given for each step."""
