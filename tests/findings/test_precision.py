@@ -90,6 +90,7 @@ def test_other_kernels_are_no_fp32_products(name):
         SGEMM,
         CONVOLUTION,
         "volta_scudnn_128x128_relu_interior_nn_v1",
+        "_5x_cudnn_volta_scudnn_128x64_relu_interior_nn_v1",
         "void cutlass::Kernel<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(P)",
         "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute",
         "void fft2d_r2c_32x32<float, false, 0u, false>(float2*, float const*, int)",

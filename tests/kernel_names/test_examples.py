@@ -271,6 +271,16 @@ CASK = [
         "cudnn_infer_volta_scudnn_128x64_relu_medium_nn_v1",
         {"operation": "convolution", "a": "f32", "tensor_core": False},
     ),
+    (
+        "_5x_cudnn_volta_scudnn_128x64_relu_interior_nn_v1",
+        {"library": "cuDNN SASS", "operation": "convolution", "a": "f32", "tensor_core": False},
+    ),
+    ("_9x_cublas_ampere_sgemm_128x32_tn", {"library": "cuBLAS SASS", "a": "f32", "layout": "tn"}),
+    (
+        "_5x_cudnn_sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw_tilesize32x32x8_stage3_"
+        "warpsize1x2x1_g1_ffma_aligna4_alignc4_execute_kernel__5x_cudnn",
+        {"operation": "convolution", "a": "f32", "tensor_core": False},
+    ),
     ("volta_h884gemm_64x64_ldg8_nn", {"a": "f16", "acc": "f16", "instruction": "8x8x4", "tensor_core": True}),
 ]  # fmt: skip
 HELPERS = [

@@ -100,15 +100,19 @@ def _decoded(name: ParsedName, known: _Known) -> Decoded:
     )
 
 
+_BEFORE = r"(?:_?\d+x_)?(?:cudnn_|cublas_)?(?:infer_|train_)?"
+"""Version and library that some builds put before a name: `_5x_cudnn_`, `cudnn_infer_`."""
 _XMMA = lazy_pattern(
-    rf"sm(?P<sm>\d+)_xmma_(?P<kind>gemm|(?P<conv>fprop|dgrad|wgrad|deconv)_implicit_gemm)(?P<variant>(?:_indexed|_wo_smem)*)"
+    rf"{_BEFORE}sm(?P<sm>\d+)_xmma_(?P<kind>gemm|(?P<conv>fprop|dgrad|wgrad|deconv)_implicit_gemm)(?P<variant>(?:_indexed|_wo_smem)*)"
     rf"_(?P<math>{BRIEF})(?P<second>{BRIEF})?(?P<types>(?:_(?:{BRIEF}){{1,2}})*)(?P<layout>(?:_[a-z]+)*?)"
     r"_tilesize(?P<tile>\d+x\d+(?:x\d+)?)(?P<rest>\w*)$"
 )
 _XMMA_SIZES = lazy_pattern(r"_(stage|warpsize|warpgroupsize|g|tensor|align[abc]?)(\d+(?:x\d+)*)(?=_|$)")
 _XMMA_WORDS = {"execute", "kernel", "cudnn", "infer", "train", "5x", "cublas", "trt"}
+_FFMA = "ffma"
+"""Word of kernels that multiply on CUDA cores."""
 _SASS = lazy_pattern(
-    r"(?:cudnn_)?(?:infer_|train_)?(?P<arch>maxwell|pascal|volta|turing|ampere|ada|hopper)"
+    rf"{_BEFORE}(?P<arch>maxwell|pascal|volta|turing|ampere|ada|hopper)"
     rf"_(?:(?P<out>{BRIEF})_)?(?P<letter>g?[shdiczq])(?P<instr>\d{{3,6}})?(?P<core>gemm|cudnn)"
     rf"(?P<winograd>_winograd)?(?:_(?P<a>{BRIEF}))?_(?P<m>\d+)x(?P<n>\d+)(?P<rest>(?:_\w+)?)$"
 )
@@ -135,6 +139,9 @@ def xmma(name: ParsedName) -> Decoded | None:
         split = False
     left = re.sub(r"_split_k|_segment_k_(?:on|off)", "", left)
     words = [word for word in left.split("_") if word and word not in _XMMA_WORDS]
+    on_tensor_cores = True if "warpgroupsize" in given or "tensor" in given else None
+    if _FFMA in words:
+        on_tensor_cores = False
     raw = "".join(part or "" for part in (match["second"], match["types"])).strip("_")
     layouts = match["layout"].strip("_")
     convolution = match["conv"] is not None
@@ -155,9 +162,9 @@ def xmma(name: ParsedName) -> Decoded | None:
         layout=layouts.rsplit("_", 1)[-1] if convolution else layouts[:2] or None,
         align=next((int(given[key]) for key in ("align", "aligna", "alignb", "alignc") if key in given), None),
         split_k=split,
-        tensor_core=True if "warpgroupsize" in given or "tensor" in given else None,
+        tensor_core=on_tensor_cores,
         flags=_xmma_flags(match, given),
-        unknown=(*([f"types {raw}"] if raw else []), *words),
+        unknown=(*([f"types {raw}"] if raw else []), *(word for word in words if word != _FFMA)),
         inferred=frozenset({"columns_first"}),
     )
 
