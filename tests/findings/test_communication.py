@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op, step
 from tests.support.findings import MS, ids, one
 from tracetui.findings import complete_finding_list, finding_list
-from tracetui.findings.communication import MIN_EXPOSED_SHARE
+from tracetui.findings.communication import MIN_EXPOSED_SHARE, buffer_broadcast_idle
 from tracetui.findings.scope import Scope, Severity
-from tracetui.model.trace import Kind
+from tracetui.model.trace import Kind, Trace
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 COMM = "stream 20"
@@ -201,3 +201,72 @@ def test_args_of_collectives_may_be_of_any_type(odd):
     calls = [launch(10 * i, 5, i + 1) for i in range(40)]
     every = complete_finding_list(make_trace([step(0, 0, 2_000_000), *calls, *small]))
     assert {finding.id: finding.cost for finding in every}["exposed-communication"] == 40 * 20_000
+
+
+@pytest.mark.parametrize(
+    ("trains", "advice"), [(True, "FSDP: forward_prefetch"), (False, "layers are split over GPUs")]
+)
+def test_parameters_are_fetched_ahead_only_where_gradients_are_computed(trains, advice):
+    gather = "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+    calls = [step(0, 0, 100_000), launch(10, 5, 1)]
+    backward = [op("autograd::engine::evaluate_function: MmBackward0", 100, 50)] if trains else []
+    trace = make_trace([*calls, *backward, kernel(gather, 1_000, 20_000, COMM, correlation=1)])
+    finding = one(trace, "exposed-communication")
+    assert advice in finding.advice and ("FSDP" in finding.advice) == trains
+
+
+# Buffers that DistributedDataParallel broadcasts.
+
+
+def _ddp(broadcast: str = "aten::unflatten_dense_tensors", around: str = "DistributedDataParallel.forward") -> Trace:
+    """Three steps of 1 ms, in each of which an operator of 600 us delays the launch of a kernel of 100 us."""
+    events = []
+    for number in range(3):
+        at = number * MS
+        events += [step(number, at, MS), op(around, at + 10, 900_000), op(broadcast, at + 100_000, 600_000)]
+        events += [launch(at + 50_000, 5_000, 2 * number + 1), launch(at + 750_000, 5_000, 2 * number + 2)]
+        events.append(kernel("gemm", at + 60_000, 100_000, correlation=2 * number + 1))
+        events.append(kernel("gemm", at + 760_000, 100_000, correlation=2 * number + 2))
+    return make_trace(events)
+
+
+def test_idle_time_in_the_broadcast_of_buffers_is_counted_once():
+    finding = one(_ddp(), "buffer-broadcast")
+    assert finding.cost == 3 * 540_000 == buffer_broadcast_idle(Scope(_ddp(), None))
+    assert "aten::unflatten_dense_tensors 3 times (1.0 a step), 1.80 ms" in finding.evidence
+    overhead = one(_ddp(), "launch-overhead").cost
+    without = one(_ddp(broadcast="aten::slice"), "launch-overhead").cost
+    assert overhead is not None and without is not None and without - overhead == finding.cost
+
+
+@pytest.mark.parametrize(
+    "trace", [_ddp(around="Model.forward"), _ddp(broadcast="aten::slice"), _ddp(broadcast="c10d::allreduce_")]
+)
+def test_no_other_work_of_a_forward_pass_is_a_broadcast_of_buffers(trace):
+    assert "buffer-broadcast" not in ids(trace) and buffer_broadcast_idle(Scope(trace, None)) == 0
+
+
+# Communication of CPUs.
+
+
+def _gloo(*more: Event) -> Trace:
+    """A product of 1 ms, then a call of 0.2 ms; a thread of gloo sends from the call on, for 2 ms."""
+    main = [step(0, 0, 4 * MS), op("aten::mm", 0, MS), op("autograd::engine", MS, 300_000)]
+    sent = annotation("gloo:all_reduce", 1_100_000, 2 * MS, lane=("1", "9"))
+    return make_trace([*main, op("c10d::allreduce_", 1_050_000, 200_000), sent, *more])
+
+
+def test_the_main_thread_waits_for_collectives_of_cpus():
+    finding = one(_gloo(), "cpu-communication")
+    assert (finding.cost, finding.severity) == (2_050_000, Severity.MAJOR)
+    assert "1 collective; they and the calls that start them last 2.05 ms, 2.05 ms of it" in finding.evidence
+    assert "mostly gloo:all_reduce" in finding.evidence
+
+
+def test_operators_of_the_main_thread_hide_collectives_of_cpus():
+    assert one(_gloo(op("aten::mm", 1_300_000, MS)), "cpu-communication").cost == 1_050_000
+
+
+def test_with_a_gpu_its_idle_time_is_what_collectives_of_cpus_cost():
+    work = [launch(3_500_000, 5_000, 1), kernel("gemm", 3_600_000, 1_000, correlation=1)]
+    assert "cpu-communication" not in ids(_gloo(*work))

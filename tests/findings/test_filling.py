@@ -75,3 +75,11 @@ def test_what_runs_beside_fills_the_device():
 
 def test_without_a_device_nothing_is_known():
     assert "low-waves" not in ids(queued([work(54), work(54)]))
+
+
+def test_blocks_of_what_runs_at_the_same_time_fill_the_device_together():
+    other = kernel("ncclDevKernel_AllReduce", START, 200_000, "stream 9", args=work(70).args)
+    beside = queued([work(54), work(54)], [A100], [other])
+    assert "low-waves" in ids(said(work(54), work(54))) and "low-waves" not in ids(beside)
+    shorter = kernel("ncclDevKernel_AllReduce", START, 100_000, "stream 9", args=work(70).args)
+    assert one(queued([work(54), work(54)], [A100], [shorter]), "low-waves").cost == 50_000

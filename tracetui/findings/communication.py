@@ -1,4 +1,4 @@
-"""Rules about communication that nothing hides.
+"""Rules about communication that nothing hides, of GPUs and of CPUs.
 
 A collective lasts until the slowest rank has come, so its time says little about the network.
 """
@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tracetui.findings.idle_time import idle_cost, launching_parts
 from tracetui.findings.scope import BACKWARD, OPTIMIZER_STEP, Finding, Scope, Severity, longest
 from tracetui.idle.gpu_spans import communicates
+from tracetui.idle.idle_parts import IdleParts, clock_skew
 from tracetui.kernel_names.decode import decode
 from tracetui.kernel_names.slice_names import short_kernel
-from tracetui.linking.groups import Groups, combinations, distinct
+from tracetui.linking.groups import Groups, combinations, distinct, group
 from tracetui.linking.links import links, names_of
 from tracetui.linking.placement import chosen, step_index
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import is_named, lane_numbers
+from tracetui.linking.trees import Axis, Stretches, is_named, lane_numbers, nearest
 from tracetui.model.intervals import Int64, covered
 from tracetui.model.quantities import counted, duration, rounded_percent, size
 from tracetui.model.recorded import whole_number
@@ -131,6 +133,8 @@ _ADVICE = {
 """Advice by the kind of collective, or by the form of parallelism."""
 _ADVICE["reduce-scatter"] = _ADVICE["all-gather"]
 _ADVICE["expert dispatch"] = _ADVICE["expert combine"] = _ADVICE["all-to-all"]
+_OF_TRAINING = ("all-reduce", "all-gather", "reduce-scatter")
+"""Kinds whose advice is about gradients or sharded parameters: without a backward pass layers exchange by them."""
 _OTHERWISE = "Overlap it with computation, or send less."
 
 
@@ -170,7 +174,7 @@ def exposed_communication(scope: Scope) -> Iterator[Finding]:
     mostly = f"{form} {largest}" if form else largest
     only = "" if len(kinds.names) == 1 else "mostly "
     advice = _ADVICE.get(form) or _ADVICE.get(largest, _OTHERWISE)
-    if largest == "all-reduce" and not form and not scope.program.has_backward:
+    if largest in _OF_TRAINING and form not in _ADVICE and not scope.program.has_backward:
         advice = _ADVICE["tensor-parallel"]
     yield from scope.with_cost(
         "exposed-communication",
@@ -444,3 +448,117 @@ def _shared_calls(scope: Scope) -> Int64 | None:
     same = (slices.name[calls] == slices.name[calls[0]]).all()
     together = slices.start[calls].max(axis=0) < slices.end[calls].min(axis=0)
     return calls if same and together.mean() >= MIN_TOGETHER_SHARE else None
+
+
+# Buffers that DistributedDataParallel sends from the first rank to all others in each forward pass.
+
+_FORWARD = re.compile(r"^DistributedDataParallel\.forward$")
+_BUFFER_WORK = re.compile(r"^aten::(un)?flatten_dense_tensors$|^c10d::broadcast_|_broadcast_coalesced|_sync_buffers")
+"""What copies the buffers into one tensor, sends it and copies it back; torch names the pass and the operators so."""
+
+
+def buffer_broadcast(scope: Scope) -> Iterator[Finding]:
+    """DistributedDataParallel sends the model's buffers in each forward pass, and the GPU waits for the CPU."""
+    trace, rows = scope.trace, _buffer_work(scope)
+    if len(rows) == 0:
+        return
+    idle = idle_cost(scope, _idle_in(scope, rows))
+    names = group(trace.slices.name[rows])
+    spent = names.sum(trace.slices.dur[rows])
+    parts = []
+    for index in np.argsort(-spent, kind="stable")[:MAX_NAMED_KINDS].tolist():
+        times = scope.per_step(int(names.calls[index]), "time")
+        parts.append(f"{trace.names[int(names.key[index])]} {times}, {duration(spent[index])}")
+    yield from scope.with_cost(
+        "buffer-broadcast",
+        idle,
+        "DistributedDataParallel broadcasts the buffers in each forward pass while the GPU is idle",
+        f"inside DistributedDataParallel.forward: {'; '.join(parts)}; the GPU is idle meanwhile for {duration(idle)}",
+        "The running statistics of BatchNorm are copied one by one into a tensor and back. broadcast_buffers=False "
+        "leaves it out where ranks may keep their own; SyncBatchNorm makes them equal without it.",
+        longest(trace, rows),
+        action="pass broadcast_buffers=False",
+    )
+
+
+def buffer_broadcast_idle(scope: Scope) -> int:
+    """Idle time in ns that belongs to the finding `buffer-broadcast` and to no other; 0 without that finding."""
+
+    def measure() -> int:
+        return next((finding.cost or 0 for finding in buffer_broadcast(scope)), 0)
+
+    return scope.trace.keep(("buffer broadcast idle", scope.step), measure)
+
+
+def _buffer_work(scope: Scope) -> Int64:
+    """The outermost slices of the broadcast inside the forward pass of DistributedDataParallel, in order of start."""
+    trace, slices = scope.trace, scope.trace.slices
+    calls = slices.of_kind(Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON)
+    passes = calls[is_named(trace, calls, _FORWARD.search)]
+    rows = scope.inside(calls[is_named(trace, calls, _BUFFER_WORK.search)])
+    if len(passes) == 0 or len(rows) == 0:
+        return rows[:0]
+    axis = Axis.around(slices.start, slices.end)
+    inside = Stretches.of(axis, slices.lane[passes], slices.start[passes], slices.end[passes])
+    rows = rows[inside.covered(slices.lane[rows], slices.start[rows], slices.start[rows] + 1) > 0]
+    within = np.zeros(len(slices), bool)
+    within[rows] = True
+    outermost: Int64 = rows[nearest(slices.parent, within)[rows] < 0]
+    return outermost
+
+
+def _idle_in(scope: Scope, rows: Int64) -> IdleParts:
+    """The parts of launch overhead, each with the time for which its thread was in one of the slices."""
+    slices, parts, skew = scope.trace.slices, launching_parts(scope), clock_skew(scope.trace)
+    parts = parts.take(parts.lane >= 0)
+    inside = Stretches.of(
+        Axis.around(slices.start, slices.end), slices.lane[rows], slices.start[rows], slices.end[rows]
+    )
+    return replace(parts, end=parts.start + inside.covered(parts.lane, parts.start - skew, parts.end - skew))
+
+
+# Communication of a program on CPUs, whose threads send (gloo, MPI) while the main thread waits.
+
+_ON_CPU = re.compile(r"^(gloo|mpi|ucc|xccl):|ProcessGroup(Gloo|MPI)")
+"""Slices of the threads that communicate; torch writes one for each collective."""
+_CALL = re.compile(r"^_?c10d\w*::|^(gloo|mpi|ucc|xccl):|ProcessGroup(Gloo|MPI)|^record_param_comms$")
+
+
+def cpu_communication(scope: Scope) -> Iterator[Finding]:
+    """In a program without GPU the main thread waits in collectives of CPUs (gloo, MPI)."""
+    trace, slices = scope.trace, scope.trace.slices
+    calls = slices.of_kind(Kind.CPU_OP, Kind.ANNOTATION)
+    rows = scope.inside(calls[is_named(trace, calls, _ON_CPU.search)])
+    if len(links(trace).gpu) or len(rows) == 0:
+        return
+    ops = scope.ops
+    lane = int(steps(trace).lane[0]) if len(steps(trace)) else int(np.bincount(slices.lane[ops]).argmax())
+    mine = ops[slices.lane[ops] == lane]
+    sends = mine[is_named(trace, mine, _CALL.search)]
+    # What calls a collective computes nothing meanwhile.
+    around = np.zeros(len(slices), bool)
+    climbing = sends
+    while len(climbing):
+        around[climbing] = True
+        climbing = distinct(slices.parent[climbing])
+        climbing = climbing[climbing >= 0]
+    busy = mine[~around[mine]]
+    waits = np.concatenate([rows, sends])
+    together = np.concatenate([waits, busy])
+    waited = covered(slices.start[together], slices.end[together]) - covered(slices.start[busy], slices.end[busy])
+    names = group(slices.name[rows])
+    most = int(np.argmax(names.sum(slices.dur[rows])))
+    of_it = slices.dur[rows[names.member == most]]
+    yield from scope.with_cost(
+        "cpu-communication",
+        waited,
+        "The main thread waits for communication between processes",
+        f"{scope.per_step(len(rows), 'collective')}; they and the calls that start them last "
+        f"{duration(covered(slices.start[waits], slices.end[waits]))}, {duration(waited)} of it with no operator of "
+        f"the main thread beside them; mostly {trace.names[int(names.key[most])]}, median "
+        f"{duration(float(np.median(of_it)))}, longest {duration(int(of_it.max()))}",
+        "A collective lasts until the slowest process has come: compare the ranks. Send less often (larger "
+        "bucket_cap_mb, accumulate over several batches), and overlap it with the backward pass.",
+        longest(trace, rows),
+        action="compare the ranks",
+    )

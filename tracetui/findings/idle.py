@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetui.findings.communication import buffer_broadcast_idle
 from tracetui.findings.idle_time import alone, idle_cost, launching_parts, longest_part, parts_of, places
 from tracetui.findings.inputs import cpu_inputs_idle, cpu_inputs_lead
 from tracetui.findings.scope import Finding, Program, Scope, Severity, blocking_copies, longest, most_common
@@ -38,7 +39,7 @@ def launch_overhead(scope: Scope) -> Iterator[Finding]:
     """The CPU does not launch as fast as the GPU runs what it launches (R3.27)."""
     trace, parts = scope.trace, launching_parts(scope)
     loop, random = optimizer_loop_idle(scope), cpu_inputs_idle(scope)
-    cost = idle_cost(scope, parts) - loop - random
+    cost = idle_cost(scope, parts) - loop - random - buffer_broadcast_idle(scope)
     if cost <= 0:
         return
     short = parts.take(idleness(trace).dur[parts.gap] < MIN_SPLIT_GAP_NS)

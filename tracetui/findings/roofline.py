@@ -16,6 +16,7 @@ from tracetui.devices.formulas import size_of
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.devices.residency import configuration
 from tracetui.devices.roofline import MEMORY, roofline
+from tracetui.findings.filling import underfilled
 from tracetui.findings.gemm import (
     Calls,
     Gemm,
@@ -29,7 +30,6 @@ from tracetui.findings.gemm import (
     shape_of,
 )
 from tracetui.findings.idle_time import kernel_time
-from tracetui.findings.kernel_times import underfilled
 from tracetui.findings.scope import Finding, Scope, longest
 from tracetui.findings.training import loop_of
 from tracetui.kernel_names import LAYOUT_CONVERSION, Family, decode

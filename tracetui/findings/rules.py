@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tracetui.findings.communication import exposed_communication, small_collectives, straggler
+from tracetui.findings.communication import (
+    buffer_broadcast,
+    cpu_communication,
+    exposed_communication,
+    small_collectives,
+    straggler,
+)
 from tracetui.findings.cpu_work import (
     allocator,
     graph_breaks,
@@ -12,6 +18,7 @@ from tracetui.findings.cpu_work import (
     recompilation,
     start_up,
 )
+from tracetui.findings.filling import low_waves, serialised_streams
 from tracetui.findings.gemm import batchable_products, fp32_math, misaligned_products, small_batch_products
 from tracetui.findings.idle import (
     before_first_kernel,
@@ -25,7 +32,7 @@ from tracetui.findings.idle import (
     unrecorded_graph_work,
 )
 from tracetui.findings.inputs import cpu_inputs, data_loading
-from tracetui.findings.kernel_times import low_waves, lower_clock, serialised_streams, uneven_kernels
+from tracetui.findings.kernel_times import lower_clock, uneven_kernels
 from tracetui.findings.recording import (
     launches_missing,
     no_gpu,
@@ -63,9 +70,11 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     long_gap_without_op,
     before_first_kernel,
     launch_overhead,
+    buffer_broadcast,
     dependency,
     unrecorded_graph_work,
     exposed_communication,
+    cpu_communication,
     straggler,
     small_collectives,
     idle_between_decodes,
