@@ -1,5 +1,5 @@
-"""Rules about kernels that move more bytes than they need: attention that writes its scores to memory, weights copied
-for each token, tensors converted for convolutions, and operators far below the roofline.
+"""Rules about kernels that move more bytes than they need: weights copied for each token, tensors converted for
+convolutions, and operators far below the roofline.
 """
 
 from __future__ import annotations
@@ -7,20 +7,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
 from tracetui.devices.descriptions import AMD, gpu_generation
 from tracetui.devices.formulas import size_of
 from tracetui.devices.kernel_work import kernel_work
-from tracetui.devices.residency import configuration
 from tracetui.devices.roofline import MEMORY, roofline
 from tracetui.findings.filling import underfilled
+from tracetui.findings.fusion import is_unfused, unfused_attention, unfused_kernels
 from tracetui.findings.gemm import (
     Calls,
-    Gemm,
-    Gemms,
     batchable,
     calls_of,
     fp32_rows,
@@ -32,161 +29,14 @@ from tracetui.findings.gemm import (
 from tracetui.findings.idle_time import kernel_time
 from tracetui.findings.scope import Finding, Scope, longest
 from tracetui.findings.training import loop_of
-from tracetui.kernel_names import LAYOUT_CONVERSION, Family, decode
+from tracetui.kernel_names import LAYOUT_CONVERSION, decode
 from tracetui.kernel_names.slice_names import is_operand_conversion, short_kernel
-from tracetui.linking.groups import combinations, distinct, group
+from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import links, names_of
 from tracetui.linking.trees import is_named
-from tracetui.model.intervals import Bool, Int64, covered_within, union, without
+from tracetui.model.intervals import Int64, covered_within, union, without
 from tracetui.model.quantities import counted, duration, rounded_percent, size
 from tracetui.model.trace import Float64, Trace
-
-# Attention in separate kernels: a softmax between two batched GEMMs.
-
-MAX_BETWEEN = 6
-"""Maximum kernels (scale, mask, dropout, copies) between a GEMM and its softmax."""
-MIN_SCORES = 16
-"""Minimum columns of a matrix of scores."""
-MIN_BATCH = 4
-"""Minimum depth of the grids of two neighbouring GEMMs that are taken for batched without their shapes."""
-_BATCHED = ("aten::bmm", "aten::baddbmm", "aten::bmm_out", "aten::baddbmm_")
-_ADVICE = (
-    "torch.nn.functional.scaled_dot_product_attention computes this in one kernel that keeps the scores on the chip. "
-)
-_BACKENDS = (
-    "Its FlashAttention backend takes any length and is_causal, the memory-efficient one also a mask, whose last "
-    "dimension is then padded to a multiple of 8."
-)
-
-
-@dataclass(frozen=True, eq=False)
-class Unfused:
-    """Attention in separate kernels."""
-
-    rows: Int64
-    """All its kernels: GEMMs, softmax, and what lies between them."""
-    softmax: Int64
-    first: Gemm | None
-    """The GEMM with the largest scores; None without shapes."""
-    has_more: bool
-    """True where other kernels, such as a mask, lie between the GEMMs."""
-
-
-def attention_unfused(scope: Scope) -> Iterator[Finding]:
-    """A softmax over all scores runs between two batched GEMMs."""
-    slices = scope.trace.slices
-    unfused = unfused_attention(scope)
-    fused = scope.computing_named(_is_fused)
-    spent = int(slices.dur[unfused.rows].sum())
-    if len(unfused.rows) == 0 or int(slices.dur[fused].sum()) >= spent:
-        return
-    softmax, scores = int(slices.dur[unfused.softmax].sum()), ""
-    if first := unfused.first:
-        room = first.batch * first.rows * first.columns * (size_of(first.element) or 0)
-        scores = f"; the largest scores, [{first.batch}, {first.rows}, {first.columns}]"
-        scores += f", {size(room)}" if room else ""
-    odd = first is not None and first.columns % 8 != 0
-    yield from scope.with_cost(
-        "attention-unfused",
-        scope.gpu_cost(unfused.rows),
-        "Attention runs as separate kernels: a softmax between two batched products",
-        f"{kernel_time(scope, unfused.rows)}, of which {duration(softmax)} in "
-        f"{counted(len(unfused.softmax), 'softmax kernel')}{scores}",
-        _ADVICE + (_BACKENDS if odd or unfused.has_more else ""),
-        int(unfused.softmax[np.argmax(slices.dur[unfused.softmax])]),
-        action="call scaled_dot_product_attention",
-    )
-
-
-def unfused_attention(scope: Scope) -> Unfused:
-    """The kernels of attention that is not fused."""
-    trace = scope.trace
-    order = scope.computing[np.lexsort((trace.slices.start[scope.computing], trace.slices.lane[scope.computing]))]
-    softmax, gemm = is_named(trace, order, _is_softmax), is_named(trace, order, _is_gemm)
-    middle = np.flatnonzero(softmax)
-    before, after = _neighbours(trace, order, gemm, softmax, middle)
-    both = (before >= 0) & (after >= 0)
-    middle, before, after = middle[both], before[both], after[both]
-    if len(middle) == 0:
-        return Unfused(order[:0], order[:0], None, False)
-    left, right = calls_of(scope, order[before]), calls_of(scope, order[after])
-    firsts, seconds = gemms_of(trace.names, left), gemms_of(trace.names, right)
-    proven = _proven(trace, left, right, firsts, seconds)
-    # A masked softmax exists for attention alone.
-    proven |= is_named(trace, order[middle], lambda name: "masked_softmax" in name)
-    middle, before, after = middle[proven], before[proven], after[proven]
-    marks = np.zeros(len(order) + 1, np.int64)
-    np.add.at(marks, before, 1)
-    np.add.at(marks, after + 1, -1)
-    rows = order[np.cumsum(marks)[:-1] > 0]
-    largest = max(firsts.used(proven), key=lambda each: each.batch * each.rows * each.columns, default=None)
-    return Unfused(rows, order[middle], largest, bool((after - before > 2).any()))
-
-
-def _neighbours(trace: Trace, order: Int64, gemm: Bool, softmax: Bool, middle: Int64) -> tuple[Int64, Int64]:
-    """Indices of the GEMMs before and after each softmax with little between them, -1 for none."""
-    count = len(order)
-    index = np.arange(count)
-    before = np.maximum.accumulate(np.where(gemm, index, -1))[middle]
-    after = np.minimum.accumulate(np.where(gemm, index, count)[::-1])[::-1][middle]
-    lane = trace.slices.lane[order]
-    foreign = np.cumsum(~(gemm | softmax | is_named(trace, order, _may_lie_between)))
-    several = np.cumsum(softmax)
-    close = (before >= 0) & (after < count) & (middle - before <= MAX_BETWEEN) & (after - middle <= MAX_BETWEEN)
-    last = np.minimum(after, count - 1)
-    close &= (lane[before] == lane[middle]) & (lane[last] == lane[middle])
-    close &= (foreign[last] == foreign[before]) & (several[last] - several[before] == 1)
-    return np.where(close, before, -1), np.where(close, after, -1)
-
-
-def _proven(trace: Trace, left: Calls, right: Calls, firsts: Gemms, seconds: Gemms) -> Bool:
-    """Mask of the pairs of GEMMs of which the second takes the result of the first: by shapes, else by their form."""
-    pairs = combinations(left.name, left.signature, right.name, right.signature)
-    by_shape = np.array([_is_attention(firsts.of(call), seconds.of(call)) for call in pairs.first.tolist()], bool)
-    setup = configuration(trace, np.concatenate([left.kernel, right.kernel]))
-    depth = np.array([shape[2] if len(shape) > 2 else 1 for shape in setup.shapes] + [0])[setup.grid]
-    first, second = depth[: len(left.kernel)], depth[len(left.kernel) :]
-    unknown = (left.signature < 0) & (right.signature < 0)
-    batched = [number for name in _BATCHED if (number := trace.names.find(name)) >= 0]
-    by_op = np.isin(left.name, batched) & np.isin(right.name, batched)
-    by_grid = (left.op < 0) & (right.op < 0) & (first == second) & (first >= MIN_BATCH)
-    proven: Bool = by_shape[pairs.member] | (unknown & (by_op | by_grid))
-    return proven
-
-
-def _is_attention(first: Gemm | None, second: Gemm | None) -> bool:
-    if first is None or second is None or first.columns < MIN_SCORES or first.rows < 2:
-        return False
-    batched = first.batch > 1 and first.batch == second.batch
-    scores = (first.rows, first.columns)
-    return batched and (second.rows, second.depth) in (scores, scores[::-1])
-
-
-@cache
-def _is_softmax(name: str) -> bool:
-    decoded = decode(name)
-    fused = decoded.library == "Inductor" and any(
-        op in ("_softmax", "softmax", "_safe_softmax") for op in decoded.fused_ops
-    )
-    return fused or (decoded.operation == "softmax" and decoded.op != "log_softmax")
-
-
-@cache
-def _is_gemm(name: str) -> bool:
-    decoded = decode(name)
-    return decoded.family == Family.GEMM and decoded.operation == "gemm"
-
-
-@cache
-def _may_lie_between(name: str) -> bool:
-    decoded = decode(name)
-    return decoded.family in (Family.POINTWISE, Family.COPY) or "helper" in decoded.operation
-
-
-def _is_fused(name: str) -> bool:
-    decoded = decode(name)
-    return decoded.family == Family.ATTENTION and decoded.operation == "attention"
-
 
 # Index operators that copy a matrix of weights for each token before a batched GEMM.
 
@@ -434,6 +284,7 @@ def _far_calls(scope: Scope) -> FarCalls:
     # A more exact rule is about these.
     judged = [unfused_attention(scope).rows, gathered(scope), loop_of(scope).kernels, batchable(scope).rows]
     judged += [underfilled(scope).rows, fp32_rows(scope)]
+    judged += [unfused_kernels(scope).joined] if is_unfused(scope) else []
     judged += [scope.computing_named(predicate) for predicate in (is_misaligned, _converts)]
     own = without(distinct(scope.computing), np.unique(np.concatenate(judged)))
     of_call = work.main[work.at(own)]

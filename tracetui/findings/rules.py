@@ -19,6 +19,7 @@ from tracetui.findings.cpu_work import (
     start_up,
 )
 from tracetui.findings.filling import low_waves, serialised_streams
+from tracetui.findings.fusion import attention_unfused, tiny_kernels, unfused_elementwise
 from tracetui.findings.gemm import batchable_products, fp32_math, misaligned_products, small_batch_products
 from tracetui.findings.idle import (
     before_first_kernel,
@@ -43,7 +44,7 @@ from tracetui.findings.recording import (
     stack_recording,
     untrusted,
 )
-from tracetui.findings.roofline import attention_unfused, far_from_roofline, gather, layout_conversion
+from tracetui.findings.roofline import far_from_roofline, gather, layout_conversion
 from tracetui.findings.scope import Finding, Scope
 from tracetui.findings.step_rules import (
     cold_step,
@@ -52,7 +53,7 @@ from tracetui.findings.step_rules import (
     outlier_step,
     prefills_interrupt,
 )
-from tracetui.findings.training import missing_no_grad, optimizer_loop, tiny_kernels
+from tracetui.findings.training import missing_no_grad, optimizer_loop
 
 RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     untrusted,
@@ -90,6 +91,7 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     small_batch_products,
     batchable_products,
     low_waves,
+    unfused_elementwise,
     far_from_roofline,
     uneven_kernels,
     lower_clock,
