@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.support.build import kernel
 from tests.support.findings import ids, one
 from tests.support.gpu_programs import START, Work, queued
@@ -16,10 +18,10 @@ SLOW = replace(USUAL, dur=400_000)
 def test_a_call_that_takes_twice_the_median_of_its_equals():
     finding = one(queued([*[USUAL] * 9, SLOW]), "uneven-kernels")
     assert finding.cost == 350_000
-    assert finding.evidence.startswith(
-        "1 call took more than twice the median of equal calls (operator, shapes and grid)"
+    assert finding.evidence == (
+        "1 call took 350.0 µs more than the median of equal calls (operator, shapes and grid): mul<f32> vec4, 10 calls "
+        "of 50.0 µs to 400.0 µs, median 50.0 µs; spread over the recording; nothing ran beside them"
     )
-    assert "median 50.0 µs, up to 400.0 µs" in finding.evidence and "nothing ran beside them" in finding.evidence
 
 
 def test_other_shapes_are_other_work():
@@ -57,3 +59,51 @@ def test_other_strides_are_other_work():
     assert "uneven-kernels" in ids(queued(known))
     transposed = replace(known[-1], strides=[[1, 1024], [1024, 1]])
     assert "uneven-kernels" not in ids(queued([*known[:-1], transposed]))
+
+
+# Equal calls none of which is typical.
+
+VARYING = [580_000 + 51_000 * (7 * number % 20) for number in range(20)]
+"""From 580 us to 1.55 ms in no order."""
+
+
+@pytest.mark.parametrize(
+    ("dims", "cost", "said"),
+    [
+        (USUAL.dims, 2_550_000, "(operator, shapes and grid): mul<f32> vec4, 20 calls of 580.0 µs to 1.55 ms, median"),
+        # The first and the last call have other neighbours.
+        (None, 2_371_500, "no shapes are known): mul<f32> vec4, 18 calls of 631.0 µs to 1.55 ms, median"),
+    ],
+)
+def test_calls_without_a_typical_time_are_uneven_with_and_without_shapes(dims, cost, said):
+    # No call takes twice the median.
+    finding = one(queued([replace(USUAL, dur=dur, dims=dims) for dur in VARYING]), "uneven-kernels")
+    assert finding.cost == cost and said in finding.evidence
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        [replace(USUAL, dur=dur, dims=None) for dur in [580_000, 1_600_000] * 10],
+        [replace(USUAL, dur=dur, dims=None) for dur in VARYING[:6]],
+        [replace(USUAL, dur=dur // 200, dims=None) for dur in VARYING],
+        [Work("flash_fwd_kernel", dur, "") for dur in VARYING],
+        [Work("matmul_kernel_persistent", dur, "") for dur in VARYING],
+    ],
+    ids=["two sizes", "few calls", "short calls", "attention of other lengths", "a grid for all sizes"],
+)
+def test_without_shapes_other_sizes_may_explain_the_times(work):
+    assert "uneven-kernels" not in ids(queued(work))
+
+
+def test_without_shapes_equal_calls_stand_between_the_same_kernels():
+    work = [[replace(USUAL, dur=dur, dims=None), Work(f"k{n % 5}", 1_000, "")] for n, dur in enumerate(VARYING)]
+    assert "uneven-kernels" not in ids(queued([each for pair in work for each in pair]))
+
+
+def test_without_shapes_what_ran_beside_them_may_explain_the_times():
+    beside = kernel("other", START, 13_000_000, "stream 9")
+    work = [replace(USUAL, dur=dur, dims=None) for dur in VARYING]
+    assert "uneven-kernels" not in ids(queued(work, more=[beside]))
+    finding = one(queued([replace(each, dims=USUAL.dims) for each in work], more=[beside]), "uneven-kernels")
+    assert "shared the device" in finding.advice

@@ -143,6 +143,10 @@ def _millis(nanoseconds: int) -> str:
         ("serialised-streams", f"more than {_percent(filling.MAX_ORDERED)} of the changes"),
         ("uneven-kernels", f"more than {kernel_times.MIN_UNEVEN_RATIO:g} times the median"),
         ("uneven-kernels", f"at least {kernel_times.MIN_CALLS} equal calls"),
+        ("uneven-kernels", f"at least {kernel_times.MIN_VARYING_CALLS} calls the"),
+        ("uneven-kernels", f"quartiles lie {_percent(kernel_times.MIN_QUARTILES)} of the median apart"),
+        ("uneven-kernels", f"fill {_percent(kernel_times.MIN_FILLED_RANGE)} of their range"),
+        ("uneven-kernels", f"calls below {_micros(kernel_times.MIN_VARYING_NS)}"),
         ("uneven-kernels", f"an excess of {_percent(kernel_times.MIN_EXCESS)}"),
         (
             "lower-clock",

@@ -41,6 +41,11 @@ _PERSISTENT = re.compile(
 """Names of kernels whose blocks stay on the device and take one tile after another."""
 
 
+def is_persistent(name: str) -> bool:
+    """True for kernels that are called so: their grid says nothing of their size."""
+    return _PERSISTENT.search(name) is not None
+
+
 def low_waves(scope: Scope) -> Iterator[Finding]:
     """Kernels whose grid has fewer blocks than the device has multiprocessors."""
     trace, dur, small_grids = scope.trace, scope.trace.slices.dur, underfilled(scope)
@@ -138,7 +143,7 @@ def _persistent(scope: Scope, rows: Int64, setup: Configuration) -> Bool:
         shortest, slowest = dur[rows[groups.smallest(dur[rows])]], dur[rows[groups.largest(dur[rows])]]
         several |= ~calls_known & (slowest > MAX_EQUAL_WORK_RATIO * np.maximum(shortest, 1))
     constant: Bool = ((grids == 1) & several)[kernel.member]
-    return constant | is_named(trace, rows, _PERSISTENT.search)
+    return constant | is_named(trace, rows, is_persistent)
 
 
 # Kernels of several streams that run one after another although nothing orders them.

@@ -10,12 +10,14 @@ import numpy as np
 
 from tracetui.devices.counters import counter_samples, counters_of, extents, runs_alone
 from tracetui.devices.residency import configuration
+from tracetui.findings.filling import is_persistent
 from tracetui.findings.gemm import Calls, calls_of
 from tracetui.findings.scope import Finding, Scope
 from tracetui.kernel_names import Family, decode
-from tracetui.kernel_names.slice_names import families, short_kernel
+from tracetui.kernel_names.slice_names import families, is_serving, short_kernel
 from tracetui.linking.groups import Groups, combinations, group
 from tracetui.linking.links import links
+from tracetui.linking.steps import steps
 from tracetui.linking.trees import is_named, lane_numbers
 from tracetui.model.hardware_counters import Quantity, with_unit
 from tracetui.model.intervals import Bool, Int64, covered_within, union
@@ -54,6 +56,16 @@ MIN_UNEVEN_RATIO = 2.0
 """Minimum duration of a slow call, relative to the median of the calls that are equal to it."""
 MIN_CALLS = 4
 """Minimum equal calls for a median."""
+MIN_VARYING_CALLS = 8
+"""Minimum equal calls of which none is typical ..."""
+MIN_QUARTILES = 0.25
+"""... and distance of their quartiles, relative to the median ..."""
+MIN_FILLED_RANGE = 0.4
+"""... and share of their range that lies near one of them: different sizes would leave most of it empty ..."""
+NEAR = 0.025
+"""... within this part of the median."""
+MIN_VARYING_NS = 10_000
+"""Minimum median of calls whose shapes are not known; shorter ones vary with their launch."""
 MIN_EXCESS = 0.02
 """Minimum excess of the slow calls, as a share of the time of the kernels."""
 MAX_WINDOW = 0.25
@@ -63,43 +75,96 @@ _BY_DATA = frozenset({"sort", "select", "search", "scatter", "embedding", "histo
 
 
 def uneven_kernels(scope: Scope) -> Iterator[Finding]:
-    """Calls of the same kernel by the same operator with the same shapes and strides take very different times."""
+    """Equal calls of the same kernel take very different times, some of them or all.
+
+    Equal are calls by the same operator with the same shapes and strides, or, where no shapes were recorded, calls on
+    one stream with the same grid, between the same kernels.
+    """
     trace = scope.trace
-    rows = scope.computing[~is_named(trace, scope.computing, depends_on_data)]
-    calls = calls_of(scope, rows)
-    calls = calls.take(calls.signature >= 0)
+    calls, equal = _equal_calls(scope)
     if len(calls.kernel) == 0:
         return
-    dur = trace.slices.dur[calls.kernel]
-    setup, name = configuration(trace, calls.kernel), trace.slices.name[calls.kernel]
-    equal = combinations(name, calls.name, calls.signature, setup.grid, setup.block, _positions(calls))
-    same = group(equal.member)
+    dur, same, known = trace.slices.dur[calls.kernel], group(equal), calls.signature >= 0
     median = same.median(dur)[same.member]
-    long = (same.calls >= MIN_CALLS)[same.member] & (dur > MIN_UNEVEN_RATIO * np.maximum(median, 1))
+    long = known & (same.calls >= MIN_CALLS)[same.member] & (dur > MIN_UNEVEN_RATIO * np.maximum(median, 1))
+    long |= _varies(scope, calls, same, dur)[same.member] & (dur > median)
     slow: Int64 = np.flatnonzero(long)
-    slow = slow[_same_strides(scope, calls, same, slow)]
+    shaped = slow[known[slow]]
+    slow = np.union1d(slow[~known[slow]], shaped[_same_strides(scope, calls, same, shaped)])
     excess = (dur - median)[slow]
     if len(slow) == 0 or excess.sum() < MIN_EXCESS * trace.slices.dur[scope.computing].sum():
         return
     late = calls.kernel[slow]
-    worst = slow[int(np.argmax(excess))]
     price = int(scope.gpu_cost(late) * float(excess.sum()) / float(dur[slow].sum()))
-    others = f" and {counted(len(names) - 1, 'other kernel')}" if len(names := np.unique(calls.name[slow])) > 1 else ""
+    lost = np.bincount(same.member[slow], excess, len(same))
+    worst = slow[same.member[slow] == int(np.argmax(lost))]
+    example, alike = int(worst[np.argmax(dur[worst])]), dur[same.member == int(np.argmax(lost))]
+    ids = np.unique(trace.slices.name[late])
+    others = f" and {counted(len(ids) - 1, 'other kernel')}" if len(ids) > 1 else ""
+    short = short_kernel(trace.name_of(int(calls.kernel[example])))
     beside, words = _surroundings(scope, late)
+    what = "operator, shapes and grid" if known[example] else "grid and the kernels around them; no shapes are known"
     yield from scope.with_cost(
         "uneven-kernels",
         price,
         "Equal calls of the same kernel take very different times",
-        f"{counted(len(slow), 'call')} took more than twice the median of equal calls (operator, shapes and grid), "
-        f"{duration(float(excess.sum()))} more: {short_kernel(trace.name_of(int(calls.kernel[worst])))}{others}, "
-        f"median {duration(float(median[worst]))}, up to {duration(int(dur[worst]))}; {words}",
+        f"{counted(len(slow), 'call')} took {duration(float(excess.sum()))} more than the median of equal calls "
+        f"({what}): {short}{others}, {counted(len(alike), 'call')} of {duration(int(alike.min()))} to "
+        f"{duration(int(alike.max()))}, median {duration(float(np.median(alike)))}; {words}",
         "Other streams ran beside them: they shared the device, so move that work or give it fewer blocks."
         if beside
         else "The work is the same, so the device was not: look at clock and power (nvidia-smi -q -d PERFORMANCE), and "
-        "for another process on it.",
-        int(calls.kernel[worst]),
+        "for another process on it. Compare medians, not means.",
+        int(calls.kernel[example]),
         action="find out what slows the device down" if not beside else "separate the work that shares the device",
     )
+
+
+def _equal_calls(scope: Scope) -> tuple[Calls, Int64]:
+    """Calls whose time should depend on their sizes alone, and the number of the equal calls that each belongs to.
+
+    Without shapes a call of attention may have another length, and a call of a server another batch.
+    """
+    trace, slices = scope.trace, scope.trace.slices
+    rows = scope.computing[np.lexsort((slices.start[scope.computing], slices.lane[scope.computing]))]
+    setup, name, lane = configuration(trace, rows), slices.name[rows], slices.lane[rows]
+    kind = combinations(name, setup.grid, setup.block, lane).member
+    before, after = np.append(-1, kind[:-1])[: len(rows)], np.append(kind[1:], -1)[: len(rows)]
+    calls = calls_of(scope, rows)
+    known = calls.signature >= 0
+    keep = np.where(known, ~is_named(trace, rows, depends_on_data), ~is_named(trace, rows, _has_other_sizes))
+    keep &= known | (not steps(trace).is_served and not is_serving(trace))
+    nothing = np.zeros(len(rows), np.int64)
+    keys = [np.where(known, one, other) for one, other in ((calls.name, kind), (calls.signature, -1 - before))]
+    keys += [np.where(known, nothing, after), np.where(known, _positions(calls), nothing)]
+    equal = combinations(known, name, setup.grid, setup.block, *keys).member
+    return calls.take(keep), equal[keep]
+
+
+@cache
+def _has_other_sizes(name: str) -> bool:
+    """True for kernels that may compute another size with the same grid, or whose time depends on the values."""
+    decoded = decode(name)
+    by_data = decoded.family in (Family.ATTENTION, Family.COMMUNICATION) or decoded.operation in _BY_DATA
+    return by_data or is_persistent(name)
+
+
+def _varies(scope: Scope, calls: Calls, same: Groups, dur: Int64) -> Bool:
+    """Mask of the groups of equal calls none of which is typical; without shapes only where nothing ran beside them."""
+    varies = np.zeros(len(same), bool)
+    longest_of, shortest = dur[same.largest(dur)], dur[same.smallest(dur)]
+    for number in np.flatnonzero(
+        (same.calls >= MIN_VARYING_CALLS) & (longest_of >= MIN_UNEVEN_RATIO * np.maximum(shortest, 1))
+    ).tolist():
+        mine = np.flatnonzero(same.member == number)
+        low, median, high = np.percentile(dur[mine], (25, 50, 75))
+        gaps = np.diff(np.sort(dur[mine]))
+        filled = float(np.minimum(gaps, 2 * NEAR * median).sum()) / float(max(gaps.sum(), 1))
+        if high - low < MIN_QUARTILES * median or filled < MIN_FILLED_RANGE:
+            continue
+        shared = _beside(scope, calls.kernel[mine]).sum() if calls.signature[mine[0]] < 0 else 0
+        varies[number] = shared == 0 and (calls.signature[mine[0]] >= 0 or median >= MIN_VARYING_NS)
+    return varies
 
 
 def _positions(calls: Calls) -> Int64:
@@ -138,17 +203,21 @@ def _reads_in_order(name: str) -> bool:
 def _surroundings(scope: Scope, rows: Int64) -> tuple[bool, str]:
     """True where other activities ran beside most of the slow calls; and a clause on that and on when they were."""
     slices = scope.trace.slices
-    others = links(scope.trace).gpu
-    others = others[~np.isin(others, rows)]
     start, end = slices.start[rows], slices.end[rows]
-    shared = covered_within(*union(slices.start[others], slices.end[others]), start, end)
-    part = float(shared.sum()) / max(float((end - start).sum()), 1.0)
+    part = float(_beside(scope, rows).sum()) / max(float((end - start).sum()), 1.0)
     computing = scope.computing
     whole = int(slices.end[computing].max() - slices.start[computing].min())
     window = int(end.max() - start.min())
     when = f"all within {duration(window)}" if window < MAX_WINDOW * whole else "spread over the recording"
     beside = f"other activities ran beside them for {rounded_percent(100 * part)} of their time"
     return part > 0.5, f"{when}; {beside if part > 0.01 else 'nothing ran beside them'}"
+
+
+def _beside(scope: Scope, rows: Int64) -> Int64:
+    """Time in ns for which other activities ran beside each of some kernels."""
+    slices, others = scope.trace.slices, links(scope.trace).gpu
+    others = others[~np.isin(others, rows)]
+    return covered_within(*union(slices.start[others], slices.end[others]), slices.start[rows], slices.end[rows])
 
 
 @cache
