@@ -36,6 +36,13 @@ def test_attention_that_alternates_halves_no_layer() -> None:
     assert found(["embedding", *(pairs[0] + pairs[1]) * 12, "logits"]) == [(24, 1, 1 + 12 * 15)]
 
 
+def test_halves_of_a_layer_that_are_alike_are_no_layers() -> None:
+    norm = ["cast", "pow", "mean", "scale"]
+    layer = [*norm, "qkv", "rope", "rope", "qkv", "attention", "out", *norm, "up", "act", "up"]
+    names = ["embedding", "cos", *layer * 12, *norm]
+    assert found(names) == [(12, 2, 2 + 12 * len(layer))]
+
+
 def test_first_layers_of_another_make_are_layers() -> None:
     common = ["norm", "qkv", "attention", "out"]
     names = [*[*common, "up", "down"] * 3, *[*common, "route", "sort", "experts", "join", "sum"] * 20]

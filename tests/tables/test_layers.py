@@ -21,13 +21,13 @@ from tracetui.linking.step_sources import with_steps
 from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
+from tracetui.tables.layer_modules import layer_modules
 from tracetui.tables.layers import (
     ABOUT_LAYERS,
     NO_LAYERS,
     NO_LAYERS_IN_RANGE,
     NO_NAMES,
     TAIL,
-    layer_modules,
     layer_parts,
 )
 
@@ -303,3 +303,19 @@ def test_the_path_that_tells_layers_apart_is_as_short_as_can_be() -> None:
 
     trace = named_model("layers.{}.attention", True)
     assert layer_modules(trace, rows_of(trace)) == [f"layers.{number}" for number in range(6)]
+
+
+@pytest.mark.parametrize(("frame", "layers"), [("Model_0", (12, 2)), ("DecoderLayer_{}", (6, 4)), ("Act", (12, 2))])
+def test_modules_tell_layers_of_two_equal_halves(frame: str, layers: tuple[int, int]) -> None:
+    names = ["qkv", "norm"] * 12
+    within = [python(f"nn.Module: {frame.format(index // 4)}", 900 + 2_000 * index, 1_000) for index in range(24)]
+    (row,) = PANES["layers"].build(make_trace([*step_of(1, 0, names), *within])).rows()
+    assert (row["layers"], row["kernels"]) == layers
+    assert row["module"] == ("DecoderLayer_#" if layers == (6, 4) else None)
+
+
+def test_modules_of_several_threads_that_mix_tell_no_layers() -> None:
+    names = ["qkv", "norm"] * 12
+    within = [python(f"nn.Module: Layer_{index % 3}", 900 + 2_000 * index, 1_000) for index in range(24)]
+    (row,) = PANES["layers"].build(make_trace([*step_of(1, 0, names), *within])).rows()
+    assert (row["layers"], row["module"]) == (12, None)

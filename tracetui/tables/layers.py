@@ -1,23 +1,20 @@
 """The layers pane: a step's kernels folded into the sequence that repeats, head and tail apart (R3.80, R3.81).
 
 A layer here is a position: the n-th repeat of a sequence of kernels within a step. What it is called in the program is
-not in its kernels; `layer_names` has it where frames or a capture tell. Times run from the start of a part to the start
-of the next, so that the parts of a step add up.
+not in its kernels; `layer_modules` has it where frames or a capture tell. Times run from the start of a part to the
+start of the next, so that the parts of a step add up.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from tracetui.kernel_names.slice_names import Family, families, short_kernel
-from tracetui.linking.call_sites import site_of
-from tracetui.linking.frames import PATH_SEPARATOR
-from tracetui.linking.graph_nodes import graph_nodes, op_names
+from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.linking.groups import combinations, distinct
 from tracetui.linking.links import links, no_gpu
 from tracetui.linking.placement import chosen, step_index
@@ -31,73 +28,8 @@ from tracetui.model.pane import Grouping, Pane
 from tracetui.model.results import kept
 from tracetui.model.table import Column, ColumnSpec, Table, micros, numbers, texts
 from tracetui.model.trace import Float64, Kind, Trace
+from tracetui.tables.layer_modules import common_module, common_op, layer_modules, layers_of_modules
 from tracetui.tables.repeats import MIN_COVERED_SHARE, MIN_REPEATS, Repeat, repeats
-
-# What layers are called in the program: the modules around the launches, or around the capture, of their kernels.
-#
-# A layer is found as a repeat of kernels (R3.80), which may begin in the middle of a module. Its module is the
-# shortest path that holds most of its time and that tells neighbouring layers apart; nothing where no path does
-# (R3.80a).
-
-MIN_MODULE_SHARE = 0.5
-"""Minimum share of a layer's time, of which the module is known, that its module holds."""
-_WORD = re.compile(rf"{re.escape(PATH_SEPARATOR)}|\.")
-"""Between the words of a path; names that a program gives to nodes have dots (`layers.0.attention`)."""
-_NUMBER = re.compile(r"\d+")
-
-
-def layer_modules(trace: Trace, layers: Sequence[Int64]) -> list[str | None]:
-    """The module of each layer of a series, None where it is not known; `layers` are their kernels, of all steps."""
-    found = [_time_of_paths(trace, rows) for rows in layers]
-    deepest = max((len(_WORD.findall(path)) + 1 for paths in found for path in paths), default=0)
-    for depth in range(1, deepest + 1):
-        named = [_holding_most(paths, depth) for paths in found]
-        pairs = [(one, other) for one, other in pairwise(named) if one is not None and other is not None]
-        same = {one for one, other in pairs if one == other}
-        if 2 * sum(one != other for one, other in pairs) > len(pairs):
-            # A path that two neighbours share names neither.
-            return [None if each in same else each for each in named]
-    return [None] * len(layers)
-
-
-def common_module(names: Iterable[str | None]) -> str | None:
-    """The module of several layers with `#` for the numbers that differ, None where more differs."""
-    alike = {_NUMBER.sub("#", name) if name is not None else None for name in names}
-    return alike.pop() if len(alike) == 1 else None
-
-
-def common_op(trace: Trace, rows: Int64) -> str | None:
-    """The operator behind all of some kernels, None where it is not known or not the same."""
-    ids, texts, _ = op_names(trace, rows)
-    used = np.unique(ids).tolist()
-    return str(texts[used[0]]) if len(used) == 1 and used[0] >= 0 else None
-
-
-def _time_of_paths(trace: Trace, rows: Int64) -> dict[str, int]:
-    """Time in ns of the kernels in each module path."""
-    ids, paths, _ = site_of(trace, rows, "module")
-    known = ids >= 0
-    used, index = np.unique(ids[known], return_inverse=True)
-    time = np.bincount(index, trace.slices.dur[rows[known]], len(used))
-    return {str(paths[number]): int(spent) for number, spent in zip(used.tolist(), time.tolist(), strict=True)}
-
-
-def _beginning(path: str, depth: int) -> str | None:
-    """The first words of a path, None where it has fewer."""
-    ends = [match.start() for match in _WORD.finditer(path)] + [len(path)]
-    return path[: ends[depth - 1]] if depth <= len(ends) else None
-
-
-def _holding_most(paths: dict[str, int], depth: int) -> str | None:
-    """The path of some words that holds most time, None where none holds half of it."""
-    total, held = sum(paths.values()), dict[str, int]()
-    for path, spent in paths.items():
-        beginning = _beginning(path, depth)
-        if beginning is not None:
-            held[beginning] = held.get(beginning, 0) + spent
-    best = max(held, key=lambda each: held[each], default=None)
-    return best if best is not None and held[best] >= MIN_MODULE_SHARE * max(total, 1) else None
-
 
 HEAD, LAYER, BETWEEN, TAIL = range(4)
 PART_NAMES = ("head", "layer", "between", "tail")
@@ -211,7 +143,8 @@ def layer_parts(trace: Trace) -> LayerParts:
         sequence = names[low:high]
         digest = sequence.tobytes()
         if digest not in known:
-            known[digest] = repeats(sequence, trace.slices.dur[rows[low:high]])
+            by_kernels = repeats(sequence, trace.slices.dur[rows[low:high]])
+            known[digest] = layers_of_modules(trace, rows[low:high], by_kernels) or by_kernels
         sections = known[digest]
         if sections:
             index = int(step[low])

@@ -8,6 +8,7 @@ many names or more, it is these that count: micro-batches consist of layers. Wha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -90,6 +91,8 @@ MIN_FURTHER_MARKS = 3
 """Minimum names that occur in all of some repeats and in further ones beside these."""
 MIN_MARKED_SHARE = 0.1
 """Minimum marks of a repeat relative to its elements: few among many are there by chance."""
+MAX_HALF_SHARE = 0.5
+"""Maximum share of elements that two halves of a repeat have in common: layers that alternate have more."""
 MAX_LENGTH_RATIO = 2.0
 """Maximum ratio of the longest repeat to the shortest."""
 MIN_COVERED_SHARE = 0.3
@@ -193,7 +196,7 @@ def repeats(sequence: Int64, times: Int64 | None = None) -> list[Repeat]:
 
 def _sections(stretch: _Stretch, levels: int, least_share: float = 0.0) -> list[Repeat]:
     """The main repeats and further series, in order; empty where the main ones hold less than a share."""
-    for main in _by_time(stretch, _repeats(stretch)):
+    for main in _whole_first(stretch.names, _by_time(stretch, _repeats(stretch))):
         found = around = _within(stretch, main, levels - 1) if levels > 1 else []
         if found:
             around = [main]
@@ -214,6 +217,26 @@ def _by_time(stretch: _Stretch, found: list[Repeat]) -> list[Repeat]:
     most = max((time for each, time in zip(found, times, strict=True) if each.is_well_marked), default=0)
     is_small = [time < MIN_WEIGHT_RATIO * most for time in times]
     return [found[index] for index in sorted(range(len(found)), key=is_small.__getitem__)]
+
+
+def _whole_first(sequence: Int64, found: list[Repeat]) -> list[Repeat]:
+    """The same repeats, before those that are not exact the exact ones that hold about two of them: these are halves.
+
+    The two norms of a layer are alike, and what follows each is not.
+    """
+    for index, half in enumerate(found):
+        for whole in found[index + 1 :]:
+            twice = 1.5 * whole.count < half.count < MIN_REPEATS * whole.count and whole.encloses(*half.range)
+            if twice and whole.is_exact and not half.is_exact and _common_share(sequence, half) <= MAX_HALF_SHARE:
+                return [whole, *(each for each in found if each is not whole)]
+    return found
+
+
+def _common_share(sequence: Int64, repeat: Repeat) -> float:
+    """The share of the longer one of two neighbouring repeats that both have in common, in the median."""
+    counts = [Counter(sequence[low:high].tolist()) for low, high in pairwise(repeat.bounds.tolist())]
+    shares = [(one & other).total() / max(one.total(), other.total()) for one, other in pairwise(counts)]
+    return float(np.median(shares))
 
 
 def _further_series(stretch: _Stretch, found: list[Repeat], levels: int) -> Iterator[Repeat]:
