@@ -15,7 +15,7 @@ from tracetui.devices.formulas import size_of
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.devices.residency import configuration
 from tracetui.devices.roofline import roofline
-from tracetui.findings.filling import underfilled
+from tracetui.findings.concurrency import underfilled
 from tracetui.findings.gemm import (
     Calls,
     Gemm,

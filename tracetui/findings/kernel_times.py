@@ -10,7 +10,7 @@ import numpy as np
 
 from tracetui.devices.counters import counter_samples, counters_of, extents, runs_alone
 from tracetui.devices.residency import configuration
-from tracetui.findings.filling import is_persistent
+from tracetui.findings.concurrency import is_persistent
 from tracetui.findings.gemm import Calls, calls_of
 from tracetui.findings.scope import Finding, Scope
 from tracetui.kernel_names import Family, decode
@@ -137,7 +137,7 @@ def _equal_calls(scope: Scope) -> tuple[Calls, Int64]:
     nothing = np.zeros(len(rows), np.int64)
     keys = [np.where(known, one, other) for one, other in ((calls.name, kind), (calls.signature, -1 - before))]
     keys += [np.where(known, nothing, after), np.where(known, _positions(calls), nothing)]
-    equal = combinations(known, name, setup.grid, setup.block, *keys).member
+    equal = combinations(known.astype(np.int64), name, setup.grid, setup.block, *keys).member
     return calls.take(keep), equal[keep]
 
 

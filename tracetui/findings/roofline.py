@@ -14,7 +14,7 @@ from tracetui.devices.descriptions import AMD, gpu_generation
 from tracetui.devices.formulas import size_of
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.devices.roofline import MEMORY, roofline
-from tracetui.findings.filling import underfilled
+from tracetui.findings.concurrency import underfilled
 from tracetui.findings.fusion import is_unfused, unfused_attention, unfused_kernels
 from tracetui.findings.gemm import (
     Calls,

@@ -11,6 +11,7 @@ from tracetui.findings.communication import (
     small_collectives,
     straggler,
 )
+from tracetui.findings.concurrency import low_waves, serialised_streams
 from tracetui.findings.cpu_work import (
     allocator,
     graph_breaks,
@@ -18,7 +19,6 @@ from tracetui.findings.cpu_work import (
     recompilation,
     start_up,
 )
-from tracetui.findings.filling import low_waves, serialised_streams
 from tracetui.findings.fusion import attention_unfused, tiny_kernels, unfused_elementwise
 from tracetui.findings.gemm import batchable_products, fp32_math, misaligned_products, small_batch_products
 from tracetui.findings.idle import (

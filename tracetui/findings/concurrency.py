@@ -108,10 +108,10 @@ def underfilled(scope: Scope) -> Underfilled:
 
 def _blocks_beside(trace: Trace, rows: Int64) -> Float64:
     """Blocks per multiprocessor of other kernels of the device while each kernel ran, in the mean over its time."""
-    slices, every = trace.slices, trace.slices.of_kind(Kind.KERNEL)
+    slices, kernels = trace.slices, trace.slices.of_kind(Kind.KERNEL)
     process, beside = lane_numbers(trace).process[slices.lane], np.zeros(len(rows))
     for device in distinct(process[rows]).tolist():
-        mine, all_here = np.flatnonzero(process[rows] == device), every[process[every] == device]
+        mine, all_here = np.flatnonzero(process[rows] == device), kernels[process[kernels] == device]
         setup = configuration(trace, all_here)
         blocks = np.nan_to_num(residency(trace, all_here, setup).blocks_per_unit)
         # The blocks that are resident change where a kernel starts or ends; their sum over time is linear between.
