@@ -75,7 +75,7 @@ VARYING = [580_000 + 51_000 * (7 * number % 20) for number in range(20)]
         (None, 2_371_500, "no shapes are known): mul<f32> vec4, 18 calls of 631.0 µs to 1.55 ms, median"),
     ],
 )
-def test_calls_without_a_typical_time_are_uneven_with_and_without_shapes(dims, cost, said):
+def test_calls_without_a_typical_time_are_named_with_and_without_shapes(dims, cost, said):
     # No call takes twice the median.
     finding = one(queued([replace(USUAL, dur=dur, dims=dims) for dur in VARYING]), "uneven-kernels")
     assert finding.cost == cost and said in finding.evidence

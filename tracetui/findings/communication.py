@@ -483,11 +483,7 @@ def buffer_broadcast(scope: Scope) -> Iterator[Finding]:
 
 def buffer_broadcast_idle(scope: Scope) -> int:
     """Idle time in ns that belongs to the finding `buffer-broadcast` and to no other; 0 without that finding."""
-
-    def measure() -> int:
-        return next((finding.cost or 0 for finding in buffer_broadcast(scope)), 0)
-
-    return scope.trace.keep(("buffer broadcast idle", scope.step), measure)
+    return next((finding.cost or 0 for finding in buffer_broadcast(scope)), 0)
 
 
 def _buffer_work(scope: Scope) -> Int64:

@@ -269,11 +269,6 @@ def unfused_kernels(scope: Scope) -> UnfusedKernels:
     return scope.trace.keep(("unfused kernels", scope.step), find)
 
 
-def is_unfused(scope: Scope) -> bool:
-    """True where a finding is about the kernels that nothing fuses."""
-    return scope.trace.keep(("is unfused", scope.step), lambda: any(True for _ in unfused_elementwise(scope)))
-
-
 @cache
 def _is_elementwise(name: str) -> bool:
     return is_fusible(name) and decode(name).operation in _ELEMENTWISE
@@ -296,13 +291,13 @@ def _share_a_size(calls: Calls) -> Bool:
 
 def _sizes(signature: Signature) -> frozenset[int]:
     """Elements of the tensors among the inputs, and of all tensors of a list together, as `cat` puts them together."""
-    found = set()
+    sizes = set[int]()
     for dims in signature.dims:
         several = [shape_of(each) for each in dims if isinstance(each, tuple)]
         shapes = several if several else [shape_of(dims)]
         elements = [math.prod(shape) for shape in shapes if shape]
-        found |= {*elements, sum(elements)}
-    return frozenset(found - {0, 1})
+        sizes |= {*elements, sum(elements)}
+    return frozenset(sizes - {0, 1})
 
 
 # Runs of small elementwise kernels that one kernel could replace.

@@ -15,7 +15,7 @@ from tracetui.devices.formulas import size_of
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.devices.roofline import MEMORY, roofline
 from tracetui.findings.concurrency import underfilled
-from tracetui.findings.fusion import is_unfused, unfused_attention, unfused_kernels
+from tracetui.findings.fusion import unfused_attention, unfused_elementwise, unfused_kernels
 from tracetui.findings.gemm import (
     Calls,
     batchable,
@@ -284,7 +284,7 @@ def _far_calls(scope: Scope) -> FarCalls:
     # A more exact rule is about these.
     judged = [unfused_attention(scope).rows, gathered(scope), loop_of(scope).kernels, batchable(scope).rows]
     judged += [underfilled(scope).rows, fp32_rows(scope)]
-    judged += [unfused_kernels(scope).joined] if is_unfused(scope) else []
+    judged += [unfused_kernels(scope).joined] if any(unfused_elementwise(scope)) else []
     judged += [scope.computing_named(predicate) for predicate in (is_misaligned, _converts)]
     own = without(distinct(scope.computing), np.unique(np.concatenate(judged)))
     of_call = work.main[work.at(own)]

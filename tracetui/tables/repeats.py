@@ -219,17 +219,17 @@ def _by_time(stretch: _Stretch, found: list[Repeat]) -> list[Repeat]:
     return [found[index] for index in sorted(range(len(found)), key=is_small.__getitem__)]
 
 
-def _whole_first(sequence: Int64, found: list[Repeat]) -> list[Repeat]:
+def _whole_first(sequence: Int64, candidates: list[Repeat]) -> list[Repeat]:
     """The same repeats, before those that are not exact the exact ones that hold about two of them: these are halves.
 
     The two norms of a layer are alike, and what follows each is not.
     """
-    for index, half in enumerate(found):
-        for whole in found[index + 1 :]:
+    for index, half in enumerate(candidates):
+        for whole in candidates[index + 1 :]:
             twice = 1.5 * whole.count < half.count < MIN_REPEATS * whole.count and whole.encloses(*half.range)
             if twice and whole.is_exact and not half.is_exact and _common_share(sequence, half) <= MAX_HALF_SHARE:
-                return [whole, *(each for each in found if each is not whole)]
-    return found
+                return [whole, *(each for each in candidates if each is not whole)]
+    return candidates
 
 
 def _common_share(sequence: Int64, repeat: Repeat) -> float:
