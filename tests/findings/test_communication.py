@@ -270,3 +270,7 @@ def test_operators_of_the_main_thread_hide_collectives_of_cpus():
 def test_with_a_gpu_its_idle_time_is_what_collectives_of_cpus_cost():
     work = [launch(3_500_000, 5_000, 1), kernel("gemm", 3_600_000, 1_000, correlation=1)]
     assert "cpu-communication" not in ids(_gloo(*work))
+
+
+def test_collectives_of_cpus_alone_tell_of_no_waiting():
+    assert "cpu-communication" not in ids(make_trace([annotation("gloo:all_reduce", 0, MS)]))

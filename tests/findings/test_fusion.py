@@ -47,8 +47,9 @@ def test_two_thirds_of_the_shorter_of_two_neighbours_are_saved():
         [multiply(25_000), multiply(20_000)],
         [multiply(8_000)] * 30,
         [multiply(name=PRODUCT)] * 3,
+        [multiply(0), multiply(0)],
     ],
-    ids=["product between", "other sizes", "small share", "tiny kernels have a rule", "products"],
+    ids=["product between", "other sizes", "small share", "tiny kernels have a rule", "products", "no time"],
 )
 def test_kernels_that_no_compiler_would_join_are_not_counted(work):
     assert "unfused-elementwise" not in ids(eager(*work))

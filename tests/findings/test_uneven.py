@@ -9,6 +9,7 @@ import pytest
 from tests.support.build import kernel
 from tests.support.findings import ids, one
 from tests.support.gpu_programs import START, Work, queued
+from tracetui.findings import Severity
 
 MUL = "void at::native::vectorized_elementwise_kernel<4, at::native::MulFunctor<float>, A>(int)"
 USUAL = Work(MUL, 50_000, "aten::mul", [[1024, 1024], [1024, 1024]])
@@ -79,6 +80,7 @@ def test_calls_without_a_typical_time_are_named_with_and_without_shapes(dims, co
     # No call takes twice the median.
     finding = one(queued([replace(USUAL, dur=dur, dims=dims) for dur in VARYING]), "uneven-kernels")
     assert finding.cost == cost and said in finding.evidence
+    assert finding.severity == (Severity.MAJOR if dims else Severity.MINOR)
 
 
 @pytest.mark.parametrize(

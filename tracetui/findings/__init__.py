@@ -72,12 +72,11 @@ def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0, beside:
     return f"Nothing large to save: {_busy(scope, verdict)}."
 
 
-def gpu_time_by_family(scope: Scope) -> str:
-    return "TODO"
-
-
 def _busy(scope: Scope, verdict: Verdict | None) -> str:
     """What a busy GPU does, in words: `GPU-bound, busy 97 % of step 4: GEMM 61 %, attention 20 %`."""
+    # The app waits at its start for the declaration of the pane, and not for the rules.
+    from tracetui.findings.kernel_times import gpu_time_by_family
+
     if verdict is None:
         return ""
     share = rounded_percent(100 - verdict.judged.share)

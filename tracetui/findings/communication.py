@@ -525,9 +525,9 @@ def cpu_communication(scope: Scope) -> Iterator[Finding]:
     trace, slices = scope.trace, scope.trace.slices
     calls = slices.of_kind(Kind.CPU_OP, Kind.ANNOTATION)
     rows = scope.inside(calls[is_named(trace, calls, _ON_CPU.search)])
-    if len(links(trace).gpu) or len(rows) == 0:
-        return
     ops = scope.ops
+    if len(links(trace).gpu) or len(rows) == 0 or len(ops) == 0:
+        return
     lane = int(steps(trace).lane[0]) if len(steps(trace)) else int(np.bincount(slices.lane[ops]).argmax())
     mine = ops[slices.lane[ops] == lane]
     sends = mine[is_named(trace, mine, _CALL.search)]

@@ -115,11 +115,12 @@ def _blocks_beside(trace: Trace, rows: Int64) -> Float64:
         setup = configuration(trace, all_here)
         blocks = np.nan_to_num(residency(trace, all_here, setup).blocks_per_unit)
         # The blocks that are resident change where a kernel starts or ends; their sum over time is linear between.
-        moments = np.concatenate([slices.start[all_here], slices.end[all_here]])
+        origin = int(slices.start[all_here].min())
+        moments = np.concatenate([slices.start[all_here], slices.end[all_here]]) - origin
         order = np.argsort(moments, kind="stable")
         moments, change = moments[order], np.concatenate([blocks, -blocks])[order]
         total = np.append(0.0, np.cumsum(np.cumsum(change)[:-1] * np.diff(moments)))
-        low, high = slices.start[rows[mine]], slices.end[rows[mine]]
+        low, high = slices.start[rows[mine]] - origin, slices.end[rows[mine]] - origin
         whole = np.interp(high, moments, total) - np.interp(low, moments, total)
         beside[mine] = whole / np.maximum(high - low, 1) - blocks[np.searchsorted(all_here, rows[mine])]
     return np.maximum(beside, 0)

@@ -216,7 +216,7 @@ def unfused_elementwise(scope: Scope) -> Iterator[Finding]:
     trace, dur, unfused = scope.trace, scope.trace.slices.dur, unfused_kernels(scope)
     spent = int(dur[unfused.rows].sum())
     whole = int(dur[scope.activities].sum())
-    if scope.program.is_wholly_compiled or spent < MIN_UNFUSED_SHARE * whole or len(unfused.joined) == 0:
+    if scope.program.is_wholly_compiled or spent < MIN_UNFUSED_SHARE * whole or unfused.saved == 0:
         return
     owner = names_of(trace, links(trace).owner[unfused.rows])
     ops = group(owner[owner >= 0])

@@ -38,8 +38,12 @@ MIN_UNRECORDED_SHARE = 0.02
 def launch_overhead(scope: Scope) -> Iterator[Finding]:
     """The CPU does not launch as fast as the GPU runs what it launches (R3.27)."""
     trace, parts = scope.trace, launching_parts(scope)
-    loop, random = optimizer_loop_idle(scope), cpu_inputs_idle(scope)
-    cost = idle_cost(scope, parts) - loop - random - buffer_broadcast_idle(scope)
+    elsewhere = (
+        (optimizer_loop_idle(scope), "inside the optimizer"),
+        (cpu_inputs_idle(scope), "with making random tensors"),
+        (buffer_broadcast_idle(scope), "in the broadcast of buffers"),
+    )
+    cost = idle_cost(scope, parts) - sum(time for time, _ in elsewhere)
     if cost <= 0:
         return
     short = parts.take(idleness(trace).dur[parts.gap] < MIN_SPLIT_GAP_NS)
@@ -51,8 +55,7 @@ def launch_overhead(scope: Scope) -> Iterator[Finding]:
         evidence.append(f"{duration(longer)} in {'longer ones' if evidence else 'gaps of a millisecond and more'}")
     evidence.append(_launch_calls(scope))
     evidence += [f"longest in {named}"] if (named := places(trace, parts)) else []
-    evidence += [f"another {duration(loop)} inside the optimizer"] if loop else []
-    evidence += [f"another {duration(random)} with making random tensors"] if random else []
+    evidence += [f"another {duration(time)} {where}" for time, where in elsewhere if time]
     evidence.append(f"the GPU is idle for {scope.cost_text(scope.idle // scope.devices)}")
     mostly_long = 2 * longer > idle_cost(scope, parts)
     action, advice = _launch_advice(scope.program)

@@ -12,7 +12,7 @@ from tracetui.devices.counters import counter_samples, counters_of, extents, run
 from tracetui.devices.residency import configuration
 from tracetui.findings.concurrency import is_persistent
 from tracetui.findings.gemm import Calls, calls_of
-from tracetui.findings.scope import Finding, Scope
+from tracetui.findings.scope import Finding, Scope, Severity
 from tracetui.kernel_names import Family, decode
 from tracetui.kernel_names.slice_names import families, is_serving, short_kernel
 from tracetui.linking.groups import Groups, combinations, group
@@ -73,6 +73,13 @@ MAX_WINDOW = 0.25
 _BY_DATA = frozenset({"sort", "select", "search", "scatter", "embedding", "histogram", "scan", "sampling", "routing"})
 """Operations whose time depends on the values and not on the sizes alone."""
 
+_SHARED = "Other streams ran beside them: they shared the device, so move that work or give it fewer blocks."
+_LOOK = (
+    "look at clock and power (nvidia-smi -q -d PERFORMANCE), and for another process on it. Compare medians, not means."
+)
+_SAME_WORK = f"The work is the same, so the device was not: {_LOOK}"
+_LIKELY_SAME_WORK = f"Where sizes and values are the same (record_shapes=True tells), the device was not: {_LOOK}"
+
 
 def uneven_kernels(scope: Scope) -> Iterator[Finding]:
     """Equal calls of the same kernel take very different times, some of them or all.
@@ -111,12 +118,10 @@ def uneven_kernels(scope: Scope) -> Iterator[Finding]:
         f"{counted(len(slow), 'call')} took {duration(float(excess.sum()))} more than the median of equal calls "
         f"({what}): {short}{others}, {counted(len(alike), 'call')} of {duration(int(alike.min()))} to "
         f"{duration(int(alike.max()))}, median {duration(float(np.median(alike)))}; {words}",
-        "Other streams ran beside them: they shared the device, so move that work or give it fewer blocks."
-        if beside
-        else "The work is the same, so the device was not: look at clock and power (nvidia-smi -q -d PERFORMANCE), and "
-        "for another process on it. Compare medians, not means.",
+        _SHARED if beside else _SAME_WORK if known[example] else _LIKELY_SAME_WORK,
         int(calls.kernel[example]),
         action="find out what slows the device down" if not beside else "separate the work that shares the device",
+        at_most=Severity.MAJOR if known[example] else Severity.MINOR,
     )
 
 

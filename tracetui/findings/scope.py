@@ -398,8 +398,12 @@ class Scope:
         return waited // self.devices
 
     def severity_of(self, cost: int) -> Severity | None:
-        """Severity of a saving in ns, by its share of what a start-up leaves; None where it is too small to report."""
-        return severity_of_share(min(cost / self.rest, 1.0))
+        """Severity of a saving in ns by its share of the scope; None where it is too small a share of what a start-up
+        leaves.
+        """
+        if severity_of_share(min(cost / self.rest, 1.0)) is None:
+            return None
+        return severity_of_share(min(cost / self.time, 1.0)) or Severity.NOTE
 
     def with_cost(
         self,
