@@ -386,6 +386,8 @@ def dependency(scope: Scope) -> Iterator[Finding]:
     # The first activities of streams may have been launched as the capture began, behind such a wait.
     first = parts_of(scope, Cause.BEFORE_CAPTURE)
     first = first.take(told_to_wait(trace)[first.gap] & idleness(trace).known[first.gap])
+    # Where more is missing in graphs than waits for events, the event may be of what is missing.
+    lost = idle_cost(scope, parts_of(scope, Cause.NOT_RECORDED))
     for parts, early in ((parts_of(scope, Cause.STREAM), False), (first, True)):
         parts = parts.take(parts.dur >= MIN_DEPENDENCY_NS)
         if len(parts) == 0:
@@ -407,7 +409,7 @@ def dependency(scope: Scope) -> Iterator[Finding]:
             row,
             at_gap=True,
             action="" if early else "start what the stream waits for earlier",
-            at_most=Severity.NOTE if early else Severity.MAJOR,
+            at_most=Severity.NOTE if early or lost > idle_cost(scope, parts) else Severity.MAJOR,
         )
 
 
