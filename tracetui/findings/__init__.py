@@ -80,7 +80,7 @@ def _busy(scope: Scope, verdict: Verdict | None) -> str:
     if verdict is None:
         return ""
     share = rounded_percent(100 - verdict.judged.share)
-    return f"{verdict.words}, GPU busy {share} of {scope.title}: {gpu_time_by_family(scope)}"
+    return f"{verdict.words}, busy {share} of {scope.title}: {gpu_time_by_family(scope)}"
 
 
 def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:

@@ -180,7 +180,7 @@ def exposed_communication(scope: Scope) -> Iterator[Finding]:
         "exposed-communication",
         comm.exposed,
         f"Exposed communication{comm.device}, {only}{mostly}",
-        _parts(scope, comm, kinds) + _waiting(scope.trace, comm.rows),
+        _parts(scope, comm, kinds) + _waiting(scope.trace, comm.rows) + _with_earlier(scope, comm),
         f"A collective lasts until the slowest rank has come: compare ranks before blaming the network. {advice}",
         longest(scope.trace, comm.rows),
         action="compare this rank with the others",
@@ -189,9 +189,12 @@ def exposed_communication(scope: Scope) -> Iterator[Finding]:
 
 def _most_exposed(scope: Scope) -> Exposed | None:
     """The communication of the device with most of it exposed; None without communication."""
-    trace, slices, rows = scope.trace, scope.trace.slices, _in_time(scope)
-    if len(rows) == 0:
-        return None
+    return _by_device(scope, scope.activities)
+
+
+def _by_device(scope: Scope, rows: Int64) -> Exposed | None:
+    """The communication among some activities, of the device with most of it exposed; None without communication."""
+    trace, slices = scope.trace, scope.trace.slices
     is_comm, process = communicates(trace)[rows], lane_numbers(trace).process[slices.lane[rows]]
     is_compute = (slices.kind[rows] == Kind.KERNEL) & ~is_comm
     several = len(distinct(process)) > 1
@@ -199,8 +202,8 @@ def _most_exposed(scope: Scope) -> Exposed | None:
     for number in distinct(process[is_comm]).tolist():
         mine, beside = rows[is_comm & (process == number)], rows[is_compute & (process == number)]
         words = f" of {trace.lanes[int(slices.lane[mine[0]])].process}" if several else ""
-        exposed = min(_exposed_ns(trace, mine, beside), scope.time)
-        by_device.append(Exposed(mine, words, covered(slices.start[mine], slices.end[mine]), exposed))
+        total = covered(slices.start[mine], slices.end[mine])
+        by_device.append(Exposed(mine, words, total, _exposed_ns(trace, mine, beside)))
     return max(by_device, key=lambda each: each.exposed, default=None)
 
 
@@ -217,16 +220,18 @@ def _computing_beside(scope: Scope, row: int) -> Int64:
     return beside
 
 
-def _in_time(scope: Scope) -> Int64:
-    """GPU activities of the scope, in order of start; of the whole trace also those launched before the capture."""
-    trace, all_steps = scope.trace, steps(scope.trace)
-    if scope.step is not None or len(all_steps) == 0 or len(scope.activities) == 0:
-        return scope.activities
-    rows, slices = links(trace).gpu, trace.slices
+def _with_earlier(scope: Scope, comm: Exposed) -> str:
+    """A clause on what is exposed with the communication that was launched before the steps; empty without any."""
+    trace, all_steps, slices = scope.trace, steps(scope.trace), scope.trace.slices
+    if scope.step is not None or len(all_steps) == 0:
+        return ""
+    rows = links(trace).gpu
     unlaunched = (links(trace).launch[rows] < 0) & (slices.start[rows] >= all_steps.start[0])
     unlaunched &= slices.end[rows] <= slices.end[scope.activities].max()
-    inside: Int64 = rows[np.isin(rows, scope.activities) | unlaunched]
-    return inside
+    every = _by_device(scope, rows[np.isin(rows, scope.activities) | unlaunched])
+    if every is None or every.exposed <= comm.exposed:
+        return ""
+    return f"; {duration(every.exposed)} with what was launched before the steps"
 
 
 def _parts(scope: Scope, comm: Exposed, kinds: Kinds) -> str:

@@ -91,10 +91,16 @@ def step_periods(trace: Trace) -> tuple[Int64, Int64]:
 def _free_from(trace: Trace, start: int, first: int) -> int:
     """The time in ns from which on a step that begins on the CPU at `start` has the GPU, until its first activity.
 
-    That is when what no step launched has ended, where it still ran.
+    That is when what no step launched has ended, where it still ran; and the start of that activity where nothing that
+    was recorded ran and it waited far longer than usual behind its launch: then what ran was not recorded.
     """
-    slices, rows = trace.slices, links(trace).gpu
+    slices, rows, skew = trace.slices, links(trace).gpu, clock_skew(trace)
     earlier = rows[(slices.start[rows] < first) & (slices.end[rows] > start)]
+    if len(earlier) == 0:
+        launch = links(trace).launch[rows[slices.start[rows] == first]]
+        waited = first - skew - slices.end[launch[launch >= 0]]
+        usual = MAX_ORDINARY_LATENCY_RATIO * usual_latency(trace)
+        return first if len(waited) and waited.min() > usual else start
     earlier = earlier[step_index(trace, earlier) < 0]
     return max(start, min(int(slices.end[earlier].max(initial=start)), first))
 
