@@ -164,7 +164,7 @@ GUESS = "~ guessed: steps begin where the largest aten::embedding is read"
 
 
 def steps_line(width: int, steps_by: str, remark: str = "") -> str:
-    parts = step_parts(list(range(1, 17)), 12, 1_880_000, width, steps_by, "decode", remark)
+    parts = step_parts(list(range(1, 17)), 12, ("1.88 ms",), width, steps_by, "decode", remark)
     return "".join(part.text for part in parts)
 
 
@@ -188,7 +188,7 @@ def test_numbers_of_steps_give_way_to_what_counts_as_one_on_a_short_line() -> No
 
 def test_requests_and_tokens_give_way_to_the_key_on_a_short_line() -> None:
     def line(width: int) -> str:
-        return "".join(part.text for part in step_parts([7, 8], 8, 2_410_000, width, FRAME, "decode, 24 requests"))
+        return "".join(part.text for part in step_parts([7, 8], 8, ("2.41 ms",), width, FRAME, "decode, 24 requests"))
 
     assert "decode, 24 requests   by …" in line(98) and line(98).endswith("forward   A all steps")
     assert len(line(78)) <= 78 and "decode   by …" in line(78) and line(78).endswith("forward   A all steps")

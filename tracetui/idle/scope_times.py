@@ -30,6 +30,7 @@ from tracetui.linking.placement import chosen, step_index
 from tracetui.linking.step_kinds import averaged_steps
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64, covered_within, union
+from tracetui.model.quantities import duration
 from tracetui.model.results import kept
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 
@@ -117,6 +118,21 @@ def median_step(trace: Trace) -> int | None:
         return None
     order = np.argsort((high - low)[some], kind="stable")
     return int(steps(trace).number[some[order[(len(some) - 1) // 2]]])
+
+
+def times_in_words(trace: Trace, index: int) -> tuple[str, ...]:
+    """The three times of one of `steps(trace)`: `period 10.81 ms, GPU 10.74 ms, CPU 2.41 ms`, and in fewer words.
+
+    Without GPU activity the CPU time alone.
+    """
+    spans, (low, high) = step_spans(trace), step_periods(trace)
+    on_cpu = duration(int(cpu_times(trace)[index]))
+    if not spans.ran[index]:
+        return (f"CPU {on_cpu}",)
+    active = spans.active[index]
+    on_gpu = int(spans.end[index][active].max() - spans.start[index][active].min())
+    period = f"period {duration(int(high[index] - low[index]))}"
+    return f"{period}, GPU {duration(on_gpu)}, CPU {on_cpu}", period
 
 
 def scope_title(trace: Trace, step: int | None) -> str:

@@ -24,6 +24,7 @@ from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.errors import AnalysisFailed
 from tracetui.idle.gaps import gap_before, idle_part_blocks, slices_in_gaps
 from tracetui.idle.idleness import idleness
+from tracetui.idle.scope_times import times_in_words
 from tracetui.linking.call_sites import SITES
 from tracetui.linking.chains import follow, follow_back
 from tracetui.linking.links import links
@@ -585,11 +586,12 @@ class TraceView(RangeCommands):
         self.header.parts = header_parts(self.trace, self._summary, self.size.width - 2)
 
     def _show_steps(self) -> None:
-        took, kind, trace_steps = 0, "", steps(self.trace)
+        times: tuple[str, ...] = ()
+        kind = ""
         if self.step is not None:
-            index = int(trace_steps.labelled(self.step)[0])
-            took = int(trace_steps.end[index] - trace_steps.start[index])
+            index = int(steps(self.trace).labelled(self.step)[0])
+            times = times_in_words(self.trace, index)
             kind = kind_words(self.trace, index)
         remark = f"covers only {self._low_coverage}" if self._low_coverage else ""
         width = self.size.width - 2
-        self.step_bar.parts = step_parts(self.steps, self.step, took, width, self._steps_by, kind, remark)
+        self.step_bar.parts = step_parts(self.steps, self.step, times, width, self._steps_by, kind, remark)

@@ -305,16 +305,16 @@ def damage_marks(trace: Trace, doubts: float | None = None) -> list[str]:
 def step_parts(
     numbers: Sequence[int],
     step: int | None,
-    dur_ns: int,
+    times: Sequence[str],
     width: int,
     steps_by: str = "",
     kind: str = "",
     remark: str = "",
 ) -> tuple[BarPart, ...]:
-    """The step switcher: `step ◂ 2 · [3] · 4 ▸`, how long the step took, what it did, what counts as one.
+    """The step switcher: `step ◂ 2 · [3] · 4 ▸`, the times of the step, what it did, what counts as one.
 
-    In `width` cells the words for what counts as a step give way first, then numbers of other steps, then requests and
-    tokens of this one.
+    `times` is the same in fewer and fewer words. In `width` cells the words for what counts as a step give way first,
+    then times but the first, then numbers of other steps, then requests and tokens of this one.
     """
     if not numbers:
         return (
@@ -327,10 +327,13 @@ def step_parts(
     warning = [BarPart(f"   {remark}", "strong")] if remark else []
     behind = [*warning, BarPart("   A one step" if step is None else "   A all steps", "dim", "all")]
     room = width - len(STEPS_BY) * bool(words) - _cells(behind)
-    for limit, shown_kind in ((MOST_NUMBERS, kind), (FEWEST_NUMBERS, kind), (FEWEST_NUMBERS, kind.split(", ")[0])):
+    fewest = times[-1] if times else ""
+    choices = [(MOST_NUMBERS, each, kind) for each in times or ("",)]
+    choices += [(FEWEST_NUMBERS, fewest, kind), (FEWEST_NUMBERS, fewest, kind.split(", ")[0])]
+    for limit, took, shown_kind in choices:
         before = _numbers(numbers, step, limit)
         if step is not None:
-            before.append(BarPart(f"   {duration(dur_ns)}{f' {shown_kind}' if shown_kind else ''}"))
+            before.append(BarPart(f"   {took}{f' {shown_kind}' if shown_kind else ''}"))
         if min(cell_len(words), READABLE_SOURCE_CELLS) <= room - _cells(before):
             break
     chosen = cut_name(words, max(room - _cells(before), MIN_SOURCE_CELLS))
