@@ -55,7 +55,7 @@ def test_what_is_said() -> None:
             "view_ops": "1",
             "gpu_busy_us": "1",
             "gpu_busy_pct": "50",
-            "verdict": "GPU-bound",
+            "verdict": "mixed-bound",
             "recorded_with": "record_shapes",
             "workload": "mlp",
             "without_launch": "0",

@@ -27,7 +27,7 @@ from tracetui.comparing.kernel_changes import KernelChanges, kernel_changes
 from tracetui.comparing.match import SAME_PLACE
 from tracetui.comparing.measures import CAUSE_HELP, measures
 from tracetui.comparing.noise import BEYOND_NOISE, Change, Difference, PartGroup, groups_of_parts, is_mixed
-from tracetui.comparing.side import CAPTURE, RANGE, RUN, Side, differ_in_length
+from tracetui.comparing.side import CAPTURE, RANGE, RUN, STEP, Side, differ_in_length
 from tracetui.comparing.work_sizes import unit_of_work
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.groups import distinct
@@ -351,8 +351,14 @@ def _of(totals: TotalsByName, name: str) -> Difference | None:
 
 def _gpu_measure(totals: TotalsByName) -> str:
     """Busy time where the GPU is kept busy, else the span from first to last activity."""
-    idle = _of(totals, "gpu_idle_pct")
-    return "gpu_span_us" if idle and max(idle.a.median, idle.b.median) >= MIN_IDLE_PERCENT else "gpu_busy_us"
+    span, *work = (_of(totals, name) for name in ("gpu_span_us", "gpu_busy_us", "gpu_others_us"))
+    if span is None:
+        return "gpu_busy_us"
+    for side in ("a", "b"):
+        whole, filled = getattr(span, side).median, sum(getattr(each, side).median for each in work if each)
+        if whole > 0 and 100 * (1 - filled / whole) >= MIN_IDLE_PERCENT:
+            return "gpu_span_us"
+    return "gpu_busy_us"
 
 
 def _parts(side: Side) -> str:
@@ -402,7 +408,8 @@ def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> I
             for each, length in ((before, span.a.median), (after, span.b.median))
         ):
             change = time_scale((before, after)).change(before, after)
-            yield f"GPU wait{per(a, b)} before its first kernel, which is no part of the idle time: {change}."
+            which = "a part" if a.part_kind == b.part_kind == STEP else "no part"
+            yield f"GPU wait{per(a, b)} before its first kernel, which is {which} of the idle time: {change}."
     moved = _of(totals, "moved_bytes")
     if is_judged and moved and totals["moved_bytes"].change in BEYOND_NOISE:
         before, after = moved.a.median, moved.b.median
@@ -412,16 +419,12 @@ def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> I
 
 
 def _bottleneck(a: Side, b: Side, totals: TotalsByName) -> Iterator[str]:
-    """The change of the verdict with the idle shares that it rests on, else of the idle share alone; and its cause.
-
-    A verdict counts the wait before the first kernel, the idle share of the totals does not.
-    """
+    """The change of the verdict with the idle shares that it rests on, else of the idle share alone; and its cause."""
     left, right = recording_conditions(a), recording_conditions(b)
-    cause = _main_cause(a.part_kind, totals)
+    cause = _main_cause(totals)
     if left.verdict and right.verdict and left.verdict != right.verdict:
         shares = f"{rounded_percent(left.idle_pct)} → {rounded_percent(right.idle_pct)}"
         line = f"Bottleneck: {left.verdict} → {right.verdict}; the GPU idle for {shares} of the time"
-        line += ", waits before the first kernel included"
     else:
         share = _of(totals, "gpu_idle_pct")
         if share is None or share.change not in BEYOND_NOISE or abs(share.delta) < MIN_IDLE_CHANGE_POINTS:
@@ -430,7 +433,8 @@ def _bottleneck(a: Side, b: Side, totals: TotalsByName) -> Iterator[str]:
             # The first sentence, about the span, says the same.
             return
         change = f"{rounded_percent(share.a.median)} → {rounded_percent(share.b.median)}"
-        line = f"The GPU is idle for {change} of the time from the first kernel to the last"
+        whole = "period" if a.part_kind == b.part_kind == STEP else "time from the first kernel to the last"
+        line = f"The GPU is idle for {change} of the {whole}"
     if cause:
         times = cause.difference.a.median, cause.difference.b.median
         word = cause.help.removeprefix(CAUSE_HELP).strip(" .")
@@ -438,12 +442,9 @@ def _bottleneck(a: Side, b: Side, totals: TotalsByName) -> Iterator[str]:
     yield f"{line}."
 
 
-def _main_cause(part_kind: str, totals: TotalsByName) -> Total | None:
-    """The main cause of the change of the idle time; None where too much idle time has no known cause.
-
-    But for runs and ranges the causes hold the wait before the first kernel, and so does the idle time here.
-    """
-    idle, wait = _of(totals, "gpu_idle_us"), _of(totals, "wait_before_us")
+def _main_cause(totals: TotalsByName) -> Total | None:
+    """The main cause of the change of the idle time; None where too much idle time has no known cause."""
+    idle = _of(totals, "gpu_idle_us")
     if idle is None:
         return None
     causes = {name: each for name, each in totals.items() if each.help.startswith(CAUSE_HELP)}
@@ -451,7 +452,7 @@ def _main_cause(part_kind: str, totals: TotalsByName) -> Total | None:
         known = {name: getattr(each.difference, side).median for name, each in causes.items()}
         if known.get("idle_unknown_us", 0) > MAX_UNKNOWN_SHARE * sum(known.values()):
             return None
-    whole = idle.delta + (wait.delta if wait and part_kind not in (RUN, RANGE) else 0.0)
+    whole = idle.delta
     low, high = (share * abs(whole) for share in MAIN_CAUSE_SHARES)
     changed = [each for each in causes.values() if each.change in BEYOND_NOISE]
     changed = [each for each in changed if each.difference.delta * whole > 0]

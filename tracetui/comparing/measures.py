@@ -18,7 +18,7 @@ from tracetui.devices.kernel_work import kernel_work
 from tracetui.errors import AnalysisFailed
 from tracetui.idle.gpu_spans import GpuSpans, gaps_of, gpu_spans
 from tracetui.idle.idle_parts import idle_by_cause
-from tracetui.idle.scope_times import idle_by_group, idle_within, step_periods
+from tracetui.idle.scope_times import idle_by_group, idle_stretches, idle_within, step_periods
 from tracetui.idle.waits import KEYS, WORDS, Cause, final_flush, sync_calls
 from tracetui.kernel_names import Family
 from tracetui.kernel_names.slice_names import families
@@ -223,9 +223,8 @@ def _idle_causes(side: Side) -> Iterator[Measure]:
     """
     if side.part_kind == STEP:
         by_cause = idle_by_group(side.trace, *_periods(side))[1]
-        for cause in Cause:
-            if by_cause[:, cause].any():
-                yield Measure(KEYS[cause], by_cause[:, cause] / 1000, f"{CAUSE_HELP} {WORDS[cause].lower()}.", "us")
+        for cause in map(Cause, distinct(idle_stretches(side.trace).cause).tolist()):
+            yield Measure(KEYS[cause], by_cause[:, cause] / 1000, f"{CAUSE_HELP} {WORDS[cause].lower()}.", "us")
         yield from _pageable_unknown(side)
         return
     spans = _spans(side)

@@ -41,16 +41,18 @@ MAX_SHORT_GAP_NS = 1_000_000
 
 @kept
 def recorded_extent(trace: Trace) -> tuple[int, int]:
-    """Start of the first call, operator, annotation or GPU activity and end of the last, in ns.
+    """Start of the first call, operator, annotation or GPU activity and end of the last, in ns on the GPU's clock.
 
     The wait with which the profiler ends the capture is left out.
     """
-    slices = trace.slices
-    rows = slices.of_kind(Kind.CPU_OP, Kind.RUNTIME, Kind.ANNOTATION, *GPU_WORK)
+    slices, on_gpu = trace.slices, trace.slices.of_kind(*GPU_WORK)
+    rows = slices.of_kind(Kind.CPU_OP, Kind.RUNTIME, Kind.ANNOTATION)
     rows = np.setdiff1d(rows, final_flush(trace), assume_unique=True)
-    if len(rows) == 0:
+    if len(rows) + len(on_gpu) == 0:
         return trace.window
-    return int(slices.start[rows].min()), int(slices.end[rows].max())
+    skew = clock_skew(trace)
+    starts, ends = (np.append(each[rows] + skew, each[on_gpu]) for each in (slices.start, slices.end))
+    return int(starts.min()), int(ends.max())
 
 
 @kept
@@ -66,7 +68,7 @@ def cpu_times(trace: Trace) -> Int64:
 
 @kept(on_disk=True)
 def step_periods(trace: Trace) -> tuple[Int64, Int64]:
-    """Start and end in ns of the period of each of `steps(trace)` (R3.90).
+    """Start and end in ns of the period of each of `steps(trace)`, on the clock of the GPU (R3.90).
 
     The first step of a thread has no step before: its period begins with its slice, or where the GPU has finished what
     was launched earlier. The only step of a thread ends with its slice where the CPU goes on after the GPU. A step
@@ -75,16 +77,16 @@ def step_periods(trace: Trace) -> tuple[Int64, Int64]:
     all_steps, spans = steps(trace), step_spans(trace)
     first = np.where(spans.active, spans.start, MOST).min(axis=1, initial=MOST)
     last = np.where(spans.active, spans.end, LEAST).max(axis=1, initial=LEAST)
-    start, end = all_steps.start.copy(), all_steps.start + cpu_times(trace)
+    start, end, skew = all_steps.start.copy(), all_steps.start + cpu_times(trace), clock_skew(trace)
     for lane in distinct(all_steps.lane).tolist():
         mine = np.flatnonzero(all_steps.lane == lane)
         ran = mine[first[mine] < MOST]
         if len(ran) == 0:
             continue
-        begin = _free_from(trace, int(all_steps.start[mine[0]]), int(first[ran].min()))
+        begin = _free_from(trace, int(all_steps.start[mine[0]]) + skew, int(first[ran].min()))
         reach = np.maximum.accumulate(np.append(begin, last[mine]))
         if len(mine) == 1:
-            reach[1] = max(reach[1], end[mine[0]])
+            reach[1] = max(reach[1], end[mine[0]] + skew)
         start[mine], end[mine] = reach[:-1], reach[1:]
     return start, end
 

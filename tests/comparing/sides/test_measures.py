@@ -138,7 +138,8 @@ def test_each_number_by_hand():
     assert found["idle_op_us"] == [0, 6]
     assert found["gpu_busy_us"] == [40, 15]
     assert found["gpu_span_us"] == [40, 135]
-    assert found["gpu_idle_us"] == [0, 120]
+    assert found["period_us"] == [160, 145]
+    assert found["gpu_idle_us"] == [120, 130]
     assert found["gemm_us"] == [40, 0]
     assert found["copy_us"] == [0, 10]
     assert found["pointwise_us"] == [0, 5]
@@ -194,7 +195,9 @@ def test_the_gap_before_a_step_is_that_of_the_gaps_pane():
             kernel("k", 13_000, 1_000, correlation=2),
         ]
     )
-    assert causes(values(made)) == [10]
+    found = values(made)
+    # From the start of the step to its kernel, and behind it, as it is the only step.
+    assert causes(found) == found["gpu_idle_us"] == [(13 - 5) + (55 - 14)]
 
 
 PUZZLER = "puzzlers/fusion_mwe_trace.json.gz"
