@@ -53,7 +53,7 @@ class OtherKind(NotATrace):
         """`{}` in the advice stands for the file."""
         super().__init__(f"{label} is {what}: {advice.replace('{}', label)}.")
         self.words = f"{what}: {advice.replace('{}', 'FILE')}"
-        """What files of the kind are and what to do with them, whatever their names, without a full stop."""
+        """Description of files of the kind and what to do with them, whatever their names, without a full stop."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # As of any exception with more arguments than its message, which another process may raise.

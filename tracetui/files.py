@@ -148,7 +148,7 @@ def open_already(path: Path) -> int | None:
 # to.
 
 CUT_QUERY = "?..."
-"""What stands for the query of a URL in its public form."""
+"""Stands for the query of a URL in its public form."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 _WEB = ("http://", "https://")
 """Schemes whose URLs have a query."""

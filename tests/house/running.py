@@ -6,7 +6,8 @@ counts each call, and each resumption of a generator. Module code, which runs wh
 everything is done once with a small trace before.
 
 * `key .`, `key ]`, `key 7`: next kernel, next step, tab Findings: from the key until no thread is at work, each pressed
-  once before (`8` between two of `7`), so that what is computed once is there. Threads of the app are counted too.
+  once before (`[` between two of `]`, `8` between two of `7`), so that what is computed once is there. Threads of the
+  app are counted too.
 * `show kernels` (200 rows), `show findings`: the command, from its options to its printed text, with the file read.
 * `steps table`: the pane alone, without its text; nothing of the trace was known before.
 
@@ -118,12 +119,11 @@ async def key_figures(trace: Path = TRACE) -> dict[str, dict[str, int]]:
                 calls.is_on = False
                 return calls.figures()
 
-            for key, name in ((".", "."), ("]", "]")):
+            for key, back in ((".", ""), ("]", "["), ("7", "8")):
                 await press(key)
-                figures[f"key {name}"] = await press(key)
-            await press("7")
-            await press("8")
-            figures["key 7"] = await press("7")
+                if back:
+                    await press(back)
+                figures[f"key {key}"] = await press(key)
     return figures
 
 

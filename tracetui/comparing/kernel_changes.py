@@ -430,6 +430,6 @@ def _order(table: Table) -> Int64:
 
 
 def change_order(marks: Sequence[str], change: Float64, before: Float64) -> Int64:
-    """What changed first, then what did not or may not have; in both the largest change first, then the longest."""
+    """Order of rows: changed ones first, then the others; in both the largest change first, then the longest."""
     is_quiet = np.isin(np.array(marks, object), (CANNOT_TELL, SAME))
     return np.lexsort((-np.nan_to_num(before), -np.abs(np.nan_to_num(change)), is_quiet))

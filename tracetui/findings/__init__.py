@@ -73,7 +73,7 @@ def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0, beside:
 
 
 def _busy(scope: Scope, verdict: Verdict | None) -> str:
-    """What a busy GPU does, in words: `GPU-bound, busy 97 % of step 4: GEMM 61 %, attention 20 %`."""
+    """A clause on what a busy GPU does: `GPU-bound, busy 97 % of step 4: GEMM 61 %, attention 20 %`."""
     # The app waits at its start for the declaration of the pane, and not for the rules.
     from tracetui.findings.kernel_times import gpu_time_by_family
 

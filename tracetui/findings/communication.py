@@ -459,7 +459,7 @@ def _shared_calls(scope: Scope) -> Int64 | None:
 
 _FORWARD = re.compile(r"^DistributedDataParallel\.forward$")
 _BUFFER_WORK = re.compile(r"^aten::(un)?flatten_dense_tensors$|^c10d::broadcast_|_broadcast_coalesced|_sync_buffers")
-"""What copies the buffers into one tensor, sends it and copies it back; torch names the pass and the operators so."""
+"""Operators that copy the buffers into one tensor, send it and copy it back, by their names in torch."""
 
 
 def buffer_broadcast(scope: Scope) -> Iterator[Finding]:

@@ -217,7 +217,7 @@ def _waiting_pairs(trace: Trace, rows: Int64) -> tuple[Int64, Int64, int]:
 
 
 def _end_of_stream(trace: Trace, rows: Int64) -> Int64:
-    """When the stream of each kernel had finished the one before it."""
+    """Time at which the stream of each kernel had finished the one before it."""
     slices = trace.slices
     lane = slices.lane[rows]
     order = np.argsort(lane, kind="stable")

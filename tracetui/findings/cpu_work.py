@@ -212,7 +212,7 @@ def _calls_for_each_tensor(scope: Scope, taken: Int64, freed: Int64) -> str:
 
 
 def _why_given_back(trace: Trace) -> tuple[str, str]:
-    """What is known of how full the GPU was, as a clause, empty for nothing; and the advice."""
+    """A clause on how full the GPU was, empty where that is not known; and the advice."""
     reserved = int(allocations(trace).reserved.max(initial=NULL))
     sizes = [whole_number(device.properties.get("totalGlobalMem")) or 0 for device in trace.devices]
     if reserved <= 0 or min(sizes, default=0) == 0:
@@ -324,7 +324,7 @@ class CaptureShare:
 
 
 def captures_of(scope: Scope) -> CaptureShare:
-    """What the program captured, and how much of the recording that is."""
+    """The captures of CUDA graphs, and their share of the recording."""
 
     def find() -> CaptureShare:
         trace, slices = scope.trace, scope.trace.slices

@@ -1,4 +1,4 @@
-"""What the GPU's time goes to, and rules about equal calls of very different times, and a lower clock."""
+"""The families that the GPU's time goes to, and rules about equal calls of very different times, and a lower clock."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MIN_FAMILY_SHARE = 0.005
 
 
 def gpu_time_by_family(scope: Scope) -> str:
-    """What the GPU time of the activities in scope goes to: `GEMM 28 %, attention 8 %, communication 3 %`.
+    """Shares of the families in the GPU time of the scope: `GEMM 28 %, attention 8 %, communication 3 %`.
 
     The largest share comes first. Shares are of the sum of their times, as several may run at once; empty without
     activities.

@@ -404,7 +404,7 @@ def step_verdicts(trace: Trace) -> list[Verdict | None]:
 
 
 def _judged(trace: Trace, low: Int64, high: Int64, titles: list[str], exposed: Int64) -> list[Judged]:
-    """What a verdict on each of some windows of time rests on."""
+    """The idle time that a verdict on each of some windows of time rests on."""
     devices = len(distinct(device_order(trace).device))
     groups, causes = idle_by_group(trace, low, high)
     columns = ((high - low) * devices, idle_within(trace, low, high))

@@ -72,7 +72,7 @@ _DEEPSEEK = lazy_pattern(
 )
 """Functions that stand in the namespace `cuda` of DeepSeek's training framework."""
 _GENERIC = frozenset({None, "Triton", "expert parallelism"})
-"""What a decoder says that knows no library."""
+"""Answer of a decoder that knows no library."""
 
 
 def library_of(decoded: Decoded, name: ParsedName) -> tuple[str | None, bool]:

@@ -74,11 +74,11 @@ class Decoded:
     operation: str
     """Finer than the family: gemm, gemm helper, attention, softmax, sort, layout conversion, ...; `unknown`."""
     purpose: Purpose = Purpose.OTHER
-    """What it does in a model."""
+    """Purpose in a model."""
     serving: bool = False
     """True where that purpose holds only where a model is served: a training program sorts other things than logits."""
     library: str | None = None
-    """Who wrote or generated it: cuBLAS nvjet, CUTLASS 3.x, Inductor, PyTorch, NCCL, Tensile, ..."""
+    """Author or generator: cuBLAS nvjet, CUTLASS 3.x, Inductor, PyTorch, NCCL, Tensile, ..."""
     vendor: str | None = None
     """Vendor whose hardware the library targets: NVIDIA or AMD; None where it runs on either."""
     arch: str | None = None
@@ -111,7 +111,7 @@ class Decoded:
     align: int | None = None
     """Elements to which the operands must be aligned."""
     split_k: bool | None = None
-    """Whether K is split over several blocks whose results are added; None where the name does not tell."""
+    """True where K is split over several blocks whose results are added; None where the name does not tell."""
     vector: int | None = None
     """Elements that one thread loads at once."""
     head: int | None = None
@@ -123,7 +123,7 @@ class Decoded:
     index: int | None = None
     """Number of a generated kernel in its module."""
     tensor_core: bool | None = None
-    """Whether Tensor Cores (Matrix Cores on AMD) compute; None where the name does not tell."""
+    """True where Tensor Cores (Matrix Cores on AMD) compute; None where the name does not tell."""
     flags: tuple[str, ...] = ()
     """Other stated properties: causal, varlen, strided, pageable, relu-capable, stream-k."""
     warnings: tuple[str, ...] = ()
@@ -180,7 +180,7 @@ ACCUMULATORS = {"s": "f32", "h": "f16", "d": "f64", "i": "i32", "c": "c64", "z":
 """Accumulator type by the letter before the instruction."""
 
 CONVOLUTIONS = {"fprop": "forward", "dgrad": "dgrad", "wgrad": "wgrad", "deconv": "deconvolution"}
-"""What a convolution computes: the output, the gradient of the input or that of the weight."""
+"""Result of a convolution: the output, the gradient of the input or that of the weight."""
 
 RELU_CAPABLE = "relu-capable"
 MISALIGNED = "align {}: misaligned shapes, slow path"

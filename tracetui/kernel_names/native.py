@@ -61,7 +61,7 @@ _WORD = lazy_pattern(r"(?:\w+::|\(anonymous namespace\)::)*(\w+)")
 _LAMBDA = lazy_pattern(r"(?:\{lambda|\[lambda|'lambda\d*')\(([^(){}]+)\)")
 """A lambda as the demanglers of GCC, CUDA and LLVM write it; what it takes is the group."""
 _RETURN_TYPE = lazy_pattern(r"(?:void|bool|decltype\(auto\)|auto) (?=[\w(])")
-"""What some demanglers write before a function template that is a template argument."""
+"""Text that some demanglers write before a function template that is a template argument."""
 _SUFFIX = lazy_pattern(r"(?:_kernel_impl|_kernel_cuda|_cuda_kernel|_kernel|_cuda|_functor|_impl)+$")
 _CAMEL_SUFFIX = lazy_pattern(r"(?:CUDAKernelImpl|KernelImpl|CUDAKernel|CudaKernel|Kernel|MathFunctor|Functor|Ops)$")
 _CAMEL = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

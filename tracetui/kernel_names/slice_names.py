@@ -32,7 +32,7 @@ __all__ = [
 _OF_SERVERS = frozenset({Purpose.KV_CACHE, Purpose.ROUTING, Purpose.SCHEDULING, Purpose.QUANTISATION, Purpose.ROPE})
 """Purposes of kernels that tell a server of a model."""
 _BACKWARD = "autograd::engine::evaluate_function"
-"""How the names of the nodes of a backward pass begin."""
+"""Beginning of the names of the nodes of a backward pass."""
 
 
 def family(name: str, kind: Kind) -> Family:

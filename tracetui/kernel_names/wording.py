@@ -41,7 +41,7 @@ _CUTE_DSL = lazy_pattern(
     r"|_\d+)?$"
 )
 _SIGNATURE = lazy_pattern(r"_0(?:de|[dce])?(?:\d+(?:de|[dce])?)+$")
-"""What Triton 2 appends to a function: each argument's number, with letters for its alignment."""
+"""Suffix that Triton 2 appends to a function: each argument's number, with letters for its alignment."""
 _CLASS = lazy_pattern(r"[A-Z][A-Za-z0-9]*$")
 _PLAIN = frozenset({"true", "false", "void", "nullptr", "NoneType"})
 """Template arguments that are no names."""
@@ -359,7 +359,7 @@ _INFERRED = {
     "columns_first": "order of the sides of the tile",
     "flags": "further properties",
 }
-"""What a field of `Decoded` is called in a sentence, where that is not its name."""
+"""Name of a field of `Decoded` in a sentence, where that is not its name."""
 
 
 def sentence_of(decoded: Decoded, name: ParsedName) -> str:

@@ -58,7 +58,7 @@ class Job:
     is_elsewhere: bool = False
     """True where it sees other files, as in a container: what it writes is then not to be found here."""
     began: int = 0
-    """When it began, in ticks since the machine did, 0 where that is not known: its id may be another's by now."""
+    """Start of the process, in ticks since that of the machine, 0 where not known: its id may be another's by now."""
     trace_folder: str = DEFAULT_TRACE_FOLDER
     """The folder below which it may write, as its environment has it: what lies elsewhere Kineto puts into `/tmp`."""
 

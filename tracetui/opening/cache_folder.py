@@ -58,7 +58,7 @@ class CacheEntry(NamedTuple):
     name: str
     bytes: int
     used: float
-    """When it was read or written last, in seconds since the epoch."""
+    """Time of the last reading or writing, in seconds since the epoch."""
 
 
 def cache_path(kind: CacheKind = TRACES) -> Path:
@@ -324,7 +324,7 @@ class TraceIdentity(NamedTuple):
     bytes: int
     modified_ns: int
     changed_ns: int
-    """When the file, its name or its rights changed; unlike `modified_ns` no program can set it."""
+    """Time of the last change of the file, its name or its rights; unlike `modified_ns` no program can set it."""
     inode: int
     ends: str
     """A digest of the first and last bytes of the file; of a URL, of its size and of what the server says beside it."""

@@ -108,7 +108,7 @@ class KeptTrace(NamedTuple):
     bytes: int
     """Size of its entry in the cache."""
     used: float
-    """When it was opened last, in seconds since the epoch."""
+    """Time of the last opening, in seconds since the epoch."""
     is_current: bool
     """True where it is shown again: not where the file has changed or gone, or another release has read it.
 

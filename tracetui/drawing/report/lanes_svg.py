@@ -68,7 +68,7 @@ class Blocks:
     left: Float64
     right: Float64
     share: Float64
-    """How much of the block its intervals fill, from 0 to 1."""
+    """Share of the block that its intervals fill, from 0 to 1."""
 
     def __len__(self) -> int:
         return len(self.first)

@@ -41,11 +41,11 @@ class Section:
     pane: str = ""
     """The pane of the table, which decides which columns are shown; empty for all of them."""
     by: str | None = None
-    """What the rows of the table are grouped by."""
+    """Name of the grouping of the rows."""
     limit: int = 40
     """Rows to show."""
     more: str = ""
-    """How to get the rows and columns that are not shown, for example a command."""
+    """A way to get the rows and columns that are not shown, for example a command."""
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ def _text(pieces: Sequence[Piece], digits: int) -> str:
 
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 does not allow, not even escaped."""
+"""Characters that XML 1.0 does not allow, not even escaped."""
 
 
 def junit(report: CheckReport) -> str:

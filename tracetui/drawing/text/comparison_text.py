@@ -365,7 +365,7 @@ SEVERAL_KEY = ("gpu_span_us", "gpu_busy_us", "gpu_idle_pct", "kernels", "copies"
 )
 """Measures of a short table, in this order."""
 SIGNS = "÷ and × are factors to A, = the same, ? cannot tell, – not known"
-"""What the signs beside a value mean."""
+"""Meaning of the signs beside a value."""
 LEGEND = f"{SIGNS}; --format json says why."
 
 

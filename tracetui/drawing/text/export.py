@@ -220,7 +220,7 @@ CARD_CELLS = 110
 LINE_CELLS = 160
 """Width of a table where there is no terminal and none is asked for: names are wider than on most terminals."""
 ALL_COLUMNS = "--columns all shows them"
-"""How columns that were left out are shown."""
+"""A remark on how to see columns that were left out."""
 _CARD_STYLES = {TITLE: "bold", EVIDENCE: "", ADVICE: "dim"}
 
 

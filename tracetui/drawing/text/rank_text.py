@@ -116,7 +116,7 @@ def _with_headline(ranks: RankSet, table: Table) -> Table:
 COMPUTE, TRANSFER, WAIT, IDLE = "█", "▒", "░", " "
 """Glyphs of the bar, which tell the parts apart without any colour."""
 BAR_LEGEND = f"{COMPUTE} busy  {TRANSFER} exposed transfer  {WAIT} exposed waiting"
-"""What the glyphs mean."""
+"""Meaning of the glyphs."""
 BAR_CELLS = ((170, 28), (110, 16), (0, 8))
 """Cells of the bar by the width of the screen from which it has them."""
 

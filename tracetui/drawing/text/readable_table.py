@@ -80,11 +80,11 @@ class Extent:
     step: Part | None = None
     """The number of a step, or a range of time."""
     by: str | None = None
-    """What rows are grouped by."""
+    """Name of the grouping of the rows."""
     where: str = ""
     """Only rows that contain this text."""
     rows: int | None = None
-    """How many rows there were before the list was cut."""
+    """Number of rows before the list was cut."""
     has_chosen_columns: bool = False
     """True where the columns were chosen by name: all of them are shown, as they are."""
 

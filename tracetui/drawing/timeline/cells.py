@@ -39,13 +39,13 @@ class Touching:
     last: Int64
     """Place after the last one; equal to `first` where the cell is empty."""
     busy: Int64
-    """How many ns of the cell are covered."""
+    """Time in ns of the cell that is covered."""
     crossing: Int64
     """Place of the slice that goes on beyond the cell's right edge, else -1."""
 
 
 IndexColumns = tuple[Int32, Int64, Int64, NDArray[np.float32], Int64, list[Int32], int, int, int]
-"""What `index_columns` makes of slices: in the order of the attributes of a `SliceIndex`."""
+"""Columns that `index_columns` makes of slices: in the order of the attributes of a `SliceIndex`."""
 
 
 def index_columns(slices: Slices, rows: Int64, tracks: NDArray[np.integer], count: int) -> IndexColumns:
@@ -291,7 +291,7 @@ class _Few:
     right: Int64
     """Place of the last; that of the first where it is alone."""
     levels: tuple[NDArray[np.uint8], NDArray[np.uint8]]
-    """How these two are marked, as `_mark_level` has it."""
+    """Marks of these two, as `_mark_level` has it."""
     width: Int64
     """Of the cell, in ns."""
     place: Int64

@@ -136,7 +136,7 @@ class ShadedGap:
     idle_band: int
     """Number of the device's band of idle time, -1 for none."""
     launch_ns: int | None
-    """When the activity after it was launched; None where that is not known."""
+    """Time at which the activity after it was launched; None where that is not known."""
 
 
 def shade(frame: Frame, row: int, stretch: Stretch, window: Window, colours: Palette) -> None:
@@ -211,14 +211,14 @@ class View:
     origin_ns: int = 0
     """The moment that the axis calls 0."""
     origin: str = ""
-    """What that moment is called on the axis."""
+    """Name of that moment on the axis."""
     focused: bool = False
     gap: ShadedGap | None = None
     """The gap that is selected, and not the slice that ends it."""
     time_range: Stretch | None = None
     """Start and end in ns of the range of time that is marked."""
     inside: tuple[Stretch, Stretch] | None = None
-    """What the timeline is about, on threads and on devices, in ns; None for everything."""
+    """Time range that the timeline is about, on threads and on devices, in ns; None for everything."""
 
 
 def label_width(width: int) -> int:

@@ -43,11 +43,11 @@ class Line:
     lane: int
     """Index of the lane, -1 for a counter, idle time, or the rule between the two parts."""
     track: int
-    """What is drawn on it, -1 for nothing."""
+    """Track that is drawn on it, -1 for nothing."""
     number: int = 0
-    """Which of the lane's shown rows this is, from 0."""
+    """Index among the lane's shown rows, from 0."""
     note: str = ""
-    """What is not shown here: rows of this lane, or of the part above a rule."""
+    """Number of rows that are not shown here: rows of this lane, or of the part above a rule."""
     head: bool = False
     """True where the lane's name stands here: on its first row, or the first that is not scrolled out."""
     is_pinned: bool = False

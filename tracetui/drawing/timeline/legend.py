@@ -22,7 +22,7 @@ FAMILY_WORDS = {
     Family.PYTHON: "Python",
     Family.OVERHEAD: "profiler",
 }
-"""What slices of a family are called."""
+"""Name of the slices of each family."""
 
 SIGNS = (
     ("▂▅", "busy share of a cell"),

@@ -195,7 +195,7 @@ _CLASSES: tuple[tuple[str, tuple[Cause, ...]], ...] = (
 )
 
 IDLE_WORDS = tuple(words for words, _ in _CLASSES)
-"""What the classes are called, in the order of `Palette.idle`."""
+"""Names of the classes, in the order of `Palette.idle`."""
 
 IDLE_CLASS = np.array([next(i for i, (_, causes) in enumerate(_CLASSES) if cause in causes) for cause in Cause])
 """The class of each `Cause`."""

@@ -250,7 +250,7 @@ class IdleBand:
         self.process = process
         """Number of the device in `lane_numbers`."""
         self.device = device
-        """What the device is called."""
+        """Name of the device."""
         none = np.empty(0, np.int64)
         self._start, self._end, self._after, self._key = none, none, none, none
 
@@ -343,7 +343,7 @@ class TimelineIndex:
         }
         of_file = list(_counter_curves(trace))
         self.file_curves = len(of_file)
-        """How many of the curves are counters of the file."""
+        """Number of curves that are counters of the file."""
         self.curves = [*of_file, *map(Curve, memory_curves(trace))]
         """The counters of the file, then the memory of the devices; curve i is the track `counter_track(i)`."""
         self._slice_tracks = int(bounds[-1])
@@ -353,7 +353,7 @@ class TimelineIndex:
         self.idles = [IdleBand(number, name) for number, name in busy.items()]
         """The idle time of each device; band i is the track `idle_track(i)`."""
         self.tracks = self._slice_tracks + len(self.curves) + len(self.idles)
-        """How many tracks there are."""
+        """Number of tracks."""
         self.index = SliceIndex(trace.slices, index)
         self.labels = Labels(trace.names)
         self._painter = Painter(self.index, trace.slices, families, self.labels)
