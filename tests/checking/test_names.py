@@ -201,7 +201,7 @@ def test_a_scope_is_looked_at_alone(shared_trace):
 
 def test_what_is_easily_taken_for_each_other_says_how_it_differs():
     helps = {str(row["name"]): str(row["help"]) for row in names(side(work(700, 800, 900))).rows()}
-    assert "wait_before_us" in helps["gpu_idle_pct"]
+    assert "the wait before its first kernel included" in helps["gpu_idle_pct"]
     assert "same as gpu_idle_pct" in helps["steps.idle_pct"]
     assert "unlike gpu_idle_pct" in helps["summary.idle_pct"]
     assert set(UNLIKE) <= set(helps)
@@ -217,5 +217,6 @@ def test_the_wait_before_the_first_kernel_has_a_name_of_its_own():
     first = min(row["start_us"] for row in rows_of_step)
     assert last == pytest.approx(first - before)
     assert last > 0
+    # It is a part of the idle time of the period, which begins with the end of the step before on the GPU.
     for name in ("gpu_idle_pct", "idle_pct"):
-        assert value(trace, f"step[3].{name}") == pytest.approx(100 * (end - first - busy) / (end - first))
+        assert value(trace, f"step[3].{name}") == pytest.approx(100 * (end - before - busy) / (end - before))

@@ -187,7 +187,8 @@ def _periods(trace: Trace, picked: Int64) -> tuple[Column, ...]:
     columns = (
         (
             col.GPU_PERIOD_US.but(
-                help="From the GPU end of the step before, of the same kind, to its own; without a GPU start to start."
+                heading="period of its kind",
+                help="From the GPU end of the step before, of the same kind, to its own; without a GPU start to start.",
             ),
             times.period,
         ),

@@ -13,7 +13,9 @@ from tests.support.sums.rows import check_near, held, lasting, ns, rows_of, tota
 from tests.support.sums.slices import Slice, SlowTrace, busy, by_device, holes, stretches
 from tracetui.idle.gpu_spans import Exposure, exposure, step_exposure
 from tracetui.idle.idle_parts import idle_by_step
+from tracetui.idle.scope_times import step_periods
 from tracetui.idle.verdict import verdict
+from tracetui.linking.steps import steps as steps_of
 from tracetui.model.trace import Kind
 from tracetui.operators.views import VIEW_OPS
 
@@ -114,7 +116,7 @@ def what_ran(open_now: list[Slice], own: list[Slice]) -> str:
 
 
 def check_steps(slow: SlowTrace, step: int | None) -> None:
-    """Every step has what began in it and what it launched; a GPU is busy and idle in the span of its work."""
+    """Every step has what began in it and what it launched; a GPU is busy in the span of it, and idle in its period."""
     table, steps = rows_of(slow, "steps", step), slow.numbered(step)
     views = [op for op in slow.ops if op.name in VIEW_OPS and op not in slow.launching]
     kernels = [each for each in slow.work if each.kind == Kind.KERNEL]
@@ -128,13 +130,28 @@ def check_steps(slow: SlowTrace, step: int | None) -> None:
     own_holes = sum(end - start for work in works for start, end in holes(work))
     assert total(table, "gpu_busy_us") == sum(map(busy, works))
     assert total(table, "gpu_span_us") == sum(map(busy, works)) + own_holes
-    idle = others = 0
+    others = 0
     for mine in (some for work in works for some in by_device(work)):
         own = {id(each) for each in mine}
         for start, end, now in on_device(slow, mine):
-            idle += (end - start) * (not now)
             others += (end - start) * (bool(now) and not any(id(each) in own for each in now))
-    assert (total(table, "gpu_idle_us"), total(table, "gpu_others_us")) == (idle, others)
+    assert total(table, "gpu_others_us") == others
+    low, high = (bounds.tolist() for bounds in step_periods(slow.trace))
+    rows = steps_of(slow.trace).row.tolist()
+    windows = {row: (start, end) for row, start, end in zip(rows, low, high, strict=True)}
+    devices = {each.pid: [one for one in slow.work if one.pid == each.pid] for each in slow.work}
+    idle = length = 0
+    for one, work in zip(steps, works, strict=True):
+        if work:
+            start, end = windows[one.row]
+            length += end - start
+            idle += sum(end - start - overlap(beside, start, end) for beside in devices.values())
+    assert (total(table, "period_us"), total(table, "gpu_idle_us")) == (length, idle)
+
+
+def overlap(work: list[Slice], low: int, high: int) -> int:
+    """The time in a window in which some of the work is open."""
+    return sum(max(min(end, high) - max(start, low), 0) for start, end, now in stretches(work) if now)
 
 
 def waits(slow: SlowTrace) -> list[Slice]:

@@ -369,7 +369,7 @@ class _Drawing:
         start, end, cause = idle.start[mine], idle.end[mine], idle.cause[mine]
         idle_marks = blocks(start, end, self.stretch, 1.0)
         outlines: dict[int, list[str]] = {}
-        shapes: list[str] = []
+        gap_shapes: list[str] = []
         for i in range(len(idle_marks)):
             these = slice(int(idle_marks.first[i]), int(idle_marks.last[i]))
             longest = int(np.argmax((end - start)[these])) + these.start
@@ -380,7 +380,7 @@ class _Drawing:
             title = f"idle {duration(int(end[longest] - start[longest]))}: {WORDS[why]}"
             if these.stop - these.start > 1:
                 title = f"{count(these.stop - these.start)} gaps, the longest {title}"
-            shapes.append(
+            gap_shapes.append(
                 f'<rect class="gap" x="{left:.2f}" y="{self.height + 2}" width="{width:.2f}" height="9">'
                 f"<title>{text(title)}</title></rect>"
             )
@@ -390,7 +390,7 @@ class _Drawing:
         for sort, shapes in outlines.items():
             self.idle.add(sort)
             self._shapes.append(self._hatching(f"{self.key}-gaps{number}-{sort}", sort, shapes))
-        self._shapes += shapes
+        self._shapes += gap_shapes
         self.height += ROW
 
     def _hatching(self, name: str, sort: int, outline: list[str]) -> str:
