@@ -42,8 +42,8 @@ def test_decodes_in_a_row() -> None:
     assert (row["gpu_period_us"], row["token_us"], row["idle_between_us"]) == (100, 100, 30)
     # On the CPU 60 µs lie between two steps; the GPU still runs 50 µs of the step before then, with its pause.
     assert (row["between_us"], row["exposed_us"], row["between"]) == (60, 20, "not recorded 100 %")
-    # 20 tokens from the first GPU start at 20 µs to the last end at 490 µs.
-    assert row["output_tokens_per_s"] == pytest.approx(20 / 470e-6)
+    # 20 tokens from the start of the first step to the last end at 490 µs.
+    assert row["output_tokens_per_s"] == pytest.approx(20 / 490e-6)
     assert (row["attention_pct"], row["products_pct"], row["comm_pct"], row["comm_us"]) == (50, 50, 0, 0)
     assert row["pct"] == 100
 
@@ -67,7 +67,8 @@ def test_prefill_between_decodes_is_in_no_period() -> None:
     assert [steps["gpu_period_us"].cell(index) for index in range(7)] == [None, 100, 100, None, None, 100, 100]
     assert [steps["idle_between_us"].cell(index) for index in range(7)] == [None, 30, 30, 30, 100, 30, 30]
     assert first["output_tokens_per_s"] is None
-    assert second["output_tokens_per_s"] == pytest.approx(24 / 1070e-6)
+    # The period of the first decode behind the prefill begins with the end of that at 720 µs.
+    assert second["output_tokens_per_s"] == pytest.approx(24 / (290e-6 + 370e-6))
     assert [first["pct"], second["pct"]] == pytest.approx([100 * 400 / 760, 100 * 360 / 760])
 
 
@@ -141,7 +142,28 @@ def test_a_mixed_step_makes_the_tokens_of_its_generating_requests() -> None:
     mixed = Served("execute_context_1(100)_generation_3(3)", 0, 40, [(GEMM, 20, 80)])
     (row,) = rows(served([mixed]))
     assert (row["kind"], row["requests"], row["tokens"], row["token_us"]) == ("mixed", 4, 103, None)
-    assert row["output_tokens_per_s"] == pytest.approx(3 / 80e-6)
+    assert row["output_tokens_per_s"] == pytest.approx(3 / 100e-6)
+
+
+def test_the_rate_of_a_single_step_is_over_its_period_whatever_else_was_recorded() -> None:
+    later = [launch(5_000_000, 500, 90), kernel(GEMM, 5_001_000, 1_000, correlation=90)]
+    (row,) = rows(served([decode(0)], later))
+    assert row["output_tokens_per_s"] == pytest.approx(4 / 90e-6)
+    (row,) = rows(served([decode(0)], later), "batch")
+    assert row["tokens_per_s"] == pytest.approx(4 / 90e-6)
+
+
+def test_the_rate_of_steps_on_a_cpu_counts_the_time_between_them() -> None:
+    (row,) = rows(served([Served(decode(index).name, 100 * index, 40) for index in range(5)]))
+    assert row["output_tokens_per_s"] == pytest.approx(20 / 440e-6)
+
+
+def test_the_period_of_a_decode_behind_another_is_that_of_steps() -> None:
+    trace = served([decode(index, busy=40 + 10 * (index % 2)) for index in range(6)])
+    steps = PANES["steps"].build(trace)
+    assert [steps["gpu_period_us"].cell(index) for index in range(1, 6)] == [
+        steps["period_us"].cell(index) for index in range(1, 6)
+    ]
 
 
 def test_idle_time_is_not_told_of_a_gpu_far_behind() -> None:
@@ -280,7 +302,7 @@ def test_batches_one_by_one_and_by_powers_of_two() -> None:
     prefill = Served("execute_context_2(512)_generation_0(0)", 0, 40, [(GEMM, 20, 400)])
     (row,) = rows(served([prefill]), "batch")
     assert (row["batch"], row["batch_unit"], row["batch_size"]) == ("512", "tokens", 512)
-    assert row["tokens_per_s"] == pytest.approx(512 / 400e-6)
+    assert row["tokens_per_s"] == pytest.approx(512 / 420e-6)
 
 
 def test_a_batch_that_is_not_known_is_null() -> None:
@@ -357,8 +379,9 @@ def test_numbers_of_recorded_servers_follow_from_the_facts_of_their_steps(name, 
         for values, column in ((same, "gpu_period_us"), (gaps, "idle_between_us"), (between, "between_us")):
             assert row[column] == (pytest.approx(medians(values), abs=0.01) if values else None), column
         if row["kind"] == "decode":
-            first, last = min(each["gpu_start_us"] for each in every), max(each["gpu_end_us"] for each in every)
-            rate = sum(fact["requests"] for fact in mine) / (last - first) * 1e6
+            # Nothing but decodes: their periods follow one another from the start of the first.
+            last = max(fact["gpu_end_us"] for fact in mine)
+            rate = sum(fact["requests"] for fact in mine) / (last - mine[0]["start_us"]) * 1e6
             assert row["output_tokens_per_s"] == pytest.approx(rate, rel=1e-6)
             assert row["token_us"] == row["gpu_period_us"]
         comm = [fact["comm_us"] for fact in mine]

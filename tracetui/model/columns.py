@@ -599,7 +599,7 @@ OTHER_US = ColumnSpec(
 OUTPUT_RATE = ColumnSpec(
     "output_tokens_per_s",
     "output tokens/s",
-    "Tokens made for requests in generation, by the time from the first GPU activity of all steps to the last.",
+    "Tokens made for requests in generation, per second of the periods of these steps.",
 )
 OVERHEAD_US = ColumnSpec("overhead_us", "per kernel", "Time in the call for each activity that it started.", unit="us")
 OWN_CPU_US = ColumnSpec("own_cpu_us", "own CPU", "The same without what they called.", unit="us")
@@ -751,9 +751,7 @@ THREAD = ColumnSpec("thread", "thread", "The thread that called.", width=12, tex
 TIME_PCT = ColumnSpec("time_pct", "of time %", "Share of the time of the trace that its runs cover.", unit="%")
 TITLE = ColumnSpec("title", "finding", "What was found.", width=20, grow=1, text=TextKind.PROSE)
 TOKENS = ColumnSpec("tokens", "tokens", "Tokens that went into the model.", of_servers=True)
-TOKEN_RATE = ColumnSpec(
-    "tokens_per_s", "tokens/s", "Tokens that went in, by the period where it is known, else by the GPU span."
-)
+TOKEN_RATE = ColumnSpec("tokens_per_s", "tokens/s", "Tokens that went in, per second of the periods of these steps.")
 TOKEN_US = ColumnSpec(
     "token_us",
     "per token",

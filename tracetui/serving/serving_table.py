@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.idle.gpu_spans import StepTimes, behind_sentence, step_spans, step_times
+from tracetui.idle.gpu_spans import StepTimes, behind_sentence, between_windows, step_spans, step_times
+from tracetui.idle.scope_times import step_periods
 from tracetui.kernel_names.decoded import Purpose
 from tracetui.kernel_names.slice_names import is_serving
 from tracetui.linking.links import busy_stretches, links, no_gpu
@@ -21,7 +22,7 @@ from tracetui.linking.step_names import KINDS, padded_batch
 from tracetui.linking.step_sources import no_steps, steps_sentence
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
-from tracetui.model.intervals import Int64, Part, covered_within
+from tracetui.model.intervals import Int64, Part, covered_within, union
 from tracetui.model.pane import Grouping, Pane
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.table import NULL, Column, ColumnSpec, Table, missing, numbers, texts
@@ -138,18 +139,23 @@ PANE = Pane(
 )
 
 
-def output_rate(trace: Trace, made: Int64) -> float:
-    """Tokens per second of some steps, over the time from the first start to the last end of what any step ran.
+def token_rate(trace: Trace, rows: Int64, tokens: Int64) -> float:
+    """Tokens of some steps per second of their periods, those of several threads united (R3.90).
 
-    NaN where a step does not say how many tokens it made, or where there are none.
+    `tokens` has an entry for each step of the trace. NaN where a step does not say how many, and where there are none.
+    Without a GPU the CPU time from the end of the neighbour before to the step belongs to it too.
     """
-    times, every = step_times(trace), steps(trace)
-    if len(made) == 0 or (made == NULL).any() or not made.any():
+    mine = tokens[rows]
+    if len(mine) == 0 or (mine == NULL).any() or not mine.any():
         return float("nan")
-    start, end = times.gpu_start[times.gpu_start != NULL], times.gpu_end[times.gpu_end != NULL]
-    if len(start) == 0:
-        start, end = every.start, every.end
-    return float(made.sum()) * 1e9 / max(int(end.max() - start.min()), 1)
+    low, high = step_periods(trace)
+    if len(links(trace).gpu) == 0:
+        later, ended, _ = between_windows(trace)
+        low = low.copy()
+        low[later] = ended
+    low, high = union(low[rows], high[rows])
+    time = int((high - low).sum())
+    return float(mine.sum()) * 1e9 / time if time else float("nan")
 
 
 def _note(facts: _Facts, groups: dict[str, Int64], by: str | None, rows: int) -> str:
@@ -246,7 +252,7 @@ def _by_kind(facts: _Facts, groups: dict[str, Int64]) -> Table:
             _column(col.GPU_PERIOD_US, period, rows),
             _column(col.P99_PERIOD_US, period, rows, 99),
             _column(col.TOKEN_US, np.where(decodes, period, np.nan), rows),
-            numbers(col.OUTPUT_RATE, [output_rate(trace, kinds.generated[each]) for each in rows]),
+            numbers(col.OUTPUT_RATE, [token_rate(trace, each, kinds.generated) for each in rows]),
             _column(col.CPU_TIME_US, facts.cpu, rows),
             _column(col.GPU_BUSY_US.but(help="Median time in which its GPU activities ran."), facts.busy, rows),
             _column(col.IDLE_WITHIN_US, facts.idle, rows),
@@ -282,7 +288,7 @@ def _by_batch(facts: _Facts, groups: dict[str, Int64]) -> Table:
             _column(col.PADDED, _padded(facts.trace), rows),
             *_durations(facts, rows),
             _column(col.GPU_PERIOD_US, period, rows),
-            numbers(col.TOKEN_RATE, [_token_rate(facts, each) for each in rows]),
+            numbers(col.TOKEN_RATE, [token_rate(facts.trace, each, facts.kinds.tokens) for each in rows]),
             _column(col.GPU_BUSY_US.but(help="Median time in which its GPU activities ran."), facts.busy, rows),
             _column(col.IDLE_WITHIN_US, facts.idle, rows),
             _column(col.KERNELS.but(help="Median of the kernels of a step."), facts.kernels, rows),
@@ -430,15 +436,6 @@ def _padded(trace: Trace) -> Float64:
     used, member = np.unique(trace.slices.name[steps(trace).row], return_inverse=True)
     padded = [padded_batch(trace.names[name]) for name in used.tolist()]
     return np.array([np.nan if each is None else each for each in padded], np.float64)[member]
-
-
-def _token_rate(facts: _Facts, rows: Int64) -> float:
-    """Tokens per second that went into some steps, by the time from one to the next, else by their GPU span."""
-    tokens, period = _known(facts.kinds.tokens)[rows], _known(facts.times.period)[rows]
-    took = np.where(np.isnan(period), facts.took[rows], period)
-    known = ~np.isnan(tokens) & ~np.isnan(took)
-    time = float(took[known].sum())
-    return float(tokens[known].sum()) * 1e9 / time if time else float("nan")
 
 
 def _of_purpose(work: PurposeTimes, purpose: Purpose) -> Float64:
