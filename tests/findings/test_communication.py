@@ -263,6 +263,12 @@ def test_the_main_thread_waits_for_collectives_of_cpus():
     assert "mostly gloo:all_reduce" in finding.evidence
 
 
+def test_collectives_of_cpus_get_advice_for_training_only_with_a_backward_pass():
+    backward = op("autograd::engine::evaluate_function: MmBackward0", 1_000_000, 40_000)
+    assert "bucket" not in one(_gloo(), "cpu-communication").advice
+    assert "bucket" in one(_gloo(backward), "cpu-communication").advice
+
+
 def test_operators_of_the_main_thread_hide_collectives_of_cpus():
     assert one(_gloo(op("aten::mm", 1_300_000, MS)), "cpu-communication").cost == 1_050_000
 

@@ -550,6 +550,12 @@ def cpu_communication(scope: Scope) -> Iterator[Finding]:
     names = group(slices.name[rows])
     most = int(np.argmax(names.sum(slices.dur[rows])))
     of_it = slices.dur[rows[names.member == most]]
+    advice = _OTHERWISE
+    if scope.program.has_backward:
+        advice = (
+            "Send less often (larger bucket_cap_mb, accumulate over several batches), and overlap it with the backward "
+            "pass."
+        )
     yield from scope.with_cost(
         "cpu-communication",
         waited,
@@ -558,8 +564,7 @@ def cpu_communication(scope: Scope) -> Iterator[Finding]:
         f"{duration(covered(slices.start[waits], slices.end[waits]))}, {duration(waited)} of it with no operator of "
         f"the main thread beside them; mostly {trace.names[int(names.key[most])]}, median "
         f"{duration(float(np.median(of_it)))}, longest {duration(int(of_it.max()))}",
-        "A collective lasts until the slowest process has come: compare the ranks. Send less often (larger "
-        "bucket_cap_mb, accumulate over several batches), and overlap it with the backward pass.",
+        f"A collective lasts until the slowest process has come: compare the ranks. {advice}",
         longest(trace, rows),
         action="compare the ranks",
     )
