@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.ranks import MS, RankPlan, args_of, run_together, set_of
+from tracetui.ranks.clocks import MAX_CLOCK_NOISE_NS, MIN_ENDS
 from tracetui.ranks.rank_set import RankSet
 
 DAY = 86_400 * 1000 * MS
@@ -43,6 +44,19 @@ def test_ranks_of_one_host_are_not_shifted_whatever_their_ends_say() -> None:
         plans[1].collective(number * 10 * MS, number * 10 * MS + 6 * MS, **args_of(number, (0, 1)))
     clocks = set_of(plans).clocks
     assert clocks.names == ("node0",) and clocks.shift.tolist() == [0] and clocks.error.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("apart", "count", "noise"),
+    [(1_300, 40, 1_300), (1_300, MIN_ENDS - 1, MAX_CLOCK_NOISE_NS), (MS, 40, MAX_CLOCK_NOISE_NS)],
+)
+def test_the_noise_of_a_clock_is_how_far_apart_collectives_end_on_its_host(apart: int, count: int, noise: int) -> None:
+    plans = [RankPlan(0), RankPlan(1)]
+    for number in range(count):
+        for plan in plans:
+            end = number * 10 * MS + 5 * MS + plan.rank * apart
+            plan.collective(number * 10 * MS, end, **args_of(number, (0, 1)))
+    assert set_of(plans).clocks.noise.tolist() == [noise]
 
 
 def test_hosts_that_nobody_names_have_one_clock_where_every_collective_overlaps() -> None:

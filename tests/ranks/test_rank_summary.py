@@ -7,10 +7,12 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from tests.support.build import annotation, make_trace, op
-from tests.support.ranks import BASE, MS, RankPlan, args_of, metadata, run_together
+from tests.support.build import annotation, kernel, launch, make_trace, op
+from tests.support.ranks import BASE, MS, RankPlan, args_of, metadata, run_together, set_of
 from tracetui.model.table import NULL
+from tracetui.panes import PANES
 from tracetui.ranks.rank_summary import OPERATIONS, PHASES, Flag, RankSummary
+from tracetui.ranks.rank_tables import TABLES
 from tracetui.ranks.stretches import summarise_trace
 
 
@@ -62,6 +64,26 @@ def test_a_summary_comes_back_from_its_bytes() -> None:
         summary.groups,
         summary.window,
     )
+
+
+def test_steps_have_the_periods_and_the_idle_time_of_the_steps_pane() -> None:
+    made = RankPlan(0)
+    for number in range(4):
+        begin = 20 * MS * number
+        made.step(number, begin, 20 * MS)
+        launched = [
+            launch(begin + MS, 500_000, 2 * number + 1),
+            kernel("gemm", begin + 2 * MS, 12 * MS, correlation=2 * number + 1),
+            launch(begin + 3 * MS, 500_000, 2 * number + 2),
+            kernel("norm", begin + 15 * MS, 7 * MS, correlation=2 * number + 2),
+        ]
+        made.events += launched
+    trace = make_trace(made.events, metadata=metadata(0, 1, "node0"))
+    own, steps = summarise_trace(trace).steps, PANES["steps"].build(trace)
+    assert (own.end - own.start).tolist() == [1000 * steps["period_us"].cell(index) for index in range(4)]
+    assert own.idle.tolist() == [1000 * steps["gpu_idle_us"].cell(index) for index in range(4)]
+    row = TABLES["ranks"](set_of([made])).row(0)
+    assert (row["step_us"], row["step_idle_us"]) == (own.median / 1000, own.idle.sum() / 1000)
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"no summary"])

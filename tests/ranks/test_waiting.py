@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.ranks import MS, RankPlan, args_of, run_together, set_of
 from tracetui.model.table import NULL
 from tracetui.ranks.causes import main_causes, standing_out
-from tracetui.ranks.moments import late_instances
+from tracetui.ranks.moments import late_instances, late_moment, moment_sentences, worst_instance
 from tracetui.ranks.rank_set import RankSet, in_turn
 from tracetui.ranks.rank_tables import TABLES
 from tracetui.ranks.sentences import NOBODY, headline, pipelines
@@ -71,6 +72,63 @@ def test_a_rank_in_step_is_blamed_by_nobody() -> None:
     plans = [RankPlan(rank) for rank in range(3)]
     run_together(plans, [[20 * MS * number, 20 * MS * number + 15_000, 20 * MS * number] for number in range(1, 5)])
     assert len(set_of(plans).waiting.attributed.time) == 0
+
+
+@pytest.mark.parametrize(("apart", "waited"), [(1_300, 12 * 8_000), (9_000, 0)])
+def test_short_waits_count_where_collectives_of_the_host_end_together(apart: int, waited: int) -> None:
+    plans = [RankPlan(0), RankPlan(1)]
+    for number in range(12):
+        for plan in plans:
+            start, end = MS * number + 8_000 * plan.rank, MS * number + 100_000 + apart * plan.rank
+            plan.collective(start, end, **args_of(number, (0, 1)))
+    assert set_of(plans).waiting.attributed.caused(2).tolist() == [0, waited]
+
+
+def layers(count: int, jitter: int = 0) -> RankSet:
+    """Two hosts with two ranks each: collectives of the pair in each layer, then one of all; rank 1 comes 5 ms late."""
+    plans = [RankPlan(rank, f"node{rank // 2}") for rank in range(4)]
+    random = np.random.default_rng(1)
+    now = 0
+    for number in range(3):
+        free = [now] * 4
+        for layer in range(count):
+            for first, second in ((0, 1), (2, 3)):
+                arrivals = [free[first] + MS // 2 + int(late) for late in random.integers(0, jitter + 1, 2)]
+                arrivals[1] += 5 * MS if layer == first == 0 else 0
+                free[first] = free[second] = end = max(arrivals) + MS // 10
+                for rank, start in zip((first, second), arrivals, strict=True):
+                    plans[rank].collective(start, end, **args_of(number * count + layer, (first, second), str(first)))
+        now = max(free) + MS
+        for plan in plans:
+            plan.collective(free[plan.rank] + MS // 2, now, **args_of(2 * number, range(4), "all"))
+            plan.collective(now, now + MS // 5, **args_of(2 * number + 1, range(4), "all", elements=8))
+        now += MS // 5
+    return set_of(plans)
+
+
+@pytest.mark.parametrize(("count", "jitter"), [(80, 0), (1100, 0), (100, 50_000)])
+def test_a_wait_is_charged_on_however_many_collectives_lie_between(count: int, jitter: int) -> None:
+    found = layers(count, jitter)
+    caused = found.waiting.root.caused(4)
+    assert found.late_host is None and caused[1] >= 3 * 15 * MS > 10 * caused[0]
+    assert caused.sum() == pytest.approx(found.waiting.attributed.time.sum())
+
+
+def test_only_the_rank_that_stood_still_is_named_not_the_one_that_waited_for_it() -> None:
+    assert [late.index for late in layers(80).late] == [1]
+
+
+def test_a_late_rank_is_shown_beside_one_that_waited_for_it() -> None:
+    plans = [RankPlan(rank) for rank in range(3)]
+    run_together(plans[:2], [[MS * number, MS * number + MS // 10] for number in range(1, 13)], MS // 10)
+    # Rank 0, beside which rank 1 is late as a rule, comes with it; rank 2 waits for both.
+    run_together(plans, [[30 * MS - 30_000, 30 * MS, 20 * MS]], name="all")
+    found = set_of(plans)
+    worst = worst_instance(found, 1)
+    moment = late_moment(found, worst, 1)
+    assert found.matches.instances.ranks[worst] == 3
+    assert moment is not None and (moment.beside, moment.delay) == (2, 10 * MS)
+    assert "Others wait 10.03 ms for it there." in moment_sentences(found, moment)[0]
 
 
 def with_root(operation: str, arrivals: list[int], recorded: list[int]) -> RankSet:
@@ -168,7 +226,10 @@ def test_two_that_are_late_in_the_same_collectives_are_both_named() -> None:
     assert (first.index, first.cause, first.behind) == (2, "host", ())
     assert (second.index, second.cause, second.behind) == (1, "host", (2,))
     assert second.caused_ns == pytest.approx(6 * 2 * 10 * MS, rel=0.01)
-    assert "Without rank 2, late in the same collectives, others would wait 120.00 ms for it." in headline(ranks)
+    assert (
+        "Without rank 2, late in the same collectives, others would wait 120.00 ms for it in 6 collectives."
+        in headline(ranks)
+    )
     # It is shown where it is late, though it came last to none of them.
     assert late_instances(ranks, 1).tolist() == late_instances(ranks, 2).tolist() == list(range(0, 12, 2))
 
@@ -202,6 +263,36 @@ def test_a_rank_is_named_for_three_times_the_median_of_the_others() -> None:
     run_together(plans, rows)
     found = set_of(plans)
     assert standing_out(found.waiting.root, np.arange(3), found.run_ns) == []
+
+
+def unmatched() -> RankSet:
+    """Two ranks whose collectives have nothing in common: each is of a group of its own."""
+    plans = [RankPlan(0), RankPlan(1)]
+    for plan in plans:
+        run_together([plan], [[10 * MS * number] for number in range(1, 6)], name=str(plan.rank))
+    return set_of(plans)
+
+
+def without_a_common_clock() -> RankSet:
+    plans = [RankPlan(rank, f"node{rank}") for rank in range(2)]
+    for plan in plans:
+        plan.rooted("broadcast", 10 * MS, 11 * MS, 0, **args_of(0, range(2)))
+    return set_of(plans)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (unmatched, "No collective could be matched between ranks"),
+        (without_a_common_clock, "No collective ties the clocks of ranks to each other"),
+        (lambda: with_root("broadcast", [0, 5 * MS], [0, 1]), "In no collective that ranks have in common"),
+    ],
+)
+def test_where_no_wait_is_known_none_is_told(make: Callable[[], RankSet], why: str) -> None:
+    found = make()
+    assert headline(found).startswith(why) and NOBODY not in headline(found)
+    for row in TABLES["ranks"](found).rows():
+        assert (row["wait_caused_us"], row["wait_suffered_us"], row["exposed_wait_us"]) == (None, None, None)
 
 
 def test_one_rank_alone_says_that_it_cannot_tell() -> None:

@@ -710,7 +710,7 @@ SINCE_START = ColumnSpec(
 )
 SKEW_US = ColumnSpec("skew_us", "skew", "Last arrival less the first.", unit="us")
 SLOWEST_US = ColumnSpec(
-    "slowest_us", "longest", "Duration of the step on the rank on which it lasted longest.", unit="us"
+    "slowest_us", "longest", "Period of the step on the rank on which it lasted longest.", unit="us"
 )
 SM_ACTIVE_PCT = ColumnSpec(
     "sm_active_pct",
@@ -739,7 +739,18 @@ STEPS_BY = ColumnSpec(
     text=TextKind.NAME,
     is_key=True,
 )
-STEP_US = ColumnSpec("step_us", "step time", "Median duration of a step.", unit="us")
+STEP_IDLE_US = ColumnSpec(
+    "step_idle_us",
+    "idle in steps",
+    "Time of the periods of its steps in which the device ran nothing, summed over steps and devices, as in Steps.",
+    unit="us",
+)
+STEP_US = ColumnSpec(
+    "step_us",
+    "median period",
+    "Median period of a step: from the end of the step before on the GPU to its own; without a GPU its CPU time.",
+    unit="us",
+)
 STREAM = ColumnSpec("stream", "stream", "Number of the stream.", detail=1)
 STREAM_WAIT_US = ColumnSpec(
     "stream_wait_us", "stream wait", "Of the queue delay: the stream was at earlier work.", unit="us"

@@ -348,8 +348,8 @@ def _late_steps_and_phase(
     time = caused[entries.instance[rows]]
     step, phase = own.collectives.step[entries.row[rows]], own.collectives.phase[entries.row[rows]]
     by_step = np.bincount(step[step >= 0], time[step >= 0], len(own.steps))
-    length = np.median(own.steps.end - own.steps.start) if len(own.steps) else 0.0
-    least = max(MIN_LATE_STEP_SHARE * by_step.max(initial=0), MIN_RUN_SHARE * float(length) * others, 1)
+    length = max(own.steps.median, 0)
+    least = max(MIN_LATE_STEP_SHARE * by_step.max(initial=0), MIN_RUN_SHARE * length * others, 1)
     late = np.flatnonzero(by_step >= least)
     by_phase = np.bincount(phase, time, len(PHASES))
     return tuple(own.steps.number[late].tolist()), PHASES[int(by_phase.argmax())]

@@ -95,8 +95,12 @@ def _first_of(bucket: NDArray[np.int64], order: NDArray[np.int64]) -> NDArray[np
 
 MAX_END_SPREAD_NS = 100_000
 """Median ns between the ends of one collective on ranks of a host up to which they end together."""
-CLOCK_NOISE_NS = 20_000
-"""Ns by which times of one clock may contradict each other."""
+MAX_CLOCK_NOISE_NS = 20_000
+"""Maximum ns by which times of one clock contradict each other; ends that lie further apart have another cause."""
+NOISE_PERCENT = 95
+"""Percentile of the differences between the ends of a collective on a host that is taken for the clock's noise."""
+MIN_ENDS = 8
+"""Minimum collectives that two ranks of a host have in common, to tell the noise of its clock."""
 MAX_CONTRADICTED_SHARE = 0.05
 """Share of the collectives of a host that may contradict a common clock: some may be matched wrongly."""
 MAX_PAIRED_HOSTS = 64
@@ -123,6 +127,8 @@ class Clocks:
     """Hosts whose collectives contradict each other, so that the shift is an estimate."""
     pair_error: Float64
     """The same of every pair of hosts, infinite where nothing bounds it."""
+    noise: Float64
+    """Ns by which times of one host's clock may be wrong against each other."""
     notes: tuple[str, ...]
 
     @property
@@ -147,6 +153,14 @@ class Clocks:
         """Ns by which the times of two ranks may be wrong against each other."""
         return self.pair_error[self.host[rank], self.host[other]]
 
+    def noise_of(self, rank: Int64, other: Int64) -> Float64:
+        """Ns below which the clock of neither of two ranks tells which of two moments is the later one."""
+        return np.maximum(self.noise[self.host[rank]], self.noise[self.host[other]])
+
+    def tolerance(self, rank: Int64, other: Int64) -> Float64:
+        """Ns within which two ranks may have come at one time: what their clocks may be wrong, and their noise."""
+        return np.maximum(self.between(rank, other), self.noise_of(rank, other))
+
 
 @dataclass(frozen=True, eq=False)
 class _HostTimes:
@@ -158,18 +172,19 @@ class _HostTimes:
     """Moment of each collective, in ns from the origin, one entry per collective."""
     origin: Int64
     longest: float
-    end_spread: float
-    """Median ns between the ends of one collective on one host, infinite where no host has two ranks."""
 
 
 def find_clocks(matches: Matches, hosts: Sequence[str | None], has_base: Sequence[bool]) -> Clocks:
     """The clocks of ranks, given the names of their hosts and whether their files have a base."""
     host, names, notes = _hosts(matches, hosts, has_base)
+    ends = _end_spreads(matches, host)
+    noise = _noise(ends, len(names))
     if len(names) == 1:
-        return _one_clock(host, names, matches, notes)
+        return _one_clock(host, names, matches, noise, notes)
     times = _host_times(matches, host, len(names))
     pairs = _pairs(times, len(names))
-    return _solved(times, pairs, host, names, notes)
+    end_together = len(ends[1]) > 0 and float(np.median(ends[1])) <= MAX_END_SPREAD_NS
+    return _solved(times, pairs, host, names, noise, end_together, notes)
 
 
 def _hosts(
@@ -210,11 +225,36 @@ def _agreeing(matches: Matches, members: Int64) -> tuple[int, int]:
     several = np.diff(np.append(heads, len(rows))) > 1
     last = np.maximum.reduceat(entries.start[rows], heads)
     first = np.minimum.reduceat(entries.end[rows], heads)
-    good = last <= first + CLOCK_NOISE_NS
+    good = last <= first + MAX_CLOCK_NOISE_NS
     return int((good & several).sum()), int(several.sum())
 
 
-def _one_clock(host: Int64, names: tuple[str | None, ...], matches: Matches, notes: list[str]) -> Clocks:
+def _end_spreads(matches: Matches, host: Int64) -> tuple[Int64, Int64]:
+    """Ns between the first and the last end of each collective on a host with several of its ranks, behind the host."""
+    entries, instances = matches.entries, matches.instances
+    plain = np.array([not text for text in instances.mismatch], bool)
+    rows = np.flatnonzero((plain & instances.is_symmetric)[entries.instance])
+    home, end = host[entries.rank[rows]], entries.end[rows]
+    parts = combinations(home, entries.instance[rows])
+    low, high = (np.full(len(parts), limit, np.int64) for limit in (np.iinfo(np.int64).max, np.iinfo(np.int64).min))
+    np.minimum.at(low, parts.member, end)
+    np.maximum.at(high, parts.member, end)
+    several = np.bincount(parts.member, minlength=len(parts)) > 1
+    return home[parts.first][several], (high - low)[several]
+
+
+def _noise(ends: tuple[Int64, Int64], count: int) -> Float64:
+    """The noise of each host's clock: collectives end on its ranks at one time, as far as the clock tells."""
+    home, spread = ends
+    noise = np.full(count, float(MAX_CLOCK_NOISE_NS))
+    told = np.flatnonzero(np.bincount(home, minlength=count) >= MIN_ENDS)
+    noise[told] = [min(float(np.percentile(spread[home == each], NOISE_PERCENT)), MAX_CLOCK_NOISE_NS) for each in told]
+    return noise
+
+
+def _one_clock(
+    host: Int64, names: tuple[str | None, ...], matches: Matches, noise: Float64, notes: list[str]
+) -> Clocks:
     start = matches.entries.start
     return Clocks(
         host=host,
@@ -225,6 +265,7 @@ def _one_clock(host: Int64, names: tuple[str | None, ...], matches: Matches, not
         drift=np.zeros(1),
         is_guess=np.zeros(1, bool),
         pair_error=np.zeros((1, 1)),
+        noise=noise,
         notes=tuple(notes),
     )
 
@@ -249,9 +290,7 @@ def _host_times(matches: Matches, host: Int64, count: int) -> _HostTimes:
     last[np.isinf(last)], first[np.isinf(first)] = np.nan, np.nan
     moment = np.zeros(len(used))
     moment[number] = start
-    both = symmetric[rows]
-    spread = _end_spread(home[both], number[both], end[both])
-    return _HostTimes(last, first, moment, origin, float((end - start).max(initial=0)), spread)
+    return _HostTimes(last, first, moment, origin, float((end - start).max(initial=0)))
 
 
 def _bounding_entries(matches: Matches) -> tuple[Bool, Bool]:
@@ -265,15 +304,6 @@ def _bounding_entries(matches: Matches) -> tuple[Bool, Bool]:
     receives = (entries.operation == OPERATIONS.index("recv")) | (from_root & ~is_root)
     gives = (entries.operation == OPERATIONS.index("send")) | np.where(is_root, from_root, to_root)
     return ~receives, ~gives
-
-
-def _end_spread(home: Int64, number: NDArray[np.integer], end: Float64) -> float:
-    parts = combinations(home, number.astype(np.int64))
-    low, high = np.full(len(parts), np.inf), np.full(len(parts), -np.inf)
-    np.minimum.at(low, parts.member, end)
-    np.maximum.at(high, parts.member, end)
-    several = np.bincount(parts.member, minlength=len(parts)) > 1
-    return float(np.median((high - low)[several])) if several.any() else np.inf
 
 
 def _pairs(times: _HostTimes, count: int) -> dict[tuple[int, int], ClockBounds]:
@@ -298,6 +328,8 @@ def _solved(
     pairs: dict[tuple[int, int], ClockBounds],
     host: Int64,
     names: tuple[str | None, ...],
+    noise: Float64,
+    end_together: bool,
     notes: list[str],
 ) -> Clocks:
     count = len(names)
@@ -317,7 +349,7 @@ def _solved(
     low, high = -most[:, 0], most[0]
     known = np.isfinite(low) & np.isfinite(high)
     point = np.where(known, (np.where(known, low, 0) + np.where(known, high, 0)) / 2, 0.0)
-    if times.end_spread <= MAX_END_SPREAD_NS:
+    if end_together:
         for other in range(1, count):
             ends = pairs[0, other].end_difference if known[other] and (0, other) in pairs else None
             if ends is not None:
@@ -326,7 +358,7 @@ def _solved(
     pair_error = (most + most.T) / 2
     shift = times.origin - times.origin[0] + np.round(point).astype(np.int64)
     shift[~known] = 0
-    return Clocks(host, names, times.origin, shift, error, drift, guess, pair_error, tuple(notes))
+    return Clocks(host, names, times.origin, shift, error, drift, guess, pair_error, noise, tuple(notes))
 
 
 def _shortest(most: Float64) -> Float64:

@@ -21,6 +21,10 @@ SPLIT_WORDS = ("kernels", "extra", "input", "host", "communication")
 """The names of the parts of a stretch, in the order of `StretchSplit.parts`."""
 
 
+MIN_SHOWN_WAIT_SHARE = 0.5
+"""Minimum wait of the rank that a late one is shown beside, as a share of that of the first one to come."""
+
+
 @dataclass(frozen=True)
 class StretchSplit:
     """The time of a rank before a collective, since the end of the symmetric one before; in ns."""
@@ -100,18 +104,16 @@ def usual_rank(ranks: RankSet, index: int) -> int:
 
 
 def late_moment(ranks: RankSet, instance: int, late: int, beside: int | None = None) -> LateMoment | None:
-    """The moment of a rank in an operation beside another rank; without one beside the usual, or the median one.
+    """The moment of a rank in an operation beside another rank; without one beside one that waited there for long.
 
-    None where no other rank took part.
+    That is the usual one or the median one, if it waited at least half as long as the first. None where no other rank
+    took part.
     """
     entries, first = ranks.matches.entries, ranks.matches.first
     row = entry_of(ranks, instance, late)
     other = -1 if beside is None else entry_of(ranks, instance, beside)
     if beside is None:
-        usual = usual_rank(ranks, late)
-        other = entry_of(ranks, instance, usual) if usual >= 0 else -1
-        if other < 0 or ranks.waiting.is_last[other]:
-            other = int(ranks.usual.median[row])
+        other = _waited_longest(ranks, instance, late, row)
     if other < 0 or other == row:
         others = np.arange(int(first[instance]), int(first[instance + 1]))
         others = others[others != row]
@@ -134,6 +136,22 @@ def late_moment(ranks: RankSet, instance: int, late: int, beside: int | None = N
         window=(min(low, int(start.min())), int(end.max())),
         what=operation_words(ranks, instance),
     )
+
+
+def _waited_longest(ranks: RankSet, instance: int, late: int, row: int) -> int:
+    """The entry beside which a rank was late: the usual, the median or the middle one of those that waited for long.
+
+    -1 where none came before it.
+    """
+    first, start = ranks.matches.first, ranks.waiting.start
+    rows = np.arange(int(first[instance]), int(first[instance + 1]))
+    before = start[row] - start[rows] if row >= 0 else np.zeros(len(rows), np.int64)
+    long = rows[(before > 0) & (before >= MIN_SHOWN_WAIT_SHARE * before.max(initial=0))]
+    usual = usual_rank(ranks, late)
+    for each in (entry_of(ranks, instance, usual) if usual >= 0 else -1, int(ranks.usual.median[row])):
+        if each in long:
+            return each
+    return int(long[np.argsort(start[long], kind="stable")[len(long) // 2]]) if len(long) else -1
 
 
 def _splits(ranks: RankSet, pair: Int64) -> tuple[StretchSplit, StretchSplit]:
@@ -184,6 +202,9 @@ def moment_sentences(ranks: RankSet, moment: LateMoment) -> tuple[str, str]:
     error = f" (± {duration(moment.error)} by their clocks)" if moment.error else ""
     if moment.delay >= 0:
         delay = f"Rank {late} arrives {duration(moment.delay)} later{error} than rank {beside} at {moment.what}."
+        attributed = ranks.attributed_to(moment.late)
+        caused = attributed.time[(attributed.late == moment.late) & (attributed.instance == moment.instance)].sum()
+        delay += f" Others wait {duration(float(caused))} for it there." if caused else ""
     else:
         delay = f"Rank {late} arrives {duration(-moment.delay)} before{error} rank {beside} at {moment.what}."
     first, second = moment.splits

@@ -287,7 +287,9 @@ class LateHost:
     ranks: tuple[int, ...]
     """Indices of its ranks."""
     caused: float
-    """Time in ns that ranks of other hosts waited for them."""
+    """Time in ns that ranks of other hosts waited for them, in ..."""
+    collectives: int
+    """... so many collectives."""
     causes: tuple[tuple[str, float], ...]
     """Causes with their excess in ns, the largest first."""
     note: str
@@ -324,7 +326,14 @@ def find_late_host(
     excess = StretchExcess.of(summaries, matches, waiting, host[entries.rank] == worst)
     names = name_excess(summaries, matches, rows, excess.median[rows])
     causes = causes_of(excess, rows, names)
-    return LateHost(worst, tuple(members.tolist()), float(caused[worst]), causes, cause_note(causes, names))
+    return LateHost(
+        host=worst,
+        ranks=tuple(members.tolist()),
+        caused=float(caused[worst]),
+        collectives=int(blamed.sum()),
+        causes=causes,
+        note=cause_note(causes, names),
+    )
 
 
 @dataclass(frozen=True, eq=False)

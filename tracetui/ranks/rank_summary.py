@@ -25,7 +25,7 @@ from tracetui.model.table import NULL
 Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-SUMMARY_VERSION = 3
+SUMMARY_VERSION = 4
 """Number of the layout; a summary of another one is not read."""
 
 OPERATIONS = (
@@ -99,18 +99,27 @@ class CommGroup:
 
 @dataclass(frozen=True, eq=False)
 class RankSteps:
-    """Parallel columns, one entry per step."""
+    """Parallel columns, one entry per step: its period, and the idle time in it (R3.90, R3.30)."""
 
     number: Int64
     start: Int64
     end: Int64
-    busy: Int64
-    """Time in ns in which the device did something other than communicate."""
-    exposed: Int64
-    """Time in ns in which it only communicated."""
+    idle: Int64
+    """Time in ns of the period in which a device ran nothing, summed over the devices; NULL without GPU activities."""
 
     def __len__(self) -> int:
         return len(self.number)
+
+    @property
+    def median(self) -> int:
+        """Median period in ns of the steps that have one, NULL where none has."""
+        periods = (self.end - self.start)[self.end > self.start]
+        return int(np.median(periods)) if len(periods) else NULL
+
+    @property
+    def whole_idle(self) -> int:
+        """Idle time in ns of all steps, NULL where it is not known."""
+        return int(self.idle.sum()) if len(self) and (self.idle != NULL).all() else NULL
 
 
 @dataclass(frozen=True, eq=False)

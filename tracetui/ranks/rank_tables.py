@@ -18,7 +18,7 @@ from tracetui.model.table import NULL, Cell, Column, Table, TextKind, coded, mic
 from tracetui.ranks.causes import LateRank, main_causes
 from tracetui.ranks.rank_set import RankSet, caused_by_step
 from tracetui.ranks.rank_summary import group_words
-from tracetui.ranks.sentences import bubbles, headline, pipelines, rank_times, remarks
+from tracetui.ranks.sentences import bubbles, headline, pipelines, rank_times, remarks, waits_are_known
 from tracetui.ranks.waiting import bus_bandwidth
 from tracetui.tables.expectations import NOTHING, Expectation, Observed
 
@@ -30,7 +30,7 @@ def ranks_table(ranks: RankSet) -> Table:
     clocks, count = ranks.clocks, len(ranks)
     host = clocks.host
     unknown = ~clocks.is_known[host]
-    alone = np.full(count, count < 2)
+    silent = ~waits_are_known(ranks)
     attributed = ranks.waiting.attributed
     caused, suffered = attributed.caused(count), attributed.suffered(count)
     late_by_index = {each.index: each for each in ranks.late}
@@ -50,7 +50,8 @@ def ranks_table(ranks: RankSet) -> Table:
         micros(col.CLOCK_ERROR_US, np.nan_to_num(clocks.error[host]), null=unknown, doubtful=guess),
         numbers(col.CLOCK_DRIFT_PPM, drift[host]),
         numbers(col.STEPS, [len(each.steps) for each in ranks.summaries]),
-        micros(col.STEP_US.but(heading="median step"), times.step, null=times.step == NULL),
+        micros(col.STEP_US, times.step, null=times.step == NULL),
+        micros(col.STEP_IDLE_US, times.step_idle, null=times.step_idle == NULL),
         micros(col.BUSY_US.but(heading="busy in run"), times.busy),
         micros(
             col.EXPOSED_COMM_US.but(
@@ -58,13 +59,13 @@ def ranks_table(ranks: RankSet) -> Table:
             ),
             times.exposed,
         ),
-        micros(col.EXPOSED_WAIT_US.but(heading="of it waiting"), times.exposed_wait, null=unknown | alone),
+        micros(col.EXPOSED_WAIT_US.but(heading="of it waiting"), times.exposed_wait, null=silent),
         micros(
             col.IDLE_US.but(heading="idle in run", help="Rest of the run, in which the device did nothing."), times.idle
         ),
         numbers(col.BUBBLE_PCT, 100 * bubbles(ranks)),
-        micros(col.WAIT_SUFFERED_US, suffered, null=unknown | alone),
-        micros(col.WAIT_CAUSED_US, caused, null=unknown | alone),
+        micros(col.WAIT_SUFFERED_US, suffered, null=silent),
+        micros(col.WAIT_CAUSED_US, caused, null=silent),
         texts(col.RANK_CAUSE, [each.cause if each else None for each in late]),
         texts(col.CAUSE_NOTE, [each.note or None if each else None for each in late]),
         texts(col.CAUSES, [_causes_with_times(each) if each else None for each in late]),
@@ -235,7 +236,7 @@ def steps_table(ranks: RankSet) -> Table:
             numbers(col.STEP, steps or np.empty(0, np.int64)),
             numbers(col.RANKS.but(help="Ranks that recorded the step."), [len(each) for each in durations]),
             micros(
-                col.STEP_US.but(help="Median duration over the ranks."),
+                col.STEP_US.but(heading="period", help="Median period of the step over the ranks."),
                 np.array([float(np.median(each)) for each in durations]),
             ),
             micros(col.SLOWEST_US, np.array([max(each) for each in durations], np.float64)),
@@ -328,7 +329,7 @@ COLUMN_ORDERS = {
     "ranks": (
         "mark rank wait_caused_us cause wait_suffered_us step_us busy_us exposed_comm_us clock_shift_us "
         "clock_error_us came_last host late_steps phase cause_note clock_drift_ppm exposed_wait_us idle_us "
-        "bubble_pct steps stage collectives causes file"
+        "step_idle_us bubble_pct steps stage collectives causes file"
     ),
     "ranks by host": f"host ranks wait_caused_us worst_rank cause {_MEDIANS}",
     "ranks by stage": f"stage ranks wait_caused_us worst_rank cause {_MEDIANS}",

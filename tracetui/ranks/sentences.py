@@ -30,7 +30,9 @@ class RankTimes:
     """Parallel arrays in ns, one entry per rank; busy, exposed and idle time sum to the run."""
 
     step: Int64
-    """Median duration of a step, NULL without steps."""
+    """Median period of a step, NULL without steps."""
+    step_idle: Int64
+    """Idle time in the periods of all steps, NULL without steps or GPU activities."""
     busy: Int64
     exposed: Int64
     exposed_wait: Int64
@@ -43,18 +45,17 @@ def rank_times(ranks: RankSet) -> RankTimes:
     low, high = ranks.window
     clocks = ranks.clocks
     length = high - low
-    busy, exposed, step = [], [], []
+    busy, exposed = [], []
     for index, summary in enumerate(ranks.summaries):
         host = int(clocks.host[index])
         moved = int(clocks.shift[host])
         one, other = summary.curve.within(low + moved, high + moved)
         busy.append(one)
         exposed.append(other)
-        durations = summary.steps.end - summary.steps.start
-        step.append(int(np.median(durations)) if len(durations) else NULL)
     busy_ns, exposed_ns = np.array(busy, np.int64), np.array(exposed, np.int64)
     return RankTimes(
-        step=np.array(step, np.int64),
+        step=np.array([each.steps.median for each in ranks.summaries], np.int64),
+        step_idle=np.array([each.steps.whole_idle for each in ranks.summaries], np.int64),
         busy=busy_ns,
         exposed=exposed_ns,
         exposed_wait=np.minimum(_exposed_wait(ranks), exposed_ns),
@@ -208,18 +209,36 @@ def _title(ranks: RankSet) -> str:
 def _headline(ranks: RankSet) -> str:
     if len(ranks) < 2:
         return _alone(ranks)
-    if len(ranks.matches.instances) == 0:
-        if any(len(each.collectives) for each in ranks.summaries):
-            return "The ranks have no collective in common, so that nothing tells who waits for whom."
-        return "No rank recorded a collective, so that nothing tells who waits for whom."
+    if not waits_are_known(ranks).any():
+        return f"{_unknown_words(ranks)}, so that nothing tells who waits for whom."
     if ranks.late_host is not None:
         return _late_host_words(ranks, ranks.late_host)
     if not ranks.late:
         attributed = ranks.waiting.attributed
         total = float(attributed.time.sum())
         share = rounded_percent(100 * total / max(ranks.run_ns * len(ranks), 1))
-        return f"{NOBODY}: ranks wait {duration(total)} for each other in all, {share} of their time."
+        known = counted(int(np.count_nonzero(ranks.waiting.transfer != NULL)), "collective")
+        return f"{NOBODY}: in {known} ranks wait {duration(total)} for each other, {share} of their time in the run."
     return " ".join(late_words(ranks, each) for each in ranks.late[:MAX_NAMED_RANKS])
+
+
+def waits_are_known(ranks: RankSet) -> NDArray[np.bool_]:
+    """Mask of the ranks that share an operation in which it is known who waits: its clocks and its kind tell."""
+    entries = ranks.matches.entries
+    told = ranks.waiting.transfer[entries.instance] != NULL
+    mask: NDArray[np.bool_] = np.bincount(entries.rank[told], minlength=len(ranks)) > 0
+    return mask
+
+
+def _unknown_words(ranks: RankSet) -> str:
+    """The reason for which no wait is known, as the begin of a sentence."""
+    if not any(len(each.collectives) for each in ranks.summaries):
+        return "No rank recorded a collective"
+    if not (ranks.matches.instances.ranks > 1).any():
+        return "No collective could be matched between ranks"
+    if (ranks.waiting.skew == NULL).all():
+        return "No collective ties the clocks of ranks to each other"
+    return "In no collective that ranks have in common its kind or a root is known"
 
 
 def _alone(ranks: RankSet) -> str:
@@ -243,7 +262,8 @@ def _late_host_words(ranks: RankSet, late: LateHost) -> str:
     )
     note = f" ({late.note})" if late.note and late.causes else ""
     name = ranks.clocks.names[late.host] or "a host"
-    return f"All ranks of {name} are late: {why}{note}. Ranks of other hosts wait {duration(late.caused)} for them."
+    waits = f"Ranks of other hosts wait {duration(late.caused)} for them in {counted(late.collectives, 'collective')}."
+    return f"All ranks of {name} are late: {why}{note}. {waits}"
 
 
 def late_words(ranks: RankSet, late: LateRank) -> str:
@@ -262,10 +282,11 @@ def late_words(ranks: RankSet, late: LateRank) -> str:
     why = " and ".join(_REASONS[cause] for cause in main_causes(late.causes)) or "nothing in its trace tells why"
     note = f" ({late.note})" if late.note and late.causes else ""
     rank = ranks.ranks[late.index]
-    waits = f"Others wait {duration(late.caused_ns)} for it."
+    wait = f"{duration(late.caused_ns)} for it in {counted(late.last, 'collective')}"
+    waits = f"Others wait {wait}."
     if late.behind:
         others = _rank_words([ranks.ranks[each] for each in late.behind])
-        waits = f"Without {others}, late in the same collectives, others would wait {duration(late.caused_ns)} for it."
+        waits = f"Without {others}, late in the same collectives, others would wait {wait}."
     return f"Rank {rank}{where} is late{when}{phase}: {why}{note}. {waits}"
 
 
@@ -359,7 +380,7 @@ def _uncertain(ranks: RankSet) -> list[str]:
     error = float(np.minimum(attributed.error, attributed.time).sum())
     total = float(attributed.time.sum())
     if error > 0.1 * total > 0:
-        sentences.append(f"Of {duration(total)} of waiting the clocks may have made up {duration(error)}.")
+        sentences.append(f"Of {duration(total)} of waiting in the run the clocks may have made up {duration(error)}.")
     return sentences
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tracetui.idle.scope_times import idle_within, recorded_extent, step_periods
 from tracetui.linking.groups import count_within
 from tracetui.linking.links import links, op_rows
 from tracetui.linking.placement import step_index
@@ -19,7 +20,7 @@ from tracetui.linking.steps import steps
 from tracetui.linking.trees import is_named
 from tracetui.model.intervals import Bool, Int64, covered_within, union
 from tracetui.model.recorded import RankHeader, header_fields
-from tracetui.model.table import Strings
+from tracetui.model.table import NULL, Strings
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.ranks.communication import Communication, communication
 from tracetui.ranks.rank_summary import (
@@ -263,15 +264,15 @@ def summarise_trace(trace: Trace) -> RankSummary:
     activity = rank_activity(trace, comm)
     names = Strings()
     collectives = _collectives(trace, comm, activity, names)
-    low, high = trace.window
-    edges = np.concatenate([np.array([low, high], np.int64), steps(trace).start, steps(trace).end])
+    low, high = recorded_extent(trace)
+    edges = np.concatenate([np.array([low, high], np.int64), *step_periods(trace)])
     inner = np.concatenate([trace.slices.start[comm.rows], trace.slices.end[comm.rows]])
     return RankSummary(
         header=header,
         is_gpu=comm.is_gpu,
         window=(low + trace.origin_ns, high + trace.origin_ns),
         groups=comm.groups,
-        steps=_rank_steps(trace, activity),
+        steps=_rank_steps(trace),
         collectives=collectives,
         stretch_names=_stretch_names(trace, comm, activity, names),
         curve=busy_curve(activity, edges, inner, trace.origin_ns),
@@ -325,12 +326,11 @@ def _interned(texts: list[str], names: Strings) -> Int64:
     return np.fromiter(map(names.intern, texts), np.int64, len(texts))
 
 
-def _rank_steps(trace: Trace, activity: RankActivity) -> RankSteps:
-    own_steps = steps(trace)
-    busy = covered_within(*activity.busy, own_steps.start, own_steps.end)
-    exposed = exposed_within(activity, own_steps.start, own_steps.end)
-    origin = trace.origin_ns
-    return RankSteps(own_steps.number.astype(np.int64), own_steps.start + origin, own_steps.end + origin, busy, exposed)
+def _rank_steps(trace: Trace) -> RankSteps:
+    number = steps(trace).number.astype(np.int64)
+    low, high = step_periods(trace)
+    idle = idle_within(trace, low, high) if len(links(trace).gpu) else np.full(len(number), NULL)
+    return RankSteps(number, low + trace.origin_ns, high + trace.origin_ns, idle)
 
 
 def _stretch_names(trace: Trace, comm: Communication, activity: RankActivity, names: Strings) -> StretchNames:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tracetui.linking.groups import Groups, combinations
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import NULL
-from tracetui.ranks.clocks import CLOCK_NOISE_NS, Clocks
+from tracetui.ranks.clocks import Clocks
 from tracetui.ranks.matching import Matches
 from tracetui.ranks.rank_summary import FROM_ROOT, OPERATIONS, RankSummary, is_one_of
 
@@ -23,8 +23,8 @@ Float64 = NDArray[np.float64]
 
 MAX_SHARED = 4
 """Maximum ranks that came last together among which each wait is shared."""
-MAX_CHAIN = 64
-"""Maximum operations that are looked back from a wait for what delayed the rank that came last."""
+MAX_CHAIN = 1_000
+"""Maximum operations in which ranks waited, or of other ranks, that are looked back from a wait for what delayed it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,14 +99,14 @@ def find_waiting(matches: Matches, clocks: Clocks) -> Waiting:
     arrival = start[last_entry]
     wait = np.clip(arrival[number] - start, 0, end - start)
     wait[~symmetric[number]] = 0
-    tolerance = np.maximum(clocks.between(entries.rank, entries.rank[last_entry][number]), CLOCK_NOISE_NS)
+    tolerance = clocks.tolerance(entries.rank, entries.rank[last_entry][number])
     tied = symmetric[number] & (arrival[number] - start <= tolerance)
     late = np.bincount(number[tied], minlength=len(instances))
     in_step = late == instances.ranks
     is_last = tied & ~in_step[number]
     last = np.where(symmetric & ~in_step, entries.rank[last_entry], -1)
     transfers = counted & (entries.source[matches.first[:-1]] >= 0)
-    wait, is_last, last = _with_transfers(matches, transfers, start, end, (wait, is_last, last))
+    wait, is_last, last = _with_transfers(matches, transfers, clocks, start, end, (wait, is_last, last))
     rooted = counted & (instances.root >= 0)
     transfer = np.where(symmetric | transfers, np.maximum(first_end - arrival, 0), NULL)
     wait, is_last, last, transfer = _with_roots(matches, rooted, clocks, start, end, (wait, is_last, last, transfer))
@@ -121,7 +121,7 @@ def find_waiting(matches: Matches, clocks: Clocks) -> Waiting:
         transfer=transfer,
         is_last=is_last,
         attributed=attributed,
-        root=_followed(matches, start, wait, attributed),
+        root=_followed(matches, clocks, start, wait, attributed),
     )
 
 
@@ -132,7 +132,7 @@ def _least(values: Int64, number: Int64, count: int) -> Int64:
 
 
 def _with_transfers(
-    matches: Matches, transfers: Bool, start: Int64, end: Int64, waits: tuple[Int64, Bool, Int64]
+    matches: Matches, transfers: Bool, clocks: Clocks, start: Int64, end: Int64, waits: tuple[Int64, Bool, Int64]
 ) -> tuple[Int64, Bool, Int64]:
     """The waits with those of transfers between two ranks: each side waits for the other to begin."""
     wait, is_last, last = waits
@@ -141,7 +141,7 @@ def _with_transfers(
     other = np.concatenate([first + 1, first])
     mine = np.concatenate([first, first + 1])
     late = start[other] - start[mine]
-    behind = late > CLOCK_NOISE_NS
+    behind = late > clocks.noise_of(entries.rank[mine], entries.rank[other])
     mine, other, late = mine[behind], other[behind], late[behind]
     wait, is_last, last = wait.copy(), is_last.copy(), last.copy()
     wait[mine] = np.minimum(late, end[mine] - start[mine])
@@ -175,7 +175,7 @@ def _with_roots(
     order = np.flatnonzero(awaited)[np.argsort(start[awaited], kind="stable")]
     latest[number[order]] = order
     behind = start[latest[number]] - start
-    tolerance = np.maximum(clocks.between(entries.rank, entries.rank[latest[number]]), CLOCK_NOISE_NS)
+    tolerance = clocks.tolerance(entries.rank, entries.rank[latest[number]])
     waited = waits & (behind > tolerance)
     wait[waited] = np.minimum(behind, end - start)[waited]
     someone = _any_true(waited, number, count)
@@ -223,7 +223,7 @@ def _charges(matches: Matches, clocks: Clocks, wait: Int64, is_last: Bool) -> Ch
     )
 
 
-def _followed(matches: Matches, start: Int64, wait: Int64, attributed: Charges) -> Charges:
+def _followed(matches: Matches, clocks: Clocks, start: Int64, wait: Int64, attributed: Charges) -> Charges:
     """Charges to a rank that had itself waited, passed on to the rank it waited for, along the chain.
 
     Looks back from each operation to the last one that both ranks were in: what delayed both makes neither late for
@@ -231,9 +231,8 @@ def _followed(matches: Matches, start: Int64, wait: Int64, attributed: Charges) 
     """
     entries = matches.entries
     ranks = int(entries.rank.max(initial=-1)) + 1
-    order = np.lexsort((start, entries.rank))
-    before = np.full(len(entries), -1, np.int64)
-    before[order[1:]] = np.where(entries.rank[order[1:]] == entries.rank[order[:-1]], order[:-1], -1)
+    has_waited = wait > clocks.noise[clocks.host[entries.rank]]
+    before, earlier = _entries_before(matches, start, has_waited)
     key = entries.instance * ranks + entries.rank
     # A rank that each operation waited for, -1 for none.
     blamed = np.full(len(matches.instances) + 1, -1, np.int64)
@@ -244,16 +243,50 @@ def _followed(matches: Matches, start: Int64, wait: Int64, attributed: Charges) 
         previous = before[at]
         instance = np.where(previous >= 0, entries.instance[previous], -1)
         target = np.where(previous >= 0, blamed[instance], -1)
-        stop = (previous < 0) | np.isin(instance * ranks + live.waiting, key)
+        shared = instance * ranks + live.waiting
+        stop = (previous < 0) | (key[np.minimum(np.searchsorted(key, shared), len(key) - 1)] == shared)
         done.append(_selected(live, live.late, live.time, stop))
-        passes = ~stop & (target >= 0) & (target != live.waiting) & (wait[previous] > CLOCK_NOISE_NS)
+        passes = ~stop & (target >= 0) & (target != live.waiting) & has_waited[previous]
         moved = np.where(passes, np.minimum(live.time, wait[previous]), 0.0)
         rest, onward = ~stop & (live.time > moved), moved > 0
         at = np.concatenate([previous[rest], np.searchsorted(key, (instance * ranks + target)[onward])])
         live = _joined(_selected(live, live.late, live.time - moved, rest), _selected(live, target, moved, onward))
         if len(at) == 0:
             break
+        before = earlier
+        if len(at) > 2 * len(attributed.time):
+            live, at = _merged(live, at)
     return _joined(*done, live)
+
+
+def _entries_before(matches: Matches, start: Int64, has_waited: Bool) -> tuple[Int64, Int64]:
+    """The entry of the rank before each one, -1 for none; and the last before it that tells more than the next.
+
+    One tells no more where its rank did not wait in it, and the next one is among the same ranks.
+    """
+    entries = matches.entries
+    order = np.lexsort((start, entries.rank))
+    rank, members = entries.rank[order], combinations(entries.group, entries.source, entries.target).member[order]
+    follows = np.append(rank[1:] == rank[:-1], False)
+    told = has_waited[order] | ~follows | (members != np.roll(members, -1))
+    place = np.arange(len(order))
+    found = []
+    for nearest in (place, np.maximum.accumulate(np.where(told, place, -1))):
+        index = np.append(-1, nearest[:-1])[: len(order)]
+        before = np.full(len(order), -1, np.int64)
+        before[order] = np.where((index >= 0) & (rank[index] == rank), order[index], -1)
+        found.append(before)
+    return found[0], found[1]
+
+
+def _merged(live: Charges, at: Int64) -> tuple[Charges, Int64]:
+    """Charges for one wait that have come to one entry, put together."""
+    parts = combinations(live.waiting, live.instance, at)
+    error = np.zeros(len(parts))
+    np.maximum.at(error, parts.member, live.error)
+    time = np.bincount(parts.member, live.time, len(parts)).astype(np.float64)
+    first = parts.first
+    return Charges(live.waiting[first], live.late[first], live.instance[first], time, error), at[first]
 
 
 def _joined(*parts: Charges) -> Charges:

@@ -182,15 +182,14 @@ def reading_table(run: RankRun, summaries: Mapping[str, RankSummary], shown_path
     """The ranks that have been read so far, in order of rank: what each says alone."""
     files = [file for file in run.files if file.path in summaries]
     read = [summaries[file.path] for file in files]
-    steps = [each.steps.end - each.steps.start for each in read]
-    median = np.array([int(np.median(each)) if len(each) else NULL for each in steps], np.int64)
+    median = np.array([each.steps.median for each in read], np.int64)
     return Table(
         (
             numbers(col.RANK, np.array([file.rank for file in files], np.int64)),
             texts(col.FILE, [file.path.removeprefix(shown_path).lstrip("/") for file in files]),
             texts(col.HOST, [file.host for file in files]),
-            numbers(col.STEPS, np.array([len(each) for each in steps], np.int64)),
-            micros(col.STEP_US.but(heading="median step"), median, null=median == NULL),
+            numbers(col.STEPS, np.array([len(each.steps) for each in read], np.int64)),
+            micros(col.STEP_US, median, null=median == NULL),
             numbers(
                 col.COLLECTIVES.but(help="Collectives that it recorded."),
                 np.array([len(each.collectives) for each in read], np.int64),
