@@ -80,8 +80,8 @@ def test_steps_have_the_periods_and_the_idle_time_of_the_steps_pane() -> None:
         made.events += launched
     trace = make_trace(made.events, metadata=metadata(0, 1, "node0"))
     own, steps = summarise_trace(trace).steps, PANES["steps"].build(trace)
-    assert (own.end - own.start).tolist() == [1000 * steps["period_us"].cell(index) for index in range(4)]
-    assert own.idle.tolist() == [1000 * steps["gpu_idle_us"].cell(index) for index in range(4)]
+    assert (own.end - own.start).tolist() == (1000 * steps["period_us"].values).tolist()
+    assert own.idle.tolist() == (1000 * steps["gpu_idle_us"].values).tolist()
     row = TABLES["ranks"](set_of([made])).row(0)
     assert (row["step_us"], row["step_idle_us"]) == (own.median / 1000, own.idle.sum() / 1000)
 
