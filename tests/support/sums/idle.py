@@ -13,7 +13,7 @@ from tests.support.sums.rows import check_near, held, lasting, ns, rows_of, tota
 from tests.support.sums.slices import Slice, SlowTrace, busy, by_device, holes, stretches
 from tracetui.idle.gpu_spans import Exposure, exposure, step_exposure
 from tracetui.idle.idle_parts import idle_by_step
-from tracetui.idle.scope_times import step_periods
+from tracetui.idle.scope_times import scope_windows, step_periods
 from tracetui.idle.verdict import verdict
 from tracetui.linking.steps import steps as steps_of
 from tracetui.model.trace import Kind
@@ -177,8 +177,10 @@ def check_summary(slow: SlowTrace, step: int | None) -> None:
     nodes = [node for node in slow_costs(slow) if step in (None, node.slice.step)]
     assert ns(told["self_cpu_total_us"]) == sum(node.own for node in nodes)
     if slow.work:
-        every = steps if step is not None else slow.slices
-        low, high = min(each.start for each in every), max(each.end for each in every)
+        low, high = min(each.start for each in slow.slices), max(each.end for each in slow.slices)
+        if step is not None:
+            starts, ends = scope_windows(slow.trace, step)
+            low, high = int(starts[0]), int(ends[-1])
         open_times = [(start, end) for start, end, open_now in stretches(slow.work) if open_now]
         spent = sum(max(min(end, high) - max(start, low), 0) for start, end in open_times)
         assert ns(told["gpu_busy_us"]) == spent
