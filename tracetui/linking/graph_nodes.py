@@ -410,7 +410,7 @@ class _KnownGraphs:
                 is_gemm = decode(trace.name_of(int(rows[node]))).family == Family.GEMM
                 compared += 1
                 wrong += is_gemm != (op in _GEMM_OPS)
-        return wrong > (1 - MIN_EQUAL_SHARE) * compared
+        return compared - wrong < MIN_EQUAL_SHARE * compared
 
     def nodes(self, aligned: _Aligned, choice: Choice) -> _Nodes:
         """The nodes with the fields on which all captured graphs of a choice agree."""
