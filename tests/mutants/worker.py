@@ -105,8 +105,16 @@ def every_mutant(module: Mutated) -> list[Any]:
     init([module.path], database, {})
     text = Path(module.path).read_text()
     unread = list(unread_parts(text))
+    read = {
+        number
+        for node in ast.walk(ast.parse(text))
+        if not module.functions or getattr(node, "name", None) in module.functions
+        for number in range(getattr(node, "lineno", 1), (getattr(node, "end_lineno", 0) or 0) + 1)
+    }
     left_out = {
-        number for number, line in enumerate(text.splitlines(), 1) if any(part in line for part in module.indifferent)
+        number
+        for number, line in enumerate(text.splitlines(), 1)
+        if number not in read or any(part in line for part in module.indifferent)
     }
     mutations = [item.mutations[0] for item in database.work_items]
     database.close()
