@@ -42,6 +42,10 @@ def growing() -> Trace:
     return make_trace(step_of(1, 0, spans))
 
 
+def approx(*numbers: float) -> object:
+    return pytest.approx(list(numbers))
+
+
 def columns_of(trace: Trace, by: str | None, *names: str) -> list[list[object]]:
     table = PANES["layers"].build(trace, by=by)
     return [[row[name] for row in table.rows()] for name in names]
@@ -105,6 +109,31 @@ def test_three_odd_layers_are_named_and_more_are_counted() -> None:
     assert odd_layers(*usual, 11_000, 27_000, 19_000, 11_000, 11_000) == "11 (4×), 12 (3×), 10 (2×) and 2 more"
 
 
+def test_a_layer_that_takes_no_time_is_the_oddest() -> None:
+    """Its four kernels take nothing, at the moment at which the layer behind it begins."""
+    events = step_of(1, 0, layers_of(*[1_000] * 5))
+    empty = [
+        kernel(event.name, 118_000, 0, correlation=event.correlation)
+        if event.lane[0] == "0" and 112_000 <= event.start < 118_000
+        else event
+        for event in events
+    ]
+    trace = make_trace(empty)
+    assert layer_parts(trace).dur.tolist() == [6_000, 12_000, 0, 6_000, 5_500]
+    assert columns_of(trace, None, "odd") == [["3 (0×), 2 (2×)"]]
+    assert columns_of(trace, "layer", "to_median") == [approx(1, 2, 0, 1, 5.5 / 6)]
+
+
+def test_layers_are_no_multiple_of_a_median_of_nothing() -> None:
+    events = [
+        kernel(event.name, 100_000, 0, correlation=event.correlation) if event.lane[0] == "0" else event
+        for event in step_of(1, 0, layers_of(*[1_000] * 5))
+    ]
+    trace = make_trace(events)
+    assert columns_of(trace, "layer", "median_us", "to_median") == [[0] * 5, [None] * 5]
+    assert columns_of(trace, "kernel", "pct") == [[0] * 4]
+
+
 def test_every_device_has_parts_of_its_own() -> None:
     first, second = [("embedding", 1_000), *layers_of(*[1_000] * 6)], [("embedding", 2_000), *layers_of(*[3_000] * 6)]
     trace = make_trace([*step_of(1, 0, first), *launched(1, 0, second, "1", lag=1_000)])
@@ -143,7 +172,8 @@ def test_the_last_part_ends_before_a_step_without_layers() -> None:
     for spans in ([("other", 1_000)], [("other", 1_000), ("more", 1_000)]):
         trace = make_trace([*step_of(1, 0, layers_of(*[1_000] * 5)), *step_of(2, 2_000_000, spans)])
         parts = layer_parts(trace)
-        assert (parts.step.tolist(), parts.end.tolist()[-1]) == ([0] * 5, 129_500)
+        assert (parts.step.tolist(), parts.start.tolist()) == ([0] * 5, [*range(100_000, 130_000, 6_000)])
+        assert parts.end.tolist() == [106_000, 112_000, 118_000, 124_000, 129_500]
 
 
 def test_steps_of_one_shape_share_a_row_and_shares_are_of_their_own_shape() -> None:

@@ -96,7 +96,7 @@ def layers_of_modules(trace: Trace, rows: Int64, sections: list[Repeat]) -> list
     """
     ids, paths, _ = site_of(trace, rows, "module")
     dur = trace.slices.dur[rows]
-    if not sections or 2 * int(dur[ids >= 0].sum()) < int(dur.sum()):
+    if not sections or 2 * int(dur[ids >= 0].sum()) < max(int(dur.sum()), 1):
         return []
     bounds = [[rows[low:high] for low, high in pairwise(each.bounds.tolist())] for each in sections]
     named = [name for each in bounds for name in layer_modules(trace, each)]
