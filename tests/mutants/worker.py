@@ -129,10 +129,11 @@ def every_mutant(module: Mutated) -> list[Any]:
 
 
 def unread_parts(text: str) -> Iterator[tuple[Position, Position]]:
-    """Where annotations and decorators of classes begin and end, on which no result rests."""
+    """Where annotations, decorators of classes and `strict` of `zip` begin and end, on which no result rests."""
     for node in ast.walk(ast.parse(text)):
         decorators = node.decorator_list if isinstance(node, ast.ClassDef) else []
-        for part in (getattr(node, "annotation", None), getattr(node, "returns", None), *decorators):
+        strict = node.value if isinstance(node, ast.keyword) and node.arg == "strict" else None
+        for part in (getattr(node, "annotation", None), getattr(node, "returns", None), strict, *decorators):
             if isinstance(part, ast.expr):
                 yield (part.lineno, part.col_offset), (part.end_lineno or 0, part.end_col_offset or 0)
 

@@ -124,6 +124,7 @@ def test_bytes_are_elements_by_the_size_of_their_type(
         ([[2, 3], [4]], ["float", ""], 24),
         ([[[2, 3], [4]], []], ["", "double"], 48),
         ([[]], ["int"], 4),
+        ([[2, 3]], [5, "half"], 12),
         ([], ["int"], NULL),
         ("[2, 3]", ["int"], NULL),
         ([["2", 3]], ["int"], NULL),
@@ -249,6 +250,13 @@ def test_an_annotation_that_names_no_collective_is_no_name() -> None:
     assert (operations(found), found.names) == (["collective", "broadcast"], ["wait", "nccl:broadcast"])
 
 
+def test_a_kernel_without_a_launch_has_no_annotation() -> None:
+    behind = Event("nccl:broadcast", 300, 50, Kind.GPU_ANNOTATION, ("0", "stream 99"))
+    events = [launch(10, 5, 1), kernel(GENERIC, 100, 50, args={"Collective name": "allreduce"}), behind]
+    found = communication(make_trace(events), header())
+    assert (operations(found), found.names) == (["all_reduce"], ["allreduce"])
+
+
 def test_without_kernels_annotations_of_gloo_are_collectives_by_start() -> None:
     noted = {"Collective name": "allreduce", "Seq": 2}
     names = ["gloo:all_reduce", "mpi:broadcast", "nccl:all_reduce", "forward"]
@@ -352,7 +360,8 @@ def test_the_members_of_a_group(record: dict[str, Any], group: CommGroup) -> Non
 )
 def test_a_collective_that_names_no_group(head: RankHeader, size: int | None, group: CommGroup) -> None:
     record = {} if size is None else {"Group size": size}
-    assert groups(of_kernels({"Collective name": "allreduce"} | record, head=head)) == [group]
+    for name in ({}, {"Process Group Name": ""}, {"Process Group Name": [1]}):
+        assert groups(of_kernels({"Collective name": "allreduce"} | record | name, head=head)) == [group]
 
 
 def test_collectives_of_one_group_share_it() -> None:

@@ -104,6 +104,8 @@ def test_a_step_that_ran_nothing_has_no_time_of_any_purpose() -> None:
     kernels = [[(REDUCE, 20, 10)], [], [(REDUCE, 220, 10)]]
     trace = served([Served(NUMBERED.format(2), 100 * index, 40, each) for index, each in enumerate(kernels)])
     assert cells(trace, None, "steps median_us gpu_busy_us comm_us min_comm_us") == [[3, 10, 10, 10, 10]]
+    # The other two count by their spans: neither follows a step that ran.
+    assert cells(trace, "batch", "steps tokens_per_s") == [approx(3, 2 / 10e-6)]
 
 
 def test_graphs_that_a_step_replayed_are_counted() -> None:
@@ -154,7 +156,9 @@ def test_some_decodes_with_several_tokens_are_counted() -> None:
     note = PANES["serving"].build(served(steps)).note
     assert "1 decode took in several tokens for a request (speculative decoding)" in note
     assert "several tokens" not in PANES["serving"].build(served(steps), by="batch").note
-    assert "several tokens" not in PANES["serving"].build(served([steps[0], steps[2]])).note
+    prefill = Served("execute_context_1(512)_generation_0(0)", 300, 40, [(GEMM, 320, 300)])
+    for others in ([steps[0], steps[2]], [prefill]):
+        assert "several tokens" not in PANES["serving"].build(served(others)).note
 
 
 def between_of(*lengths: tuple[str, int]) -> Trace:
