@@ -270,3 +270,16 @@ def test_idle_time_is_summed_over_the_devices() -> None:
     low, high = np.array([0]), np.array([170 * US])
     assert (idle_within(trace, low, high) // US).tolist() == [70 + 150]
     assert (idle_by_group(trace, low, high)[0].sum(axis=1) // US).tolist() == [70 + 150]
+
+
+def test_what_the_cpu_did_before_the_first_activity_is_looked_up_by_its_own_clock() -> None:
+    """The clock of the GPU is 25 µs ahead: kernels start 30 µs behind their launches."""
+    work = [event for n in range(100) for event in ran(n + 1, 1_000 + 100 * n, 1_030 + 100 * n, 20)]
+    trace = make_trace([op("aten::mm", 0, 400 * US), op("aten::mul", 500 * US, 500 * US), *work])
+    assert stretches(trace)[:5] == [
+        (0, 25, "UNSEEN"),
+        (25, 425, "OPERATORS"),
+        (425, 525, "UNSEEN"),
+        (525, 1_025, "OPERATORS"),
+        (1_025, 1_030, "CALLS"),
+    ]

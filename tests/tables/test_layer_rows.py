@@ -247,3 +247,21 @@ def test_modules_of_layers_follow_their_numbers_in_every_step() -> None:
     trace = make_trace(events)
     assert columns_of(trace, "layer", "module", "runs") == [[f"Block_{layer}" for layer in range(5)], [2] * 5]
     assert columns_of(trace, None, "module") == [[None, "Block_#"]]
+
+
+def test_steps_of_two_devices_are_apart_and_only_layers_have_numbers() -> None:
+    spans = [("embedding", 1_000), *layers_of(*[1_000] * 3), ("logits", 1_000)]
+    events = [
+        event
+        for number in (1, 2)
+        for event in (
+            *step_of(number, 2_000_000 * number, spans),
+            *launched(number, 2_000_000 * number, spans, "1", lag=1_000),
+        )
+    ]
+    parts = layer_parts(make_trace(events))
+    assert parts.step.tolist() == [0] * 10 + [1] * 10
+    assert parts.part.tolist() == [0, 1, 1, 1, 3] * 4
+    assert parts.layer.tolist() == [0, 1, 2, 3, 0] * 4
+    assert parts.count.tolist() == [1, 4, 4, 4, 1] * 4
+    assert parts.dur.tolist() == [1_500, 6_000, 6_000, 6_000, 1_000] * 4
