@@ -213,9 +213,11 @@ def paired(
             gap = gaps if rests_on_launches(name) else ""
             result[name] = Total(name, known.unit, known.help, change, mixed, gap)
     share = result.get("moved_known_pct")
-    shares = (share.difference.a.median, share.difference.b.median) if share else (MIN_KNOWN_PERCENT, MIN_KNOWN_PERCENT)
-    if min(shares) < MIN_KNOWN_PERCENT:
-        reason = f"known of {rounded_percent(shares[0])} and {rounded_percent(shares[1])} of the GPU time"
+    sides = zip(names, (share.difference.a, share.difference.b), strict=True) if share else ()
+    shares = {name: each.median for name, each in sides if len(each.values)}
+    if min(shares.values(), default=MIN_KNOWN_PERCENT) < MIN_KNOWN_PERCENT:
+        reason = f"known of {' and '.join(map(rounded_percent, shares.values()))} of the GPU time"
+        reason += f" of {next(iter(shares))}" if len(shares) == 1 else ""
         result |= {name: replace(result[name], doubt=reason) for name in SHAPE_MEASURES if name in result}
     return result
 

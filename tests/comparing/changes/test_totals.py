@@ -103,6 +103,8 @@ def test_equal_bytes_of_little_of_the_work_are_not_called_the_same():
     assert found["moved_bytes"]["difference"] == 0
     assert found["moved_bytes"]["change"] == Change.WITHIN_NOISE.value
     assert rows(program(True), program(True), "1", "1")["moved_bytes"]["change"] == Change.SAME.value
+    assert rows(program(False), without_gpu())["moved_bytes"]["remark"] == "known of 9 % of the GPU time of A"
+    assert rows(without_gpu(), program(False))["moved_bytes"]["remark"] == "known of 9 % of the GPU time of B"
 
 
 def test_the_order_is_that_of_the_measures():
