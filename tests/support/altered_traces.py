@@ -18,7 +18,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,10 +27,15 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import orjson
 
+from tests.support.invariants import broken, some_steps
 from tests.support.paths import SAMPLES, SHARED
+from tracetui.comparing.side import side
+from tracetui.comparing.statement import Comparison
 from tracetui.drawing.text import export
 from tracetui.errors import TraceError
+from tracetui.model.intervals import Part, TimeRange
 from tracetui.model.table import Column, Table, TextKind
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES, BuiltPane
@@ -40,7 +45,7 @@ from tracetui.ui.trace.slice_description import chain_of, describe
 
 Event = dict[str, Any]
 
-MAX_EVENTS = 1500
+MAX_EVENTS = 1000
 """Maximum events that are taken of a trace, before some of the alterations double them."""
 MAX_BYTES = 4_000_000
 """Maximum size of a file that is altered, packed as it is."""
@@ -106,7 +111,7 @@ def read(path: Path) -> Original | None:
     if len(data) > MANY_BYTES:
         return None
     try:
-        whole = json.loads(data)
+        whole = _decoded(data)
     except ValueError:
         return None
     beside = {} if isinstance(whole, list) else {key: whole[key] for key in whole if key != "traceEvents"}
@@ -114,6 +119,14 @@ def read(path: Path) -> Original | None:
     metadata = [event for event in events if event.get("ph") == "M"]
     timed = sorted((each for each in events if each.get("ph") != "M" and _is_number(each.get("ts"))), key=_start)
     return Original(path.name, beside, metadata, timed)
+
+
+def _decoded(data: bytes) -> Any:
+    """The value of JSON text, which may hold NaN."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return json.loads(data)
 
 
 def _is_number(value: object) -> bool:
@@ -128,7 +141,7 @@ def altered(original: Original, seed: int) -> tuple[bytes, list[str]]:
     """The trace of a seed as JSON, and by what alterations it was made."""
     random = Random(f"{original.name} {seed}")
     first = random.randrange(max(len(original.events) - MAX_EVENTS // 3, 1))
-    part = original.events[first : first + random.choice((5, 60, 400, MAX_EVENTS))]
+    part = original.events[first : first + random.choice((5, 60, 300, MAX_EVENTS))]
     events: list[Event] = json.loads(json.dumps(part))
     beside: dict[str, Any] = json.loads(json.dumps(original.beside))
     metadata = json.loads(json.dumps(original.metadata[:2000]))
@@ -382,6 +395,38 @@ def twice(events: list[Event], random: Random) -> list[Event]:
     return [*events, *again]
 
 
+def doubled(events: list[Event], random: Random) -> list[Event]:
+    """Let the events of a category occur twice, each beside itself, with its ids."""
+    again = _category(events, random)
+    return [*events, *json.loads(json.dumps(again))]
+
+
+def swapped_times(events: list[Event], random: Random) -> list[Event]:
+    """Deal the starts of the events of a category anew among them, or those of two events."""
+    chosen = _category(events, random)
+    if random.random() < 0.5:
+        chosen = random.sample(chosen, min(2, len(chosen)))
+    starts = [event["ts"] for event in chosen]
+    random.shuffle(starts)
+    for event, start in zip(chosen, starts, strict=True):
+        event["ts"] = start
+    return events
+
+
+def another_device(events: list[Event], random: Random) -> list[Event]:
+    """Call one device by the number of another one or by a new one, in its events or in their args only."""
+    devices = sorted({event["pid"] for event in filter(_is_gpu, events) if isinstance(event.get("pid"), int)})
+    old, new = random.choice(devices or [0]), random.choice((*devices, 7))
+    where = random.choice((("pid",), ("args",), ("pid", "args")))
+    for event in filter(_is_gpu, events):
+        if event.get("pid") == old:
+            if "pid" in where:
+                event["pid"] = new
+            if "args" in where:
+                _args(event)["device"] = new
+    return events
+
+
 def many_devices(events: list[Event], random: Random) -> list[Event]:
     """Spread what ran on the GPU over several, of which some have no description."""
     for event in filter(_is_gpu, events):
@@ -443,9 +488,11 @@ def alter_devices(beside: dict[str, Any], random: Random) -> None:
 ALTERATIONS: dict[str, Callable[[list[Event], Random], list[Event]]] = {
     each.__name__: each
     for each in (
+        another_device,
         as_they_are,
         captures,
         collectives,
+        doubled,
         drop_any,
         drop_category,
         drop_launches,
@@ -466,6 +513,7 @@ ALTERATIONS: dict[str, Callable[[list[Event], Random], list[Event]]] = {
         one_lane,
         other_kinds,
         other_names,
+        swapped_times,
         twice,
         waits,
         zero_durations,
@@ -474,9 +522,15 @@ ALTERATIONS: dict[str, Callable[[list[Event], Random], list[Event]]] = {
 """Ways of changing what a trace says, by name."""
 
 
-def faults_of(data: bytes) -> list[str]:
-    """What is wrong with the panes of a trace in some bytes: exceptions, time, numbers that are none, shares above the
-    whole without a mark. Empty for a file that is refused in a sentence.
+TURNS = 4
+"""Ways of looking at a trace of which a quick run takes one for each: groupings, a step, a range, a comparison."""
+
+
+def faults_of(data: bytes, turns: Sequence[int] = range(TURNS)) -> list[str]:
+    """What is wrong with the trace in some bytes: exceptions, time, numbers that are none, shares above the whole
+    without a mark, and invariants that do not hold. Empty for a file that is refused in a sentence.
+
+    Every pane is made of each trace, and beside that what the `turns` say.
     """
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         file.write(data)
@@ -486,17 +540,30 @@ def faults_of(data: bytes) -> list[str]:
                 trace = load(file.name)
         except TraceError:
             return []
-        found = [fault for pane in PANES.values() for by in (None, *pane.groups) for fault in _pane(trace, pane, by)]
-        return [*found, *_beside_panes(trace)]
+        low, high = trace.window
+        every: tuple[Callable[[], Iterator[str]], ...] = (
+            lambda: (fault for pane in PANES.values() for by in pane.groups for fault in _pane(trace, pane, by)),
+            lambda: _panes_of(trace, some_steps(trace)[-1:]),
+            lambda: _panes_of(trace, [TimeRange(low + (high - low) // 4, high - (high - low) // 4)]),
+            lambda: _compared(trace),
+        )
+        return [*_panes_of(trace, [None]), *(each for turn in turns for each in every[turn]()), *_beside_panes(trace)]
 
 
-def _pane(trace: Trace, pane: BuiltPane, by: str | None) -> Iterator[str]:
-    where = pane.name if by is None else f"{pane.name} by {by}"
+def _panes_of(trace: Trace, parts: Iterable[Part | None]) -> Iterator[str]:
+    for part in parts:
+        for pane in PANES.values():
+            yield from _pane(trace, pane, None, part)
+
+
+def _pane(trace: Trace, pane: BuiltPane, by: str | None, part: Part | None = None) -> Iterator[str]:
+    where = f"{pane.name}{'' if by is None else f' by {by}'}{'' if part is None else f' of {part}'}"
     begin = time.process_time()
     try:
         with _limit():
-            table = pane.build(trace, by=by)
-            export.render(table, trace, pane.name, "table")
+            table = pane.build(trace, part, by)
+            if part is None:
+                export.render(table, trace, pane.name, "table")
     except (Exception, Hang):
         yield f"{where}: {traceback.format_exc(limit=-3)}"
         return
@@ -535,14 +602,35 @@ def _text(name: str, text: str) -> Iterator[str]:
 
 
 def _beside_panes(trace: Trace) -> Iterator[str]:
-    """The summary of the rank, and the details of some slices."""
+    """The invariants, the summary of the rank, and the details of some slices."""
     try:
         with _limit():
+            yield from broken(trace)
             summarise_trace(trace)
             for row in range(0, len(trace.slices), len(trace.slices) // 20 + 1):
                 describe(trace, row, chain_of(trace, row), 100)
     except (Exception, Hang):
         yield traceback.format_exc(limit=-3)
+
+
+@lru_cache
+def _sample() -> Trace:
+    """A trace without a GPU, beside which every other one stands."""
+    return load(str(SAMPLES / "mlp_eager_cpu.json.gz"))
+
+
+def _compared(trace: Trace) -> Iterator[str]:
+    """What is wrong with the sentences and the tables of a comparison with a sample; changes may be above 100 %."""
+    try:
+        with _limit():
+            compared = Comparison(side(trace), side(_sample()))
+            tables = (compared.totals, compared.kernels, compared.ops)
+            columns = [each for table in tables for each in table.columns if not each.name.startswith("change_pct")]
+            found = [fault for sentence in compared.sentences for fault in _text("sentence", sentence)]
+            found += [*compared.failures.sentences, *(fault for column in columns for fault in _column(column))]
+    except (Exception, Hang):
+        found = [traceback.format_exc(limit=-3)]
+    yield from (f"comparison: {fault}" for fault in found)
 
 
 @contextmanager
@@ -561,16 +649,16 @@ def _limit() -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def tried(count: int, seed: int) -> Iterator[tuple[str, list[str]]]:
-    """So many altered traces, as many of each original: which one it is, and what is wrong with it."""
-    paths = originals()
-    for index, path in enumerate(paths):
+def tried(each: int, seed: int, paths: Sequence[Path], quick: bool = False) -> Iterator[tuple[str, list[str]]]:
+    """So many altered traces of each original that can be read: which one it is, and what is wrong with it."""
+    for path in paths:
         original = read(path)
         if original is None:
             continue
-        for number in range(seed + index, seed + count, len(paths)):
+        for number in range(seed, seed + each):
             data, names = altered(original, number)
-            yield f"{original.name} {number} ({', '.join(names)})", faults_of(data)
+            turns = [number % TURNS] if quick else range(TURNS)
+            yield f"{original.name} {number} ({', '.join(names)})", faults_of(data, turns)
 
 
 def main() -> int:
@@ -578,14 +666,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Make every pane of traces whose meaning is changed at random.")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="look at each as the full tier does")
     arguments = parser.parse_args()
     warnings.simplefilter("error")
+    paths, begin = [path for path in originals() if read(path) is not None], time.process_time()
     count = failed = 0
-    for name, faults in tried(arguments.count, arguments.seed):
+    for name, faults in tried(-(-arguments.count // len(paths)), arguments.seed, paths, arguments.quick):
         count, failed = count + 1, failed + bool(faults)
         if faults:
             print(name, *faults, sep="\n    ", flush=True)
-    print(f"{failed:,} of {count:,} altered traces have faults")
+    took = (time.process_time() - begin) / count
+    print(f"{failed:,} of {count:,} altered traces have faults; {took:.2f} s of CPU each")
     return 1 if failed else 0
 
 
