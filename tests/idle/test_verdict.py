@@ -273,3 +273,12 @@ def test_the_control_run_has_overhead_gaps(shared_trace: Callable[[str], Path]) 
     assert [one.words for one in found] == words
     assert np.allclose([one.unused_pct for one in found], [23, 19, 14, 14, 12, 17], atol=0.6)
     assert np.allclose([one.small_pct or 0 for one in found], [73, 83, 74, 75, 100, 77], atol=0.6)
+
+
+def test_a_step_whose_work_ended_before_that_of_the_step_before_has_no_verdict():
+    """Its period is empty, and a GPU that is idle for 0 % of nothing is not busy."""
+    events = [step(1, 0, 100_000), launch(10_000, 5_000, 1), kernel("long", 20_000, 500_000, correlation=1)]
+    events += [step(2, 100_000, 100_000), launch(110_000, 5_000, 2)]
+    events += [kernel("short", 120_000, 10_000, "stream 8", correlation=2)]
+    verdicts = step_verdicts(make_trace(events))
+    assert verdicts[0] is not None and verdicts[1] is None

@@ -389,7 +389,7 @@ def verdict(trace: Trace) -> Verdict | None:
 
 @kept(on_disk=True)
 def step_verdicts(trace: Trace) -> list[Verdict | None]:
-    """The verdict on each of `steps(trace)`; None for a step that launched nothing on a GPU.
+    """The verdict on each of `steps(trace)`; None for a step that launched nothing on a GPU, or has an empty period.
 
     It rests on the idle time of the step's period. The numbers beside it are those from its first GPU activity to its
     last; an activity that was launched late counts in the step that launched it.
@@ -400,7 +400,8 @@ def step_verdicts(trace: Trace) -> list[Verdict | None]:
     exposed = step_exposure(trace).total()
     titles = [f"step {number}" for number in steps(trace).number.tolist()]
     judged = _judged(trace, *step_periods(trace), titles, exposed.exposed_comm)
-    return _verdicts(trace, work, gaps, step_spans(trace), exposed, judged)
+    verdicts = _verdicts(trace, work, gaps, step_spans(trace), exposed, judged)
+    return [one if one is not None and one.judged.time else None for one in verdicts]
 
 
 def _judged(trace: Trace, low: Int64, high: Int64, titles: list[str], exposed: Int64) -> list[Judged]:

@@ -210,7 +210,7 @@ def _judged(trace: Trace, picked: Int64) -> tuple[Column, ...]:
     verdicts = [all_verdicts[index] for index in picked.tolist()]
     return (
         texts(col.VERDICT, [v.words if v else None for v in verdicts]),
-        numbers(col.IDLE_PCT, [v.judged.idle_pct if v and v.judged.time else nothing for v in verdicts]),
+        numbers(col.IDLE_PCT, [v.judged.idle_pct if v else nothing for v in verdicts]),
         numbers(col.LATE_PCT, [v.late_pct if v else nothing for v in verdicts]),
         micros(
             col.EXPOSED_COMM_US,
