@@ -111,7 +111,7 @@ async def test_open_rows_stay_open_in_another_step() -> None:
         await keys(pilot, "C", "left", "left", "left", "right")
         assert len(listed(app)) == 31
         before = app.view.step
-        await keys(pilot, "left_square_bracket")
+        await keys(pilot, "right_square_bracket")
         assert app.view.step != before and len(listed(app)) == 31
 
 

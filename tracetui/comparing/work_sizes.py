@@ -1,7 +1,7 @@
 """Amounts of work of two sides: tokens, batch, context and sizes of images, as far as they were recorded (R3.53).
 
 A time of 16,384 tokens beside one of 1,024 is no speed-up. Sizes come from the shapes of operators whose weights are
-the same on both sides, as matrix products with one K and N, convolutions with one weight, attention of as many heads;
+the same on both sides, as GEMMs with one K and N, convolutions with one weight, attention of as many heads;
 of a server from the names of its steps. A size differs where each side has one that the other lacks altogether, so that
 operators that only one side recorded make no difference.
 """
@@ -36,7 +36,7 @@ beyond it one side makes more calls of that size."""
 MIN_WORK_SHARE = 0.5
 """Minimum share of the operations with the same weights of which a size differs: experts get other rows every time."""
 MIN_TYPE_SHARE = 0.05
-"""Minimum share of a type in the time of matrix products, convolutions and attention for a side to use it."""
+"""Minimum share of a type in the time of GEMMs, convolutions and attention for a side to use it."""
 
 TOKENS, ROWS, BATCH, CONTEXT, PIXELS, REQUESTS = "tokens", "rows", "batch", "context", "pixels", "requests"
 _WORDS = {
@@ -155,7 +155,7 @@ def size_changes(a: Side, b: Side) -> list[SizeChange]:
     """The sizes that differ, in the order of `_WORDS`; empty where none does or none was recorded."""
     changed = {each.name: each for each in (*_by_shapes(a, b), *_by_names(a, b))}
     if TOKENS in changed:
-        # Rows of products are tokens, or samples times tokens.
+        # Rows of GEMMs are tokens, or samples times tokens.
         changed.pop(ROWS, None)
     if PIXELS in changed and any(
         name in changed and math.isclose(changed[PIXELS].ratio, changed[name].ratio) for name in (TOKENS, BATCH)
@@ -210,7 +210,7 @@ class UnitOfWork:
     name: str
     """`token`, `FLOP`; empty where the sizes differ and nothing tells by how much the work does."""
     ratio: float
-    """The amount of B by that of A."""
+    """The size of B by that of A."""
 
 
 def unit_of_work(a: Side, b: Side, totals: Mapping[str, Total]) -> UnitOfWork | None:
@@ -228,7 +228,7 @@ def unit_of_work(a: Side, b: Side, totals: Mapping[str, Total]) -> UnitOfWork | 
 
 
 def types(side: Side) -> dict[str, float]:
-    """Types that matrix products, convolutions and attention read, by their names, and the share of each in their time.
+    """Types that GEMMs, convolutions and attention read, by their names, and the share of each in their time.
 
     The largest share comes first.
     """
@@ -245,7 +245,7 @@ def types(side: Side) -> dict[str, float]:
         whole = sum(time.values())
         return {kind: ns / whole for kind, ns in sorted(time.items(), key=lambda item: -item[1])} if whole else {}
 
-    return side.trace.keep(("types of products", side.scope), find)
+    return side.trace.keep(("types of GEMMs", side.scope), find)
 
 
 def type_change(a: Side, b: Side) -> tuple[str, str] | None:

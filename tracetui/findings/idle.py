@@ -140,14 +140,14 @@ def long_gap_without_op(scope: Scope) -> Iterator[Finding]:
     )
 
 
-_ELSEWHERE_PRICED = (Cause.DATA_LOADING, Cause.START_UP, Cause.COMPILATION, Cause.PROFILER)
-"""Causes before the first kernel that other rules price."""
+_OF_OTHER_RULES = (Cause.DATA_LOADING, Cause.START_UP, Cause.COMPILATION, Cause.PROFILER)
+"""Causes before the first kernel that other rules weigh."""
 
 
 def before_first_kernel(scope: Scope) -> Iterator[Finding]:
     """The CPU works before it launches the first activity of the scope, or after the last: in no gap (R3.91)."""
     trace, edges = scope.trace, scope.edges
-    works = (edges.cause < Cause.LATENCY) & ~np.isin(edges.cause, _ELSEWHERE_PRICED)
+    works = (edges.cause < Cause.LATENCY) & ~np.isin(edges.cause, _OF_OTHER_RULES)
     if scope.start_up[0] > scope.lead_causes[Cause.START_UP]:
         works &= edges.after < 0
     edges = edges.take(np.flatnonzero(works))

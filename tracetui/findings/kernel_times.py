@@ -33,7 +33,7 @@ _FAMILIES = {
     Family.COMMUNICATION: "communication",
     Family.OTHER: "other",
 }
-"""Families of GPU activities in words; convolutions are products."""
+"""Families of GPU activities in words; convolutions are GEMMs."""
 MIN_FAMILY_SHARE = 0.005
 """Minimum share of the GPU time of a family that is named."""
 

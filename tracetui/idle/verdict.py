@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,7 +152,7 @@ class Judged:
     exposed: int
     """Time in which the devices only communicated."""
 
-    @property
+    @cached_property
     def left_out(self) -> int:
         """Idle time on which no verdict rests."""
         return sum(self.causes[each] for each in _LEFT_OUT)
@@ -161,18 +162,18 @@ class Judged:
         """Percent of the time in which the devices were idle."""
         return _pct(self.idle, self.time)
 
-    @property
+    @cached_property
     def share(self) -> float:
         """Percent of the time in which the devices were idle, what is left out taken from both."""
         return _pct(self.idle - self.left_out, self.time - self.left_out)
 
-    @property
+    @cached_property
     def ranked(self) -> list[tuple[int, int]]:
         """Idle time and number of the groups that have any, the longest first; each `DEPENDENCY` under its own."""
         sums = [(time, group) for group, time in enumerate(self.groups) if time and group not in _LEFT_OUT]
         return sorted(sums, key=lambda each: -each[0])
 
-    @property
+    @cached_property
     def main(self) -> int | None:
         """The group that has at least half of the idle time on which the verdict rests; None for a mixture.
 
@@ -183,7 +184,7 @@ class Judged:
         time, group = max(sums, key=lambda each: each[0])
         return group if time and 2 * time >= self.idle - self.left_out else None
 
-    @property
+    @cached_property
     def host_cause(self) -> Cause:
         """The cause of the CPU with most idle time."""
         return Cause(max(range(Cause.LATENCY), key=lambda cause: self.causes[cause]))
@@ -280,7 +281,7 @@ class Verdict:
         """Share of the time from the first activity to the last in which the device only communicated."""
         return _pct(self.exposed_comm, self.total)
 
-    @property
+    @cached_property
     def cause(self) -> str:
         """Main cause of the idle time: overhead, host-stall, dependency, unknown or mixed."""
         main = self.judged.main
@@ -301,12 +302,12 @@ class Verdict:
         seen = causes[Cause.GRAPH] + causes[Cause.STREAM]
         return self.cause == "dependency" and 2 * seen < sum(causes[each] for each in DEPENDENCY)
 
-    @property
+    @cached_property
     def level(self) -> int:
         """0 for a device that is kept busy, 1 for one with gaps, 2 for one that starves."""
         return int(self.judged.share >= BUSY) + int(self.judged.share >= STARVED)
 
-    @property
+    @cached_property
     def words(self) -> str:
         """The verdict in words: what takes more of the scope than anything else that could be saved (R3.91)."""
         exposed = _pct(self.judged.exposed, self.judged.time)
