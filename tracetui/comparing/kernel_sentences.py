@@ -213,7 +213,7 @@ def _same_gemms(a: Side, b: Side, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _is_gemm(row: Row) -> bool:
-    """True for a row of matrix products, by the first decoded name of a side."""
+    """True for a row of GEMMs, by the first decoded name of a side."""
     name = str(row["name_a"] or row["name_b"]).split(" + ")[0]
     return decode(name, Kind.KERNEL).operation == "gemm"
 

@@ -101,33 +101,33 @@ _RULES: dict[str, Callable[[Operands], _Call | None]] = {
     "_scaled_dot_product_efficient_attention": _attention,
     "_scaled_dot_product_cudnn_attention": _attention,
 }
-_Amounts = Mapping[tuple[Any, ...], Mapping[int, tuple[float, int]]]
+_WorkSizes = Mapping[tuple[Any, ...], Mapping[int, tuple[float, int]]]
 """For weights and the name of a size: the sizes that occur, each with its operations and its calls."""
 
 
-def _amounts(side: Side) -> _Amounts:
+def _work_sizes(side: Side) -> _WorkSizes:
     """The sizes of the calls in the representative part, found once."""
 
-    def find() -> _Amounts:
+    def find() -> _WorkSizes:
         trace = side.trace
         rows = op_rows(trace)
         rows = rows[side.part_of(rows) == representative(side)] if len(side) else rows[:0]
         given = signatures(trace, rows)
         groups = combinations(trace.slices.name[rows], given.id)
         often = np.bincount(groups.member, minlength=len(groups))
-        amounts: dict[tuple[Any, ...], dict[int, tuple[float, int]]] = defaultdict(dict)
+        sizes: dict[tuple[Any, ...], dict[int, tuple[float, int]]] = defaultdict(dict)
         for first, count in zip(groups.first.tolist(), often.tolist(), strict=True):
             rule, signature = _RULES.get(trace.name_of(int(rows[first])).removeprefix("aten::")), given.of(first)
             call = rule(Operands(signature)) if rule and signature else None
             if call is None or not call.operations:
                 continue
             for name, size in call.sizes.items():
-                known = amounts[*call.weights, name]
+                known = sizes[*call.weights, name]
                 done, calls = known.get(size, (0.0, 0))
                 known[size] = done + count * call.operations, calls + count
-        return amounts
+        return sizes
 
-    return side.trace.keep(("amounts of work", side.scope), find)
+    return side.trace.keep(("sizes of work", side.scope), find)
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def size_changes(a: Side, b: Side) -> list[SizeChange]:
 
 def _by_shapes(a: Side, b: Side) -> Iterator[SizeChange]:
     """For each size the weights with the most operations of which it differs, where most operations are of such."""
-    left, right = _amounts(a), _amounts(b)
+    left, right = _work_sizes(a), _work_sizes(b)
     largest: dict[str, tuple[float, SizeChange]] = {}
     whole, differing = defaultdict[str, float](float), defaultdict[str, float](float)
     for key in (key for key in left if key in right):

@@ -406,7 +406,7 @@ def _members_here(entries: Entries, groups: Sequence[CommGroup], ranks: Sequence
 
 
 def _mismatches(entries: Entries, first: Int64, words: Sequence[str]) -> tuple[str, ...]:
-    """The tokens that the ranks of each operation disagree about; sizes of uneven operations may differ."""
+    """The tokens that the ranks of each operation disagree about; some operations take sizes that differ."""
     texts = [""] * len(first)
     if len(first) == 0:
         return ()
