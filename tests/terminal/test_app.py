@@ -20,7 +20,7 @@ pytestmark = pytest.mark.full
 @pytest.mark.parametrize("size", [SIZES[0], pytest.param(SIZES[1], marks=pytest.mark.smoke)])
 def test_a_walk_through_a_cpu_trace(start, size):
     tmux = opened(start, size, EAGER)
-    screen = tmux.wait_for("mlp_fwd", "aten::linear", "[3]")
+    screen = tmux.wait_for("mlp_fwd", "aten::linear", "[2]")
     assert EAGER.name in screen
     tmux.press("0")
     whole = tmux.wait_for("ProfilerStep#2", "ProfilerStep#4")
@@ -35,6 +35,7 @@ def test_a_walk_through_a_cpu_trace(start, size):
     tmux.wait_until_gone("Pan left")
     tmux.press("1")
     tmux.wait_for("There is no GPU activity")
+    tmux.press("]")
     tmux.press("]")
     tmux.wait_for("[4]")
     tmux.press("[")

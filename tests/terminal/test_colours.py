@@ -101,7 +101,7 @@ def test_nothing_odd_is_shown(start, terminal):
     tmux.wait_for("Kernels", "aten::linear", "Ops 14")
     tmux.press("2")
     screen = tmux.wait_for("self CPU")
-    assert not _GARBAGE.search(screen.replace("[3]", "").replace("[▇", ""))
+    assert not _GARBAGE.search(screen.replace("[2]", "").replace("[▇", ""))
     left(tmux)
 
 

@@ -49,7 +49,7 @@ def test_what_ran_between_two_moments_of_the_timeline(start, shared_trace):
     """Six keys: the timeline, a range, three times to the right; what it says is what the pane as text says."""
     path = shared_trace("d03_v100_2rank_5steps_mem_occ_nccl.json.gz")
     tmux = opened(start, SIZE, path)
-    tmux.wait_for("[4]", "3,874+584")
+    tmux.wait_for("[2]", "3,874+584")
     tmux.press("Tab")
     tmux.press("v")
     tmux.wait_for("Range of 3.0 µs")
