@@ -268,8 +268,8 @@ def test_resnet_keeps_its_gpu_busy(shared_trace: Callable[[str], Path]) -> None:
 def test_the_control_run_has_overhead_gaps(shared_trace: Callable[[str], Path]) -> None:
     """Idle 12 to 23 % of the periods, small 73 to 83 % but for the fifth of its six steps."""
     found = [one for one in step_verdicts(load(str(shared_trace(CONTROL)))) if one is not None]
-    # More time goes by with nothing but communication in the last two than for launches.
-    words = [*["GPU-bound with overhead gaps"] * 4, *["communication-bound"] * 2]
+    # In all but the first more time goes by with nothing but communication than for launches.
+    words = ["GPU-bound with overhead gaps", *["communication-bound"] * 5]
     assert [one.words for one in found] == words
     assert np.allclose([one.unused_pct for one in found], [23, 19, 14, 14, 12, 17], atol=0.6)
     assert np.allclose([one.small_pct or 0 for one in found], [73, 83, 74, 75, 100, 77], atol=0.6)

@@ -59,7 +59,7 @@ def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0, beside:
     if large:
         sentence = f"{doubt}{large[0].title}{large[0].where}"
         sentence += f", so {large[0].action} first." if large[0].action else "."
-        is_busy = verdict is not None and verdict.level == 0 and large[0].cost is not None
+        is_busy = verdict is not None and verdict.level < 2 and large[0].cost is not None
         if is_busy and large[0].severity == Severity.MINOR:
             return f"{_busy(scope, verdict)}. Largest saving: {sentence[0].lower()}{sentence[1:]}"
         if beside is not None and large[0].id == "start-up" and scope.rest < scope.time:

@@ -144,6 +144,10 @@ _OF_OTHER_RULES = (Cause.DATA_LOADING, Cause.START_UP, Cause.COMPILATION, Cause.
 """Causes before the first kernel that other rules weigh."""
 
 
+MIN_EDGE_SHARE = 0.2
+"""Minimum share of the time before the first kernel, or behind the last, in both for the title to name it."""
+
+
 def before_first_kernel(scope: Scope) -> Iterator[Finding]:
     """The CPU works before it launches the first activity of the scope, or after the last: in no gap (R3.91)."""
     trace, edges = scope.trace, scope.edges
@@ -154,23 +158,18 @@ def before_first_kernel(scope: Scope) -> Iterator[Finding]:
     before = int(edges.dur[edges.after >= 0].sum()) // scope.devices - cpu_inputs_lead(scope)
     after = int(edges.dur[edges.after < 0].sum()) // scope.devices
     parts = IdleParts(edges.gap, edges.start, edges.end, edges.cause, edges.lane)
-    where, name = places(trace, parts), f"the first kernel of {scope.title}"
+    where = places(trace, parts)
+    both = ((before, "before the first kernel"), (after, "behind the last kernel"))
+    large = [each for each in both if each[0] >= MIN_EDGE_SHARE * (before + after)]
     yield from scope.with_cost(
         "cpu-before-kernels",
         before + after,
-        f"The GPU does nothing while the CPU works before {name}"
-        if before >= after
-        else f"The GPU does nothing while the CPU works behind the last kernel of {scope.title}",
-        ", ".join(
-            f"{duration(time)} {place}"
-            for time, place in ((before, f"before {name}"), (after, "behind the last one"))
-            if time
-        )
-        + (f"; in {where}" if where else ""),
+        f"The GPU does nothing while the CPU works {' and '.join(place for _, place in large)} of {scope.title}",
+        ", ".join(f"{duration(time)} {place}" for time, place in both if time) + (f"; in {where}" if where else ""),
         "Do this work ahead: in DataLoader workers, in another thread while the step before runs, or on the GPU."
         + ("" if scope.program.has_frames else " with_stack=True names the lines."),
         int(edges.after.max(initial=-1)),
-        action="prepare the inputs ahead" if before >= after else "find what the CPU does there",
+        action="find what the CPU does there",
     )
 
 

@@ -12,7 +12,7 @@ from tracetui.health.health_table import doubtful_checks
 from tracetui.health.recording_checks import kinds_in_words
 from tracetui.idle.gpu_spans import step_spans
 from tracetui.idle.scope_times import scope_windows
-from tracetui.idle.verdict import IDLE_PARTS, totals, typical_verdict, verdict_on
+from tracetui.idle.verdict import IDLE_PARTS, totals, verdict_on
 from tracetui.linking.captured_tree import capture_counts
 from tracetui.linking.links import busy_stretches, links, no_gpu, op_rows
 from tracetui.linking.placement import between_share, chosen, within
@@ -213,16 +213,15 @@ def _verdict(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
     """The verdict, and the numbers behind it as shares of the GPU's time and of its idle time.
 
     `idle_pct` of the trace is that from its first GPU activity to its last, of a step that of its period;
-    `step_idle_pct` is that of the periods of all steps, on which the verdict rests. The wait is that of the median
-    step.
+    `step_idle_pct` is that of the periods of all steps, on which the verdict rests. The wait is the median over
+    the steps.
     """
     judged = verdict_on(trace, step)
     yield SummaryFact("verdict", judged.words if judged else None)
     share = judged.idle_pct if judged and step is None else judged.judged.idle_pct if judged else None
     yield SummaryFact("idle_pct", share, "%")
     yield SummaryFact("step_idle_pct", judged.judged.idle_pct if judged and len(steps(trace)) else None, "%")
-    alone = judged if step is not None else typical_verdict(trace, range(len(steps(trace))))
-    yield SummaryFact("step_wait_us", alone.wait / 1000 if alone and _knows_wait(trace, step) else None, "us")
+    yield SummaryFact("step_wait_us", _median_wait(trace, step) if judged else None, "us")
     yield SummaryFact("late_pct", judged.late_pct if judged else None, "%")
     for name in IDLE_PARTS:
         yield SummaryFact(f"idle_{name}_pct", judged.share_of_idle(name) if judged else None, "%")
@@ -235,9 +234,13 @@ def _verdict(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
     yield SummaryFact("totals_say", sums.reading)
 
 
-def _knows_wait(trace: Trace, step: Part | None) -> bool:
-    """True where the wait before some step is known."""
-    return not isinstance(step, TimeRange) and bool(step_spans(trace).wait_known[chosen(trace, step)].any())
+def _median_wait(trace: Trace, step: Part | None) -> float | None:
+    """Median GPU wait in us before the steps before which it is known; None for none."""
+    if isinstance(step, TimeRange):
+        return None
+    spans, picked = step_spans(trace), chosen(trace, step)
+    known = picked[spans.wait_known[picked]]
+    return float(np.median(spans.total_wait[known])) / 1000 if len(known) else None
 
 
 def _options(trace: Trace) -> str | None:

@@ -312,7 +312,7 @@ class Verdict:
         """The verdict in words: what takes more of the scope than anything else that could be saved (R3.91)."""
         exposed = _pct(self.judged.exposed, self.judged.time)
         largest = _pct(max((time for time, _ in self.judged.ranked), default=0), self.judged.time)
-        if exposed >= MIN_EXPOSED_PERCENT and (self.level == 0 or exposed >= largest):
+        if exposed >= (MIN_EXPOSED_PERCENT if self.level == 0 else max(largest, BUSY)):
             return "communication-bound"
         if self.level == 0:
             return f"{self.limit or 'GPU'}-bound"
