@@ -42,6 +42,7 @@ def test_the_late_rank_is_found_and_every_table_opens(start, run, size):
     tmux.press("n")
     tmux.wait_for("late collective 2 of 3")
     tmux.press("Escape")
+    tmux.wait_until_gone("late collective 2 of 3")
     tmux.wait_for("Others wait")
     tmux.press("D")
     tmux.wait_for("on one clock", "rank 3 node0")
