@@ -12,7 +12,7 @@ from tests.support.serving import GEMM, REDUCE, US, Served, served
 from tracetui.model.table import NULL, Cell
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
-from tracetui.serving.serving_table import output_rate
+from tracetui.serving.serving_table import token_rate
 
 NUMBERED = "execute_context_0(0)_generation_{0}({0})"
 STARTS = (0, 100, 210, 330, 460)
@@ -53,7 +53,7 @@ def test_steps_of_a_kind_have_the_percentiles_of_their_times() -> None:
     assert cells(trace, None, times) == [approx(5, 3, 3, 50, 68, 69.6, 40, 10, 40)]
     # From the end of a step on the GPU to that of the next one, and what neither the GPU nor the CPU did between.
     between = "gpu_period_us gpu_period_p99_us token_us idle_between_us between_us exposed_us output_tokens_per_s"
-    assert cells(trace, None, between) == [approx(125, 139.7, 125, 70, 75, 60, 15 / 530e-6)]
+    assert cells(trace, None, between) == [approx(125, 139.7, 125, 70, 75, 60, 15 / 550e-6)]
     shares = "products_pct comm_pct attention_pct routing_pct quantise_pct sampling_pct comm_us min_comm_us pct"
     assert cells(trace, None, shares) == [approx(75, 25, 0, 0, 0, 0, 10, 10, 100)]
     assert examples(trace, None) == [460]
@@ -64,9 +64,9 @@ def test_batches_have_their_own_times_and_rates() -> None:
     names = "batch_size steps median_us p95_us gpu_busy_us idle_within_us kernels graph_replays"
     expected = [[number, 1, 20 + 10 * number, 20 + 10 * number, 10 + 10 * number, 10, 2, 0] for number in range(1, 6)]
     assert cells(trace, "batch", names) == expected
-    # The first has no period and is counted by its span.
+    # The first counts from its start.
     rates = [row["tokens_per_s"] for row in rows(trace, "batch")]
-    assert rates == approx(1 / 30e-6, 2 / 110e-6, 3 / 120e-6, 4 / 130e-6, 5 / 140e-6)
+    assert rates == approx(1 / 50e-6, 2 / 110e-6, 3 / 120e-6, 4 / 130e-6, 5 / 140e-6)
     assert [row["gpu_period_us"] for row in rows(trace, "batch")] == [None, 110, 120, 130, 140]
     assert examples(trace, "batch") == list(STARTS)
 
@@ -74,7 +74,7 @@ def test_batches_have_their_own_times_and_rates() -> None:
 def test_the_rate_of_a_batch_is_over_all_its_steps() -> None:
     at = (0, 100, 220)
     trace = served([Served(NUMBERED.format(4), each, 40, [(GEMM, each + 20, 50)]) for each in at])
-    assert cells(trace, "batch", "tokens_per_s steps") == [approx(12 / 270e-6, 3)]
+    assert cells(trace, "batch", "tokens_per_s steps") == [approx(12 / 290e-6, 3)]
 
 
 def test_purposes_are_listed_by_their_time_with_their_percentiles() -> None:
@@ -104,8 +104,8 @@ def test_a_step_that_ran_nothing_has_no_time_of_any_purpose() -> None:
     kernels = [[(REDUCE, 20, 10)], [], [(REDUCE, 220, 10)]]
     trace = served([Served(NUMBERED.format(2), 100 * index, 40, each) for index, each in enumerate(kernels)])
     assert cells(trace, None, "steps median_us gpu_busy_us comm_us min_comm_us") == [[3, 10, 10, 10, 10]]
-    # The other two count by their spans: neither follows a step that ran.
-    assert cells(trace, "batch", "steps tokens_per_s") == [approx(3, 2 / 10e-6)]
+    # Its own period is empty: the others follow one another.
+    assert cells(trace, "batch", "steps tokens_per_s") == [approx(3, 6 / 230e-6)]
 
 
 def test_graphs_that_a_step_replayed_are_counted() -> None:
@@ -213,16 +213,18 @@ def test_without_a_gpu_times_are_those_of_the_cpu() -> None:
     assert cells(trace, None, "output_tokens_per_s") == [approx(6 / 500e-6)]
     assert cells(trace, "between", "cpu_activity median_us exposed_us pct") == [["not recorded", 130, None, 100]]
     assert cells(trace, "batch", "kernels graph_replays idle_within_us tokens_per_s") == [
-        [None, None, None, pytest.approx(6 / 480e-6)]
+        [None, None, None, pytest.approx(6 / 500e-6)]
     ]
     assert examples(trace, None) == [400]
 
 
 def test_a_rate_needs_the_tokens_of_every_step() -> None:
     trace = on_cpu()
-    assert output_rate(trace, np.array([3, 0, 1])) == pytest.approx(4 / 500e-6)
-    for made in ([], [0, 0], [3, NULL]):
-        assert np.isnan(output_rate(trace, np.array(made, np.int64)))
+    steps = np.arange(3)
+    assert token_rate(trace, steps, np.array([3, 0, 1])) == pytest.approx(4 / 500e-6)
+    assert np.isnan(token_rate(trace, steps[:0], np.array([3, 0, 1])))
+    for tokens in ([0, 0, 0], [3, NULL, 1]):
+        assert np.isnan(token_rate(trace, steps, np.array(tokens, np.int64)))
 
 
 def test_kinds_have_shares_of_the_time_of_all_of_them() -> None:

@@ -364,7 +364,7 @@ def test_each_variant_is_guessed_at_and_all_are_opened(machine, monkeypatch, tmp
     opened: list = []
     asked: list = []
 
-    def open_all(paths):
+    def compare_all(paths):
         opened.append(paths)
         return 0
 
@@ -376,7 +376,7 @@ def test_each_variant_is_guessed_at_and_all_are_opened(machine, monkeypatch, tmp
         return "the epilogue"
 
     monkeypatch.setattr("builtins.input", answer)
-    monkeypatch.setattr(variants, "open_all", open_all)
+    monkeypatch.setattr("tracetui.ui.app.compare_all", compare_all)
     for words in ([], ["--no-open"], ["--json"], ["--verify"]):
         main(["run", "linear", "--compare", "eager,compile", *words])
     assert opened == [[str(tmp_path / "eager.json"), str(tmp_path / "compile.json")]] and asked == []
