@@ -108,7 +108,9 @@ def test_the_pane_counts_by_launch() -> None:
     first, second = PANES["steps"].build(two_steps()).rows()
     assert (first["step"], first["kernels"], first["copies"], first["launches"], first["cpu_ops"]) == (7, 1, 0, 1, 1)
     assert (second["kernels"], second["copies"], second["launches"]) == (1, 1, 2)
-    assert (second["gpu_busy_us"], second["gpu_span_us"], second["gpu_idle_us"]) == (15.0, 15.0, 0.0)
+    # Its period begins with the end of the first step's work; in between something of no step ran.
+    assert (second["gpu_busy_us"], second["gpu_span_us"]) == (15.0, 15.0)
+    assert (second["period_us"], second["gpu_idle_us"], second["wait_before_us"]) == (45.0, 20.0, 10.0)
     assert first["launch_delay_us"] == 285.0
     assert first["fingerprint"] == second["fingerprint"]
 
