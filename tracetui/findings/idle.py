@@ -155,8 +155,9 @@ def before_first_kernel(scope: Scope) -> Iterator[Finding]:
     if scope.start_up[0] > scope.lead_causes[Cause.START_UP]:
         works &= edges.after < 0
     edges = edges.take(np.flatnonzero(works))
-    before = int(edges.dur[edges.after >= 0].sum()) // scope.devices - cpu_inputs_lead(scope)
-    after = int(edges.dur[edges.after < 0].sum()) // scope.devices
+    is_before = edges.after >= 0
+    sums = (int(edges.dur[each].sum(dtype=np.float64)) // scope.devices for each in (is_before, ~is_before))
+    before, after = next(sums) - cpu_inputs_lead(scope), next(sums)
     parts = IdleParts(edges.gap, edges.start, edges.end, edges.cause, edges.lane)
     where = places(trace, parts)
     both = ((before, "before the first kernel"), (after, "behind the last kernel"))

@@ -297,13 +297,14 @@ class Scope:
     @cached_property
     def time_to_first_kernel(self) -> int:
         """Time in ns in scope before the first activity, in the mean over the devices."""
-        return int(self.lead.dur.sum()) // self.devices
+        return int(self.lead.dur.sum(dtype=np.float64)) // self.devices
 
     @cached_property
     def lead_causes(self) -> Counter[Cause]:
         """Time in ns before the first activity in scope, by what the thread that launched it was doing."""
-        sums = np.bincount(self.lead.cause, self.lead.dur, len(Cause)).astype(np.int64)
-        return Counter({each: int(sums[each]) // self.devices for each in Cause if sums[each]})
+        # Those of many devices together may not fit 64 bits.
+        sums = np.bincount(self.lead.cause, self.lead.dur, len(Cause)) // self.devices
+        return Counter({each: int(sums[each]) for each in Cause if sums[each]})
 
     @cached_property
     def start_up(self) -> tuple[int, int]:

@@ -34,6 +34,8 @@ from tracetui.model.quantities import duration
 from tracetui.model.results import kept
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 
+MAX_SUM_NS = 2**62
+"""Maximum sum of the idle times of all devices in ns, which may be more than 64 bits hold."""
 LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 MAX_SHORT_GAP_NS = 1_000_000
 """Maximum length in ns of a gap between one launch and the next; longer ones are put down to what the CPU did."""
@@ -306,15 +308,20 @@ def idle_by_group(trace: Trace, low: Int64, high: Int64) -> tuple[Int64, Int64]:
     sums = []
     for kinds, width in ((groups, LONG_OVERHEAD + 1), (every.cause, len(Cause))):
         cell = window * width + kinds[row]
-        sums.append(np.bincount(cell, spent, len(low) * width).astype(np.int64).reshape(-1, width))
+        times = np.bincount(cell, spent, len(low) * width).reshape(-1, width)
+        sums.append(np.minimum(times, MAX_SUM_NS).astype(np.int64))
     return sums[0], sums[1]
 
 
 def idle_within(trace: Trace, low: Int64, high: Int64) -> Int64:
-    """Time in ns in each window in which a device ran nothing, summed over the devices; an array of windows."""
+    """Time in ns in each window in which a device ran nothing, summed over the devices; an array of windows.
+
+    At most `MAX_SUM_NS`.
+    """
     order, slices = device_order(trace), trace.slices
-    idle = np.zeros(len(low), np.int64)
+    idle, rounded = np.zeros(len(low), np.int64), np.zeros(len(low))
     for number in distinct(order.device).tolist():
         rows = order.row[order.device == number]
-        idle += high - low - covered_within(*union(slices.start[rows], slices.end[rows]), low, high)
-    return idle
+        mine = high - low - covered_within(*union(slices.start[rows], slices.end[rows]), low, high)
+        idle, rounded = idle + mine, rounded + mine
+    return np.where(rounded < MAX_SUM_NS, idle, MAX_SUM_NS)

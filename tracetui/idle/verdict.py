@@ -409,9 +409,9 @@ def _judged(trace: Trace, low: Int64, high: Int64, titles: list[str], exposed: I
     """The idle time that a verdict on each of some windows of time rests on."""
     devices = len(distinct(device_order(trace).device))
     groups, causes = idle_by_group(trace, low, high)
-    columns = ((high - low) * devices, idle_within(trace, low, high))
+    columns = (high - low, idle_within(trace, low, high))
     return [
-        Judged(title, int(time), int(idle), tuple(group), tuple(cause), int(comm))
+        Judged(title, int(time) * devices, int(idle), tuple(group), tuple(cause), int(comm))
         for title, time, idle, group, cause, comm in zip(
             titles, *columns, groups.tolist(), causes.tolist(), exposed.tolist(), strict=False
         )
