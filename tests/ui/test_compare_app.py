@@ -269,7 +269,8 @@ async def test_steps_of_one_trace_from_its_own_screen(eager: SideName) -> None:
         await pilot.press("escape", "escape")
         await settle(pilot)
         assert isinstance(app.screen, TraceScreen) and app.return_code is None
-        await pilot.press("c")
+        # From the step of the median period, which is the last, to the one before.
+        await pilot.press("left_square_bracket", "c")
         await settle(pilot)
         assert isinstance(app.screen, ComparePicker)
         await pilot.press("enter")
