@@ -72,7 +72,7 @@ def test_work_of_other_steps_is_no_idle_time_anywhere(filled: bool, idle: float)
             [pytest.approx(share)],
         ]
         lines = {fact.key: fact.value for fact in facts(trace, number)}
-        assert (lines["idle_pct"], lines["step_idle_pct"]) == (pytest.approx(share), pytest.approx(share))
+        assert [lines["idle_pct"], lines["step_idle_pct"]] == pytest.approx([share, share])
         assert Scope(trace, number).idle == time * US
         span = {
             row["what"]: row["total_us"] for row in PANES["range"].build(trace, number).rows() if row["what"] != "idle"
