@@ -336,8 +336,8 @@ def test_parts_of_the_idle_time_add_up_and_shares_stay_below_a_hundred(made: lis
         assert min(parts) >= 0
         assert one.pauses <= MIN_GAP_NS * (one.activities + len(trace.slices))
         assert 0 <= one.idle_pct <= 100
-        assert 0 <= one.unused_pct <= 100
-        assert 0 <= one.exposed_comm_pct <= 100
+        assert 0 <= one.judged.idle_pct <= 100
+        assert 0 <= one.exposed_comm <= one.total
 
 
 @given(work_of_steps())

@@ -117,7 +117,7 @@ def test_a_step_has_the_gaps_before_its_own_work() -> None:
     assert first is not None and second is not None
     assert (first.words, first.idle, first.covered) == ("GPU-bound", 0, 190 * US)
     assert (second.words, second.idle, second.covered, second.wait) == ("overhead-bound", 0, 100 * US, 100 * US)
-    assert (second.idle_pct, second.unused_pct) == (0, 50)
+    assert (second.idle_pct, second.judged.idle_pct) == (0, 50)
     assert (first.judged.time, first.judged.idle) == (200 * US, 10 * US)
     assert (second.judged.time, second.judged.idle) == (200 * US, 100 * US)
     assert third is None
@@ -271,7 +271,7 @@ def test_the_control_run_has_overhead_gaps(shared_trace: Callable[[str], Path]) 
     # In all but the first more time goes by with nothing but communication than for launches.
     words = ["GPU-bound with overhead gaps", *["communication-bound"] * 5]
     assert [one.words for one in found] == words
-    assert np.allclose([one.unused_pct for one in found], [23, 19, 14, 14, 12, 17], atol=0.6)
+    assert np.allclose([one.judged.idle_pct for one in found], [23, 19, 14, 14, 12, 17], atol=0.6)
     assert np.allclose([one.small_pct or 0 for one in found], [73, 83, 74, 75, 100, 77], atol=0.6)
 
 

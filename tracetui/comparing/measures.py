@@ -221,27 +221,23 @@ def _idle_causes(side: Side) -> Iterator[Measure]:
 
     A step has what lies in its period, a run or a range what lies within its span, a capture also what lies before it.
     """
-    if side.part_kind == STEP:
-        by_cause = idle_by_group(side.trace, *_periods(side))[1]
-        for cause in map(Cause, distinct(idle_stretches(side.trace).cause).tolist()):
-            yield Measure(KEYS[cause], by_cause[:, cause] / 1000, f"{CAUSE_HELP} {WORDS[cause].lower()}.", "us")
-        yield from _pageable_unknown(side)
-        return
-    spans = _spans(side)
-    part, gap = gaps_of(side.trace, spans, waits=side.part_kind not in (RUN, RANGE))
-    for cause, spent in idle_by_cause(side.trace).items():
-        mine = spent[gap]
-        if mine.any():
-            sums = _tally(part, side, mine) / 1000
-            yield Measure(KEYS[cause], sums, f"{CAUSE_HELP} {WORDS[cause].lower()}.", "us")
-    yield from _pageable_unknown(side)
-
-
-def _pageable_unknown(side: Side) -> Iterator[Measure]:
-    """Waits in pageable copies as unknown, where the names of copies have no direction."""
+    for cause, times in _times_by_cause(side):
+        yield Measure(KEYS[cause], times / 1000, f"{CAUSE_HELP} {WORDS[cause].lower()}.", "us")
     if lacks_directions(side.trace):
         unknown, cause = np.full(len(side), np.nan), Cause.PAGEABLE
         yield Measure(KEYS[cause], unknown, f"{CAUSE_HELP} {WORDS[cause].lower()}.", "us", NO_DIRECTIONS)
+
+
+def _times_by_cause(side: Side) -> Iterator[tuple[Cause, Int64 | Float64]]:
+    """The causes that occur, each with its idle time in ns in every part."""
+    if side.part_kind == STEP:
+        by_cause = idle_by_group(side.trace, *_periods(side))[1]
+        yield from ((Cause(each), by_cause[:, each]) for each in distinct(idle_stretches(side.trace).cause).tolist())
+        return
+    part, gap = gaps_of(side.trace, _spans(side), waits=side.part_kind not in (RUN, RANGE))
+    for cause, spent in idle_by_cause(side.trace).items():
+        if spent[gap].any():
+            yield cause, _tally(part, side, spent[gap])
 
 
 def _moved(side: Side) -> Iterator[Measure]:

@@ -59,8 +59,8 @@ def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0, beside:
     if large:
         sentence = f"{doubt}{large[0].title}{large[0].where}"
         sentence += f", so {large[0].action} first." if large[0].action else "."
-        is_busy = verdict is not None and verdict.level < 2 and large[0].cost is not None
-        if is_busy and large[0].severity == Severity.MINOR:
+        is_little = large[0].cost is not None and large[0].severity == Severity.MINOR
+        if verdict is not None and verdict.level < 2 and is_little:
             return f"{_busy(scope, verdict)}. Largest saving: {sentence[0].lower()}{sentence[1:]}"
         if beside is not None and large[0].id == "start-up" and scope.rest < scope.time:
             return f"{sentence} Beside it: {beside.title}."
@@ -72,13 +72,11 @@ def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0, beside:
     return f"Nothing large to save: {_busy(scope, verdict)}."
 
 
-def _busy(scope: Scope, verdict: Verdict | None) -> str:
+def _busy(scope: Scope, verdict: Verdict) -> str:
     """A clause on what a busy GPU does: `GPU-bound, busy 97 % of step 4: GEMM 61 %, attention 20 %`."""
     # The app waits at its start for the declaration of the pane, and not for the rules.
     from tracetui.findings.kernel_times import gpu_time_by_family
 
-    if verdict is None:
-        return ""
     share = rounded_percent(100 - verdict.judged.share)
     return f"{verdict.words}, busy {share} of {scope.title}: {gpu_time_by_family(scope)}"
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.findings.idle_time import idle_cost, launching_parts
+from tracetui.findings.idle_time import launching_idle
 from tracetui.findings.scope import BACKWARD, OPTIMIZER_STEP, Finding, Scope, Severity, longest
 from tracetui.idle.gpu_spans import communicates
-from tracetui.idle.idle_parts import IdleParts, clock_skew
 from tracetui.kernel_names.decode import decode
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import Groups, combinations, distinct, group
@@ -154,7 +153,7 @@ class Exposed:
 
 def exposed_communication(scope: Scope) -> Iterator[Finding]:
     """Communication during which nothing computes (R3.30); a note where most of it is hidden."""
-    comm = _most_exposed(scope)
+    comm = _most_exposed(scope, scope.activities)
     if comm is None:
         return
     kinds = kinds_of(scope.trace, comm.rows)
@@ -187,12 +186,7 @@ def exposed_communication(scope: Scope) -> Iterator[Finding]:
     )
 
 
-def _most_exposed(scope: Scope) -> Exposed | None:
-    """The communication of the device with most of it exposed; None without communication."""
-    return _by_device(scope, scope.activities)
-
-
-def _by_device(scope: Scope, rows: Int64) -> Exposed | None:
+def _most_exposed(scope: Scope, rows: Int64) -> Exposed | None:
     """The communication among some activities, of the device with most of it exposed; None without communication."""
     trace, slices = scope.trace, scope.trace.slices
     is_comm, process = communicates(trace)[rows], lane_numbers(trace).process[slices.lane[rows]]
@@ -228,7 +222,7 @@ def _with_earlier(scope: Scope, comm: Exposed) -> str:
     rows = links(trace).gpu
     unlaunched = (links(trace).launch[rows] < 0) & (slices.start[rows] >= all_steps.start[0])
     unlaunched &= slices.end[rows] <= slices.end[scope.activities].max()
-    every = _by_device(scope, rows[np.isin(rows, scope.activities) | unlaunched])
+    every = _most_exposed(scope, rows[np.isin(rows, scope.activities) | unlaunched])
     if every is None or every.exposed <= comm.exposed:
         return ""
     return f"; {duration(every.exposed)} with what was launched before the steps"
@@ -467,7 +461,7 @@ def buffer_broadcast(scope: Scope) -> Iterator[Finding]:
     trace, rows = scope.trace, _buffer_work(scope)
     if len(rows) == 0:
         return
-    idle = idle_cost(scope, _idle_in(scope, rows))
+    idle = launching_idle(scope, rows)
     names = group(trace.slices.name[rows])
     spent = names.sum(trace.slices.dur[rows])
     parts = []
@@ -506,16 +500,6 @@ def _buffer_work(scope: Scope) -> Int64:
     within[rows] = True
     outermost: Int64 = rows[nearest(slices.parent, within)[rows] < 0]
     return outermost
-
-
-def _idle_in(scope: Scope, rows: Int64) -> IdleParts:
-    """The parts of launch overhead, each with the time for which its thread was in one of the slices."""
-    slices, parts, skew = scope.trace.slices, launching_parts(scope), clock_skew(scope.trace)
-    parts = parts.take(parts.lane >= 0)
-    inside = Stretches.of(
-        Axis.around(slices.start, slices.end), slices.lane[rows], slices.start[rows], slices.end[rows]
-    )
-    return replace(parts, end=parts.start + inside.covered(parts.lane, parts.start - skew, parts.end - skew))
 
 
 # Communication of a program on CPUs, whose threads send (gloo, MPI) while the main thread waits.

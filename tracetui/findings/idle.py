@@ -12,7 +12,7 @@ import numpy as np
 
 from tracetui.findings.communication import buffer_broadcast_idle
 from tracetui.findings.idle_time import alone, idle_cost, launching_parts, longest_part, parts_of, places
-from tracetui.findings.inputs import cpu_inputs_idle, cpu_inputs_lead
+from tracetui.findings.inputs import cpu_inputs_idle
 from tracetui.findings.scope import Finding, Program, Scope, Severity, blocking_copies, longest, most_common
 from tracetui.findings.training import optimizer_loop_idle
 from tracetui.idle.idle_parts import MIN_SPLIT_GAP_NS, IdleParts, told_to_wait
@@ -40,7 +40,7 @@ def launch_overhead(scope: Scope) -> Iterator[Finding]:
     trace, parts = scope.trace, launching_parts(scope)
     elsewhere = (
         (optimizer_loop_idle(scope), "inside the optimizer"),
-        (cpu_inputs_idle(scope), "with making random tensors"),
+        (cpu_inputs_idle(scope)[0], "with making random tensors"),
         (buffer_broadcast_idle(scope), "in the broadcast of buffers"),
     )
     cost = idle_cost(scope, parts) - sum(time for time, _ in elsewhere)
@@ -156,8 +156,8 @@ def before_first_kernel(scope: Scope) -> Iterator[Finding]:
         works &= edges.after < 0
     edges = edges.take(np.flatnonzero(works))
     is_before = edges.after >= 0
-    sums = (int(edges.dur[each].sum(dtype=np.float64)) // scope.devices for each in (is_before, ~is_before))
-    before, after = next(sums) - cpu_inputs_lead(scope), next(sums)
+    before, after = (int(edges.dur[each].sum(dtype=np.float64)) // scope.devices for each in (is_before, ~is_before))
+    before -= cpu_inputs_idle(scope)[1]
     parts = IdleParts(edges.gap, edges.start, edges.end, edges.cause, edges.lane)
     where = places(trace, parts)
     both = ((before, "before the first kernel"), (after, "behind the last kernel"))

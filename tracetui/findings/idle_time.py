@@ -46,6 +46,15 @@ def idle_cost(scope: Scope, parts: IdleParts) -> int:
     return int(parts.dur.sum()) // scope.devices
 
 
+def launching_idle(scope: Scope, rows: Int64) -> int:
+    """Time in ns of launch overhead in which its thread was in one of the slices, in the mean over the devices."""
+    slices, parts, skew = scope.trace.slices, launching_parts(scope), clock_skew(scope.trace)
+    parts = parts.take(parts.lane >= 0)
+    axis = Axis.around(slices.start, slices.end)
+    inside = Stretches.of(axis, slices.lane[rows], slices.start[rows], slices.end[rows])
+    return int(inside.covered(parts.lane, parts.start - skew, parts.end - skew).sum()) // scope.devices
+
+
 def longest_part(scope: Scope, parts: IdleParts) -> int:
     """The GPU activity after the longest part, -1 for none."""
     if len(parts) == 0:

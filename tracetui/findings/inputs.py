@@ -7,16 +7,15 @@ from collections.abc import Iterator
 
 from tracetui.findings.idle_time import (
     idle_cost,
-    launching_parts,
+    launching_idle,
     longest_part,
     parts_of,
 )
 from tracetui.findings.scope import Finding, Scope, longest, most_common
-from tracetui.idle.idle_parts import clock_skew
 from tracetui.idle.thread_causes import indicating_slices
 from tracetui.idle.waits import Cause
 from tracetui.linking.links import links
-from tracetui.linking.trees import Axis, Stretches, count_inside, forest, is_named
+from tracetui.linking.trees import count_inside, forest, is_named
 from tracetui.model.intervals import Int64, covered, union
 from tracetui.model.quantities import duration
 from tracetui.model.trace import Kind
@@ -87,16 +86,13 @@ def cpu_inputs(scope: Scope) -> Iterator[Finding]:
     )
 
 
-def cpu_inputs_idle(scope: Scope) -> int:
-    """Idle time in ns between kernels that belongs to the finding `cpu-inputs`; 0 without that finding."""
-    between, before = _random_idle(scope)
-    return between if scope.severity_of(between + before) is not None else 0
+def cpu_inputs_idle(scope: Scope) -> tuple[int, int]:
+    """Idle time in ns between kernels and before the first one that belongs to the finding `cpu-inputs`.
 
-
-def cpu_inputs_lead(scope: Scope) -> int:
-    """Time in ns before the first kernel that belongs to the finding `cpu-inputs`; 0 without that finding."""
-    between, before = _random_idle(scope)
-    return before if scope.severity_of(between + before) is not None else 0
+    (0, 0) without that finding.
+    """
+    idle = _random_idle(scope)
+    return idle if scope.severity_of(sum(idle)) is not None else (0, 0)
 
 
 def _random_on_cpu(scope: Scope) -> Int64:
@@ -113,17 +109,12 @@ def _random_idle(scope: Scope) -> tuple[int, int]:
     """Idle time in ns while such operators ran on the launching thread: between kernels, and before the first one."""
 
     def measure() -> tuple[int, int]:
-        trace, slices, rows = scope.trace, scope.trace.slices, _random_on_cpu(scope)
-        if len(rows) == 0 or len(links(trace).gpu) == 0:
+        slices, rows = scope.trace.slices, _random_on_cpu(scope)
+        if len(rows) == 0 or len(links(scope.trace).gpu) == 0:
             return 0, 0
-        parts, skew = launching_parts(scope), clock_skew(trace)
-        axis = Axis.around(slices.start, slices.end)
-        inside = Stretches.of(axis, slices.lane[rows], slices.start[rows], slices.end[rows])
-        parts = parts.take(parts.lane >= 0)
-        between = int(inside.covered(parts.lane, parts.start - skew, parts.end - skew).sum()) // scope.devices
         low, high = scope.lead_window
         spent = covered(slices.start[rows].clip(low, high), slices.end[rows].clip(low, high))
         taken = scope.start_up[0] > scope.lead_causes[Cause.START_UP]
-        return between, 0 if taken else min(spent, scope.lead_causes[Cause.OPERATORS])
+        return launching_idle(scope, rows), 0 if taken else min(spent, scope.lead_causes[Cause.OPERATORS])
 
     return scope.trace.keep(("random numbers of the CPU", scope.step), measure)

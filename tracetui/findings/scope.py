@@ -455,17 +455,6 @@ class Scope:
         return f"{counted(number, thing)} ({each:,.{0 if each >= 10 else 1}f} a step)"
 
     @cached_property
-    def _gpu_bounds(self) -> tuple[Int64, Int64]:
-        """Start of the first GPU activity of each step and end of its last, in ns, on any device.
-
-        The largest and the smallest number for a step without any.
-        """
-        spans, limits = step_spans(self.trace), np.iinfo(np.int64)
-        first = np.where(spans.active, spans.start, limits.max).min(axis=1, initial=limits.max)
-        last = np.where(spans.active, spans.end, limits.min).max(axis=1, initial=limits.min)
-        return first, last
-
-    @cached_property
     def step_views(self) -> tuple[tuple[Int64, Int64], ...]:
         """Times of the steps in ns by which one is compared with the others, each with the times that are usual.
 
@@ -476,7 +465,7 @@ class Scope:
         on_cpu = cpu_times(self.trace)
         if not self._on_gpu.any():
             return ((on_cpu, on_cpu),)
-        all_steps, (first, _), before = steps(self.trace), self._gpu_bounds, np.zeros_like(self._on_gpu)
+        all_steps, (first, _), before = steps(self.trace), step_spans(self.trace).extents, np.zeros_like(self._on_gpu)
         for lane in distinct(all_steps.lane).tolist():
             mine = np.flatnonzero(all_steps.lane == lane)
             before[mine[1:]] = self._on_gpu[mine[:-1]]
@@ -487,7 +476,7 @@ class Scope:
     @cached_property
     def _on_gpu(self) -> Int64:
         """Time in ns from the first GPU activity of each step to that of the next, or to the end of its own last."""
-        all_steps, (first, last) = steps(self.trace), self._gpu_bounds
+        all_steps, (first, last) = steps(self.trace), step_spans(self.trace).extents
         took = np.zeros(len(all_steps), np.int64)
         for lane in distinct(all_steps.lane).tolist():
             mine = np.flatnonzero((all_steps.lane == lane) & (last > first))

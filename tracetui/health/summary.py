@@ -218,9 +218,9 @@ def _verdict(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
     """
     judged = verdict_on(trace, step)
     yield SummaryFact("verdict", judged.words if judged else None)
-    share = judged.idle_pct if judged and step is None else judged.judged.idle_pct if judged else None
-    yield SummaryFact("idle_pct", share, "%")
-    yield SummaryFact("step_idle_pct", judged.judged.idle_pct if judged and len(steps(trace)) else None, "%")
+    within = judged.judged.idle_pct if judged else None
+    yield SummaryFact("idle_pct", judged.idle_pct if judged and step is None else within, "%")
+    yield SummaryFact("step_idle_pct", within if len(steps(trace)) else None, "%")
     yield SummaryFact("step_wait_us", _median_wait(trace, step) if judged else None, "us")
     yield SummaryFact("late_pct", judged.late_pct if judged else None, "%")
     for name in IDLE_PARTS:

@@ -82,6 +82,17 @@ class GpuSpans:
         return np.asarray(self.active.any(axis=1))
 
     @property
+    def extents(self) -> tuple[Int64, Int64]:
+        """Start of the first activity of each part on any device, and end of its last, in ns.
+
+        The largest and the smallest number for a part that ran nothing.
+        """
+        limits = np.iinfo(np.int64)
+        first = np.where(self.active, self.start, limits.max).min(axis=1, initial=limits.max)
+        last = np.where(self.active, self.end, limits.min).max(axis=1, initial=limits.min)
+        return first, last
+
+    @property
     def idle_pct(self) -> Float64:
         """Idle time of each part as a percentage of its spans; NaN without a span."""
         span = self.total_span
@@ -326,10 +337,8 @@ def step_times(trace: Trace) -> StepTimes:
     every, kinds = steps(trace), step_kinds(trace)
     kind = np.array([each or "" for each in kinds.kind], object)
     before = _neighbours(trace, np.asarray(kind != "") & ~unserving_steps(trace))
-    spans, latest = step_spans(trace), np.iinfo(np.int64).max
-    start = np.where(spans.active, spans.start, latest).min(axis=1, initial=latest)
-    start = np.where(spans.ran, start, NULL)
-    end = np.where(spans.ran, np.where(spans.active, spans.end, NULL).max(axis=1, initial=NULL), NULL)
+    spans = step_spans(trace)
+    start, end = (np.where(spans.ran, each, NULL) for each in spans.extents)
     other, follows = np.maximum(before, 0), before >= 0
     on_gpu = follows & (start != NULL) & (start[other] != NULL) if len(every) else follows
     alike = follows & (kind == kind[other]) if len(every) else follows

@@ -36,7 +36,6 @@ from tracetui.model.trace import GPU_WORK, Kind, Trace
 
 MAX_SUM_NS = 2**62
 """Maximum sum of the idle times of all devices in ns, which may be more than 64 bits hold."""
-LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 MAX_SHORT_GAP_NS = 1_000_000
 """Maximum length in ns of a gap between one launch and the next; longer ones are put down to what the CPU did."""
 
@@ -77,12 +76,11 @@ def step_periods(trace: Trace) -> tuple[Int64, Int64]:
     without GPU activity has an empty period; without a GPU the period is the CPU time.
     """
     all_steps, spans = steps(trace), step_spans(trace)
-    first = np.where(spans.active, spans.start, MOST).min(axis=1, initial=MOST)
-    last = np.where(spans.active, spans.end, LEAST).max(axis=1, initial=LEAST)
+    first, last = spans.extents
     start, end, skew = all_steps.start.copy(), all_steps.start + cpu_times(trace), clock_skew(trace)
     for lane in distinct(all_steps.lane).tolist():
         mine = np.flatnonzero(all_steps.lane == lane)
-        ran = mine[first[mine] < MOST]
+        ran = mine[spans.ran[mine]]
         if len(ran) == 0:
             continue
         begin = _free_from(trace, int(all_steps.start[mine[0]]) + skew, int(first[ran].min()))
@@ -133,8 +131,8 @@ def times_in_words(trace: Trace, index: int) -> tuple[str, ...]:
     on_cpu = duration(int(cpu_times(trace)[index]))
     if not spans.ran[index]:
         return (f"CPU {on_cpu}",)
-    active = spans.active[index]
-    on_gpu = int(spans.end[index][active].max() - spans.start[index][active].min())
+    first, last = spans.extents
+    on_gpu = int(last[index] - first[index])
     period = f"period {duration(int(high[index] - low[index]))}"
     return f"{period}, GPU {duration(on_gpu)}, CPU {on_cpu}", period
 

@@ -25,6 +25,7 @@ from tracetui.idle.idle_parts import after_sync, idle_by_cause
 from tracetui.idle.idleness import device_order, idleness
 from tracetui.idle.scope_times import (
     LONG_OVERHEAD,
+    MAX_SHORT_GAP_NS,
     SHORT_OVERHEAD,
     idle_by_group,
     idle_within,
@@ -89,15 +90,12 @@ def totals(trace: Trace, step: Part | None = None) -> TorchTotals:
 
 BUSY, STARVED = 10.0, 25.0
 """Percent of idle time and wait below which the GPU is kept busy, and from which on it is starved."""
-HALF_PERCENT = 50.0
 MAX_NAMED_CAUSES = 3
 """Maximum causes of idle time named behind a verdict, the longest first."""
 MIN_NOT_RECORDED_PERCENT = 2.0
 """Minimum percent of the time in which something ran that was not recorded, for it to be mentioned."""
 MIN_EXPOSED_PERCENT = 20.0
 """Minimum percent of exposed communication of a communication-bound GPU."""
-MAX_SMALL_GAP_NS = 1_000_000
-"""Maximum length in ns of a gap between one launch and the next."""
 MAX_ORDINARY_DELAY_NS = 10_000
 """Maximum ns after the launch call that indicate no dependency."""
 
@@ -211,8 +209,6 @@ class Verdict:
     """Part of `cpu_late` and `in_launch` in gaps of less than a millisecond."""
     dependency: int
     """Part of `waiting` beyond ten microseconds in a gap."""
-    seen_waits: int
-    """Part of `waiting` in ns with a known cause: a graph, or a stream that waited for an event."""
     after_sync: int
     """Part of the idle time and the wait, in ns: gaps that began while the CPU waited for the GPU."""
     exposed_comm: int
@@ -248,11 +244,6 @@ class Verdict:
         return _pct(self.idle, self.total)
 
     @property
-    def unused_pct(self) -> float:
-        """Share of the time in which the device was idle, the wait before the first activity included in both."""
-        return _pct(self.unused, self.total + self.wait)
-
-    @property
     def late_pct(self) -> float:
         """Share of the activities that were launched too late; alone it says little."""
         return _pct(self.late, self.activities)
@@ -275,11 +266,6 @@ class Verdict:
     def small_pct(self) -> float | None:
         """Share of short gaps in the idle time that the CPU causes; None where there is none."""
         return _pct(self.small, self.host) if self.host else None
-
-    @property
-    def exposed_comm_pct(self) -> float:
-        """Share of the time from the first activity to the last in which the device only communicated."""
-        return _pct(self.exposed_comm, self.total)
 
     @cached_property
     def cause(self) -> str:
@@ -378,13 +364,12 @@ def verdict(trace: Trace) -> Verdict | None:
     low, high = scope_windows(trace, None)
     everywhere = steps(trace).is_served or len(steps(trace)) == 0
     exposed = exposure(trace).total() if everywhere else step_exposure(trace).total()
-    judged = _judged(trace, low, high, [scope_title(trace, None)] * len(low), exposed.exposed_comm)
-    whole = judged[0]
-    for more in judged[1:]:
-        groups = tuple(map(sum, zip(whole.groups, more.groups, strict=True)))
-        causes = tuple(map(sum, zip(whole.causes, more.causes, strict=True)))
-        whole = Judged(whole.title, whole.time + more.time, whole.idle + more.idle, groups, causes, 0)
-    whole = replace(whole, exposed=int(exposed.exposed_comm.sum()))
+    title = scope_title(trace, None)
+    parts = _judged(trace, [title] * len(low), low, high, np.zeros_like(low))
+    groups = tuple(map(sum, zip(*(part.groups for part in parts), strict=True)))
+    causes = tuple(map(sum, zip(*(part.causes for part in parts), strict=True)))
+    time, idle = sum(part.time for part in parts), sum(part.idle for part in parts)
+    whole = Judged(title, time, idle, groups, causes, int(exposed.exposed_comm.sum()))
     return _verdicts(trace, work, gaps, trace_span(trace), exposure(trace).total(), [whole])[0]
 
 
@@ -400,21 +385,19 @@ def step_verdicts(trace: Trace) -> list[Verdict | None]:
         return [None] * len(steps(trace))
     exposed = step_exposure(trace).total()
     titles = [f"step {number}" for number in steps(trace).number.tolist()]
-    judged = _judged(trace, *step_periods(trace), titles, exposed.exposed_comm)
+    judged = _judged(trace, titles, *step_periods(trace), exposed.exposed_comm)
     verdicts = _verdicts(trace, work, gaps, step_spans(trace), exposed, judged)
     return [one if one is not None and one.judged.time else None for one in verdicts]
 
 
-def _judged(trace: Trace, low: Int64, high: Int64, titles: list[str], exposed: Int64) -> list[Judged]:
+def _judged(trace: Trace, titles: list[str], low: Int64, high: Int64, exposed: Int64) -> list[Judged]:
     """The idle time that a verdict on each of some windows of time rests on."""
     devices = len(distinct(device_order(trace).device))
     groups, causes = idle_by_group(trace, low, high)
-    columns = (high - low, idle_within(trace, low, high))
+    columns = (high - low, idle_within(trace, low, high), groups, causes, exposed)
     return [
-        Judged(title, int(time) * devices, int(idle), tuple(group), tuple(cause), int(comm))
-        for title, time, idle, group, cause, comm in zip(
-            titles, *columns, groups.tolist(), causes.tolist(), exposed.tolist(), strict=False
-        )
+        Judged(title, time * devices, idle, tuple(group), tuple(cause), comm)
+        for title, time, idle, group, cause, comm in zip(titles, *(each.tolist() for each in columns), strict=True)
     ]
 
 
@@ -466,9 +449,6 @@ def _verdicts(
         return inside.of(values if everywhere else np.asarray(values)[gap])
 
     spent, none = idle_by_cause(trace), np.zeros(len(idle), np.int64)
-    causes = np.zeros((count, len(Cause)), np.int64)
-    for cause, times in spent.items():
-        causes[:, cause] = within(times)
     hole, early = spent.get(Cause.NOT_RECORDED, none), spent.get(Cause.BEFORE_CAPTURE, none)
     cpu_late, in_launch, waiting = _without(hole + early, idle.waiting, idle.in_launch, idle.cpu_late)[::-1]
     late_too = sum((times for cause, times in spent.items() if cause < Cause.LATENCY), none)
@@ -487,9 +467,8 @@ def _verdicts(
         "cpu_late": within(cpu_late),
         "in_launch": within(in_launch),
         "waiting": within(waiting),
-        "small": within(np.where(idle.dur < MAX_SMALL_GAP_NS, host, 0)),
+        "small": within(np.where(idle.dur < MAX_SHORT_GAP_NS, host, 0)),
         "dependency": within(np.maximum(waiting - MAX_ORDINARY_DELAY_NS, 0)),
-        "seen_waits": causes[:, Cause.GRAPH] + causes[:, Cause.STREAM],
         "after_sync": within(np.where(after_sync(trace), idle.dur - hole - early, 0)),
         "exposed_comm": exposed.exposed_comm,
         "exposed_copy": exposed.exposed_copy,
