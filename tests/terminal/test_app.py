@@ -77,9 +77,9 @@ def test_a_search_and_the_palette(start):
     tmux.wait_for("/9")
     # At once, too: what follows enter is no longer for the line.
     tmux.press("Enter", "n")
-    tmux.wait_for("5/9")
+    tmux.wait_for("2/9")
     tmux.press("Escape")
-    tmux.wait_until_gone("5/9")
+    tmux.wait_until_gone("2/9")
     tmux.press("C-p")
     tmux.wait_for("Search for commands")
     tmux.type("fit the trace")

@@ -252,7 +252,8 @@ def stack_recording(scope: Scope) -> Iterator[Finding]:
         return
     has_gpu = len(links(scope.trace).gpu) > 0
     # Time before the first GPU activity in which the CPU had not launched it yet; not known where it has no launch.
-    launch = int(links(scope.trace).launch[scope.activities[0]]) if scope.time_to_first_kernel else -1
+    first = scope.activities[:1] if scope.time_to_first_kernel else np.empty(0, np.int64)
+    launch = int(links(scope.trace).launch[first].max(initial=-1))
     before_launch = int(scope.trace.slices.start[launch]) - scope.lead_window[0] if launch >= 0 else 0
     unlaunched = min(max(before_launch, 0), scope.time_to_first_kernel)
     late = unlaunched + int(idleness(scope.trace).cpu_late[scope.gaps].sum())
