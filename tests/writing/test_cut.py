@@ -100,7 +100,10 @@ def test_the_panes_of_a_step_are_those_of_the_whole(name, shared_trace, tmp_path
         shift = part.origin_us - whole.origin_us
         for pane in COMPARED:
             apart = PERIODS if step != numbers[0] else set()
-            assert told(rows_of(part, pane, step, shift), apart) == told(rows_of(whole, pane, step, 0), apart), (step, pane)
+            assert told(rows_of(part, pane, step, shift), apart) == told(rows_of(whole, pane, step, 0), apart), (
+                step,
+                pane,
+            )
         left = iter(texts)
         assert all(event in left for event in raw_events(part)), "an event was changed, or stands elsewhere"
         assert part.events < whole.events or len(steps(whole)) == 1

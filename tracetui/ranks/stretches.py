@@ -15,6 +15,7 @@ import numpy as np
 from tracetui.idle.scope_times import idle_within, recorded_extent, step_periods
 from tracetui.linking.groups import count_within
 from tracetui.linking.links import links, op_rows
+from tracetui.linking.phases import DATA_NAMES, PHASE_NAMES, Phase
 from tracetui.linking.placement import step_index
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import is_named
@@ -45,12 +46,11 @@ CONTENDED_SHARE = 0.2
 """Share of a collective beyond which other communication beside it is marked."""
 _C10D = re.compile(r"^(?:_?c10d\w*|dist|gloo|mpi|ucc|nccl|rccl|symm_mem)::?|^record_param_comms$")
 """Operators that communicate or wait for it."""
-_INPUT = re.compile(r"^enumerate\(DataLoader\)#|dataloader\.py\(\d+\): __next__$|^##.*\bdata\b.*##$", re.IGNORECASE)
 _PHASES = (
-    (re.compile(r"^(?:## ?)?forward(?: ?##)?$|^forward[ _(]", re.IGNORECASE), "forward"),
-    (re.compile(r"^(?:## ?)?backward(?: ?##)?$|^backward[ _(]|^autograd::engine::evaluate_function", re.I), "backward"),
-    (_INPUT, "input"),
-    (re.compile(r"^(?:## ?)?optimi[sz]er(?: ?##)?$|^Optimizer\.(?:step|zero_grad)#"), "optimizer"),
+    (PHASE_NAMES[Phase.FORWARD], "forward"),
+    (PHASE_NAMES[Phase.BACKWARD], "backward"),
+    (DATA_NAMES, "input"),
+    (PHASE_NAMES[Phase.OPTIMIZER], "optimizer"),
 )
 """Annotations of the parts of a step; where several hold, the last counts."""
 
@@ -95,7 +95,7 @@ def rank_activity(trace: Trace, comm: Communication) -> RankActivity:
         rows,
         time,
         union(slices.start[rows], slices.end[rows]),
-        _span_of_names(trace, _INPUT),
+        _span_of_names(trace, DATA_NAMES),
         union(slices.start[comm.rows], slices.end[comm.rows]),
     )
 
