@@ -148,8 +148,9 @@ def three_digits(ns: float) -> str:
 
 
 def label_in(width: int, name: str, brief: str, ns: float, whole: float) -> str:
-    """The longest of `GEMM 82.9 ms 24 %`, `GEMM 24 %`, the brief name and the share, and one of the three alone that leaves a blank at both ends
-    of a part of a bar; empty where none fits.
+    """The longest that leaves a blank at both ends of a part of a bar; empty where nothing fits.
+
+    `GEMM 82.9 ms 24 %`, `GEMM 24 %`, the brief name and the share, or one of the three alone.
     """
     share = rounded_percent(100 * ns / whole) if whole else ""
     texts = (f"{name} {three_digits(ns)} {share}", f"{name} {share}", f"{brief} {share}", name, brief, share)

@@ -88,9 +88,9 @@ def phase_spans(trace: Trace) -> PhaseSpans:
         return PhaseSpans(none, none, none, np.empty(0, np.int8))
     lane = np.concatenate([np.full(len(low), lane, np.int64) for lane, low, _, _ in parts])
     start, end = (np.concatenate([part[index] for part in parts]) for index in (1, 2))
-    phase = np.concatenate([np.full(len(low), number, np.int8) for _, low, _, number in parts])
+    numbers = np.concatenate([np.full(len(low), number, np.int8) for _, low, _, number in parts])
     order = np.lexsort((start, lane))
-    return PhaseSpans(lane[order], start[order], end[order], phase[order])
+    return PhaseSpans(lane[order], start[order], end[order], numbers[order])
 
 
 def _forward_ops(trace: Trace, ops: Int64, low: Int64, high: Int64) -> Int64:
