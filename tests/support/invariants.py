@@ -44,7 +44,6 @@ MAX_STEPS = 3
 LONGEST = re.compile(r"longest in (.*?)(?:; |$)")
 PLACE = re.compile(r"(?P<name>.+?) (?P<time>[\d,.]+) (?P<unit>ns|µs|ms|s)(?:, |$)")
 UNITS = {"ns": 1.0, "µs": 1e3, "ms": 1e6, "s": 1e9}
-MAX_EXACT_NS = 2**53
 MAX_ERROR_US = 0.0011
 """Two numbers of one thing may differ by the float of a microsecond."""
 
@@ -174,9 +173,7 @@ def verdict_agrees_with_findings(trace: Trace) -> None:
 
 def _check_causes(verdict: Verdict, step: int | None) -> None:
     judged = verdict.judged
-    # Sums by cause are exact up to `MAX_EXACT_NS`.
-    at_most = judged.idle if judged.idle < MAX_EXACT_NS else judged.idle * (1 + 1e-15)
-    require(sum(judged.causes) <= at_most, f"step {step}: causes of {sum(judged.causes)} of {judged.idle} ns")
+    require(sum(judged.causes) <= judged.idle, f"step {step}: causes of {sum(judged.causes)} of {judged.idle} ns")
     require(sum(judged.groups) == sum(judged.causes), f"step {step}: groups and causes differ")
     require(0 <= judged.exposed <= judged.time, f"step {step}: exposed {judged.exposed} of {judged.time} ns")
     require(0 <= judged.share <= 100 and 0 <= judged.idle_pct <= 100, f"step {step}: {judged.share} % idle")

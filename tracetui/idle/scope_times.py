@@ -291,7 +291,7 @@ def idle_groups(trace: Trace) -> NDArray[np.int8]:
 def idle_by_group(trace: Trace, low: Int64, high: Int64) -> tuple[Int64, Int64]:
     """Idle time in ns within some windows, summed over the devices: an array of windows by groups, and by causes.
 
-    Exact up to 2**53 ns, which is a hundred days.
+    At most `MAX_SUM_NS`.
     """
     every, groups = idle_stretches(trace), idle_groups(trace)
     windows, rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -306,9 +306,15 @@ def idle_by_group(trace: Trace, low: Int64, high: Int64) -> tuple[Int64, Int64]:
     sums = []
     for kinds, width in ((groups, LONG_OVERHEAD + 1), (every.cause, len(Cause))):
         cell = window * width + kinds[row]
-        times = np.bincount(cell, spent, len(low) * width).reshape(-1, width)
-        sums.append(np.minimum(times, MAX_SUM_NS).astype(np.int64))
+        sums.append(_exact_sums(cell, spent, len(low) * width).reshape(-1, width))
     return sums[0], sums[1]
+
+
+def _exact_sums(cell: Int64, ns: Int64, size: int) -> Int64:
+    """Sums of times by cell, at most `MAX_SUM_NS` each; of two halves of the numbers, as a float holds 53 bits."""
+    high, low = (np.bincount(cell, half, size) for half in (ns >> 31, ns & (2**31 - 1)))
+    sums = (np.minimum(high, MAX_SUM_NS >> 31).astype(np.int64) << 31) + low.astype(np.int64)
+    return np.minimum(sums, MAX_SUM_NS)
 
 
 def idle_within(trace: Trace, low: Int64, high: Int64) -> Int64:
