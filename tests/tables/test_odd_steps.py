@@ -1,0 +1,50 @@
+"""Steps that differ from the others."""
+
+import numpy as np
+
+from tracetui.model.table import Table, numbers, texts
+from tracetui.tables.odd_steps import odd_steps, part_times
+
+
+def _steps(busy: list[float], comm: list[float], idle: list[float], kind: list[str | None] | None = None) -> Table:
+    return Table(
+        (
+            numbers("gpu_busy_us", np.array(busy)),
+            numbers("exposed_comm_us", np.array(comm)),
+            numbers("gpu_idle_us", np.array(idle)),
+            texts("kind", kind or [None] * len(busy)),
+        )
+    )
+
+
+def test_a_shorter_step_that_communicates_longer_is_odd() -> None:
+    """Its length alone says nothing: what grew comes first."""
+    table = _steps([200, 200, 200, 260], [60, 60, 60, 120], [150, 150, 151, 80])
+    usual, _, _, odd = odd_steps(table)
+    assert usual is not None and usual.parts == ()
+    assert odd is not None and odd.change < 0
+    assert odd.parts == (("comm", 60.0), ("idle", -70.0))
+
+
+def test_parts_below_a_twentieth_of_the_step_are_usual() -> None:
+    """A part that doubles and is small makes no step odd."""
+    odd = odd_steps(_steps([100, 100, 109], [4, 4, 13], [100, 100, 100]))[2]
+    assert odd is not None and odd.parts == ()
+
+
+def test_each_kind_has_a_median_of_its_own() -> None:
+    """A prefill among decodes is another kind of step, and one alone cannot be compared."""
+    table = _steps([10, 10, 10, 500], [0] * 4, [1] * 4, ["decode", "decode", "decode", "prefill"])
+    found = odd_steps(table)
+    assert found[3] is None
+    assert found[0] is not None and found[0].parts == ()
+
+
+def test_without_a_gpu_the_cpu_time_is_the_only_part() -> None:
+    """Steps of a trace without GPU differ in their time on the CPU."""
+    nothing = np.full(3, np.nan)
+    names = "gpu_busy_us", "exposed_comm_us", "gpu_idle_us"
+    table = Table((*(numbers(name, nothing) for name in names), numbers("dur_us", np.array([10.0, 10.0, 20.0]))))
+    assert list(part_times(table)) == ["CPU"]
+    odd = odd_steps(table)[2]
+    assert odd is not None and odd.parts == (("CPU", 10.0),)
