@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tracetui.model.trace import Trace
 
 PANE_FILES = {
+    "overview": "overview.overview_table",
     "summary": "health.summary",
     "steps": "tables.step_table",
     "kernels": "tables.kernels",

@@ -12,7 +12,7 @@ import os
 import sys
 
 from tracetui.cli.arguments import add_differ, add_opening, add_range, completes_files, opening, switch_differ
-from tracetui.cli.inputs import add_rank_choice, named_pair, split
+from tracetui.cli.inputs import add_rank_choice, named_pair, read_trace, split
 from tracetui.cli.streams import label_of
 from tracetui.errors import NotFound, UsageError
 from tracetui.files import is_url
@@ -54,6 +54,8 @@ def run(options: argparse.Namespace) -> int:
     ranks = None if sides is not None else _ranks(traces, options)
     if options.follow and not (all(map(os.path.isdir, traces)) and ranks is None and sides is None):
         raise UsageError("--follow opens traces as they appear in a folder of this machine: name that alone.")
+    if not sys.stdout.isatty() and is_one_trace(options):
+        return print_instead(options)
     require_terminal()
     if "-" in traces and sys.stdin.isatty():
         raise UsageError("Standard input is the terminal: pipe a trace in, as in `zcat t.json.gz | tracetui -`.")
@@ -109,6 +111,24 @@ def _sides(traces: list[str], options: argparse.Namespace) -> tuple[SideName, Si
     if len(traces) == 1:
         raise UsageError(f"{traces[0]} names a part of a trace to compare, but with nothing: --step N opens at a step.")
     return named_pair(traces)
+
+
+def is_one_trace(options: argparse.Namespace) -> bool:
+    """True where a single trace is asked for, of which an overview can be printed in place of a screen."""
+    traces = options.traces
+    return len(traces) == 1 and not is_folder(traces[0]) and not options.at and "#" not in os.path.basename(traces[0])
+
+
+def print_instead(options: argparse.Namespace) -> int:
+    """Print the overview where the output is no terminal: `tracetui TRACE | cat`."""
+    from tracetui.cli.show import print_overview
+    from tracetui.idle.scope_times import median_step
+    from tracetui.model.intervals import read_time_range
+
+    trace = read_trace(options.traces[0], opening(options))
+    part = read_time_range(options.range) if options.range is not None else options.step
+    print_overview(trace, part if part is not None else median_step(trace))
+    return int(trace.quality.is_part)
 
 
 def require_terminal() -> None:

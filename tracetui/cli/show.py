@@ -26,11 +26,13 @@ from tracetui.cli.inputs import read_trace
 from tracetui.cli.streams import console, print_failures
 from tracetui.errors import UsageError
 from tracetui.panes import PANE_FILES, pane_named
+from tracetui.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tracetui.drawing.text.readable_table import Extent
+    from tracetui.model.intervals import Part
     from tracetui.model.table import Table
     from tracetui.model.trace import Trace
 
@@ -45,6 +47,8 @@ PICTURE_LINES = 20
 """Height of a drawing above a list."""
 DEFAULT_ROWS = 200
 """Rows of a table on a terminal where no limit is given."""
+OVERVIEW_CELLS, OVERVIEW_LINES = 100, 44
+"""Size of an overview in text."""
 MIN_WIDTH = 40
 """Minimum width in COLUMNS that is followed."""
 
@@ -77,6 +81,7 @@ def run(options: argparse.Namespace) -> int:
     """
     # These load numpy, which `--help` must not wait for.
     from tracetui.drawing.text.readable_table import Extent
+    from tracetui.idle.scope_times import median_step
     from tracetui.model.intervals import TimeRange, read_time_range
     from tracetui.model.quantities import duration
 
@@ -91,7 +96,13 @@ def run(options: argparse.Namespace) -> int:
         lasts = duration(trace.window[1] - trace.window[0])
         raise UsageError(f"The range {part.text} is outside the trace, which lasts {lasts} from its start at 0.")
     pane = pane_named(options.pane)
+    if options.pane == "overview" and part is None:
+        # As on the screen: of the median step, where the trace has steps.
+        part = median_step(trace)
     table = pane.build(trace, step=part, by=options.by)
+    if options.pane == "overview" and form == "table" and not (options.columns or options.where or options.sort):
+        print_overview(trace, part)
+        return print_failures(table.failures) or int(trace.quality.is_part)
     columns = chosen_columns(table, options.columns)
     first = f"{pane.largest_first}:desc" if pane.largest_first is not None and options.by is None else None
     table = filtered_and_sorted(table, options.where, options.sort if options.sort is not None else first, options.by)
@@ -102,6 +113,36 @@ def run(options: argparse.Namespace) -> int:
     write(table, trace, options.pane, form, options.limit, extent, columns)
     # A script must notice that the numbers are those of a part.
     return print_failures(table.failures) or int(trace.quality.is_part)
+
+
+def print_overview(trace: Trace, part: Part | None) -> None:
+    """Print the overview of a part as the screen draws it, in colours on a terminal that has some."""
+    from textwrap import wrap
+
+    from rich.segment import Segments
+
+    from tracetui.drawing.overview.canvas import Look
+    from tracetui.drawing.overview.picture import Picture, strip_cells
+    from tracetui.drawing.text.readable_table import recorded_on
+    from tracetui.overview.overview_table import kept_overview
+    from tracetui.overview.strip import strip_of
+
+    on_screen = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if on_screen else asked_width(os.environ) or OVERVIEW_CELLS
+    width = max(width, MIN_WIDTH)
+    overview = kept_overview(trace, part)
+    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
+    terminal = console(sys.stdout, width=width)
+    colours = {None: 0, "standard": 16, "windows": 16}.get(terminal.color_system, 256)
+    look = Look(colours if on_screen else 0, plain=encoding != "utf8")
+    picture = Picture(overview, strip_of(trace, overview, strip_cells(width)), width, OVERVIEW_LINES, look)
+    print((" - " if look.plain else " · ").join([clean(trace.label), *recorded_on(trace)]))
+    print("\n".join(wrap(clean(pane_named("findings").build(trace, part).headline), width)))
+    if not look.colours:
+        print("\n".join(picture.canvas.text_lines()))
+        return
+    for line in range(picture.canvas.height):
+        terminal.print(Segments(picture.canvas.segments(line)), end="\n")
 
 
 def asked_width(environment: Mapping[str, str]) -> int | None:

@@ -13,7 +13,7 @@ from enum import Enum
 
 from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.phases import Phase
-from tracetui.model.quantities import rounded_percent
+from tracetui.model.quantities import short_percent
 
 
 @dataclass(frozen=True)
@@ -147,11 +147,16 @@ def three_digits(ns: float) -> str:
     return ""
 
 
+def share_words(share: float) -> str:
+    """A share (0 to 1) in six cells at most: `40 %`, `0.4 %`, `<0.1 %`."""
+    return "100 %" if 0.995 <= share < 1.0 else short_percent(100 * share)
+
+
 def label_in(width: int, name: str, brief: str, ns: float, whole: float) -> str:
     """The longest that leaves a blank at both ends of a part of a bar; empty where nothing fits.
 
     `GEMM 82.9 ms 24 %`, `GEMM 24 %`, the brief name and the share, or one of the three alone.
     """
-    share = rounded_percent(100 * ns / whole) if whole else ""
+    share = share_words(ns / whole) if whole else ""
     texts = (f"{name} {three_digits(ns)} {share}", f"{name} {share}", f"{brief} {share}", name, brief, share)
     return next((text for text in texts if 0 < len(text) <= width - 2), "")

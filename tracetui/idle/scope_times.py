@@ -314,7 +314,7 @@ def _exact_sums(cell: Int64, ns: Int64, size: int) -> Int64:
     """Sums of times by cell, at most `MAX_SUM_NS` each; of two halves of the numbers, as a float holds 53 bits."""
     high, low = (np.bincount(cell, half, size) for half in (ns >> 31, ns & (2**31 - 1)))
     sums = (np.minimum(high, MAX_SUM_NS >> 31).astype(np.int64) << 31) + low.astype(np.int64)
-    return np.minimum(sums, MAX_SUM_NS)
+    return np.asarray(np.minimum(sums, MAX_SUM_NS))
 
 
 def idle_within(trace: Trace, low: Int64, high: Int64) -> Int64:

@@ -572,6 +572,14 @@ NODES = ColumnSpec("nodes", "nodes", "GPU activities of one replay.")
 NOISE_US = ColumnSpec(
     "noise_us", "noise", "Spread among the parts of one side; the larger of the two.", unit="us", detail=3
 )
+NOTE = ColumnSpec(
+    "note",
+    "note",
+    "What to do first about a finding, what is odd about a step, what a doubt means.",
+    text=TextKind.PROSE,
+    width=24,
+    grow=1,
+)
 NUMBER = ColumnSpec("number", "number", "The value where it is a number.")
 OCCUPANCY_MARK = ColumnSpec("occupancy_mark", "occ remark", "What to know about the occupancy.", detail=2)
 OCCUPANCY_PCT = ColumnSpec(

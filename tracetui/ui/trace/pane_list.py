@@ -35,10 +35,14 @@ from tracetui.model.quantities import count
 from tracetui.model.results import guarded, is_kept
 from tracetui.model.table import Table, TextKind
 from tracetui.model.trace import Interrupted, Trace, interruptible
+from tracetui.overview.facts import Overview
+from tracetui.overview.overview_table import kept_overview, table_of
 from tracetui.panes import PANES
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
+from tracetui.ui.trace.overview_list import NAME as OVERVIEW
+from tracetui.ui.trace.overview_list import OverviewList
 from tracetui.ui.trace.row_tree import RowTree, place_in_tree, place_on_step
 from tracetui.ui.trace.selection import prepare_descriptions
 from tracetui.ui.widgets.bar import Tab
@@ -85,6 +89,13 @@ class PaneList(TabbedList):
         columns: list[ShownColumn] = field(default_factory=list)
         """The measured columns of the table; none where it is shown as another one."""
 
+    @dataclass
+    class Sketched(Message):
+        """A part of an overview is known."""
+
+        key: TableKey
+        overview: Overview
+
     class Prepared(Message):
         """The analyses that descriptions of slices ask for are there."""
 
@@ -106,6 +117,7 @@ class PaneList(TabbedList):
     def __init__(self, trace: Trace, *, id: str | None = None) -> None:
         super().__init__(TABS, id=id)
         self.trace = trace
+        self.view = self.overview = OverviewList(trace)
         for name, pane in PANES.items():
             if pane.largest_first is not None:
                 self.arrangements[name] = ListArrangement(pane.largest_first, descending=True)
@@ -447,6 +459,8 @@ class PaneList(TabbedList):
         """A table with its columns measured; where it cannot be built, the sentence that says why."""
         pane, part, by = key
         try:
+            if pane == OVERVIEW:
+                kept_overview(self.trace, part, lambda overview: self._tell(key, overview))
             table = PANES[pane].build(self.trace, step=part, by=by)
             with guarded(f"The pane {pane}"):
                 # The tabs ask for these on the event loop, where they must not be made.
@@ -507,6 +521,44 @@ class PaneList(TabbedList):
         picture = list_picture(self.pane, by, view.table) if (self.pane, by) in PICTURES else None
         self.details.show_sentences(tuple(sentences), picture)
 
+    def _show(self, cursor: int) -> None:
+        self.overview.part, self.overview.sketch = self.listed_part, None
+        super()._show(cursor)
+
+    def _tell(self, key: TableKey, overview: Overview) -> None:
+        self.post_message(self.Sketched(key, overview))
+
+    @on(Sketched)
+    def _draw_sketch(self, message: Sketched) -> None:
+        message.stop()
+        if message.key == self._key(OVERVIEW) == self._key(self.pane) and message.key not in self._tables:
+            self.overview.sketch = message.overview
+            table = table_of(message.overview)
+            self.overview.show(OVERVIEW, table, np.arange(len(table)), self.overview.cursor)
+            self.post_message(self.Opened())
+
+    def open_filtered(self, pane: str, condition: str) -> None:
+        """Open a pane with only the rows that a condition keeps."""
+        self.open_tab(pane)
+        sort, descending = self._first_sort(None)
+        self.arrange_by(ListArrangement(sort, descending, condition), select_first=True)
+
+    def open_group_of(self, by: str, label: str, name: str) -> None:
+        """Open the kernels of a group: of a name, a source line, an operator."""
+        self.open_tab("kernels")
+        self.arrange_by(ListArrangement(group=OpenGroup(by, label, ((by, name),))), select_first=True)
+
+    def list_finding(self, jump: str) -> bool:
+        """Open the findings with the cursor on the one that leads to a viewpoint; False where this part has none."""
+        table = self._tables.get(self._key("findings"))
+        if not isinstance(table, Table):
+            return False
+        rows = [row for row in range(len(table)) if table["jump"].cell(row) == jump]
+        if rows:
+            self._cursors["findings"] = rows[0]
+            self.open_tab("findings")
+        return bool(rows)
+
     def _rows_listed(self) -> None:
         self._detail_columns = PANES[self.pane].details_by(self.arrangement.by)
         self._place_cursor()
@@ -520,6 +572,8 @@ class PaneList(TabbedList):
     def _place_cursor(self) -> None:
         """Move the cursor to the row that stands for the selection, or near it."""
         view = self.view
+        if self.pane == OVERVIEW:
+            return
         if self.pane == "modules" and view.table is not None and self._followed_slices:
             first, by = int(self._followed_slices[0]), self.arrangement.by
             index, view.located = place_in_tree(self.trace, view.table, view.order, view.row, first, by)

@@ -6,7 +6,7 @@ cursor: whatever part moved it, the list, the lanes and the details all follow.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
@@ -281,7 +281,8 @@ class TraceView(RangeCommands):
 
     @property
     def timeline(self) -> LanesView:
-        """The lanes."""
+        """The lanes, for a command about them: they are brought back where the overview has their room."""
+        self.leave_overview()
         return self.lanes
 
     @property
@@ -305,6 +306,7 @@ class TraceView(RangeCommands):
 
     def action_kernel(self, direction: int) -> None:
         """Select the kernel before or after, or without a GPU the slice of the lane; of a filtered list its next."""
+        self.leave_overview()
         if self.panes.lists_gaps and self.has_gpu:
             self._walk_gaps(direction)
             return
@@ -476,7 +478,7 @@ class TraceView(RangeCommands):
 
     @on(TableView.RowHighlighted)
     def _select_in_list(self, message: TableView.RowHighlighted) -> None:
-        if isinstance(message, TableView.RowChosen):
+        if isinstance(message, TableView.RowChosen) or self.panes.pane == "overview":
             return
         gap = self._gap_of(message)
         if gap >= 0:
@@ -488,6 +490,9 @@ class TraceView(RangeCommands):
     def _go_into(self, message: TableView.RowChosen) -> None:
         if self.ranges.open_range is not None:
             self.action_keep_range()
+            return
+        if self.panes.pane == "overview":
+            self._enter_overview()
             return
         table = message.table
         if table is None or table is not message.view.table:
@@ -538,7 +543,48 @@ class TraceView(RangeCommands):
 
     @on(PaneList.Opened)
     def _tab_opened(self) -> None:
+        # Until there is something to draw the timeline stays.
+        is_drawn = self.panes.pane == "overview" and self.panes.overview.is_picture
+        if self.has_class("-overview") != is_drawn:
+            self.set_class(is_drawn, "-overview")
+            self.call_after_refresh(self.share_height)
         self.hints.show_hints()
+
+    def leave_overview(self) -> None:
+        """Show the timeline with the kernels, or without a GPU the operators, where the overview has its room."""
+        if self.panes.pane == "overview":
+            self.panes.open_tab("kernels" if self.has_gpu else "ops")
+            self.remove_class("-overview")
+
+    def _enter_overview(self) -> None:
+        """Go into the part of the overview under the cursor."""
+        entry = self.panes.overview.entry
+        if entry is None:
+            return
+        self.navigator.leave(to_part=True)
+        panes, name = self.panes, entry.name
+        if entry.section == "gpu":
+            panes.open_filtered("kernels", f"family == {entry.key}")
+        elif entry.section == "idle":
+            panes.open_filtered("gaps", f"cause == '{name}'")
+        elif entry.section == "todo":
+            if not panes.list_finding(entry.jump) and entry.jump:
+                # It is about another step.
+                self.navigator.visit(replace(read_view_string(entry.jump), pane="findings"))
+        elif entry.section == "step":
+            self.show_step(int(entry.key))
+        elif entry.section == "kernel":
+            panes.open_group_of("name", name, entry.note)
+        elif entry.section == "where" and panes.overview.where != "operator":
+            panes.open_group_of(panes.overview.where, name, name)
+        elif entry.section == "where":
+            panes.open_group_of("op", name, name)
+        elif entry.section == "trust":
+            self.action_tab("health")
+        else:
+            self.action_tab("ops")
+            self.finder.go_into(name)
+        self.give_keys(panes.view)
 
     @on(PaneList.Summed)
     def _sum_up(self, message: PaneList.Summed) -> None:

@@ -1,0 +1,1 @@
+"""The overview as a picture made of cells."""
