@@ -51,14 +51,14 @@ class Screen(NamedTuple):
 
 
 PICTURES = {
-    "screen.svg": Screen(["mlp_train_cpu.json.gz", "--step", "3"], ["2", "jjjj"]),
+    "screen.svg": Screen(["mlp_train_cpu.json.gz", "--step", "3"], [":ops\r", "jjjj"]),
     "comparison.svg": Screen(["mlp_eager_cpu.json.gz", "mlp_compile_cpu.json.gz"]),
     "kernels.svg": Screen([EXAMPLE], [".."]),
     "details.svg": Screen([EXAMPLE], ["..", TAB, TAB, "Z"]),
     "gaps.svg": Screen([EXAMPLE], ["6", ENTER]),
     "findings.svg": Screen([EXAMPLE], ["7"]),
     "modules.svg": Screen([EXAMPLE], ["C", "jjjl"]),
-    "occupancy.svg": Screen([EXAMPLE], ["4", PAGE_DOWN]),
+    "occupancy.svg": Screen([EXAMPLE], [":occupancy\r", PAGE_DOWN]),
     "ranks.svg": Screen(["open", "run"], ["j", "k"], folder=RANKS),
     "steps.svg": Screen([EXAMPLE], ["B"]),
     "traces.svg": Screen(["."], [" j j"], 20.0),

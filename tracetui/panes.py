@@ -42,6 +42,15 @@ PANE_FILES = {
 }
 """The module that declares each pane, in the order of `--help`."""
 
+PANE_GROUPS = {
+    "Overview": ("overview",),
+    "Kernels": ("kernels", "ops", "views", "launches", "occupancy", "roofline"),
+    "Idle": ("gaps", "findings"),
+    "Where": ("modules", "layers", "memory"),
+    "Trace": ("summary", "steps", "serving", "health", "counters", "range"),
+}
+"""The panes of the screen by the question that they answer; the number of a group, from 1, is its key."""
+
 
 class BuiltPane(Pane):
     """A declared pane that builds its table, with the marks of health, for which a declaration stands too low."""

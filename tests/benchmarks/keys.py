@@ -12,6 +12,8 @@ from tests.benchmarks.runs import percentile
 
 PRESSES = 40
 """Of every action, in one round."""
+KERNELS = ":kernels\r"
+"""Typed to open the pane of kernels, whichever is open."""
 IDLE = 10.0
 """Seconds in which nothing is pressed."""
 
@@ -20,7 +22,7 @@ class Action(NamedTuple):
     """What to do again and again."""
 
     first: str
-    """Pressed once: a number opens a pane, the click is on the lanes."""
+    """Typed once; the click is on the lanes."""
     keys: str
     """Pressed in turn."""
     is_warmed: bool = True
@@ -28,10 +30,10 @@ class Action(NamedTuple):
 
 
 ACTIONS = {
-    "next kernel": Action("1", "."),
+    "next kernel": Action(KERNELS, "."),
     # Steps that have not been seen yet, then back to them.
-    "next step": Action("1", "]" * 40 + "[" * 40, is_warmed=False),
-    "switch pane": Action("1", "2345"),
+    "next step": Action(KERNELS, "]" * 40 + "[" * 40, is_warmed=False),
+    "switch pane": Action(KERNELS, "2345"),
     "pan": Action("\x1b[<0;90;9M\x1b[<0;90;9m", "ddddaaaa"),
     "zoom": Action("", "wwwwssss"),
 }

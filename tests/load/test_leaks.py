@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from textual._styles_cache import StylesCache
 
-from tests.support.app import Shown, keys, settle, training
+from tests.support.app import Shown, keys, settle, to_pane, training
 from tests.support.memory import resident
 from tests.support.paths import SAMPLES
 from tests.support.waiting import until
@@ -83,7 +83,8 @@ async def look_at(pilot, path: str) -> TraceScreen:
     pilot.app.open(path)
     while not (isinstance(pilot.app.screen, TraceScreen) and pilot.app.screen.path == path):
         await pilot.pause(0.02)
-    await keys(pilot, "1", "full_stop", "right_square_bracket", "2", "5", "0")
+    await keys(pilot, *to_pane("kernels"), "full_stop", "right_square_bracket")
+    await keys(pilot, *to_pane("ops"), *to_pane("launches"), "0")
     await pilot.app.workers.wait_for_complete()
     return pilot.app.screen
 

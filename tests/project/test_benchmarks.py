@@ -373,7 +373,7 @@ def test_a_part_of_a_trace_has_what_began_in_its_time_and_all_metadata(tmp_path,
 
 LANE = " GPU 1 stream 7    ▐▅▄▃▃  ▂▂▂▁▂▁▂ ▄▄▄  ▇"
 ROW = "▸   1  fill<f32> vec4                        3.0 µs  17.0 µs  5.05 ms  aten::fill_"
-TABS = " 1 Kernels 3,874+584  2 Ops  3 Views"
+TABS = " 2 Kernels: kernels 3,874+584 · ops · no-GPU ops"
 
 
 @pytest.mark.parametrize(

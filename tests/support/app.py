@@ -93,6 +93,11 @@ async def keys(pilot: Pilot[int], *names: str) -> None:
     await settle(pilot)
 
 
+def to_pane(name: str) -> tuple[str, ...]:
+    """The keys that open a pane, whichever is open."""
+    return "colon", *name, "enter"
+
+
 @asynccontextmanager
 async def shown(
     trace: Trace, size: tuple[int, int] = (120, 40), at: str = ""

@@ -33,7 +33,7 @@ def test_a_walk_through_a_cpu_trace(start, size):
     tmux.wait_for("Pan left")
     tmux.press("?")
     tmux.wait_until_gone("Pan left")
-    tmux.press("1")
+    tmux.press(":kernels", "Enter")
     tmux.wait_for("There is no GPU activity")
     tmux.press("]")
     tmux.press("]")
@@ -41,9 +41,9 @@ def test_a_walk_through_a_cpu_trace(start, size):
     tmux.press("[")
     tmux.press("[")
     tmux.wait_for("[2]")
-    tmux.press("2")
+    tmux.press(":ops", "Enter")
     tmux.wait_for("aten::mm", "aten::gelu")
-    tmux.press("3")
+    tmux.press(":views", "Enter")
     tmux.wait_for("aten::as_strided")
     left(tmux)
 
@@ -63,7 +63,7 @@ def test_kernels_of_a_gpu_trace(start, size, shared_trace):
 
 def test_a_search_and_the_palette(start):
     tmux = opened(start, (120, 40), EAGER)
-    tmux.wait_for("aten::mm", "Ops 14")
+    tmux.wait_for("aten::mm", "ops 14")
     # Typed in one burst, it loses no letter.
     tmux.type("/linear")
     tmux.wait_for("lanes / linear", "/9")
@@ -94,7 +94,7 @@ def test_standard_input(start):
     tmux.type(f"cat {EAGER} | {sys.executable} -m tracetui -; echo exit status $?")
     tmux.press("Enter")
     tmux.wait_for("mlp_fwd", "Kernels")
-    tmux.press("2")
+    tmux.press(":ops", "Enter")
     tmux.wait_for("aten::mm")
     left(tmux)
 

@@ -12,7 +12,7 @@ from tests.support.terminal.raw import Raw
 
 EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
 COLUMNS, ROWS = 120, 40
-KEYS = ["2", "j", ".", "]", "\t", "ddw", "?", "\x1b", "1o", "\x0c", "/mm", "\x1b", "\x14"]
+KEYS = [":ops\r", "j", ".", "]", "\t", "ddw", "?", "\x1b", "1o", "\x0c", "/mm", "\x1b", "\x14"]
 SYNC_QUESTION, SYNC_ANSWER = "\x1b[?2026$p", "\x1b[?2026;2$y"
 SYNC_START, SYNC_END = "\x1b[?2026h", "\x1b[?2026l"
 
@@ -47,7 +47,7 @@ def test_a_frame_is_written_whole_where_the_terminal_can_show_it_at_once():
         raw.wait_for("Kernels", "aten::linear")
         raw.wait_until_quiet()
         before = raw.length
-        raw.send("2")
+        raw.send(":ops\r")
         raw.wait_until_quiet()
         raw.send("\x0c")
         raw.wait_until_quiet()

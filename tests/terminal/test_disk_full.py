@@ -46,8 +46,8 @@ def files(folder):
 def test_what_the_app_writes(start, full, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(full))
     tmux = opened(start, (200, 40), EAGER)
-    tmux.wait_for("aten::linear", "Ops 14")
-    tmux.press("2")
+    tmux.wait_for("aten::linear", "ops 14")
+    tmux.press(":ops", "Enter")
     tmux.wait_for("aten::gelu", "self CPU", "list:")
     # Each is told in other words than the one before, so that none is taken for it.
     for key, told in (

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.full
 def test_a_condition_is_typed_and_mended(start, size):
     tmux = start(*size)
     tmux.command(sys.executable, "-m", "tracetui", str(EAGER))
-    tmux.wait_for("Ops 14" if size[0] > 100 else "Ops")
-    tmux.press("2")
+    tmux.wait_for("ops 14" if size[0] > 100 else "ops")
+    tmux.press(":ops", "Enter")
     tmux.wait_for("aten::gelu", "self CPU")
     tmux.press("F")
     tmux.type("self_c")

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.full
 def test_parts_links_and_notices(start, size):
     tmux = start(*size)
     tmux.command(sys.executable, "-m", "tracetui", str(EAGER))
-    tmux.wait_for("Ops 14", "lanes: ")
+    tmux.wait_for("ops 14", "lanes: ")
     tmux.press("Tab")
     tmux.wait_until_gone("lanes: ")
     tmux.press("X")
@@ -26,10 +26,10 @@ def test_parts_links_and_notices(start, size):
     tmux.press("Z")
     tmux.wait_until_gone("main thread")
     tmux.press("Escape")
-    tmux.wait_for("main thread", "Ops 14")
+    tmux.wait_for("main thread", "ops 14")
 
     def list_line():
-        return next(i for i, line in enumerate(tmux.screen().splitlines()) if "2 Ops 14" in line)
+        return next(i for i, line in enumerate(tmux.screen().splitlines()) if "2 Kernels: " in line)
 
     before = list_line()
     tmux.press("C-Down")

@@ -48,10 +48,10 @@ def test_gpu_time_of_each_module(start, shared_trace):
 
 
 def test_which_gemm_an_occupancy_query_was_for(start, shared_trace):
-    """Two keys: the pane of the queries, where the operator and the product of each are listed, and one of them."""
+    """The pane of the queries, where the operator and the product of each are listed, and one of them."""
     tmux = opened(start, SIZE, shared_trace("d04_a100_8rank_6steps_occ_nccl.json.gz"))
-    tmux.press("4")
-    screen = tmux.wait_for("Occupancy 823", "GEMM tf32 64x64x32 TN", "aten::addmm", "limiter")
+    tmux.press(":occupancy", "Enter")
+    screen = tmux.wait_for("occupancy 823", "GEMM tf32 64x64x32 TN", "aten::addmm", "limiter")
     tmux.press("C-d")
     screen = tmux.wait_for("cudaOccupancyMaxActiveBlocks", "query for", "▸")
     (row,) = [line for line in screen.splitlines() if line.startswith("▸")]

@@ -30,7 +30,7 @@ def fits(tmux, columns, rows):
 def test_the_screen_fits(start):
     tmux = opened(start, (60, 12), EAGER)
     fits(tmux, 60, 12)
-    tmux.press("2")
+    tmux.press(":ops", "Enter")
     tmux.wait_for("self CPU")
     for columns, rows in ((60, 12), (200, 50)):
         tmux.resize(columns, rows)
@@ -41,7 +41,7 @@ def test_the_screen_fits(start):
 def test_below_the_least_size_there_is_a_sentence_and_a_storm_of_sizes_passes(start):
     tmux = opened(start, (120, 40), EAGER)
     # The header is whole once the sums of the summary are there.
-    tmux.wait_for("aten::linear", "Ops 14", "mlp_eager_cpu.json.gz  3 steps")
+    tmux.wait_for("aten::linear", "ops 14", "mlp_eager_cpu.json.gz  3 steps")
     before = fits(tmux, 120, 40)
     for columns, rows in ((80, 24), (60, 12)):
         tmux.resize(columns, rows)
@@ -87,7 +87,7 @@ def storm(tmux, columns, rows):
 
 def test_a_storm_in_another_screen(start):
     tmux = opened(start, (120, 40), EAGER)
-    tmux.wait_for("aten::linear", "Ops 14")
+    tmux.wait_for("aten::linear", "ops 14")
     for keys, shown in (("?", "scroll"), ("t", "Which trace?"), ("C-p", "Search for commands")):
         tmux.resize(120, 40)
         fits(tmux, 120, 40)

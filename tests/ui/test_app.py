@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.app import keys, opened, settle, shown, training
+from tests.support.app import keys, opened, settle, shown, to_pane, training
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.memory_events import Moment, with_memory
 from tests.support.waiting import POLL_SECONDS, until
@@ -35,7 +35,7 @@ async def test_the_first_view_is_the_middle_step_with_its_first_kernel(size: tup
         assert "[2]" in app.text("#steps")
         assert app.selected == "gemm"
         assert app.list.slice_row == app.view.selected == app.view.lanes.selected
-        assert "Kernels 2" in app.view.panes.query_one(Bar).text
+        assert "kernels 2" in app.view.panes.query_one(Bar).text
         assert app.view.window is not None
         assert app.view.window.start_ns <= 1_000_000 < 1_900_000 <= app.view.window.end_ns(app.view.lanes.cells)
 
@@ -83,11 +83,11 @@ async def test_steps_are_switched_and_all_are_listed_at_once() -> None:
 
 async def test_tabs_group_sort_and_filter() -> None:
     async with shown(training()) as (app, pilot):
-        await pilot.press("2")
+        await pilot.press(*to_pane("ops"))
         table = app.view.panes.table
         assert table is not None
         assert "aten::view" in [row["name"] for row in table.rows()]
-        await pilot.press("1", "b")
+        await pilot.press(*to_pane("kernels"), "b")
         await settle(pilot)
         assert "by name" in app.view.panes.query_one(Bar).text
         await pilot.press("enter")
@@ -200,7 +200,7 @@ async def test_a_trace_without_gpu_opens_on_the_cpu_lanes() -> None:
     async with shown(trace, (120, 40)) as (app, pilot):
         assert isinstance(app.focused, LanesView)
         assert "ProfilerActivity.CUDA" in app.list.note
-        await keys(pilot, "full_stop", "g", "comma", "1", "enter", "b", "o", "e", "y", "2")
+        await keys(pilot, "full_stop", "g", "comma", *to_pane("kernels"), "enter", "b", "o", "e", "y", *to_pane("ops"))
         assert len(app.list.order) > 0
 
 
@@ -302,7 +302,7 @@ def test_a_view_string_with_an_unknown_pane_is_refused() -> None:
 async def test_following_a_link_says_where_one_is_now() -> None:
     trace = make_trace([op("aten::mm", 0, 100), launch(10, 20, 1), kernel("gemm", 200, 50, correlation=1)])
     async with shown(trace, (120, 40)) as (app, pilot):
-        await pilot.press("1", "g")
+        await pilot.press(*to_pane("kernels"), "g")
         await settle(pilot)
         assert "Now at cudaLaunchKernel" in app.text("#hints")
         await pilot.press("g", "g")
@@ -312,7 +312,7 @@ async def test_following_a_link_says_where_one_is_now() -> None:
 
 async def test_enter_on_the_row_of_all_steps_goes_to_the_step_that_is_listed() -> None:
     async with shown(training()) as (app, pilot):
-        await keys(pilot, "2")
+        await keys(pilot, *to_pane("ops"))
         table = app.view.panes.table
         assert table is not None
         app.list.put_cursor(app.list.order.tolist().index(table["name"].equal("ProfilerStep*").nonzero()[0][0]))
@@ -326,7 +326,7 @@ async def test_enter_on_the_row_of_all_steps_goes_to_the_step_that_is_listed() -
 async def test_enter_on_a_row_without_slices_says_so_and_jumps_nowhere() -> None:
     """Allocations outside of all operators are a row of torch's table and no slice."""
     async with shown(with_memory([op("aten::relu", 100, 200)], [Moment(900, 1_000)])) as (app, pilot):
-        await keys(pilot, "2")
+        await keys(pilot, *to_pane("ops"))
         app.view.panes.arrange_by(replace(app.view.panes.arrangement, by="event"))
         await settle(pilot)
         table, selected = app.view.panes.table, app.view.selected

@@ -10,7 +10,7 @@ from functools import wraps
 
 import pytest
 
-from tests.support.app import Shown, settle, shown, training
+from tests.support.app import Shown, settle, shown, to_pane, training
 from tests.support.waiting import POLL_SECONDS, until
 from tracetui.panes import PANES
 from tracetui.ui.trace import pane_list, selection
@@ -46,7 +46,7 @@ async def test_a_tab_that_is_opened_comes_before_the_others(built, monkeypatch):
     app = Shown(training())
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: ("findings", 2) in built, "the findings are not begun")
-        await pilot.press("3")
+        await pilot.press(*to_pane("views"))
         await pilot.pause()
         gate.set()
         await until(pilot, lambda: app.view.panes.table is not None, "the pane is not built")
@@ -74,10 +74,10 @@ async def test_a_defect_of_an_analysis_is_a_sentence_in_its_pane(monkeypatch):
     monkeypatch.setitem(PANES, "ops", replace(PANES["ops"], table=fail))
     async with shown(training()) as (app, pilot):
         assert len(app.list.order)
-        await pilot.press("2")
+        await pilot.press(*to_pane("ops"))
         await settle(pilot)
         assert "failed with ZeroDivisionError" in app.list.note and "\x1b" not in app.list.note
-        await pilot.press("1")
+        await pilot.press(*to_pane("kernels"))
         await settle(pilot)
         assert len(app.list.order) and app.crash == ""
         assert app.view.panes.headline

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.app import keys, shown
+from tests.support.app import keys, shown, to_pane
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tracetui.model.trace import Kind, Trace
 
@@ -42,7 +42,7 @@ async def test_groups_by_function_lead_to_the_kernels_of_the_function() -> None:
 
 async def test_operators_by_function_lead_to_the_longest_call() -> None:
     async with shown(two_functions(), (160, 45)) as (app, pilot):
-        await keys(pilot, "2")
+        await keys(pilot, *to_pane("ops"))
         await keys(pilot, *["b"] * len(app.view.panes.groupings))
         await keys(pilot, "enter")
         assert app.selected == "aten::mm" and app.view.lanes.has_focus

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.app import Shown, keys, shown, training
+from tests.support.app import Shown, keys, shown, to_pane, training
 from tests.support.serving import Served, decode, served
 from tracetui.model.table import ColumnSpec, TextKind
 from tracetui.model.trace import Trace
@@ -83,19 +83,19 @@ def test_the_names_stay_and_a_verdict_behind_numbers_is_none() -> None:
 @pytest.mark.parametrize("make", [server, training])
 async def test_right_shows_the_heading_of_every_column(make, size: tuple[int, int]) -> None:
     async with shown(make(), size) as (app, pilot):
-        for pane, key in ((pane.name, pane.key) for pane in PANES.values()):
-            await keys(pilot, key)
+        for name in PANES:
+            await keys(pilot, *to_pane(name))
             view = app.list
-            if app.view.panes.pane != pane or view.table is None or not len(view.order) or view._cards is not None:
+            if app.view.panes.pane != name or view.table is None or not len(view.order) or view._cards is not None:
                 continue
-            wanted = {each.title for each in layout_of(pane, view.table, app.view.panes.arrangement.by)}
+            wanted = {each.title for each in layout_of(name, view.table, app.view.panes.arrangement.by)}
             seen = headings(app, wanted)
             for _ in range(MAX_PRESSES):
                 await keys(pilot, "right")
                 seen |= headings(app, wanted)
                 if not view._more_columns:
                     break
-            assert seen == wanted, f"{pane}: {sorted(wanted - seen)}"
+            assert seen == wanted, f"{name}: {sorted(wanted - seen)}"
             assert not view._more_columns
 
 

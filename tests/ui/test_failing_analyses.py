@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.support import compared_app
-from tests.support.app import settle, shown, training
+from tests.support.app import settle, shown, to_pane, training
 from tests.support.comparing import tutorial
 from tests.support.comparing.recording import write
 from tests.support.failing import Breaks, break_idle_time, check_sentence, fail, reports
@@ -35,17 +35,17 @@ async def test_the_panes_that_do_not_rest_on_it_are_listed(monkeypatch: pytest.M
     break_idle_time(monkeypatch)
     async with shown(training(), size=(160, 50)) as (app, pilot):
         listed = {}
-        for pane, key in ((pane.name, pane.key) for pane in PANES.values()):
-            if pane not in ("counters", "range"):
-                await pilot.press(key)
+        for name in PANES:
+            if name not in ("counters", "range"):
+                await pilot.press(*to_pane(name))
                 await settle(pilot)
-                listed[pane] = app.view.panes.table
+                listed[name] = app.view.panes.table
         assert app.crash == "" and app.is_running
         assert listed["gaps"] is None
         await pilot.press(PANES["gaps"].key)
         check_sentence(app.list.note)
-        for pane in ("kernels", "ops", "launches", "health", "views"):
-            assert listed[pane] is not None
+        for name in ("kernels", "ops", "launches", "health", "views"):
+            assert listed[name] is not None
         assert len(reports()) == 1
 
 
@@ -69,7 +69,7 @@ async def test_what_is_asked_for_by_a_key_says_so_and_other_keys_go_on(breaks: B
         await pilot.pause()
         assert app.crash == "" and app.is_running
         check_sentence(notified(app))
-        await pilot.press("2", "?")
+        await pilot.press(*to_pane("ops"), "?")
         await pilot.pause()
         assert app.is_running
 

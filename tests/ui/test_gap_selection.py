@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.app import Shown, keys, shown
+from tests.support.app import Shown, keys, shown, to_pane
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.waiting import until
 from tracetui.drawing.timeline.grid import DOT, label_width
@@ -101,7 +101,7 @@ async def test_gaps_come_longest_first_and_are_walked_in_that_order_from_every_p
 
 async def test_on_another_tab_the_timeline_walks_the_gaps_of_the_device_in_time():
     async with shown(with_gaps()) as (app, pilot):
-        await keys(pilot, "6", "enter", "1", "tab", "comma")
+        await keys(pilot, "6", "enter", *to_pane("kernels"), "tab", "comma")
         assert gap_of(app) == (30, 60)
         await keys(pilot, "full_stop", "full_stop")
         assert gap_of(app) == (400, 403)

@@ -102,8 +102,8 @@ async def test_a_marker_that_is_lost_holds_no_key_for_long(monkeypatch):
         post = app.list.post_message
         monkeypatch.setattr(app.list, "post_message", lambda message: isinstance(message, Climbed) or post(message))
         monkeypatch.setattr(crash_safe_app, "LOOK_SECONDS", 0.01)
-        burst(app, "j", "4")
-        await until(pilot, lambda: app.view.panes.pane == "occupancy")
+        burst(app, "j", "6")
+        await until(pilot, lambda: app.view.panes.pane == "gaps")
 
 
 async def test_keys_that_are_left_when_the_last_screen_is_gone_are_dropped():

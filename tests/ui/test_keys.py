@@ -31,6 +31,7 @@ from tracetui.ui.base.keys import (
     where_it_works,
 )
 from tracetui.ui.trace.marks import MarkPicker
+from tracetui.ui.trace.pane_groups import GROUP_COMMANDS, PANE_COMMANDS
 from tracetui.ui.widgets import bar
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.lanes import LanesView
@@ -132,7 +133,8 @@ async def test_help_and_palette_list_the_declared_keys(compares, eager, compiled
         wanted = {key for key in DECLARED if here in key.where or key.where in (EVERYWHERE, TIMELINE, LISTS)}
         wanted -= {key for key in wanted if compares and key.names in ("c", "space")}
         shown_keys = {each for key in wanted for each in key.shown}
-        tabs = set(TABS.names.split(",")) - set("123") if compares else set()
+        used = set("123") if compares else {each.key for each in (*GROUP_COMMANDS, *PANE_COMMANDS)}
+        tabs = set(TABS.names.split(",")) - used
         palette = {each for command in all_commands(app.screen) for each in command.keys}
         assert palette == shown_keys - tabs
         in_help = set()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.app import Shown, keys, shown
+from tests.support.app import Shown, keys, shown, to_pane
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Kind, Trace
@@ -68,7 +68,7 @@ async def test_arrows_open_close_and_go_to_the_row_above() -> None:
 
 async def test_the_cursor_follows_the_selection_to_the_innermost_listed_row() -> None:
     async with shown(net(), (160, 45)) as (app, pilot):
-        await keys(pilot, "C", "enter", "1", "end")
+        await keys(pilot, "C", "enter", *to_pane("kernels"), "end")
         assert app.selected == "gemm"
         await keys(pilot, "C")
         # The last kernel is of the second call, whose row is that of the first.

@@ -8,7 +8,7 @@ import threading
 import pytest
 from textual.command import CommandPalette
 
-from tests.support.app import Shown, burst, settle, training
+from tests.support.app import Shown, burst, settle, to_pane, training
 from tests.support.paths import SAMPLES
 from tests.support.waiting import POLL_SECONDS, until
 from tracetui.drawing.timeline.raster import TimelineIndex
@@ -126,7 +126,7 @@ async def the_list_of_traces_is_opened_once(app, pilot):
 
 
 async def a_row_that_was_chosen_before_another_pane_was_opened_is_of_neither(app, pilot):
-    await pilot.press("3", "2", "end")
+    await pilot.press(*to_pane("views"), *to_pane("ops"), "end")
     await settle(pilot)
     panes = app.view.panes
     few = panes._tables["views", panes.step, None]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from textual.pilot import Pilot
 
-from tests.support.app import Shown, burst, keys, settle, shown, training
+from tests.support.app import Shown, burst, keys, settle, shown, to_pane, training
 from tests.support.build import make_trace, op
 from tests.support.paths import SAMPLES
 from tests.support.waiting import until
@@ -77,20 +77,20 @@ async def test_every_pane_lists_the_range_until_it_is_asked_for_everything():
             await settle(pilot)
             by = app.view.panes.arrangement.by
             assert app.view.panes.table is PANES[pane].build(app.trace, step=app.view.ranges.kept, by=by), pane
-        await keys(pilot, "1")
+        await keys(pilot, *to_pane("kernels"))
         assert len(app.list.order) == 3
         await keys(pilot, "W")
         assert len(app.list.order) == 2
         assert "Lists hold" not in sentence(app) and range_of(app) == (1_060, 2_260)
         await keys(pilot, "T")
         assert len(app.list.order) > 3
-        await keys(pilot, "W", "1")
+        await keys(pilot, "W", *to_pane("kernels"))
         assert len(app.list.order) == 3
 
 
 async def test_a_listed_range_stays_listed_while_the_selection_walks_through_steps():
     async with shown(training()) as (app, pilot):
-        await keys(pilot, "v", "right_square_bracket", "v", "1")
+        await keys(pilot, "v", "right_square_bracket", "v", *to_pane("kernels"))
         # The cursor follows the selection once the list is there.
         await until(pilot, lambda: len(app.list.order) == 3 and app.list.cursor == 2)
         first = app.view.selected
@@ -110,13 +110,13 @@ async def test_esc_drops_what_is_drawn_and_then_what_was_kept():
         assert app.view.ranges.kept == GEMM_TO_RELU
         await keys(pilot, "escape")
         assert range_of(app) is None and not app.view.ranges.is_listed
-        await keys(pilot, "1")
+        await keys(pilot, *to_pane("kernels"))
         assert len(app.list.order) == 2
 
 
 async def test_backspace_undoes_what_keeping_a_range_did():
     async with shown(training()) as (app, pilot):
-        await keys(pilot, "2", "v", "full_stop", "v", "backspace")
+        await keys(pilot, *to_pane("ops"), "v", "full_stop", "v", "backspace")
         assert app.view.panes.pane == "ops" and not app.view.ranges.is_listed
 
 
@@ -147,7 +147,7 @@ async def test_a_burst_of_keys_does_what_single_keys_do():
         await keys(pilot, "tab", "v", "right", "right", "full_stop", "v")
         single = app.view.ranges.kept
     async with shown(training()) as (app, pilot):
-        burst(app, "tab", "v", "right", "right", "full_stop", "v", "1")
+        burst(app, "tab", "v", "right", "right", "full_stop", "v", *to_pane("kernels"))
         await settle(pilot)
         assert app.view.ranges.kept == single is not None
         assert app.view.panes.pane == "kernels"
@@ -236,7 +236,7 @@ async def test_without_colours_dots_fill_the_range(monkeypatch):
 async def test_a_view_string_leads_back_to_the_range(listing):
     trace = training()
     async with shown(trace, (200, 50)) as (app, pilot):
-        await keys(pilot, "v", "full_stop", "v", "1", *([] if listing else ["W"]), "Y")
+        await keys(pilot, "v", "full_stop", "v", *to_pane("kernels"), *([] if listing else ["W"]), "Y")
         text = app.clipboard
     assert "range=1060us+430us/kernels/e" in text
     async with shown(trace, (120, 40), at=text) as (app, pilot):
@@ -290,7 +290,7 @@ def test_only_time_of_the_trace_is_offered_for_a_comparison(kept, offered):
 
 async def test_all_steps_are_listed_after_a_range():
     async with shown(training()) as (app, pilot):
-        await keys(pilot, "v", "v", "A", "1")
+        await keys(pilot, "v", "v", "A", *to_pane("kernels"))
         assert not app.view.ranges.is_listed and len(app.list.order) == 6
 
 
@@ -300,7 +300,7 @@ async def test_the_pane_without_a_range_is_about_the_step():
         assert app.view.panes.table is PANES["range"].build(app.trace, step=2)
         await keys(pilot, "right_square_bracket")
         assert app.view.panes.table is PANES["range"].build(app.trace, step=3)
-        await keys(pilot, "1")
+        await keys(pilot, *to_pane("kernels"))
         assert "range" not in {tab.name for tab in app.view.panes._tabs()}
 
 
@@ -351,7 +351,7 @@ async def test_a_trace_without_steps_and_without_a_gpu(size):
         await keys(pilot, "home", "v", "full_stop", "enter")
         assert range_of(app) == (0, 450)
         assert set(listed(app)) == {"range", "operators", "operator", "thread"}
-        await keys(pilot, "2", "Y")
+        await keys(pilot, *to_pane("ops"), "Y")
         assert app.clipboard.startswith("range=0us+450us/ops/")
 
 

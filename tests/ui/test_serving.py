@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.app import Shown, keys, shown
+from tests.support.app import Shown, keys, shown, to_pane
 from tests.support.build import Event, kernel, launch, step
 from tests.support.build import make_trace as made
 from tests.support.serving import decode, served
@@ -65,7 +65,7 @@ async def test_going_into_a_step_shows_no_time_before_the_trace() -> None:
         assert window.cell_of(trace.window[0]) == 0
         assert window.cell_of(int(trace.slices.end[first])) < app.view.lanes.cells
         # Away from both ends of the trace what was gone into stands in the middle.
-        await keys(pilot, *["right_square_bracket"] * 9, "1")
+        await keys(pilot, *["right_square_bracket"] * 9, *to_pane("kernels"))
         await keys(pilot, "home", "enter")
         row, window = app.view.selected, app.view.window
         assert window is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.app import keys, settle, shown, training
+from tests.support.app import keys, settle, shown, to_pane, training
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.waiting import until
 from tracetui.linking.step_sources import with_steps
@@ -48,7 +48,7 @@ async def test_the_steps_pane_offers_what_repeats_and_enter_chooses() -> None:
         assert listed is not None and listed["kernels"].values.tolist() == [1, 1, 1]
         await keys(pilot, "Y")
         assert app.clipboard.startswith("by=train/s")
-        await keys(pilot, "right_square_bracket", "1")
+        await keys(pilot, "right_square_bracket", *to_pane("kernels"))
         listed = app.list.table
         assert listed is not None and len(listed) == 1
 
@@ -58,13 +58,13 @@ async def test_what_counts_as_a_step_is_under_the_cursor_of_the_list() -> None:
         await keys(pilot, "B", "j", "enter")
         await until(pilot, lambda: app.view.trace.steps_by == "GPT_0", "no steps were chosen")
         await settle(pilot)
-        await keys(pilot, "1", "right_square_bracket", "B")
+        await keys(pilot, *to_pane("kernels"), "right_square_bracket", "B")
         assert app.list.table is not None and app.list.table["steps_by"].cell(app.list.row) == "GPT_0"
 
 
 async def test_a_key_lists_them_from_anywhere_and_other_steps_can_be_taken_back() -> None:
     async with shown(training()) as (app, pilot):
-        await keys(pilot, "2", "m", "B")
+        await keys(pilot, *to_pane("ops"), "m", "B")
         assert app.view.panes.pane == "steps"
         table = app.list.table
         assert table is not None and table["steps_by"].cell(0) == "ProfilerStep#"

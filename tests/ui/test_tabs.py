@@ -4,46 +4,87 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.app import keys, settle, shown, training
+from tests.support.app import burst, keys, settle, shown, to_pane, training
 from tests.support.build import kernel, launch
 from tests.support.health import plain
 from tests.support.memory_events import copied, two_ops
+from tests.support.waiting import until
 from tracetui.model.trace import Quality, Trace
 from tracetui.panes import PANES
 from tracetui.ui.base import keys as declared_keys
-from tracetui.ui.trace.pane_list import TABS
+from tracetui.ui.trace.pane_groups import GROUP_KEYS, OWN_KEYS, TABS
 from tracetui.ui.widgets.bar import damage_marks
 from tracetui.ui.widgets.columns import layout_of
+from tracetui.ui.widgets.tabs import Tab, TabGroup, group_parts
 
 
-def test_every_tab_is_a_pane_with_a_key_of_its_own() -> None:
-    assert set(TABS) == set(PANES) and len(TABS) == len(PANES)
-    assert [PANES[name].key for name in TABS] == declared_keys.TABS.names.split(",")
+def test_every_pane_is_in_one_group_and_no_key_opens_two() -> None:
+    assert sorted(TABS) == sorted(PANES)
+    known = [*GROUP_KEYS.values(), *OWN_KEYS.values()]
+    assert sorted(known) == sorted(declared_keys.TABS.names.split(","))
 
 
-async def test_every_key_opens_its_tab() -> None:
-    async with shown(two_ops(), (200, 50)) as (app, pilot):
-        for name, key in ((name, PANES[name].key) for name in TABS):
-            await pilot.press(key)
-            await settle(pilot)
+async def test_every_key_and_every_name_opens_its_pane() -> None:
+    async with shown(two_ops()) as (app, pilot):
+        for name in TABS:
+            for way in [to_pane(name), *([(OWN_KEYS[name],)] if name in OWN_KEYS else [])]:
+                burst(app, "6", *way)
+                await until(pilot, lambda name=name: app.view.panes.pane == name, f"{way} does not open {name}")
+
+
+async def test_a_number_opens_a_group_and_again_its_next_pane_with_rows() -> None:
+    async with shown(training(), (200, 50)) as (app, pilot):
+        seen = []
+        for key in "3" * 3 + "2" * 5 + "32":
+            await keys(pilot, key)
+            seen.append(app.view.panes.pane)
+        # No library asked for the occupancy of these kernels.
+        assert seen == ["gaps", "findings", "gaps", "kernels", "ops", "views", "launches", "kernels", "gaps", "kernels"]
+
+
+async def test_a_click_on_a_group_opens_it_and_one_on_a_pane_of_it_that() -> None:
+    async with shown(training(), (200, 50)) as (app, pilot):
+        for words, name in (("Idle", "gaps"), ("findings", "findings"), ("Kernels", "kernels"), ("ops", "ops")):
+            bar = app.view.panes._bar
+            await pilot.click(bar, offset=(bar.text.index(words) + 2, 0))
             assert app.view.panes.pane == name
+
+
+TABS_OF_KERNELS = [Tab(name, name.title(), "1,234", "") for name in ("kernels", "ops", "launches", "occupancy")]
+TWO_GROUPS = [
+    TabGroup("Kernels", "2", TABS_OF_KERNELS, "ops"),
+    TabGroup("Idle", "3", [Tab("gaps", "Gaps", "7", "6")], "gaps"),
+]
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (79, "2 Kernels: kernels 1,234 · ops 1,234 · launches 1,234 · occupancy 1,234  3 Idle"),
+        (72, "2 Kernels: kernels 1,234 · ops 1,234 · launches · occupancy  3 Idle"),
+        (50, "2 Kernels: kernels · ops 1,234 ›  3 Idle"),
+        (30, "2 Kernels: ‹ ops 1,234 ›  3"),
+    ],
+)
+def test_counts_give_way_first_then_panes_then_titles_of_other_groups(width: int, line: str) -> None:
+    assert "".join(part.text for part in group_parts(TWO_GROUPS, "ops", "", width)).rstrip() == line
 
 
 async def test_a_tab_begins_at_the_top_and_is_found_as_it_was_left() -> None:
     async with shown(training(), (200, 50)) as (app, pilot):
-        await pilot.press("A", "1", "end")
+        await pilot.press("A", *to_pane("kernels"), "end")
         await settle(pilot)
         assert app.list.cursor == len(app.list.order) - 1 > 1
-        await pilot.press(PANES["health"].key)
+        await pilot.press("H")
         await settle(pilot)
         assert app.list.cursor == 0 < len(app.list.order) - 1, "the gravest check"
-        await pilot.press("2")
+        await pilot.press(*to_pane("ops"))
         await settle(pilot)
         assert app.list.cursor == 0
         await pilot.press("down", "down")
         await settle(pilot)
         left_at = app.list.text
-        await pilot.press("7", "2")
+        await pilot.press("7", *to_pane("ops"))
         await settle(pilot)
         assert (app.list.cursor, app.list.text) == (2, left_at)
 
@@ -100,9 +141,8 @@ def test_columns_are_titled_for_the_screen(trace: Trace, pane: str, by: str | No
 async def test_a_tab_counts_what_its_list_lists_and_is_dim_where_that_is_nothing() -> None:
     async with shown(training(), (200, 50)) as (app, pilot):
         panes = app.view.panes
-        for name, key in ((name, PANES[name].key) for name in TABS):
-            await pilot.press(key)
-            await settle(pilot)
+        for name in TABS:
+            await keys(pilot, *to_pane(name))
             tab = next(tab for tab in panes._tabs() if tab.name == name)
             is_extra = name in ("counters", "range")
             assert len(panes._tabs()) == len(TABS) - 2 + is_extra, "no tab for counters and ranges without any"
@@ -112,12 +152,9 @@ async def test_a_tab_counts_what_its_list_lists_and_is_dim_where_that_is_nothing
             elif name != "summary":
                 assert tab.count == (str(listed) if listed else ""), name
             assert tab.is_empty == (listed == 0), name
-        await pilot.press("1")
-        await settle(pilot)
-        styles = {part.key: part.style for part in panes._bar.parts if part.text.strip() and part.key != part.text}
-        titles = {part.key: part.style for part in panes._bar.parts if part.text.strip().isalpha() and part.key}
-        assert (titles["memory"], titles["occupancy"]) == ("empty", "empty")
-        assert styles["ops"] == "plain"
+        await keys(pilot, *to_pane("kernels"))
+        styles = {part.text.split(" ")[0]: part.style for part in panes._bar.parts if part.key}
+        assert (styles["kernels"], styles["ops"], styles["occupancy"]) == ("current", "plain", "empty")
 
 
 async def test_the_count_of_a_filtered_tab_is_that_of_its_rows() -> None:
@@ -125,6 +162,6 @@ async def test_the_count_of_a_filtered_tab_is_that_of_its_rows() -> None:
         await keys(pilot, "F", *"relu", "enter")
         tabs = {tab.name: tab.count for tab in app.view.panes._tabs()}
         assert tabs["kernels"] == "1"
-        await keys(pilot, "2")
+        await keys(pilot, *to_pane("ops"))
         tabs = {tab.name: tab.count for tab in app.view.panes._tabs()}
         assert (tabs["kernels"], tabs["ops"]) == ("", str(len(app.list.order)))

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import pytest
 from textual.events import Key
 
-from tests.support.app import burst, settle, shown, training
+from tests.support.app import burst, settle, shown, to_pane, training
 from tests.support.waiting import until
 from tracetui.ui.widgets.list_finder import TypedText
 
@@ -40,7 +40,7 @@ async def test_what_follows_enter_is_for_what_was_searched(after, index):
 async def test_what_follows_escape_is_a_command():
     async with shown(training(), SIZE) as (app, pilot):
         view = app.view
-        burst(app, "slash", *"linear", "escape", "2")
+        burst(app, "slash", *"linear", "escape", *to_pane("ops"))
         await settle(pilot)
         assert (view.finder.search.text, view.panes.pane) == ("", "ops")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from textual.pilot import Pilot
 
-from tests.support.app import Shown, settle, shown, training
+from tests.support.app import Shown, settle, shown, to_pane, training
 from tests.support.paths import SAMPLES
 from tracetui.drawing.timeline.raster import Window
 from tracetui.model.trace import Trace
@@ -19,10 +19,20 @@ pytestmark = pytest.mark.full
 Walks = Sequence[tuple[str, ...]]
 
 STEPPED = ("right_square_bracket", "full_stop", "full_stop")
-OPENED = ("5", "j", "enter")
+OPENED = (*to_pane("launches"), "j", "enter")
 EVERY_STEP = ("A", "8")
 IN_THE_LANES = ("tab", "plus", "plus", "l", "l")
-WALKS = ((), STEPPED, ("2", "j", "j"), ("7", "j"), OPENED, ("0",), ("g", "f", "3"), EVERY_STEP, IN_THE_LANES)
+WALKS = (
+    (),
+    STEPPED,
+    (*to_pane("ops"), "j", "j"),
+    ("7", "j"),
+    OPENED,
+    ("0",),
+    ("g", "f", *to_pane("views")),
+    EVERY_STEP,
+    IN_THE_LANES,
+)
 """Keys that lead to different places, each from the one before: step, pane, selection and window."""
 
 

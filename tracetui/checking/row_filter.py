@@ -90,7 +90,7 @@ def completed(table: Table, text: str) -> str:
     names, match = completions(table, text), _TYPED_NAME.search(text.rstrip())
     if not names or match is None or not match[1]:
         return text
-    common = _shared_beginning(names)
+    common = shared_beginning(names)
     is_longer = common.startswith(match[1]) and len(common) > len(match[1])
     return text[: match.start(1)] + (common if is_longer else names[0])
 
@@ -110,7 +110,7 @@ def texts_meant(table: Table, text: str) -> list[str]:
     return [strings[number] for number in sorted(ids_that_fit, key=lambda number: -int(rows[number]))]
 
 
-def _shared_beginning(names: list[str]) -> str:
+def shared_beginning(names: list[str]) -> str:
     """The longest text with which all names begin."""
     first, last = min(names), max(names)
     same = next((index for index, letter in enumerate(first) if last[index : index + 1] != letter), len(first))

@@ -39,12 +39,13 @@ class Pane:
     """Name on the command line."""
     title: str
     """Title of its tab."""
-    key: str
-    """The key of its tab."""
     help: str
     """One sentence about its rows."""
     table: Callable[[Trace, Part | None, str | None], Table]
     """Computes the table of a trace, of a step or a range of time, by a grouping."""
+    key: str = ""
+    """The key that opens it from everywhere: one of its own, or for the first pane of a group the number of the group;
+    empty where only the number, pressed again, leads to it."""
     columns: str = ""
     """Names of the columns in order of importance, with spaces between: a screen drops the last of them."""
     groupings: tuple[Grouping, ...] = ()

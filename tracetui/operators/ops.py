@@ -262,7 +262,6 @@ def ops(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
 PANE = Pane(
     "ops",
     "Ops",
-    key="2",
     help=(
         "One row is an operator name, as in key_averages(); by event there is every row of torch's table, by frame "
         "with Python frames, which torch 2.12 and 2.13 list."

@@ -94,8 +94,7 @@ def views(trace: Trace, step: Part | None = None, by: str | None = None) -> Tabl
 
 PANE = Pane(
     "views",
-    "Views",
-    key="3",
+    "No-GPU ops",
     help="One row is the name of an op that launched nothing on the GPU.",
     table=views,
     columns="name metadata_only calls self_cpu_us cpu_total_us per_step pct_of_step_cpu launched",

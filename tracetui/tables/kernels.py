@@ -48,7 +48,7 @@ _SUMS = "calls total_us pct mean_us median_us min_us max_us"
 PANE = Pane(
     "kernels",
     "Kernels",
-    key="1",
+    key="2",
     help="One row is a kernel, copy or fill, by start.",
     table=kernels,
     columns=(

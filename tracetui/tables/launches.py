@@ -61,7 +61,6 @@ _SUMS = "op stream api calls kernels total_us mean_us median_us max_us"
 PANE = Pane(
     "launches",
     "Launches",
-    key="5",
     help="One row is a call that launched GPU activities.",
     table=launches,
     columns=(

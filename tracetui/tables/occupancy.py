@@ -84,7 +84,6 @@ def occupancy(trace: Trace, step: Part | None = None, by: str | None = None) -> 
 PANE = Pane(
     "occupancy",
     "Occupancy",
-    key="4",
     help="One row is an occupancy query.",
     table=occupancy,
     columns=(

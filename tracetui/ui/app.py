@@ -37,6 +37,7 @@ from tracetui.ui.opening.trace_picker import TraceChoice, TracePicker
 from tracetui.ui.ranks.rank_reader import MomentAsked, RankLanesAsked, RankTraceAsked, SetFailed
 from tracetui.ui.trace.trace_screen import StepsAsked, TraceScreen
 from tracetui.ui.widgets.bar import HintsBar
+from tracetui.ui.widgets.command_line import THEME_NAMES
 from tracetui.ui.widgets.searchable_view import SizedScreen
 
 # Themes: the app's own dark and light, and two in the terminal's colours. Quiet: in the lanes the slices stand out.
@@ -80,7 +81,7 @@ OWN_COLOURS, TERMINALS_COLOURS = (DARK.name, LIGHT.name), (ANSI_DARK.name, ANSI_
 
 VARIABLE = "TRACETUI_THEME"
 """Names the theme to start with: dark, light, ansi-dark or ansi-light."""
-_CHOICES = {"dark": DARK.name, "light": LIGHT.name, "ansi-dark": ANSI_DARK.name, "ansi-light": ANSI_LIGHT.name}
+_CHOICES = dict(zip(THEME_NAMES, (DARK.name, LIGHT.name, ANSI_DARK.name, ANSI_LIGHT.name), strict=True))
 
 
 def usable(is_plain: bool) -> tuple[str, ...]:
@@ -267,9 +268,11 @@ class TraceApp(CrashSafeApp):
         """Pick another trace."""
         self.push_screen(TracePicker(self.paths), self.open)
 
-    def action_switch_theme(self) -> None:
-        """Take the next of dark, light and the terminal's own colours."""
-        self.theme = next_theme(self.theme, self.is_plain)
+    def action_switch_theme(self, name: str = "") -> None:
+        """Take a theme by its name, or the next of dark, light and the terminal's own colours."""
+        wanted = _CHOICES.get(name)
+        is_usable = wanted is not None and wanted in usable(self.is_plain)
+        self.theme = wanted if is_usable and wanted else next_theme(self.theme, self.is_plain)
 
     async def action_leave(self) -> None:
         """Quit, as the screen on top does."""

@@ -142,7 +142,7 @@ PANES_OF_REPORT = (
     PaneOfReport("Kernels by name", "kernels", "name"),
     PaneOfReport("Kernels of the step", "kernels", of_step=True, limit=100),
     PaneOfReport("Operators", "ops"),
-    PaneOfReport("Views", "views", limit=15),
+    PaneOfReport("No-GPU ops", "views", limit=15),
     PaneOfReport("Occupancy queries", "occupancy", "op", limit=20),
     PaneOfReport("Launches by call", "launches", "name", limit=20),
     PaneOfReport("Idle time by cause", "gaps", "cause"),

@@ -26,6 +26,7 @@ DISPLAY = {
     "right_curly_bracket": "}",
     "full_stop": ".",
     "comma": ",",
+    "colon": ":",
     "slash": "/",
     "question_mark": "?",
     "apostrophe": "'",
@@ -130,6 +131,12 @@ FOLLOW = Key(
 FOLLOW_BACK = Key("G", "the other way: forward operator → backward, launch → kernel; the match in its trace", BOTH)
 BACK = Key("backspace", "back to where you were: undoes a jump, then leaves the screen", BOTH)
 SEARCH = Key("slash", "search, as you type", BOTH)
+COMMAND_LINE = Key(
+    "colon",
+    "command line: a pane by name, `:step 2`, `:kernel 17`, `:op addmm`, `:where dur > 100us`, `:sort total`; tab "
+    "completes",
+    BOTH,
+)
 NEXT_MATCH = Key("n", "next match; beside a median rank the next collective that the rank came late to", BOTH)
 PREVIOUS_MATCH = Key("N", "match before, or collective before", BOTH)
 MAXIMISE = Key("Z", "the part with the focus on the whole screen, and back", BOTH)
@@ -144,7 +151,11 @@ COMPARE = Key(
 COPY_ROW = Key("y", "copy the row, as Markdown", BOTH)
 COPY_VIEW = Key("Y", "copy the view string (below); in a comparison the command that opens it", BOTH)
 EXPORT = Key("e", "export the list, as CSV and Markdown", BOTH)
-TABS = Key("1,2,3,4,5,6,7,8,9,M,H,R,C,S,L,K,T", "the tab with this key", BOTH)
+TABS = Key(
+    "1,2,3,4,5,6,7,8,9,M,H,R,C,S,L,K,T",
+    "the tab with this key; in a trace 1 to 5 open a group of panes, and again the next pane in it",
+    BOTH,
+)
 
 FIT = Key("f", "fit the selection", TIMELINE)
 FIT_ALL = Key("0", "fit the whole trace; in a comparison the steps", TIMELINE)
@@ -353,5 +364,7 @@ class CommandProvider(Provider):
                 yield Hit(score, matcher.highlight(each.title), each.run, help=each.binding.tooltip)
 
     def _commands(self) -> list[Command]:
-        commands = all_commands(self.screen)
+        commands = [*all_commands(self.screen)]
+        for node in self.screen.walk_children():
+            commands += [Command(node, binding) for binding in getattr(type(node), "WITHOUT_KEY", ())]
         return [each for each in commands if each.available and each.binding.action != "command_palette"]

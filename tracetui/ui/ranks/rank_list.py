@@ -23,9 +23,9 @@ from tracetui.ranks.rank_tables import GROUPINGS, TABLES, grouped_ranks
 from tracetui.ranks.sentences import late_words, rank_times
 from tracetui.text import clean
 from tracetui.ui.base.exports import ExportNotice, copy_out
-from tracetui.ui.widgets.bar import Tab
 from tracetui.ui.widgets.details import WAITING_NOTE, DetailFact, DetailLine, fact_lines, folded
 from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, TabbedList
+from tracetui.ui.widgets.tabs import Tab
 
 RANKS, COLLECTIVES, MATRIX, GROUPS, STEPS, FILES = TABLES
 RANK_KEYS = dict(zip(TABLES, "123456", strict=True))

@@ -39,20 +39,19 @@ from tracetui.overview.facts import Overview
 from tracetui.overview.overview_table import kept_overview, table_of
 from tracetui.panes import PANES
 from tracetui.text import clean
-from tracetui.ui.base import keys
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.trace.overview_list import NAME as OVERVIEW
 from tracetui.ui.trace.overview_list import OverviewList
+from tracetui.ui.trace.pane_groups import OWN_KEYS, TABS, tab_groups
 from tracetui.ui.trace.row_tree import RowTree, place_in_tree, place_on_step
 from tracetui.ui.trace.selection import prepare_descriptions
-from tracetui.ui.widgets.bar import Tab
+from tracetui.ui.widgets.bar import BarPart
 from tracetui.ui.widgets.columns import ShownColumn, layout_of
 from tracetui.ui.widgets.details import WAITING_NOTE
 from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, TabbedList
 from tracetui.ui.widgets.table_view import LEAF, TableView
+from tracetui.ui.widgets.tabs import Tab, TabGroup, group_parts
 
-TABS = tuple(sorted(PANES, key=lambda name: keys.TABS.names.split(",").index(PANES[name].key)))
-"""Panes with a tab, in the order of their keys."""
 UNKNOWN_LENGTH = 1000
 """Stands for the length of a list that is not known yet: more rows than any screen has lines."""
 
@@ -68,6 +67,7 @@ PAUSE_SECONDS = 0.01
 """Seconds between two looks at whether keys have come."""
 RESHAPED_PANES = ("findings", "range", "summary", "modules")
 """Panes whose tables are made readable for the screen, each of which gets columns of its own."""
+
 
 TableKey = tuple[str, Part | None, str | None]
 """Pane, the number of a step or a range of time, and grouping."""
@@ -203,6 +203,16 @@ class PaneList(TabbedList):
         super().watch_pane(old, new)
         if self._is_started and self._key(new) not in self._tables:
             self._build()
+
+    @property
+    def tab_keys(self) -> list[str]:
+        """The keys of the groups and of the tabs."""
+        return [*(group.key for group in self.tab_groups), *(tab.key for tab in self._tabs() if tab.key)]
+
+    @property
+    def tab_groups(self) -> list[TabGroup]:
+        """The groups with the panes that have a tab for this trace."""
+        return tab_groups(self._tabs(), self.pane)
 
     def watch_step(self) -> None:
         """List another step, unless a range of time is listed."""
@@ -608,10 +618,13 @@ class PaneList(TabbedList):
 
     def _tabs(self) -> Sequence[Tab]:
         return [
-            Tab(name, PANES[name].title, self._count(name), PANES[name].key, self._is_empty(name))
+            Tab(name, PANES[name].title, self._count(name), OWN_KEYS.get(name, ""), self._is_empty(name))
             for name in TABS
             if name == self.pane or (name in self._offered and (name != "range" or self.time_range))
         ]
+
+    def _tab_parts(self, width: int) -> tuple[BarPart, ...]:
+        return group_parts(self.tab_groups, self.pane, self._remarks(), width)
 
     def _is_empty(self, name: str) -> bool:
         table = self._tables.get(self._key(name))

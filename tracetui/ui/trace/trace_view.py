@@ -38,14 +38,15 @@ from tracetui.model.table import Table
 from tracetui.model.trace import GPU_WORK, Trace
 from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string
 from tracetui.operators.ops import CAPTURED_OP
-from tracetui.panes import PANES
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.base.exports import MARKDOWN_ROWS, copy_out, stem
 from tracetui.ui.base.keys import command
-from tracetui.ui.trace.navigator import NO_RANGE, Marks, Navigator, RangeCommands, TraceFinder
-from tracetui.ui.trace.pane_list import TABS, PaneList
+from tracetui.ui.trace.line_commands import LineCommands
+from tracetui.ui.trace.navigator import NO_RANGE, Marks, Navigator, TraceFinder
+from tracetui.ui.trace.pane_groups import GROUP_COMMANDS, PANE_COMMANDS
+from tracetui.ui.trace.pane_list import PaneList
 from tracetui.ui.trace.selection import (
     describe_gap,
     gap_beside,
@@ -86,7 +87,8 @@ _COMMANDS: list[BindingType] = [
     command(keys.CUT, "cut_range", "Cut the range", "Writes what is open in it as a smaller trace."),
     command(keys.MARK, "mark", "Mark this view", "Or remove the mark of the selection."),
     command(keys.MARKS, "marks", "List of marks"),
-    *(command(keys.tab_key(PANES[name].key), f"tab('{name}')", f"Pane {name}", PANES[name].help) for name in TABS),
+    *GROUP_COMMANDS,
+    *PANE_COMMANDS,
     command(keys.DETAILS, "details", "Details of the selection", "On a narrow screen: in place of the list."),
     command(keys.COPY_ROW, "copy_row", "Copy the row", "As Markdown: to the clipboard and a file."),
     command(keys.COPY_VIEW, "copy_view", "Copy the view string", "For --at: step, pane, selection and window."),
@@ -97,7 +99,7 @@ _COMMANDS: list[BindingType] = [
 """In the order of the help."""
 
 
-class TraceView(RangeCommands):
+class TraceView(LineCommands):
     """One trace on screen: header, minimap, steps, lanes, tabs with a list, details, key hints."""
 
     BINDINGS: ClassVar[list[BindingType]] = _COMMANDS

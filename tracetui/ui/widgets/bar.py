@@ -365,61 +365,6 @@ def switch_parts(numbers: Sequence[int], current: int, limit: int = MOST_NUMBERS
     return [*parts, BarPart(" ▸", "dim" if last else "key", str(numbers[min(current + 1, len(numbers) - 1)]))]
 
 
-@dataclass(frozen=True)
-class Tab:
-    """A tab: the pane's name, its title, how many rows it lists, as text, and its key."""
-
-    name: str
-    title: str
-    count: str
-    key: str
-    is_empty: bool = False
-    """True where it is known that it lists nothing."""
-
-
-def tab_parts(tabs: Sequence[Tab], current: str, remarks: str, width: int) -> tuple[BarPart, ...]:
-    """The tabs with their keys; where the line is short without counts, then only those around the current one."""
-    here = next((index for index, tab in enumerate(tabs) if tab.name == current), 0)
-    room = width - len(remarks)
-    words = [_tab_words(tab, counted=True) for tab in tabs]
-    if sum(map(len, words)) > room:
-        words = [_tab_words(tab, counted=index == here) for index, tab in enumerate(tabs)]
-    first, last = _fitting([len(text) for text in words], here, room)
-    parts: list[BarPart] = [BarPart("‹ ", "dim", tabs[first - 1].name)] if first else []
-    for tab, text in zip(tabs[first:last], words[first:last], strict=True):
-        title = text[len(tab.key) : -1]
-        parts += [
-            BarPart(tab.key, "dim", tab.name),
-            BarPart(title, "current" if tab.name == current else "empty" if tab.is_empty else "plain", tab.name),
-        ]
-        parts.append(BarPart(" "))
-    if last < len(tabs):
-        parts.append(BarPart("›", "dim", tabs[last].name))
-    return (*parts, BarPart(remarks, "warn"))
-
-
-def _tab_words(tab: Tab, counted: bool) -> str:
-    """Key and title with the spaces around them."""
-    return f"{tab.key} {tab.title}{f' {tab.count}' if tab.count and counted else ''}  "
-
-
-def _fitting(widths: Sequence[int], here: int, room: int) -> tuple[int, int]:
-    """The stretch of tabs, first and last (exclusive), that fits with the current one in it; marks take two cells."""
-    first, last, taken = here, here + 1, widths[here] + 4
-    while True:
-        # Those before come first: who walks along the tabs sees the next one appear.
-        if first and taken + widths[first - 1] <= room:
-            first -= 1
-            taken += widths[first]
-        elif last < len(widths) and taken + widths[last] <= room:
-            taken += widths[last]
-            last += 1
-        else:
-            break
-    whole = sum(widths) <= room
-    return (0, len(widths)) if whole else (first, last)
-
-
 def hint_parts(
     commands: Iterable[Command], width: int, first: DOMNode | None = None, where: str = ""
 ) -> tuple[BarPart, ...]:

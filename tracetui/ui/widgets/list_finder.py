@@ -69,12 +69,16 @@ class TypedText(Input):
         self.cursor_blink = False
         self.complete: Callable[[str], str] | None = None
         """Completes the text when tab is pressed; None where tab is not for this line."""
+        self.earlier: Sequence[str] = ()
+        """Texts that up and down bring back, the last one at the end."""
+        self._back = 0
         self._ended = self._is_closed = False
         self._early: list[Key] = []
 
     def begin(self) -> None:
         """Take keys again, those first that came early."""
         self._ended = self._is_closed = False
+        self._back = 0
         self._pass_on()
 
     def close(self) -> None:
@@ -90,13 +94,19 @@ class TypedText(Input):
             if self._is_closed:
                 self._pass_on()
         elif event.key == "tab" and self.complete is not None:
-            self.value = self.complete(self.value)
-            self.cursor_position = len(self.value)
+            self._take(self.complete(self.value))
+        elif event.key in ("up", "down") and self.earlier:
+            self._back = min(max(self._back + (1 if event.key == "up" else -1), 0), len(self.earlier))
+            self._take(self.earlier[-self._back] if self._back else "")
         else:
             self._ended = event.key in ("enter", "escape")
             return
         event.prevent_default()
         event.stop()
+
+    def _take(self, text: str) -> None:
+        self.value = text
+        self.cursor_position = len(text)
 
     def _pass_on(self) -> None:
         for key in self._early:
@@ -122,7 +132,7 @@ class SearchLine(Vertical):
         .label { width: auto; }
         .found { width: 26; }
         .below { display: none; }
-        &.-filter .below { display: block; }
+        &.-helped .below { display: block; }
     }
     """
 
@@ -131,7 +141,7 @@ class SearchLine(Vertical):
         """The text changed, or was accepted with enter, or given up with escape."""
 
         purpose: str
-        """`search` or `filter`."""
+        """`search`, `filter` or `command`."""
         text: str
         accepted: bool = False
         given_up: bool = False
@@ -152,15 +162,25 @@ class SearchLine(Vertical):
             yield self._count
         yield self.below
 
-    def open(self, purpose: str, where: str, text: str = "", complete: Callable[[str], str] | None = None) -> None:
-        """Show the line in place of the key hints and type into it; `where` says what is searched."""
+    def open(
+        self,
+        purpose: str,
+        where: str,
+        text: str = "",
+        complete: Callable[[str], str] | None = None,
+        recall: Sequence[str] = (),
+    ) -> None:
+        """Show the line in place of the key hints and type into it.
+
+        `where` says what is searched, `recall` has texts that were typed before.
+        """
         self.purpose = purpose
-        sign = f"{where} /" if purpose == "search" else "filter "
+        sign = {"search": f"{where} /", "command": ":"}.get(purpose, "filter ")
         self._label.styles.width = len(sign) + 2
         self._label.parts, self._count.parts, self.below.parts = (BarPart(sign, "key"),), (), ()
-        self.set_class(purpose == "filter", "-filter")
+        self.set_class(purpose != "search", "-helped")
         line = self.query_one(TypedText)
-        line.complete = complete
+        line.complete, line.earlier = complete, recall
         line.begin()
         with self.prevent(Input.Changed):
             line.value = text
@@ -192,6 +212,10 @@ class SearchLine(Vertical):
         first, others = "  ".join(names[:1]), "  ".join(names[1:])
         more = (BarPart(f"  {others}", "dim"),) if others else ()
         self.below.parts = (BarPart("tab ", "dim"), BarPart(first, "key"), *more) if names else ()
+
+    def show_words(self, words: str) -> None:
+        """Show words about the text below it."""
+        self.below.parts = (BarPart(words, "dim"),)
 
     def show_texts(self, texts: Sequence[str]) -> None:
         """Show below the text what its pattern matches."""
@@ -272,6 +296,10 @@ class ListFinder:
         """Go to the next or previous match, going round at the ends."""
         self._show(self.search.go(self._index_beside(direction)), jump=True)
         self.hints.notice(f"{self.search.text}   {self.search.words}   n N next and previous, esc clears")
+
+    def keep_rows(self, text: str) -> None:
+        """List only the rows that a filter keeps."""
+        self._list(text)
 
     def clear(self, purpose: str | None = None) -> None:
         """Drop the search, the filter, or both."""

@@ -21,6 +21,7 @@ from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import PartSizes
 from tracetui.ui.base.textual_internals import paint_rows
 from tracetui.ui.widgets.bar import FocusedPart, HintsBar, SplitBar
+from tracetui.ui.widgets.command_line import CommandLine, LineCommand, app_commands, list_commands, tab_commands
 from tracetui.ui.widgets.lanes import LanesView
 from tracetui.ui.widgets.list_finder import ListFinder, SearchLine
 from tracetui.ui.widgets.tabbed_list import TabbedList
@@ -33,6 +34,13 @@ SEARCH_COMMANDS: list[BindingType] = [
         "Filter the list",
         "By a text, or by columns: dur > 100us & op ~ mm.",
         "filter",
+        before_typing=True,
+    ),
+    command(
+        keys.COMMAND_LINE,
+        "command_line",
+        "Command line",
+        "A pane by name, :step 2, :op addmm, :sort total; tab completes.",
         before_typing=True,
     ),
     command(keys.NEXT_MATCH, "hit(1)", "Next match", "Of the last search."),
@@ -131,6 +139,7 @@ class SearchableView(TimelineActions, AnalysisSafe, Widget):
         self.search_line = SearchLine()
         self.hints = HintsBar(self.focused_part)
         self.finder = ListFinder(panes, self.search_line, self.hints)
+        self.command_line = CommandLine(self, self.search_line)
 
     def focused_part(self) -> FocusedPart:
         """The part of the screen that the keys go to, and its name."""
@@ -150,7 +159,7 @@ class SearchableView(TimelineActions, AnalysisSafe, Widget):
             return False
         if action == "hit":
             return len(self.finder.search.hits) > 0
-        if action == "search":
+        if action in ("search", "command_line"):
             return not self.search_line.is_open
         if action == "filter":
             return self.panes.table is not None and not self.search_line.is_open
@@ -266,6 +275,14 @@ class SearchableView(TimelineActions, AnalysisSafe, Widget):
         """Open the filter line of the list."""
         self.finder.open("filter")
 
+    def line_commands(self) -> list[LineCommand]:
+        """The commands of the command line, in the order in which it offers them."""
+        return [*list_commands(self), *app_commands(self), *tab_commands(self)]
+
+    def action_command_line(self) -> None:
+        """Open the command line."""
+        self.command_line.open()
+
     def action_hit(self, direction: int) -> None:
         """Go to the next or previous match."""
         self.finder.next(direction)
@@ -369,7 +386,7 @@ class SearchableView(TimelineActions, AnalysisSafe, Widget):
 
     @on(SearchLine.Typed)
     def _typed(self, message: SearchLine.Typed) -> None:
-        self.finder.typed(message)
+        (self.command_line if message.purpose == "command" else self.finder).typed(message)
 
 
 # What the screens of one trace and of two have in common: sizes, the help, and the way back to the screen below.

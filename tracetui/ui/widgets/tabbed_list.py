@@ -30,9 +30,10 @@ from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.keys import command
-from tracetui.ui.widgets.bar import Bar, SplitBar, Tab, tab_parts
+from tracetui.ui.widgets.bar import Bar, BarPart, SplitBar
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.table_view import TableView
+from tracetui.ui.widgets.tabs import Tab, tab_parts
 
 MAX_SHOWN_FILTER = 60
 """Maximum characters of a filter in a sentence about it."""
@@ -266,9 +267,12 @@ class TabbedList(AnalysisSafe, Widget):
         """Group by one grouping after the other, then list single rows again."""
         groupings = (None, *self.groupings)
         if len(groupings) > 1:
-            by = groupings[(groupings.index(self.arrangement.by) + 1) % len(groupings)]
-            sort, descending = self._first_sort(by)
-            self.arrange_by(replace(self.arrangement, by=by, sort=sort, descending=descending, group=None))
+            self.group_by(groupings[(groupings.index(self.arrangement.by) + 1) % len(groupings)])
+
+    def group_by(self, by: str | None) -> None:
+        """Group the rows, None for single rows."""
+        sort, descending = self._first_sort(by)
+        self.arrange_by(replace(self.arrangement, by=by, sort=sort, descending=descending, group=None))
 
     @on(TableView.HeaderClicked)
     def _sort_by_title(self, message: TableView.HeaderClicked) -> None:
@@ -314,7 +318,11 @@ class TabbedList(AnalysisSafe, Widget):
         return order, f"No row {verb} {wanted!r}. {remedy}"
 
     def _show_tabs(self) -> None:
-        self._bar.parts = tab_parts(self._tabs(), self.pane, self._remarks(), self.size.width - 2)
+        self._bar.parts = self._tab_parts(self.size.width - 2)
+
+    def _tab_parts(self, width: int) -> tuple[BarPart, ...]:
+        """The tabs in a line of some cells."""
+        return tab_parts(self._tabs(), self.pane, self._remarks(), width)
 
     def _remarks(self) -> str:
         """Grouping and filter in words, behind the tabs."""

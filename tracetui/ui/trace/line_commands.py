@@ -1,0 +1,137 @@
+"""The command line of one trace: steps, kernels, operators and ranges of time by name."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+from textual.binding import Binding
+from textual.reactive import reactive
+
+from tracetui.errors import UsageError
+from tracetui.linking.links import links
+from tracetui.linking.placement import activities_of_step_number
+from tracetui.model.intervals import Int64, TimeRange, read_time_range
+from tracetui.model.quantities import count
+from tracetui.model.trace import Kind, Trace
+from tracetui.model.viewpoint import ALL, read_view_string
+from tracetui.panes import pane_named
+from tracetui.ui.trace.navigator import RangeCommands, TraceFinder
+from tracetui.ui.trace.pane_groups import COMMANDS_WITHOUT_KEY
+from tracetui.ui.trace.pane_list import PaneList
+from tracetui.ui.trace.selection import step_of
+from tracetui.ui.widgets.command_line import Deed, LineCommand, beginning
+
+MAX_OFFERED = 30
+"""Maximum names that are offered for what was typed."""
+
+
+def operator_names(trace: Trace) -> list[str]:
+    """The names of all operators, those with the most calls first."""
+    slices = trace.slices
+    calls = np.bincount(slices.name[slices.kind == Kind.CPU_OP], minlength=1)
+    return [trace.names[name] for name in np.argsort(-calls, kind="stable").tolist() if calls[name]]
+
+
+def operators_meant(names: list[str], text: str) -> list[str]:
+    """The operators that a text may mean: the one of that name, else those that begin so, with or without namespace."""
+    if text in names:
+        return [text]
+    bare = {name: name.rpartition("::")[2] for name in names}
+    exact = [name for name in names if bare[name] == text]
+    return exact or [name for name in names if beginning((name, bare[name]), text)]
+
+
+class LineCommands(RangeCommands):
+    """What the command line of a trace view knows, and the keys of groups of panes."""
+
+    WITHOUT_KEY: ClassVar[list[Binding]] = COMMANDS_WITHOUT_KEY
+
+    panes: PaneList
+    finder: TraceFinder
+    has_gpu: bool
+    steps: list[int]
+    step: reactive[int | None]
+    selected: reactive[int]
+
+    def show_step(self, number: int) -> None:
+        """List a step, fit it in the window and select what it launched first."""
+        raise NotImplementedError
+
+    def select(self, row: int, jump: bool = False) -> None:
+        """Select a slice; a jump can be undone."""
+        raise NotImplementedError
+
+    def action_pane_group(self, title: str) -> None:
+        """Open a group of panes, or where it is open the next of its panes that lists anything."""
+        self.action_tab(next((group.opens for group in self.panes.tab_groups if group.title == title), ""))
+
+    def line_commands(self) -> list[LineCommand]:
+        """The commands of the command line, in the order in which it offers them."""
+        names, kernels = operator_names(self.trace), count(len(self._activities()))
+        numbers = [*map(str, self.steps), ALL]
+        return [
+            LineCommand("step", "NUMBER, or all", self._read_step, partial(beginning, numbers)),
+            LineCommand("kernel", f"NUMBER: by its number in the step, 1 to {kernels}", self._read_kernel),
+            LineCommand(
+                "op",
+                "NAME: its first slice in the step; n and N go on",
+                partial(self._read_operator, names),
+                lambda text: operators_meant(names, text)[:MAX_OFFERED],
+            ),
+            LineCommand("range", "START+LENGTH, as in 100ms+50ms: list what ran in it", self._read_range),
+            LineCommand("at", "VIEW: a view string, as Y copies it", self._read_viewpoint),
+            *super().line_commands(),
+        ]
+
+    def _activities(self) -> Int64:
+        """The GPU activities of the step that is listed or has the selection, in the order of their numbers."""
+        number = self.step if self.step is not None else step_of(self.trace, self.selected)
+        return links(self.trace).gpu if number is None else activities_of_step_number(self.trace, number)
+
+    def _read_step(self, text: str) -> Deed:
+        if not self.steps:
+            raise UsageError("The profiler recorded no steps: B shows what can count as one.")
+        if text == ALL:
+            return partial(setattr, self, "step", None)
+        if not text.isdecimal() or int(text) not in self.steps:
+            raise UsageError(f"There is no step {text!r}: there are {self.steps[0]} to {self.steps[-1]}, and all.")
+        return self._from_here(partial(self.show_step, int(text)))
+
+    def _read_kernel(self, text: str) -> Deed:
+        rows = self._activities()
+        if not text.isdecimal() or not 1 <= int(text) <= len(rows):
+            raise UsageError(f"There is no kernel {text!r} in this step: it has {count(len(rows))}.")
+        return partial(self.select, int(rows[int(text) - 1]), jump=True)
+
+    def _read_operator(self, names: list[str], text: str) -> Deed:
+        meant = operators_meant(names, text) if text else []
+        if not meant:
+            raise UsageError(f"No operator begins with {text!r}." if names else "This trace has no operators.")
+        return partial(self.finder.go_into, meant[0])
+
+    def _read_range(self, text: str) -> Deed:
+        if not text:
+            return partial(self.action_tab, "range")
+        return self._from_here(partial(self._show_range, read_time_range(text)))
+
+    def _show_range(self, time_range: TimeRange) -> None:
+        self.ranges.visit(time_range, True)
+        self.ranges.fit()
+        self.action_tab("range")
+
+    def _read_viewpoint(self, text: str) -> Deed:
+        viewpoint = read_view_string(text)
+        if viewpoint.pane is not None:
+            pane_named(viewpoint.pane)
+        return self._from_here(partial(self.navigator.visit, viewpoint))
+
+    def _from_here(self, deed: Deed) -> Deed:
+        """What can be undone with backspace."""
+
+        def leave_first() -> None:
+            self.navigator.leave(to_part=True)
+            deed()
+
+        return leave_first
