@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from textual.app import App
 from textual.events import Key
@@ -12,7 +13,7 @@ from textual.pilot import Pilot
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.waiting import until
 from tracetui.drawing.timeline.raster import TimelineIndex
-from tracetui.model.trace import Trace
+from tracetui.model.trace import GPU_WORK, Trace
 from tracetui.model.viewpoint import Viewpoint, read_view_string
 from tracetui.ui.app import TraceApp
 from tracetui.ui.base.overlay import Loaded
@@ -43,8 +44,12 @@ def training() -> Trace:
 class Shown(TraceApp):
     """The app with a trace that needs no loading."""
 
-    def __init__(self, trace: Trace, place: Viewpoint | None = None) -> None:
-        super().__init__(["made.json"], place)
+    def __init__(self, trace: Trace, place: Viewpoint | None = None, pane: str = "kernels") -> None:
+        """`pane` is where it opens, in the place of the overview; without a GPU the operators stand for kernels."""
+        if pane == "kernels" and len(trace.slices.of_kind(*GPU_WORK)) == 0:
+            pane = "ops"
+        place = place or Viewpoint()
+        super().__init__(["made.json"], replace(place, pane=place.pane or pane))
         self.trace = trace
 
     def start(self) -> None:

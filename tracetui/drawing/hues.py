@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from rich.cells import cell_len
+
 from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.phases import Phase
 from tracetui.model.quantities import short_percent
@@ -155,8 +157,10 @@ def share_words(share: float) -> str:
 def label_in(width: int, name: str, brief: str, ns: float, whole: float) -> str:
     """The longest that leaves a blank at both ends of a part of a bar; empty where nothing fits.
 
-    `GEMM 82.9 ms 24 %`, `GEMM 24 %`, the brief name and the share, or one of the three alone.
+    `GEMM 82.9 ms 24 %`, `GEMM 24 %`, the brief name and the share, or one of the three alone; nothing without a name.
     """
+    if not name:
+        return ""
     share = share_words(ns / whole) if whole else ""
     texts = (f"{name} {three_digits(ns)} {share}", f"{name} {share}", f"{brief} {share}", name, brief, share)
-    return next((text for text in texts if 0 < len(text) <= width - 2), "")
+    return next((text for text in texts if 0 < cell_len(text) <= width - 2), "")

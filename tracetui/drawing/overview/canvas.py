@@ -108,11 +108,9 @@ class Canvas:
             self._letters[y][at] = letter
             self._pens[y][at] = Pen(fill=hue) if look.colours == 256 else Pen(hue=hue)
         if text:
-            length = cell_len(text)
             words = text if look.colours == 256 else f" {text} "
             at = x + max((width - cell_len(words)) // 2, 0)
             self.put(at, y, words, Pen(fill=hue, bold=True) if look.colours == 256 else Pen(hue=hue, bold=True))
-            assert length <= width
 
     def stacked(
         self, x: int, y: int, width: int, parts: list[tuple[str, str, float, Hue]], lines: int = 1
@@ -122,7 +120,9 @@ class Canvas:
         cells, at, places = whole_cells([ns for _, _, ns, _ in parts], width), x, []
         for (name, brief, ns, hue), count in zip(parts, cells, strict=True):
             for line in range(lines):
-                self.fill(at, y + line, count, hue, label_in(count, name, brief, ns, whole) if line == 0 else "")
+                self.fill(
+                    at, y + line, count, hue, label_in(count, clean(name), clean(brief), ns, whole) if line == 0 else ""
+                )
             places.append((at, count))
             at += count
         return places

@@ -372,8 +372,9 @@ class Navigator:
                 rows = np.flatnonzero((slices.start >= start) & (slices.start < end) & on_thread[slices.lane])
                 view.selected = int(rows[np.argmax(slices.dur[rows])]) if len(rows) else -1
             view.lanes.reveal(view.selected)
-        if not view.has_gpu:
-            view.panes.open_tab("ops")
+        if viewpoint.pane is None and (viewpoint.event >= 0 or viewpoint.kernel > 0 or viewpoint.length_ns):
+            # A slice is asked for: it is read in the timeline.
+            view.panes.open_tab("kernels" if view.has_gpu else "ops")
         self.visit(viewpoint)
         view.panes.start()
         if viewpoint.step is not None and viewpoint.step not in view.steps:

@@ -166,7 +166,7 @@ class TraceView(LineCommands):
         self._show_steps()
         self.lanes.show_grid(TimelineGrid(self.timeline_index, Layout(self.timeline_index)))
         self.minimap.show(self.trace, self.timeline_index)
-        (self.panes.view if self.has_gpu else self.lanes).focus()
+        self.panes.view.focus()
         self.navigator.open(self._opening)
 
     def select(self, row: int, jump: bool = False) -> None:

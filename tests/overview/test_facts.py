@@ -1,0 +1,121 @@
+"""The numbers of the overview: one scope, sums that are the scope, the same numbers as in the panes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.app import training
+from tests.support.build import Event, kernel, launch, make_trace, op, step
+from tests.support.paths import SAMPLES
+from tracetui.findings.scope import Scope
+from tracetui.idle.scope_times import median_step
+from tracetui.model.intervals import TimeRange
+from tracetui.model.trace import Kind
+from tracetui.overview.facts import MAKING, overview_of, overview_stages, spare_words, trust_words
+from tracetui.overview.overview_table import table_of
+from tracetui.panes import PANES
+from tracetui.reading.load import load
+
+SHARED_NAMES = [
+    "d03_v100_2rank_5steps_mem_occ_nccl.json.gz",
+    "d06_h100_stack_mem.json.gz",
+    "d10_cudagraph_stack.json",
+    "d11_streams_4000_occ.json.gz",
+    "d15_chrome_all_phases.json.gz",
+    "d17_a100_16rank_5steps_graphs.json.gz",
+]
+
+
+def assert_is_whole(trace, part):
+    """Families of the GPU and causes of idle time are the scope; so are the phases of the CPU where there are some."""
+    overview = overview_of(trace, part)
+    assert overview.failures == ()
+    for sections in (("gpu", "idle"), ("cpu",)):
+        entries = overview.of(*sections)
+        if entries:
+            assert sum(entry.ns for entry in entries) == pytest.approx(overview.ns, rel=1e-6, abs=2)
+            assert all(0 <= entry.share <= 1 + 1e-9 for entry in entries)
+    return overview
+
+
+@pytest.mark.parametrize("name", SHARED_NAMES)
+def test_bars_are_the_scope(name, shared_trace):
+    trace = load(str(shared_trace(name)))
+    assert_is_whole(trace, median_step(trace))
+    assert_is_whole(trace, None)
+    low, high = trace.window
+    assert_is_whole(trace, TimeRange(low + (high - low) // 3, low + 2 * (high - low) // 3))
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.json.gz")), ids=lambda path: path.name)
+def test_bars_of_samples_are_the_scope(path):
+    trace = load(str(path))
+    assert_is_whole(trace, median_step(trace))
+
+
+def test_what_runs_at_once_counts_once():
+    """A copy beside a GEMM hides behind it."""
+    events = [
+        op("aten::mm", 0, 100),
+        launch(10, 5, 1),
+        launch(20, 5, 2),
+        kernel("ampere_sgemm_128x64_nn", 100, 100, correlation=1),
+        Event("Memcpy HtoD", 150, 100, Kind.MEMCPY, ("0", "8"), correlation=2),
+    ]
+    overview = overview_of(make_trace(events), None)
+    assert {entry.name: entry.ns for entry in overview.of("gpu")} == {"GEMM": 100, "copies": 50}
+
+
+def test_the_times_of_a_step_are_those_of_its_scope():
+    trace = training()
+    overview = overview_of(trace, 2)
+    assert overview.title == "step 2, the median of 3"
+    assert overview.ns == Scope(trace, 2).time
+    kernels = PANES["kernels"].build(trace, 2, by="name")
+    listed = {row["name"]: 1000 * row["total_us"] for row in kernels.rows()}
+    assert {entry.note: entry.ns for entry in overview.of("kernel")} == listed
+
+
+def test_a_start_up_is_left_out_and_said(shared_trace):
+    trace = load(str(shared_trace("puzzlers/more_small_kernels.json.gz")))
+    overview = assert_is_whole(trace, None)
+    assert overview.start_up > 100 * overview.ns
+    assert overview.title == "the trace, after start-up"
+    assert sum(entry.share for entry in overview.of("gpu")) > 0.5
+
+
+def test_it_grows_and_says_what_is_missing():
+    stages = list(overview_stages(training(), 2))
+    assert [len(stage.entries) for stage in stages] == sorted(len(stage.entries) for stage in stages)
+    assert stages[0].of("gpu") and not stages[0].of("todo")
+    assert spare_words(stages[0]) == MAKING == trust_words(stages[0])[0]
+    assert stages[-1].pending == frozenset()
+
+
+def test_a_section_that_fails_costs_itself(monkeypatch, breaks):
+    from tracetui.overview import facts
+
+    def fail(*_):
+        raise ValueError("no phases")
+
+    monkeypatch.setattr(facts, "phase_spans", fail)
+    overview = overview_of(training(), 2)
+    assert overview.of("gpu") and not overview.of("cpu")
+    assert len(overview.failures) == 1 and "The overview's phases of the CPU" in overview.failures[0]
+    assert table_of(overview).failures == overview.failures
+
+
+def test_a_trace_without_anything_known_has_its_names():
+    overview = overview_of(make_trace([Event("work", 0, 100, Kind.OTHER), Event("part", 10, 20, Kind.OTHER)]), None)
+    assert [(entry.name, entry.ns) for entry in overview.of("op")] == [("work", 80), ("part", 20)]
+    assert overview.of("gpu", "idle", "step", "where") == []
+
+
+def test_odd_steps_say_what_grew():
+    events = []
+    for number, idle in enumerate((0, 0, 300_000, 0, 0)):
+        at = number * 1_000_000
+        events += [step(number, at, 900_000), op("aten::mm", at + 1000, 10_000), launch(at + 2000, 1000, number + 1)]
+        events += [kernel("gemm", at + 20_000 + idle, 500_000, correlation=number + 1)]
+    rows = overview_of(make_trace(events), 1).of("step")
+    assert [bool(row.note) for row in rows][2] and "idle +300" in rows[2].note
