@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from textual.app import App, ComposeResult
+from textual.events import MouseScrollDown, MouseScrollUp
 from textual.geometry import Region
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
@@ -173,6 +174,51 @@ async def test_the_mouse_selects_pans_zooms_and_folds() -> None:
         assert len(layout.lines) == 4
         await pilot.click(LanesView, offset=(2, 1))
         assert len(layout.lines) == 7
+
+
+async def test_the_wheel_scrolls_and_with_ctrl_zooms_about_the_pointer() -> None:
+    deep = [op(f"op{i}", i, 100_000 - 2 * i) for i in range(60)]
+    app = Demo(make_trace(deep))
+    async with app.run_test(size=(120, 12)) as pilot:
+        lanes, layout = app.lanes, app.arrangement
+        await pilot.press("0", "z")
+        window, lines = app.window, layout.lines[:]
+        cell = 40
+        moment = window.moment_at(cell)
+
+        def turn(kind: type[MouseScrollDown | MouseScrollUp], *, ctrl: bool = False, shift: bool = False) -> None:
+            lanes.post_message(kind(lanes, cell + label_width(120), 4, 0, 1, 0, shift, False, ctrl))
+
+        turn(MouseScrollDown)
+        await pilot.pause()
+        assert layout.lines != lines and app.window == window
+        turn(MouseScrollUp)
+        await pilot.pause()
+        assert [line.track for line in layout.lines] == [line.track for line in lines]
+        turn(MouseScrollUp, ctrl=True)
+        await pilot.pause()
+        assert app.window.ns_per_cell < window.ns_per_cell and app.window.cell_of(round(moment)) == cell
+        turn(MouseScrollDown, shift=True)
+        await pilot.pause()
+        assert app.window.start_ns > window.start_ns and app.window.cell_of(round(moment)) < cell
+
+
+async def test_a_double_click_on_a_slice_fits_it_as_f_does_and_one_beside_it_nothing() -> None:
+    trace = small_trace()
+    app = Demo(trace)
+    async with app.run_test(size=(200, 50)) as pilot:
+        await pilot.press("0")
+        whole = app.window
+        track = TimelineIndex(trace).tracks_of(row_of(trace, "gemm"))[0]
+        line = 1 + next(i for i, shown in enumerate(app.arrangement.lines) if shown.track == track)
+        left = label_width(200)
+        await pilot.double_click(LanesView, offset=(left + whole.cell_of(150_000), line))
+        clicked = app.window
+        await pilot.press("0", "f")
+        assert clicked == app.window != whole
+        await pilot.press("0")
+        await pilot.double_click(LanesView, offset=(left + whole.cell_of(90_000), line))
+        assert app.window == whole
 
 
 async def test_reveal_scrolls_pans_and_unfolds() -> None:

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.events import (
+    Click,
     MouseDown,
     MouseEvent,
     MouseMove,
@@ -33,7 +34,10 @@ from tracetui.ui.base.keys import command
 from tracetui.ui.widgets.surface import Surface
 
 ZOOM_FACTOR = 1.6
-"""Factor by which one key or wheel notch magnifies."""
+"""Factor by which one key, or wheel notch with ctrl, magnifies."""
+
+LINES_PER_NOTCH = 3
+"""Lines by which one wheel notch scrolls."""
 
 PANS_PER_WIDTH = 6
 """Key presses that pan by the width of the window."""
@@ -166,6 +170,8 @@ class LanesView(Surface, can_focus=True):
         self._drawn_selected = -1
         self._inside: tuple[Stretch, Stretch] | None = None
         self._grip: tuple[int, int, Window] | None = None
+        self._is_on_slice = False
+        """True where the last click selected a slice."""
         self._dragged = False
         self._range_start: TimeRange | None = None
         """Moment at which the mouse began to draw a range."""
@@ -389,17 +395,23 @@ class LanesView(Surface, can_focus=True):
         grip, self._grip = self._grip, None
         start, self._range_start = self._range_start, None
         self.release_mouse()
+        self._is_on_slice = False
         if grip is not None and not self._dragged:
             self._click(event.x, event.y)
         elif grip is not None and start is not None:
             self.post_message(self.RangeDrawn(start, self._time_of(event.x), is_done=True))
 
+    def on_click(self, event: Click) -> None:
+        """Fit the slice that was clicked twice."""
+        if event.chain == 2 and self._is_on_slice:
+            self.action_fit_selection()
+
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        """Zoom in, pan with shift or ctrl, scroll over the lane names."""
+        """Scroll up; zoom in with ctrl, pan with shift."""
         self._wheel(event, -1)
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        """Zoom out, pan with shift or ctrl, scroll over the lane names."""
+        """Scroll down; zoom out with ctrl, pan with shift."""
         self._wheel(event, 1)
 
     def on_mouse_scroll_left(self, event: MouseScrollLeft) -> None:
@@ -414,13 +426,12 @@ class LanesView(Surface, can_focus=True):
 
     def _wheel(self, event: MouseEvent, direction: int) -> None:
         event.stop()
-        left = label_width(self.size.width)
-        if event.shift or event.ctrl:
+        if event.ctrl:
+            self._zoom(-direction, max(event.x - label_width(self.size.width), 0))
+        elif event.shift:
             self.action_pan(direction)
-        elif event.x >= left:
-            self._zoom(-direction, event.x - left)
         elif self._grid is not None:
-            self._grid.layout.scroll(event.y - self._grid.axis_lines, direction * 3)
+            self._grid.layout.scroll(event.y - self._grid.axis_lines, direction * LINES_PER_NOTCH)
             self.changed()
 
     def _click(self, x: int, y: int) -> None:
@@ -441,6 +452,7 @@ class LanesView(Surface, can_focus=True):
         elif row < 0 and self.is_range_open:
             self.post_before_redraw(self.RangeDrawn(None, self._time_of(x)))
         else:
+            self._is_on_slice = row >= 0
             self._select(row)
 
     def take_range_moves(self) -> int:
