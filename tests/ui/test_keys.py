@@ -163,6 +163,18 @@ async def test_tab_goes_to_list_timeline_details_and_escape_goes_back(size):
         assert app.text("#hints") == "There is nothing to go back from: q quits."
 
 
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_part_with_the_keys_is_marked_in_itself_and_no_other(size):
+    async with shown(training(), size) as (app, pilot):
+        await keys(pilot, *["i"] * (size == SIZES[1]))
+        for focused in (part for part in app.view.parts if part.region.area):
+            app.screen.set_focus(focused)
+            await settle(pilot)
+            lines = [strip.text for strip in app.screen._compositor.render_strips()]
+            for part in (part for part in app.view.parts if part.region.area):
+                assert (lines[part.region.y][part.region.x] == "▌") == (part is focused), (focused, part)
+
+
 def window(app: Shown) -> Window:
     """What the timeline shows."""
     assert app.view.window is not None

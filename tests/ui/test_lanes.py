@@ -143,7 +143,7 @@ async def test_a_measuring_point_shows_the_distance() -> None:
         await pilot.press("x")
         app.lanes.selected = row_of(trace, "gemm")
         await pilot.pause()
-        assert app.screen_text()[0].startswith("Δ +20.0 µs")
+        assert app.screen_text()[0].startswith("▌Δ +20.0 µs")
         assert any("┊" in line for line in app.screen_text())
         await pilot.press("x", "x")
         assert app.lanes.mark_ns is None

@@ -138,7 +138,8 @@ async def test_export_writes_csv_and_markdown(folder: Path) -> None:
     async with shown(training(), (160, 40)) as (app, pilot):
         await pilot.press("e")
         await pilot.pause()
-        assert "2 rows written to" in app.text("#hints")
+        said = app.text("#hints")
+        assert "2 rows written to" in said and "made-kernels-step2.csv and made-kernels-step2.md beside it" in said
     assert len(list(csv.DictReader((folder / "made-kernels-step2.csv").read_text().splitlines()))) == 2
     text = (folder / "made-kernels-step2.md").read_text()
     assert text.startswith("**kernels**, step 2, of `made.json`")

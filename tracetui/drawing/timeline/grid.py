@@ -197,6 +197,10 @@ _GENERIC = re.compile(r"(python[\d.]*|pt_main_thread)?")
 _MARK = ord("┊")
 
 
+FOCUS_SIGN = "▌"
+"""Stands at the top left of the part of the screen that has the keys."""
+
+
 @dataclass(frozen=True)
 class View:
     """The state that a frame shows."""
@@ -310,8 +314,10 @@ class TimelineGrid:
         if not self.axis_lines or height < self.axis_lines or width <= left:
             return
         quiet = GROUND if colours.mono else colours.quiet
-        frame.write(0, 0, codes(self._reading(view, width - left, left - 1).ljust(left)))
+        frame.write(0, 0, codes(f" {self._reading(view, width - left, left - 2)}".ljust(left)))
         frame.attributes[0, :left] = BOLD if view.focused else 0
+        if view.focused:
+            frame.write(0, 0, codes(FOCUS_SIGN), GROUND if colours.mono else colours.selected, BOLD)
         moments = [(view.window.cell_of(moment), sign, ink) for moment, sign, ink in self._moments(view, colours)]
         if view.time_range is not None:
             begin, end = range_cells(view.time_range, view.window)

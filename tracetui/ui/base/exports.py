@@ -115,17 +115,18 @@ def copy_out(app: App[object], text: str, name: str, what: str) -> ExportNotice:
     return f"{what} is in: {', '.join(destinations)}", False
 
 
-def save_list(name: str, csv: str, markdown: str, what: str, rows: int, more: str) -> ExportNotice:
-    """Write a list of some rows as CSV, and the Markdown of the first of them beside it, named without suffix.
+def save_list(name: str, csv: str, markdown: str, what: str, rows: int) -> ExportNotice:
+    """Write a list of some rows as CSV, and the Markdown of the first `MARKDOWN_ROWS` beside it; name without suffix.
 
-    `what` begins the sentence about a failure, `more` ends the one about success.
+    `what` begins the sentence about a failure; the one about success names both files.
     """
     try:
         path = save(csv, f"{name}.csv")
-        save(markdown, f"{path.stem}.md")
+        beside = save(markdown, f"{path.stem}.md")
     except OSError as error:
         return not_written(what, error)
-    return f"{counted(rows, 'row')} written to {home_path(path)}, {more}", False
+    first = f", the first {MARKDOWN_ROWS} to" if rows > MARKDOWN_ROWS else " and"
+    return f"{counted(rows, 'row')} written to {home_path(path)}{first} {beside.name} beside it", False
 
 
 def save_picture(app: App[Any], label: str) -> ExportNotice:

@@ -41,7 +41,7 @@ from tracetui.operators.ops import CAPTURED_OP
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
-from tracetui.ui.base.exports import MARKDOWN_ROWS, copy_out, stem
+from tracetui.ui.base.exports import copy_out, stem
 from tracetui.ui.base.keys import command
 from tracetui.ui.trace.line_commands import LineCommands
 from tracetui.ui.trace.navigator import NO_RANGE, Marks, Navigator, TraceFinder
@@ -426,10 +426,6 @@ class TraceView(LineCommands):
         listed = "all" if part is None else f"range{part.text}" if isinstance(part, TimeRange) else f"step{part}"
         by = f"-by-{panes.arrangement.by}" if panes.arrangement.by else ""
         return f"{stem(self.trace.label)}-{panes.pane}{by}-{listed}"
-
-    def markdown_words(self, rows: int) -> str:
-        """Words about the Markdown beside the CSV file, which holds fewer rows where there are many."""
-        return f"{f'the first {MARKDOWN_ROWS} ' if rows > MARKDOWN_ROWS else ''}beside it as .md"
 
     @on(LanesView.Selected)
     def _select_in_lanes(self, message: LanesView.Selected) -> None:

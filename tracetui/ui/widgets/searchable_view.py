@@ -13,7 +13,9 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from tracetui.drawing.format import shorten
 from tracetui.model.intervals import Int64
+from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.exports import MARKDOWN_ROWS, copy_out, save_list
@@ -69,6 +71,8 @@ ONLY_LIST, ONLY_TIMELINE, ONLY_DETAILS = MAXIMISED = ("-only-list", "-only-timel
 """Style classes of a view in which one part has the whole screen."""
 MIN_PART_LINES = 4
 """Minimum lines that moving the split leaves to the timeline and to the list."""
+MAX_ROW_NAME = 30
+"""Maximum characters of the name of a row in a notice."""
 MIN_PART_CELLS = 24
 """Minimum cells that moving the split leaves to the list and to the details."""
 
@@ -365,11 +369,15 @@ class SearchableView(TimelineActions, AnalysisSafe, Widget):
 
     def action_copy_row(self) -> None:
         """Copy the current row of the list as Markdown."""
-        if self.panes.table is None or self.panes.view.row < 0:
+        table, row = self.panes.table, self.panes.view.row
+        if table is None or row < 0:
             self.notice("There is no row to copy.", warn=True)
             return
-        text = self.list_text("md", np.array([self.panes.view.row]), False)
-        self.notice(*copy_out(self.app, text, self.ROW_FILE, "The row"))
+        shown = [table[name] for name in self.panes.view.shown_columns if name in table]
+        name = next((str(text) for each in shown if each.is_text and (text := each.cell(row))), "")
+        text = self.list_text("md", np.array([row]), False)
+        words = f"The row {shorten(clean(name), MAX_ROW_NAME)}".rstrip()
+        self.notice(*copy_out(self.app, text, self.ROW_FILE, f"{words}, as Markdown,"))
 
     def action_export(self) -> None:
         """Write the listed rows to a CSV file, and the first of them as Markdown beside it."""
@@ -378,11 +386,7 @@ class SearchableView(TimelineActions, AnalysisSafe, Widget):
             self.notice(f"There is nothing to export in this {place}.", warn=True)
             return
         texts = self.list_text("csv", rows, True), self.list_text("md", rows[:MARKDOWN_ROWS], True)
-        self.notice(*save_list(self.export_name(), *texts, f"The {what}", len(rows), self.markdown_words(len(rows))))
-
-    def markdown_words(self, rows: int) -> str:
-        """Words about the Markdown that an export of some rows leaves beside its CSV file."""
-        return "as .md too"
+        self.notice(*save_list(self.export_name(), *texts, f"The {what}", len(rows)))
 
     @on(SearchLine.Typed)
     def _typed(self, message: SearchLine.Typed) -> None:

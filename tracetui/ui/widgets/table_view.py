@@ -32,6 +32,7 @@ from tracetui.drawing.format import (
     is_list_of_findings,
     shorten,
 )
+from tracetui.drawing.timeline.grid import FOCUS_SIGN
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.model.table import Table, TextKind
 from tracetui.text import clean
@@ -180,6 +181,7 @@ class TableView(Scroller, can_focus=True):
         height: 1fr;
         .table--headline { text-style: bold; }
         .table--header { color: $text-muted; text-style: bold; }
+        &:focus .table--header { color: $primary; text-style: bold underline; }
         .table--cursor { background: $primary; color: $background; text-style: bold; }
         .table--resting { background: $primary-muted; color: $foreground; }
         .table--elsewhere { color: $text-muted; text-style: italic; }
@@ -531,13 +533,13 @@ class TableView(Scroller, can_focus=True):
         y -= len(self._headline)
         if y == 0 and self._cards is not None:
             titles = (column.title + self._arrow(column) for column, _ in self._columns)
-            return _strip(f" {CARD_TITLE_GAP.join(titles)}", width, self._style("header"))
+            return _strip(self._focus_sign + CARD_TITLE_GAP.join(titles), width, self._style("header"))
         if y == 0:
             titles = (
                 placed(column.title + self._arrow(column), cells, self.table[column.spec.name].is_number)
                 for column, cells in self._columns
             )
-            text = ("‹" if self._skipped else " ") + (" " * GAP).join(titles)
+            text = ("‹" if self._skipped else self._focus_sign) + (" " * GAP).join(titles)
             if self._more_columns:
                 text = f"{placed(text, width - 2, right=False)}›"
             return _strip(text, width, self._style("header"))
@@ -560,6 +562,10 @@ class TableView(Scroller, can_focus=True):
             strip = _strip(text, width, self._style(look)) if look else self._plain_strip(text, width)
             self._strips[index, look] = strip
         return strip
+
+    @property
+    def _focus_sign(self) -> str:
+        return FOCUS_SIGN if self.has_focus else " "
 
     def _arrow(self, column: ShownColumn) -> str:
         """The arrow behind the title of the column that sorts."""
@@ -593,7 +599,7 @@ class TableView(Scroller, can_focus=True):
 
     def _note_line(self, y: int, width: int) -> Strip:
         lines = _wrapped(self.note, max(width - 4, 10))
-        text = "  " + lines[y - 1] if 0 < y <= len(lines) else ""
+        text = "  " + lines[y - 1] if 0 < y <= len(lines) else "" if y else self._focus_sign
         return _strip(text, width, self._style("note"))
 
     def _style(self, name: str) -> Style:
