@@ -327,7 +327,7 @@ def test_a_series_that_covers_less_than_half_says_so() -> None:
     assert low_coverage(make_trace([*some, *work(200, 2)])) == ""
     trace = make_trace([*some, *work(200, 2), *work(300, 3)])
     assert low_coverage(trace) == "33 % of the GPU activities"
-    assert PANES["steps"].build(trace).note.endswith("annotations; they cover only 33 % of the GPU activities.")
+    assert PANES["steps"].build(trace).note.endswith("annotations; they launch only 33 % of the GPU activities.")
 
 
 FORWARD = "sglang/srt/model_executor/model_runner.py(5): forward"

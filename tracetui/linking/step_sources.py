@@ -29,11 +29,10 @@ from tracetui.linking.steps import (
     steps,
 )
 from tracetui.linking.trees import forest, is_named
-from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, covered
 from tracetui.model.quantities import counted, duration
 from tracetui.model.results import kept
-from tracetui.model.table import Strings, Table, micros, numbers, texts
+from tracetui.model.table import Strings
 from tracetui.model.trace import ChosenSteps, Kind, Trace
 
 # Annotations that could serve as steps in a trace without steps: they repeat at top level with similar durations
@@ -252,7 +251,7 @@ def steps_sentence(trace: Trace) -> str:
     if not words:
         return ""
     if covers:
-        words += f"; they cover only {covers}"
+        words += f"; they launch only {covers}"
     return f"{words[0].upper()}{words[1:]}."
 
 
@@ -290,31 +289,6 @@ def is_graph_recording(trace: Trace) -> bool:
     calls = calls[is_named(trace, calls, _LAUNCH.search)]
     recorded = int(in_recording(trace, calls).sum())
     return recorded > 0 and 2 * recorded >= len(calls)
-
-
-def source_table(trace: Trace) -> Table:
-    """One row per source, in the order of `step_sources`."""
-    sources, slices = step_sources(trace), trace.slices
-    low, high = trace.window
-    runs = np.array([len(each.rows) for each in sources], np.int64)
-    activities = np.array([each.activities for each in sources], np.int64)
-    launched = len(links(trace).gpu)
-    lasted = [float(np.median(each.end - slices.start[each.rows])) for each in sources]
-    nothing = np.full(len(sources), np.nan)
-    return Table(
-        (
-            texts(col.STEPS_BY, [each.name for each in sources]),
-            texts(col.FOUND_BY, [each.found_by if each.is_certain else f"{each.found_by} ~" for each in sources]),
-            numbers(col.RUNS, runs),
-            numbers(col.TIME_PCT, [100 * each.covered(trace) / max(high - low, 1) for each in sources]),
-            numbers(col.ACTIVITIES_PCT, 100 * activities / launched if launched else nothing),
-            numbers(col.PER_RUN, activities / runs if launched else nothing),
-            micros(col.MEDIAN_US.but(help="Median time from the start of a run to its end."), np.array(lasted)),
-            texts(col.WHERE, [each.where or None for each in sources]),
-        ),
-        np.array([each.rows[0] for each in sources], np.int64),
-        "" if sources else no_steps(trace),
-    )
 
 
 def _sources_in_words(trace: Trace) -> str:

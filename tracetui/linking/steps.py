@@ -243,6 +243,12 @@ def launched_in(trace: Trace, start: Int64, end: Int64) -> int:
     return int((np.searchsorted(moments, ends) - np.searchsorted(moments, starts)).sum())
 
 
+def launched_by_window(trace: Trace, start: Int64, end: Int64) -> Int64:
+    """GPU activities launched in each of some windows, on any thread."""
+    moments = _launch_times(trace)
+    return np.asarray(np.searchsorted(moments, end) - np.searchsorted(moments, start))
+
+
 @kept(on_disk=True)
 def _launch_times(trace: Trace) -> Int64:
     """The start of the launch of each GPU activity that has one, ascending."""

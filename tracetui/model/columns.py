@@ -649,7 +649,7 @@ PERIOD_US = ColumnSpec(
     "From the end of the step before on the GPU to its own; the first one counts from its start.",
     unit="us",
 )
-PER_RUN = ColumnSpec("per_run", "GPU per run", "GPU activities launched in a run, on average.")
+PER_RUN = ColumnSpec("per_run", "GPU per run", is_number_text=True)
 PER_STEP = ColumnSpec("per_step", "per step", "Calls within a step, on average.")
 PHASE = ColumnSpec(
     "phase",

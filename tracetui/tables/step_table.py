@@ -12,15 +12,22 @@ from tracetui.idle.verdict import step_verdicts
 from tracetui.idle.waits import sync_calls
 from tracetui.linking.groups import PartSums, distinct, group
 from tracetui.linking.links import links, op_rows
-from tracetui.linking.placement import activities_by_step, chosen, placed_by_start, step_index, step_launched_after
+from tracetui.linking.placement import (
+    activities_by_step,
+    before_capture,
+    chosen,
+    placed_by_start,
+    step_index,
+    step_launched_after,
+)
 from tracetui.linking.replays import replays
 from tracetui.linking.step_kinds import KIND_HELP, partial_steps, step_kinds
-from tracetui.linking.step_sources import no_steps, source_table, steps_sentence
-from tracetui.linking.steps import steps
+from tracetui.linking.step_sources import StepSource, no_steps, step_sources, steps_sentence
+from tracetui.linking.steps import launched_by_window, steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part, is_among
 from tracetui.model.pane import Grouping, Pane
-from tracetui.model.table import NULL, Column, Table, micros, missing, numbers, texts
+from tracetui.model.table import DOUBTFUL, NULL, Column, Table, micros, missing, numbers, texts
 from tracetui.model.trace import Float64, Kind, Trace
 from tracetui.operators.views import idle_view_rows
 from tracetui.tables.occupancy import queries
@@ -97,6 +104,70 @@ PANE = Pane(
     of_step=False,
     keeps_order=True,
 )
+
+
+# What can stand for steps.
+
+MAX_LISTED_COUNTS = 4
+"""Maximum runs whose numbers of GPU activities are listed one by one; of more the smallest and the largest."""
+_PLACED = "; ~ some have no launch record and count in the run in which they start"
+
+
+def source_table(trace: Trace) -> Table:
+    """One row per source, in the order of `step_sources`."""
+    sources, slices = step_sources(trace), trace.slices
+    low, high = trace.window
+    runs = np.array([len(each.rows) for each in sources], np.int64)
+    launched, lone = len(links(trace).gpu), _without_launch(trace)
+    begun = [slices.start[each.rows] for each in sources]
+    placed = [_starts_in_runs(lone, *each) for each in zip(sources, begun, strict=True)]
+    activities = np.array([each.activities + more.sum() for each, more in zip(sources, placed, strict=True)])
+    by_run = [launched_by_window(trace, start, each.end) for each, start in zip(sources, begun, strict=True)]
+    counts = [_counts_in_words(each, more) for each, more in zip(by_run, placed, strict=True)]
+    lasted = [float(np.median(each.end - start)) for each, start in zip(sources, begun, strict=True)]
+    nothing = np.full(len(sources), np.nan)
+    return Table(
+        (
+            texts(col.STEPS_BY, [each.name for each in sources]),
+            texts(col.FOUND_BY, [each.found_by if each.is_certain else f"{each.found_by} ~" for each in sources]),
+            numbers(col.RUNS, runs),
+            numbers(col.TIME_PCT, [100 * each.covered(trace) / max(high - low, 1) for each in sources]),
+            numbers(col.ACTIVITIES_PCT, 100 * activities / launched if launched else nothing),
+            texts(
+                col.PER_RUN.but(help=f"GPU activities of each run, in order{_PLACED}."),
+                counts if launched else [None] * len(sources),
+            ),
+            micros(col.MEDIAN_US.but(help="Median time from the start of a run to its end."), np.array(lasted)),
+            texts(col.WHERE, [each.where or None for each in sources]),
+        ),
+        np.array([each.rows[0] for each in sources], np.int64),
+        "" if sources else no_steps(trace),
+    )
+
+
+def _without_launch(trace: Trace) -> Int64:
+    """The starts of the GPU activities whose launch in the capture has no record, ascending."""
+    gpu = links(trace).gpu
+    alone = gpu[links(trace).launch[gpu] < 0]
+    return np.sort(trace.slices.start[alone[~np.isin(alone, before_capture(trace))]])
+
+
+def _starts_in_runs(lone: Int64, source: StepSource, start: Int64) -> Int64:
+    """How many GPU activities without launch record start in each run, as in any region (R3.3); 0 of other sources."""
+    if source.rule or source.found_by not in ("annotation", "function", "module"):
+        return np.zeros(len(start), np.int64)
+    return np.asarray(np.searchsorted(lone, source.end) - np.searchsorted(lone, start))
+
+
+def _counts_in_words(launched: Int64, placed: Int64) -> str:
+    """`36` where all runs have as many, `36, ~19` of a few, `4 to 36` of many."""
+    each_run, guessed = (launched + placed).tolist(), (placed > 0).tolist()
+    words = [f"{DOUBTFUL * is_guess}{number:,}" for number, is_guess in zip(each_run, guessed, strict=True)]
+    if min(each_run) == max(each_run):
+        return max(words, key=len)
+    if len(words) <= MAX_LISTED_COUNTS:
+        return ", ".join(words)
+    return f"{DOUBTFUL * any(guessed)}{min(each_run):,} to {max(each_run):,}"
 
 
 def _activities(trace: Trace, picked: Int64) -> tuple[Int64, Int64]:

@@ -636,6 +636,6 @@ class TraceView(LineCommands):
             index = int(steps(self.trace).labelled(self.step)[0])
             times = times_in_words(self.trace, index)
             kind = kind_words(self.trace, index)
-        remark = f"covers only {self._low_coverage}" if self._low_coverage else ""
+        remark = f"launches only {self._low_coverage}" if self._low_coverage else ""
         width = self.size.width - 2
         self.step_bar.parts = step_parts(self.steps, self.step, times, width, self._steps_by, kind, remark)
