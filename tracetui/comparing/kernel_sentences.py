@@ -320,7 +320,7 @@ def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, 
     if a.part_kind != b.part_kind:
         times = (("GPU time", _of(totals, "gpu_busy_us")), ("CPU time", cpu))
         return [_of_other_kinds(a, b, what, each, names) for what, each in times if each]
-    gpu, is_judged, parts = _of(totals, _gpu_measure(totals)), not differ_in_length(a, b), _parts(a)
+    gpu, is_judged, parts = _of(totals, gpu_measure(totals)), not differ_in_length(a, b), _parts(a)
     unit = unit_of_work(a, b, totals)
     if cpu is None:
         return []
@@ -332,7 +332,7 @@ def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, 
         scale = time_scale((*medians, cpu.limit))
         sides = f"GPU {scale.both(*medians[:2])}, CPU {scale.change(*medians[2:])}{per(a, b)}"
         return [f"GPU the same, CPU {how_much(*medians[2:])}: {sides}{in_brackets(noise(cpu, scale, a.part_kind))}."]
-    if _gpu_measure(totals) == "gpu_busy_us":
+    if gpu_measure(totals) == "gpu_busy_us":
         return [f"{time_sentence(f'GPU time{per(a, b)}', gpu, parts, is_judged, unit)}.", on_cpu]
     subject = f"GPU{per(a, b)}, from the first kernel to the last,"
     span = time_sentence(subject, gpu, parts, is_judged, unit)
@@ -349,7 +349,7 @@ def _of(totals: TotalsByName, name: str) -> Difference | None:
     return total.difference if total and total.difference.change is not Change.UNKNOWN else None
 
 
-def _gpu_measure(totals: TotalsByName) -> str:
+def gpu_measure(totals: TotalsByName) -> str:
     """Busy time where the GPU is kept busy, else the span from first to last activity."""
     span, *work = (_of(totals, name) for name in ("gpu_span_us", "gpu_busy_us", "gpu_others_us"))
     if span is None:
@@ -429,7 +429,7 @@ def _bottleneck(a: Side, b: Side, totals: TotalsByName) -> Iterator[str]:
         share = _of(totals, "gpu_idle_pct")
         if share is None or share.change not in BEYOND_NOISE or abs(share.delta) < MIN_IDLE_CHANGE_POINTS:
             return
-        if cause is None and _gpu_measure(totals) != "gpu_busy_us":
+        if cause is None and gpu_measure(totals) != "gpu_busy_us":
             # The first sentence, about the span, says the same.
             return
         change = f"{rounded_percent(share.a.median)} → {rounded_percent(share.b.median)}"

@@ -18,6 +18,7 @@ import numpy as np
 from tracetui.comparing.calls import recording_conditions
 from tracetui.comparing.change_rows import Total, merged, paired, totals
 from tracetui.comparing.fairness import is_same, separate_times, unfair, unrelated_programs, unsure
+from tracetui.comparing.headline import Headline, headline
 from tracetui.comparing.kernel_changes import KernelChanges, kernel_changes
 from tracetui.comparing.kernel_sentences import (
     TotalsByName,
@@ -198,6 +199,11 @@ class Comparison:
             return (str(failure),)
 
     @cached_property
+    def headline(self) -> Headline:
+        """The ratio of the times and what they consist of, at first sight."""
+        return self.failures.make("The ratio of the times", lambda: headline((self.a, self.b), self.ops))
+
+    @cached_property
     def statement(self) -> tuple[str, ...]:
         """The differences and their causes, in sentences."""
         return self.failures.make("The statement", lambda: statement(self.a, self.b, self.ops))
@@ -266,6 +272,14 @@ class Several:
 
         rest = (self.failures.make_or(what, partial(is_other, each), lambda _: True) for each in self.sides[1:])
         return (False, *rest)
+
+    @cached_property
+    def headline(self) -> Headline:
+        """The ratios of the times and what they consist of, at first sight.
+
+        Raises: AnalysisFailed for a defect.
+        """
+        return self.failures.make("The ratios of the times", lambda: headline(self.sides))
 
     @cached_property
     def totals(self) -> Table:

@@ -23,9 +23,13 @@ from tracetui.comparing.noise import Change
 from tracetui.comparing.side import Side
 from tracetui.comparing.statement import SIDE_NAMES, Comparison, Several
 from tracetui.drawing.format import cell, notes
+from tracetui.drawing.stacked_bars import Line, rich_line, text_of
 from tracetui.drawing.text import export
 from tracetui.drawing.text.export import code, lines, prose, sentence
+from tracetui.drawing.text.headline_text import document as headline_document
+from tracetui.drawing.text.headline_text import headline_line, headline_lines, legend
 from tracetui.drawing.text.readable_table import facts, telling
+from tracetui.errors import AnalysisFailed
 from tracetui.model import columns as col
 from tracetui.model.quantities import ABSENT, count, quantity
 from tracetui.model.results import Failures
@@ -44,6 +48,8 @@ FULL = 1000
 """Characters of a name where there is room."""
 MIN_SHOWN_US = 0.0005
 """Minimum difference in µs that is printed as more than 0 ns."""
+PLAIN_WIDTH = 120
+"""Columns of the bars in a pipe."""
 HEAD = 2
 """Columns by which the lines of a sentence after its first are set in."""
 
@@ -104,6 +110,7 @@ def as_json(comparison: Comparison, tables: Iterable[Shown]) -> str:
     document: dict[str, Any] = {
         "a": facts_of(comparison.failures, comparison.a),
         "b": facts_of(comparison.failures, comparison.b),
+        "headline": _headline_document(comparison),
         "statement": list(map(clean, comparison.sentences)),
     }
     for shown in tables:
@@ -146,6 +153,7 @@ def as_markdown(comparison: Comparison, tables: Sequence[Shown]) -> str:
         f"{mark}: {code(clean(side.name))}, {prose(side_words(comparison.failures, side))}" for mark, side in named
     ]
     parts = [" · ".join(["**Comparison**, from A to B", *sides])]
+    parts += [f"**{prose(text_of(line))}**" for line in first_sight(comparison, None)[:1]]
     parts.append("\n".join(f"- {sentence(clean(line))}" for line in comparison.sentences))
     for shown in _worth_showing(tables):
         more = f" ({count(shown.unread)} more)" if shown.unread else ""
@@ -164,7 +172,11 @@ def _markdown_table(shown: Shown) -> list[str]:
 
 def as_plain(comparison: Comparison, tables: Sequence[Shown]) -> str:
     """Everything as aligned text for a pipe."""
-    parts = ["\n".join([*head(comparison), "", *map(bullet, comparison.sentences)])] if len(tables) > 1 else []
+    parts = []
+    if len(tables) > 1:
+        seen = [text_of(line).rstrip() for line in first_sight(comparison, PLAIN_WIDTH)]
+        about = [*seen, "", *head(comparison)] if seen else head(comparison)
+        parts.append("\n".join([*about, "", *map(bullet, comparison.sentences)]))
     for shown in _worth_showing(tables):
         title = [_title(shown)] if len(tables) > 1 else []
         body = export.render(shown.readable, comparison.a.trace, shown.name, "table").rstrip("\n")
@@ -176,6 +188,8 @@ def as_rich(comparison: Comparison, tables: Sequence[Shown], width: int) -> Rend
     """Everything for a terminal of `width` columns."""
     parts: list[RenderableType] = []
     if len(tables) > 1:
+        seen = [rich_line(line) for line in first_sight(comparison, width)]
+        parts += [*seen, Text()] if seen else []
         parts += [Text(line, style="dim") for each in head(comparison) for line in wrapped(each, width, HEAD)]
         parts.append(Text())
         for place, line_text in enumerate(comparison.sentences):
@@ -186,6 +200,28 @@ def as_rich(comparison: Comparison, tables: Sequence[Shown], width: int) -> Rend
         inner = body.renderables[1:] if isinstance(body, Group) else [body]
         parts += [*([Text()] if parts else []), Text(_title(shown), style="dim"), *inner]
     return Group(*parts)
+
+
+def first_sight(comparison: Comparison | Several, width: int | None) -> list[Line]:
+    """The ratio and the bars in the textures of text, with what these mean; without a width the line of two sides.
+
+    Empty where they could not be made, which is reported with the other failures.
+    """
+    try:
+        headline = comparison.headline
+    except AnalysisFailed:
+        return []
+    if width is None:
+        return [headline_line(headline)]
+    seen = list(headline_lines(headline, width, textured=True, labelled=False))
+    return seen if headline.is_mixed else [*seen, legend(headline.sides)]
+
+
+def _headline_document(comparison: Comparison | Several) -> dict[str, Any] | None:
+    try:
+        return headline_document(comparison.headline)
+    except AnalysisFailed:
+        return None
 
 
 def head(comparison: Comparison) -> list[str]:
@@ -432,6 +468,7 @@ def several_as_json(shown: SeveralShown) -> str:
             {"a": SIDE_NAMES[0], "b": mark, "statement": list(map(clean, sentences)), "command": clean(command)}
             for mark, sentences, command in others
         ],
+        "headline": _headline_document(shown.several),
         "totals": {key: rendered[key] for key in ("columns", "rows", "note") if key in rendered},
     }
     return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
@@ -459,10 +496,10 @@ def several_as_plain(shown: SeveralShown) -> str:
     if shown.alone:
         return f"{body}\n\n{LEGEND}\n"
     openings = "\n".join(map(bullet, _openings(shown)))
-    return (
-        "\n\n".join(["\n".join(_head(shown)), openings, f"{_several_title(shown)}\n{body}", "\n".join(_foot(shown))])
-        + "\n"
-    )
+    seen = "\n".join(text_of(line).rstrip() for line in first_sight(shown.several, PLAIN_WIDTH))
+    table = f"{_several_title(shown)}\n{body}"
+    parts = [seen, "\n".join(_head(shown)), openings, table, "\n".join(_foot(shown))]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def several_as_rich(shown: SeveralShown, width: int) -> RenderableType:
@@ -471,7 +508,9 @@ def several_as_rich(shown: SeveralShown, width: int) -> RenderableType:
     inner = body.renderables[1:] if isinstance(body, Group) else [body]
     if shown.alone:
         return Group(*inner, Text(LEGEND, style="dim"))
-    parts = [Text(line, style="dim") for each in _head(shown) for line in wrapped(each, width, HEAD)]
+    seen = [rich_line(line) for line in first_sight(shown.several, width)]
+    parts = [*seen, *([Text()] if seen else [])]
+    parts += [Text(line, style="dim") for each in _head(shown) for line in wrapped(each, width, HEAD)]
     parts.append(Text())
     parts += [Text(line) for each in _openings(shown) for line in wrapped(bullet(each), width, HEAD)]
     parts += [Text(), Text(_several_title(shown), style="dim")]

@@ -1,0 +1,116 @@
+"""Bars of several parts, such as compute, communication and idle time, as pieces of text with a look; no widgets.
+
+On a terminal with colours a part is a stretch of its hue with its name in it where that fits, idle time is hatched.
+With 16 colours or none, and in text, a part has the texture of its hue instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from rich.color import Color
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+
+from tracetui.drawing.hues import HATCH, HATCH_GROUND, Hue, label_in, whole_cells
+from tracetui.drawing.timeline.palette import palette
+
+
+class Look(Enum):
+    """How a piece of text is drawn."""
+
+    PLAIN = "plain"
+    STRONG = "strong"
+    """Bold."""
+    DIM = "dim"
+    """Secondary."""
+    INK = "ink"
+    """In the colour of its hue."""
+    FILL = "fill"
+    """On a ground in the colour of its hue."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a line."""
+
+    text: str
+    look: Look = Look.PLAIN
+    hue: Hue | None = None
+
+
+@dataclass(frozen=True)
+class BarPart:
+    """A part of a bar."""
+
+    hue: Hue
+    name: str
+    """`compute`."""
+    brief: str
+    """The same in a few letters."""
+    ns: float
+
+
+Line = tuple[Piece, ...]
+
+
+def text_of(line: Iterable[Piece]) -> str:
+    """The line without its looks."""
+    return "".join(piece.text for piece in line)
+
+
+def stacked(parts: Sequence[BarPart], cells: int, whole: float, textured: bool = False, labelled: bool = True) -> Line:
+    """The parts side by side in so many cells, each with its name, time and share of a whole where that fits.
+
+    `textured` is for terminals that tell no hues apart; `labelled` writes names into the parts.
+    """
+    widths = whole_cells([part.ns for part in parts], cells)
+    return tuple(
+        _stretch(part, width, label_in(width, part.name, part.brief, part.ns, whole) if labelled else "", textured)
+        for part, width in zip(parts, widths, strict=True)
+        if width
+    )
+
+
+def _stretch(part: BarPart, width: int, label: str, textured: bool) -> Piece:
+    fill = part.hue.value.texture if textured else HATCH if part.hue is Hue.IDLE else " "
+    words = f" {label} " if label else ""
+    text = words.center(width, "\0").replace("\0", fill)
+    return Piece(text, Look.INK if textured else Look.FILL, part.hue)
+
+
+def single(share: float, cells: int, hue: Hue, textured: bool = False) -> Piece:
+    """A bar of one part, as long as a share of so many cells; one cell at least for more than nothing."""
+    length = max(round(share * cells), int(share > 0))
+    return Piece((hue.value.texture if textured else "█") * length, Look.INK, hue)
+
+
+def style_of(piece: Piece, colours: int, dark: bool) -> Style:
+    """The look of a piece on a terminal with so many colours (256, 16, or 0 for none), on a dark or light ground."""
+    if piece.look in (Look.STRONG, Look.DIM):
+        return Style(bold=piece.look is Look.STRONG or None, dim=piece.look is Look.DIM or None)
+    if piece.hue is None or not colours:
+        return Style(bold=piece.hue in (Hue.GOOD, Hue.MAJOR) or None)
+    colour = piece.hue.colour(colours, dark)
+    if piece.look is Look.FILL and piece.hue is Hue.IDLE and colours == 256:
+        return Style(color=Color.from_ansi(colour), bgcolor=Color.from_ansi(HATCH_GROUND[not dark]))
+    if piece.look is Look.FILL:
+        ink = int(palette(colours, dark).ink[colour])
+        return Style(color=Color.from_ansi(ink), bgcolor=Color.from_ansi(colour), bold=True)
+    return Style(color=Color.from_ansi(colour), bold=piece.hue in (Hue.GOOD, Hue.MAJOR) or None)
+
+
+def segments(line: Line, colours: int, dark: bool, ground: Style) -> list[Segment]:
+    """The line for a terminal, on the ground of a widget."""
+    return [Segment(piece.text, ground + style_of(piece, colours, dark)) for piece in line if piece.text]
+
+
+def rich_line(line: Line) -> Text:
+    """The line for rich, which brings 256 colours down to those of the terminal."""
+    text = Text()
+    for piece in line:
+        text.append(piece.text, style_of(piece, 256, dark=True))
+    return text

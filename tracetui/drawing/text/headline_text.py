@@ -1,0 +1,191 @@
+"""Sides at first sight as lines: the ratio of their times, and what each time consists of as bars on one scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tracetui.comparing.headline import BUSY, ON_CPU, SPAN, WALL, Headline, SideTimes, Spent
+from tracetui.comparing.noise import Change
+from tracetui.comparing.statement import SIDE_NAMES
+from tracetui.drawing.format import shorten
+from tracetui.drawing.hues import Hue, three_digits
+from tracetui.drawing.stacked_bars import BarPart, Line, Look, Piece, stacked, text_of
+from tracetui.model.quantities import ABSENT, time_scale
+from tracetui.text import clean
+
+SPENT_HUES = {
+    Spent.COMPUTE: Hue.GEMM,
+    Spent.COMMUNICATION: Hue.COMMUNICATION,
+    Spent.COPY: Hue.COPY,
+    Spent.IDLE: Hue.IDLE,
+    Spent.CPU: Hue.CPU,
+}
+_BRIEF = {
+    Spent.COMPUTE: "comp",
+    Spent.COMMUNICATION: "comm",
+    Spent.COPY: "copy",
+    Spent.IDLE: "idle",
+    Spent.CPU: "CPU",
+}
+RATIO_HUES = {Change.LESS: Hue.GOOD, Change.MORE: Hue.MAJOR}
+"""Faster and slower; everything else is said without a hue."""
+MEANING = {
+    SPAN: "from the first kernel to the last",
+    BUSY: "in which the GPU ran something",
+    WALL: "from the start of a run to its end",
+    ON_CPU: "without waiting for the GPU",
+}
+"""What the times are."""
+BAR_SHARE = 0.5
+"""Share of the width that the longest bar takes at most."""
+MIN_BAR = 16
+"""Minimum cells of the longest bar, for words to stand behind it."""
+TIME_FACT, COUNT_FACT, BUSY_FACT, NOISE_FACT = range(4)
+"""Indices of the facts of a headline."""
+MAX_NAME = 22
+"""Maximum cells of the name of a side."""
+GAP = "   "
+
+
+def headline_line(headline: Headline, width: int | None = None) -> Line:
+    """Both sides, the ratio and the facts, as many of them as fit: `unfused → fused   8.45x faster   GPU span ...`."""
+    a, b = (clean(side.name) for side in headline.sides[:2])
+    ratio = headline.ratios[0]
+    names = f"{a} → {b}" if width is None else f"{shorten(a, max(width // 4, 8))} → {shorten(b, max(width // 4, 8))}"
+    pieces = [Piece(names, Look.STRONG)]
+    if ratio.words:
+        hue = RATIO_HUES.get(ratio.change)
+        look = Look.FILL if hue else Look.STRONG
+        pieces += [Piece(GAP), Piece(f" {ratio.words} " if hue else ratio.words, look, hue)]
+    room = None if width is None else width - len(text_of(pieces)) - len(GAP)
+    facts = list(headline.facts)
+    for index in (BUSY_FACT, COUNT_FACT, NOISE_FACT, TIME_FACT):
+        if facts and room is not None and len(_joined(facts)) > room:
+            facts[index] = ""
+    return (*pieces, Piece(GAP), Piece(_joined(facts))) if any(facts) else tuple(pieces)
+
+
+def _joined(facts: Sequence[str]) -> str:
+    return " · ".join(filter(None, facts))
+
+
+def side_lines(headline: Headline, width: int, textured: bool = False, labelled: bool = True) -> list[Line]:
+    """A line per side: its letter and name, time, ratio to the first, the bar, and what does not stand in the bar."""
+    known = [each.time for each in headline.sides if each.time == each.time]
+    scale = time_scale(known)
+    names = [shorten(clean(each.name), MAX_NAME) for each in headline.sides]
+    times = [scale.one(each.time) if each.time == each.time else ABSENT for each in headline.sides]
+    ratios = [_brief_ratio(headline, index) for index in range(len(names))]
+    columns = [max(map(len, column)) for column in (names, times, ratios)]
+    taken = sum(columns) + 2 + 3 * len("  ")
+    room = max(width - taken - 2, 1)
+    for most in (2, 1, 0):
+        facts = [", ".join(_facts(each, headline.of_gpu)[:most]) for each in headline.sides]
+        cells = min(int(width * BAR_SHARE), room - max(map(len, facts)))
+        if cells >= MIN_BAR:
+            break
+    lines = []
+    for index, side in enumerate(headline.sides):
+        ratio = headline.ratios[index - 1] if index else None
+        hue = RATIO_HUES.get(ratio.change) if ratio else None
+        bar = _bar(side, headline.slower, cells, textured, labelled)
+        behind = facts[index]
+        lines.append(
+            (
+                Piece(f"{SIDE_NAMES[index]} ", Look.STRONG),
+                Piece(f"{names[index]:<{columns[0]}}  {times[index]:>{columns[1]}}  "),
+                Piece(f"{ratios[index]:>{columns[2]}}", Look.INK if hue else Look.PLAIN, hue),
+                Piece("  "),
+                *bar,
+                Piece(f"  {behind}" if behind else "", Look.DIM),
+            )
+        )
+    return lines
+
+
+def _bar(side: SideTimes, longest: float, cells: int, textured: bool, labelled: bool) -> Line:
+    if not side.time > 0 or not longest > 0:
+        return ()
+    length = max(round(cells * side.time / longest), 1)
+    parts = [BarPart(SPENT_HUES[each], each.value, _BRIEF[each], 1000 * us) for each, us in side.spent]
+    return stacked(parts, length, 1000 * side.time, textured, labelled)
+
+
+def _facts(side: SideTimes, of_gpu: bool) -> list[str]:
+    """`36 kernels`, `busy 188 µs`."""
+    words = [f"{side.count:,g} {'kernel' if of_gpu else 'operator'}{'' if side.count == 1 else 's'}"]
+    if side.busy == side.busy and side.busy != side.time:
+        words.append(f"busy {three_digits(1000 * side.busy)}")
+    return words
+
+
+def _brief_ratio(headline: Headline, index: int) -> str:
+    """`8.45x faster`, `=` for the same and `?` within noise; empty for the first."""
+    if index == 0:
+        return ""
+    ratio = headline.ratios[index - 1]
+    if ratio.is_counted:
+        return ratio.words
+    return {Change.SAME: "=", Change.WITHIN_NOISE: "?"}.get(ratio.change, "")
+
+
+def headline_lines(headline: Headline, width: int, textured: bool = False, labelled: bool = True) -> Iterator[Line]:
+    """All of it: of two sides the line of both, the bars, of several the ratios between those after the first."""
+    if len(headline.sides) == 2:
+        yield headline_line(headline, width)
+    else:
+        yield (Piece(f"{headline.what}{headline.per}", Look.STRONG), Piece(f", {MEANING[headline.what]}", Look.DIM))
+    if not headline.is_mixed:
+        yield from side_lines(headline, width, textured, labelled)
+    yield from pair_lines(headline, width)
+
+
+def pair_lines(headline: Headline, width: int) -> list[Line]:
+    """The ratios between the sides after the first, as many on a line as fit."""
+    lines: list[list[str]] = []
+    for pair in map(clean, headline.pairs):
+        if lines and len(" · ".join([*lines[-1], pair])) <= width - 2:
+            lines[-1].append(pair)
+        else:
+            lines.append([pair])
+    return [(Piece("  "), Piece(" · ".join(each))) for each in lines]
+
+
+def legend(sides: Sequence[SideTimes]) -> Line:
+    """What the textures of the bars stand for."""
+    used = dict.fromkeys(each for side in sides for each, us in side.spent if us > 0)
+    pieces = []
+    for each in used:
+        hue = SPENT_HUES[each]
+        pieces += [Piece(hue.value.texture, Look.INK, hue), Piece(f" {each.value}  ", Look.DIM)]
+    return tuple(pieces)
+
+
+def document(headline: Headline) -> dict[str, object]:
+    """The same for a script; times in µs."""
+    first = headline.sides[0].time
+    return {
+        "what": headline.what,
+        "sides": [
+            {
+                "name": clean(side.name),
+                "us": _number(side.time),
+                "spent": {each.value: _number(us) for each, us in side.spent},
+                "busy_us": _number(side.busy),
+                "operators" if not headline.of_gpu else "kernels": _number(side.count),
+            }
+            for side in headline.sides
+        ],
+        "ratios": [
+            {
+                "words": ratio.words,
+                "change": ratio.change.value,
+                "ratio": _number(side.time / first) if ratio.is_counted and first else None,
+            }
+            for ratio, side in zip(headline.ratios, headline.sides[1:], strict=True)
+        ],
+    }
+
+
+def _number(value: float) -> float | None:
+    return round(value, 3) if value == value else None
