@@ -161,12 +161,16 @@ def missing_side(word: str, options: OpenOptions = AS_RECORDED) -> str:
     """
     # This loads numpy, which `--help` must not wait for.
     from tracetui.comparing.side import repeated_scopes, step_scopes
+    from tracetui.comparing.variants import variants
 
     if _is_scope(word):
         raise UsageError(f"{word!r} is a scope without a trace before it: {FORMS}.")
     path = split(word).path
     trace, name = read_trace(path, options), shlex.quote(path)
     within = []
+    for each in variants(trace)[:1]:
+        scopes = " ".join(shlex.quote(f"#{scope}") for scope in each.scopes)
+        within.append(f"variants of one computation, as in `{name} {scopes}`")
     if len(steps := step_scopes(trace)) > 1:
         within.append(f"its steps, as in `{name} '{steps[0]}' '{steps[1]}'`")
     if names := repeated_scopes(trace):

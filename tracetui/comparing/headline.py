@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import combinations
+from itertools import combinations, zip_longest
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from tracetui.comparing.measures import measures
 from tracetui.comparing.noise import BEYOND_NOISE, Change, is_mixed
 from tracetui.comparing.op_changes import op_changes
 from tracetui.comparing.side import CAPTURE, ONE_RUN, RUN, STEP, Side, differ_in_length
+from tracetui.comparing.variants import apart
 from tracetui.comparing.work_sizes import size_changes
 from tracetui.idle.gpu_spans import communicates, union_in_cells
 from tracetui.model.intervals import Bool
@@ -91,17 +92,17 @@ class Headline:
     pairs: tuple[str, ...] = ()
     """Of three sides or more, the ratios between those after the first: `fused → fused, compiled 1.22x faster`."""
 
-    is_mixed: bool = False
-    """True where the parts of a side differ in what they run, so that its medians mean nothing."""
+    is_apart: bool = False
+    """True where the parts of a side differ in what they run, so that each kind of them stands here as a side."""
 
     @property
     def facts(self) -> tuple[str, ...]:
         """Of two sides the times before and after, the kernels, the busy time, the noise; empty for what is not known.
 
-        `GPU span 1,613 → 191 µs`, `kernels 36 → 5`, `busy 188 → 66 µs`, `noise unknown`. Without any for mixed sides.
+        `GPU span 1,613 → 191 µs`, `kernels 36 → 5`, `busy 188 → 66 µs`, `noise unknown`. None where parts stand apart.
         """
         a, b = self.sides[:2]
-        if self.is_mixed or not (a.time == a.time and b.time == b.time):
+        if self.is_apart or not (a.time == a.time and b.time == b.time):
             return ()
         busy = ""
         if self.of_gpu and self.what != BUSY and a.busy == a.busy and b.busy == b.busy:
@@ -132,6 +133,12 @@ def headline(sides: Sequence[Side], ops: Table | None = None) -> Headline:
 
     Raises: AnalysisFailed for a defect.
     """
+    is_apart = any(is_mixed(side) and side.part_kind == RUN for side in sides)
+    if is_apart:
+        # The kinds of A and B in turn, as in a set of variants.
+        kinds_of_runs = [apart(side) for side in sides]
+        sides = [each for kind in zip_longest(*kinds_of_runs) for each in kind if each is not None]
+        ops = None
     first, others = sides[0], sides[1:]
     every = [paired(first, other) for other in others]
     measure = _measure(sides, every)
@@ -151,7 +158,7 @@ def headline(sides: Sequence[Side], ops: Table | None = None) -> Headline:
         ratios=ratios,
         noise=_noise(every[0], measure) if len(sides) == 2 and ratios[0].words else "",
         pairs=tuple(pairs),
-        is_mixed=any(map(is_mixed, sides)),
+        is_apart=is_apart,
     )
 
 

@@ -212,9 +212,9 @@ def first_sight(comparison: Comparison | Several, width: int | None) -> list[Lin
     except AnalysisFailed:
         return []
     if width is None:
-        return [headline_line(headline)]
+        return [] if headline.is_apart else [headline_line(headline)]
     seen = list(headline_lines(headline, width, textured=True, labelled=False))
-    return seen if headline.is_mixed else [*seen, legend(headline.sides)]
+    return [*seen, legend(headline.sides)]
 
 
 def _headline_document(comparison: Comparison | Several) -> dict[str, Any] | None:

@@ -92,7 +92,7 @@ def side_lines(headline: Headline, width: int, textured: bool = False, labelled:
         behind = facts[index]
         lines.append(
             (
-                Piece(f"{SIDE_NAMES[index]} ", Look.STRONG),
+                Piece("  " if headline.is_apart else f"{SIDE_NAMES[index]} ", Look.STRONG),
                 Piece(f"{names[index]:<{columns[0]}}  {times[index]:>{columns[1]}}  "),
                 Piece(f"{ratios[index]:>{columns[2]}}", Look.INK if hue else Look.PLAIN, hue),
                 Piece("  "),
@@ -135,8 +135,7 @@ def headline_lines(headline: Headline, width: int, textured: bool = False, label
         yield headline_line(headline, width)
     else:
         yield (Piece(f"{headline.what}{headline.per}", Look.STRONG), Piece(f", {MEANING[headline.what]}", Look.DIM))
-    if not headline.is_mixed:
-        yield from side_lines(headline, width, textured, labelled)
+    yield from side_lines(headline, width, textured, labelled)
     yield from pair_lines(headline, width)
 
 
