@@ -404,7 +404,7 @@ class TraceApp(CrashSafeApp):
         if message.b is None:
             self._opener.pick_other(message.a)
         else:
-            self._opener.start(message.a, message.b, tab=message.tab)
+            self._opener.start(message.a, message.b, *message.others, tab=message.tab)
 
     @on(SidesFound)
     def _show_sides(self, message: SidesFound) -> None:

@@ -6,6 +6,7 @@ What compares is imported when two traces are compared: opening one does not wai
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from textual.screen import Screen
 from textual.worker import get_current_worker
 
 from tracetui.drawing.timeline.raster import TimelineIndex
-from tracetui.errors import TracetuiError, UsageError
+from tracetui.errors import AnalysisFailed, TracetuiError, UsageError
 from tracetui.linking.frames import module_paths
 from tracetui.linking.links import links
 from tracetui.linking.replays import replays
@@ -317,8 +318,10 @@ class ComparisonOpener:
                 if len(sides) > 2:
                     compared = Several(sides)
                     several = compared, compared.totals
-                    # The screen asks for both right away.
+                    # The screen asks for these right away.
                     _ = compared.openings, compared.others
+                    with suppress(AnalysisFailed):
+                        _ = compared.headline
         except TracetuiError as error:
             sides = error
         self._app.post_message(SidesFound(wanted, reads, sides, several))

@@ -98,6 +98,8 @@ class CompareAsked(Message):
     b: SideName | None
     tab: str = ""
     """The tab to open; empty for the one that suits."""
+    others: tuple[SideName, ...] = ()
+    """Further sides, each to be compared with A."""
 
 
 @dataclass

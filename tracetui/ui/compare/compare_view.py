@@ -18,8 +18,11 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
+from tracetui.comparing.headline import Headline
 from tracetui.comparing.side import Side
 from tracetui.comparing.statement import Comparison
+from tracetui.drawing.stacked_bars import Line
+from tracetui.drawing.text.headline_text import headline_lines
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.linking.links import links
 from tracetui.model.intervals import Int64
@@ -39,7 +42,7 @@ from tracetui.ui.compare.compare_list import (
     list_text,
     send_command,
 )
-from tracetui.ui.compare.highlighted_slices import STATEMENT, ComparedSides, HighlightedSlices, WalkedSlice
+from tracetui.ui.compare.highlighted_slices import HEADLINE, STATEMENT, ComparedSides, HighlightedSlices, WalkedSlice
 from tracetui.ui.compare.shown_part import (
     MARKS,
     ShownPart,
@@ -54,11 +57,16 @@ from tracetui.ui.widgets.bar import Bar, FocusedPart
 from tracetui.ui.widgets.details import DetailLine
 from tracetui.ui.widgets.lanes import LanesView, timeline_commands
 from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS, SizedScreen, too_small
+from tracetui.ui.widgets.stacked_lines import StackedLines
 from tracetui.ui.widgets.statement import StatedView
 from tracetui.ui.widgets.table_view import TableView
 
-STATEMENT_LINES, VERDICT_LINES = 3, 2
+STATEMENT_LINES, VERDICT_LINES = 2, 1
 """Maximum lines of the statement while there is room, and of the verdict where the screen is short."""
+MIN_BARS_HEIGHT = 30
+"""Minimum lines of a screen that shows the times as bars below the line with their ratio."""
+MAX_BAR_LINES = 10
+"""Maximum lines of the ratio and the bars."""
 MIN_LIST_LINES = 12
 """Lines that the list keeps, with its titles, if it needs them."""
 MIN_TIMELINE_LINES = 5
@@ -119,6 +127,7 @@ class CompareView(StatedView):
         self._opening_tab = tab
         self.opening: tuple[str, ...] = ()
         """Sentences before the statement about the comparison."""
+        self.bars = StackedLines(id="bars")
         self.timelines = Timelines()
         self.compared = ComparedSides(self, a, b, timeline_indexes, paths)
         self.highlighted = HighlightedSlices(self.compared, self.timelines, self.panes)
@@ -126,6 +135,7 @@ class CompareView(StatedView):
     def compose(self) -> ComposeResult:
         """The parts, from top to bottom."""
         yield Bar(id="header")
+        yield self.bars
         yield self.statement
         yield self.timelines
         yield self.panes
@@ -288,6 +298,8 @@ class CompareView(StatedView):
         else:
             self.panes.expect()
         self.statement.sentences = (*self.opening, "Comparing …")
+        if whole:
+            self.bars.show(None)
         self._end_walk()
         self.highlighted.clear()
         self._show_header()
@@ -311,6 +323,10 @@ class CompareView(StatedView):
             self.statement.sentences = (*self.opening, *compared.statement)
             self.share_height()
             self._explain()
+        elif isinstance(result, Headline) or message.name == HEADLINE:
+            # Where it could not be made, the statement says the same in words.
+            self.bars.show(partial(_bars, result) if isinstance(result, Headline) else None)
+            self.share_height()
         else:
             self.panes.take(message.name, result)
             self.share_height()
@@ -421,8 +437,10 @@ class CompareView(StatedView):
             limit = min(self.statement.verdict_lines(width), VERDICT_LINES)
         if self.has_class("-statement"):
             limit = height * 2 // 3
-        lines = self.statement.wanted(width, limit)
+        self.bars.styles.height = bars = self.bars.wanted(width, MAX_BAR_LINES if height >= MIN_BARS_HEIGHT else 1)
+        lines = self.statement.wanted(width, limit if bars else limit + 1)
         self.statement.styles.height = lines
+        lines += bars
         titles = len(self.compared.sides) + 2
         room = height - titles - lines
         # What the list does not need the timelines have.
@@ -436,7 +454,11 @@ class CompareView(StatedView):
         """Lines of both timelines, and of these and the list together."""
         titles = len(self.compared.sides) + 2
         now = sum(lanes.size.height for lanes in self.timelines.lanes)
-        return now, self.size.height - titles - self.statement.size.height
+        return now, self.size.height - titles - self.statement.size.height - self.bars.size.height
+
+
+def _bars(headline: Headline, width: int, textured: bool) -> list[Line]:
+    return list(headline_lines(headline, width, textured))
 
 
 def _details(

@@ -13,6 +13,7 @@ from textual.widget import Widget
 from textual.worker import get_current_worker
 
 from tracetui.comparing.calls import calls, versionless_name
+from tracetui.comparing.headline import Headline
 from tracetui.comparing.match import Matching, match
 from tracetui.comparing.noise import representative
 from tracetui.comparing.side import Side
@@ -31,8 +32,15 @@ from tracetui.ui.trace.selection import MAX_HIGHLIGHTED, highlighted_with
 
 # What is compared, the parts of it that are shown, and the threads that compute it: the screen answers meanwhile.
 
-STATEMENT = "statement"
-"""Name of the result that is no table: the sentences about the comparison."""
+STATEMENT, HEADLINE = "statement", "headline"
+"""Names of the results that are no table: the sentences about the comparison, and the ratio of the times."""
+
+
+def _result(computed: Comparison, name: str) -> Table | tuple[str, ...] | Headline:
+    """A table, the sentences or the headline of a comparison; this makes it."""
+    if name == HEADLINE:
+        return computed.headline
+    return computed.statement if name == STATEMENT else table_of(computed, name)
 
 
 class ComparedSides:
@@ -45,7 +53,7 @@ class ComparedSides:
         comparison: Comparison
         name: str
         """A tab, or `STATEMENT`."""
-        result: Table | tuple[str, ...] | str
+        result: Table | tuple[str, ...] | Headline | str
 
     @dataclass
     class Matched(Message):
@@ -134,13 +142,13 @@ class ComparedSides:
 
     def _compute(self, computed: Comparison, tabs: Sequence[str]) -> None:
         worker = get_current_worker()
-        for name in (*tabs, STATEMENT):
+        for name in (tabs[0], HEADLINE, *tabs[1:], STATEMENT):
             if worker.is_cancelled:
                 return
-            result: Table | tuple[str, ...] | str
+            result: Table | tuple[str, ...] | Headline | str
             try:
                 with guarded(f"The tab {name}"):
-                    result = computed.statement if name == STATEMENT else table_of(computed, name)
+                    result = _result(computed, name)
             except TracetuiError as error:
                 result = str(error)
             self._owner.post_message(self.Computed(computed, name, result))

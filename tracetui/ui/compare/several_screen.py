@@ -1,4 +1,4 @@
-"""The screen of three sides or more: what is said first of each beside A, and their measures in one table.
+"""The screen of three sides or more: their times as bars, what is said first of each, and their measures in a table.
 
 The table is that of `tracetui compare A B C`; two of the sides are compared in full from here.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
@@ -15,9 +17,13 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
 
+from tracetui.comparing.headline import Headline, side_names
 from tracetui.comparing.statement import SIDE_NAMES, Several
+from tracetui.drawing.stacked_bars import Line
 from tracetui.drawing.text.comparison_text import SIGNS, key_rows, several_readable, side_words
+from tracetui.drawing.text.headline_text import headline_lines
 from tracetui.drawing.text.readable_table import words
+from tracetui.errors import AnalysisFailed
 from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.model.trace import Trace
 from tracetui.opening.trace_opening import SideName
@@ -28,6 +34,7 @@ from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import CompareAsked
 from tracetui.ui.widgets.bar import Bar, BarPart, HintsBar
 from tracetui.ui.widgets.picker import HelpScreen, Picker, help_rows
+from tracetui.ui.widgets.stacked_lines import StackedLines
 from tracetui.ui.widgets.statement import StatementView
 from tracetui.ui.widgets.table_view import TableView
 
@@ -42,9 +49,7 @@ class SeveralScreen(AnalysisSafe, Screen[None]):
     HELP_WHERE = "everywhere"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command(
-            keys.COMPARE, "compare", "Compare two of them", "A with another one, on one screen.", "A with one of them"
-        ),
+        command(keys.COMPARE, "compare", "Compare two of them", "Any two, on one screen.", "two of them"),
         command(keys.STATEMENT, "statement", "All that is said", "In place of the table, and back.", "statement"),
         command(keys.ESCAPE, "leave", "Back", "To the table, then to the list of traces.", "back"),
         command(keys.BACK, "leave", "Back to where you were", "To the list of traces."),
@@ -55,11 +60,17 @@ class SeveralScreen(AnalysisSafe, Screen[None]):
         """`totals` is `several.totals`, which takes a while to make."""
         super().__init__()
         self.several, self.names, self._totals = several, names, totals
-        self.statement, self.table, self.hints = StatementView(), TableView(), HintsBar()
+        try:
+            self._headline: Headline | None = several.headline
+        except AnalysisFailed:
+            # The sentences below say what could be made.
+            self._headline = None
+        self.bars, self.statement, self.table, self.hints = StackedLines(), StatementView(), TableView(), HintsBar()
 
     def compose(self) -> ComposeResult:
         """The sides with their first sentences, the table, the key hints."""
         yield Bar(id="title")
+        yield self.bars
         yield self.statement
         yield self.table
         yield Bar(id="meaning")
@@ -75,6 +86,8 @@ class SeveralScreen(AnalysisSafe, Screen[None]):
         later = zip(SIDE_NAMES[1:], several.openings, strict=False)
         openings = [f"{name} beside A: {clean(' '.join(sentences))}" for name, sentences in later]
         self.statement.sentences = (*sides, *openings)
+        if self._headline is not None:
+            self.bars.show(partial(_bars, self._headline))
         self._totals = ordered(self._totals)
         table = several_readable(self._totals, several.others)
         measures = texts(_MEASURE, [words(str(row["measure"])) for row in table.rows()])
@@ -90,8 +103,9 @@ class SeveralScreen(AnalysisSafe, Screen[None]):
         self.hints.show_hints()
 
     def _share_height(self) -> None:
-        """Give the sentences the lines that they need, less than half of the screen where the table is shown."""
-        lines = self.size.height - 3 if not self.table.display else self.size.height // 2 - 2
+        """Give the bars and the sentences the lines that they need, the latter few where the table is shown."""
+        self.bars.styles.height = bars = self.bars.wanted(self.size.width, self.size.height // 2 - 2)
+        lines = self.size.height - 3 - bars if not self.table.display else self.size.height // 2 - 2 - bars
         self.statement.styles.height = self.statement.wanted(self.size.width, max(lines, 1))
 
     @property
@@ -101,12 +115,13 @@ class SeveralScreen(AnalysisSafe, Screen[None]):
 
     @on(TableView.RowChosen)
     def action_compare(self) -> None:
-        """Pick one to compare A with in full."""
-        self.app.push_screen(PairPicker([name.path for name in self.names]), self._compare)
+        """Pick two to compare in full."""
+        names = side_names(self.several.sides)
+        self.app.push_screen(PairPicker(names), self._compare)
 
-    def _compare(self, index: int | None) -> None:
-        if index is not None:
-            self.post_message(CompareAsked(self.names[0], self.names[index]))
+    def _compare(self, pair: tuple[int, int] | None) -> None:
+        if pair is not None:
+            self.post_message(CompareAsked(self.names[pair[0]], self.names[pair[1]]))
 
     @on(StatementView.Clicked)
     def action_statement(self) -> None:
@@ -145,21 +160,29 @@ class SeveralScreen(AnalysisSafe, Screen[None]):
         self.query_one("#meaning", Bar).parts = (BarPart(meaning, "dim"),)
 
 
-class PairPicker(Picker[int]):
-    """Dismissed with the index of the side to compare A with, or None."""
+def _bars(headline: Headline, width: int, textured: bool) -> list[Line]:
+    return list(headline_lines(headline, width, textured))
+
+
+class PairPicker(Picker[tuple[int, int]]):
+    """Dismissed with the indices of the sides to compare, or None."""
 
     TITLE_TEXT = "Compare"
     PANE = "pairs"
     BINDINGS: ClassVar = []
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str]) -> None:
         super().__init__()
-        self._paths = paths
+        self._names = names
 
     def on_mount(self) -> None:
-        """List the pairs."""
-        titles = [f"A with {SIDE_NAMES[index]}, {clean(path)}" for index, path in enumerate(self._paths) if index]
-        self.list_choices(range(1, len(self._paths)), Table((texts(_PAIR, titles),)), "")
+        """List the pairs, first those with A."""
+        pairs = list(combinations(range(len(self._names)), 2))
+        titles = [
+            f"{SIDE_NAMES[one]} with {SIDE_NAMES[other]}: {clean(self._names[one])} → {clean(self._names[other])}"
+            for one, other in pairs
+        ]
+        self.list_choices(pairs, Table((texts(_PAIR, titles),)), "")
 
 
 def ordered(totals: Table) -> Table:

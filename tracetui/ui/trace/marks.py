@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from tracetui.comparing.side import side
+from tracetui.comparing.variants import Variants, variants
 from tracetui.drawing.format import cut_name
 from tracetui.errors import UsageError
 from tracetui.linking.call_sites import SITES
@@ -185,12 +186,12 @@ class ComparableScopes(NamedTuple):
     """A row of the picker."""
 
     title: str
-    scopes: tuple[str, str]
-    """The texts after the `#` of A and of B."""
+    scopes: tuple[str, ...]
+    """The texts after the `#` of A and of B, and of further sides."""
 
 
-class ComparePicker(Picker[tuple[str, str]]):
-    """Dismissed with the scopes of A and B, with `OTHER_TRACE`, or None."""
+class ComparePicker(Picker[tuple[str, ...]]):
+    """Dismissed with the scopes of A, B and further sides, with `OTHER_TRACE`, or None."""
 
     TITLE_TEXT = "Compare"
     PANE = "comparisons"
@@ -207,9 +208,13 @@ class ComparePicker(Picker[tuple[str, str]]):
 
 
 def comparable_scopes(trace: Trace, step: int | None, selected: int) -> list[ComparableScopes]:
-    """The comparisons offered at a step and selection, the likeliest first: with the step before."""
-    choices = [ComparableScopes("this trace with another trace", OTHER_TRACE)]
+    """The comparisons offered at a step and selection, the likeliest first: with the step before.
+
+    In a trace without steps the variants of one computation come first.
+    """
+    sets = [ComparableScopes(_variants_title(each), each.scopes) for each in variants(trace)]
     known = step_labels(trace)
+    choices = [*([] if known else sets), ComparableScopes("this trace with another trace", OTHER_TRACE)]
     current = step if step is not None else step_of(trace, selected)
     if current in known and len(known) > 1:
         index = known.index(current)
@@ -218,7 +223,13 @@ def comparable_scopes(trace: Trace, step: int | None, selected: int) -> list[Com
         ordered = [*before, *(number for number in others if number not in before)]
         choices = [_steps(number, current) for number in ordered[:1]] + choices
         choices += [_steps(number, current) for number in ordered[1:]]
-    return choices + _adjacent_runs(trace, selected)
+    return choices + (sets if known else []) + _adjacent_runs(trace, selected)
+
+
+def _variants_title(found: Variants) -> str:
+    """`unfused, fused: 4 variants side by side`."""
+    names = ", ".join(cut_name(clean(name), 40) for name in found.names)
+    return f"{names}: {len(found.scopes)} variants side by side"
 
 
 def scopes_beside_range(trace: Trace, time_range: TimeRange) -> list[ComparableScopes]:

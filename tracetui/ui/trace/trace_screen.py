@@ -11,17 +11,20 @@ from textual.message import Message
 
 from tracetui.drawing.format import cut_name
 from tracetui.drawing.timeline.raster import TimelineIndex
-from tracetui.model.trace import Trace
+from tracetui.model.trace import Kind, Trace
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening.trace_opening import SideName
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import CompareAsked
-from tracetui.ui.trace.marks import MarkedPart, part_of_list, part_of_slice
+from tracetui.ui.trace.marks import ComparableScopes, MarkedPart, part_of_list, part_of_slice
 from tracetui.ui.trace.navigator import Marks
 from tracetui.ui.trace.trace_view import TraceView
 from tracetui.ui.widgets.searchable_view import SizedScreen
+
+MAX_NAMED_AT_ONCE = 100_000
+"""Maximum annotations and frames among which variants are looked for while the keyboard waits: some tens of ms."""
 
 
 @dataclass
@@ -158,15 +161,32 @@ class TraceScreen(SizedScreen):
         """Compare what is marked, or pick what to compare this step with."""
         if self._compare_marked():
             return
-        # The picker is needed only once it is asked for.
-        from tracetui.ui.trace.marks import OTHER_TRACE, ComparePicker, comparable_scopes, scopes_beside_range
+        if len(self.trace.slices.of_kind(Kind.ANNOTATION, Kind.PYTHON)) <= MAX_NAMED_AT_ONCE:
+            self._pick(self._choices())
+        else:
+            self.run_worker(self._find_choices, thread=True, exclusive=True, group="choices", description="choices")
 
-        def take(choice: tuple[str, str] | None) -> None:
-            if choice == OTHER_TRACE:
-                self.post_message(CompareAsked(SideName(self.path, ""), None))
-            elif choice is not None:
-                self.post_message(CompareAsked(SideName(self.path, choice[0]), SideName(self.path, choice[1])))
+    def _find_choices(self) -> None:
+        self.app.call_from_thread(self._pick, self._choices())
+
+    def _choices(self) -> list[ComparableScopes]:
+        """What can be compared, the likeliest first."""
+        # The picker is needed only once it is asked for.
+        from tracetui.ui.trace.marks import comparable_scopes, scopes_beside_range
 
         view = self.view
         choices = scopes_beside_range(self.trace, view.ranges.kept) if view.ranges.kept is not None else []
-        self.app.push_screen(ComparePicker([*choices, *comparable_scopes(self.trace, view.step, view.selected)]), take)
+        return [*choices, *comparable_scopes(self.trace, view.step, view.selected)]
+
+    def _pick(self, choices: list[ComparableScopes]) -> None:
+        from tracetui.ui.trace.marks import OTHER_TRACE, ComparePicker
+
+        def take(choice: tuple[str, ...] | None) -> None:
+            if choice == OTHER_TRACE:
+                self.post_message(CompareAsked(SideName(self.path, ""), None))
+            elif choice is not None:
+                a, b, *others = (SideName(self.path, scope) for scope in choice)
+                self.post_message(CompareAsked(a, b, others=tuple(others)))
+
+        if self.is_current:
+            self.app.push_screen(ComparePicker(choices), take)
