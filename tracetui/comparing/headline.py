@@ -57,6 +57,8 @@ class SideTimes:
     """Busy time of the GPU; NaN without a GPU."""
     count: float
     """Kernels, without a GPU operators."""
+    copies: float = 0.0
+    """Copies and fills."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,7 @@ def _counts(before: float, after: float) -> str:
 
 def _side_times(side: Side, name: str, measure: str) -> SideTimes:
     known = {each: float(np.nanmedian(values)) if (values := _values(side, each)) is not None else np.nan
-             for each in (measure, "gpu_busy_us", "kernels", "cpu_ops")}  # fmt: skip
+             for each in (measure, "gpu_busy_us", "kernels", "copies", "cpu_ops")}  # fmt: skip
     time = known[measure]
     if measure == "cpu_us":
         return SideTimes(name, time, ((Spent.CPU, time),), np.nan, known["cpu_ops"])
@@ -233,7 +235,7 @@ def _side_times(side: Side, name: str, measure: str) -> SideTimes:
     rest = time - sum(each for _, each in spent)
     # Of busy time nothing is idle: what is left is the rounding of medians.
     spent += [(Spent.IDLE, max(rest, 0.0))] if measure != "gpu_busy_us" else []
-    return SideTimes(name, time, tuple(spent), known["gpu_busy_us"], known["kernels"])
+    return SideTimes(name, time, tuple(spent), known["gpu_busy_us"], known["kernels"], known["copies"])
 
 
 def _values(side: Side, measure: str) -> np.ndarray | None:

@@ -85,7 +85,7 @@ PANE = Pane(
     key="C",
     help="One row is a module below the module that called it.",
     table=modules,
-    columns="tree calls activities gpu_us pct idle_us own_gpu_us cpu_us own_cpu_us forward_gpu_us backward_gpu_us",
+    columns="tree calls gpu_us pct cpu_us idle_us activities own_gpu_us own_cpu_us forward_gpu_us backward_gpu_us",
     groupings=(
         Grouping("function"),
         Grouping("call"),

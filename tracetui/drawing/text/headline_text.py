@@ -36,6 +36,7 @@ MEANING = {
     ON_CPU: "without waiting for the GPU",
 }
 """What the times are."""
+PLURALS = {"kernel": "kernels", "operator": "operators", "copy": "copies"}
 BAR_SHARE = 0.5
 """Share of the width that the longest bar takes at most."""
 MIN_BAR = 16
@@ -113,7 +114,10 @@ def _bar(side: SideTimes, longest: float, cells: int, textured: bool, labelled: 
 
 def _facts(side: SideTimes, of_gpu: bool) -> list[str]:
     """`36 kernels`, `busy 188 µs`."""
-    words = [f"{side.count:,g} {'kernel' if of_gpu else 'operator'}{'' if side.count == 1 else 's'}"]
+    number, what = side.count, "kernel" if of_gpu else "operator"
+    if of_gpu and not number and side.copies:
+        number, what = side.copies, "copy"
+    words = [f"{number:,g} {what if number == 1 else PLURALS[what]}"]
     if side.busy == side.busy and side.busy != side.time:
         words.append(f"busy {three_digits(1000 * side.busy)}")
     return words

@@ -14,6 +14,7 @@ from textual.binding import BindingType
 
 from tracetui.comparing.statement import Comparison
 from tracetui.drawing.format import cell, named_groups
+from tracetui.drawing.hues import bar
 from tracetui.drawing.text import comparison_text
 from tracetui.drawing.text.comparison_text import is_unchanged
 from tracetui.drawing.text.export import render
@@ -37,6 +38,34 @@ from tracetui.ui.widgets.tabs import Tab
 SIGNS = {"faster": "-", "slower": "+", "gone": "-", "new": "+", "same": "=", "cannot tell": "?"}
 SHORT = {"fused into": "fused", "split into": "split", "cannot tell": "noise"}
 """Marks in a word, for a narrow column."""
+
+
+BAR_CELLS = ((170, 14), (110, 6), (0, 0))
+"""Cells of the bar beside each time by the width of the screen from which it has them."""
+MIN_OPS_WIDTH = 150
+"""Minimum width of a screen that shows bars of operators, whose columns are wider."""
+_TIMES = (("a_us", "b_us"), ("self_cpu_a_us", "self_cpu_b_us"))
+"""The columns with the times of A and B."""
+
+
+def with_bars(table: Table, width: int) -> Table:
+    """The times of A and of B with bars beside them, all on one scale; without bars on a narrow screen."""
+    cells = next(cells for least, cells in BAR_CELLS if width >= least)
+    names = next((each for each in _TIMES if each[0] in table), ())
+    if not cells or not names or not len(table) or (names == _TIMES[1] and width < MIN_OPS_WIDTH):
+        return table
+    longest = max(float(np.nan_to_num(table[name].values.astype(np.float64)).max()) for name in names)
+    for name in names:
+        column = table[name]
+        words = [cell(column, column.cell(row)) for row in range(len(table))]
+        values = np.nan_to_num(column.values.astype(np.float64)) / (longest or 1.0)
+        bars = [bar(share, cells).ljust(cells) for share in values.tolist()]
+        room = max(map(len, words))
+        drawn = [f"{word:>{room}} {drawn}" for word, drawn in zip(words, bars, strict=True)]
+        # The title stands above the numbers, and not above the bars.
+        heading = column.spec.heading + " " * (cells + 1)
+        table = _with(table, texts(replace(column.spec, heading=heading, unit="", is_number_text=True), drawn))
+    return table
 
 
 def readable_changes(table: Table) -> Table:
@@ -169,6 +198,8 @@ class CompareList(TabbedList):
         """The row that the cursor was on in those."""
         self.is_folded = True
         """True while rows without a change are left out."""
+        self._bars_width = 0
+        """Width of the screen for which the bars were made last."""
 
     @property
     def table(self) -> Table | None:
@@ -313,7 +344,15 @@ class CompareList(TabbedList):
 
     def _readable(self, table: Table) -> Table:
         by = self.arrangement.by
-        return named_groups(with_calls(table), by) if by else _READABLE[self.pane](table)
+        drawn = with_bars(table, self.app.size.width)
+        return named_groups(with_calls(drawn), by) if by else _READABLE[self.pane](drawn)
+
+    def on_resize(self) -> None:
+        """Fit the bars to the new width."""
+        width = self.app.size.width
+        if width != self._bars_width and self.table is not None:
+            self._show(self.view.cursor)
+        self._bars_width = width
 
     def _remarks(self) -> str:
         mask = self._folded(self.pane)
