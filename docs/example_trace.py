@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import gzip
 import json
-import random
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-PID = 4242
-FORWARD_THREAD, BACKWARD_THREAD = 4242, 4267
+from tracetui.demo.program import THREAD, Kernel, Program, Shapes
+
+FORWARD_THREAD, BACKWARD_THREAD = THREAD, 4267
 TOKENS, WIDTH, HIDDEN, HEADS, BLOCKS = 4096, 2048, 8192, 16, 4
 STEPS = (3, 4, 5, 6)
-LATENCY_US = 4.2
-"""From the call of a launch to the start on an idle stream."""
 FUNCTOR = "void at::native::vectorized_elementwise_kernel<4, at::native::"
 GEMM_FORWARD = "nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNN"
 GEMM_BACKWARD = "nvjet_tst_192x192_64x3_2x1_v_bz_coopB_NNN"
@@ -53,31 +51,15 @@ DEVICE = {
     "sharedMemPerBlock": 49152, "numSms": 132, "regsPerMultiprocessor": 65536, "sharedMemPerBlockOptin": 232448,
     "sharedMemPerMultiprocessor": 233472,
 }  # fmt: skip
-Shapes = Sequence[Sequence[int]]
 
 
-class Program:
-    """A program as it runs, and what the profiler records of it."""
+class Training(Program):
+    """A program with Python frames, whose times vary a little."""
 
     def __init__(self) -> None:
-        self.events: list[dict[str, Any]] = []
-        self.now = 1_000_000.0
-        self.thread = FORWARD_THREAD
-        self._free = 0.0
-        self._correlation = 900
-        self._external = 0
+        super().__init__(DEVICE, cpu_varies=(0.9, 1.15), gpu_varies=(0.98, 1.03))
         self._python = 0
         self._frames: list[int] = []
-        self._random = random.Random(7)
-
-    def spend(self, us: float) -> None:
-        """Let the CPU work for a while, a little more or less."""
-        self.now += us * self._random.uniform(0.9, 1.15)
-
-    def _slice(self, cat: str, name: str, start: float, end: float, args: dict[str, Any], **more: Any) -> None:
-        first, last = round(start, 3), round(end, 3)
-        made = {"ph": "X", "cat": cat, "name": name, "pid": PID, "tid": self.thread, "ts": first}
-        self.events.append({**made, "dur": round(last - first, 3), "args": args, **more})
 
     @contextmanager
     def frame(self, name: str) -> Iterator[None]:
@@ -89,72 +71,37 @@ class Program:
         yield
         self.spend(0.8)
         self._frames.pop()
-        self._slice("python_function", name, start, self.now, {"Python id": number, "Python parent id": parent})
+        self.slice("python_function", name, start, self.now, {"Python id": number, "Python parent id": parent})
 
-    @contextmanager
     def op(
         self, name: str, shapes: Shapes = (), us: float = 2.0, sequence: int = 0, cat: str = "cpu_op"
-    ) -> Iterator[None]:
-        """An operator or an annotation."""
-        self._external += 1
-        args: dict[str, Any] = {"External id": self._external, "Record function id": 0}
-        if shapes:
-            args |= {"Input Dims": [list(each) for each in shapes], "Input type": ["c10::BFloat16"] * len(shapes)}
-        if sequence:
-            fwd = FORWARD_THREAD if self.thread == BACKWARD_THREAD else 0
-            args |= {"Sequence number": sequence, "Fwd thread id": int(fwd != 0)}
-        start, external = self.now, self._external
-        self.spend(us / 2)
-        yield
-        self.spend(us / 2)
-        self._slice(cat, name, start, self.now, args | {"External id": external})
-
-    def call(self, name: str, us: float, correlation: int = 0) -> float:
-        """A runtime call; returns when it began."""
-        start = self.now
-        self.spend(us)
-        args = {"External id": self._external, "cbid": 211, "correlation": correlation}
-        self._slice("cuda_runtime", name, start, self.now, args)
-        return start
-
-    def launch(self, name: str, us: float, grid: int, block: int = 256, registers: int = 32, shared: int = 0) -> None:
-        """A kernel."""
-        args = {
-            "queued": 0, "grid": [grid, 1, 1], "block": [block, 1, 1], "registers per thread": registers,
-            "shared memory": shared, "blocks per SM": round(grid / 132, 2),
-        }  # fmt: skip
-        self._enqueue("cudaLaunchKernel", 4.5, "kernel", name, us, args)
+    ) -> AbstractContextManager[None]:
+        """An operator or an annotation; the number joins an operator to its backward."""
+        is_backward = self.thread == BACKWARD_THREAD
+        more = {"Sequence number": sequence, "Fwd thread id": int(is_backward)} if sequence else {}
+        return super().op(name, shapes, us, cat, **more)
 
     def copy(self, name: str, us: float, size: int) -> None:
         """A copy that the CPU waits for."""
         rate = {"bytes": size, "memory bandwidth (GB/s)": round(size / us / 1000, 3)}
-        end = self._enqueue("cudaMemcpyAsync", 12.0, "gpu_memcpy", name, us, rate)
-        self.call("cudaStreamSynchronize", max(end - self.now, 0) + 6.0)
-
-    def _enqueue(self, api: str, call_us: float, cat: str, name: str, us: float, args: dict[str, Any]) -> float:
-        self._correlation += 1
-        began = self.call(api, call_us, self._correlation)
-        start = max(began + LATENCY_US, self._free + 0.7)
-        self._free = start + us * self._random.uniform(0.98, 1.03)
-        place = {"device": 0, "context": 1, "stream": 7, "correlation": self._correlation}
-        more = {"pid": 0, "tid": 7}
-        self._slice(cat, name, start, self._free, {"External id": self._external, **place, **args}, **more)
-        return self._free
-
-    def query(self) -> None:
-        """A question of cuBLAS: how many blocks of a kernel fit on a multiprocessor."""
-        self.call("cudaOccupancyMaxActiveBlocksPerMultiprocessor", 1.1)
+        self.enqueue("cudaMemcpyAsync", 12.0, "gpu_memcpy", name, us, rate)
+        self.synchronize("cudaStreamSynchronize")
 
 
-def gemm(program: Program, rows: int, inner: int, columns: int, name: str = GEMM_FORWARD) -> None:
+def kernel(name: str, us: float, blocks: int, threads: int = 256, registers: int = 32, shared: int = 0) -> Kernel:
+    """A kernel whose grid and blocks have one direction."""
+    return Kernel(name, us, (blocks, 1, 1), (threads, 1, 1), registers, shared)
+
+
+def gemm(program: Training, rows: int, inner: int, columns: int, name: str = GEMM_FORWARD) -> None:
     """The calls of a matrix product."""
     program.query()
     program.spend(5)
     us = 2 * rows * inner * columns / 6.2e8
-    program.launch(name, us, max(rows * columns // 32768, 1), 384, 168, 213 * 1024)
+    program.launch(kernel(name, us, max(rows * columns // 32768, 1), 384, 168, 213 * 1024))
 
 
-def linear(program: Program, module: str, inner: int, columns: int, sequence: int) -> None:
+def linear(program: Training, module: str, inner: int, columns: int, sequence: int) -> None:
     """A module Linear without bias."""
     shapes = [[TOKENS, inner], [columns, inner]]
     with (
@@ -168,7 +115,7 @@ def linear(program: Program, module: str, inner: int, columns: int, sequence: in
             gemm(program, TOKENS, inner, columns)
 
 
-def norm(program: Program, module: str, sequence: int) -> None:
+def norm(program: Training, module: str, sequence: int) -> None:
     """A module LayerNorm."""
     shapes = [[TOKENS, WIDTH], [], [WIDTH], [WIDTH]]
     with (
@@ -177,10 +124,10 @@ def norm(program: Program, module: str, sequence: int) -> None:
         program.op("aten::layer_norm", shapes, 3),
         program.op("aten::native_layer_norm", shapes, 8, sequence),
     ):
-        program.launch(LAYER_NORM, 22, TOKENS, 128, 40, 24)
+        program.launch(kernel(LAYER_NORM, 22, TOKENS, 128, 40, 24))
 
 
-def attention(program: Program, number: int, sequence: int) -> None:
+def attention(program: Training, number: int, sequence: int) -> None:
     """The attention of a block."""
     heads = [[1, HEADS, TOKENS, WIDTH // HEADS]] * 3
     with program.frame(f"nn.Module: Attention_{number}"), program.frame("model.py(31): forward"):
@@ -192,20 +139,20 @@ def attention(program: Program, number: int, sequence: int) -> None:
             program.op("aten::scaled_dot_product_attention", heads, 6),
             program.op("aten::_scaled_dot_product_flash_attention", heads, 9, sequence + 1),
         ):
-            program.launch(FLASH, 190, TOKENS // 128 * HEADS, 128, 255, 80 * 1024)
+            program.launch(kernel(FLASH, 190, TOKENS // 128 * HEADS, 128, 255, 80 * 1024))
         linear(program, f"Linear_{4 * number + 1}", WIDTH, WIDTH, sequence + 2)
 
 
-def mlp(program: Program, number: int, sequence: int) -> None:
+def mlp(program: Training, number: int, sequence: int) -> None:
     """The feed-forward part of a block."""
     with program.frame(f"nn.Module: MLP_{number}"), program.frame("model.py(52): forward"):
         linear(program, f"Linear_{4 * number + 2}", WIDTH, HIDDEN, sequence)
         with program.frame(f"nn.Module: GELU_{number}"), program.op("aten::gelu", [[TOKENS, HIDDEN]], 6, sequence + 1):
-            program.launch(GELU, 58, TOKENS * HIDDEN // 4096, 128, 32)
+            program.launch(kernel(GELU, 58, TOKENS * HIDDEN // 4096, 128, 32))
         linear(program, f"Linear_{4 * number + 3}", HIDDEN, WIDTH, sequence + 2)
 
 
-def forward(program: Program) -> None:
+def forward(program: Training) -> None:
     """The model."""
     with program.frame("train.py(33): forward"), program.frame("nn.Module: GPT_0"):
         for number in range(BLOCKS):
@@ -219,13 +166,13 @@ def forward(program: Program) -> None:
                 add(program, base + 9)
 
 
-def add(program: Program, sequence: int) -> None:
+def add(program: Training, sequence: int) -> None:
     """A residual connection."""
     with program.op("aten::add", [[TOKENS, WIDTH]] * 2, 5, sequence):
-        program.launch(ADD, 21, TOKENS * WIDTH // 4096, 128, 32)
+        program.launch(kernel(ADD, 21, TOKENS * WIDTH // 4096, 128, 32))
 
 
-def backward(program: Program) -> None:
+def backward(program: Training) -> None:
     """The backward pass, on the thread of the autograd engine."""
     with program.frame("train.py(35): backward"):
         program.spend(30)
@@ -242,14 +189,14 @@ def backward(program: Program) -> None:
         program.spend(20)
 
 
-def node(program: Program, name: str, sequence: int, body: Any) -> None:
+def node(program: Training, name: str, sequence: int, body: Any) -> None:
     """One node of the graph of autograd."""
     engine = f"autograd::engine::evaluate_function: {name}"
     with program.op(engine, (), 6, sequence), program.op(name, (), 5, sequence):
         body()
 
 
-def products(program: Program, columns: int, inner: int) -> None:
+def products(program: Training, columns: int, inner: int) -> None:
     """The gradients of a weight and of its input."""
     with program.op("aten::mm", [[columns, TOKENS], [TOKENS, inner]], 6):
         gemm(program, columns, TOKENS, inner, GEMM_BACKWARD)
@@ -257,19 +204,19 @@ def products(program: Program, columns: int, inner: int) -> None:
         gemm(program, TOKENS, columns, inner, GEMM_BACKWARD)
 
 
-def gelu_backward(program: Program) -> None:
+def gelu_backward(program: Training) -> None:
     """The gradient of the activation."""
     with program.op("aten::gelu_backward", [[TOKENS, HIDDEN]] * 2, 6):
-        program.launch(MUL, 84, TOKENS * HIDDEN // 4096, 128, 40)
+        program.launch(kernel(MUL, 84, TOKENS * HIDDEN // 4096, 128, 40))
 
 
-def flash_backward(program: Program) -> None:
+def flash_backward(program: Training) -> None:
     """The gradients of the attention."""
     with program.op("aten::_scaled_dot_product_flash_attention_backward", (), 12):
-        program.launch(FLASH_BACKWARD, 520, TOKENS // 128 * HEADS, 256, 255, 144 * 1024)
+        program.launch(kernel(FLASH_BACKWARD, 520, TOKENS // 128 * HEADS, 256, 255, 144 * 1024))
 
 
-def optimizer(program: Program) -> None:
+def optimizer(program: Training) -> None:
     """A fused AdamW, and the loss that is printed."""
     with (
         program.frame("torch/optim/adamw.py(80): step"),
@@ -277,7 +224,7 @@ def optimizer(program: Program) -> None:
     ):
         for _ in range(4):
             with program.op("aten::_fused_adamw_", (), 14):
-                program.launch(ADAM, 210, 320, 512, 64)
+                program.launch(kernel(ADAM, 210, 320, 512, 64))
     with (
         program.frame("train.py(38): log"),
         program.op("aten::item", [[]], 3),
@@ -286,7 +233,7 @@ def optimizer(program: Program) -> None:
         program.copy("Memcpy DtoH (Device -> Pinned)", 1.8, 4)
 
 
-def batch(program: Program) -> None:
+def batch(program: Training) -> None:
     """The next batch, which the main process makes and copies from pageable memory."""
     loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
     with (
@@ -307,7 +254,7 @@ def batch(program: Program) -> None:
 
 def training() -> dict[str, Any]:
     """The trace, as `export_chrome_trace` writes it."""
-    program = Program()
+    program = Training()
     with program.frame("train.py(41): main"):
         for number in STEPS:
             name = f"ProfilerStep#{number}"
@@ -316,20 +263,12 @@ def training() -> dict[str, Any]:
                 forward(program)
                 backward(program)
                 optimizer(program)
-    names = [("process_name", PID, 0, "name", "python"), ("process_name", 0, 0, "name", "python")]
-    names += [("process_labels", 0, 0, "labels", "GPU 0"), ("thread_name", PID, FORWARD_THREAD, "name", "python")]
-    names += [
-        ("thread_name", PID, BACKWARD_THREAD, "name", "pt_autograd_0"),
-        ("thread_name", 0, 7, "name", "stream 7 "),
-    ]
-    meta = [
-        {"ph": "M", "name": what, "pid": pid, "tid": tid, "ts": 0, "args": {key: name}}
-        for what, pid, tid, key, name in names
-    ]
-    return {
-        "schemaVersion": 1, "deviceProperties": [DEVICE], "cuda_runtime_version": 12080, "record_shapes": 1,
-        "with_stack": 1, "with_modules": 1, "traceEvents": sorted(program.events, key=lambda each: each["ts"]) + meta,
+    threads = {FORWARD_THREAD: "python", BACKWARD_THREAD: "pt_autograd_0"}
+    metadata = {
+        "cuda_runtime_version": 12080, "record_shapes": 1, "with_stack": 1, "with_modules": 1,
+        "tracetui": {"simulated": True},
     }  # fmt: skip
+    return program.trace(metadata, threads)
 
 
 def main() -> None:

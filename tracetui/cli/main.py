@@ -22,6 +22,7 @@ from tracetui.cli import cache as cache_command
 from tracetui.cli import check as check_command
 from tracetui.cli import compare as compare_command
 from tracetui.cli import cut as cut_command
+from tracetui.cli import demo as demo_command
 from tracetui.cli import merge as merge_command
 from tracetui.cli import open as open_command
 from tracetui.cli import perfetto as perfetto_command
@@ -138,6 +139,7 @@ COMMANDS: dict[str, ModuleType] = {
     "report": report_command,
     "run": run_command,
     "attach": attach_command,
+    "demo": demo_command,
     "workloads": workloads_command,
     "cache": cache_command,
 }
@@ -169,6 +171,7 @@ examples:
   tracetui run mlp --compile                             record a trace here, and open it
   tracetui run mlp --compare eager,compile               record both, and compare them
   tracetui attach 4242 --seconds 2                       a trace of a job that already runs
+  tracetui demo                                          simulated traces of a GPU, for whoever has none
   tracetui workloads                                     what can be recorded here
   tracetui cache                                         large traces that were read, for opening them again at once
 

@@ -86,6 +86,7 @@ def facts(trace: Trace, step: Part | None = None) -> list[SummaryFact]:
     """The lines of the summary in order."""
     return [
         SummaryFact("file", trace.label),
+        *([SummaryFact("simulated", "yes, nothing was measured")] if trace.is_simulated else []),
         SummaryFact("format", trace.format),
         SummaryFact("size_bytes", trace.size_bytes, "bytes"),
         SummaryFact("events", trace.event_count),

@@ -400,12 +400,18 @@ class ChosenSteps:
     """True for the steps of an inference server, of which some may be idle."""
 
 
+def is_simulated(metadata: Mapping[str, Any]) -> bool:
+    """True where the keys around the events say that a simulation wrote them, as those of `tracetui demo` do."""
+    about = metadata.get("tracetui")
+    return isinstance(about, Mapping) and about.get("simulated") is True
+
+
 @dataclass(frozen=True, eq=False)
 class Trace:
     """Everything that was read from one file."""
 
     label: str
-    """The file's name, for titles."""
+    """The file's name, for titles; of a simulated trace it says so."""
     path: str | None
     """Path or URL of the file, None for standard input."""
     format: str
@@ -454,6 +460,11 @@ class Trace:
     def event_count(self) -> int:
         """Events in the file, without elements of their array such as `{}`."""
         return self.events - self.quality.empty
+
+    @property
+    def is_simulated(self) -> bool:
+        """True where the metadata say that nothing was recorded."""
+        return is_simulated(self.metadata)
 
     def name_of(self, row: int) -> str:
         """The text of a slice's name."""

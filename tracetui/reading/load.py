@@ -16,7 +16,7 @@ import numpy as np
 from tracetui.errors import NoEvents, NotATrace, NotEnoughMemory
 from tracetui.model.recorded import MAX_TIME_NS, whole_number
 from tracetui.model.table import Strings
-from tracetui.model.trace import Kind, Quality, Trace
+from tracetui.model.trace import Kind, Quality, Trace, is_simulated
 from tracetui.reading import torch
 from tracetui.reading.blocks import AnyBlock, BlockReader
 from tracetui.reading.chrome import TraceParts, assemble, no_events, note_events, note_layout, note_times, trace_of
@@ -173,8 +173,12 @@ def _trace(
 ) -> Trace:
     producer = "PyTorch profiler" if parts.is_torch else "Chrome trace events"
     trace = trace_of(source, collector, parts, store, f"{producer}, {layout.container}")
+    label = trace.label
+    if is_simulated(metadata) and "simulated" not in label:
+        label = f"simulated {label}"
     return replace(
         trace,
+        label=label,
         devices=torch.devices_of(metadata),
         metadata={key: value for key, value in metadata.items() if key != "deviceProperties"},
         origin_ns=parts.origin + (whole_number(metadata.get("baseTimeNanoseconds"), MAX_TIME_NS) or 0),

@@ -9,10 +9,11 @@ from tracetui_workloads.api import MORE, Context, Expect, Prepared, Workload
 from tracetui_workloads.programs.common import EAGER_AND_COMPILE, compiled_region, randn, same_as, size_param
 
 LESSON = """\
-At size 64 the GPU is busy for microseconds and idle for the rest: a launch takes longer than the kernel
-(overhead-bound). At 4096 the same two operators keep it busy (compute-bound). Compiled, one operator (addmm) replaces
-two, but the GPU still runs two activities: it copies the matrix to be added to the output, to which the matmul then
-adds. Only the operators are fused, not the kernels, and the CPU takes more time than before."""
+At size 64 the GPU is busy for microseconds and idle for the rest: a launch takes longer than the kernel (overhead-
+bound). At 4096 the same two operators keep it busy (compute-bound); one kernel with one size does not take the same
+time in every step, as clocks and power change. Compiled, one operator (addmm) replaces two, but the GPU still runs
+two activities: it copies the matrix to be added to the output, to which the matmul then adds. Only the operators are
+fused, not the kernels, and the CPU takes more time than before."""
 
 WORKLOAD = Workload(
     name="matmul_add",
