@@ -64,7 +64,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"{folder / existing[0]} exists already: name another folder, or --force replaces it.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        paths = [str(write(name, folder)) for name in chosen]
+        # A list of traces has the newest first.
+        paths = [str(write(name, folder)) for name in reversed(chosen)][::-1]
     except OSError as error:
         raise CannotWrite(f"{folder} cannot be written: {error.strerror}.") from error
     if names or options.out:

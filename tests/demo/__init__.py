@@ -1,0 +1,1 @@
+"""The simulated traces: what was published is in them, and they are taken for no measurement."""
