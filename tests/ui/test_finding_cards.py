@@ -33,7 +33,7 @@ def idle() -> Trace:
 
 
 def squeezed(text: str) -> str:
-    return re.sub(r"[\s▏▸→·]+", "", text)
+    return re.sub(r"[\s▏▎▍▌▋▊▉█▸▹→·]+", "", text)
 
 
 def lines_of(view: TableView) -> list[str]:
@@ -105,7 +105,7 @@ async def test_the_cursor_moves_by_cards_and_its_card_is_on_screen() -> None:
             await pilot.press("j")
             assert app.view.cursor == index
             text = "\n".join(lines_of(app.view))
-            assert f"▸{app.table['severity'].cell(index):<7}Finding {index} " in text
+            assert f"▸▌{app.table['severity'].cell(index):<7}Finding {index} " in text
             assert text.split(f"Finding {index} ", 1)[1].count("→ Do less.") >= 1
         await pilot.press("end", "home")
         assert (app.view.cursor, app.view.scroll_offset.y) == (0, 0)
@@ -120,7 +120,7 @@ async def test_a_card_taller_than_the_list_is_scrolled_through() -> None:
     async with app.run_test(size=(40, 6)) as pilot:
         await pilot.press("end")
         assert app.view.cursor == 2
-        assert lines_of(app.view)[1].startswith("▸note   Finding 2 of")
+        assert lines_of(app.view)[1].startswith("▸▌note   Finding 2 of")
         tops = [app.view.scroll_offset.y]
         while "→ Do less." not in lines_of(app.view)[-1]:
             await pilot.press("j")

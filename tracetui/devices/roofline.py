@@ -57,6 +57,7 @@ PANE = Pane(
         "op input_shapes kernel total_us peak_pct bound calls tflops gbps sm_active_pct dram_pct "
         "dram_model_pct intensity above_us mean_us"
     ),
+    bars="total_us",
     is_of_names=True,
 )
 

@@ -84,7 +84,14 @@ PHASE_HUES = {
     Phase.DATA: Hue.DATA,
 }
 """The hue of each part of a step on the CPU."""
-SEVERITY_HUES = {"major": Hue.MAJOR, "minor": Hue.MINOR, "note": Hue.NOTE, "fine": Hue.QUIET, "ok": Hue.QUIET}
+SEVERITY_HUES = {
+    "major": Hue.MAJOR,
+    "minor": Hue.MINOR,
+    "doubt": Hue.MINOR,
+    "note": Hue.NOTE,
+    "fine": Hue.QUIET,
+    "ok": Hue.QUIET,
+}
 """The hue of a severity, of findings and of checks of the trace."""
 
 

@@ -258,6 +258,7 @@ PANE = Pane(
         "start_us line module"
     ),
     largest_first="dur_us",
+    bars="total_us idle_us dur_us",
     groupings=(
         Grouping("cause", f"cause {_SUMS}", opens=""),
         Grouping("stream", "device stream activities gaps idle_us host_wait_us kernel_wait_us other_us"),

@@ -53,6 +53,8 @@ class Pane:
     """Columns too long for a list of single rows."""
     largest_first: str | None = None
     """The column by which single rows are listed, the largest first; None for the order of the table."""
+    bars: str = ""
+    """Names of columns of times that have a bar on the screen, the most important first; a list has some of them."""
     is_offered: Callable[[Trace], bool] = lambda _: True
     """True for a trace that can have rows for it; other traces have no tab for it until it is asked for."""
     of_step: bool = True

@@ -268,8 +268,8 @@ PANE = Pane(
     ),
     table=ops,
     columns=(
-        "name input_shapes line function module calls kernels self_cpu_us cpu_total_us device_total_us "
-        "self_device_us gpu_wall_us backward_gpu_us"
+        "name input_shapes line function module calls self_device_us self_cpu_us device_total_us cpu_total_us "
+        "kernels gpu_wall_us backward_gpu_us"
     ),
     groupings=(
         Grouping("shape"),
@@ -277,6 +277,7 @@ PANE = Pane(
         Grouping("frame"),
         *site_groupings(),
     ),
+    bars="self_device_us self_cpu_us",
     is_of_names=True,
 )
 

@@ -98,6 +98,7 @@ PANE = Pane(
     help="One row is the name of an op that launched nothing on the GPU.",
     table=views,
     columns="name metadata_only calls self_cpu_us cpu_total_us per_step pct_of_step_cpu launched",
+    bars="self_cpu_us",
     is_of_names=True,
 )
 

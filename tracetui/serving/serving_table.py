@@ -133,6 +133,7 @@ PANE = Pane(
             ),
         ),
     ),
+    bars="median_us",
     of_step=False,
     is_in_time_order=False,
     keeps_order=True,

@@ -71,6 +71,7 @@ PANE = Pane(
         ),
         *site_groupings(_SUMS, opens=""),
     ),
+    bars="total_us dur_us",
     is_timed=True,
 )
 
@@ -186,6 +187,11 @@ def _grouped(trace: Trace, rows: Int64, by: str, part: Part | None) -> Table:
         _note(trace, rows),
     )
     return table.take(table.order("total_us", descending=True))
+
+
+def group_keys(trace: Trace, rows: Int64, by: str) -> Int64:
+    """The id of the group of each activity in a grouping, -1 for none: the values of the first column."""
+    return np.asarray(_key(trace, rows, by)[0])
 
 
 def _inferred(trace: Trace, rows: Int64, by: str) -> Bool | None:

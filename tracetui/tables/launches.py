@@ -73,6 +73,7 @@ PANE = Pane(
         Grouping("stream", _SUMS, opens=""),
         *site_groupings(_SUMS, opens=""),
     ),
+    bars="total_us dur_us",
     is_timed=True,
 )
 

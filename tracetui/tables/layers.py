@@ -125,6 +125,7 @@ PANE = Pane(
         ),
         Grouping("kernel", "index short_name median_us pct op kind variant series family p95_us max_us min_us calls"),
     ),
+    bars="median_us",
     is_in_time_order=False,
     keeps_order=True,
 )

@@ -90,6 +90,7 @@ PANE = Pane(
         Grouping("function"),
         Grouping("call"),
     ),
+    bars="gpu_us cpu_us",
     is_in_time_order=False,
 )
 

@@ -90,6 +90,7 @@ PANE = Pane(
         "step index kernel dur_us op occupancy_pct limiter block registers kineto_occupancy_pct name line "
         "module start_us"
     ),
+    bars="total_us dur_us",
     groupings=(
         Grouping("op", "op kernel queries launches total_us us_per_launch", opens="kernel"),
         *site_groupings("queries total_us mean_us max_us", opens=""),

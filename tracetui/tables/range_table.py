@@ -102,6 +102,7 @@ PANE = Pane(
     help="What ran in a range of time: one row is a count with its time within it.",
     table=range_table,
     columns="what name count total_us pct",
+    bars="total_us",
     is_in_time_order=False,
 )
 

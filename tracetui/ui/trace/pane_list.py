@@ -19,6 +19,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.worker import Worker, get_current_worker
 
+from tracetui.drawing.drawn_columns import RowGraphics, row_graphics
 from tracetui.drawing.format import named_groups
 from tracetui.drawing.text.export import render
 from tracetui.drawing.text.pictures import PICTURES, list_picture
@@ -88,6 +89,8 @@ class PaneList(TabbedList):
         note: str = ""
         columns: list[ShownColumn] = field(default_factory=list)
         """The measured columns of the table; none where it is shown as another one."""
+        graphics: RowGraphics | None = None
+        """What is drawn in its rows; None where that failed."""
 
     @dataclass
     class Sketched(Message):
@@ -118,9 +121,12 @@ class PaneList(TabbedList):
         super().__init__(TABS, id=id)
         self.trace = trace
         self.view = self.overview = OverviewList(trace)
-        for name, pane in PANES.items():
-            if pane.largest_first is not None:
-                self.arrangements[name] = ListArrangement(pane.largest_first, descending=True)
+        self._largest_first = {name: pane.largest_first for name, pane in PANES.items()}
+        # What is the operator's own adds up to a whole, which a total does not.
+        self._largest_first["ops"] = "self_device_us" if len(links(trace).gpu) else "self_cpu_us"
+        for name, column in self._largest_first.items():
+            if column is not None:
+                self.arrangements[name] = ListArrangement(column, descending=True)
         if len(steps(trace)) == 0:
             self.arrangements["steps"] = ListArrangement(by="source")
         if "module" not in known_sites(trace):
@@ -133,6 +139,8 @@ class PaneList(TabbedList):
         """Panes for which the trace can have rows."""
         self._trees: dict[TableKey, RowTree] = {}
         self._tables: dict[TableKey, Table | str] = {}
+        self._drawn: dict[TableKey, RowGraphics | None] = {}
+        """What is drawn in the rows of each table."""
         self._is_started = False
         self._detail_columns: tuple[str, ...] = ()
         """Columns that the details show of the list that is on screen."""
@@ -269,7 +277,7 @@ class PaneList(TabbedList):
         return self.pane == "gaps" and self.arrangements[self.pane].by is None
 
     def _first_sort(self, by: str | None) -> tuple[str | None, bool]:
-        column = PANES[self.pane].largest_first if by is None else None
+        column = self._largest_first[self.pane] if by is None else None
         return column, column is not None
 
     @property
@@ -360,7 +368,10 @@ class PaneList(TabbedList):
         message.stop()
         self._tables.pop(message.key, None)
         while len(self._tables) >= MAX_KEPT_TABLES:
-            self._tables.pop(next(iter(self._tables)))
+            oldest = next(iter(self._tables))
+            self._tables.pop(oldest)
+            self._drawn.pop(oldest, None)
+        self._drawn[message.key] = message.graphics
         self._tables[message.key] = message.note if message.table is None else message.table
         pane, _, by = message.key
         if message.table is not None and message.columns:
@@ -476,9 +487,19 @@ class PaneList(TabbedList):
                 # The tabs ask for these on the event loop, where they must not be made.
                 self._count_activities(part)
                 reshaped = pane in RESHAPED_PANES or by is not None
-                return self.Built(key, table, columns=[] if reshaped else layout_of(pane, table, by))
+                columns = [] if reshaped else layout_of(pane, table, by)
+            return self.Built(key, table, columns=columns, graphics=self._graphics_of(key, table))
         except TracetuiError as error:
             return self.Built(key, None, str(error))
+
+    def _graphics_of(self, key: TableKey, table: Table) -> RowGraphics | None:
+        """What is drawn in the rows of a table; None where that cannot be worked out, which costs nothing else."""
+        pane, part, by = key
+        try:
+            with guarded(f"What is drawn in the pane {pane}"):
+                return row_graphics(self.trace, pane, by, table, isinstance(part, TimeRange))
+        except AnalysisFailed:
+            return None
 
     def _count_activities(self, part: Part | None) -> dict[str, int]:
         """Kernels and other GPU activities of what is listed, by their words; empty where counting them failed."""
@@ -514,6 +535,9 @@ class PaneList(TabbedList):
         if tree is not None:
             return tree.readable()
         return readable(table) if self.pane == "summary" else named_groups(table, self.arrangement.by)
+
+    def _graphics(self) -> RowGraphics | None:
+        return self._drawn.get(self._key(self.pane))
 
     @on(TableView.RowHighlighted)
     def _explain_row(self) -> None:
@@ -595,7 +619,7 @@ class PaneList(TabbedList):
         elif self.lists_gaps and not self._follows_gap and self.arrangement.sort == PANES["gaps"].largest_first:
             # Kernels do not come in this order: the cursor stays on the longest, or where it was left.
             view.located = False
-        elif self.pane in ("findings", "range"):
+        elif self.pane in ("findings", "range", "health"):
             # The most severe is on top: a finding that is about the selection by chance is no reason to leave it.
             view.located = view.slice_row >= 0 and view.slice_row in self._followed_slices[:1]
         elif self.pane == "steps" and view.table is not None:

@@ -9,9 +9,12 @@ import numpy as np
 from rich.cells import cell_len
 
 from tracetui.drawing.column_order import ordered
+from tracetui.drawing.drawn_columns import DrawnColumn
 from tracetui.drawing.format import cell_at
 from tracetui.kernel_names.slice_names import short_kernel
+from tracetui.linking.step_kinds import UNKNOWN
 from tracetui.model.table import Column, ColumnSpec, Table, TextKind
+from tracetui.panes import PANES
 
 GAP = 2
 """Cells between two columns."""
@@ -22,6 +25,11 @@ ESSENTIAL = 6
 
 MIN_BESIDE_PROSE = 4
 """Minimum columns that stay where a verdict needs room."""
+
+COLUMNS_BESIDE_DRAWN = 4
+"""Columns that must fit beside drawn ones."""
+MIN_ROWS_ALIKE = 4
+"""Minimum rows that are alike by more than chance."""
 
 MAX_NAMES = 4
 """Maximum columns at the left that stay while the others are scrolled."""
@@ -40,13 +48,58 @@ class ShownColumn:
     """Cells that a column that grows would like to have: as its values need, within reason."""
     is_text: bool = False
     """True where its values are texts rather than numbers."""
+    direction: int = 0
+    """1 where its values ascend from row to row of the table, -1 where they descend, 0 where they do neither."""
+    drawn: DrawnColumn | None = None
+    """The drawing that takes the place of cells."""
 
 
 def layout_of(pane: str, table: Table, by: str | None = None) -> list[ShownColumn]:
     """The columns of a table that go on screen, as wide as their values; those without any value are left out."""
     layout = ordered(table, pane, by)
     filled = [column for column in layout if not column.nulls().all()]
+    if pane in PANES and len(table) >= MIN_ROWS_ALIKE:
+        filled = _telling(filled)
     return [measured(column, table.heading(column.name)) for column in filled or layout]
+
+
+def _telling(columns: list[Column]) -> list[Column]:
+    """The columns without those that tell nothing: equal to one before in every row, 0 or unknown in every row."""
+    kept: list[Column] = []
+    for column in columns:
+        is_repeated = any(_are_equal(column, other) for other in kept)
+        if column.spec.is_key or not (is_repeated or _is_empty(column)):
+            kept.append(column)
+    return kept
+
+
+def _are_equal(column: Column, other: Column) -> bool:
+    """True for two columns of times that have the same value in every row."""
+    if column.unit != "us" or other.unit != "us" or column.spec.is_moment or other.spec.is_moment:
+        return False
+    return bool(np.array_equal(column.values, other.values, equal_nan=True))
+
+
+def _is_empty(column: Column) -> bool:
+    """True where no row has a time, or a kind that is known."""
+    if column.is_text:
+        return bool((column.nulls() | column.equal(UNKNOWN)).all())
+    return column.unit == "us" and not column.spec.is_moment and not np.nan_to_num(column.values).any()
+
+
+def _direction(column: Column) -> int:
+    """The direction in which the numbers of a column go from row to row, those without a value last."""
+    values = column.values[~column.nulls()] if not column.is_text else column.values[:0]
+    if len(values) < 2 or values[0] == values[-1] or column.nulls()[: len(values)].any():
+        return 0
+    steps = np.diff(values)
+    return 1 if (steps >= 0).all() else -1 if (steps <= 0).all() else 0
+
+
+def sorting_column(layout: list[ShownColumn]) -> tuple[str | None, bool]:
+    """The column by which the rows of a table are in order as they are, and whether from the largest on."""
+    ordering = sorted((column for column in layout if column.direction), key=lambda column: column.direction)
+    return (ordering[0].spec.name, ordering[0].direction < 0) if ordering else (None, False)
 
 
 def measured(column: Column, title: str) -> ShownColumn:
@@ -56,7 +109,8 @@ def measured(column: Column, title: str) -> ShownColumn:
     if spec.grow:
         return ShownColumn(spec, title, spec.width, min(needed, 2 * spec.width), column.is_text)
     # Part of a number is a wrong number.
-    return ShownColumn(spec, title, needed if column.is_number else min(spec.width, needed), 0, column.is_text)
+    width = needed if column.is_number else min(spec.width, needed)
+    return ShownColumn(spec, title, width, 0, column.is_text, _direction(column))
 
 
 def _widest(column: Column) -> int:
@@ -111,6 +165,35 @@ def scrolled(layout: list[ShownColumn], columns: int, width: int) -> tuple[list[
     remaining = [*layout[:kept], *rest]
     fitting = fitted(remaining, width, kept)
     return (fitting, False) if len(fitting) == len(remaining) else (fitted(remaining, room, kept), True)
+
+
+def with_drawn(
+    layout: list[ShownColumn], drawn: list[DrawnColumn], skipped: int, width: int
+) -> tuple[list[tuple[ShownColumn, int]], bool]:
+    """As `scrolled`, with as many of some drawn columns as leave room for the first others."""
+    for count in range(len(drawn), -1, -1):
+        chosen = drawn[:count]
+        room = width - sum(each.width + GAP for each in chosen)
+        if count and room < max(width * 2 // 5, _cells(layout[:COLUMNS_BESIDE_DRAWN])):
+            continue
+        columns, has_more = scrolled(layout, skipped, room)
+        names = [column.spec.name for column, _ in columns]
+        if all(not each.after or each.after in names for each in chosen):
+            return _placed(columns, chosen), has_more
+    return scrolled(layout, skipped, width)
+
+
+def _placed(columns: list[tuple[ShownColumn, int]], drawn: list[DrawnColumn]) -> list[tuple[ShownColumn, int]]:
+    """Columns with the drawn ones behind those that they belong to, or at the end."""
+    placed: list[tuple[ShownColumn, int]] = []
+    for column, width in columns:
+        placed.append((column, width))
+        placed += [(_shown(each), each.width) for each in drawn if each.after == column.spec.name]
+    return [*placed, *((_shown(each), each.width) for each in drawn if not each.after)]
+
+
+def _shown(drawn: DrawnColumn) -> ShownColumn:
+    return ShownColumn(ColumnSpec("", drawn.title), drawn.title, drawn.width, drawn=drawn)
 
 
 def _names(layout: list[ShownColumn]) -> int:

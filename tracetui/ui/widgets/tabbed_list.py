@@ -22,6 +22,7 @@ from textual.widget import Widget
 
 from tracetui.checking.row_filter import is_condition, kept_rows
 from tracetui.checking.values import ExpressionError
+from tracetui.drawing.drawn_columns import RowGraphics
 from tracetui.drawing.format import shorten
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.model.quantities import count
@@ -293,9 +294,8 @@ class TabbedList(AnalysisSafe, Widget):
         else:
             order, note = self._arranged(table)
             sort = (arrangement.sort, arrangement.descending)
-            self.view.show(
-                self.layout_name, self._readable(table), order, cursor, sort, note, arrangement.by, self._states()
-            )
+            shown, states = self._readable(table), self._states()
+            self.view.show(self.layout_name, shown, order, cursor, sort, note, arrangement.by, states, self._graphics())
             self._rows_listed()
         self._show_tabs()
         self.post_message(self.Opened())
@@ -352,6 +352,10 @@ class TabbedList(AnalysisSafe, Widget):
 
     def _states(self) -> NDArray[np.int64] | None:
         """Of a tree, which rows are open; None for a list."""
+        return None
+
+    def _graphics(self) -> RowGraphics | None:
+        """What is drawn beside the cells; None for nothing."""
         return None
 
     def _rows_listed(self) -> None:

@@ -12,10 +12,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from rich.cells import cell_len, set_cell_size
+from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import BindingType
-from textual.color import Color
+from textual.color import Color as Background
 from textual.events import Click
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -23,7 +24,9 @@ from textual.reactive import Reactive, reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from tracetui.drawing.drawn_columns import MIN_CELLS_OF_BARS, Piece, RowGraphics, drawn_columns
 from tracetui.drawing.format import (
+    INDENT,
     TITLE,
     CardLine,
     cell_at,
@@ -33,23 +36,37 @@ from tracetui.drawing.format import (
     shorten,
 )
 from tracetui.drawing.timeline.grid import FOCUS_SIGN
+from tracetui.drawing.hues import SEVERITY_HUES, Hue, bar
 from tracetui.kernel_names.slice_names import short_kernel
-from tracetui.model.table import Table, TextKind
+from tracetui.model.table import Column, Table, TextKind
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.keys import command
-from tracetui.ui.widgets.columns import GAP, ShownColumn, layout_of, scrolled
+from tracetui.ui.widgets.columns import GAP, ShownColumn, layout_of, sorting_column, with_drawn
 from tracetui.ui.widgets.surface import CachedStyle
 
 # The rows of a list that are cards of several lines: which line belongs to which row, and what stands in it. Pure.
+
+
+EDGE = "▌"
+"""Stands at the left of every line of a card, in the hue of how severe it is."""
+CELLS_PER_CARD_BAR, MAX_CARD_BAR = 8, 16
+"""Cells of a list for each cell of a card's bar, and the most that a bar has."""
 
 
 class CardRows:
     """The cards of the listed rows, one below the other."""
 
     def __init__(self, table: Table, order: NDArray[np.int64], width: int) -> None:
-        self._cards = finding_cards(table, order.tolist(), width)
+        self._bar_cells = min(width // CELLS_PER_CARD_BAR, MAX_CARD_BAR) if width >= MIN_CELLS_OF_BARS else 0
+        room = width - (self._bar_cells + 1 if self._bar_cells else 0)
+        self._cards = finding_cards(table, order.tolist(), max(room, 1))
+        cost = np.nan_to_num(table["cost_us"].values[order].astype(np.float64))
+        self._shares = cost / max(float(cost.max(initial=0.0)), 1e-9)
+        words = table[SEVERITY]
+        self._hues = [SEVERITY_HUES.get(str(words.cell(row))) for row in order.tolist()]
+        self._width = max(room, 1)
         self._tops = np.cumsum([0, *map(len, self._cards)])
 
     def __len__(self) -> int:
@@ -68,10 +85,15 @@ class CardRows:
         """The card to which a line belongs; as many as there are cards behind the last line."""
         return int(np.searchsorted(self._tops, line, side="right")) - 1 if line < len(self) else len(self._cards)
 
-    def line(self, line: int) -> CardLine:
-        """The text of a line, and the part of a card that it is."""
+    def line(self, line: int) -> tuple[CardLine, list[Piece]]:
+        """A line with the part of a card that it is, and its pieces: the first has how severe it is and a bar."""
         index = self.index_at(line)
-        return self._cards[index][line - self.top(index)]
+        card, hue = self._cards[index][line - self.top(index)], self._hues[index]
+        if line != self.top(index):
+            return card, [(EDGE, hue), (card.text, None)]
+        severity, rest = card.text[:INDENT], card.text[INDENT:]
+        drawn = " " * (self._width - cell_len(card.text)) + " " + bar(float(self._shares[index]), self._bar_cells)
+        return card, [(EDGE, hue), (severity, hue), (rest, None), (drawn if self._bar_cells else "", hue)]
 
 
 # The text of a row: each cell cut or padded to the width of its column. Pure.
@@ -93,20 +115,43 @@ def placed(text: str, width: int, right: bool, middle: bool = False) -> str:
     return " " * (width - length) + text if right else text + " " * (width - length)
 
 
-def row_text(table: Table, row: int, columns: list[tuple[ShownColumn, int]]) -> str:
-    """One row of a table as the text of its columns."""
-    parts = []
+SEVERITY = "severity"
+"""Name of the column whose words have a hue."""
+_SHOWN_WORDS = {"fine": "ok"}
+"""Words for how severe something is that are shorter on the screen."""
+_TONES = {"-": Hue.GOOD, "+": Hue.MINOR}
+"""Hues of values that begin with a sign: less and more."""
+
+
+def row_pieces(table: Table, row: int, columns: list[tuple[ShownColumn, int]], plain: bool = False) -> list[Piece]:
+    """One row of a table as the text of its columns, each in its hue; `plain` asks for textures."""
+    pieces: list[Piece] = []
     for visible, width in columns:
-        spec = visible.spec
-        column = table[spec.name]
-        in_middle = spec.text is _KERNEL or spec.text is _DECODED
-        text = cell_at(column, row)
-        if spec.text is _KERNEL:
-            text = short_kernel(text)
-        elif spec.text is _NAME and len(text) > width:
-            text = cut_name(text, width)
-        parts.append(placed(text, width, column.is_number, in_middle))
-    return (" " * GAP).join(parts)
+        if pieces:
+            pieces.append((" " * GAP, None))
+        if visible.drawn is not None:
+            drawn = visible.drawn.pieces(row, width, plain)
+            used = sum(len(text) for text, _ in drawn)
+            pieces += [*drawn, (" " * (width - used), None)]
+        else:
+            pieces.append(_cell_piece(table[visible.spec.name], row, width))
+    return pieces
+
+
+def _cell_piece(column: Column, row: int, width: int) -> Piece:
+    spec = column.spec
+    in_middle = spec.text is _KERNEL or spec.text is _DECODED
+    text = cell_at(column, row)
+    hue = None
+    if spec.text is _KERNEL:
+        text = short_kernel(text)
+    elif spec.text is _NAME and len(text) > width:
+        text = cut_name(text, width)
+    elif spec.name == SEVERITY:
+        hue, text = SEVERITY_HUES.get(text), _SHOWN_WORDS.get(text, text)
+    elif spec.is_signed:
+        hue = _TONES.get(text[:1])
+    return placed(text, width, column.is_number, in_middle), hue
 
 
 # A scrolling widget whose length may change without a new layout of the whole screen.
@@ -140,9 +185,12 @@ MAX_HEADLINE_LINES = 2
 """Maximum lines of the sentence above the rows."""
 MIN_ROWS_BELOW_HEADLINE = 3
 """Minimum rows for which there is room below it."""
+_MARKS = {"": " ", "elsewhere": "▹", "cursor": "▸", "resting": "▸"}
+"""What stands before a row, by the look of the cursor on it."""
+_QUIET_WORDS = ("ok", "fine")
+"""Words for how severe something is by which all of the row is quiet."""
 LEAF, CLOSED, OPEN = 0, 1, 2
 """States of a row of a tree; a leaf has nothing below it."""
-_TONES = {"-": "less", "+": "more"}
 
 
 class TableView(Scroller, can_focus=True):
@@ -170,8 +218,6 @@ class TableView(Scroller, can_focus=True):
         "table--resting",
         "table--elsewhere",
         "table--note",
-        "table--less",
-        "table--more",
         "table--title",
         "table--evidence",
         "table--advice",
@@ -184,12 +230,10 @@ class TableView(Scroller, can_focus=True):
         &:focus .table--header { color: $primary; text-style: bold underline; }
         .table--cursor { background: $primary; color: $background; text-style: bold; }
         .table--resting { background: $primary-muted; color: $foreground; }
-        .table--elsewhere { color: $text-muted; text-style: italic; }
+        .table--elsewhere { color: $foreground; }
         .table--note { color: $text-muted; }
-        .table--less { color: $primary; text-style: bold; }
         .table--title { text-style: bold; }
         .table--advice { color: $text-muted; }
-        .table--more { color: $warning; text-style: bold; }
     }
     """
 
@@ -243,6 +287,8 @@ class TableView(Scroller, can_focus=True):
         self.note = ""
         """The sentence in place of rows when there are none."""
         self._headline: list[str] = []
+        self._graphics = RowGraphics()
+        self._hue_styles: dict[tuple[Hue, Style], Style] = {}
         self._layouts: dict[tuple[int, str, str | None], tuple[Table, list[ShownColumn]]] = {}
         self._cards: CardRows | None = None
         """The rows where they are cards of several lines; None where a row is a line."""
@@ -264,11 +310,13 @@ class TableView(Scroller, can_focus=True):
         note: str = "",
         by: str | None = None,
         states: NDArray[np.int64] | None = None,
+        graphics: RowGraphics | None = None,
     ) -> None:
         """Show rows of a table in the given order, the cursor on a place; without a table only the note."""
-        self.states = states
-        self.table, self.order, self.note, self._sort = table, order, note, sort
+        self.states, self._graphics = states, graphics or RowGraphics()
+        self.table, self.order, self.note = table, order, note
         before, self._layout = self._layout, self._layout_of(pane, table, by) if table is not None else []
+        self._sort = sort if sort[0] is not None else sorting_column(self._layout)
         if [column.spec.name for column in before] != [column.spec.name for column in self._layout]:
             self._skipped = 0
         self._fit()
@@ -342,7 +390,7 @@ class TableView(Scroller, can_focus=True):
     @property
     def shown_columns(self) -> list[str]:
         """Names of the columns that are on screen."""
-        return [column.spec.name for column, _ in self._columns]
+        return [column.spec.name for column, _ in self._columns if column.drawn is None]
 
     def validate_cursor(self, cursor: int) -> int:
         """Keep the cursor on the list."""
@@ -442,6 +490,7 @@ class TableView(Scroller, can_focus=True):
         """Drop the lines that were drawn in other colours."""
         super().notify_style_update()
         self._strips.clear()
+        self._hue_styles.clear()
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines of a region of the widget, straight from the columns."""
@@ -469,11 +518,14 @@ class TableView(Scroller, can_focus=True):
         self._fitted = self.size.width
         self._cards = None
         if self.table is not None and is_list_of_findings(self.table):
-            # One cell for the mark of the cursor, and one between the text and the scroll bar.
-            self._cards = CardRows(self.table, self.order, self._fitted - 2)
+            # One cell each for the mark of the cursor and the edge, and one between the text and the scroll bar.
+            self._cards = CardRows(self.table, self.order, self._fitted - 3)
             self._columns, self._more_columns = [(column, 0) for column in self._layout], False
             return
-        self._columns, self._more_columns = scrolled(self._layout, self._skipped, self._fitted - 2)
+        width = self._fitted - 2
+        names = [column.spec.name for column in self._layout]
+        drawn = [] if self.table is None else drawn_columns(self.table, self._graphics, names, self._sort[0], width)
+        self._columns, self._more_columns = with_drawn(self._layout, drawn, self._skipped, width)
 
     def _place_rows(self) -> None:
         """Write the headline for the size that there is, and begin the rows below it."""
@@ -520,7 +572,8 @@ class TableView(Scroller, can_focus=True):
         for column, width in self._columns:
             width = width or cell_len(column.title) + len(CARD_TITLE_GAP) - GAP
             if left <= x < left + width + GAP:
-                self.post_message(self.HeaderClicked(column.spec.name))
+                if column.drawn is None:
+                    self.post_message(self.HeaderClicked(column.spec.name))
                 return
             left += width + GAP
 
@@ -536,7 +589,7 @@ class TableView(Scroller, can_focus=True):
             return _strip(self._focus_sign + CARD_TITLE_GAP.join(titles), width, self._style("header"))
         if y == 0:
             titles = (
-                placed(column.title + self._arrow(column), cells, self.table[column.spec.name].is_number)
+                placed(column.title + self._arrow(column), cells, self._is_at_right(column))
                 for column, cells in self._columns
             )
             text = ("‹" if self._skipped else self._focus_sign) + (" " * GAP).join(titles)
@@ -550,16 +603,14 @@ class TableView(Scroller, can_focus=True):
         current = index == self.cursor
         if self._cards is not None:
             is_first = line == self._cards.top(index)
-            return self._card_strip(self._cards.line(line), is_first, self._look() if current else "", width)
+            return self._card_strip(line, is_first, self._look() if current else "", width)
         look = self._look() if current else ""
         strip = self._strips.get((index, look))
         if strip is None:
             if len(self._strips) > 1000:
                 self._strips.clear()
-            text = ("·" if look == "elsewhere" else "▸" if current else " ") + row_text(
-                self.table, int(self.order[index]), self._columns
-            )
-            strip = _strip(text, width, self._style(look)) if look else self._plain_strip(text, width)
+            pieces = row_pieces(self.table, int(self.order[index]), self._columns, self._is_plain)
+            strip = self._pieces_strip([(_MARKS[look], None), *pieces], look, width)
             self._strips[index, look] = strip
         return strip
 
@@ -567,29 +618,59 @@ class TableView(Scroller, can_focus=True):
     def _focus_sign(self) -> str:
         return FOCUS_SIGN if self.has_focus else " "
 
+    def _is_at_right(self, column: ShownColumn) -> bool:
+        """True for a column whose title stands at the right."""
+        if column.drawn is not None:
+            return column.drawn.is_number
+        return self.table is not None and self.table[column.spec.name].is_number
+
     def _arrow(self, column: ShownColumn) -> str:
         """The arrow behind the title of the column that sorts."""
         name, descending = self._sort
         return "" if column.spec.name != name else "▾" if descending else "▴"
 
-    def _card_strip(self, line: CardLine, is_first: bool, look: str, width: int) -> Strip:
-        """A line of a card; of the current one the title is marked, and a bar stands before the rest."""
-        if line.part == TITLE:
-            mark = " " if not look or not is_first else "·" if look == "elsewhere" else "▸"
-            return _strip(mark + line.text, width, self._style(look or TITLE))
-        return _strip(("▏" if look else " ") + line.text, width, self._style(line.part))
+    def _card_strip(self, line: int, is_first: bool, look: str, width: int) -> Strip:
+        """A line of a card; of the current one the title is marked."""
+        assert self._cards is not None
+        card, pieces = self._cards.line(line)
+        mark = _MARKS[look] if is_first else " "
+        is_marked = look in ("cursor", "resting") and card.part == TITLE
+        return self._pieces_strip([(mark, None), *pieces], look if is_marked else card.part, width)
 
-    def _plain_strip(self, text: str, width: int) -> Strip:
-        """A line that is not the current one: what begins with a sign is coloured."""
-        segments, left, done = [], 1, 0
-        for column, cells in self._columns:
-            tone = _TONES.get(text[left : left + 1]) if column.spec.is_signed else None
-            if tone is not None:
-                segments += [Segment(text[done:left], self.rich_style)]
-                segments += [Segment(text[left : left + cells], self._style(tone))]
-                done = left + cells
-            left += cells + GAP
-        return Strip([*segments, Segment(text[done:], self.rich_style)]).adjust_cell_length(width, self.rich_style)
+    def _pieces_strip(self, pieces: list[Piece], look: str, width: int) -> Strip:
+        """Pieces as a line; on the row of the cursor, whose ground is bright, the hues give way."""
+        style = self._style(look) if look else self.rich_style
+        if look == "" and any(hue is Hue.QUIET and text.strip() in _QUIET_WORDS for text, hue in pieces):
+            style = self._hued(Hue.QUIET, style)
+        segments: list[Segment] = []
+        for text, hue in pieces:
+            own = style if hue is None or look == "cursor" else self._hued(hue, style)
+            if segments and segments[-1].style is own:
+                segments[-1] = Segment(segments[-1].text + text, own)
+            else:
+                segments.append(Segment(text, own))
+        return Strip(segments).adjust_cell_length(width, style)
+
+    @property
+    def _is_plain(self) -> bool:
+        """True where the terminal has 16 colours or none: textures tell the parts of a bar apart."""
+        return self._colour_count < 256
+
+    def _hued(self, hue: Hue, base: Style) -> Style:
+        """A style in the colour of a hue; as it is where there are no colours."""
+        if self._colour_count == 0:
+            return base
+        if (hue, base) not in self._hue_styles:
+            number = hue.colour(self._colour_count, self.app.current_theme.dark)
+            self._hue_styles[hue, base] = base + Style(color=Color.from_ansi(number))
+        return self._hue_styles[hue, base]
+
+    @property
+    def _colour_count(self) -> int:
+        if self.app.no_color:
+            return 0
+        is_of_16 = self.app.native_ansi_color or self.app.console.color_system in ("standard", "windows")
+        return 16 if is_of_16 else 256
 
     def _look(self) -> str:
         """The style of the current row."""
@@ -605,7 +686,7 @@ class TableView(Scroller, can_focus=True):
     def _style(self, name: str) -> Style:
         return self.get_component_rich_style(f"table--{name}")
 
-    def _filtered(self, line: Strip, background: Color) -> Strip:
+    def _filtered(self, line: Strip, background: Background) -> Strip:
         for each in self.get_line_filters():
             line = line.apply_filter(each, background)
         return line

@@ -1,0 +1,246 @@
+"""Columns of a list that are drawn from the numbers of its rows: bars, shares, time by step, parts of a step. Pure.
+
+A column is a function from a row to pieces of text, each in a hue; it has no cells of its own in the table, and text
+output does not have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tracetui.drawing.hues import FAMILY_HUES, Hue, bar, sparkline, three_digits, whole_cells
+from tracetui.kernel_names.slice_names import Family
+from tracetui.linking.placement import step_labels
+from tracetui.model.intervals import Int64
+from tracetui.model.quantities import short_percent
+from tracetui.model.table import Column, ColumnSpec, Table
+from tracetui.model.trace import Float64, Trace
+from tracetui.panes import PANES
+from tracetui.tables.odd_steps import COMMUNICATION, COMPUTE, CPU, IDLE, OddStep, odd_steps, part_times
+from tracetui.tables.row_work import row_families, step_times
+
+Piece = tuple[str, Hue | None]
+"""Text, and its hue; None for the colour of the row."""
+
+BARS = (6, 24)
+"""Least and most cells of a bar."""
+CELLS_PER_BAR_CELL = 9
+"""Cells of a list for each cell of a bar."""
+MIN_CELLS_OF_BARS = 60
+"""Minimum cells of a list that has bars."""
+MIN_CELLS_OF_TWO = 120
+"""Minimum cells of a list in which a second column has one as well."""
+MIN_CELLS_OF_STEPS = 86
+"""Minimum cells of a list that has a column of steps: what is left beside the details on a screen of 140."""
+SHARE_CELLS = 6
+"""Cells of a share."""
+ADD_UP = ("total_us", "self_device_us", "self_cpu_us")
+"""Columns whose values add up to a whole, of which a row has a share."""
+STEPS_DRAWN = (3, 60)
+"""Least and most steps whose times are drawn one beside the other."""
+STANDS_OUT = 1.5
+"""Times the median of a row from which on a step stands out."""
+MIN_SHARE_TO_STAND_OUT = 0.001
+"""Minimum difference of a step that stands out, as a share of the time of all rows in a step."""
+
+
+@dataclass(frozen=True)
+class DrawnColumn:
+    """A column that is drawn."""
+
+    title: str
+    width: int
+    pieces: Callable[[int, int, bool], list[Piece]]
+    """The pieces of a row, at most as many cells as the second argument says; the third asks for textures."""
+    after: str = ""
+    """Name of the column behind which it stands; empty for the end of the row."""
+    is_number: bool = False
+    """True where its title stands at the right, as above numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class StepTimes:
+    """Time of each row of a table in each step."""
+
+    labels: tuple[int, ...]
+    """Numbers of the steps."""
+    times: Float64
+    """In µs, a line for each row."""
+
+    def outlier(self, row: int) -> tuple[int, float] | None:
+        """Index of the only step that stands out in a row, and by what factor; None where there is none."""
+        times = self.times[row]
+        middle = float(np.sort(times)[(len(times) - 1) // 2])
+        if middle <= 0:
+            return None
+        whole = float(np.median(self.times.sum(axis=0)))
+        out = np.flatnonzero(
+            (times >= STANDS_OUT * middle) & (times - middle >= MIN_SHARE_TO_STAND_OUT * max(whole, 1e-9))
+        )
+        return (int(out[0]), float(times[out[0]]) / middle) if len(out) == 1 else None
+
+
+@dataclass(frozen=True, eq=False)
+class RowGraphics:
+    """What the drawn columns of a table need beside its cells."""
+
+    bars: tuple[str, ...] = ()
+    """Names of the columns that have a bar, the most important first."""
+    families: Int64 | None = None
+    """The family (`Family`) of what each row ran on the GPU, -1 for none; None where rows have no family."""
+    steps: StepTimes | None = None
+    odd: list[OddStep | None] = field(default_factory=list)
+    """How each row differs from the others, of a list of steps."""
+
+    def hue(self, row: int) -> Hue:
+        """The hue of a row's bar."""
+        family = -1 if self.families is None else int(self.families[row])
+        return FAMILY_HUES.get(Family(family), Hue.CPU) if family >= 0 else Hue.CPU
+
+
+def drawn_columns(
+    table: Table, graphics: RowGraphics, shown: list[str], sort: str | None, cells: int
+) -> list[DrawnColumn]:
+    """The columns to draw in a list of so many cells, which shows the columns of some names and is sorted by one."""
+    if cells < MIN_CELLS_OF_BARS or len(table) == 0:
+        return []
+    drawn = _bars(table, graphics, shown, sort, cells)
+    if "gpu_idle_us" in table and "period_us" in shown:
+        drawn += step_columns(table, graphics.odd, cells)
+    if graphics.steps is not None and cells >= MIN_CELLS_OF_STEPS + len(graphics.steps.labels):
+        drawn.append(_steps_column(graphics.steps))
+    return drawn
+
+
+def _bars(table: Table, graphics: RowGraphics, shown: list[str], sort: str | None, cells: int) -> list[DrawnColumn]:
+    names = [name for name in graphics.bars if name in shown and not table[name].nulls().all()]
+    if names and sort in shown and sort not in names and _is_time(table[str(sort)].spec):
+        names = [str(sort), *names[1:]]
+    width = min(max(cells // CELLS_PER_BAR_CELL, BARS[0]), BARS[1])
+    drawn = []
+    for name in names[: 1 + (cells >= MIN_CELLS_OF_TWO)]:
+        if name in ADD_UP and "pct" not in shown:
+            drawn.append(_share_column(table[name]))
+        is_of_cpu = "cpu" in name
+        drawn.append(_bar_column(table[name], graphics, width, Hue.CPU if is_of_cpu else None))
+    return drawn
+
+
+def _is_time(spec: ColumnSpec) -> bool:
+    return spec.unit == "us" and not spec.is_moment
+
+
+def _share_column(column: Column) -> DrawnColumn:
+    values = np.nan_to_num(column.values.astype(np.float64))
+    whole = max(float(values.sum()), 1e-9)
+
+    def pieces(row: int, width: int, plain: bool) -> list[Piece]:
+        text = short_percent(100 * float(values[row]) / whole) if values[row] > 0 else ""
+        return [(f"{text:>{width}}", Hue.QUIET)]
+
+    return DrawnColumn("%", SHARE_CELLS, pieces, column.name, is_number=True)
+
+
+def _bar_column(column: Column, graphics: RowGraphics, width: int, hue: Hue | None) -> DrawnColumn:
+    values = np.nan_to_num(column.values.astype(np.float64))
+    longest = max(float(values.max(initial=0.0)), 1e-9)
+
+    def pieces(row: int, width: int, plain: bool) -> list[Piece]:
+        return [(bar(float(values[row]) / longest, width), hue or graphics.hue(row))]
+
+    return DrawnColumn("", width, pieces, column.name)
+
+
+def _steps_column(steps: StepTimes) -> DrawnColumn:
+    """A line of the times in each step, the median at half height, and in words the one that stands out."""
+
+    def pieces(row: int, width: int, plain: bool) -> list[Piece]:
+        if not steps.times[row].any():
+            return []
+        line = sparkline(steps.times[row].tolist())
+        out = steps.outlier(row)
+        if out is None:
+            return [(line, Hue.NOTE)]
+        index, factor = out
+        words = f" ▲ ×{factor:.1f} in {steps.labels[index]}"
+        return [(line[:index], Hue.NOTE), (line[index], Hue.MINOR), (line[index + 1 :], Hue.NOTE), (words, Hue.MINOR)]
+
+    title = f"steps {steps.labels[0]}…{steps.labels[-1]}"
+    longest = max((len(str(label)) for label in steps.labels), default=0)
+    return DrawnColumn(title, max(len(steps.labels) + len(" ▲ ×2.0 in ") + longest, len(title)), pieces)
+
+
+# Steps: a bar of the parts on one scale, and the parts that are odd in words.
+
+_PART_HUES = {COMPUTE: Hue.GEMM, COMMUNICATION: Hue.COMMUNICATION, IDLE: Hue.IDLE, CPU: Hue.FORWARD}
+MIN_STEP_BAR, MAX_STEP_BAR = 12, 60
+"""Cells of the longest bar of a step."""
+
+
+def step_columns(table: Table, odd: list[OddStep | None], cells: int) -> list[DrawnColumn]:
+    """The bar of each step, all on one scale, and what is odd about it."""
+    words = [odd_words(each) for each in odd]
+
+    def pieces(row: int, width: int, plain: bool) -> list[Piece]:
+        each = odd[row]
+        return [(words[row][:width], Hue.MINOR if each is not None and each.parts else Hue.QUIET)]
+
+    drawn = [_parts_column(part_times(table), min(max(cells // 5, MIN_STEP_BAR), MAX_STEP_BAR))]
+    if any(words):
+        drawn.append(DrawnColumn("Δ median", max(8, *map(len, words)), pieces, "period_us"))
+    return drawn
+
+
+def _parts_column(parts: dict[str, Float64], width: int) -> DrawnColumn:
+    times = np.nan_to_num(np.stack(list(parts.values())))
+    longest = max(float(times.sum(axis=0).max(initial=0.0)), 1e-9)
+
+    def pieces(row: int, width: int, plain: bool) -> list[Piece]:
+        cells = round(float(times[:, row].sum()) / longest * width)
+        split = whole_cells(times[:, row].tolist(), cells)
+        return part_pieces([(_PART_HUES[name], each) for name, each in zip(parts, split, strict=True)], plain)
+
+    return DrawnColumn(", ".join(parts), width, pieces, "period_us")
+
+
+def part_pieces(parts: list[tuple[Hue, int]], plain: bool) -> list[Piece]:
+    """The parts of a bar by their cells: full blocks, idle time hatched, with textures where colours do not tell."""
+    letters = [(hue.value.texture if plain else "╱" if hue is Hue.IDLE else "█", hue, cells) for hue, cells in parts]
+    return [(letter * cells, hue) for letter, hue, cells in letters if cells]
+
+
+def odd_words(odd: OddStep | None) -> str:
+    """A step that is odd in words: `▲ +6 % idle +19.7 ms`; the change of its length alone where it is not."""
+    if odd is None:
+        return ""
+    change = f"{_signed(round(100 * odd.change))} %"
+    if not odd.parts:
+        return f"  {change}"
+    return f"▲ {change} {', '.join(f'{name} {_signed_time(difference)}' for name, difference in odd.parts)}"
+
+
+def _signed(value: int) -> str:
+    return f"+{value}" if value > 0 else f"−{-value}" if value < 0 else "0"
+
+
+def _signed_time(micros: float) -> str:
+    return f"{'+' if micros >= 0 else '−'}{three_digits(1000 * abs(micros))}"
+
+
+# What a list needs, from the trace.
+
+
+def row_graphics(trace: Trace, pane: str, by: str | None, table: Table, is_of_range: bool = False) -> RowGraphics:
+    """The graphics of the table of a pane. Of a range of time there are no times by step."""
+    bars = tuple(PANES[pane].bars.split())
+    if pane == "steps" and by is None:
+        return RowGraphics(bars, odd=odd_steps(table))
+    labels = step_labels(trace)
+    times = None
+    if not is_of_range and STEPS_DRAWN[0] <= len(labels) <= STEPS_DRAWN[1]:
+        times = step_times(trace, pane, by, table)
+    steps = None if times is None else StepTimes(tuple(labels), times)
+    return RowGraphics(bars, row_families(trace, pane, by, table), steps)
