@@ -188,22 +188,27 @@ def step_columns(table: Table, odd: list[OddStep | None], cells: int) -> list[Dr
         each = odd[row]
         return [(words[row][:width], Hue.MINOR if each is not None and each.parts else Hue.QUIET)]
 
-    drawn = [_parts_column(part_times(table), min(max(cells // 5, MIN_STEP_BAR), MAX_STEP_BAR))]
+    drawn = [_parts_column(table, min(max(cells // 5, MIN_STEP_BAR), MAX_STEP_BAR))]
     if any(words):
         drawn.append(DrawnColumn("Δ median", max(8, *map(len, words)), pieces, "period_us"))
     return drawn
 
 
-def _parts_column(parts: dict[str, Float64], width: int) -> DrawnColumn:
+def _parts_column(table: Table, width: int) -> DrawnColumn:
+    def pieces(row: int, width: int, plain: bool) -> list[Piece]:
+        return part_pieces(step_part_cells(table, row, width), plain)
+
+    title = ", ".join(part_times(table))
+    return DrawnColumn(title if len(title) <= width else "spent on", width, pieces, "period_us")
+
+
+def step_part_cells(table: Table, row: int, width: int) -> list[tuple[Hue, int]]:
+    """The parts of a step and their cells of a bar on the scale of the longest step."""
+    parts = part_times(table)
     times = np.nan_to_num(np.stack(list(parts.values())))
     longest = max(float(times.sum(axis=0).max(initial=0.0)), 1e-9)
-
-    def pieces(row: int, width: int, plain: bool) -> list[Piece]:
-        cells = round(float(times[:, row].sum()) / longest * width)
-        split = whole_cells(times[:, row].tolist(), cells)
-        return part_pieces([(_PART_HUES[name], each) for name, each in zip(parts, split, strict=True)], plain)
-
-    return DrawnColumn(", ".join(parts), width, pieces, "period_us")
+    cells = whole_cells(times[:, row].tolist(), round(float(times[:, row].sum()) / longest * width))
+    return [(_PART_HUES[name], each) for name, each in zip(parts, cells, strict=True)]
 
 
 def part_pieces(parts: list[tuple[Hue, int]], plain: bool) -> list[Piece]:

@@ -147,7 +147,11 @@ def recorded_on(trace: Trace) -> list[str]:
     """Devices and versions in words: `NVIDIA H100 x2`, `CUDA 13.0`; before them that a trace is simulated."""
     counts = Counter(clean(device.name) for device in trace.devices if device.name)
     devices = [name if number == 1 else f"{name} x{number}" for name, number in counts.items()]
-    return [*(["simulated, nothing was measured"] if trace.is_simulated else []), *devices, *(f"{title} {number}" for title, number in versions(trace).items())]
+    return [
+        *(["simulated, nothing was measured"] if trace.is_simulated else []),
+        *devices,
+        *(f"{title} {number}" for title, number in versions(trace).items()),
+    ]
 
 
 # The summary as people read it: keys as words, and every number with its unit.

@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.worker import get_current_worker
 
+from tracetui.drawing.drawn_columns import RowGraphics
 from tracetui.drawing.overview.canvas import Item, Look
 from tracetui.drawing.overview.picture import Picture, strip_cells
 from tracetui.model.intervals import Part
@@ -74,6 +75,7 @@ class OverviewList(TableView):
         note: str = "",
         by: str | None = None,
         states: NDArray[np.int64] | None = None,
+        graphics: RowGraphics | None = None,
     ) -> None:
         """Show rows of a table, or the overview."""
         is_picture = pane == NAME and table is not None and len(table) > 0
@@ -82,7 +84,7 @@ class OverviewList(TableView):
         self._picture = None
         if is_picture and table is not None:
             order, sort = np.arange(len(table)), (None, False)
-        super().show(pane, table, order, cursor, sort, note, by, states)
+        super().show(pane, table, order, cursor, sort, note, by, states, graphics)
         if is_picture:
             self.located = True
             self._enter(cursor)

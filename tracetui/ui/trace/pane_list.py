@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from tracetui.drawing.text.pictures import PICTURES, list_picture
 from tracetui.drawing.text.readable_table import Extent, readable
 from tracetui.errors import AnalysisFailed, TracetuiError
 from tracetui.health.summary import activity_counts
+from tracetui.idle.gaps import gap_before
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.call_sites import known_sites
 from tracetui.linking.links import links
@@ -44,8 +46,10 @@ from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.trace.overview_list import NAME as OVERVIEW
 from tracetui.ui.trace.overview_list import OverviewList
 from tracetui.ui.trace.pane_groups import OWN_KEYS, TABS, tab_groups
+from tracetui.ui.trace.row_description import PARTED_PANES, SLICE_PANES, Lines, RowParts, row_lines, row_parts
 from tracetui.ui.trace.row_tree import RowTree, place_in_tree, place_on_step
-from tracetui.ui.trace.selection import prepare_descriptions
+from tracetui.ui.trace.selection import describe_gap, prepare_descriptions
+from tracetui.ui.trace.slice_description import chain_of, describe
 from tracetui.ui.widgets.bar import BarPart
 from tracetui.ui.widgets.columns import ShownColumn, layout_of
 from tracetui.ui.widgets.details import WAITING_NOTE
@@ -66,6 +70,10 @@ QUIET_SECONDS = 0.15
 """Seconds without a key after which what is not on screen is worked out."""
 PAUSE_SECONDS = 0.01
 """Seconds between two looks at whether keys have come."""
+ROW_SECONDS = 0.05
+"""Seconds that the cursor rests on a row before it is worked out what that is made of."""
+MAX_KEPT_ROWS = 300
+"""Maximum rows of which it is kept what they are made of."""
 RESHAPED_PANES = ("findings", "range", "summary", "modules")
 """Panes whose tables are made readable for the screen, each of which gets columns of its own."""
 
@@ -98,6 +106,14 @@ class PaneList(TabbedList):
 
         key: TableKey
         overview: Overview
+
+    @dataclass
+    class WorkedOut(Message):
+        """It is known what a row is made of."""
+
+        key: TableKey
+        row: int
+        parts: RowParts
 
     class Prepared(Message):
         """The analyses that descriptions of slices ask for are there."""
@@ -142,8 +158,8 @@ class PaneList(TabbedList):
         self._drawn: dict[TableKey, RowGraphics | None] = {}
         """What is drawn in the rows of each table."""
         self._is_started = False
-        self._detail_columns: tuple[str, ...] = ()
-        """Columns that the details show of the list that is on screen."""
+        self._row_parts: dict[tuple[TableKey, int], RowParts] = {}
+        """What rows are made of, as far as it was worked out."""
         self._measured = UNKNOWN_LENGTH
         """The longest list when it was last reported."""
         self._is_row_due = False
@@ -209,6 +225,7 @@ class PaneList(TabbedList):
     def watch_pane(self, old: str, new: str) -> None:
         """Show another tab; where it is not built yet, it comes before all others."""
         super().watch_pane(old, new)
+        self.details.turn_to_row(True)
         if self._is_started and self._key(new) not in self._tables:
             self._build()
 
@@ -246,6 +263,7 @@ class PaneList(TabbedList):
         """
         self._followed_slices, self._followed_names, self._follows_gap = slices, names, is_gap
         self._place_cursor()
+        self.details.turn_to_row(self.view.slice_row >= 0 and self.view.slice_row in slices[:1])
 
     def arrange_by(self, arrangement: ListArrangement, select_first: bool = False) -> None:
         """Sort, filter or group the current pane; `select_first` selects the first row once it is listed."""
@@ -392,6 +410,7 @@ class PaneList(TabbedList):
     def _describe(self, message: Prepared) -> None:
         message.stop()
         self.details.end_waiting()
+        self._explain_row()
 
     def _report_length(self) -> None:
         """Report another length of the lists that go with the timeline, once it is known."""
@@ -540,20 +559,62 @@ class PaneList(TabbedList):
         return self._drawn.get(self._key(self.pane))
 
     @on(TableView.RowHighlighted)
+    def _turn_to_row(self) -> None:
+        self._explain_row()
+        self.details.turn_to_row(True)
+
     def _explain_row(self) -> None:
-        """Show in the details the sentences of the current row that are too long for the list."""
-        view, by = self.view, self.arrangements[self.pane].by
-        sentences = []
-        is_described = self.lists_gaps and self._follows_gap and view.located
-        if view.table is not None and view.row >= 0 and not is_described:
-            for name in self._detail_columns:
-                column = view.table[name]
-                text = column.cell(view.row)
-                if text:
-                    is_sentence = column.spec.text is TextKind.PROSE
-                    sentences.append(clean(str(text) if is_sentence else f"{column.spec.heading}: {text}"))
-        picture = list_picture(self.pane, by, view.table) if (self.pane, by) in PICTURES else None
-        self.details.show_sentences(tuple(sentences), picture)
+        """Have the details say what the current row stands for, and draw the list where it has a drawing."""
+        by = self.arrangement.by
+        picture = list_picture(self.pane, by, self.view.table) if (self.pane, by) in PICTURES else None
+        self.details.explain_row(self._row_explanation(), picture)
+
+    def _row_explanation(self) -> Lines | None:
+        """A function for the lines about the current row; None where that is the selected slice, or there is no row."""
+        view, pane, by, row = self.view, self.pane, self.arrangement.by, self.view.row
+        table, whole = view.table, self.table
+        if table is None or whole is None or row < 0:
+            return None
+        if pane in SLICE_PANES and by is None:
+            return None if view.located else self._slice_explanation(view.slice_row)
+        key, is_waiting = self._key(pane), self.details.is_waiting
+        parts = self._row_parts.get((key, row))
+        if parts is None and pane in PARTED_PANES:
+            self._work_out_row(key, whole, row)
+        return row_lines(self.trace, pane, by, table, row, self._drawn.get(key), parts or RowParts(), not is_waiting)
+
+    def _slice_explanation(self, slice_row: int) -> Lines | None:
+        """A function for the lines about a slice that is not selected, or about the gap before it."""
+        if slice_row < 0 or self.details.is_waiting:
+            return None
+        gap = gap_before(self.trace, slice_row) if self.lists_gaps else -1
+        if gap >= 0:
+            return partial(describe_gap, self.trace, gap, True)
+        return partial(describe, self.trace, slice_row, chain_of(self.trace, slice_row))
+
+    @work(thread=True, exclusive=True, group="row")
+    def _work_out_row(self, key: TableKey, table: Table, row: int) -> None:
+        """Work out what a row is made of, unless the cursor moves on at once."""
+        worker = get_current_worker()
+        time.sleep(ROW_SECONDS)
+        pane, part, by = key
+        try:
+            with interruptible(lambda: not worker.is_cancelled), guarded("What the row is made of"):
+                parts = row_parts(self.trace, pane, by, table, row, part)
+        except Interrupted:
+            return
+        except AnalysisFailed as failure:
+            parts = RowParts(failure=str(failure))
+        self.post_message(self.WorkedOut(key, row, parts))
+
+    @on(WorkedOut)
+    def _take_parts(self, message: WorkedOut) -> None:
+        message.stop()
+        while len(self._row_parts) >= MAX_KEPT_ROWS:
+            self._row_parts.pop(next(iter(self._row_parts)))
+        self._row_parts[message.key, message.row] = message.parts
+        if (message.key, message.row) == (self._key(self.pane), self.view.row):
+            self._explain_row()
 
     def _show(self, cursor: int) -> None:
         self.overview.part, self.overview.sketch = self.listed_part, None
@@ -594,7 +655,6 @@ class PaneList(TabbedList):
         return bool(rows)
 
     def _rows_listed(self) -> None:
-        self._detail_columns = PANES[self.pane].details_by(self.arrangement.by)
         self._place_cursor()
         if self._due_slice >= 0 and self.view.table is not None:
             self.view.put_cursor_on_slice(self._due_slice)

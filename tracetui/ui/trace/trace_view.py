@@ -13,6 +13,7 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.events import DescendantFocus
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
@@ -146,6 +147,8 @@ class TraceView(LineCommands):
         """The source of the steps, and the share of the capture that they cover where that is small."""
         self.gap = -1
         """Index in `idleness(trace)` of the selected gap, -1 where a slice is selected; `selected` is what ends it."""
+        self._was_in: Widget | None = None
+        """The last of list and lanes that had the focus."""
         self._is_idle_explained = False
         """True once the causes of idle time are known."""
 
@@ -247,6 +250,13 @@ class TraceView(LineCommands):
         self.lanes.origin = f"step {step}" if step is not None else ""
         self.lanes.origin_ns = stretch_of_step(self.trace, step)[0] if step is not None else 0
         self._show_steps()
+
+    @on(DescendantFocus)
+    def _turn_details(self, event: DescendantFocus) -> None:
+        """Have the details say what the part with the focus points at: the selection in the lanes, or a row."""
+        if event.widget in (self.lanes, self.panes.view) and event.widget is not self._was_in:
+            self._was_in = event.widget
+            self.panes.details.turn_to_row(event.widget is not self.lanes)
 
     def focused_part(self) -> FocusedPart:
         """The part of the screen that the keys go to, and its name."""
@@ -361,6 +371,7 @@ class TraceView(LineCommands):
         self.step = number
         activities, trace_steps = activities_of_step_number(self.trace, number), steps(self.trace)
         self._point_at(int(activities[0] if len(activities) else trace_steps.row[trace_steps.labelled(number)[0]]))
+        self.panes.details.turn_to_row(not self.lanes.has_focus)
 
     def action_all_steps(self) -> None:
         """List all steps, or only that of the selection; after a range of time all of them."""
@@ -477,6 +488,9 @@ class TraceView(LineCommands):
     @on(TableView.RowHighlighted)
     def _select_in_list(self, message: TableView.RowHighlighted) -> None:
         if isinstance(message, TableView.RowChosen) or self.panes.pane == "overview":
+            return
+        if self.panes.pane == "health":
+            # A check is about the trace: reading the list leaves the lanes where they are.
             return
         gap = self._gap_of(message)
         if gap >= 0:

@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 
+from tracetui.drawing.drawn_columns import Piece
 from tracetui.drawing.text.pictures import ListPicture
 from tracetui.errors import AnalysisFailed
 from tracetui.model.results import guarded
@@ -49,6 +50,8 @@ class DetailLine:
     """plain, title, label, fact, here or link."""
     row: int = -1
     """The slice to which the line jumps, -1 for none."""
+    pieces: tuple[Piece, ...] = ()
+    """The text in parts with a hue each; none where it has the style alone."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +171,10 @@ class Details(Scroller, can_focus=True):
         """The lines, from top to bottom."""
         self._width = -1
         self._make: Callable[[int], Sequence[DetailLine]] | None = None
-        self._sentences: tuple[str, ...] = ()
+        self._make_row: Callable[[int], Sequence[DetailLine]] | None = None
+        """Makes the lines about the row under the cursor of the list; None where it has none."""
+        self._describes_row = False
+        """True where that row was moved to last, and not the selection."""
         self._pictured: ListPicture | None = None
         self.is_waiting = False
         """True while the analyses that descriptions need are still running."""
@@ -184,17 +190,25 @@ class Details(Scroller, can_focus=True):
         if self.display:
             self._describe()
 
+    def explain_row(
+        self, make: Callable[[int], Sequence[DetailLine]] | None, pictured: ListPicture | None = None
+    ) -> None:
+        """Set what the row under the cursor of the list has to say, None for nothing, and the drawing of the list."""
+        self._make_row, self._pictured = make, pictured
+        if self.display and self._describes_row:
+            self._describe()
+
+    def turn_to_row(self, describes_row: bool) -> None:
+        """Describe the row under the cursor of the list, or the selection."""
+        if describes_row != self._describes_row:
+            self._describes_row = describes_row
+            if self.display:
+                self._describe()
+
     def end_waiting(self) -> None:
         """Describe what is selected: what descriptions are made of is there."""
         if self.is_waiting:
             self.is_waiting = False
-            if self.display:
-                self._describe()
-
-    def show_sentences(self, sentences: tuple[str, ...], pictured: ListPicture | None = None) -> None:
-        """Put sentences about the current row of the list above the description, and the drawing of the list."""
-        if sentences != self._sentences or pictured != self._pictured:
-            self._sentences, self._pictured = sentences, pictured
             if self.display:
                 self._describe()
 
@@ -219,6 +233,9 @@ class Details(Scroller, can_focus=True):
         line = self.lines[index]
         if index == self.cursor and self.has_focus:
             segments = [Segment(line.text, self.get_component_rich_style("details--cursor"))]
+        elif line.pieces:
+            style = self.get_component_rich_style(f"details--{line.style}")
+            segments = [Segment(text, self.hued(hue, style) if hue else style) for text, hue in line.pieces]
         elif line.style == "fact":
             label = self.get_component_rich_style("details--label")
             segments = [Segment(line.text[:LABEL], label), Segment(line.text[LABEL:], self.rich_style)]
@@ -260,16 +277,18 @@ class Details(Scroller, can_focus=True):
             self.action_jump()
 
     def _describe(self) -> None:
-        if self._make is None:
+        is_of_row = self._describes_row and self._make_row is not None
+        make = self._make_row if is_of_row else self._make
+        if make is None:
             return
         width = max(self.text_width, 10)
-        above = sentence_lines(self._sentences, width)
-        if self._pictured is not None:
-            above += [DetailLine(text) for text in self._pictured.lines(width, PICTURE_LINES)]
+        above: list[DetailLine] = []
+        if self._pictured is not None and is_of_row:
+            above = [DetailLine(text) for text in self._pictured.lines(width, PICTURE_LINES)]
         lines: Sequence[DetailLine]
         try:
             with guarded("The description"):
-                lines = [DetailLine(WAITING_NOTE, "label")] if self.is_waiting else self._make(width)
+                lines = [DetailLine(WAITING_NOTE, "label")] if self.is_waiting and not is_of_row else make(width)
         except AnalysisFailed as failure:
             lines = sentence_lines((clean(str(failure)),), width)
         before, self.lines = self.lines, [*above, *lines]

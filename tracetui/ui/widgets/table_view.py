@@ -6,6 +6,7 @@ and a cursor move repaints two of them. Textual's DataTable holds every cell.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from textwrap import wrap
 from typing import ClassVar
 
@@ -35,8 +36,8 @@ from tracetui.drawing.format import (
     is_list_of_findings,
     shorten,
 )
-from tracetui.drawing.timeline.grid import FOCUS_SIGN
 from tracetui.drawing.hues import SEVERITY_HUES, Hue, bar
+from tracetui.drawing.timeline.grid import FOCUS_SIGN
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.model.table import Column, Table, TextKind
 from tracetui.text import clean
@@ -157,6 +158,12 @@ def _cell_piece(column: Column, row: int, width: int) -> Piece:
 # A scrolling widget whose length may change without a new layout of the whole screen.
 
 
+@lru_cache(maxsize=256)
+def _in_colour(base: Style, colour: int) -> Style:
+    """A style with another colour of the text; the same object each time."""
+    return base + Style(color=Color.from_ansi(colour))
+
+
 class Scroller(AnalysisSafe, CachedStyle, ScrollView):
     """As `ScrollView`, always with a vertical scroll bar, so that more or fewer lines move nothing else."""
 
@@ -170,6 +177,24 @@ class Scroller(AnalysisSafe, CachedStyle, ScrollView):
 
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
     """Width (not used) and number of lines."""
+
+    @property
+    def is_plain(self) -> bool:
+        """True where the terminal has 16 colours or none: textures tell the parts of a bar apart."""
+        return self._colour_count < 256
+
+    def hued(self, hue: Hue, base: Style) -> Style:
+        """A style in the colour of a hue; as it is where there are no colours."""
+        if self._colour_count == 0:
+            return base
+        return _in_colour(base, hue.colour(self._colour_count, self.app.current_theme.dark))
+
+    @property
+    def _colour_count(self) -> int:
+        if self.app.no_color:
+            return 0
+        is_of_16 = self.app.native_ansi_color or self.app.console.color_system in ("standard", "windows")
+        return 16 if is_of_16 else 256
 
     def set_length(self, lines: int) -> None:
         """Set the number of lines to scroll over."""
@@ -288,7 +313,6 @@ class TableView(Scroller, can_focus=True):
         """The sentence in place of rows when there are none."""
         self._headline: list[str] = []
         self._graphics = RowGraphics()
-        self._hue_styles: dict[tuple[Hue, Style], Style] = {}
         self._layouts: dict[tuple[int, str, str | None], tuple[Table, list[ShownColumn]]] = {}
         self._cards: CardRows | None = None
         """The rows where they are cards of several lines; None where a row is a line."""
@@ -490,7 +514,6 @@ class TableView(Scroller, can_focus=True):
         """Drop the lines that were drawn in other colours."""
         super().notify_style_update()
         self._strips.clear()
-        self._hue_styles.clear()
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines of a region of the widget, straight from the columns."""
@@ -609,7 +632,7 @@ class TableView(Scroller, can_focus=True):
         if strip is None:
             if len(self._strips) > 1000:
                 self._strips.clear()
-            pieces = row_pieces(self.table, int(self.order[index]), self._columns, self._is_plain)
+            pieces = row_pieces(self.table, int(self.order[index]), self._columns, self.is_plain)
             strip = self._pieces_strip([(_MARKS[look], None), *pieces], look, width)
             self._strips[index, look] = strip
         return strip
@@ -641,36 +664,15 @@ class TableView(Scroller, can_focus=True):
         """Pieces as a line; on the row of the cursor, whose ground is bright, the hues give way."""
         style = self._style(look) if look else self.rich_style
         if look == "" and any(hue is Hue.QUIET and text.strip() in _QUIET_WORDS for text, hue in pieces):
-            style = self._hued(Hue.QUIET, style)
+            style = self.hued(Hue.QUIET, style)
         segments: list[Segment] = []
         for text, hue in pieces:
-            own = style if hue is None or look == "cursor" else self._hued(hue, style)
+            own = style if hue is None or look == "cursor" else self.hued(hue, style)
             if segments and segments[-1].style is own:
                 segments[-1] = Segment(segments[-1].text + text, own)
             else:
                 segments.append(Segment(text, own))
         return Strip(segments).adjust_cell_length(width, style)
-
-    @property
-    def _is_plain(self) -> bool:
-        """True where the terminal has 16 colours or none: textures tell the parts of a bar apart."""
-        return self._colour_count < 256
-
-    def _hued(self, hue: Hue, base: Style) -> Style:
-        """A style in the colour of a hue; as it is where there are no colours."""
-        if self._colour_count == 0:
-            return base
-        if (hue, base) not in self._hue_styles:
-            number = hue.colour(self._colour_count, self.app.current_theme.dark)
-            self._hue_styles[hue, base] = base + Style(color=Color.from_ansi(number))
-        return self._hue_styles[hue, base]
-
-    @property
-    def _colour_count(self) -> int:
-        if self.app.no_color:
-            return 0
-        is_of_16 = self.app.native_ansi_color or self.app.console.color_system in ("standard", "windows")
-        return 16 if is_of_16 else 256
 
     def _look(self) -> str:
         """The style of the current row."""
