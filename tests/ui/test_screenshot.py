@@ -139,7 +139,7 @@ async def test_export_writes_csv_and_markdown(folder: Path) -> None:
         await pilot.press("e")
         await pilot.pause()
         said = app.text("#hints")
-        assert "2 rows written to" in said and "made-kernels-step2.csv and made-kernels-step2.md beside it" in said
+        assert "2 rows written to" in said and "made-kernels-step2.csv and .md" in said
     assert len(list(csv.DictReader((folder / "made-kernels-step2.csv").read_text().splitlines()))) == 2
     text = (folder / "made-kernels-step2.md").read_text()
     assert text.startswith("**kernels**, step 2, of `made.json`")

@@ -126,7 +126,8 @@ def save_list(name: str, csv: str, markdown: str, what: str, rows: int) -> Expor
     except OSError as error:
         return not_written(what, error)
     first = f", the first {MARKDOWN_ROWS} to" if rows > MARKDOWN_ROWS else " and"
-    return f"{counted(rows, 'row')} written to {home_path(path)}{first} {beside.name} beside it", False
+    name = beside.suffix if beside.stem == path.stem else beside.name
+    return f"{counted(rows, 'row')} written to {home_path(path)}{first} {name}", False
 
 
 def save_picture(app: App[Any], label: str) -> ExportNotice:

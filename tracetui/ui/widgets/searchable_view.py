@@ -71,7 +71,7 @@ ONLY_LIST, ONLY_TIMELINE, ONLY_DETAILS = MAXIMISED = ("-only-list", "-only-timel
 """Style classes of a view in which one part has the whole screen."""
 MIN_PART_LINES = 4
 """Minimum lines that moving the split leaves to the timeline and to the list."""
-MAX_ROW_NAME = 30
+MAX_ROW_NAME = 20
 """Maximum characters of the name of a row in a notice."""
 MIN_PART_CELLS = 24
 """Minimum cells that moving the split leaves to the list and to the details."""
@@ -376,8 +376,8 @@ class SearchableView(TimelineActions, AnalysisSafe, Widget):
         shown = [table[name] for name in self.panes.view.shown_columns if name in table]
         name = next((str(text) for each in shown if each.is_text and (text := each.cell(row))), "")
         text = self.list_text("md", np.array([row]), False)
-        words = f"The row {shorten(clean(name), MAX_ROW_NAME)}".rstrip()
-        self.notice(*copy_out(self.app, text, self.ROW_FILE, f"{words}, as Markdown,"))
+        words = f"Row {shorten(clean(name), MAX_ROW_NAME)}".rstrip()
+        self.notice(*copy_out(self.app, text, self.ROW_FILE, f"{words} as Markdown"))
 
     def action_export(self) -> None:
         """Write the listed rows to a CSV file, and the first of them as Markdown beside it."""
