@@ -52,6 +52,13 @@ class BarPart:
     brief: str
     """The same in a few letters."""
     ns: float
+    texture: str = ""
+    """In place of that of the hue, where a bar has another part of the same."""
+
+    @property
+    def cell(self) -> str:
+        """One cell, where no hues are told apart."""
+        return self.texture or self.hue.value.texture
 
 
 Line = tuple[Piece, ...]
@@ -76,7 +83,7 @@ def stacked(parts: Sequence[BarPart], cells: int, whole: float, textured: bool =
 
 
 def _stretch(part: BarPart, width: int, label: str, textured: bool) -> Piece:
-    fill = part.hue.value.texture if textured else HATCH if part.hue is Hue.IDLE else " "
+    fill = part.cell if textured else HATCH if part.hue is Hue.IDLE else " "
     words = f" {label} " if label else ""
     text = words.center(width, "\0").replace("\0", fill)
     return Piece(text, Look.INK if textured else Look.FILL, part.hue)

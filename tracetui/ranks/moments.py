@@ -11,6 +11,7 @@ import numpy as np
 from tracetui.model.intervals import Int64, TimeRange
 from tracetui.model.quantities import duration, size
 from tracetui.model.table import NULL
+from tracetui.model.trace import Float64
 from tracetui.ranks.causes import name_excess
 from tracetui.ranks.rank_summary import PHASES, group_words
 
@@ -21,6 +22,8 @@ SPLIT_WORDS = ("kernels", "extra", "input", "host", "communication")
 """The names of the parts of a stretch, in the order of `StretchSplit.parts`."""
 
 
+_COLUMNS = {"kernels": "busy", "extra": "busy", "input": "input", "host": "host", "communication": "comm"}
+"""What is known of the time before a collective that tells of each cause."""
 MIN_SHOWN_WAIT_SHARE = 0.5
 """Minimum wait of the rank that a late one is shown beside, as a share of that of the first one to come."""
 
@@ -84,14 +87,51 @@ def late_instances(ranks: RankSet, index: int) -> Int64:
 
 
 def worst_instance(ranks: RankSet, index: int, waiting: int | None = None) -> int:
-    """The operation in which others, or one of them, waited longest for a rank; -1 for none."""
+    """The operation in which others, or one of them, waited longest for what a rank did before it; -1 for none.
+
+    What the clocks may have made up does not count, nor what it was late already because of operations before: a wait
+    counts as far as the rank took longer than the waiting one since the symmetric operation before, first in the cause
+    for which it is late. Where nothing is left, the longest wait in sum.
+    """
     attributed = ranks.attributed_to(index) if waiting is None else ranks.waiting.attributed
     mine = attributed.late == index
     if waiting is not None:
         mine &= attributed.waiting == waiting
     if not mine.any():
         return -1
-    return int(np.bincount(attributed.instance[mine], attributed.time[mine]).argmax())
+    instance, waited = attributed.instance[mine], attributed.time[mine].astype(np.float64)
+    certain = np.maximum(waited - attributed.error[mine], 0.0)
+    causes = next((each.causes for each in ranks.late if each.index == index), ())
+    columns = [_COLUMNS[cause] for cause, _ in causes[:1] if cause in _COLUMNS]
+    for column in (*columns, "stretch"):
+        own = np.minimum(certain, _longer(ranks, column, instance, attributed.waiting[mine], index))
+        if own.any():
+            return int(np.bincount(instance, own).argmax())
+    return int(np.bincount(instance, certain if certain.any() else waited).argmax())
+
+
+def _longer(ranks: RankSet, column: str, instance: Int64, waiting: Int64, late: int) -> Float64:
+    """By how much longer a rank took before each operation, in all or for a cause, than the one that waited for it.
+
+    In ns, at least 0.
+    """
+    entries = ranks.matches.entries
+    key = entries.instance * len(ranks) + entries.rank
+    order = np.argsort(key, kind="stable")
+
+    def took(of: Int64 | int) -> Float64:
+        rows = order[np.minimum(np.searchsorted(key[order], instance * len(ranks) + of), len(order) - 1)]
+        return np.asarray(ranks.of_entries(column)[rows].astype(np.float64))
+
+    return np.maximum(took(late) - took(waiting), 0.0)
+
+
+def caused_in(ranks: RankSet, index: int, instance: int) -> tuple[float, float]:
+    """Time in ns that others waited for a rank in an operation, and in all."""
+    attributed = ranks.attributed_to(index)
+    mine = attributed.late == index
+    there = mine & (attributed.instance == instance)
+    return float(attributed.time[there].sum()), float(attributed.time[mine].sum())
 
 
 def usual_rank(ranks: RankSet, index: int) -> int:
@@ -202,9 +242,8 @@ def moment_sentences(ranks: RankSet, moment: LateMoment) -> tuple[str, str]:
     error = f" (± {duration(moment.error)} by their clocks)" if moment.error else ""
     if moment.delay >= 0:
         delay = f"Rank {late} arrives {duration(moment.delay)} later{error} than rank {beside} at {moment.what}."
-        attributed = ranks.attributed_to(moment.late)
-        caused = attributed.time[(attributed.late == moment.late) & (attributed.instance == moment.instance)].sum()
-        delay += f" Others wait {duration(float(caused))} for it there." if caused else ""
+        caused, _ = caused_in(ranks, moment.late, moment.instance)
+        delay += f" Others wait {duration(caused)} for it there." if caused else ""
     else:
         delay = f"Rank {late} arrives {duration(-moment.delay)} before{error} rank {beside} at {moment.what}."
     first, second = moment.splits

@@ -183,6 +183,11 @@ def headline(ranks: RankSet) -> str:
     return ranks.failures.make_or("The headline", lambda: _headline(ranks), str)
 
 
+def spending(ranks: RankSet) -> str:
+    """What the ranks do in the time that all recorded, on average; empty without GPU activity or for one rank."""
+    return ranks.failures.make_or("The sentence about times", lambda: _spending(ranks), str)
+
+
 def remarks(ranks: RankSet) -> list[str]:
     """Sentences about what is missing, left out, doubtful or odd."""
     return ranks.failures.make_or("The list of remarks", lambda: _remarks(ranks), lambda sentence: [sentence])
@@ -220,6 +225,21 @@ def _headline(ranks: RankSet) -> str:
         known = counted(int(np.count_nonzero(ranks.waiting.transfer != NULL)), "collective")
         return f"{NOBODY}: in {known} ranks wait {duration(total)} for each other, {share} of their time in the run."
     return " ".join(late_words(ranks, each) for each in ranks.late[:MAX_NAMED_RANKS])
+
+
+def _spending(ranks: RankSet) -> str:
+    times = rank_times(ranks)
+    whole = float((times.busy + times.exposed + times.idle).mean())
+    if len(ranks) < 2 or not whole or not times.busy.any():
+        return ""
+    parts = (
+        ("computes for", times.busy),
+        ("sends for", times.exposed - times.exposed_wait),
+        ("waits for others for", times.exposed_wait),
+        ("is idle for", times.idle),
+    )
+    words = [f"{verb} {rounded_percent(100 * float(time.mean()) / whole)}" for verb, time in parts]
+    return f"Of {duration(whole)} a rank {', '.join(words)}."
 
 
 def waits_are_known(ranks: RankSet) -> NDArray[np.bool_]:

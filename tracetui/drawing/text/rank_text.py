@@ -11,15 +11,23 @@ import orjson
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from tracetui.drawing.format import shorten
+from tracetui.drawing.hues import Hue
+from tracetui.drawing.stacked_bars import BarPart, Line, Look, Piece, rich_line, single, stacked, text_of
 from tracetui.drawing.text import export
 from tracetui.drawing.text.export import lines, sentence
 from tracetui.drawing.text.readable_table import DECIMALS, remarks, telling
 from tracetui.model.quantities import duration
 from tracetui.model.table import DOUBTFUL, Column, Table, texts
 from tracetui.ranks.rank_set import RankSet
-from tracetui.ranks.sentences import headline, title
+from tracetui.ranks.sentences import headline, spending, title
 from tracetui.ranks.sentences import remarks as set_remarks
 from tracetui.text import clean
+
+MAX_TEXT_BARS = 16
+"""Maximum ranks drawn as bars in text."""
+TEXT_CELLS = 120
+"""Maximum width of the bars in text."""
 
 
 def pane_name(name: str) -> str:
@@ -75,9 +83,14 @@ def _exact(ranks: RankSet, row: dict[str, Any]) -> dict[str, Any]:
 
 def as_plain(ranks: RankSet, table: Table, name: str, width: int | None = None, is_chosen: bool = False) -> str:
     """The table in aligned columns below what is said of the set, within a width unless its columns were chosen."""
-    return f"{clean(title(ranks))}\n" + export.plain_rows(
-        _with_headline(ranks, table), pane_name(name), width, is_chosen
-    )
+    drawn = [] if is_chosen else _text_bars(ranks, table, name, min(width or TEXT_CELLS, TEXT_CELLS))
+    bars = "".join(f"{text_of(line).rstrip()}\n" for line in drawn)
+    shown = _with_headline(ranks, table)
+    if bars:
+        # The sentences stand above the bars, and the table below them.
+        bars = "\n".join([*filter(None, [clean(shown.headline), clean(spending(ranks))]), "", bars, ""])
+        shown = replace(shown, headline="")
+    return f"{clean(title(ranks))}\n{bars}" + export.plain_rows(shown, pane_name(name), width, is_chosen)
 
 
 def as_markdown(ranks: RankSet, table: Table, is_chosen: bool = False) -> str:
@@ -91,10 +104,12 @@ def as_markdown(ranks: RankSet, table: Table, is_chosen: bool = False) -> str:
 
 def as_rich(ranks: RankSet, table: Table, name: str, width: int) -> RenderableType:
     """The same for a terminal of `width` columns."""
-    return Group(
-        Text(clean(title(ranks)), style="dim"),
-        export.rich_rows(_with_headline(ranks, table), pane_name(name), width),
-    )
+    shown, parts = _with_headline(ranks, table), [Text(clean(title(ranks)), style="dim")]
+    if drawn := _text_bars(ranks, table, name, width):
+        parts += [Text(clean(shown.headline), style="bold"), Text(clean(spending(ranks))), Text()]
+        parts += [*map(rich_line, drawn), Text()]
+        shown = replace(shown, headline="")
+    return Group(*parts, export.rich_rows(shown, pane_name(name), width))
 
 
 def as_csv(table: Table) -> str:
@@ -109,6 +124,76 @@ def said(ranks: RankSet) -> str:
 
 def _with_headline(ranks: RankSet, table: Table) -> Table:
     return Table(table.columns, table.slices, table.note, table.doubts, headline(ranks))
+
+
+# The time of the run of each rank as a bar of four parts, and for how long others waited for it as another.
+
+MAX_BAR_NAME = 14
+"""Maximum cells of the name of a host."""
+CAUSED_CELLS = 12
+"""Cells of the bar of the rank that others waited for most."""
+CAUSED = "made others wait"
+
+
+def rank_bars(
+    table: Table, run_ns: int, width: int, most: int, textured: bool = False, labelled: bool = True
+) -> list[Line]:
+    """A title and a line for each of the first ranks of the table, with what they spend the run on.
+
+    Empty where the table could not be made, or knows no times.
+    """
+    names = ("rank", "busy_us", "exposed_comm_us", "exposed_wait_us", "idle_us", "wait_caused_us")
+    if most < 1 or not len(table) or any(name not in table for name in names):
+        return []
+    every, longest = bar_parts(table)
+    if not longest > 0:
+        return []
+    rows = list(table.rows())[:most]
+    hosts = [shorten(clean(str(row.get("host") or "")), MAX_BAR_NAME) for row in rows]
+    numbers = [str(row["rank"]) for row in rows]
+    caused = [float(row["wait_caused_us"] or 0.0) for row in rows]
+    waited = [duration(1000 * each) if each else "" for each in caused]
+    causes = [f" ▲ {clean(str(row['cause']))}" if row.get("cause") else "" for row in rows]
+    name_cells, host_cells, time_cells = (max(map(len, each)) for each in (numbers, hosts, waited))
+    before = name_cells + 1 + (host_cells + 1 if host_cells else 0)
+    behind = 2 + max(time_cells + 1 + CAUSED_CELLS + max(map(len, causes)), len(CAUSED))
+    cells = max(width - before - behind, 8)
+    title = f"{'rank':<{before}}{duration(run_ns)} in common"
+    lines: list[Line] = [(Piece(title.ljust(before + cells + 2), Look.DIM), Piece(CAUSED, Look.DIM))]
+    for index, (busy, transfer, wait) in enumerate(every[: len(rows)]):
+        parts = [
+            BarPart(Hue.GEMM, "compute", "comp", 1000 * busy, COMPUTE),
+            BarPart(Hue.COMMUNICATION, "sends", "send", 1000 * transfer, TRANSFER),
+            # Yellow, which nothing else of a rank is.
+            BarPart(Hue.OPTIMIZER, "waits", "wait", 1000 * wait, WAIT),
+            BarPart(Hue.IDLE, "idle", "idle", 1000 * max(longest - busy - transfer - wait, 0.0)),
+        ]
+        late = bool(causes[index])
+        lines.append(
+            (
+                Piece(f"{numbers[index]:>{name_cells}} ", Look.STRONG if late else Look.PLAIN),
+                Piece(f"{hosts[index]:<{host_cells}} " if host_cells else ""),
+                *stacked(parts, cells, 1000 * longest, textured, labelled),
+                Piece(f"  {waited[index]:>{time_cells}} "),
+                single(caused[index] / (max(caused) or 1.0), CAUSED_CELLS, Hue.OPTIMIZER),
+                Piece(causes[index], Look.INK if late else Look.PLAIN, Hue.MINOR if late else None),
+            )
+        )
+    if len(table) > len(rows):
+        lines.append((Piece(f"and {len(table) - len(rows):,} more ranks", Look.DIM),))
+    return lines
+
+
+def rank_legend() -> Line:
+    """What the textures of the bars stand for."""
+    words = f"{COMPUTE} compute  {TRANSFER} sends  {WAIT} waits for others  {Hue.IDLE.value.texture} idle"
+    return (Piece(words, Look.DIM),)
+
+
+def _text_bars(ranks: RankSet, table: Table, name: str, width: int) -> list[Line]:
+    """The bars in textures, with their legend; of the table of ranks alone."""
+    drawn = rank_bars(table, ranks.run_ns, width, MAX_TEXT_BARS, True, False) if name == "ranks" else []
+    return [*drawn, rank_legend()] if drawn else []
 
 
 # Rows of the ranks as the screen shows them: the time of the run as a bar, the clock with its error.
@@ -164,6 +249,8 @@ def bar_parts(table: Table) -> tuple[list[tuple[float, float, float]], float]:
 
 
 def _busy(table: Table, cells: int) -> Column:
+    if not cells:
+        return table["busy_us"]
     parts, whole = bar_parts(table)
     words = [duration(1000 * busy) for busy, _, _ in parts]
     width = max(map(len, words), default=0)

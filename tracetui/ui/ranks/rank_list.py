@@ -15,7 +15,7 @@ from tracetui.model.quantities import ABSENT, count, counted, duration, rounded_
 from tracetui.model.table import NULL, ColumnSpec, Table, micros, numbers, texts
 from tracetui.opening.rank_folder import RankSetName
 from tracetui.ranks.causes import LateRank
-from tracetui.ranks.moments import late_moment, moment_sentences, operation_words, top_waits, worst_instance
+from tracetui.ranks.moments import caused_in, late_moment, moment_sentences, operation_words, top_waits, worst_instance
 from tracetui.ranks.rank_runs import RankRun
 from tracetui.ranks.rank_set import RankSet
 from tracetui.ranks.rank_summary import RankSummary
@@ -54,6 +54,8 @@ class RankList(TabbedList):
         self._grouped: dict[str, Table] = {}
         self.note = WAITING_NOTE
         """The note in place of a table that is not there."""
+        self.has_bars = True
+        """True while the list draws what ranks spend the run on."""
         self.marked: list[int] = []
         """Numbers of the ranks that are marked, in order."""
 
@@ -128,6 +130,13 @@ class RankList(TabbedList):
         """Draw the rows again, with other marks."""
         self._show(self.view.cursor)
 
+    def draw_bars(self, has_bars: bool) -> None:
+        """Draw bars in the list, or leave them to what stands above it."""
+        if has_bars != self.has_bars:
+            self.has_bars = has_bars
+            if self.pane == RANKS and self.table is not None:
+                self._show(self.view.cursor)
+
     def on_resize(self) -> None:
         """Fit the bars to the new width."""
         if self.pane == RANKS and self.table is not None:
@@ -151,7 +160,7 @@ class RankList(TabbedList):
     def _readable(self, table: Table) -> Table:
         if self.pane != RANKS or self.arrangement.by:
             return table
-        readable = readable_ranks(table, bar_cells(self.app.size.width))
+        readable = readable_ranks(table, bar_cells(self.app.size.width) if self.has_bars else 0)
         marks = dict(zip(self.marked, map(str, range(1, 10)), strict=False))
         if marks:
             column = texts(_MARK, [marks.get(rank, "") for rank in table["rank"].values.tolist()])
@@ -209,7 +218,7 @@ BEFORE = "━"
 
 
 def rank_lines(ranks: RankSet, index: int, width: int) -> list[DetailLine]:
-    """A rank: why it is late, how it spent the run, for whom it waited, and its worst collective."""
+    """A rank: why it is late, how it spent the run, for whom it waited, and the collective that shows it most."""
     late = next((each for each in ranks.late if each.index == index), None)
     host = ranks.hosts[index]
     lines = [DetailLine(f"Rank {ranks.ranks[index]}{f' on {clean(host)}' if host else ''}", "title")]
@@ -218,7 +227,9 @@ def rank_lines(ranks: RankSet, index: int, width: int) -> list[DetailLine]:
         lines += fact_lines(fact, width)
     instance = worst_instance(ranks, index)
     if instance >= 0:
-        lines += [DetailLine(""), DetailLine("Its worst collective", "title")]
+        there, every = caused_in(ranks, index, instance)
+        shown = f"Where it shows most: {duration(there)} of the {duration(every)} that others wait for it"
+        lines += [DetailLine(""), *(DetailLine(piece, "title") for piece in folded(shown, width))]
         lines += instance_lines(ranks, instance, index, width)
     return lines
 

@@ -20,6 +20,7 @@ from tracetui.ranks.rank_runs import RankRun
 from tracetui.ranks.rank_set import RankSet
 from tracetui.ranks.rank_summary import RankSummary
 from tracetui.ranks.rank_tables import TABLES
+from tracetui.ranks.sentences import spending
 
 if TYPE_CHECKING:
     from tracetui.ranks.moments import LateMoment
@@ -85,6 +86,8 @@ class RankReader:
         """All files are read, or those that the user waited for."""
 
         ranks: RankSet
+        spending: str
+        """What the ranks do in the time that all recorded, in a sentence."""
 
     @dataclass
     class Made(Message):
@@ -133,7 +136,7 @@ class RankReader:
             self._owner.post_message(SetFailed(error))
             return
         first = self._made(ranks, "ranks")
-        self._owner.post_message(self.Read(ranks))
+        self._owner.post_message(self.Read(ranks, spending(ranks)))
         self._owner.post_message(first)
         for each in TABLES:
             if each != "ranks":

@@ -12,9 +12,10 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
+from tracetui.drawing.stacked_bars import Line
 from tracetui.drawing.text import rank_text
 from tracetui.model.intervals import Int64
-from tracetui.model.table import NULL
+from tracetui.model.table import NULL, Table
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening.rank_folder import RankSetName
 from tracetui.opening.rank_reading import SummaryWork
@@ -47,6 +48,7 @@ from tracetui.ui.ranks.rank_list import (
 from tracetui.ui.ranks.rank_reader import MomentAsked, RankLanesAsked, RankReader, RankTraceAsked
 from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.searchable_view import SEARCH_COMMANDS, SizedScreen, too_small
+from tracetui.ui.widgets.stacked_lines import StackedLines
 from tracetui.ui.widgets.statement import StatedView
 from tracetui.ui.widgets.tabbed_list import ListArrangement
 from tracetui.ui.widgets.table_view import TableView
@@ -55,6 +57,10 @@ MAX_MARKED = 8
 """Maximum ranks that are marked, and whose lanes are drawn together: each is opened in full."""
 SENTENCE_SHARE = 0.3
 """Maximum share of the lines of the screen that the sentences have."""
+LIST_TITLE_LINES = 2
+"""Lines that the list needs beside its rows."""
+MIN_BARS, LINES_PER_BAR = 4, 5
+"""Ranks that are drawn as bars on the shortest screen, and lines of a higher one for each of them."""
 
 RANK_COMMANDS: list[BindingType] = [
     command(
@@ -82,6 +88,10 @@ RANK_COMMANDS: list[BindingType] = [
 """In the order of the help."""
 
 
+def _bars(table: Table, run_ns: int, most: int, width: int, textured: bool) -> list[Line]:
+    return rank_text.rank_bars(table, run_ns, width, most, textured)
+
+
 class RankView(StatedView):
     """A set of ranks on screen."""
 
@@ -95,6 +105,7 @@ class RankView(StatedView):
         self.set_name = name
         self.where = " ".join(name.paths)
         """The folder, or the files."""
+        self.bars = StackedLines(id="bars")
         self.reader = RankReader(self, name, work)
         self.ranks: RankSet | None = None
         """The set, None until all files are read."""
@@ -103,6 +114,7 @@ class RankView(StatedView):
         """The parts, from top to bottom."""
         yield Bar(id="header")
         yield self.statement
+        yield self.bars
         yield self.panes
         yield Bar(id="meaning")
         yield self.search_line
@@ -121,7 +133,7 @@ class RankView(StatedView):
 
     def on_resize(self) -> None:
         """Fit the lines to the new size."""
-        self.share_height()
+        self._show_bars()
         self.hints.show_hints()
 
     # What comes from the reader
@@ -143,8 +155,9 @@ class RankView(StatedView):
         message.stop()
         ranks = self.ranks = message.ranks
         self._show_header(self.where, title(ranks))
-        self.statement.sentences = tuple(clean(each) for each in (headline(ranks), *remarks(ranks)))
-        self.query_one("#meaning", Bar).parts = (BarPart(rank_text.BAR_LEGEND, "dim"),)
+        self.statement.sentences = tuple(
+            clean(each) for each in filter(None, (headline(ranks), message.spending, *remarks(ranks)))
+        )
         self.share_height()
         self.hints.show_hints()
 
@@ -155,8 +168,21 @@ class RankView(StatedView):
             self.panes.fail(message.name, message.table)
         else:
             self.panes.take(message.name, message.table)
+            if message.name == RANKS:
+                self._show_bars()
         if message.name == self.panes.pane:
             self.panes.view.announce_row()
+
+    def _show_bars(self) -> None:
+        """Draw what the ranks spend the run on, those first that others waited for most."""
+        ranks, table = self.ranks, self.panes.tables.get(RANKS)
+        if ranks is not None and table is not None:
+            self.bars.show(partial(_bars, table, ranks.run_ns, self._max_bars))
+        self.share_height()
+
+    @property
+    def _max_bars(self) -> int:
+        return max(self.size.height // LINES_PER_BAR, MIN_BARS)
 
     def _show_header(self, name: str, words: str) -> None:
         name, words = clean(name), clean(words)
@@ -232,6 +258,10 @@ class RankView(StatedView):
         self.panes.arrangements[COLLECTIVES] = ListArrangement(filter=words)
         self.panes.open_tab(COLLECTIVES)
         self.panes.view.announce_row()
+
+    @on(RankList.Opened)
+    def _share_list(self) -> None:
+        self.share_width()
 
     @on(TableView.RowHighlighted)
     @on(RankList.Opened)
@@ -375,7 +405,11 @@ class RankView(StatedView):
         return 0, self.size.height
 
     def share_width(self) -> None:
-        """The details stand below the list, and are as wide."""
+        """The details stand below the list, as wide: a short list leaves them the lines that it does not need."""
+        lines = len(self.panes.view.order) + LIST_TITLE_LINES
+        is_below = self.screen.has_class("-wide") and not self.screen.has_class("-short") and not self.maximised
+        room = self.size.height - self.statement.size.height - self.bars.size.height
+        self.panes.view.styles.height = lines if is_below and lines < room // 3 else None
 
     def share_height(self) -> None:
         """Lines for the sentences: the headline in full; the list has the rest."""
@@ -385,6 +419,12 @@ class RankView(StatedView):
         else:
             limit = max(self.statement.verdict_lines(width), int(height * SENTENCE_SHARE) if height > 30 else 3)
         self.statement.styles.height = self.statement.wanted(width, max(min(limit, height - 6), 1))
+        self.bars.styles.height = bars = 0 if self.has_class("-statement") else self.bars.wanted(width, height // 3)
+        # The bars in the list say the same of every rank.
+        table = self.panes.tables.get(RANKS)
+        self.panes.draw_bars(not bars or table is None or len(table) > self._max_bars)
+        parts = (BarPart(rank_text.BAR_LEGEND, "dim"),) if self.panes.has_bars and self.ranks is not None else ()
+        self.query_one("#meaning", Bar).parts = parts
         self.share_width()
 
 
