@@ -17,6 +17,7 @@ from tracetui.linking.step_names import StepName, step_name
 from tracetui.linking.trees import disorderly_lanes, forest, is_named, lane_numbers, nearest, nearest_row
 from tracetui.model.intervals import Bool, Int64, covered, index_in, index_of, run_starts, union, without
 from tracetui.model.results import kept
+from tracetui.model.table import NULL
 from tracetui.model.trace import GPU_WORK, Int32, Kind, Slices, Trace
 
 # Steps that annotations name: those of the profiler, and those of inference servers (R3.1, R3.75).
@@ -268,6 +269,20 @@ def links(trace: Trace) -> Links:
     annotation = innermost_around(trace, calls, annotations)
     copy_to_launched(annotation, gpu, launch)
     return Links(gpu, launches, launch, owner, annotation, work, bounds, trusted)
+
+
+def launch_delay(trace: Trace, rows: Int64) -> Int64:
+    """Time (ns) from the start of the launch call of each GPU activity to its own, negative where clocks disagree.
+
+    NULL without a launch, and for all but the first activity of a graph launch.
+    """
+    joined, start = links(trace), trace.slices.start
+    launch = joined.launch[rows].astype(np.int64)
+    if len(joined.launches) == 0:
+        return np.full(len(rows), NULL)
+    index = np.minimum(np.searchsorted(joined.launches, launch), len(joined.launches) - 1)
+    is_first = (launch >= 0) & (joined.launched[joined.bounds[index]] == rows)
+    return np.where(is_first, start[rows] - start[launch], NULL)
 
 
 def no_gpu(trace: Trace) -> str:

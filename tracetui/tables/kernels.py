@@ -13,7 +13,7 @@ from tracetui.linking.call_sites import SITES, site_columns, site_groupings, sit
 from tracetui.linking.captured_tree import by_captured_graph
 from tracetui.linking.graph_nodes import op_names
 from tracetui.linking.groups import distinct, group
-from tracetui.linking.links import links, names_of, no_gpu
+from tracetui.linking.links import launch_delay, links, names_of, no_gpu
 from tracetui.linking.placement import index_in_step, step_column, time_within, within
 from tracetui.linking.replays import graph_column, mark_columns, replays
 from tracetui.linking.trees import lane_numbers
@@ -21,7 +21,7 @@ from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part
 from tracetui.model.pane import Grouping, Pane
 from tracetui.model.results import kept
-from tracetui.model.table import Column, Strings, Table, coded, micros, numbers
+from tracetui.model.table import NULL, Column, Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, Trace
 
 _KIND_NAMES = Strings(["kernel", "memcpy", "memset"])
@@ -132,11 +132,10 @@ def _timing(trace: Trace, rows: Int64) -> tuple[Column, Column, Column]:
     slices, trace_links = trace.slices, links(trace)
     launch = trace_links.launch[rows]
     start = slices.start[launch]
-    later_node = ~np.isin(rows, trace_links.first)
-    gap = gap_before(trace, rows)
+    delay, gap = launch_delay(trace, rows), gap_before(trace, rows)
     return (
         micros(col.LAUNCH_START_US, start, null=launch < 0),
-        micros(col.LAUNCH_DELAY_US, slices.start[rows] - start, null=(launch < 0) | later_node),
+        micros(col.LAUNCH_DELAY_US, delay, null=delay == NULL),
         micros(col.GAP_BEFORE_US, gap, null=gap < 0),
     )
 

@@ -19,6 +19,7 @@ from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part
 from tracetui.model.pane import Grouping, Pane
 from tracetui.model.quantities import duration, percent
+from tracetui.model.results import kept
 from tracetui.model.table import NULL, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, Trace
 
@@ -111,6 +112,24 @@ def asked_for(trace: Trace, rows: Int64) -> Int64:
     owner = trace_links.owner[rows]
     same &= (owner >= 0) & (owner == trace_links.owner[following])
     return np.where(same, kernels[first[np.minimum(index, len(launches) - 1)]], -1)
+
+
+@kept
+def kernels_asked_for(trace: Trace) -> Int64:
+    """For each of `queries(trace)` the kernel that it was made for, -1 for none."""
+    return asked_for(trace, queries(trace))
+
+
+def queries_for(trace: Trace, kernel: int) -> Int64:
+    """The queries that were made for a kernel, ascending."""
+    return np.compress(kernels_asked_for(trace) == kernel, queries(trace))
+
+
+def kernel_of_query(trace: Trace, row: int) -> int:
+    """The kernel that a query was made for, -1 for none and for any other slice."""
+    every = queries(trace)
+    index = int(np.searchsorted(every, row))
+    return int(kernels_asked_for(trace)[index]) if index < len(every) and every[index] == row else -1
 
 
 def _by_op(trace: Trace, rows: Int64, step: Part | None) -> Table:

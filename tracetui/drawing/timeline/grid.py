@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.cells import SPACE, Frame
+from tracetui.drawing.timeline.launch_line import LaunchLine, launched_with
 from tracetui.drawing.timeline.layout import ON_DEVICE, Fold, Layout, Line
 from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, REVERSE, UNDERLINE, Palette, codes, single_width
 from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.linking.links import launch_delay
 from tracetui.model.quantities import duration
 from tracetui.model.trace import GPU_WORK, Lane, LaneKind
 from tracetui.text import clean
@@ -306,6 +308,28 @@ class TimelineGrid:
                 is_selected = line.track in selected
                 ink = colours.selected if is_selected else colours.highlighted
                 frame.write(y, left - 1, codes("▐" if is_selected else "▕"), GROUND if colours.mono else ink, BOLD)
+
+    def launch_lines(self, row: int) -> range:
+        """The lines between a launch and its GPU activity, one of which is the slice; none for any other."""
+        these = launched_with(self.timeline_index.trace, row)
+        top, bottom = self.layout.line_of(these.launch), self.layout.line_of(these.activity)
+        return range(top + 1, bottom) if 0 <= top < bottom else range(0)
+
+    def draw_launch_line(self, frame: Frame, view: View, colours: Palette) -> None:
+        """Draw the line from the launch to the start of the selected GPU activity behind the slices of a drawn grid."""
+        between = self.launch_lines(view.selected) if view.gap is None else range(0)
+        if between:
+            trace, lines = self.timeline_index.trace, self.layout.lines
+            activity, launch, _ = launched_with(trace, view.selected)
+            line = LaunchLine(
+                range(between.start + self.axis_lines, between.stop + self.axis_lines),
+                label_width(frame.shape[1]),
+                int(trace.slices.end[launch]),
+                int(trace.slices.start[activity]),
+                int(launch_delay(trace, np.array([activity]))[0]),
+            )
+            idle = [number for number in between if self.timeline_index.is_idle_track(lines[number].track)]
+            line.draw(frame, view.window, [number + self.axis_lines for number in idle], colours)
 
     def draw_axis(self, frame: Frame, view: View, colours: Palette) -> None:
         """Draw the axis, and what is measured, onto a grid."""

@@ -157,7 +157,7 @@ TABS = Key(
     BOTH,
 )
 
-FIT = Key("f", "fit the selection", TIMELINE)
+FIT = Key("f", "fit the selection, a kernel with its launch and operator; again: it alone, and back", TIMELINE)
 FIT_ALL = Key("0", "fit the whole trace; in a comparison the steps", TIMELINE)
 ZOOM_IN = Key("plus,equals_sign,w", "zoom in", TIMELINE)
 ZOOM_OUT = Key("minus,s", "zoom out", TIMELINE)
@@ -185,6 +185,7 @@ RANGE = Key("v", "begin a range of time at the selection; again, or enter: keep 
 IN_RANGE = Key("W", "list only what ran in the range of time, or everything", TRACE)
 CUT = Key("E", "write the range of time as a trace of its own", TRACE)
 MARKS = Key("apostrophe", "list of marks", TRACE)
+QUERIES = Key("u", "only the occupancy queries of the selected kernel; from a query back to its kernel", TRACE)
 LESSON = Key("I", "lesson of the workload that was recorded, and what its trace was to show", TRACE)
 
 NEXT_STEP_ONE = Key("right_curly_bracket", "next step of one side", COMPARISON)

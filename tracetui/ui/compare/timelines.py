@@ -34,6 +34,7 @@ class CompareLanes(LanesView):
     """The lanes of A, with the axis, or those of B below it."""
 
     DRAWS_RANGES: ClassVar[bool] = False
+    SHOWS_LAUNCHES: ClassVar[bool] = False
     HELP_WHERE = "timelines"
 
     DEFAULT_CSS = """

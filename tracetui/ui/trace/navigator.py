@@ -10,6 +10,7 @@ from textual import on, work
 from textual.widget import Widget
 
 from tracetui.drawing.format import shorten
+from tracetui.drawing.timeline.launch_line import launched_with
 from tracetui.drawing.timeline.raster import Window
 from tracetui.errors import TracetuiError
 from tracetui.files import numbered
@@ -23,6 +24,7 @@ from tracetui.model.quantities import count, duration
 from tracetui.model.trace import LaneKind, Trace
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.operators.costs import slices_listed_as
+from tracetui.tables.occupancy import kernel_of_query, queries_for
 from tracetui.text import clean
 from tracetui.ui.base.exports import ExportNotice, export_path, home_path, not_written, stem
 from tracetui.ui.trace.pane_list import PaneList
@@ -403,6 +405,27 @@ class Navigator:
         if mark is not None:
             self.leave()
             self.visit(mark.viewpoint)
+
+    def list_queries(self) -> None:
+        """List the occupancy queries of the selected kernel and no others, or go from one of them to its kernel."""
+        view = self.view
+        kernel = kernel_of_query(view.trace, view.selected)
+        if kernel >= 0:
+            view.select(kernel, jump=True)
+            return
+        kernel = launched_with(view.trace, view.selected).activity
+        name = shorten(short_name(view.trace, kernel), 40) if kernel >= 0 else ""
+        made = queries_for(view.trace, kernel).tolist() if kernel >= 0 else []
+        if not made:
+            view.hints.notice(f"No occupancy query was made for {name}." if name else "Select a kernel to list its queries.")
+            return
+        self.leave(to_part=True)
+        self.ranges.list_range(False)
+        view.select(made[0])
+        view.panes.list_only("occupancy", name, made)
+        view.focus_part("list")
+        what = "query was" if len(made) == 1 else "queries were"
+        view.hints.notice(f"{len(made)} {what} made for {name}: backspace goes back, esc lists all queries.")
 
     def _row_of(self, viewpoint: Viewpoint) -> int:
         """The slice that a viewpoint names, -1 for none."""

@@ -224,6 +224,9 @@ class PaneList(TabbedList):
 
     def watch_pane(self, old: str, new: str) -> None:
         """Show another tab; where it is not built yet, it comes before all others."""
+        left = self.arrangements[old].group
+        if left is not None and left.slices:
+            self.arrangements[old] = ListArrangement()
         super().watch_pane(old, new)
         self.details.turn_to_row(True)
         if self._is_started and self._key(new) not in self._tables:
@@ -351,6 +354,8 @@ class PaneList(TabbedList):
         return OpenGroup(by, label, tuple((name, table[name].cell(row)) for name in names))
 
     def _in_group(self, table: Table, group: OpenGroup) -> NDArray[np.bool_]:
+        if group.slices and table.slices is not None:
+            return np.asarray(np.isin(table.slices, group.slices))
         if group.lane < 0 or table.slices is None:
             return super()._in_group(table, group)
         return np.asarray(self.trace.slices.lane[table.slices] == group.lane)

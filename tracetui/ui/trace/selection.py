@@ -22,6 +22,7 @@ from tracetui.model.intervals import Int64
 from tracetui.model.quantities import duration, short_percent
 from tracetui.model.results import kept
 from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, LaneKind, Trace
+from tracetui.tables.occupancy import kernel_of_query, queries_for
 from tracetui.text import clean
 from tracetui.ui.trace.slice_description import chain_lines, chain_of, describe, short_name
 from tracetui.ui.widgets.details import DetailFact, DetailLine, fact_lines, folded
@@ -33,6 +34,8 @@ MAX_HIGHLIGHTED = 5_000
 def highlighted_with(trace: Trace, row: int) -> frozenset[int]:
     """Slices to highlight: launch and op of an activity, op and activities of a call, calls and activities of an op.
 
+    With a kernel its occupancy queries, with a query its kernel and the launch of that.
+
     For a node of a graph also those that it waited for, and those that waited for it.
     """
     if row < 0:
@@ -42,10 +45,13 @@ def highlighted_with(trace: Trace, row: int) -> frozenset[int]:
     if kind in GPU_WORK or kind in GRAPH_NODES:
         edges = graph_dependencies(trace)
         rows = [int(linked.launch[row]), int(linked.owner[row])] if kind in GPU_WORK else [launch_of_node(trace, row)]
+        rows += queries_for(trace, row).tolist() if kind == Kind.KERNEL else []
         rows += edges.needed_by(row)[:MAX_HIGHLIGHTED].tolist()
         rows += edges.waiting_for(row)[:MAX_HIGHLIGHTED].tolist()
     elif kind == Kind.RUNTIME:
         rows = [int(linked.owner[row]), *linked.kernels_of(row)[:MAX_HIGHLIGHTED].tolist()]
+        kernel = kernel_of_query(trace, row)
+        rows += [kernel, int(linked.launch[kernel])] if kernel >= 0 else []
     else:
         # The calls inside the slice are those of its own lane that start before it ends.
         lane = trace.lanes[int(slices.lane[row])]

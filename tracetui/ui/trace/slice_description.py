@@ -25,17 +25,19 @@ from tracetui.linking.captured_tree import OWN_CAPTURE, OWN_NAMES, unknown_node
 from tracetui.linking.chains import chain, dispatch_cost, graph_dependencies, launch_of_node, outermost_op
 from tracetui.linking.frames import MODULE, compiled_region, frames, is_own, module_paths
 from tracetui.linking.graph_nodes import graph_nodes
-from tracetui.linking.links import links, region
-from tracetui.linking.placement import step_index
+from tracetui.linking.links import launch_delay, links, region
+from tracetui.linking.placement import activities_of_step, step_index
 from tracetui.linking.replays import graph_name, replays
 from tracetui.linking.steps import steps
 from tracetui.model.hardware_counters import short_counter, with_unit
 from tracetui.model.quantities import count, duration, operations, percent, short_percent, size, three_digits
 from tracetui.model.recorded import number_name, whole_number
-from tracetui.model.table import DOUBTFUL
+from tracetui.model.results import kept
+from tracetui.model.table import DOUBTFUL, NULL
 from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, Trace
-from tracetui.tables.occupancy import asked_for, queries
+from tracetui.tables.occupancy import kernel_of_query, queries, queries_for
 from tracetui.text import clean
+from tracetui.ui.base import keys
 from tracetui.ui.widgets.details import DetailFact, DetailLine, fact_lines, folded
 
 # The dispatch chain as lines: every level with its time, its own time, and its share of the outermost op.
@@ -146,10 +148,12 @@ def graph_node_facts(trace: Trace, row: int) -> Iterator[DetailFact]:
 def kernel_facts(trace: Trace, row: int) -> Iterator[DetailFact]:
     """Facts about a kernel, and the meaning of the name of a copy or fill; nothing for any other slice."""
     kind = Kind(int(trace.slices.kind[row]))
+    occupancy = [*_occupancy(trace, row)] if kind == Kind.KERNEL else []
+    yield from occupancy[:1]
     if kind in GPU_WORK:
         yield DetailFact("in words", clean(decode(trace.name_of(row), kind).sentence))
+    yield from occupancy[1:]
     if kind == Kind.KERNEL:
-        yield from _occupancy(trace, row)
         yield from _rates(trace, row)
         yield from _counters(trace, row)
 
@@ -340,10 +344,9 @@ MAX_CHAIN_LEVELS = 12
 def cause_facts(trace: Trace, row: int, chain: Sequence[int]) -> Iterator[DetailFact]:
     """Facts about the cause of a slice; `chain` is its dispatch chain, outermost first."""
     stacks, pairs = frames(trace), autograd(trace)
-    user, forward = int(stacks.user[row]), int(pairs.forward[row])
-    if user >= 0:
-        of_forward = forward >= 0 and user == stacks.user[forward]
-        yield DetailFact("forward from" if of_forward else "called from", clean(trace.name_of(user)), user)
+    forward = int(pairs.forward[row])
+    if trace.slices.kind[row] not in GPU_WORK and has_frames(trace):
+        yield from _source(trace, row)
     path = module_paths(trace).of(row)
     if path:
         yield DetailFact("module", clean(path), int(stacks.module[row]))
@@ -365,6 +368,22 @@ def cause_facts(trace: Trace, row: int, chain: Sequence[int]) -> Iterator[Detail
         yield DetailFact("launch cost", f"{duration(cost.before)} from {name} to the call, {call}" if name else call)
     if len(replays(trace).launch):
         yield from _graph(trace, row)
+
+
+def _source(trace: Trace, row: int) -> Iterator[DetailFact]:
+    """The line of Python that a slice was called from."""
+    user, forward = int(frames(trace).user[row]), int(autograd(trace).forward[row])
+    if user >= 0:
+        of_forward = forward >= 0 and user == frames(trace).user[forward]
+        yield DetailFact("forward from" if of_forward else "called from", clean(trace.name_of(user)), user)
+    elif not has_frames(trace):
+        yield DetailFact("source line", "needs with_stack")
+
+
+@kept
+def has_frames(trace: Trace) -> bool:
+    """True where Python frames were recorded."""
+    return bool((trace.slices.kind == Kind.PYTHON).any())
 
 
 def _graph(trace: Trace, row: int) -> Iterator[DetailFact]:
@@ -432,15 +451,15 @@ def describe(trace: Trace, row: int, chain: Sequence[int], width: int) -> list[D
         event = trace.event_of(row)
     except (TraceError, OSError) as error:
         trouble = f"Its args cannot be read: {error}"
-    name = folded(clean(trace.name_of(row)), width)
-    is_long = len(name) > TITLE_LINES
-    title = folded(short_name(trace, row), width)[:TITLE_LINES] if is_long else name
-    lines = [DetailLine(piece, "title") for piece in title]
-    for fact in (*_facts(trace, row), *kernel_facts(trace, row), *cause_facts(trace, row, chain)):
+    name, short = folded(clean(trace.name_of(row)), width), folded(short_name(trace, row), width)
+    is_short = len(name) <= TITLE_LINES and (name == short or trace.slices.kind[row] not in GPU_WORK)
+    lines = [DetailLine(piece, "title") for piece in (name if is_short else short[:TITLE_LINES])]
+    first = (*_activity_facts(trace, row), *kernel_facts(trace, row))
+    for fact in (*first, *_facts(trace, row), *cause_facts(trace, row, chain)):
         lines += fact_lines(fact, width)
     if len(chain) > 1:
         lines += [DetailLine(""), *chain_lines(trace, chain, row, width)]
-    if is_long:
+    if not is_short:
         lines += [DetailLine(""), DetailLine("name", "label"), *map(DetailLine, name)]
     args = event.get("args")
     facts = facts_of_args(args) if isinstance(args, dict) else []
@@ -449,6 +468,29 @@ def describe(trace: Trace, row: int, chain: Sequence[int], width: int) -> list[D
         for label, value in facts:
             lines += fact_lines(DetailFact(label, value), width)
     return lines + [DetailLine(piece, "label") for piece in folded(trouble, width)]
+
+
+def _activity_facts(trace: Trace, row: int) -> Iterator[DetailFact]:
+    """The index of a GPU activity in its step, its time, what launched it, and how many queries were made for it."""
+    kind, joined = Kind(int(trace.slices.kind[row])), links(trace)
+    if kind not in GPU_WORK:
+        return
+    step = int(step_index(trace, np.array([row]))[0])
+    if step >= 0:
+        rows = activities_of_step(trace, step)
+        index, number = int(np.flatnonzero(rows == row)[0]) + 1, int(steps(trace).number[step])
+        yield DetailFact(f"in step {number}", f"{count(index)} of {count(len(rows))}")
+    yield DetailFact("duration", duration(int(trace.slices.dur[row])))
+    launch, owner = int(joined.launch[row]), int(joined.owner[row])
+    if launch >= 0:
+        delay = int(launch_delay(trace, np.array([row]))[0])
+        yield DetailFact("launch → start", duration(delay) if delay != NULL else "–", launch)
+    if owner >= 0:
+        yield DetailFact("operator", clean(trace.name_of(owner)), owner)
+    yield from _source(trace, row)
+    made = len(queries_for(trace, row)) if kind == Kind.KERNEL else 0
+    if made:
+        yield DetailFact("queries", f"{count(made)}: {keys.QUERIES.shown[0]} lists {'it' if made == 1 else 'them'}")
 
 
 def _facts(trace: Trace, row: int) -> list[DetailFact]:
@@ -463,8 +505,9 @@ def _facts(trace: Trace, row: int) -> list[DetailFact]:
         DetailFact("category", clean(trace.category_of(row)) or "none"),
         DetailFact("lane", clean(f"{lane.process}, {lane.name}")),
         DetailFact("start", when),
-        DetailFact("duration", duration(int(slices.dur[row]))),
     ]
+    if kind not in GPU_WORK:
+        facts.append(DetailFact("duration", duration(int(slices.dur[row]))))
     if kind not in (*GPU_WORK, *GRAPH_NODES):
         facts.append(DetailFact("self time", duration(int(slices.self_time[row]))))
     facts += graph_node_facts(trace, row)
@@ -473,7 +516,7 @@ def _facts(trace: Trace, row: int) -> list[DetailFact]:
     if launched > 1:
         facts.append(DetailFact("launched", f"{launched:,} GPU activities; the first is shown"))
     if kind == Kind.RUNTIME and row in queries(trace):
-        kernel = int(asked_for(trace, np.array([row]))[0])
+        kernel = kernel_of_query(trace, row)
         asked = short_name(trace, kernel) if kernel >= 0 else "no launch follows in its op"
         facts.append(DetailFact("query for", asked, kernel))
     return facts

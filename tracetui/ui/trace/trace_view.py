@@ -20,6 +20,7 @@ from textual.widget import Widget
 
 from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.grid import TimelineGrid
+from tracetui.drawing.timeline.launch_line import framed
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.errors import AnalysisFailed
@@ -78,6 +79,7 @@ _COMMANDS: list[BindingType] = [
     command(keys.NEXT_STEP, "step(1)", "Next step", "Shows and lists that step.", "step"),
     command(keys.FOLLOW, "follow(1)", "Follow the link", "Kernel → launch → op → its forward op.", "follow"),
     command(keys.FOLLOW_BACK, "follow(-1)", "Follow the link back", "Forward op → backward op, launch → kernel."),
+    command(keys.QUERIES, "queries", "Occupancy queries of the kernel", "These alone; of a query its kernel."),
     command(keys.BACK, "back", "Back to where you were", "Undoes the last jump."),
     *SEARCH_COMMANDS,
     command(keys.ALL_STEPS, "all_steps", "List all steps, or one", "Of all steps, or only of the selection's step."),
@@ -149,6 +151,8 @@ class TraceView(LineCommands):
         """Index in `idleness(trace)` of the selected gap, -1 where a slice is selected; `selected` is what ends it."""
         self._was_in: Widget | None = None
         """The last of list and lanes that had the focus."""
+        self._came_from: tuple[int, ...] = ()
+        """The GPU activity that was selected last, and its launch."""
         self._is_idle_explained = False
         """True once the causes of idle time are known."""
 
@@ -179,7 +183,7 @@ class TraceView(LineCommands):
         if jump:
             self.navigator.leave()
         self._point_at(row)
-        self.lanes.reveal(row)
+        self.lanes.follow(row)
 
     def select_gap(self, gap: int, jump: bool = False) -> None:
         """Select a gap and fit it with its neighbours in the window; a jump can be undone with backspace."""
@@ -228,7 +232,11 @@ class TraceView(LineCommands):
             self.lanes.gap = None
             highlighted = highlighted_with(trace, row)
             make_lines = partial(describe, trace, row, chain)
-            near = names = [row, *sorted(highlighted)[:20], *reversed(chain)] if row >= 0 else []
+            # Of all that an operator launched the list stays at the kernel from which it was gone to.
+            came_from = [each for each in self._came_from if each in highlighted]
+            near = names = [row, *came_from, *sorted(highlighted)[:20], *reversed(chain)] if row >= 0 else []
+            if row >= 0 and trace.slices.kind[row] in GPU_WORK:
+                self._came_from = row, int(links(trace).launch[row])
         self.lanes.selected = row
         self.lanes.highlighted = highlighted
         self.panes.details.explain(make_lines)
@@ -402,6 +410,10 @@ class TraceView(LineCommands):
             first = f", the first GPU activity launched by {name}" if down else ""
             self.notice(f"Now at {shorten(short_name(self.trace, row), 60)}{first}.")
 
+    def action_queries(self) -> None:
+        """List the occupancy queries of the selected kernel, or go from one of them to its kernel."""
+        self.navigator.list_queries()
+
     def action_back(self) -> None:
         """Undo the last jump."""
         if not self.navigator.back():
@@ -531,7 +543,8 @@ class TraceView(LineCommands):
         elif message.slice_row >= 0:
             self.navigator.leave(to_part=True)
             self.select(message.slice_row)
-            self._fit(message.slice_row)
+            cells = self.lanes.cells
+            self.window = framed(self.trace, message.slice_row, cells, 1.0).without_void(*self.lanes.reach, cells)
             self.give_keys(self.lanes)
         elif is_of_slices:
             name = shorten(clean(str(table.columns[0].cell(message.row))), 40)
@@ -633,12 +646,6 @@ class TraceView(LineCommands):
         else:
             self.navigator.leave()
             self.show_step(int(message.key))
-
-    def _fit(self, row: int) -> None:
-        """Show a slice with as much before and behind it, but nothing outside the trace where that is long enough."""
-        start, end = int(self.trace.slices.start[row]), int(self.trace.slices.end[row])
-        cells = self.lanes.cells
-        self.window = Window.fit(start, end, cells, 1.0).without_void(*self.lanes.reach, cells)
 
     def _show_header(self) -> None:
         self.header.parts = header_parts(self.trace, self._summary, self.size.width - 2)

@@ -27,6 +27,7 @@ from textual.reactive import reactive
 
 from tracetui.drawing.timeline.cells import Frame
 from tracetui.drawing.timeline.grid import ShadedGap, Stretch, TimelineGrid, View, label_width
+from tracetui.drawing.timeline.launch_line import ALONE_MARGIN, following, framed_next
 from tracetui.drawing.timeline.raster import Window
 from tracetui.model.intervals import TimeRange
 from tracetui.ui.base import keys
@@ -57,7 +58,9 @@ def timeline_commands(*hinted: str) -> list[Binding]:
         command(keys.ZOOM_OUT, "zoom(-1)", "Zoom out", "Around the selection, or the middle.", hint("zoom")),
         command(keys.PAN_LEFT, "pan(-1)", "Pan left", "Earlier, by a sixth of the window."),
         command(keys.PAN_RIGHT, "pan(1)", "Pan right", "Later, by a sixth of the window."),
-        command(keys.FIT, "fit_selection", "Fit the selection", "In the middle of the window.", hint("fit")),
+        command(
+            keys.FIT, "fit_selection", "Fit the selection", "With its launch and operator; again it alone.", hint("fit")
+        ),
         command(keys.FIT_ALL, "fit_trace", "Fit the trace", "Shows all of it; in a comparison the steps."),
         command(keys.NEXT_SAME, "same(1)", "Next slice of this name", "On any lane of this kind.", hint("same")),
         command(
@@ -75,6 +78,8 @@ class LanesView(Surface, can_focus=True):
     HELP_WHERE = "lanes"
     DRAWS_RANGES: ClassVar[bool] = True
     """True where the mouse draws a range of time, with shift; else it pans."""
+    SHOWS_LAUNCHES: ClassVar[bool] = True
+    """True where the window follows a kernel together with its launch, and a line joins these."""
 
     DEFAULT_CSS = """
     LanesView { height: 1fr; min-height: 3; }
@@ -220,6 +225,19 @@ class LanesView(Surface, can_focus=True):
         if self._grid.layout.reveal(row):
             self.changed()
 
+    def follow(self, row: int) -> None:
+        """Have a slice on screen with what launched it, wide enough to be seen; moves no more than that takes."""
+        if self._grid is None or row < 0:
+            return
+        if not self.SHOWS_LAUNCHES:
+            self.reveal(row)
+            return
+        current = self._current()
+        window = following(self._grid.timeline_index.trace, row, current, self.cells)
+        self._move(window if window == current else window.without_void(*self.reach, self.cells))
+        if self._grid.layout.reveal(row):
+            self.changed()
+
     def uncover(self, row: int, unfold: bool) -> None:
         """Scroll the lanes, and unfold them if wanted, so that the row of a slice is on screen, without panning."""
         if self._grid is not None and row >= 0 and self._grid.layout.reveal(row, unfold):
@@ -243,8 +261,12 @@ class LanesView(Surface, can_focus=True):
         else:
             frame = last.copy()
             changed = self._lines_of(((marks ^ self._drawn_marks) | turned) - {-1})
-            self._grid.draw_lines(frame, [*changed, *self._grid.lines_with_values()], view, self.colours)
+            if self.SHOWS_LAUNCHES:
+                changed += [*self._grid.launch_lines(self._drawn_selected), *self._grid.launch_lines(self.selected)]
+            self._grid.draw_lines(frame, {*changed, *self._grid.lines_with_values()}, view, self.colours)
             self._grid.draw_axis(frame, view, self.colours)
+        if self.SHOWS_LAUNCHES:
+            self._grid.draw_launch_line(frame, view, self.colours)
         self._drawn_marks, self._drawn_selected = marks, self.selected
         return frame
 
@@ -313,10 +335,13 @@ class LanesView(Surface, can_focus=True):
             self._move(Window.fit(*self.reach, self.cells))
 
     def action_fit_selection(self) -> None:
-        """Show the selected slice with as much around it."""
+        """Show the selected kernel with its launch and operator, and when that is done already it alone, or back."""
         if self._grid is not None and self.selected >= 0:
             self.post_message(self.Jumping())
-            self._move(Window.fit(*self._selected_stretch(), self.cells, 0.5))
+            if self.gap is not None or not self.SHOWS_LAUNCHES:
+                self._move(Window.fit(*self._selected_stretch(), self.cells, ALONE_MARGIN))
+            else:
+                self._move(framed_next(self._grid.timeline_index.trace, self.selected, self._current(), self.cells))
 
     def action_lane(self, direction: int) -> None:
         """Select the nearest slice on the next line that has one on screen."""
@@ -482,7 +507,11 @@ class LanesView(Surface, can_focus=True):
 
     def _walk_to(self, row: int, direction: int) -> None:
         """Select what comes next in a direction; -1 for nothing."""
-        self._select(row)
+        if row >= 0:
+            self.post_before_redraw(self.Selected(row, self))
+            self.gap = None
+            self.follow(row)
+            self.selected = row
 
     def _select_on(self, tracks: Iterable[int]) -> None:
         """Select the slice nearest to the cursor on the first of some tracks that has one in the window."""

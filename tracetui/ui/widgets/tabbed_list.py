@@ -57,6 +57,8 @@ class OpenGroup:
     """Direction in which the groups were sorted."""
     cursor: int = 0
     """Index of the cursor among the groups."""
+    slices: tuple[int, ...] = ()
+    """The slices of all rows of a group that no grouping lists; empty for other groups."""
 
 
 @dataclass(frozen=True)
@@ -207,10 +209,21 @@ class TabbedList(AnalysisSafe, Widget):
         self.arrange_by(opened, select_first=True)
         return True
 
+    def list_only(self, name: str, words: str, slices: Sequence[int]) -> None:
+        """List in a tab the rows of some slices, until it is left or the group closed; `words` say of what."""
+        arrangement = ListArrangement(group=OpenGroup("for", words, (), slices=tuple(slices)))
+        if name == self.pane:
+            self.arrange_by(arrangement)
+        else:
+            self.arrangements[name] = arrangement
+            self.open_tab(name)
+
     def close_group(self) -> None:
-        """List the groups again, the cursor on the one that was open."""
+        """List the groups again, the cursor on the one that was open; beside some slices all of them."""
         group = self.arrangement.group
-        if group is not None:
+        if group is not None and group.slices:
+            self.arrange_by(ListArrangement())
+        elif group is not None:
             self._cursors[self.pane] = group.cursor
             closed = replace(self.arrangement, by=group.by, sort=group.sort, descending=group.descending, group=None)
             self.arrange_by(closed)
@@ -313,7 +326,7 @@ class TabbedList(AnalysisSafe, Widget):
         if not wanted and arrangement.group is None:
             return order, self._empty_note(table)
         if not wanted:
-            return order, "Nothing here is in this group. esc lists the groups."
+            return order, "Nothing here is in this group. esc lists the others."
         verb = "fits" if is_condition(table, arrangement.filter) else "contains"
         return order, f"No row {verb} {wanted!r}. {remedy}"
 
