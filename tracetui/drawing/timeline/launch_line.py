@@ -102,10 +102,11 @@ def framed_next(trace: Trace, row: int, shown: Window, cells: int) -> Window:
     return alone if first != alone else Window.fit(*_stretches(trace, row)[:2][-1], cells, FRAME_MARGIN, shown.origin)
 
 
-def following(trace: Trace, row: int, shown: Window, cells: int) -> Window:
+def following(trace: Trace, row: int, shown: Window, cells: int, keeps_scale: bool = True) -> Window:
     """The window that shows a slice, and where there is room what launched it, on the way from the one that is shown.
 
-    The scale stays as long as the kernel, or a slice that launched none, has a cell and fits.
+    The scale stays as long as the kernel, or a slice that launched none, has a cell and fits. Unless the user chose it
+    (`keeps_scale`), it also changes for a launch that can be shown only with another one.
     """
     stretches = _stretches(trace, row)
     begin, end = stretches[-1]
@@ -115,6 +116,10 @@ def following(trace: Trace, row: int, shown: Window, cells: int) -> Window:
     for low, high in stretches[:-1]:
         if high - low <= MAX_SHARE * cells * shown.ns_per_cell:
             return _moved(shown, low, high, cells)
+    if is_linked and not keeps_scale:
+        window, launched = framed(trace, row, cells, origin=shown.origin), stretches[-2][0]
+        if window.start_ns <= launched:
+            return window
     return shown.showing(begin, end, cells)
 
 

@@ -417,7 +417,9 @@ class Navigator:
         name = shorten(short_name(view.trace, kernel), 40) if kernel >= 0 else ""
         made = queries_for(view.trace, kernel).tolist() if kernel >= 0 else []
         if not made:
-            view.hints.notice(f"No occupancy query was made for {name}." if name else "Select a kernel to list its queries.")
+            view.hints.notice(
+                f"No occupancy query was made for {name}." if name else "Select a kernel to list its queries."
+            )
             return
         self.leave(to_part=True)
         self.ranges.list_range(False)

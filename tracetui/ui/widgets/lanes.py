@@ -173,6 +173,8 @@ class LanesView(Surface, can_focus=True):
         self._width = 0
         self._drawn_marks: frozenset[int] = frozenset()
         self._drawn_selected = -1
+        self._framed_scale = 0.0
+        """Nanoseconds per cell that `follow` chose last; any other scale is the user's."""
         self._inside: tuple[Stretch, Stretch] | None = None
         self._grip: tuple[int, int, Window] | None = None
         self._is_on_slice = False
@@ -233,7 +235,10 @@ class LanesView(Surface, can_focus=True):
             self.reveal(row)
             return
         current = self._current()
-        window = following(self._grid.timeline_index.trace, row, current, self.cells)
+        keeps_scale = current.ns_per_cell != self._framed_scale
+        window = following(self._grid.timeline_index.trace, row, current, self.cells, keeps_scale)
+        if window.ns_per_cell != current.ns_per_cell:
+            self._framed_scale = window.ns_per_cell
         self._move(window if window == current else window.without_void(*self.reach, self.cells))
         if self._grid.layout.reveal(row):
             self.changed()
