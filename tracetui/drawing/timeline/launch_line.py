@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.drawing.timeline.cells import SPACE, Frame
-from tracetui.drawing.timeline.palette import BOLD, GROUND, Palette, codes
+from tracetui.drawing.timeline.palette import GROUND, Palette, codes
 from tracetui.drawing.timeline.raster import Window
 from tracetui.linking.links import links
 from tracetui.model.quantities import duration
@@ -168,23 +168,24 @@ class LaunchLine:
         low, high = max(first, 0), min(last, width - 1)
         texts = [duration(self.delay)] if self.delay != NULL else []
         texts = [f"launch → start {text}" for text in texts] + texts
-        places = [_place(row, first, last, texts) for row in free]
+        places = [_place(row, low, high, texts) for row in free]
         # The row that has room for the words, and on which fewest slices cover the line.
-        along = max(range(len(free)), key=lambda i: (places[i][1] != "", int(free[i, low : high + 1].sum()), -i))
+        along = max(range(len(free)), key=lambda i: (len(places[i][1]), int(free[i, low : high + 1].sum()), -i))
         ink = GROUND if colours.mono else colours.highlighted
         for i, row in enumerate(self.rows):
-            signs: list[tuple[int, str]] = []
-            if i < along or first == last:
-                signs = [(first, DOWN)]
-            elif i > along:
-                signs = [(last, DOWN)]
+            if i == along and first < last:
+                signs = [ALONG] * (high + 1 - low)
+                signs[0], signs[-1] = INTO if first == low else signs[0], OUT if last == high else signs[-1]
+                cells = np.arange(low, high + 1)
             else:
-                signs = [(cell, ALONG) for cell in range(low, high + 1)] + [(first, INTO), (last, OUT)]
-            if i == len(self.rows) - 1:
-                signs.append((last, HEAD))
-            for cell, sign in signs:
-                if 0 <= cell < width and free[i, cell]:
-                    frame.write(row, self.left + cell, codes(sign), ink, BOLD if sign == HEAD else 0)
+                signs, cells = [DOWN], np.array([first if i < along else last])
+            if i == len(self.rows) - 1 and last == cells[-1]:
+                signs[-1] = HEAD
+            is_free = (cells >= 0) & (cells < width)
+            is_free[is_free] = free[i, cells[is_free]]
+            frame.chars[row, self.left + cells[is_free]] = codes("".join(signs))[is_free]
+            frame.fg[row, self.left + cells[is_free]] = ink
+            frame.attributes[row, self.left + cells[is_free]] = 0
         at, text = places[along]
         if text:
             frame.write(self.rows[along], self.left + at - 1, codes(f" {text} "), ink)

@@ -476,10 +476,10 @@ def _activity_facts(trace: Trace, row: int) -> Iterator[DetailFact]:
     if kind not in GPU_WORK:
         return
     step = int(step_index(trace, np.array([row]))[0])
-    if step >= 0:
-        rows = activities_of_step(trace, step)
-        index, number = int(np.flatnonzero(rows == row)[0]) + 1, int(steps(trace).number[step])
-        yield DetailFact(f"in step {number}", f"{count(index)} of {count(len(rows))}")
+    if step >= 0 or len(steps(trace)) == 0:
+        rows = activities_of_step(trace, step) if step >= 0 else joined.gpu
+        where = f"in step {int(steps(trace).number[step])}" if step >= 0 else "in the trace"
+        yield DetailFact(where, f"{count(int(np.flatnonzero(rows == row)[0]) + 1)} of {count(len(rows))}")
     yield DetailFact("duration", duration(int(trace.slices.dur[row])))
     launch, owner = int(joined.launch[row]), int(joined.owner[row])
     if launch >= 0:
