@@ -121,7 +121,7 @@ class Picture:
             canvas.put(0, y, left_out, QUIET, width)
             y += 1
         title, heavy = self._heaviest
-        canvas.rule(y, f"{self._where_title} · {length_words(self.overview)}", "4")
+        canvas.rule(y, self._scope_title(width - 6), "4")
         y += 1 + self._bars(Place(0, y + 1, width, 3), tables=0, lines=1)
         todo = self.of("todo")
         if self.overview.has_gpu or todo:
@@ -157,7 +157,7 @@ class Picture:
             return
         strip_lines = max(min(round(room * 0.27), 12), 7) if self.strip is not None and room - upper >= 14 else 0
         lower = room - upper - strip_lines
-        canvas.box(0, y, left, upper, f"{self._where_title} · {length_words(self.overview)}", "4")
+        canvas.box(0, y, left, upper, self._scope_title(left - 10), "4")
         self._bars(Place(2, y + 1, left - 4, upper - 2), tables, 2 if self.overview.has_gpu else 1)
         canvas.box(left + 1, y, width - left - 1, upper, "what to do first", "3")
         self._cards(Place(left + 3, y + 1, width - left - 5, upper - 2))
@@ -177,7 +177,7 @@ class Picture:
     def _wide_without_gpu(self, place: Place, left: int, heavy: Rows) -> None:
         """Operators take the place of the GPU: a bar from side to side, their table beside the steps, the phases."""
         canvas, y, width = self.canvas, place.y, place.width
-        canvas.box(0, y, width, 5, f"{self._where_title} · {length_words(self.overview)}", "4")
+        canvas.box(0, y, width, 5, self._scope_title(width - 10), "4")
         self._bars(Place(2, y + 1, width - 4, 3), tables=0, lines=2)
         strip_lines = 3 if self.strip is not None and self.strip.phase_runs and place.height >= 16 else 0
         lower = place.height - 5 - strip_lines
@@ -195,6 +195,12 @@ class Picture:
             lasted = three_digits(self.strip.end - self.strip.start)
             canvas.box(0, y + 5 + lower, width, 3, f"when · {lasted}")
             self._when(Place(2, y + 6 + lower, width - 4, 1), self.strip)
+
+    def _scope_title(self, room: int) -> str:
+        """What is drawn, and how long it took: with all its times where there is room."""
+        overview = self.overview
+        full = f"{self._where_title} · {length_words(overview)}"
+        return full if len(full) <= room else f"{self._where_title} · {overview.title} · {three_digits(overview.ns)}"
 
     @property
     def _where_title(self) -> str:
