@@ -24,7 +24,7 @@ from tracetui.model.quantities import count, duration
 from tracetui.model.trace import LaneKind, Trace
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.operators.costs import slices_listed_as
-from tracetui.tables.occupancy import kernel_of_query, queries_for
+from tracetui.tables.occupancy import queries_for
 from tracetui.text import clean
 from tracetui.ui.base.exports import ExportNotice, export_path, home_path, not_written, stem
 from tracetui.ui.trace.pane_list import PaneList
@@ -409,25 +409,20 @@ class Navigator:
     def list_queries(self) -> None:
         """List the occupancy queries of the selected kernel and no others, or go from one of them to its kernel."""
         view = self.view
-        kernel = kernel_of_query(view.trace, view.selected)
-        if kernel >= 0:
-            view.select(kernel, jump=True)
-            return
         kernel = launched_with(view.trace, view.selected).activity
-        name = shorten(short_name(view.trace, kernel), 40) if kernel >= 0 else ""
         made = queries_for(view.trace, kernel).tolist() if kernel >= 0 else []
-        if not made:
-            view.hints.notice(
-                f"No occupancy query was made for {name}." if name else "Select a kernel to list its queries."
-            )
-            return
-        self.leave(to_part=True)
-        self.ranges.list_range(False)
-        view.select(made[0])
-        view.panes.list_only("occupancy", name, made)
-        view.focus_part("list")
-        what = "query was" if len(made) == 1 else "queries were"
-        view.hints.notice(f"{len(made)} {what} made for {name}: backspace goes back, esc lists all queries.")
+        name = shorten(short_name(view.trace, kernel), 40) if kernel >= 0 else ""
+        if view.selected in made:
+            view.select(kernel, jump=True)
+        elif not made:
+            view.hints.notice(f"No occupancy query was made for {name}." if name else "No kernel is selected.")
+        else:
+            self.leave(to_part=True)
+            self.ranges.list_range(False)
+            view.select(made[0])
+            view.panes.list_only("occupancy", name, made)
+            view.focus_part("list")
+            view.hints.notice(f"Queries for {name}: {len(made)}. backspace goes back, esc lists all queries.")
 
     def _row_of(self, viewpoint: Viewpoint) -> int:
         """The slice that a viewpoint names, -1 for none."""
@@ -479,8 +474,7 @@ class TraceFinder(ListFinder):
         super()._report(message)
 
     def _new_search(self) -> Search:
-        view = self.view
-        return Search("", view.lanes.has_focus, selected=view.selected, cursor=self.panes.view.cursor)
+        return Search("", self.view.lanes.has_focus, cursor=self.panes.view.cursor)
 
     def _index_beside(self, direction: int) -> int:
         return self.search.index + direction if self.search.in_lanes else super()._index_beside(direction)
@@ -505,7 +499,7 @@ class TraceFinder(ListFinder):
     def _return(self) -> None:
         if not self.search.in_lanes:
             self.panes.view.put_cursor(self.search.cursor)
-        self.view.select(self.search.selected)
+        self.navigator.visit(self._before)
 
     def _show(self, hit: int | None, jump: bool) -> None:
         if hit is None:

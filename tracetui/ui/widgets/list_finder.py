@@ -43,10 +43,8 @@ class Search:
     hits: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     """Slices in order of time, or indices in the list, ascending."""
     index: int = -1
-    selected: int = -1
-    """The slice that was selected when it began."""
     cursor: int = 0
-    """Index of the list's cursor then."""
+    """Index of the list's cursor when it began."""
 
     def go(self, index: int) -> int | None:
         """Make a hit current, going round at the ends, and return it; None without hits."""
