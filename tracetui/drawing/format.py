@@ -260,6 +260,7 @@ _TIME = re.compile(r"(?<![\w.,])(\d[\d,]*(?:\.\d+)?) (ns|µs|ms|s)(?!\w)")
 _CLAUSES = re.compile(r"[;,] ")
 _LIMIT = re.compile(r"(?:below|under|over|above|of|longest|median) $")
 """Before a time that is a limit or that of one event: a bar would compare it with sums."""
+_LEADING = re.compile(r"^(?:longest in|and|of|another) ")
 _MICROS = {"ns": 0.001, "µs": 1.0, "ms": 1000.0, "s": 1_000_000.0}
 
 
@@ -275,8 +276,8 @@ def evidence_parts(text: str) -> list[tuple[str, float]]:
         times = [match for match in _TIME.finditer(clause) if not _LIMIT.search(clause[: match.start()])]
         if times:
             first = times[0]
-            label = " ".join((clause[: first.start()] + clause[first.end() :]).split()) or before
-            label = label.removeprefix("longest in ")
+            words = " ".join((clause[: first.start()].removesuffix(" for ") + " " + clause[first.end() :]).split())
+            label = _LEADING.sub("", words) or before
             parts.append((label, float(first[1].replace(",", "")) * _MICROS[first[2]]))
         before = clause.strip()
     return parts

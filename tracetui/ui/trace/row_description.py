@@ -44,7 +44,7 @@ MAX_BARS = 6
 """Maximum bars of a part of the details."""
 MIN_LABEL = 24
 """Cells of a name below which a longer one has a line of its own."""
-BAR_SHARE = 4
+BAR_SHARE = 5
 """Cells of the details for each cell of a bar."""
 _LEFT_OUT = ("id", "jump", "name", "title", "evidence", "advice", "key", "depth", "path")
 """Columns that are no fact about a row: what it is called, and what has a line of its own."""
