@@ -50,6 +50,10 @@ class Hue(Enum):
     OPTIMIZER = Ink(222, 58, 3, "▒", "O")
     DATA = Ink(173, 130, 9, "=", "D")
     CPU = Ink(109, 59, 7, "░", "-")
+    ANNOTATION = Ink(146, 97, 7, "█", "A")
+    RUNTIME = Ink(144, 95, 6, "▒", "c")
+    PYTHON = Ink(244, 242, 8, "░", "p")
+    PROFILER = Ink(138, 96, 5, "░", "x")
     MAJOR = Ink(209, 124, 9, "█", "#")
     MINOR = Ink(215, 94, 11, "▓", "#")
     NOTE = Ink(146, 59, 7, "░", "#")
@@ -74,8 +78,13 @@ FAMILY_HUES = {
     Family.OTHER: Hue.OTHER,
     Family.COPY: Hue.COPY,
     Family.COMMUNICATION: Hue.COMMUNICATION,
+    Family.OP: Hue.CPU,
+    Family.ANNOTATION: Hue.ANNOTATION,
+    Family.RUNTIME: Hue.RUNTIME,
+    Family.PYTHON: Hue.PYTHON,
+    Family.OVERHEAD: Hue.PROFILER,
 }
-"""The hue of each family of GPU activities."""
+"""The hue of each family of slices; of an operator in a phase that of the phase comes before."""
 PHASE_HUES = {
     Phase.NONE: Hue.CPU,
     Phase.FORWARD: Hue.FORWARD,

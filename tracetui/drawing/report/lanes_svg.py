@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.drawing.format import shorten
-from tracetui.drawing.report.page import letter, slice_class, text
+from tracetui.drawing.report.page import LETTERS, slice_class, text
 from tracetui.drawing.timeline.grid import lane_label, tick_label, tick_step
 from tracetui.drawing.timeline.layout import ON_DEVICE, Layout
-from tracetui.drawing.timeline.legend import FAMILY_WORDS
-from tracetui.drawing.timeline.palette import IDLE_CLASS, IDLE_WORDS, SHORTEST, palette
+from tracetui.drawing.timeline.legend import NUMBER_WORDS
+from tracetui.drawing.timeline.palette import SHORTEST, palette
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.idle.gaps import idle_blocks
 from tracetui.idle.waits import WORDS
@@ -268,7 +268,7 @@ def lanes_figure(
         f"{''.join(drawing.names)}</svg>"
         f'<svg class="times" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" role="img" '
         f'aria-labelledby="{key}-title"><title id="{key}-title">{text(label)}</title>'
-        f"{_patterns(key)}{_axis(stretch, height, origin)}{body}{_beyond(stretch, height, until_ns)}</svg></div>"
+        f"{_pattern(key)}{_axis(stretch, height, origin)}{body}{_beyond(stretch, height, until_ns)}</svg></div>"
         f"{_legend(drawing, key)}"
     )
     return LanesFigure(svg, drawing.drawn, drawing.slices, arrangement.hidden)
@@ -284,7 +284,7 @@ class _Drawing:
         self.height = AXIS
         self.drawn = self.slices = 0
         self.families: set[int] = set()
-        self.idle: set[int] = set()
+        self.has_idle = False
         self._shapes: list[str] = []
         self._words: list[str] = []
         self._colours = palette()
@@ -330,7 +330,7 @@ class _Drawing:
             of = int(slices.kind[index.rows[place]])
             title = f"{shorten(self.timeline_index.labels.text(name, of), TITLE)}, {duration(dur)}"
             if kind < Family.OP:
-                title += f" ({FAMILY_WORDS[Family(kind)]})"
+                title += f" ({NUMBER_WORDS[kind]})"
             if many > 1:
                 title = f"{count(many)} slices, the longest {title}"
             left, width = float(row_blocks.left[number]), float(row_blocks.right[number] - row_blocks.left[number])
@@ -355,7 +355,7 @@ class _Drawing:
             codes = self.timeline_index.labels.fit(name, kind, room)
             words = codes.astype("<u4").tobytes().decode("utf-32-le")
         else:
-            words = letter(family)
+            words = LETTERS[family]
         self._words.append(f'<text class="i{style}" x="{left + 2.5:.2f}" y="{self.height + 10:g}">{text(words)}</text>')
 
     def _draw_idle(self, number: int) -> None:
@@ -368,14 +368,13 @@ class _Drawing:
         self._name(f"{band.device} idle", quiet=True)
         start, end, cause = idle.start[mine], idle.end[mine], idle.cause[mine]
         idle_marks = blocks(start, end, self.stretch, 1.0)
-        outlines: dict[int, list[str]] = {}
+        outline: list[str] = []
         gap_shapes: list[str] = []
         for i in range(len(idle_marks)):
             these = slice(int(idle_marks.first[i]), int(idle_marks.last[i]))
             longest = int(np.argmax((end - start)[these])) + these.start
             why = int(cause[longest])
             left, width = float(idle_marks.left[i]), float(idle_marks.right[i] - idle_marks.left[i])
-            outline = outlines.setdefault(int(IDLE_CLASS[why]), [])
             outline.append(f"M{left:.2f} {self.height + 2}h{width:.2f}v9h-{width:.2f}z")
             title = f"idle {duration(int(end[longest] - start[longest]))}: {WORDS[why]}"
             if these.stop - these.start > 1:
@@ -387,17 +386,17 @@ class _Drawing:
             if width >= GLYPH * (len(WORDS[why]) + 2):
                 at = f'x="{left + width / 2:.2f}" y="{self.height + 10:g}"'
                 self._words.append(f'<text class="cause" {at}>{text(WORDS[why])}</text>')
-        for sort, shapes in outlines.items():
-            self.idle.add(sort)
-            self._shapes.append(self._hatching(f"{self.key}-gaps{number}-{sort}", sort, shapes))
+        if outline:
+            self.has_idle = True
+            self._shapes.append(self._hatching(f"{self.key}-gaps{number}", outline))
         self._shapes += gap_shapes
         self.height += ROW
 
-    def _hatching(self, name: str, sort: int, outline: list[str]) -> str:
+    def _hatching(self, name: str, outline: list[str]) -> str:
         # One hatched strip behind a stencil: a pattern for every gap makes printing slow and its file large.
         return (
             f'<clipPath id="{name}"><path d="{"".join(outline)}"/></clipPath>'
-            f'<rect fill="url(#{self.key}-idle{sort})" clip-path="url(#{name})" x="0" y="{self.height + 2}" '
+            f'<rect fill="url(#{self.key}-idle)" clip-path="url(#{name})" x="0" y="{self.height + 2}" '
             f'width="{WIDTH}" height="9"/>'
         )
 
@@ -416,12 +415,12 @@ class _Drawing:
         bottom = self.height + tall
         points = "".join(f"H{i * 2}V{bottom - tall * y:.1f}" for i, y in enumerate(share.tolist()))
         self._name(shorten(curve.name, 20))
-        title = f"{curve.name}, at most {curve.limit}"
+        title = f"{curve.name}, {curve.limit}"
         self._shapes.append(
             f'<path class="curve" d="M0 {bottom}{points}H{WIDTH}V{bottom}Z"><title>{text(title)}</title></path>'
         )
         self.height += ROW
-        self._name(f"≤ {curve.limit}", quiet=True)
+        self._name(curve.limit, quiet=True)
         self.height += ROW
 
 
@@ -464,37 +463,27 @@ def _beyond(stretch: Stretch, height: int, until_ns: int | None) -> str:
     )
 
 
-def _patterns(key: str) -> str:
-    """Hatchings that tell the sorts of idle time apart without colour."""
-    shapes = (
-        "M2 0V6M5 0V6",
-        "M0 3H6M3 0V6",
-        "M-1 -1L7 7",
-        "M-1 7L7 -1",
-        "M-1 7L7 -1M-1 -1L7 7",
-        "M0 2H6M0 5H6",
-        "M1 1h1.5M4 4h1.5",
-        "M3 3h1",
-    )
-    return "".join(
-        f'<pattern id="{key}-idle{number}" class="idle{number}" width="6" height="6" patternUnits="userSpaceOnUse">'
-        f'<path d="{shape}" stroke="currentColor" stroke-width="1.6"/></pattern>'
-        for number, shape in enumerate(shapes)
+def _pattern(key: str) -> str:
+    """The hatching of idle time."""
+    return (
+        f'<pattern id="{key}-idle" class="idle" width="6" height="6" patternUnits="userSpaceOnUse">'
+        f'<path d="M-1 7L7 -1" stroke="currentColor" stroke-width="1.6"/></pattern>'
     )
 
 
 def _legend(drawing: _Drawing, key: str) -> str:
     items = []
     for family in sorted(drawing.families):
-        if family < len(FAMILY_WORDS):
-            style, words = slice_class(family, 0), FAMILY_WORDS[Family(family)]
+        if family in NUMBER_WORDS:
+            style, words = slice_class(family, 0), NUMBER_WORDS[family]
+            sign = LETTERS[family] if family < len(LETTERS) else ""
             items.append(
                 f'<li><svg width="16" height="14" aria-hidden="true"><rect class="{style}" width="16" height="14"/>'
-                f'<text class="i{style}" x="5" y="10.5">{letter(family)}</text></svg>{words}</li>'
+                f'<text class="i{style}" x="5" y="10.5">{sign}</text></svg>{words}</li>'
             )
-    for sort in sorted(drawing.idle):
+    if drawing.has_idle:
         items.append(
-            f'<li><svg width="16" height="14" aria-hidden="true"><rect fill="url(#{key}-idle{sort})" '
-            f'width="16" height="14"/></svg>{IDLE_WORDS[sort]}</li>'
+            f'<li><svg width="16" height="14" aria-hidden="true"><rect fill="url(#{key}-idle)" '
+            f'width="16" height="14"/></svg>idle</li>'
         )
     return f'<ul class="legend" aria-label="Legend">{"".join(items)}</ul>' if items else ""

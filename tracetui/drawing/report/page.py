@@ -88,15 +88,8 @@ def anchor(words: str) -> str:
 
 # The colours of slices in a report, as styles: those of the screen's palette, by family.
 
-INK = 0.66
-"""By this factor the lines of a hatching are darker on a light ground."""
-
-
-def letter(family: int) -> str:
-    """The letter that stands for a family where there is no room for a name."""
-    letters = palette(16).letters
-    assert letters is not None
-    return chr(int(letters[family]))
+LETTERS = "garpcnxoutyv"
+"""What stands for each `Family` where there is no room for a name."""
 
 
 def slice_class(family: int, odd: int) -> str:
@@ -105,24 +98,26 @@ def slice_class(family: int, odd: int) -> str:
 
 
 def lane_styles() -> str:
-    """Styles for every class of `slice_class`, and for the words on them."""
-    colours = palette()
-    lines = []
+    """Styles for every class of `slice_class`, for the words on them and for idle time, on light and dark ground."""
+    dark = "".join(_slice_styles(True))
+    return "\n".join(_slice_styles(False)) + f"\n@media screen and (prefers-color-scheme: dark){{{dark}}}\n"
+
+
+def _slice_styles(dark: bool) -> list[str]:
+    colours = palette(256, dark)
+    lines = [f".idle{{color:{hexadecimal(colours.idle)}}}"]
     for family in range(FAMILIES):
         for odd in (0, 1):
             colour = int(colours.shades[family, odd])
             name = slice_class(family, odd)
             lines.append(f".{name}{{fill:{hexadecimal(colour)}}}")
             lines.append(f".i{name}{{fill:{'#000' if colours.ink[colour] == 16 else '#fff'}}}")
-    lines += [f".idle{number}{{color:{hexadecimal(int(colour), INK)}}}" for number, colour in enumerate(colours.idle)]
-    dark = "".join(f".idle{number}{{color:{hexadecimal(int(colour))}}}" for number, colour in enumerate(colours.idle))
-    lines.append(f"@media screen and (prefers-color-scheme: dark){{{dark}}}")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
-def hexadecimal(colour: int, share: float = 1.0) -> str:
-    """One of the 256 colours as `#rrggbb`, darker where the share is below 1."""
-    return "#{:02x}{:02x}{:02x}".format(*(round(channel * share) for channel in rgb(colour)))
+def hexadecimal(colour: int) -> str:
+    """One of the 256 colours as `#rrggbb`."""
+    return "#{:02x}{:02x}{:02x}".format(*rgb(colour))
 
 
 # A table as HTML: headings with units and explanations, numbers to the right, names as code, and what was cut.

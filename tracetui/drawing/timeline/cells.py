@@ -7,14 +7,25 @@ cells of a slice are spaces on its colour; names are written over them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.drawing.timeline.palette import BOLD, GROUND, REVERSE, SHORTEST, UNDERLINE, Codes, Labels, Palette
+from tracetui.drawing.timeline.palette import (
+    BOLD,
+    FIRST_PHASE,
+    GROUND,
+    REVERSE,
+    SHORTEST,
+    UNDERLINE,
+    Codes,
+    Labels,
+    Palette,
+)
+from tracetui.kernel_names.slice_names import Family
 from tracetui.model.trace import Slices
 
 # Slices sorted by track and start, so that the whole screen is found with one search.
@@ -142,6 +153,18 @@ class SliceIndex:
             result[few] = self._longest_few(first[few], last[few])
         return result
 
+    def longest_exactly(self, first: Int64, last: Int64) -> Int64:
+        """The same with the rims: the place of the longest slice."""
+        head, tail = np.minimum(-(-first // BLOCK) * BLOCK, last), np.maximum(last // BLOCK * BLOCK, first)
+        best = self.longest(first, last)
+        for low, high in ((first, head), (tail, last)):
+            some = np.flatnonzero(high > low)
+            if len(some):
+                other = self._longest_few(low[some], high[some])
+                longer = self._weight[other] > self._weight[best[some]]
+                best[some[longer]] = other[longer]
+        return best
+
     def place(self, track: int, row: int) -> int:
         """The place of a slice on a track, -1 when it is not there."""
         moment = self._slices.start[row : row + 1]
@@ -207,6 +230,10 @@ def _longest_of_blocks(weight: NDArray[np.float32]) -> list[Int32]:
 
 
 Bool = NDArray[np.bool_]
+PhaseAt = Callable[[NDArray[np.integer], Int64], tuple[Int64, Int64]]
+"""Gives the phase at a moment of a lane, 0 for none, and its end in ns; parallel arrays."""
+Part = tuple[int, int]
+"""A line of a track that is drawn on several: how many of its lines are below, and how many it has."""
 Looks = tuple[NDArray[np.uint32], NDArray[np.int16], NDArray[np.int16], NDArray[np.uint8]]
 """Characters, text colours, backgrounds and attributes of some cells."""
 
@@ -217,6 +244,7 @@ FROM_LEFT = np.array([ord(letter) for letter in " ▏▎▍▌▋▊▉█"], np
 """A cell filled from the left by so many eighths."""
 _THIN = np.array([ord(letter) for letter in "▏││▕"], np.uint32)
 _HALF = np.array([ord(letter) for letter in "▌▌▐▐"], np.uint32)
+_START = np.uint32(ord("▏"))
 _HATCH = ord("▒")
 _STIPPLE = ord("░")
 _MARK_ATTRIBUTES = np.array([0, UNDERLINE, BOLD | UNDERLINE], np.uint8)
@@ -302,6 +330,8 @@ class _Few:
     """To which."""
     seam: Int64
     """The eighth at which one slice takes over from the other in a cell that both fill; 0 for none."""
+    fresh: Bool
+    """True where what the cell shows begins in it."""
 
     @cached_property
     def level(self) -> NDArray[np.uint8]:
@@ -312,12 +342,20 @@ class _Few:
 class Painter:
     """Draws tracks of an index, in the colours of a table of families."""
 
-    def __init__(self, index: SliceIndex, slices: Slices, families: NDArray[np.uint8], labels: Labels) -> None:
+    def __init__(
+        self,
+        index: SliceIndex,
+        slices: Slices,
+        families: NDArray[np.uint8],
+        labels: Labels,
+        phase_at: PhaseAt | None = None,
+    ) -> None:
         """`families` holds the family of each (name, kind); shape (names, kinds)."""
         self._index = index
         self._slices = slices
         self._families = families
         self._labels = labels
+        self._phase_at = phase_at
 
     def paint(
         self,
@@ -326,26 +364,42 @@ class Painter:
         colours: Palette,
         selected: Sequence[int] = (),
         highlighted: Sequence[int] = (),
+        parts: Sequence[Part] = (),
     ) -> Frame:
-        """Draw tracks between the edges; `selected` and `highlighted` are ascending places to bring out."""
+        """Draw tracks between the edges; `selected` and `highlighted` are ascending places to bring out.
+
+        `parts` says which part of each track is drawn, all of it without them.
+        """
         frame = Frame.blank(len(tracks), len(edges) - 1)
         touching = self._index.touching(tracks, edges)
         marks = (np.asarray(highlighted, np.int64), np.asarray(selected, np.int64))
         count = touching.last - touching.first
-        self._dense(frame, touching, np.diff(edges), count > 2, marks, colours)
+        self._dense(frame, touching, np.diff(edges), count > 2, marks, colours, parts)
         self._sparse(frame, touching, edges, (count > 0) & (count <= 2), marks, colours)
         if colours.stippled:
             # Fill the whole cells of highlighted slices with one pattern, those of the selected one with a denser one.
             whole = (frame.bg != GROUND) & ((frame.attributes & UNDERLINE) > 0)
             whole &= (frame.chars < 128) | (frame.chars == _HATCH)
             frame.chars[whole] = np.where(frame.attributes[whole] & BOLD, np.uint32(_HATCH), np.uint32(_STIPPLE))
+        upper = [line for line, (below, _) in enumerate(parts) if below]
+        # A name stands once, on the lowest line.
+        touching.crossing[upper] = -1
         self._letter(frame, touching, edges, colours)
         return _without_colour(frame) if colours.mono else frame
 
     def family(self, places: Int64) -> NDArray[np.uint8]:
         """The family of the slices at some places."""
         rows = self._index.rows[places]
-        return self._families[self._slices.name[rows], self._slices.kind[rows]]
+        family = self._families[self._slices.name[rows], self._slices.kind[rows]]
+        if self._phase_at is not None:
+            on_thread = np.flatnonzero((family == Family.OP) | (family == Family.ANNOTATION))
+            mine = rows[on_thread]
+            slices = self._slices
+            phase, until = self._phase_at(slices.lane[mine], slices.start[mine])
+            # An annotation may hold more than a phase.
+            phase[(family[on_thread] == Family.ANNOTATION) & (slices.end[mine] > until)] = 0
+            family[on_thread] = np.where(phase > 0, FIRST_PHASE - 1 + phase, family[on_thread])
+        return family
 
     def _dense(
         self,
@@ -355,21 +409,30 @@ class Painter:
         dense: Bool,
         marks: tuple[Int64, Int64],
         colours: Palette,
+        parts: Sequence[Part],
     ) -> None:
         """Fill the cells with more than two slices."""
         if not dense.any():
             return
         first, last = touching.first[dense], touching.last[dense]
-        colour = colours.shades[self.family(self._index.longest(first, last)), 0]
+        family = self.family(self._index.longest(first, last))
+        colour = colours.shades[family, 0]
         width = np.broadcast_to(widths, dense.shape)[dense]
-        level = np.clip(-(-touching.busy[dense] * 8 // width), 1, 8)
+        below, lines = (
+            np.broadcast_to(np.array(parts, np.int64).reshape(-1, 2)[:, [which]], dense.shape)[dense]
+            if parts
+            else whole
+            for which, whole in enumerate((0, 1))
+        )
+        level = np.clip(np.maximum(-(-touching.busy[dense] * 8 * lines // width), 1) - 8 * below, 0, 8)
         for places, marked, attribute in _by_mark(marks, colours):
             within = np.searchsorted(places, last) > np.searchsorted(places, first)
             colour[within], level[within] = marked, 8
             if within.any():
                 frame.attributes[_nested(dense, within)] = attribute
         full = level == 8
-        frame.chars[dense] = np.where(full, SPACE, FROM_BOTTOM[level])
+        fill = np.uint32(SPACE) if colours.textures is None else colours.textures[family]
+        frame.chars[dense] = np.where(full, fill, FROM_BOTTOM[level])
         frame.fg[dense] = np.where(full, colours.ink[colour], colour)
         frame.bg[dense] = np.where(full, colour, GROUND)
         if colours.mono:
@@ -406,15 +469,17 @@ class Painter:
         joined = (right > left) & (lb - ra <= 1)
         longer = (levels[1] > levels[0]) | ((levels[1] == levels[0]) & (rb - lb > ra - la))
         second = (right > left) & longer
+        place = np.where(second, right, left)
         return _Few(
             left,
             right,
             levels,
             width,
-            place=np.where(second, right, left),
+            place=place,
             low=np.where(second & ~joined, lb, la),
             high=np.where(second | joined, rb, ra),
             seam=np.where(joined & (la == 0) & (rb == 8), np.clip((ra + lb) // 2, 1, 7), 0),
+            fresh=self._index.start(place) >= edge,
         )
 
     def _widen(self, few: _Few, colours: Palette) -> None:
@@ -427,24 +492,24 @@ class Painter:
 
     def _looks(self, few: _Few, colours: Palette) -> Looks:
         """Characters, text colours, backgrounds and attributes of cells with one or two slices."""
-        level = few.level
-        char, fg, bg, attributes = _edges_in_cell(few.low, few.high, self._colour(few.place, level, colours), colours)
+        level, family = few.level, self.family(few.place)
+        colour = _colour(family, few.place, level, colours)
+        char, fg, bg, attributes = _edges_in_cell(few.low, few.high, colour, colours)
         seam = np.flatnonzero(few.seam)
         char[seam] = FROM_LEFT[few.seam[seam]]
-        fg[seam] = self._colour(few.left[seam], few.levels[0][seam], colours)
-        bg[seam] = self._colour(few.right[seam], few.levels[1][seam], colours)
+        for cells, places, levels in ((fg, few.left, few.levels[0]), (bg, few.right, few.levels[1])):
+            cells[seam] = _colour(self.family(places[seam]), places[seam], levels[seam], colours)
         # A line under a sliver would be all there is to see of it.
         marked = _MARK_ATTRIBUTES[level]
         attributes |= np.where((bg != GROUND) | colours.mono, marked, marked & BOLD)
-        if colours.letters is not None:
+        if colours.textures is not None:
             whole = np.flatnonzero((char == SPACE) & (level < 2))
-            # Small letters and capitals alternate like the shades of a colour.
-            capital = (few.place[whole] & 1).astype(np.uint32) * 32
-            char[whole] = colours.letters[self.family(few.place[whole])] - capital
+            # A line for the start of a slice, in the place of a second shade.
+            char[whole] = np.where(few.fresh[whole], _START, colours.textures[family[whole]])
         if colours.mono:
             char[(char == SPACE) & (level == 2)] = _HATCH
         else:
-            near = (char == SPACE) & (bg != GROUND) & colours.alike[self.family(few.place), level]
+            near = (char == SPACE) & (bg != GROUND) & colours.alike[family, level]
             char[near] = np.where(level[near] == 2, np.uint32(_HATCH), np.uint32(_STIPPLE))
         return char, fg, bg, attributes
 
@@ -453,13 +518,6 @@ class Painter:
         low = np.rint(np.clip((self._index.start(places) - edge) * scale, 0, 7)).astype(np.int64)
         high = np.rint(np.clip((self._index.end(places) - edge) * scale, 0, 8)).astype(np.int64)
         return low, np.maximum(high, low + 1)
-
-    def _colour(self, places: Int64, level: NDArray[np.uint8], colours: Palette) -> NDArray[np.int16]:
-        """Colours of slices; neighbours on a track get different shades."""
-        colour: NDArray[np.int16] = colours.shades[self.family(places), places & 1]
-        colour[level == 1] = colours.highlighted
-        colour[level == 2] = colours.selected
-        return colour
 
     def _letter(self, frame: Frame, touching: Touching, edges: Int64, colours: Palette) -> None:
         """Write names over the slices that are wide enough."""
@@ -476,35 +534,32 @@ class Painter:
         roomy = stop - begin >= SHORTEST
         rows = self._index.rows[places[roomy]]
         fit = self._labels.fit
-        for y, first, x, room, name, kind in zip(
+        for y, x, room, name, kind in zip(
             line[roomy].tolist(),
-            cell[roomy].tolist(),
             begin[roomy].tolist(),
             (stop - begin)[roomy].tolist(),
             self._slices.name[rows].tolist(),
             self._slices.kind[rows].tolist(),
             strict=True,
         ):
-            if (colours.stippled or not colours.mono) and frame.chars[y, x] >= _STIPPLE:
+            if colours.textures is None and frame.chars[y, x] >= _STIPPLE:
                 # Some of the pattern is left on either side.
                 x, room = x + 1, room - 2
-            if colours.letters is not None and x > first and chr(frame.chars[y, first]).isalpha():
-                # The letter of the family, where the slice begins, is no part of its name.
-                frame.chars[y, x] = SPACE
+            if colours.textures is not None and room > SHORTEST:
+                # The line at its start, and a blank between the name and the texture.
                 x, room = x + 1, room - 1
             label = fit(name, kind, room)
-            if colours.letters is not None and len(label) == room and _is_letter(frame, y, x + room):
-                # Nor is the letter of what comes after it.
-                label = fit(name, kind, room - 1)
             frame.chars[y, x : x + len(label)] = label
-            if colours.letters is not None:
-                tail = frame.chars[y, x + len(label) : x + room]
-                tail[tail < _STIPPLE] = SPACE
+            if colours.textures is not None and len(label) < room:
+                frame.chars[y, x + len(label)] = SPACE
 
 
-def _is_letter(frame: Frame, row: int, cell: int) -> bool:
-    """True where a cell of a row shows the letter of a family; none does beyond the last cell."""
-    return cell < frame.chars.shape[1] and chr(frame.chars[row, cell]).isalpha()
+def _colour(family: NDArray[np.uint8], places: Int64, level: NDArray[np.uint8], colours: Palette) -> NDArray[np.int16]:
+    """Colours of slices; neighbours on a track get different shades."""
+    colour: NDArray[np.int16] = colours.shades[family, places & 1]
+    colour[level == 1] = colours.highlighted
+    colour[level == 2] = colours.selected
+    return colour
 
 
 def _edges_in_cell(low: Int64, high: Int64, colour: NDArray[np.int16], colours: Palette) -> Looks:

@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.cells import SPACE, Frame
 from tracetui.drawing.timeline.launch_line import LaunchLine, launched_with
-from tracetui.drawing.timeline.layout import ON_DEVICE, Fold, Layout, Line
+from tracetui.drawing.timeline.layout import ON_DEVICE, Fold, Layout, Line, Shows
+from tracetui.drawing.timeline.legend import FAMILY_WORDS
 from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, REVERSE, UNDERLINE, Palette, codes, single_width
 from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.runs import write_below, write_label
+from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.links import launch_delay
 from tracetui.model.quantities import duration
-from tracetui.model.trace import GPU_WORK, Lane, LaneKind
+from tracetui.model.trace import GPU_WORK, Kind, Lane, LaneKind
 from tracetui.text import clean
 
 # The time axis: ticks at round moments.
@@ -267,6 +270,7 @@ class TimelineGrid:
         """The whole grid."""
         frame = Frame.blank(height, width)
         self.layout.resize(max(height - self.axis_lines, 0))
+        self.layout.see(view.window, max(width - label_width(width), 0))
         self.draw_axis(frame, view, colours)
         self.draw_lines(frame, range(len(self.layout.lines)), view, colours)
         return frame
@@ -282,10 +286,12 @@ class TimelineGrid:
             view.window,
             max(width, 0),
             selected=view.selected if view.gap is None else -1,
-            highlighted=view.highlighted,
+            highlighted=self._lit(view, width),
             colours=colours,
+            parts=[line.part for line in lines],
         )
         for i, line in enumerate(lines):
+            self._name_runs(tracks, i, line, view, colours)
             if view.inside is not None and line.lane >= 0:
                 on_device = self.timeline_index.trace.lanes[line.lane].kind in ON_DEVICE
                 veil(tracks, i, view.inside[on_device], view.window, colours)
@@ -304,7 +310,7 @@ class TimelineGrid:
             self._draw_label(frame, y, line, left, view, colours)
             if i in before:
                 frame.write(y, left - 1, codes("◀"), GROUND, BOLD)
-            elif line.track in marked:
+            elif line.track >= 0 and line.track in marked:
                 is_selected = line.track in selected
                 ink = colours.selected if is_selected else colours.highlighted
                 frame.write(y, left - 1, codes("▐" if is_selected else "▕"), GROUND if colours.mono else ink, BOLD)
@@ -352,6 +358,47 @@ class TimelineGrid:
             if 0 <= at < width - left:
                 frame.write(0, left + at, codes(sign), GROUND if colours.mono else colour, BOLD)
 
+    def _lit(self, view: View, width: int) -> frozenset[int]:
+        """The highlighted slices; with a gap selected without annotations around all of the window."""
+        if view.gap is None:
+            return view.highlighted
+        slices = self.timeline_index.trace.slices
+        begin, end = view.window.start_ns, view.window.end_ns(width)
+        return frozenset(
+            row
+            for row in view.highlighted
+            if int(slices.kind[row]) not in (Kind.ANNOTATION, Kind.GPU_ANNOTATION)
+            or slices.start[row] > begin
+            or slices.end[row] < end
+        )
+
+    def _name_runs(self, tracks: Frame, i: int, line: Line, view: View, colours: Palette) -> None:
+        """Draw the phases of a thread on a line, or say in words what runs stand there."""
+        index, width = self.timeline_index, tracks.shape[1]
+        if line.shows == Shows.PHASES and index.phases is not None:
+            index.phases.draw(tracks, i, line.lane, view.window, colours)
+        elif line.shows == Shows.WORDS:
+            self._write_words(tracks, i, index.full[line.lane].start, view, colours)
+        elif line.shows == Shows.RUNS:
+            slices = index.trace.slices
+            for run, family in zip(*index.runs(line.track, view.window, width, by_name=True), strict=True):
+                kind = int(slices.kind[index.index.rows[run.most]])
+                shade = int(colours.shades[family, 0])
+                words = run.words(index.labels.brief(run.sort, kind))
+                write_label(tracks, i, (run.begin, run.end), words, shade, colours)
+
+    def _write_words(self, tracks: Frame, i: int, track: int, view: View, colours: Palette) -> None:
+        """Say below a stream what its runs are."""
+        index, slices = self.timeline_index, self.timeline_index.trace.slices
+        runs, _ = index.runs(track, view.window, tracks.shape[1], by_name=False)
+        words, inks = [], []
+        for run in runs:
+            row = int(index.index.rows[run.most])
+            most = index.labels.text(int(slices.name[row]), int(slices.kind[row]))
+            words.append(run.words(FAMILY_WORDS[Family(run.sort)] if run.sort < len(Family) else most, most))
+            inks.append(GROUND if colours.mono else int(colours.shades[run.sort, 0]))
+        write_below(tracks, i, runs, words, inks)
+
     def _moments(self, view: View, colours: Palette) -> list[tuple[int, str, int]]:
         """The moments that the axis points at, the most important last: moment in ns, sign and colour.
 
@@ -398,6 +445,12 @@ class TimelineGrid:
             frame.write(y, 0, codes(text.ljust(frame.shape[1], "─")[: frame.shape[1]]), quiet, DIM)
             return
         frame.write(y, 0, codes(" " * left))
+        if line.shows == Shows.QUIET:
+            lanes = self.timeline_index.trace.lanes
+            names = ", ".join(lane_label(lanes[lane]).strip() for lane in self.layout.quiet)
+            text = f"▸{len(self.layout.quiet)} quiet lane{'' if len(self.layout.quiet) == 1 else 's'}: {names}"
+            frame.write(y, 0, codes(shorten(text, frame.shape[1])), quiet)
+            return
         if line.lane < 0:
             frame.write(y, 1, codes(self._label_of_track(line.track, view, left - 2)), quiet)
             return
@@ -461,7 +514,7 @@ class TimelineGrid:
         moment = self._moment(view) if curve.counter.gpu >= 0 else None
         value = float("nan") if moment is None else curve.value_at(moment)
         # The value stays whole: half a number is a wrong number.
-        said = f"≤{curve.limit}" if moment is None else "–" if value != value else curve.text(value)
+        said = curve.limit if moment is None else "–" if value != value else curve.text(value)
         said = single_width(clean(said))
         return f"{shorten(name, max(room - len(said) - 1, 1))} {said}"[:room]
 

@@ -2,7 +2,9 @@
 
 Threads stand above, devices below. When not everything fits, each part scrolls on its own, so that a launch
 and its kernel are seen together however deep the stack above. A lane is folded to one row, compact (its first
-rows, without Python frames), or full.
+rows, without Python frames), or full. Rows on which nothing is in the window take no line, and of the rows of a compact
+thread whose slices are all too narrow for a name only the first is shown, with its runs in words. Lines that are left
+over go to streams: words below them, and taller bars.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ from enum import IntEnum
 
 import numpy as np
 
+from tracetui.drawing.timeline.cells import Part
+from tracetui.drawing.timeline.palette import SHORTEST
 from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.window import Window
 from tracetui.linking.links import profiler_steps
 from tracetui.linking.trees import lane_numbers
 from tracetui.model.trace import Kind, LaneKind, Trace
@@ -26,6 +31,8 @@ RULED = 6
 _BUSY_LANES = (LaneKind.CPU, LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.ASYNC)
 _CAPS = (4, 5, 6, 8, 10, 12, 16, 24, 32)
 _IDLE_SHARE = 1000
+_TALLEST = 3
+"""Lines of the bars of a stream, at most."""
 
 
 class Fold(IntEnum):
@@ -34,6 +41,20 @@ class Fold(IntEnum):
     FOLDED = 0
     COMPACT = 1
     FULL = 2
+
+
+class Shows(IntEnum):
+    """What is drawn on a line of a lane."""
+
+    SLICES = 0
+    RUNS = 1
+    """Slices, and over them in words what they are, for none is wide enough for a name."""
+    PHASES = 2
+    """The phases of the thread, and no slices."""
+    WORDS = 3
+    """What the runs of the stream above are, and no slices."""
+    QUIET = 4
+    """How many quiet lanes are folded here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +73,14 @@ class Line:
     """True where the lane's name stands here: on its first row, or the first that is not scrolled out."""
     is_pinned: bool = False
     """True where the lane stays at the top."""
+    shows: Shows = Shows.SLICES
+    part: Part = (0, 1)
+    """Which line of the bars of a stream it is."""
 
     @property
     def is_rule(self) -> bool:
         """True where this line separates threads and devices."""
-        return self.lane < 0 and self.track < 0
+        return self.lane < 0 and self.track < 0 and self.shows != Shows.QUIET
 
 
 class Layout:
@@ -72,11 +96,15 @@ class Layout:
         ]
         """The state of each lane."""
         shown = [i for i in range(len(lanes)) if _is_shown(timeline_index, i) and (only is None or i in only)]
-        self._above = [i for i in shown if lanes[i].kind not in ON_DEVICE]
-        self._below = [i for i in shown if lanes[i].kind in ON_DEVICE]
+        self.quiet = sorted(quiet_lanes(timeline_index.trace) & set(shown)) if only is None else []
+        """Lanes of little interest, which stand folded in one line."""
+        self._every_above = [i for i in shown if lanes[i].kind not in ON_DEVICE]
+        self._every_below = [i for i in shown if lanes[i].kind in ON_DEVICE]
+        self.shows_quiet = len(self.quiet) == len(shown)
+        """True where quiet lanes have lines of their own."""
         self._idle = _lanes_under_idle(timeline_index) if only is None else {}
         self._curves = len(timeline_index.curves) if only is None else 0
-        self._under = _curves_under(timeline_index, self._below) if only is None else {}
+        self._under = _curves_under(timeline_index, self._every_below) if only is None else {}
         """Numbers of the curves of a GPU's counters, by the last lane of the GPU."""
         self._loose_curves = _loose_curves(timeline_index, self._under) if only is None else ((), ())
         self._pinned: list[int] = []
@@ -85,7 +113,23 @@ class Layout:
         self._scroll = [0, 0]
         self._height = 0
         self._lines: list[Line] | None = None
+        self._depths: dict[int, int] = {}
         self._split = 0
+        self._seen: tuple[Window, int] | None = None
+        self._forced: dict[int, int] = {}
+        """Rows that lanes show in any case, because a slice on them was asked for at this scale."""
+        self._tall: dict[int, int] = {}
+        """Lines of the bars of streams that have more than one."""
+        self._worded: set[int] = set()
+        """Streams whose runs have a line of words."""
+
+    @property
+    def _above(self) -> list[int]:
+        return [lane for lane in self._every_above if self.shows_quiet or lane not in self.quiet]
+
+    @property
+    def _below(self) -> list[int]:
+        return [lane for lane in self._every_below if self.shows_quiet or lane not in self.quiet]
 
     @property
     def height(self) -> int:
@@ -96,13 +140,28 @@ class Layout:
         """Lay out for a number of lines."""
         if height != self._height:
             self._height = height
-            self._lines = None
+            self._changed()
+
+    def see(self, window: Window, width: int) -> None:
+        """Lay out for what is in a window of so many cells."""
+        if self._seen == (window, width):
+            return
+        if self._seen is None or self._seen[0].ns_per_cell != window.ns_per_cell:
+            self._forced.clear()
+        self._seen = window, width
+        self._changed()
 
     def wanted(self, limit: int) -> int:
-        """Lines that it takes to show everything, at most `limit`; the layout is left at that height."""
-        self.resize(limit)
-        self.resize(len(self.lines))
-        return len(self.lines)
+        """Lines that it takes to show all rows, at most `limit`; the layout is left at that height.
+
+        It does not depend on the window: who zooms in finds the lines that it takes.
+        """
+        seen, self._seen, self._height = self._seen, None, limit
+        self._changed()
+        wanted = len(self.lines)
+        self._seen, self._height = seen, wanted
+        self._changed()
+        return wanted
 
     def pin(self, lane: int) -> None:
         """Keep a lane at the top, below those that were pinned before; or let go of it."""
@@ -110,7 +169,7 @@ class Layout:
             self._pinned.remove(lane)
         elif lane in (*self._above, *self._below):
             self._pinned.append(lane)
-        self._lines = None
+        self._changed()
 
     @property
     def lines(self) -> list[Line]:
@@ -143,15 +202,21 @@ class Layout:
         tracks = self._timeline_index.tracks_of(row)
         return next((i for i, line in enumerate(self.lines) if line.track in tracks), -1)
 
+    def toggle_quiet(self) -> None:
+        """Give quiet lanes lines of their own, or fold them into one again."""
+        self.shows_quiet = not self.shows_quiet
+        self._changed()
+
     def fold(self, lane: int) -> Fold:
         """Bring a lane to its next state that looks different: compact, full, folded, and round again."""
         start = self.folds[lane]
+        self._forced.pop(lane, None)
         before = self._base(lane), self._shown_rows(lane, self._cap())
         for steps in (1, 2):
             self.folds[lane] = Fold((start + steps) % 3)
             if (self._base(lane), self._shown_rows(lane, self._cap())) != before:
                 break
-        self._lines = None
+        self._changed()
         return self.folds[lane]
 
     def scroll(self, line: int, rows: int) -> None:
@@ -159,7 +224,7 @@ class Layout:
         above = len(self._part_lines(0))
         part = int(bool(self._split) and line - self._top >= above + self._rule_lines)
         self._scroll[part] = max(0, self._scroll[part] + rows)
-        self._lines = None
+        self._changed()
 
     def reveal(self, row: int, unfold: bool = True) -> bool:
         """Scroll so that a slice is on screen; whether anything moved.
@@ -170,7 +235,9 @@ class Layout:
             return False
         lane = int(self._timeline_index.trace.slices.lane[row])
         if lane not in self._above and lane not in self._below:
-            return False
+            if not unfold or lane not in self.quiet:
+                return False
+            self.shows_quiet = True
         tracks = self._timeline_index.tracks_of(row)
         track = tracks[-1]
         if track not in self._base(lane):
@@ -179,13 +246,18 @@ class Layout:
             self.folds[lane], track = Fold.FULL, tracks[0]
         elif unfold and self.folds[lane] == Fold.FOLDED:
             self.folds[lane] = Fold.COMPACT
-        self._lines = None
+        if not unfold and self.folds[lane] != Fold.FOLDED and track - self._base(lane).start >= self._depth(lane):
+            # Too narrow to be seen at this scale: lines that come and go with every step would be worse.
+            return False
+        self._changed()
         self._bring_in(lane, track)
         return True
 
     def _bring_in(self, lane: int, track: int) -> None:
         """Move the shown rows of a lane, and then the part it is in, until a track is on screen."""
         base = self._base(lane)
+        self._forced[lane] = max(track - base.start + 1, self._forced.get(lane, 0))
+        self._changed()
         shown = self._shown_rows(lane, self._cap())
         wanted = track - base.start
         offset = self._offset.get(lane, 0)
@@ -197,7 +269,7 @@ class Layout:
         place = tracks.index(track)
         height = len(self._part_lines(part))
         self._scroll[part] = max(min(self._scroll[part], place), place - height + 1)
-        self._lines = None
+        self._changed()
 
     def _part_lines(self, part: int) -> list[Line]:
         lines = self.lines[self._top :]
@@ -217,18 +289,63 @@ class Layout:
         first = base.start + self._offset.get(lane, 0)
         return range(first, first + 1)
 
+    def _changed(self) -> None:
+        """Lay out again when the lines are next asked for."""
+        self._lines = None
+        self._depths.clear()
+
+    def _depth(self, lane: int) -> int:
+        """The rows of a lane that are worth a line in the window: none where nothing is in it."""
+        if lane not in self._depths:
+            self._depths[lane] = self._worth_showing(lane)
+        return self._depths[lane]
+
+    def _worth_showing(self, lane: int) -> int:
+        base = self._base(lane)
+        if self._seen is None:
+            return len(base)
+        counts, cells = self._timeline_index.rows_in(*self._seen)
+        (used,) = np.nonzero(counts[base.start : base.stop])
+        depth = int(used[-1]) + 1 if len(used) else int(lane in self._pinned)
+        if self._has_runs(lane):
+            (readable,) = np.nonzero(cells[base.start : base.stop] >= SHORTEST)
+            depth = min(depth, int(readable[-1]) + 2 if len(readable) else 1)
+        return min(max(depth, self._forced.get(lane, 0)), len(base))
+
+    def _has_runs(self, lane: int) -> bool:
+        """True where the rows of a lane that cannot be read are drawn as one."""
+        is_thread = self._timeline_index.trace.lanes[lane].kind == LaneKind.CPU
+        return self._seen is not None and is_thread and self.folds[lane] == Fold.COMPACT
+
+    def _is_dense(self, lane: int, row: int) -> bool:
+        """True where no slice of a row of a lane has room for a name."""
+        return self._seen is not None and (
+            self._timeline_index.rows_in(*self._seen)[1][self._base(lane).start + row] < SHORTEST
+        )
+
     def _shown_rows(self, lane: int, cap: int) -> int:
         fold = self.folds[lane]
-        whole = len(self._base(lane))
+        whole = self._depth(lane)
         return whole if fold == Fold.FULL else min(whole, cap if fold == Fold.COMPACT else 1)
 
     def _cap(self) -> int:
         """The number of rows of a compact lane: as many as fit on the screen for all, and some in any case."""
         least = 8 if self._height >= 24 else 5 if self._height >= 10 else 4
         lanes = [*self._above, *self._below]
-        room = self._height - self._curves - len(self._idle)
+        room = self._height - self._curves - len(self._idle) - sum(map(self._has_phases, self._above))
         fitting = [cap for cap in _CAPS if cap > least and sum(self._shown_rows(lane, cap) for lane in lanes) <= room]
         return max(fitting, default=least)
+
+    def _has_phases(self, lane: int) -> bool:
+        """True where a lane has a line of phases: they tell what the rows that cannot be read belong to."""
+        phases = self._timeline_index.phases
+        if phases is None or self._seen is None or not self._has_runs(lane):
+            return False
+        window, width = self._seen
+        depth = self._depth(lane)
+        return (
+            depth > 0 and self._is_dense(lane, depth - 1) and phases.is_in(lane, window.start_ns, window.end_ns(width))
+        )
 
     def _part(self, part: int, cap: int) -> list[Line]:
         """All lines of one part, as if the screen had no end."""
@@ -239,24 +356,46 @@ class Layout:
             if lane not in self._pinned:
                 lines += self._of_lane(lane, cap)
             lines += [line for number in self._under.get(lane, ()) for line in self._of_curve(number)]
-        return lines + [line for number in self._loose_curves[part] for line in self._of_curve(number)]
+        lines += [line for number in self._loose_curves[part] for line in self._of_curve(number)]
+        if part == 0 and not self.shows_quiet and any(map(self._depth, self.quiet)):
+            lines.append(Line(-1, -1, shows=Shows.QUIET))
+        return lines
 
     def _of_curve(self, number: int) -> list[Line]:
         return [Line(-1, self._timeline_index.counter_track(number))]
 
     def _of_lane(self, lane: int, cap: int) -> list[Line]:
-        base, shown = self._base(lane), self._shown_rows(lane, cap)
-        offset = min(self._offset.get(lane, 0), len(base) - shown)
-        note = f"rows {offset + 1}–{offset + shown} of {len(base)}" if shown < len(base) else ""
-        return [
-            Line(lane, base.start + offset + i, i, note if i == shown - 1 else "", i == 0) for i in range(max(shown, 0))
-        ]
+        base, shown, depth = self._base(lane), self._shown_rows(lane, cap), self._depth(lane)
+        offset = min(self._offset.get(lane, 0), depth - shown)
+        note = f"rows {offset + 1}–{offset + shown} of {depth}" if shown < depth else ""
+        lines = []
+        if self._has_phases(lane):
+            lines.append(Line(lane, -1, shows=Shows.PHASES))
+        for i in range(max(shown, 0)):
+            is_run = self._has_runs(lane) and self._is_dense(lane, offset + i)
+            line = Line(
+                lane,
+                base.start + offset + i,
+                len(lines),
+                note if i == shown - 1 else "",
+                shows=Shows.RUNS if is_run else Shows.SLICES,
+            )
+            tall = self._tall.get(lane, 1) if i == 0 else 1
+            lines += [replace(line, number=len(lines) + tall - 1 - below, part=(below, tall)) for below in range(tall)][
+                ::-1
+            ]
+        if lane in self._worded and lines:
+            lines.append(Line(lane, -1, len(lines), shows=Shows.WORDS))
+        return [replace(line, head=number == 0) for number, line in enumerate(lines)]
 
     def _lay_out(self) -> list[Line]:
+        self._tall, self._worded = {}, set()
         cap = self._cap()
         above, below = self._part(0, cap), self._part(1, cap)
         pinned = [replace(line, is_pinned=True) for lane in self._pinned for line in self._of_lane(lane, cap)]
         pinned = pinned[: self._height // 2]
+        self._give_to_streams(self._height - len(pinned) - len(above) - len(below))
+        below = self._part(1, cap)
         self._split, self._top = 0, len(pinned)
         height = self._height - len(pinned)
         if len(above) + len(below) <= height:
@@ -281,6 +420,23 @@ class Layout:
         for lines in parts:
             lines[:1] = [replace(line, head=line.lane >= 0) for line in lines[:1]]
         return [*pinned, *parts[0], *[rule][: self._rule_lines], *parts[1]][: self._height]
+
+    def _give_to_streams(self, spare: int) -> None:
+        """Give lines that are left over to the streams in the window with runs: to each one for words, then for bars."""
+        if self._seen is None or spare <= 0:
+            return
+        window, width = self._seen
+        index = self._timeline_index
+        lanes = (lane for lane in self._below if index.trace.lanes[lane].kind == LaneKind.GPU)
+        streams = [lane for lane in lanes if lane not in self._pinned and self._depth(lane)]
+        runs = {lane: index.runs(index.full[lane].start, window, width, by_name=False)[0] for lane in streams[:spare]}
+        busy = sorted((lane for lane in runs if runs[lane]), key=lambda lane: -sum(run.busy_ns for run in runs[lane]))
+        self._worded = set(busy[:spare])
+        spare -= len(self._worded)
+        for lines in range(2, _TALLEST + 1):
+            taller = busy[: max(spare, 0)]
+            self._tall.update(dict.fromkeys(taller, lines))
+            spare -= len(taller)
 
     @property
     def _rule_lines(self) -> int:
@@ -338,6 +494,18 @@ def _is_shown(timeline_index: TimelineIndex, lane: int) -> bool:
     if trace.lanes[lane].kind == LaneKind.BOOKKEEPING or len(timeline_index.full[lane]) == 0:
         return False
     return trace.lanes[lane].rows > 0 or not trace.is_torch
+
+
+def quiet_lanes(trace: Trace) -> set[int]:
+    """Lanes of little interest: idle threads, the profiler's own, and those of a device that repeat the steps."""
+    lanes, slices = trace.lanes, trace.slices
+    quiet = idle_lanes(trace) | {number for number, lane in enumerate(lanes) if lane.kind == LaneKind.OVERHEAD}
+    for number, lane in enumerate(lanes):
+        if lane.kind == LaneKind.GPU_ANNOTATION and lane.last > lane.first:
+            names = set(slices.name[lane.first : lane.last].tolist())
+            if all(trace.names[name].startswith("ProfilerStep#") for name in names):
+                quiet.add(number)
+    return quiet
 
 
 def idle_lanes(trace: Trace) -> set[int]:

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tracetui.drawing.hues import HATCH, Hue
 from tracetui.drawing.timeline.cells import Frame
-from tracetui.drawing.timeline.palette import BOLD, GROUND, IDLE_WORDS, REVERSE, UNDERLINE, Palette, codes
+from tracetui.drawing.timeline.palette import (
+    BOLD,
+    FIRST_PHASE,
+    GROUND,
+    PHASES,
+    REVERSE,
+    UNDERLINE,
+    Palette,
+    codes,
+)
 from tracetui.kernel_names.slice_names import Family
+from tracetui.linking.phases import PHASE_WORDS
 
 FAMILY_WORDS = {
-    Family.GEMM: "matrix products",
+    Family.GEMM: "GEMM",
     Family.ATTENTION: "attention",
-    Family.REDUCTION: "reductions",
-    Family.POINTWISE: "pointwise",
+    Family.REDUCTION: "reduction",
+    Family.POINTWISE: "elementwise",
     Family.COPY: "copies",
     Family.COMMUNICATION: "communication",
     Family.OTHER: "other kernels",
-    Family.OP: "operators",
+    Family.OP: "other operators",
     Family.ANNOTATION: "annotations",
     Family.RUNTIME: "runtime calls",
     Family.PYTHON: "Python",
@@ -24,8 +35,15 @@ FAMILY_WORDS = {
 }
 """Name of the slices of each family."""
 
+NUMBER_WORDS = {
+    **{int(family): words for family, words in FAMILY_WORDS.items()},
+    **{FIRST_PHASE + number: PHASE_WORDS[phase] for number, phase in enumerate(PHASES)},
+}
+"""The same by their number in a palette, with the operators of each phase."""
+
 SIGNS = (
     ("▂▅", "busy share of a cell"),
+    ("×9", "so many short slices, and their time"),
     ("◀▶", "related, outside the window"),
     ("▸▾", "lane folded, all rows"),
     ("▪", "lane pinned"),
@@ -62,13 +80,15 @@ class LegendEntry:
 
 def legend_entries(colours: Palette) -> list[LegendEntry]:
     """Everything that has a meaning of its own, in the colours that slices are drawn in."""
-    entries = [_of_family(family, colours) for family in Family]
+    entries = [_of_family(number, colours) for number in NUMBER_WORDS]
     hatch, stipple = "▒" if colours.mono or colours.stippled else " ", "░" if colours.stippled else " "
     entries.append(_of_mark("selected", hatch, colours.selected, BOLD | UNDERLINE, colours))
     underlined = UNDERLINE | (REVERSE if colours.mono else 0)
     entries.append(_of_mark("related to it", stipple, colours.highlighted, underlined, colours))
-    for words, colour in zip(IDLE_WORDS, colours.idle.tolist(), strict=True):
-        entries.append(LegendEntry("╌╌", words, (GROUND if colours.mono else colour,) * 2, (GROUND,) * 2))
+    ink = GROUND if colours.mono else colours.idle
+    # Mostly idle, and some of the time.
+    sample = HATCH + Hue.IDLE.value.texture
+    entries.append(LegendEntry(sample, "idle: hatched, some", (ink,) * 2, (colours.hatch, GROUND)))
     return entries + [LegendEntry(sign, words, (GROUND,) * 2, (GROUND,) * 2, BOLD) for sign, words in SIGNS]
 
 
@@ -100,16 +120,14 @@ def draw_legend(colours: Palette, width: int, height: int) -> Frame:
     return frame
 
 
-def _of_family(family: Family, colours: Palette) -> LegendEntry:
+def _of_family(number: int, colours: Palette) -> LegendEntry:
     """Two neighbouring slices of a family."""
-    letters = "  "
-    if colours.letters is not None:
-        letter = chr(int(colours.letters[family]))
-        letters = letter + letter.upper()
+    words = NUMBER_WORDS[number]
+    sample = "  " if colours.textures is None else chr(int(colours.textures[number])) * 2
     if colours.mono:
-        return LegendEntry(letters, FAMILY_WORDS[family], (GROUND,) * 2, (GROUND,) * 2, REVERSE)
-    shades = colours.shades[family].tolist()
-    return LegendEntry(letters, FAMILY_WORDS[family], tuple(int(colours.ink[shade]) for shade in shades), tuple(shades))
+        return LegendEntry(sample, words, (GROUND,) * 2, (GROUND,) * 2, REVERSE)
+    shades = colours.shades[number].tolist()
+    return LegendEntry(sample, words, tuple(int(colours.ink[shade]) for shade in shades), tuple(shades))
 
 
 def _of_mark(words: str, sign: str, colour: int, attributes: int, colours: Palette) -> LegendEntry:

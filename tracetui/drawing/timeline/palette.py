@@ -1,8 +1,8 @@
 """Colours of slices, as indices into the terminal's palette.
 
-The hues are those of Okabe and Ito, which people with any kind of colour vision tell apart, brought to the
-256 colours that every terminal knows. A family has two shades that alternate along a row, so that two slices
-that touch do not read as one. Where there are 16 colours or none, a letter stands for the family as well.
+What a colour means is declared in `hues`. A family has two shades that alternate along a row, so that two slices
+that touch do not read as one. Where there are 16 colours or none, a texture stands for the family as well, and a
+line for the start of a slice.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from rich.cells import cell_len
 
 from tracetui.drawing.format import shorten
-from tracetui.idle.waits import Cause
+from tracetui.drawing.hues import FAMILY_HUES, HATCH_GROUND, PHASE_HUES, Hue
 from tracetui.kernel_names.slice_names import Family, short_kernel
+from tracetui.linking.phases import Phase
 from tracetui.model.table import Strings
 from tracetui.model.trace import Kind
 from tracetui.text import clean
@@ -34,43 +35,39 @@ NEAR_COLOURS = 118
 VARIED = 7
 """Colours for slices of unknown kinds, chosen by name, so that foreign traces are not all grey."""
 
-FAMILIES = len(Family) + VARIED
-"""Families that are told apart by colour; those of `format.Family` come first."""
+PHASES = tuple(phase for phase in Phase if phase is not Phase.NONE)
+"""The parts of a step that operators have a hue of."""
 
-_SHADES = {
-    Family.GEMM: (214, 172),
-    Family.ATTENTION: (175, 133),
-    Family.REDUCTION: (36, 29),
-    Family.POINTWISE: (117, 74),
-    Family.COPY: (227, 185),
-    Family.COMMUNICATION: (202, 166),
-    Family.OTHER: (250, 246),
-    Family.OP: (32, 25),
-    Family.ANNOTATION: (146, 103),
-    Family.RUNTIME: (180, 137),
-    Family.PYTHON: (242, 239),
-    Family.OVERHEAD: (131, 95),
+FIRST_PHASE = len(Family) + VARIED
+"""The family of operators in the first of `PHASES`; those of the others follow."""
+
+FAMILIES = FIRST_PHASE + len(PHASES)
+"""Families that are told apart by colour: those of `Family`, slices of unknown kinds, operators by phase."""
+
+_HUES = (*(FAMILY_HUES[family] for family in Family), *(PHASE_HUES[phase] for phase in PHASES))
+# The second shade of a hue, of the 256, on a dark and on a light ground.
+_SECOND = {
+    Hue.GEMM: (74, 26),
+    Hue.ATTENTION: (117, 18),
+    Hue.ELEMENTWISE: (67, 61),
+    Hue.REDUCTION: (98, 91),
+    Hue.OTHER: (104, 96),
+    Hue.COMMUNICATION: (179, 130),
+    Hue.COPY: (182, 90),
+    Hue.FORWARD: (78, 28),
+    Hue.BACKWARD: (35, 22),
+    Hue.OPTIMIZER: (186, 64),
+    Hue.DATA: (174, 131),
+    Hue.CPU: (110, 66),
+    Hue.ANNOTATION: (103, 60),
+    Hue.RUNTIME: (101, 131),
+    Hue.PYTHON: (242, 245),
+    Hue.PROFILER: (131, 132),
 }
-_SHADES_OF_16 = {
-    Family.GEMM: (11, 3),
-    Family.ATTENTION: (13, 5),
-    Family.REDUCTION: (10, 2),
-    Family.POINTWISE: (14, 6),
-    Family.COPY: (11, 3),
-    Family.COMMUNICATION: (9, 1),
-    Family.OTHER: (7, 8),
-    Family.OP: (12, 4),
-    Family.ANNOTATION: (7, 8),
-    Family.RUNTIME: (3, 11),
-    Family.PYTHON: (8, 7),
-    Family.OVERHEAD: (1, 9),
-}
-_IDLE, _IDLE_OF_16 = (175, 36, 178, 208, 32, 180, 110, 244), (13, 10, 11, 9, 14, 3, 12, 8)
-# Idle time is thin lines and words: on a light ground they are darker.
-_IDLE_ON_LIGHT, _IDLE_OF_16_ON_LIGHT = (132, 29, 136, 166, 25, 137, 67, 242), (5, 2, 3, 1, 6, 9, 4, 8)
-_LETTERS = "garpcnxoutyv" + "x" * VARIED
+# What is drawn over the fill of a slice so that as much of it is seen as of the texture.
+_OVER_FILL = {"█": " ", "▓": "░", "▒": "▒", "░": "▓"}
 _VARIED = ((109, 66), (139, 96), (144, 101), (108, 65), (174, 131), (110, 67), (180, 137))
-_VARIED_OF_16 = ((14, 6), (13, 5), (11, 3), (10, 2), (9, 1), (12, 4), (7, 8))
+_VARIED_OF_16 = (14, 13, 11, 10, 9, 12, 7)
 _RGB_OF_16 = (
     (0, 0, 0), (128, 0, 0), (0, 128, 0), (128, 128, 0), (0, 0, 128), (128, 0, 128), (0, 128, 128),
     (192, 192, 192), (128, 128, 128), (255, 0, 0), (0, 255, 0), (255, 255, 0), (80, 80, 255), (255, 0, 255),
@@ -92,10 +89,12 @@ class Palette:
     """Colour of slices that belong with the selected one."""
     quiet: int
     """Colour of ticks, rules and secondary words on the widget's own background."""
-    idle: NDArray[np.int16]
-    """Colours of idle time of a device, by `idle_classes.IDLE_CLASS` of its cause."""
-    letters: NDArray[np.uint32] | None
-    """Code point of each family's letter, None where colours suffice."""
+    idle: int
+    """Colour of idle time of a device, and of its cause in words."""
+    hatch: int
+    """Background of idle time; GROUND for no colour of its own."""
+    textures: NDArray[np.uint32] | None
+    """Code point of what is drawn over the slices of each family, None where colours suffice."""
     colours: int
     """256, 16, or 0 for none."""
     alike: NDArray[np.bool_]
@@ -104,6 +103,8 @@ class Palette:
     """Colour of slices that are not what the timeline is about; GROUND for no colour of their own."""
     tint: int = GROUND
     """Background of a range of time; GROUND for no colour of its own."""
+    is_plain: bool = False
+    """True where the terminal shows nothing but ASCII."""
     stippled: bool = False
     """True where highlighted and selected slices carry a pattern as well, so that no colour is mistaken for them."""
 
@@ -112,30 +113,52 @@ class Palette:
         """True where cells may carry no colour, only attributes."""
         return self.colours == 0
 
+    @property
+    def on_fill(self) -> int:
+        """Attributes of cells that are filled where there is no colour to fill them with."""
+        return REVERSE if self.mono else 0
 
-@lru_cache(maxsize=8)
-def palette(colours: int = 256, dark: bool = True) -> Palette:
+
+@lru_cache(maxsize=16)
+def palette(colours: int = 256, dark: bool = True, is_plain: bool = False) -> Palette:
     """The palette for a number of colours (256, 16, or 0 for none) on a dark or a light background."""
-    table, varied = (_SHADES, _VARIED) if colours == 256 else (_SHADES_OF_16, _VARIED_OF_16)
-    shades = np.array([*(table[family] for family in Family), *varied], np.int16)
-    ink = np.array([_ink(colour, colours) for colour in range(256)], np.int16)
-    letters = None if colours == 256 else np.array([ord(letter) for letter in _LETTERS], np.uint32)
     if colours == 256:
+        own = [(hue.colour(256, dark), _SECOND[hue][not dark]) for hue in _HUES]
+        varied = list(_VARIED)
         marks = (231, 229, 244) if dark else (16, 53, 244)
     else:
+        own = [(hue.value.basic,) * 2 for hue in _HUES]
+        varied = [(colour, colour) for colour in _VARIED_OF_16]
         marks = (15, 7, 8) if dark else (0, 8, 8)
-    many, few = (_IDLE, _IDLE_OF_16) if dark else (_IDLE_ON_LIGHT, _IDLE_OF_16_ON_LIGHT)
-    idle = np.array(many if colours == 256 else few, np.int16)
-    veil = (237 if dark else 252) if colours == 256 else GROUND
-    tint = (17 if dark else 189) if colours == 256 else GROUND
+    shades = np.array([*own[: len(Family)], *varied, *own[len(Family) :]], np.int16)
+    ink = np.array([_ink(colour, colours) for colour in range(256)], np.int16)
     alike = np.array([[False, _is_near(pair, marks[1]), _is_near(pair, marks[0])] for pair in shades.tolist()])
-    return Palette(shades, ink, *marks, idle, letters, colours, alike, veil, tint)
+    return Palette(
+        shades,
+        ink,
+        *marks,
+        idle=Hue.IDLE.colour(colours, dark),
+        hatch=HATCH_GROUND[not dark] if colours == 256 else GROUND,
+        textures=None if colours == 256 else _textures(is_plain),
+        colours=colours,
+        alike=alike,
+        veil=(237 if dark else 252) if colours == 256 else GROUND,
+        tint=(17 if dark else 189) if colours == 256 else GROUND,
+        is_plain=is_plain,
+    )
 
 
-@lru_cache(maxsize=8)
-def stippled(colours: int = 256, dark: bool = True) -> Palette:
+def _textures(is_plain: bool) -> NDArray[np.uint32]:
+    """What is drawn over the slices of each family."""
+    of_hue = [hue.value.plain if is_plain else _OVER_FILL.get(hue.value.texture, hue.value.texture) for hue in _HUES]
+    varied = ["x" if is_plain else "░"] * VARIED
+    return np.array([ord(each) for each in [*of_hue[: len(Family)], *varied, *of_hue[len(Family) :]]], np.uint32)
+
+
+@lru_cache(maxsize=16)
+def stippled(colours: int = 256, dark: bool = True, is_plain: bool = False) -> Palette:
     """The palette in which highlighted slices carry a pattern."""
-    return replace(palette(colours, dark), stippled=True)
+    return replace(palette(colours, dark, is_plain), stippled=True)
 
 
 def nearest_colour(red: int, green: int, blue: int) -> int:
@@ -168,37 +191,6 @@ def _ink(colour: int, colours: int) -> int:
     red, green, blue = ((channel / 255) ** 2.2 for channel in rgb(colour))
     bright = 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179
     return (16 if colours == 256 else 0) if bright else (231 if colours == 256 else 15)
-
-
-# The classes of causes of idle time that have a colour of their own, on the screen and in reports.
-
-_CLASSES: tuple[tuple[str, tuple[Cause, ...]], ...] = (
-    ("idle: data loading", (Cause.DATA_LOADING,)),
-    ("idle: start-up, memory", (Cause.START_UP, Cause.MEMORY, Cause.PROFILER, Cause.COMPILATION)),
-    ("idle: CPU waited for GPU", (Cause.PAGEABLE, Cause.HOST_SYNC)),
-    (
-        "idle: Python, operators",
-        (
-            Cause.STALLED,
-            Cause.LONG_GAP,
-            Cause.OPTIMIZER,
-            Cause.OPERATORS,
-            Cause.CALLS,
-            Cause.PYTHON,
-            Cause.UNSEEN,
-        ),
-    ),
-    ("idle: communication", (Cause.PEERS, Cause.COMMUNICATION)),
-    ("idle: launch calls", (Cause.LAUNCH, Cause.SLOW_LAUNCH, Cause.FULL_QUEUE)),
-    ("idle: launched, waiting", (Cause.LATENCY, Cause.GRAPH, Cause.STREAM, Cause.SCHEDULING)),
-    ("idle: cause not recorded", (Cause.NOT_RECORDED, Cause.BEFORE_CAPTURE, Cause.UNKNOWN)),
-)
-
-IDLE_WORDS = tuple(words for words, _ in _CLASSES)
-"""Names of the classes, in the order of `Palette.idle`."""
-
-IDLE_CLASS = np.array([next(i for i, (_, causes) in enumerate(_CLASSES) if cause in causes) for cause in Cause])
-"""The class of each `Cause`."""
 
 
 # Names of slices, cut to the room that they have on a row.
@@ -257,6 +249,10 @@ class Labels:
     def text(self, name: int, kind: int) -> str:
         """The whole label."""
         return self._of(name, kind)[0]
+
+    def brief(self, name: int, kind: int) -> str:
+        """The label without what many names begin with."""
+        return self._of(name, kind)[1]
 
     def _cut(self, name: int, kind: int, room: int) -> str:
         whole, brief = self._of(name, kind)

@@ -1,7 +1,4 @@
-"""The stretch of time on screen, and a trace made ready to draw: its tracks, what lies where, the cells of any window.
-
-Cell edges are multiples of `ns_per_cell` from the origin, so what one cell shows does not change when the window
-pans: a terminal is then only sent what is new. Two traces share an axis when their windows differ in the origin alone.
+"""A trace made ready to draw: its tracks, what lies where, and the cells of any window.
 
 A track is one row of a lane. A lane whose ops stand on top of Python frames has its rows twice: all of them, and
 *compact* without the frames, which may be a hundred deep. Counters come last, one track each. The index is built once
@@ -10,309 +7,31 @@ per trace, from columns alone; a frame then costs milliseconds however many slic
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.devices.counters import counter_samples
-from tracetui.drawing.timeline.cells import FROM_BOTTOM, SPACE, Frame, IndexColumns, Painter, SliceIndex, index_columns
-from tracetui.drawing.timeline.palette import GROUND, IDLE_CLASS, VARIED, Labels, Palette, codes, palette
+from tracetui.drawing.timeline.cells import SPACE, Frame, IndexColumns, Painter, Part, SliceIndex, index_columns
+from tracetui.drawing.timeline.palette import GROUND, VARIED, Labels, Palette, palette
+from tracetui.drawing.timeline.runs import PhaseLookup, Run, block_edges, runs_in
+from tracetui.drawing.timeline.strips import Curve, IdleBand
+from tracetui.drawing.timeline.window import Window
+from tracetui.errors import AnalysisFailed
 from tracetui.idle.gaps import IdleBlocks
-from tracetui.idle.waits import WORDS, Cause
 from tracetui.kernel_names.slice_names import Family, families_by_name
+from tracetui.linking.phases import phase_spans
 from tracetui.linking.trees import active_streams, lane_numbers
 from tracetui.memory.allocator import memory_curves
-from tracetui.model.hardware_counters import short_counter, with_unit
 from tracetui.model.intervals import covered_within, nest, union
-from tracetui.model.quantities import significant, size
-from tracetui.model.results import kept
-from tracetui.model.trace import GPU_WORK, Counter, Kind, LaneKind, Trace
+from tracetui.model.results import guarded, kept
+from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
 
-FINEST = 1.0
-"""Nanoseconds per cell beyond which nothing more can be told apart."""
-COARSEST = 1e16
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Cell i of the screen covers [(first + i) * ns_per_cell, (first + i + 1) * ns_per_cell) after the origin."""
-
-    first: int
-    """Number of the leftmost cell of the endless grid."""
-    ns_per_cell: float
-    origin: int = 0
-    """The moment in ns at which the grid's cell 0 begins."""
-
-    @classmethod
-    def fit(cls, start_ns: float, end_ns: float, width: int, margin: float = 0.02, origin: int = 0) -> Window:
-        """A window of `width` cells around [start_ns, end_ns), with a share of it as margin on each side."""
-        span = max(float(end_ns - start_ns), 1.0)
-        scale = _limit(span * (1 + 2 * margin) / max(width - 1, 1))
-        middle = ((start_ns + end_ns) / 2 - origin) / scale
-        return cls(math.floor(middle - width / 2 + 0.5), scale, origin)
-
-    @classmethod
-    def over(cls, start_ns: float, length_ns: float, width: int) -> Window:
-        """A window of `width` cells over a stretch of time, from its start to within half a cell."""
-        scale = _limit(length_ns / max(width, 1))
-        return cls(round(start_ns / scale), scale)
-
-    @property
-    def start_ns(self) -> float:
-        """Left edge of the first cell."""
-        return self.origin + self.first * self.ns_per_cell
-
-    def end_ns(self, width: int) -> float:
-        """Right edge of the last of `width` cells."""
-        return self.origin + (self.first + width) * self.ns_per_cell
-
-    def edges(self, width: int) -> NDArray[np.int64]:
-        """The `width` + 1 edges in whole ns; cell i holds the moments edges[i] <= moment < edges[i + 1]."""
-        cells = np.arange(self.first, self.first + width + 1)
-        edges: NDArray[np.int64] = np.ceil(cells * self.ns_per_cell).astype(np.int64) + self.origin
-        return edges
-
-    def cell_of(self, moment: float) -> int:
-        """The cell that holds a moment; below 0 or beyond the width when it is not on screen."""
-        return math.floor((moment - self.origin) / self.ns_per_cell) - self.first
-
-    def position(self, moment: float) -> float:
-        """The position of a moment in cells from the left edge; 0.5 is the middle of the first cell."""
-        return (moment - self.origin) / self.ns_per_cell - self.first
-
-    def moment_at(self, cell: float) -> float:
-        """The moment in the middle of a cell."""
-        return self.origin + (self.first + cell + 0.5) * self.ns_per_cell
-
-    def pan(self, cells: int) -> Window:
-        """The window moved to later moments by a number of cells."""
-        return replace(self, first=self.first + cells)
-
-    def zoom(self, factor: float, about_cell: float) -> Window:
-        """The window magnified, with what is at a cell staying there."""
-        scale = _limit(self.ns_per_cell / factor)
-        moment = (self.first + about_cell + 0.5) * self.ns_per_cell
-        return replace(self, first=round(moment / scale - about_cell - 0.5), ns_per_cell=scale)
-
-    def stretched(self, before: int, after: int) -> Window:
-        """The window that shows on `after` cells what this one shows on `before`."""
-        scale = _limit(self.ns_per_cell * before / after)
-        return replace(self, first=round(self.first * self.ns_per_cell / scale), ns_per_cell=scale)
-
-    def within(self, start_ns: float, end_ns: float, width: int) -> Window:
-        """The nearest window that is at most a fifth longer than [start_ns, end_ns) and shows some of it."""
-        widest = Window.fit(start_ns, end_ns, width, 0.1, self.origin)
-        window = self if self.ns_per_cell <= widest.ns_per_cell else widest
-        low = math.floor((start_ns - self.origin) / window.ns_per_cell - width * 0.9)
-        high = math.ceil((end_ns - self.origin) / window.ns_per_cell - width * 0.1)
-        return replace(window, first=min(max(window.first, low), high))
-
-    def showing(self, begin: int, end: int, width: int, zoom: bool = False) -> Window:
-        """The window, moved when a slice is not in it, and then so far that the next steps need not move it.
-
-        With `zoom`, also magnified when the slice is narrower than half a cell.
-        """
-        left, right = self.start_ns, self.end_ns(width)
-        if zoom and end - begin < self.ns_per_cell / 2:
-            return Window.fit(begin, end, width, 10, self.origin)
-        if begin >= left and end <= right:
-            return self
-        if end - begin > 0.9 * (right - left):
-            covered = min(end, right) - max(begin, left)
-            return self if covered > 0.5 * (right - left) else Window.fit(begin, end, width, 0.1, self.origin)
-        size = (end - begin) / self.ns_per_cell
-        ahead = min(width / 5, (width - size) / 2)
-        if begin < left:
-            return self.pan(int(self.cell_of(end) - width + ahead))
-        return self.pan(int(self.cell_of(begin) - ahead))
-
-    def without_void(self, start_ns: float, end_ns: float, width: int) -> Window:
-        """The window moved so that it shows nothing before or behind [start_ns, end_ns), where it is no longer."""
-        low, high = (self.cell_of(moment) for moment in (start_ns, end_ns))
-        if high - low < width:
-            return self
-        return self.pan(int(max(low, 0) or min(high - width, 0)))
-
-    def moved_to(self, origin: int) -> Window:
-        """The same cells of a grid that begins elsewhere: what is shown is as far from its origin."""
-        return replace(self, origin=origin)
-
-
-def _limit(scale: float) -> float:
-    return min(max(scale, FINEST), COARSEST)
-
-
-# A trace made ready to draw: its tracks, what lies where, and the cells of any window.
-
-# The stretches in which a device ran nothing, as one row of dashes that say why.
-#
-# The dashes keep apart from slices, which have a background: here nothing ran. They are empty until the causes have
-# been worked out, which is done after a trace is on screen.
-#
-# Counters as one row of bars: the highest value that a counter has in each cell.
-
-
-class Curve:
-    """A counter made ready to draw: sorted by time, with the range of its values."""
-
-    def __init__(self, counter: Counter, held: Int64 | None = None, owner: str = "") -> None:
-        """`held` says for how long each of the counter's values holds, in ns and in order of time; None until the next.
-
-        With it every value is finite. `owner` is what the name begins with.
-        """
-        self.counter = counter
-        self._owner = owner
-        order = np.argsort(counter.time, kind="stable")
-        self._time: Int64 = counter.time[order]
-        self._value = np.nan_to_num(counter.value[order])
-        self.low = min(0.0, float(self._value.min(initial=0.0)))
-        """Drawn as an empty cell; 0 unless the counter goes below it."""
-        self.high = self._highest = float(self._value.max(initial=0.0))
-        """Drawn as a full cell: the highest value, or of a share the whole."""
-        if counter.gpu >= 0 and counter.unit == "%":
-            # A share is drawn as one: half a row is half of the peak.
-            self.high = max(self.high, 100.0)
-        if held is not None:
-            self._add_ends(held)
-
-    def _add_ends(self, held: Int64) -> None:
-        """Put an unknown value where one ends before the next begins."""
-        end = self._time + held
-        open_ends = np.flatnonzero(np.append(end[:-1] < self._time[1:], True)) if len(end) else np.empty(0, np.int64)
-        self._time = np.insert(self._time, open_ends + 1, end[open_ends])
-        self._value = np.insert(self._value, open_ends + 1, np.nan)
-
-    @property
-    def name(self) -> str:
-        """The counter's and the series' name; of a GPU's counter without the unit, which stands behind its value."""
-        counter = self.counter
-        if counter.gpu >= 0:
-            return f"{self._owner}{short_counter(counter.name)}"
-        return counter.name if counter.series in ("", counter.name) else f"{counter.name} {counter.series}"
-
-    @property
-    def limit(self) -> str:
-        """The highest value, as text."""
-        return self.text(self._highest)
-
-    def text(self, value: float) -> str:
-        """A value with its unit."""
-        if self.counter.unit == "bytes":
-            return size(value)
-        return with_unit(value, self.counter.unit) if self.counter.gpu >= 0 else significant(value)
-
-    def value_at(self, moment: int) -> float:
-        """The value that holds at a time in ns, NaN where none does."""
-        index = int(np.searchsorted(self._time, moment, side="right")) - 1
-        return float(self._value[index]) if index >= 0 else float("nan")
-
-    def highest(self, edges: Int64) -> NDArray[np.float64]:
-        """The largest value that holds anywhere in each cell, NaN where none does."""
-        after = np.searchsorted(self._time, edges)
-        first, last = np.maximum(after[:-1] - 1, 0), after[1:]
-        # A sample exactly at the left edge replaces the value that held before it.
-        begins = np.minimum(after[:-1], max(len(self._time) - 1, 0))
-        if len(self._time) == 0:
-            return np.full(len(edges) - 1, np.nan)
-        first = np.where(self._time[begins] == edges[:-1], begins, first)
-        known = last > 0
-        bounds = np.stack([first, np.maximum(last, first + 1)], axis=1).ravel()
-        padded = np.append(self._value, -np.inf)
-        # Where a value holds in part of a cell, it is the cell's.
-        peaks: NDArray[np.float64] = np.where(known, np.fmax.reduceat(padded, bounds)[::2], np.nan)
-        return peaks
-
-    def bars(self, edges: Int64) -> NDArray[np.uint32]:
-        """The values as code points of bars."""
-        values = self.highest(edges)
-        known = ~np.isnan(values)
-        # By halves, whose differences are numbers whatever the values.
-        half = self.low / 2
-        share = (np.where(known, values, self.low) / 2 - half) / max(self.high / 2 - half, 1e-300)
-        level = np.clip(np.ceil(share * 8), 0, 8).astype(np.int64)
-        return np.where(known, FROM_BOTTOM[level], np.uint32(SPACE))
-
-
-DASH = ord("╌")
-_FULL = 0.995
-"""A cell in which the device ran nothing for this share of the time gets a dash, another one a bar."""
-_CAUSES = len(Cause)
-
-
-class IdleBand:
-    """The idle time of one device, ready to draw."""
-
-    def __init__(self, process: int, device: str) -> None:
-        self.process = process
-        """Number of the device in `lane_numbers`."""
-        self.device = device
-        """Name of the device."""
-        none = np.empty(0, np.int64)
-        self._start, self._end, self._after, self._key = none, none, none, none
-
-    def fill(self, blocks: IdleBlocks) -> None:
-        """Take the blocks of this device."""
-        mine = blocks.process == self.process
-        self._start, self._end = blocks.start[mine], blocks.end[mine]
-        self._after = blocks.after[mine]
-        # One more at the end, for `reduceat` takes no bound beyond the last.
-        self._key = np.append((self._end - self._start) * _CAUSES + blocks.cause[mine], 0)
-
-    def work_after(self, start_ns: int, end_ns: int) -> int:
-        """The GPU activity that ends the longest gap in [start_ns, end_ns), -1 where there is none."""
-        first, last = self._touching(np.array([start_ns, max(end_ns, start_ns + 1)]))
-        if first[0] >= last[0]:
-            return -1
-        return int(self._after[first[0] + np.argmax(self._key[first[0] : last[0]])])
-
-    def draw(self, frame: Frame, row: int, edges: Int64, colours: Palette) -> None:
-        """Draw the band on a row of a grid."""
-        if len(self._start) == 0:
-            return
-        share = covered_within(self._start, self._end, edges[:-1], edges[1:]) / np.diff(edges)
-        first, last = self._touching(edges)
-        some = np.flatnonzero((last > first) & (share > 0))
-        if len(some) == 0:
-            return
-        level = np.clip(np.ceil(share[some] * 8), 1, 7).astype(np.int64)
-        frame.chars[row, some] = np.where(share[some] >= _FULL, DASH, FROM_BOTTOM[level])
-        cause = self._causes(first[some], last[some])
-        if not colours.mono:
-            frame.fg[row, some] = colours.idle[IDLE_CLASS[cause]]
-        self._letter(frame, row, edges)
-
-    def _touching(self, edges: Int64) -> tuple[Int64, Int64]:
-        """First and last gap (exclusive) that touch each cell."""
-        return np.searchsorted(self._end, edges[:-1], side="right"), np.searchsorted(self._start, edges[1:])
-
-    def _causes(self, first: Int64, last: Int64) -> Int64:
-        """The cause of the longest of each range of gaps; the ranges are not empty."""
-        bounds = np.stack([first, last], axis=1).ravel()
-        longest: Int64 = np.maximum.reduceat(self._key, bounds)[::2]
-        return longest % _CAUSES
-
-    def _letter(self, frame: Frame, row: int, edges: Int64) -> None:
-        """Write the cause into every gap that has room for it."""
-        low, high = np.searchsorted(self._end, edges[0], side="right"), np.searchsorted(self._start, edges[-1])
-        left = np.searchsorted(edges, self._start[low:high])
-        right = np.searchsorted(edges, self._end[low:high], side="right") - 1
-        for gap in np.flatnonzero(right - left >= _SHORTEST).tolist():
-            text = WORDS[int(self._key[low + gap]) % _CAUSES]
-            room = int(right[gap] - left[gap])
-            if len(text) + 2 <= room:
-                at = int(left[gap]) + (room - len(text)) // 2
-                ink = int(frame.fg[row, at])
-                frame.write(row, at - 1, codes(f" {text} "), ink if ink != GROUND else GROUND)
-
-
-_SHORTEST = min(map(len, WORDS)) + 2
-
-
-__all__ = ["Frame", "TimelineIndex", "Window"]
+__all__ = ["Curve", "Frame", "TimelineIndex", "Window"]
 
 Int64 = NDArray[np.int64]
 
@@ -321,6 +40,9 @@ TICK = ord("╵")
 
 MANY = 50
 """From so many slices on they are looked up in a table of all."""
+
+MAX_IN_RUNS = 200_000
+"""So many slices of a row in the window at most are looked at; where there are more no runs are named."""
 
 
 class TimelineIndex:
@@ -356,7 +78,14 @@ class TimelineIndex:
         """Number of tracks."""
         self.index = SliceIndex(trace.slices, index)
         self.labels = Labels(trace.names)
-        self._painter = Painter(self.index, trace.slices, families, self.labels)
+        self.phases: PhaseLookup | None = None
+        """The phases of the threads, None where they could not be worked out."""
+        with suppress(AnalysisFailed), guarded("The phases of the threads"):
+            self.phases = PhaseLookup(phase_spans(trace))
+        phase_at = None if self.phases is None else self.phases.at
+        self._painter = Painter(self.index, trace.slices, families, self.labels, phase_at)
+        self._runs: dict[tuple[int, Window, int], tuple[list[Run], list[int]]] = {}
+        self._row_widths: tuple[tuple[Window, int], tuple[Int64, NDArray[np.float64]]] | None = None
 
     def counter_track(self, number: int) -> int:
         """The track of a counter."""
@@ -398,8 +127,12 @@ class TimelineIndex:
         selected: int = -1,
         highlighted: Iterable[int] = (),
         colours: Palette | None = None,
+        parts: Sequence[Part] = (),
     ) -> Frame:
-        """The cells of some tracks, one row each, in the order given; a track of -1 gives an empty row."""
+        """The cells of some tracks, one row each, in the order given; a track of -1 gives an empty row.
+
+        `parts` says which part of each track is drawn, all of it without them.
+        """
         colours = colours or palette()
         wanted = np.fromiter(tracks, np.int64)
         frame = Frame.blank(len(wanted), max(width, 0))
@@ -408,7 +141,8 @@ class TimelineIndex:
         edges = window.edges(width)
         drawn = np.flatnonzero((wanted >= 0) & (wanted < self._slice_tracks))
         chosen = self._places([selected] if selected >= 0 else ())
-        cells = self._painter.paint(wanted[drawn], edges, colours, chosen, self._places(highlighted))
+        shown = [parts[line] for line in drawn.tolist()] if parts else ()
+        cells = self._painter.paint(wanted[drawn], edges, colours, chosen, self._places(highlighted), shown)
         for i, line in enumerate(drawn.tolist()):
             frame.put(line, 0, cells, i)
         for line in np.flatnonzero(wanted >= self._slice_tracks).tolist():
@@ -417,13 +151,50 @@ class TimelineIndex:
                 frame.chars[line] = self.curves[number].bars(edges)
                 frame.fg[line] = GROUND if colours.mono else colours.quiet
             else:
-                self.idles[number - len(self.curves)].draw(frame, line, edges, colours)
+                self.idles[number - len(self.curves)].draw(frame, line, window, colours)
         self._draw_instants(frame, wanted, edges, colours)
         return frame
 
     def family(self, places: Int64) -> NDArray[np.uint8]:
         """The families, as rows of a palette's shades, of the slices at some places of the index."""
         return self._painter.family(places)
+
+    def rows_in(self, window: Window, width: int) -> tuple[Int64, NDArray[np.float64]]:
+        """Of every track the number of slices in a window, and how many cells the longest of them takes."""
+        if self._row_widths is None or self._row_widths[0] != (window, width):
+            edges = window.edges(width)[[0, -1]]
+            touching = self.index.touching(np.arange(self._slice_tracks), edges)
+            first, last = touching.first[:, 0], touching.last[:, 0]
+            cells = np.zeros(len(first))
+            (used,) = np.nonzero(last > first)
+            if len(used):
+                longest = self.index.longest_exactly(first[used], last[used])
+                cells[used] = (self.index.end(longest) - self.index.start(longest)) / window.ns_per_cell
+            self._row_widths = (window, width), (last - first, cells)
+        return self._row_widths[1]
+
+    def runs(self, track: int, window: Window, width: int, by_name: bool) -> tuple[list[Run], list[int]]:
+        """The runs of narrow slices on a track, by family or by name, and the family of each.
+
+        The `most` of a run is a place of the index.
+        """
+        key = (track, window, width)
+        if key not in self._runs:
+            if len(self._runs) > MANY:
+                self._runs.clear()
+            touching = self.index.touching(np.array([track]), block_edges(window, width)[[0, -1]])
+            first, last = int(touching.first[0, 0]), int(touching.last[0, 0])
+            if last - first > MAX_IN_RUNS:
+                first = last
+            places = np.arange(first, last)
+            names = self.trace.slices.name[self.index.rows[places]].astype(np.int64)
+            sort = names if by_name else self.family(places).astype(np.int64)
+            found = runs_in(
+                self.index.start(places), self.index.end(places), sort, window, width, names=None if by_name else names
+            )
+            found = [replace(run, most=run.most + first) for run in found]
+            self._runs[key] = found, self.family(np.array([run.most for run in found], np.int64)).tolist()
+        return self._runs[key]
 
     def slice_at(self, track: int, start_ns: int, end_ns: int) -> int:
         """The row of the longest slice of a track that touches [start_ns, end_ns), -1 for none.

@@ -28,6 +28,7 @@ from textual.reactive import reactive
 from tracetui.drawing.timeline.cells import Frame
 from tracetui.drawing.timeline.grid import ShadedGap, Stretch, TimelineGrid, View, label_width
 from tracetui.drawing.timeline.launch_line import ALONE_MARGIN, following, framed_next
+from tracetui.drawing.timeline.layout import Shows
 from tracetui.drawing.timeline.raster import Window
 from tracetui.model.intervals import TimeRange
 from tracetui.ui.base import keys
@@ -472,7 +473,7 @@ class LanesView(Surface, can_focus=True):
         lines = self._grid.layout.lines
         if not 0 <= number < len(lines):
             return
-        if x < left:
+        if x < left or lines[number].shows == Shows.QUIET:
             self._fold(lines[number].lane)
             return
         begin, end = self._current().pan(x - left).edges(1).tolist()
@@ -497,8 +498,14 @@ class LanesView(Surface, can_focus=True):
         return TimeRange(begin, max(end, begin + 1))
 
     def _fold(self, lane: int) -> None:
-        if self._grid is not None and lane >= 0:
-            self._grid.layout.fold(lane)
+        """Fold or unfold a lane; where there is nothing to fold, the quiet lanes."""
+        if self._grid is not None:
+            layout = self._grid.layout
+            before = layout.lines
+            if lane >= 0:
+                layout.fold(lane)
+            if layout.lines == before and layout.quiet:
+                layout.toggle_quiet()
             self.post_message(self.Folded())
             self.changed()
 

@@ -1,0 +1,208 @@
+"""What stands on the lanes where single slices are too narrow to be read: the phases of a thread, and runs.
+
+A run is made of neighbouring blocks of `BLOCK_CELLS` cells in which one name, family or cause has most of the time.
+Blocks are cells of the endless grid of the window, so that a pan changes no run but those at the edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.drawing.hues import three_digits
+from tracetui.drawing.timeline.cells import SPACE, Frame
+from tracetui.drawing.timeline.palette import BOLD, FIRST_PHASE, GROUND, SHORTEST, UNDERLINE, Palette, codes
+from tracetui.drawing.timeline.window import Window
+from tracetui.linking.phases import PHASE_WORDS, PhaseSpans
+from tracetui.model.intervals import covered_within
+
+Int64 = NDArray[np.int64]
+
+BLOCK_CELLS = 8
+"""Cells for which it is decided together what has most of their time."""
+MIN_SHARE = 0.05
+"""Share of a block below which it belongs to no run."""
+JOINED_CELLS = 2.0
+"""Cells without a phase up to which the same phase on both sides is drawn as one stretch."""
+MOST = ", most in "
+"""Between what a run is of and the name that has most of its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Many narrow intervals of one sort, one after another."""
+
+    begin: int
+    """Its first cell; outside of the window where it begins before it."""
+    end: int
+    """The cell behind its last one."""
+    sort: int
+    count: int
+    busy_ns: int
+    """Time that they cover."""
+    most: int
+    """Number, among the intervals given, of one with the name that has most of this time."""
+
+    def words(self, name: str, most: str = "") -> tuple[str, ...]:
+        """What is said of it, the longest first: `GEMM ×707 82.9 ms, most in GEMM f32 128x32 NT`, `GEMM ×707`."""
+        brief = f"{name} ×{self.count:,}" if self.count > 1 else name
+        whole = f"{brief} {three_digits(self.busy_ns)}"
+        return (*((f"{whole}{MOST}{most}",) if most not in ("", name) else ()), whole, brief, name)
+
+
+def block_edges(window: Window, width: int) -> Int64:
+    """The edges in ns of the blocks that a window of so many cells touches."""
+    low, high = window.first // BLOCK_CELLS, -(-(window.first + width) // BLOCK_CELLS)
+    return window.pan(low * BLOCK_CELLS - window.first).edges((high - low) * BLOCK_CELLS)[::BLOCK_CELLS]
+
+
+def runs_in(
+    start: Int64,
+    end: Int64,
+    sort: Int64,
+    window: Window,
+    width: int,
+    *,
+    names: Int64 | None = None,
+    narrow: int = SHORTEST,
+    least: float = MIN_SHARE,
+) -> list[Run]:
+    """The runs among intervals that do not overlap, sorted by start: of those of fewer than `narrow` cells.
+
+    A block belongs to the sort that has most of it, to none where all have less than `least` or wide ones more.
+    """
+    edges = block_edges(window, width)
+    blocks = len(edges) - 1
+    is_narrow = end - start < narrow * window.ns_per_cell
+    (mine,) = np.nonzero(is_narrow & (end > edges[0]) & (start < edges[-1]))
+    if len(mine) < 2:
+        return []
+    taken = covered_within(start[~is_narrow], end[~is_narrow], edges[:-1], edges[1:])
+    # What is narrow belongs to the block in which it begins.
+    block = np.clip(np.searchsorted(edges, start[mine], side="right") - 1, 0, blocks - 1)
+    sorts, number = _numbered(sort[mine])
+    called = number if names is None else _numbered(names[mine])[1]
+    dur = (end - start)[mine]
+    times = np.bincount(block * len(sorts) + number, dur, blocks * len(sorts)).reshape(blocks, len(sorts))
+    covered, best = times.sum(axis=1), times.argmax(axis=1)
+    best[(covered < least * np.diff(edges)) | (covered < taken)] = -1
+    run_of_block = np.cumsum(np.diff(best, prepend=-2) != 0) - 1
+    members = np.flatnonzero(best[block] == number)
+    owner = run_of_block[block[members]]
+    heads = np.flatnonzero(np.diff(owner, prepend=-1)).tolist()
+    found = []
+    for low, high in zip(heads, [*heads[1:], len(owner)], strict=True):
+        these = members[low:high]
+        begin, stop = (window.cell_of(int(moment)) for moment in (start[mine[these[0]]], end[mine[these[-1]]] - 1))
+        most = these[np.argmax(called[these] == np.bincount(called[these], dur[these]).argmax())]
+        busy = int(dur[these].sum())
+        found.append(Run(begin, max(stop, begin) + 1, int(sorts[number[these[0]]]), high - low, busy, int(mine[most])))
+    return found
+
+
+def _numbered(values: Int64) -> tuple[Int64, Int64]:
+    """The small numbers that occur, ascending, and the index among them of each value."""
+    occurring = np.flatnonzero(np.bincount(values))
+    index = np.empty(int(occurring[-1]) + 1, np.int64)
+    index[occurring] = np.arange(len(occurring))
+    return occurring, index[values]
+
+
+def write_label(
+    frame: Frame, row: int, cells: tuple[int, int], words: Iterable[str], shade: int, colours: Palette
+) -> None:
+    """Write the longest of some words that fits, with a blank at both ends, in the middle of cells filled with a shade.
+
+    What is marked there stays, and no label has fewer than three letters.
+    """
+    begin, end = max(cells[0], 0), min(cells[1], frame.shape[1])
+    text = next((each for each in words if len(each) + 2 <= end - begin), "")
+    if len(text) < SHORTEST - 2:
+        return
+    at = begin + (end - begin - len(text)) // 2 - 1
+    cells_of_it = slice(at, at + len(text) + 2)
+    marked = (frame.attributes[row, cells_of_it] & (UNDERLINE | BOLD)) > 0
+    grids: list[NDArray[Any]] = [frame.chars, frame.fg, frame.bg, frame.attributes]
+    before = [grid[row, cells_of_it][marked] for grid in grids]
+    frame.write(row, at, codes(f" {text} "), GROUND if colours.mono else int(colours.ink[shade]), colours.on_fill)
+    frame.bg[row, cells_of_it] = GROUND if colours.mono else shade
+    for grid, values in zip(grids, before, strict=True):
+        grid[row, cells_of_it][marked] = values
+
+
+def write_below(
+    frame: Frame, row: int, runs: Sequence[Run], words: Sequence[tuple[str, ...]], inks: Sequence[int]
+) -> None:
+    """Write on a row of its own what each run above is, from its first cell on."""
+    width = frame.shape[1]
+    begins = [max(run.begin, 0) for run in runs]
+    for number, (run, said) in enumerate(zip(runs, words, strict=True)):
+        # Where nothing follows at once there is room beyond its end.
+        room = min(begins[number + 1] if number + 1 < len(runs) else width, width) - begins[number] - 1
+        room = min(room, max(run.end - begins[number], len(said[-1]) + 8))
+        text = next((each for each in said if len(each) + 1 <= room), "")
+        if text:
+            frame.write(row, begins[number], codes(f"╰{text}"), inks[number])
+
+
+# The phases of a thread.
+
+
+class PhaseLookup:
+    """The phases of every thread of a trace, ready to be looked up and drawn."""
+
+    def __init__(self, spans: PhaseSpans) -> None:
+        lanes, first = np.unique(spans.lane, return_index=True)
+        last = [*first[1:].tolist(), len(spans)]
+        self._of_lane = {
+            lane: (spans.start[low:high], spans.end[low:high], spans.phase[low:high].astype(np.int64))
+            for lane, low, high in zip(lanes.tolist(), first.tolist(), last, strict=True)
+        }
+
+    def at(self, lanes: NDArray[np.integer], moments: Int64) -> tuple[Int64, Int64]:
+        """The phase at a moment of a lane, 0 for none, and its end in ns."""
+        phase, until = np.zeros(len(moments), np.int64), np.zeros(len(moments), np.int64)
+        for lane in np.unique(lanes).tolist():
+            if lane in self._of_lane:
+                start, end, phases = self._of_lane[lane]
+                mine = np.flatnonzero(lanes == lane)
+                index = np.searchsorted(start, moments[mine], side="right") - 1
+                inside = (index >= 0) & (moments[mine] < end[index])
+                phase[mine], until[mine] = np.where(inside, phases[index], 0), end[index]
+        return phase, until
+
+    def is_in(self, lane: int, start_ns: float, end_ns: float) -> bool:
+        """True where a lane is in any phase between two moments."""
+        if lane not in self._of_lane:
+            return False
+        start, end, _ = self._of_lane[lane]
+        return bool(np.searchsorted(end, start_ns, side="right") < np.searchsorted(start, end_ns))
+
+    def draw(self, frame: Frame, row: int, lane: int, window: Window, colours: Palette) -> None:
+        """Draw the phases of a lane on a row, with their names and the time that each covers."""
+        if lane not in self._of_lane:
+            return
+        start, end, phase = self._of_lane[lane]
+        width = frame.shape[1]
+        gap = start[1:] - end[:-1]
+        heads = np.flatnonzero(np.append(True, (phase[1:] != phase[:-1]) | (gap > JOINED_CELLS * window.ns_per_cell)))
+        begin, stop = start[heads], end[np.append(heads[1:], len(end)) - 1]
+        busy = np.add.reduceat(end - start, heads)
+        seen = np.flatnonzero((stop > window.start_ns) & (begin < window.end_ns(width)))
+        # The longest last, so that no sliver hides it.
+        for each in seen[np.argsort((stop - begin)[seen], kind="stable")].tolist():
+            left = max(round(window.position(int(begin[each]))), 0)
+            right = min(max(round(window.position(int(stop[each]))), left + 1), width)
+            number = int(phase[heads[each]])
+            family = FIRST_PHASE - 1 + number
+            shade = int(colours.shades[family, 0])
+            frame.chars[row, left:right] = SPACE if colours.textures is None else colours.textures[family]
+            frame.fg[row, left:right] = GROUND if colours.mono else colours.ink[shade]
+            frame.bg[row, left:right] = GROUND if colours.mono else shade
+            frame.attributes[row, left:right] = colours.on_fill
+            name = PHASE_WORDS[number]
+            write_label(frame, row, (left, right), (f"{name} {three_digits(float(busy[each]))}", name), shade, colours)
