@@ -77,7 +77,7 @@ def test_a_page_is_whole_and_silent(opened: Callable[[str], Page]) -> None:
     assert sortable(found)
     assert len(found.named("button")) > 20
     check_tables(trace, found, 2)
-    assert "relu_kernel, 40.0 µs (pointwise)" in found.slice_titles
+    assert "relu_kernel, 40.0 µs (elementwise)" in found.slice_titles
 
 
 def test_attacks_stay_words(opened: Callable[[str], Page]) -> None:

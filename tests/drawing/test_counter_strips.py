@@ -51,10 +51,10 @@ def test_counters_stand_under_the_streams_of_their_gpu() -> None:
         "queue ≤2",
         "GPU 0 idle",
         "GPU 0 stream 7",
-        "Power ≤3 W",
+        "Power 3 W",
         "GPU 1 idle",
         "GPU 1 stream 7",
-        "Power ≤5 W",
+        "Power 5 W",
     ]
 
 
@@ -89,7 +89,7 @@ def test_a_hole_between_samples_is_empty() -> None:
     trace = two_gpus(sampled("Power (W)", *((moment, 5.0) for moment in time)))
     curve = TimelineIndex(trace).curves[0]
     bars = curve.bars(np.array([0, 90, 400, 900, 1000, 1100])).tobytes().decode("utf-32-le")
-    assert bars == "██  █"
+    assert bars == "▁▁  ▁"
     assert np.isnan(curve.value_at(500))
     assert curve.value_at(95) == 5
 
@@ -121,8 +121,8 @@ def test_names_of_torch_and_of_cupti_mean_the_same(name: str, short: str, quanti
 
 def test_counters_of_a_gpu_that_ran_nothing_name_it_below_all_streams() -> None:
     trace = two_gpus(sampled("Power (W)", (0, 5), gpu=7), sampled("Power (W)", (0, 3)))
-    assert labels(trace)[-1] == "GPU 7 Power ≤5 W"
-    assert "Power ≤3 W" in labels(trace)
+    assert labels(trace)[-1] == "GPU 7 Power 5 W"
+    assert "Power 3 W" in labels(trace)
 
 
 @pytest.mark.parametrize(

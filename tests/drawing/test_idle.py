@@ -36,28 +36,40 @@ def drawn(colours):
     return timeline_index, frame
 
 
-def test_dashes_stand_where_nothing_ran_and_say_why():
+def test_what_is_idle_is_hatched_and_says_why_and_all_of_it_is_neutral():
     _, frame = drawn(palette())
     text = frame.text(0)
     assert text[:10] == " " * 10
-    assert set(text[10:50].replace(" operators ", "")) == {"╌"}
-    assert text[10:50].count(" operators ") == 1
-    assert text[60:62] == "╌╌"
+    assert set(text[10:50].replace(" operators 40.0 µs ", "")) == {"╱"}
+    assert text[60:62] == "╱╱"
     assert text[62:].strip() == ""
-    assert len(set(frame.fg[0, 10:50].tolist())) == 1
-    assert frame.fg[0, 10] != frame.fg[0, 60] != GROUND
+    assert set(frame.fg[0, 10:50].tolist()) == {palette().idle} == {int(frame.fg[0, 60])}
+    assert set(frame.bg[0, 10:50].tolist()) == {palette().hatch}
 
 
 def test_without_colours_the_words_are_left():
     _, frame = drawn(palette(0))
-    assert " operators " in frame.text(0)
+    assert " operators 40.0 µs " in frame.text(0)
     assert (frame.fg == GROUND).all()
 
 
-def test_a_cell_of_many_gaps_is_a_bar_as_high_as_their_share():
+def test_a_cell_that_is_idle_for_less_than_half_has_a_dot():
     timeline_index, _ = drawn(palette())
     frame = timeline_index.frame([timeline_index.idle_track(0)], Window(0, 40_000.0), 2)
-    assert frame.text(0) == "▆▃"
+    assert frame.text(0) == "╱·"
+    assert frame.bg[0].tolist() == [palette().hatch, GROUND]
+
+
+def test_a_cause_needs_eight_cells_and_gaps_next_to_each_other_are_named_together():
+    timeline_index, _ = drawn(palette())
+    frame = timeline_index.frame([timeline_index.idle_track(0)], Window(0, 6_000.0), 12)
+    assert set(frame.text(0)) <= {"╱", "·", " "}
+    events = [kernel("a", number * 1000, 100, correlation=number) for number in range(100)]
+    events += [launch(number * 1000 - 50, 10, number) for number in range(1, 100)]
+    many = TimelineIndex(made := make_trace([op("aten::mm", 0, 100_000), *events]))
+    many.show_idle(idle_blocks(made))
+    text = many.frame([many.idle_track(0)], Window(0, 1_000.0), 100).text(0)
+    assert " ×96 86.4 µs " in text
 
 
 def test_a_click_on_idle_time_finds_the_work_that_ended_it():
@@ -77,6 +89,7 @@ def test_the_row_is_empty_until_the_causes_are_known_and_stands_above_the_first_
     idle = tracks.index(timeline_index.idle_track(0))
     assert tracks[idle + 1] == timeline_index.full[layout.lines[idle + 1].lane].start
     frame = TimelineGrid(timeline_index, layout).draw(View(Window(0, 1000.0)), 100, 20, palette())
+    idle = [line.track for line in layout.lines].index(timeline_index.idle_track(0))
     assert "GPU 0 idle" in frame.text(idle + 1)
     assert frame.text(idle + 1)[20:].strip() == ""
     assert isinstance(frame, Frame)

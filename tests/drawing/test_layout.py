@@ -299,4 +299,6 @@ def test_labels_beside_the_lanes_keep_their_numbers_and_units(width: int, shared
     labels = [frame.text(line)[:left].strip() for line in range(14)]
     assert any(re.fullmatch(r".*≤\d+\.\d GiB", label) for label in labels)
     assert re.fullmatch(r"\d+\.\d+ ms( wide)?", labels[0])
-    assert any(re.fullmatch(r"(rows )?\d+–\d+ of \d+", label) for label in labels)
+    deep = Layout(TimelineIndex(make_trace([*stack(60), *streams(1)])))
+    frame = TimelineGrid(deep._timeline_index, deep).draw(View(Window(0, 1000 / (width - left))), width, 14, palette())
+    assert any(re.fullmatch(r"(rows )?\d+–\d+ of \d+", frame.text(line)[:left].strip()) for line in range(14))

@@ -13,22 +13,13 @@ from tracetui.drawing.timeline.cells import BLOCK, FROM_BOTTOM, FROM_LEFT, Frame
 from tracetui.drawing.timeline.grid import SPACING, axis, tick_label, tick_step
 from tracetui.drawing.timeline.palette import BOLD, GROUND, REVERSE, UNDERLINE, Labels, nearest_colour, palette
 from tracetui.drawing.timeline.raster import MANY, Curve, TimelineIndex, Window
-from tracetui.kernel_names.slice_names import Family
 from tracetui.model.table import Strings
 from tracetui.model.trace import Counter, Instants, Kind, Trace
-
-FAMILY = {
-    Kind.CPU_OP: Family.OP,
-    Kind.RUNTIME: Family.RUNTIME,
-    Kind.ANNOTATION: Family.ANNOTATION,
-    Kind.KERNEL: Family.GEMM,
-}
-
 
 def random_trace(seed: int, count: int = 400) -> Trace:
     """Slices of all sizes, zero included, that nest, touch, overlap and leave gaps."""
     random = np.random.default_rng(seed)
-    kinds = list(FAMILY)[:3]
+    kinds = [Kind.CPU_OP, Kind.RUNTIME, Kind.ANNOTATION]
     events = [
         Event(
             "some name",
@@ -56,7 +47,7 @@ class Piece:
     start: int
     end: int
     number: int
-    family: Family
+    family: int
 
 
 def pieces_of(trace: Trace, track: int, timeline_index: TimelineIndex) -> list[Piece]:
@@ -71,7 +62,7 @@ def pieces_of(trace: Trace, track: int, timeline_index: TimelineIndex) -> list[P
             int(slices.start[row]),
             min(int(slices.end[row]), end),
             first + i,
-            FAMILY[Kind(int(slices.kind[row]))],
+            int(timeline_index.family(np.array([first + i]))[0]),
         )
         for i, (row, end) in enumerate(zip(rows, ends, strict=True))
     ]
@@ -198,26 +189,18 @@ def test_backgrounds_keep_their_shade_among_256_colours() -> None:
     assert [nearest_colour(13, 17, 23), nearest_colour(255, 255, 255), nearest_colour(0, 95, 175)] == [233, 231, 25]
 
 
-def test_letters_tell_families_where_colours_are_few() -> None:
-    trace = make_trace([kernel("gemm", 0, 30), kernel("nccl_all_reduce", 30, 30)])
-    frame = TimelineIndex(trace).frame([0], Window(0, 10.0), 6, colours=palette(16))
-    assert frame.text(0) == "gggNNN"
+@pytest.mark.parametrize(("plain", "text"), [(False, "▏  ▏▒▒▏=="), (True, "▏##▏%%▏==")])
+def test_textures_tell_families_and_lines_slices_where_colours_are_few(plain: bool, text: str) -> None:
+    events = [kernel("gemm", 0, 30), kernel("nccl_all_reduce", 30, 30)]
+    trace = make_trace([*events, Event("Memcpy HtoD", 60, 30, Kind.MEMCPY, ("0", "stream 7"))])
+    frame = TimelineIndex(trace).frame([0], Window(0, 10.0), 9, colours=palette(16, is_plain=plain))
+    assert frame.text(0) == text
 
 
-def test_a_letter_keeps_a_space_from_a_name() -> None:
-    trace = make_trace([kernel("gemm_of_something", 20, 19_980)])
-    frame = TimelineIndex(trace).frame([0], Window(0, 1000.0), 20, colours=palette(16))
-    assert frame.text(0) == "g gemm_of_something "
-    aligned = make_trace([kernel("gemm_of_something", 0, 200)])
-    assert TimelineIndex(aligned).frame([0], Window(0, 10.0), 20, colours=palette(16)).text(0) == "gemm_of_something   "
-
-
-def test_a_letter_behind_a_name_keeps_a_space_from_it() -> None:
-    trace = make_trace([kernel("gemm_of_something", 0, 155), kernel("nccl_all_reduce", 165, 30)])
-    frame = TimelineIndex(trace).frame([0], Window(0, 10.0), 20, colours=palette(16))
-    assert frame.text(0).startswith("gemm_of_some") and "  " not in frame.text(0).strip()[:15]
-    ends_in_cell = make_trace([kernel("gemm_of_something", 0, 100), kernel("nccl_all_reduce", 100, 30)])
-    assert TimelineIndex(ends_in_cell).frame([0], Window(0, 10.0), 13, colours=palette(16)).text(0) == "gemm_of_… NNN"
+def test_a_name_keeps_a_space_from_the_texture() -> None:
+    trace = make_trace([kernel("nccl_all_reduce", 0, 200), kernel("nccl_all_reduce", 200, 70)])
+    frame = TimelineIndex(trace).frame([0], Window(0, 10.0), 27, colours=palette(16))
+    assert re.fullmatch("▏[^ ]+( [^ ]+)* ▒*▏NCCL.*", frame.text(0))
 
 
 def test_python_frames_can_be_left_out() -> None:

@@ -415,8 +415,7 @@ class Painter:
         if not dense.any():
             return
         first, last = touching.first[dense], touching.last[dense]
-        family = self.family(self._index.longest(first, last))
-        colour = colours.shades[family, 0]
+        colour = colours.shades[self.family(self._index.longest(first, last)), 0]
         width = np.broadcast_to(widths, dense.shape)[dense]
         below, lines = (
             np.broadcast_to(np.array(parts, np.int64).reshape(-1, 2)[:, [which]], dense.shape)[dense]
@@ -431,8 +430,7 @@ class Painter:
             if within.any():
                 frame.attributes[_nested(dense, within)] = attribute
         full = level == 8
-        fill = np.uint32(SPACE) if colours.textures is None else colours.textures[family]
-        frame.chars[dense] = np.where(full, fill, FROM_BOTTOM[level])
+        frame.chars[dense] = np.where(full, SPACE, FROM_BOTTOM[level])
         frame.fg[dense] = np.where(full, colours.ink[colour], colour)
         frame.bg[dense] = np.where(full, colour, GROUND)
         if colours.mono:

@@ -197,6 +197,9 @@ def tint_range(frame: Frame, row: int, stretch: Stretch, window: Window, colours
 AXIS_LINES = 1
 """Lines above the first track, where the axis is drawn."""
 
+FILLED_SHARE = 0.5
+"""A run that covers this share of its cells is named on its colour, another one beside its slices."""
+
 _THREAD = re.compile(r"thread (?P<id>-?\d+)(?: \((?P<name>.*)\))?")
 _GENERIC = re.compile(r"(python[\d.]*|pt_main_thread)?")
 _MARK = ord("┊")
@@ -383,9 +386,9 @@ class TimelineGrid:
             slices = index.trace.slices
             for run, family in zip(*index.runs(line.track, view.window, width, by_name=True), strict=True):
                 kind = int(slices.kind[index.index.rows[run.most]])
-                shade = int(colours.shades[family, 0])
                 words = run.words(index.labels.brief(run.sort, kind))
-                write_label(tracks, i, (run.begin, run.end), words, shade, colours)
+                is_filled = run.share(view.window) >= FILLED_SHARE
+                write_label(tracks, i, (run.begin, run.end), words, family, colours, is_filled)
 
     def _write_words(self, tracks: Frame, i: int, track: int, view: View, colours: Palette) -> None:
         """Say below a stream what its runs are."""
@@ -396,7 +399,7 @@ class TimelineGrid:
             row = int(index.index.rows[run.most])
             most = index.labels.text(int(slices.name[row]), int(slices.kind[row]))
             words.append(run.words(FAMILY_WORDS[Family(run.sort)] if run.sort < len(Family) else most, most))
-            inks.append(GROUND if colours.mono else int(colours.shades[run.sort, 0]))
+            inks.append(int(colours.words[run.sort]))
         write_below(tracks, i, runs, words, inks)
 
     def _moments(self, view: View, colours: Palette) -> list[tuple[int, str, int]]:

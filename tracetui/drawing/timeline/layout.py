@@ -386,7 +386,9 @@ class Layout:
             ]
         if lane in self._worded and lines:
             lines.append(Line(lane, -1, len(lines), shows=Shows.WORDS))
-        return [replace(line, head=number == 0) for number, line in enumerate(lines)]
+        # The name of a stream stands where its bars do.
+        head = lines[0].part[1] - 1 if lines else 0
+        return [replace(line, head=number == head) for number, line in enumerate(lines)]
 
     def _lay_out(self) -> list[Line]:
         self._tall, self._worded = {}, set()
@@ -394,8 +396,9 @@ class Layout:
         above, below = self._part(0, cap), self._part(1, cap)
         pinned = [replace(line, is_pinned=True) for lane in self._pinned for line in self._of_lane(lane, cap)]
         pinned = pinned[: self._height // 2]
-        self._give_to_streams(self._height - len(pinned) - len(above) - len(below))
-        below = self._part(1, cap)
+        spare = self._give_to_streams(self._height - len(pinned) - len(above) - len(below))
+        self._give_to_threads(spare, cap)
+        above, below = self._part(0, cap), self._part(1, cap)
         self._split, self._top = 0, len(pinned)
         height = self._height - len(pinned)
         if len(above) + len(below) <= height:
@@ -421,10 +424,13 @@ class Layout:
             lines[:1] = [replace(line, head=line.lane >= 0) for line in lines[:1]]
         return [*pinned, *parts[0], *[rule][: self._rule_lines], *parts[1]][: self._height]
 
-    def _give_to_streams(self, spare: int) -> None:
-        """Give lines that are left over to the streams in the window with runs: to each one for words, then for bars."""
+    def _give_to_streams(self, spare: int) -> int:
+        """Give lines that are left over to the streams in the window with runs: to each one for words, then for bars.
+
+        Returns how many are left then.
+        """
         if self._seen is None or spare <= 0:
-            return
+            return 0
         window, width = self._seen
         index = self._timeline_index
         lanes = (lane for lane in self._below if index.trace.lanes[lane].kind == LaneKind.GPU)
@@ -437,6 +443,26 @@ class Layout:
             taller = busy[: max(spare, 0)]
             self._tall.update(dict.fromkeys(taller, lines))
             spare -= len(taller)
+        return spare
+
+    def _give_to_threads(self, spare: int, cap: int) -> None:
+        """Give lines that are left over to the deeper rows of threads, whose slices are too narrow for names."""
+        if self._seen is None:
+            return
+        counts, _ = self._timeline_index.rows_in(*self._seen)
+        while spare > 0:
+            deeper = [
+                lane
+                for lane in self._above
+                if self._has_runs(lane)
+                and 0 < self._depth(lane) < min(cap, len(self._base(lane)))
+                and counts[self._base(lane).start + self._depth(lane)]
+            ]
+            for lane in deeper[:spare]:
+                self._depths[lane] += 1
+            spare -= len(deeper)
+            if not deeper:
+                return
 
     @property
     def _rule_lines(self) -> int:

@@ -54,9 +54,9 @@ _SECOND = {
     Hue.OTHER: (104, 96),
     Hue.COMMUNICATION: (179, 130),
     Hue.COPY: (182, 90),
-    Hue.FORWARD: (78, 28),
-    Hue.BACKWARD: (35, 22),
-    Hue.OPTIMIZER: (186, 64),
+    Hue.FORWARD: (115, 28),
+    Hue.BACKWARD: (29, 22),
+    Hue.OPTIMIZER: (186, 100),
     Hue.DATA: (174, 131),
     Hue.CPU: (110, 66),
     Hue.ANNOTATION: (103, 60),
@@ -112,6 +112,15 @@ class Palette:
     def mono(self) -> bool:
         """True where cells may carry no colour, only attributes."""
         return self.colours == 0
+
+    @property
+    def words(self) -> NDArray[np.int16]:
+        """Colours of words about the slices of each family, on the widget's own background."""
+        first = self.shades[:, 0]
+        if self.colours == 16:
+            # The dark ones of the 16 are not read on a dark ground, nor the bright ones on a light one.
+            return first | 8 if self.selected == 15 else first & 7
+        return np.full_like(first, GROUND) if self.mono else first
 
     @property
     def on_fill(self) -> int:

@@ -47,6 +47,10 @@ class Run:
     most: int
     """Number, among the intervals given, of one with the name that has most of this time."""
 
+    def share(self, window: Window) -> float:
+        """The share of its cells that it covers."""
+        return self.busy_ns / ((self.end - self.begin) * window.ns_per_cell)
+
     def words(self, name: str, most: str = "") -> tuple[str, ...]:
         """What is said of it, the longest first: `GEMM ×707 82.9 ms, most in GEMM f32 128x32 NT`, `GEMM ×707`."""
         brief = f"{name} ×{self.count:,}" if self.count > 1 else name
@@ -95,7 +99,7 @@ def runs_in(
     owner = run_of_block[block[members]]
     heads = np.flatnonzero(np.diff(owner, prepend=-1)).tolist()
     found = []
-    for low, high in zip(heads, [*heads[1:], len(owner)], strict=True):
+    for low, high in zip(heads, [*heads[1:], len(owner)], strict=False):
         these = members[low:high]
         begin, stop = (window.cell_of(int(moment)) for moment in (start[mine[these[0]]], end[mine[these[-1]]] - 1))
         most = these[np.argmax(called[these] == np.bincount(called[these], dur[these]).argmax())]
@@ -113,11 +117,17 @@ def _numbered(values: Int64) -> tuple[Int64, Int64]:
 
 
 def write_label(
-    frame: Frame, row: int, cells: tuple[int, int], words: Iterable[str], shade: int, colours: Palette
+    frame: Frame,
+    row: int,
+    cells: tuple[int, int],
+    words: Iterable[str],
+    family: int,
+    colours: Palette,
+    is_filled: bool = True,
 ) -> None:
-    """Write the longest of some words that fits, with a blank at both ends, in the middle of cells filled with a shade.
+    """Write the longest of some words that fits, with a blank at both ends, in the middle of cells of a family.
 
-    What is marked there stays, and no label has fewer than three letters.
+    They are filled, or the words stand on the ground. What is marked there stays; no label is shorter than three letters.
     """
     begin, end = max(cells[0], 0), min(cells[1], frame.shape[1])
     text = next((each for each in words if len(each) + 2 <= end - begin), "")
@@ -128,8 +138,13 @@ def write_label(
     marked = (frame.attributes[row, cells_of_it] & (UNDERLINE | BOLD)) > 0
     grids: list[NDArray[Any]] = [frame.chars, frame.fg, frame.bg, frame.attributes]
     before = [grid[row, cells_of_it][marked] for grid in grids]
-    frame.write(row, at, codes(f" {text} "), GROUND if colours.mono else int(colours.ink[shade]), colours.on_fill)
-    frame.bg[row, cells_of_it] = GROUND if colours.mono else shade
+    if is_filled:
+        shade = colours.shades[family, 0]
+        frame.write(row, at, codes(f" {text} "), GROUND if colours.mono else int(colours.ink[shade]), colours.on_fill)
+        frame.bg[row, cells_of_it] = GROUND if colours.mono else shade
+    else:
+        frame.write(row, at, codes(f" {text} "), int(colours.words[family]))
+        frame.bg[row, cells_of_it] = GROUND
     for grid, values in zip(grids, before, strict=True):
         grid[row, cells_of_it][marked] = values
 
@@ -156,11 +171,10 @@ class PhaseLookup:
     """The phases of every thread of a trace, ready to be looked up and drawn."""
 
     def __init__(self, spans: PhaseSpans) -> None:
-        lanes, first = np.unique(spans.lane, return_index=True)
-        last = [*first[1:].tolist(), len(spans)]
+        lanes, first, count = np.unique(spans.lane, return_index=True, return_counts=True)
         self._of_lane = {
             lane: (spans.start[low:high], spans.end[low:high], spans.phase[low:high].astype(np.int64))
-            for lane, low, high in zip(lanes.tolist(), first.tolist(), last, strict=True)
+            for lane, low, high in zip(lanes.tolist(), first.tolist(), (first + count).tolist(), strict=True)
         }
 
     def at(self, lanes: NDArray[np.integer], moments: Int64) -> tuple[Int64, Int64]:
@@ -205,4 +219,4 @@ class PhaseLookup:
             frame.bg[row, left:right] = GROUND if colours.mono else shade
             frame.attributes[row, left:right] = colours.on_fill
             name = PHASE_WORDS[number]
-            write_label(frame, row, (left, right), (f"{name} {three_digits(float(busy[each]))}", name), shade, colours)
+            write_label(frame, row, (left, right), (f"{name} {three_digits(float(busy[each]))}", name), family, colours)

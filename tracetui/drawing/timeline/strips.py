@@ -68,10 +68,9 @@ class Curve:
 
     @property
     def limit(self) -> str:
-        """The highest value as text, with the lowest where the bars begin there: `≤3 W`, `290–310 W`."""
-        if self.low <= 0:
-            return f"≤{self.text(self._highest)}"
-        return f"{significant(self.low)}–{self.text(self._highest)}"
+        """The highest value as text, with the lowest where the bars begin there: `≤3 W`, `290–310 W`, `5 W`."""
+        highest = self.text(self._highest)
+        return f"≤{highest}" if self.low <= 0 else highest if self.low == self._highest else f"{significant(self.low)}–{highest}"
 
     def text(self, value: float) -> str:
         """A value with its unit."""
@@ -107,7 +106,8 @@ class Curve:
         # By halves, whose differences are numbers whatever the values.
         half = self.low / 2
         share = (np.where(known, values, self.low) / 2 - half) / max(self.high / 2 - half, 1e-300)
-        level = np.clip(np.ceil(share * 8), 0, 8).astype(np.int64)
+        # Where the lowest is no zero it is no empty cell either.
+        level = np.clip(np.ceil(share * 8), int(self.low > 0), 8).astype(np.int64)
         return np.where(known, FROM_BOTTOM[level], np.uint32(SPACE))
 
 
