@@ -191,6 +191,14 @@ def test_a_point_is_drawn_where_its_numbers_are():
     assert (rows["100"], rows["1"]) == (top, bottom)
 
 
+def test_the_marked_point_is_a_diamond_where_its_numbers_are():
+    """One with too little time to be drawn is drawn when it is marked."""
+    lines = scatter(np.array([1.0, 100.0]), np.array([1.0, 100.0]), width=60, height=14, marked=1)
+    rows = {line[:8].strip(): row for row, line in enumerate(lines)}
+    assert [row for row, line in enumerate(lines) if "◆" in line] == [rows["100"]]
+    assert {len(line) for line in lines[1:]} == {60}
+
+
 def test_the_roof_rises_and_is_flat():
     roof = Roof(1_000, 4_000)
     assert roof.at(np.array([1.0, 250.0, 10_000.0])).tolist() == [4, 1_000, 1_000]

@@ -39,8 +39,6 @@ SHARE_CELLS = 6
 """Cells of a share."""
 ADD_UP = ("total_us", "self_device_us", "self_cpu_us")
 """Columns whose values add up to a whole, of which a row has a share."""
-STEPS_DRAWN = (3, 60)
-"""Least and most steps whose times are drawn one beside the other."""
 STANDS_OUT = 1.5
 """Times the median of a row from which on a step stands out."""
 MIN_SHARE_TO_STAND_OUT = 0.001
@@ -243,9 +241,6 @@ def row_graphics(trace: Trace, pane: str, by: str | None, table: Table, is_of_ra
     bars = tuple(PANES[pane].bars.split())
     if pane == "steps" and by is None:
         return RowGraphics(bars, odd=odd_steps(table))
-    labels = step_labels(trace)
-    times = None
-    if not is_of_range and STEPS_DRAWN[0] <= len(labels) <= STEPS_DRAWN[1]:
-        times = step_times(trace, pane, by, table)
-    steps = None if times is None else StepTimes(tuple(labels), times)
+    times = None if is_of_range else step_times(trace, pane, by, table)
+    steps = None if times is None else StepTimes(tuple(step_labels(trace)), times)
     return RowGraphics(bars, row_families(trace, pane, by, table), steps)

@@ -150,6 +150,8 @@ def _plot(
 
 DECADES = 5
 """Height of the vertical axis at most."""
+MARK = "◆"
+"""Stands where the marked row is."""
 NEGLIGIBLE, LARGE = 0.001, 0.05
 """Shares of the time below which a row is not drawn, and from which on its point is large."""
 
@@ -173,11 +175,12 @@ def scatter(
     width: int = 80,
     height: int = 20,
     heavy: NDArray[np.bool_] | None = None,
+    marked: int = -1,
 ) -> list[str]:
     """Lines of `width` cells: points by FLOP per byte and TFLOP/s, the roofs above them, axes with their numbers.
 
-    Points that are `heavy` are four times as large. Points without a number, at 0, or far below the roof are left out;
-    empty where nothing is left or the space is too small.
+    Points that are `heavy` are four times as large, the `marked` one is a diamond. Points without a number, at 0, or
+    far below the roof are left out; empty where nothing is left or the space is too small.
     """
     good = np.isfinite(intensity) & np.isfinite(tflops) & (intensity > 0) & (tflops > 0)
     x, y = np.log10(intensity[good]), np.log10(tflops[good])
@@ -197,21 +200,33 @@ def scatter(
         large = heavy[good]
         for right, above in ((1, 0), (0, 1), (1, 1)):
             put_dots(grid, across.indices(x[large]) + right, up.indices(y[large]) + above)
-    return framed(grid, across, up, "TFLOP/s", "FLOP/byte")
+    lines = framed(grid, across, up, "TFLOP/s", "FLOP/byte")
+    if marked >= 0 and good[marked]:
+        at = np.log10(np.array([intensity[marked], tflops[marked]]))
+        column, row = int(across.indices(at)[0]) // 2, rows - 1 - int(up.indices(at)[1]) // 4
+        if 0 <= column < columns and 0 <= row < rows:
+            # A line of numbers stands above the dots, the axis before them.
+            text, place = lines[row + 1], MARGIN + 1 + column
+            lines[row + 1] = f"{text[:place]}{MARK}{text[place + 1 :]}"
+    return lines
 
 
-def roofline_lines(table: Table, width: int = 80, height: int = 20) -> list[str]:
+def roofline_lines(table: Table, width: int = 80, height: int = 20, marked: int = -1) -> list[str]:
     """The drawing of the roofline pane: a point per row, a roof per precision; empty where no row has a rate.
 
-    Rows with less than a thousandth of the time are left out, those with a twentieth of it are large.
+    Rows with less than a thousandth of the time are left out, those with a twentieth of it are large, and one row may
+    be marked: it is drawn however little time it has.
     """
     names = ("intensity", "tflops", "peak_tflops", "peak_gbps", "total_us")
     intensity, tflops, peaks, bandwidth, time = (table[name].values.astype(np.float64) for name in names)
     share = time / max(float(time.sum()), 1e-9)
-    tflops = np.where(share >= NEGLIGIBLE, tflops, np.nan)
+    is_drawn = share >= NEGLIGIBLE
+    if marked >= 0:
+        is_drawn[marked] = True
+    tflops = np.where(is_drawn, tflops, np.nan)
     drawn = np.isfinite(tflops) & np.isfinite(intensity) & np.isfinite(peaks) & np.isfinite(bandwidth)
     roofs = sorted(set(zip(peaks[drawn].tolist(), bandwidth[drawn].tolist(), strict=True)))
-    return scatter(intensity, tflops, [Roof(*roof) for roof in roofs], width, height, share >= LARGE)
+    return scatter(intensity, tflops, [Roof(*roof) for roof in roofs], width, height, share >= LARGE, marked)
 
 
 Drawing = Callable[[Table, int, int], list[str]]
@@ -230,15 +245,19 @@ class ListPicture:
     pane: str
     by: str | None
     table: Table
+    row: int = -1
+    """The row that is marked in it, -1 for none."""
 
     def lines(self, width: int, height: int) -> list[str]:
         """Its lines; none where the table has nothing to draw."""
+        if (self.pane, self.by) == ("roofline", None):
+            return roofline_lines(self.table, width, height, self.row)
         return picture_lines(self.pane, self.by, self.table, width, height)
 
 
-def list_picture(pane: str, by: str | None, table: Table | None) -> ListPicture | None:
-    """The drawing of a list, None where its pane and grouping have none."""
-    return None if table is None or (pane, by) not in PICTURES else ListPicture(pane, by, table)
+def list_picture(pane: str, by: str | None, table: Table | None, row: int = -1) -> ListPicture | None:
+    """The drawing of a list with a row marked, None where its pane and grouping have none."""
+    return None if table is None or (pane, by) not in PICTURES else ListPicture(pane, by, table, row)
 
 
 def picture_lines(pane: str, by: str | None, table: Table, width: int, height: int) -> list[str]:

@@ -571,7 +571,7 @@ class PaneList(TabbedList):
     def _explain_row(self) -> None:
         """Have the details say what the current row stands for, and draw the list where it has a drawing."""
         by = self.arrangement.by
-        picture = list_picture(self.pane, by, self.view.table) if (self.pane, by) in PICTURES else None
+        picture = list_picture(self.pane, by, self.view.table, self.view.row) if (self.pane, by) in PICTURES else None
         self.details.explain_row(self._row_explanation(), picture)
 
     def _row_explanation(self) -> Lines | None:

@@ -175,6 +175,8 @@ def _fact_lines(pane: str, by: str | None, table: Table, row: int, width: int) -
         if column.cell(row) is None or name == naming or is_link:
             continue
         text = cell_at(column, row)
+        if column.spec.text is TextKind.KERNEL:
+            text = short_kernel(text)
         if column.unit == "%":
             text += " %"
         if column.spec.text is TextKind.PROSE:

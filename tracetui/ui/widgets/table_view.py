@@ -632,7 +632,9 @@ class TableView(Scroller, can_focus=True):
         if strip is None:
             if len(self._strips) > 1000:
                 self._strips.clear()
-            pieces = row_pieces(self.table, int(self.order[index]), self._columns, self.is_plain)
+            # Without hues, as on the row of the cursor, textures tell parts apart.
+            plain = self.is_plain or look == "cursor"
+            pieces = row_pieces(self.table, int(self.order[index]), self._columns, plain)
             strip = self._pieces_strip([(_MARKS[look], None), *pieces], look, width)
             self._strips[index, look] = strip
         return strip
