@@ -59,6 +59,8 @@ SENTENCE_SHARE = 0.3
 """Maximum share of the lines of the screen that the sentences have."""
 LIST_TITLE_LINES = 2
 """Lines that the list needs beside its rows."""
+MIN_BARS_HEIGHT = 20
+"""Minimum lines of a screen that has bars above the list."""
 MIN_BARS, LINES_PER_BAR = 4, 5
 """Ranks that are drawn as bars on the shortest screen, and lines of a higher one for each of them."""
 
@@ -179,6 +181,9 @@ class RankView(StatedView):
         if ranks is not None and table is not None:
             self.bars.show(partial(_bars, table, ranks.run_ns, self._max_bars))
         self.share_height()
+
+    def _bar_lines(self, width: int, height: int) -> int:
+        return 0 if self.has_class("-statement") or height < MIN_BARS_HEIGHT else self.bars.wanted(width, height // 3)
 
     @property
     def _max_bars(self) -> int:
@@ -419,7 +424,7 @@ class RankView(StatedView):
         else:
             limit = max(self.statement.verdict_lines(width), int(height * SENTENCE_SHARE) if height > 30 else 3)
         self.statement.styles.height = self.statement.wanted(width, max(min(limit, height - 6), 1))
-        self.bars.styles.height = bars = 0 if self.has_class("-statement") else self.bars.wanted(width, height // 3)
+        self.bars.styles.height = bars = self._bar_lines(width, height)
         # The bars in the list say the same of every rank.
         table = self.panes.tables.get(RANKS)
         self.panes.draw_bars(not bars or table is None or len(table) > self._max_bars)
