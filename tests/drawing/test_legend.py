@@ -44,4 +44,3 @@ def test_without_colours_textures_and_reverse_video_tell():
     assert "   GEMM" in frame.text(0) and "▒▒ communication" in frame.text(0)
     assert frame.attributes[0, 0] == REVERSE
     assert (frame.fg < 0).all() and (frame.bg < 0).all()
-

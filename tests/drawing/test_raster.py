@@ -16,6 +16,7 @@ from tracetui.drawing.timeline.raster import MANY, Curve, TimelineIndex, Window
 from tracetui.model.table import Strings
 from tracetui.model.trace import Counter, Instants, Kind, Trace
 
+
 def random_trace(seed: int, count: int = 400) -> Trace:
     """Slices of all sizes, zero included, that nest, touch, overlap and leave gaps."""
     random = np.random.default_rng(seed)

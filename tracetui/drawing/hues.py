@@ -7,7 +7,7 @@ none, a texture tells them apart as well. Text on the ground has a contrast of a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -102,6 +102,19 @@ SEVERITY_HUES = {
     "ok": Hue.QUIET,
 }
 """The hue of a severity, of findings and of checks of the trace."""
+
+
+def is_plain(environment: Mapping[str, str]) -> bool:
+    """True where the variables of the environment name a locale whose terminal shows nothing but ASCII.
+
+    Without any of them nothing is known, and the terminal is taken for one of today.
+    """
+    # Python itself sets LC_CTYPE to this where LANG is C (PEP 538).
+    names = {key: environment.get(key, "") for key in ("LC_ALL", "LC_CTYPE", "LANG")}
+    if names["LC_CTYPE"] in ("C.UTF-8", "C.utf8", "UTF-8") and names["LANG"] in ("C", "POSIX"):
+        names["LC_CTYPE"] = ""
+    locale = next((name for name in names.values() if name), "")
+    return bool(locale) and "utf8" not in locale.lower().replace("-", "")
 
 
 # Bars.

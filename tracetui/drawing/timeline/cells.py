@@ -244,6 +244,11 @@ FROM_LEFT = np.array([ord(letter) for letter in " ▏▎▍▌▋▊▉█"], np
 """A cell filled from the left by so many eighths."""
 _THIN = np.array([ord(letter) for letter in "▏││▕"], np.uint32)
 _HALF = np.array([ord(letter) for letter in "▌▌▐▐"], np.uint32)
+_IN_ASCII = {
+    "▁▂": "_", "▃▄": "-", "▅▆": "+", "▇█": "#", "▏▎▍▌▋▊│▐▕": "|", "▉▓": "#", "▒": "%", "░┊╎": ":", "╱": "/", "·": ".",
+    "╌─–": "-", "╵": "'", "╰": "`", "▼▾": "v", "▽": "u", "◀": "<", "▶▸→": ">", "▪◆": "*", "…": "~", "×": "x", "µ": "u",
+    "≤": "<", "Δ": "d", "↔": "=",
+}  # fmt: skip
 _START = np.uint32(ord("▏"))
 _HATCH = ord("▒")
 _STIPPLE = ord("░")
@@ -281,6 +286,14 @@ class Frame:
     def copy(self) -> Frame:
         """The same grid in arrays of its own."""
         return Frame(self.chars.copy(), self.fg.copy(), self.bg.copy(), self.attributes.copy())
+
+    def in_ascii(self) -> Frame:
+        """The same grid for a terminal that shows nothing else; a letter that nothing stands for is a `?`."""
+        chars = self.chars.copy()
+        for letter in np.unique(chars[chars > 126]).tolist():
+            found = (plain for letters, plain in _IN_ASCII.items() if chr(letter) in letters)
+            chars[chars == letter] = ord(next(found, "?"))
+        return Frame(chars, self.fg, self.bg, self.attributes)
 
     def put(self, row: int, cell: int, other: Frame, line: int) -> None:
         """Copy a row of another grid onto this one, from a cell on."""

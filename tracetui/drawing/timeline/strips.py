@@ -70,7 +70,13 @@ class Curve:
     def limit(self) -> str:
         """The highest value as text, with the lowest where the bars begin there: `≤3 W`, `290–310 W`, `5 W`."""
         highest = self.text(self._highest)
-        return f"≤{highest}" if self.low <= 0 else highest if self.low == self._highest else f"{significant(self.low)}–{highest}"
+        return (
+            f"≤{highest}"
+            if self.low <= 0
+            else highest
+            if self.low == self._highest
+            else f"{significant(self.low)}–{highest}"
+        )
 
     def text(self, value: float) -> str:
         """A value with its unit."""

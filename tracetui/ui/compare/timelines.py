@@ -75,7 +75,7 @@ class CompareLanes(LanesView):
     def colours(self) -> Palette:
         """Colours with a pattern for highlighted slices, which are easily missed on the timeline without the focus."""
         plain = super().colours
-        return stippled(plain.colours, self.app.current_theme.dark)
+        return stippled(plain.colours, self.app.current_theme.dark, plain.is_plain)
 
     def show_part(self, part: ShownPart, timeline_index: TimelineIndex) -> None:
         """Show the lanes of a side; the window is the parent's to set.

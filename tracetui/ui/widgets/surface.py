@@ -6,6 +6,7 @@ refreshes just their columns. It has no border and no padding: the grid is the w
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tracetui.drawing.format import shorten
+from tracetui.drawing.hues import is_plain
 from tracetui.drawing.timeline.cells import FROM_BOTTOM, Frame
 from tracetui.drawing.timeline.grid import label_width
 from tracetui.drawing.timeline.legend import draw_legend, legend_lines
@@ -143,7 +145,7 @@ class Surface(AnalysisSafe, CachedStyle, Widget):
             number = 0
         elif self.app.native_ansi_color or self.app.console.color_system in ("standard", "windows"):
             number = 16
-        return palette(number, self.app.current_theme.dark)
+        return palette(number, self.app.current_theme.dark, is_plain(os.environ))
 
     def changed(self, everything: bool = True) -> None:
         """Draw again once the messages at hand are dealt with."""
@@ -206,6 +208,8 @@ class Surface(AnalysisSafe, CachedStyle, Widget):
         self._stale = False
         if frame is None:
             return []
+        if self.colours.is_plain:
+            frame = frame.in_ascii()
         differing = np.ones(frame.shape, bool) if last is None else frame.differing(last)
         if last is None:
             self._strips = [Strip.blank(width)] * height
