@@ -86,6 +86,20 @@ def libraries(trace: Trace, rows: Int64) -> tuple[Int64, Strings, Bool]:
     return ids, texts, (likely >= 0) & (ids >= 0)
 
 
+def tensor_core_use(trace: Trace, rows: Int64) -> tuple[Int64, Strings, Bool]:
+    """Whether each GPU activity computes on Tensor Cores (AMD: Matrix Cores) as a number, -1 where its name does not
+    tell; the texts `yes` and `no`, and where it is only likely.
+    """
+
+    def use(name: str, kind: Kind) -> str:
+        known = decode(name, kind).tensor_core
+        return "" if known is None or kind != Kind.KERNEL else "yes" if known else "no"
+
+    ids, texts = _by_name(trace, rows, use)
+    likely, _ = _by_name(trace, rows, lambda name, kind: "~" if "tensor_core" in decode(name, kind).inferred else "")
+    return ids, texts, (likely >= 0) & (ids >= 0)
+
+
 @kept
 def is_serving(trace: Trace) -> bool:
     """True where kernels run that only a model server has: writes to a KV cache, sampling, routing, quantisation."""

@@ -765,6 +765,13 @@ STREAM_WAIT_US = ColumnSpec(
 )
 SYNC_US = ColumnSpec("sync_us", "sync", "Time in calls that wait for the GPU.", unit="us")
 TAIL_PCT = ColumnSpec("tail_pct", "tail %", "Places of all waves that stay empty in the last one.", unit="%", detail=2)
+TENSOR_CORES = ColumnSpec(
+    "tensor_cores",
+    "TC",
+    "Whether it computes on Tensor Cores (AMD: Matrix Cores), by its name; ~ where likely.",
+    width=3,
+    detail=1,
+)
 TFLOPS = ColumnSpec("tflops", "TFLOP/s", "Rate of floating-point operations.", unit="TFLOP/s")
 THREAD = ColumnSpec("thread", "thread", "The thread that called.", width=12, text=TextKind.NAME, detail=1)
 TIME_PCT = ColumnSpec("time_pct", "of time %", "Share of the time of the trace that its runs cover.", unit="%")

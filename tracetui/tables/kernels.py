@@ -8,7 +8,15 @@ import numpy as np
 
 from tracetui.devices.residency import configuration, occupancy_note, residency
 from tracetui.devices.roofline import rate_columns
-from tracetui.kernel_names.slice_names import Family, families, is_serving, libraries, purposes, short_kernel
+from tracetui.kernel_names.slice_names import (
+    Family,
+    families,
+    is_serving,
+    libraries,
+    purposes,
+    short_kernel,
+    tensor_core_use,
+)
 from tracetui.linking.call_sites import SITES, site_columns, site_groupings, site_of
 from tracetui.linking.captured_tree import by_captured_graph
 from tracetui.linking.graph_nodes import op_names
@@ -52,7 +60,7 @@ PANE = Pane(
     help="One row is a kernel, copy or fill, by start.",
     table=kernels,
     columns=(
-        "step index short_name dur_us launch_delay_us gap_before_us op occupancy_pct bound peak_pct grid "
+        "step index short_name dur_us launch_delay_us gap_before_us op occupancy_pct tensor_cores bound peak_pct grid "
         "block registers limiter waves stream kineto_occupancy_pct line module start_us"
     ),
     groupings=(
@@ -61,6 +69,7 @@ PANE = Pane(
         Grouping("family", f"family {_SUMS}", opens=""),
         Grouping("purpose", f"purpose {_SUMS}", opens="", is_offered=is_serving),
         Grouping("library", f"library {_SUMS}", opens="", is_offered=is_serving),
+        Grouping("tensor_cores", f"tensor_cores {_SUMS}", opens=""),
         Grouping("annotation", f"annotation {_SUMS}", opens=""),
         Grouping("stream", f"stream {_SUMS}", opens=""),
         Grouping(
@@ -86,6 +95,7 @@ def _columns(trace: Trace, rows: Int64, part: Part | None) -> tuple[Column, ...]
     index = index_in_step(trace, trace_links.gpu, rows, part)
     ops, op_texts, captured = op_names(trace, rows)
     library, library_texts, likely = libraries(trace, rows)
+    use, use_texts, use_likely = tensor_core_use(trace, rows)
     return (
         numbers(col.INDEX, index),
         step_column(trace, rows, "Number of the step in which the work was launched."),
@@ -112,6 +122,7 @@ def _columns(trace: Trace, rows: Int64, part: Part | None) -> tuple[Column, ...]
         *mark_columns(trace, rows),
         coded(col.PURPOSE, *purposes(trace, rows)),
         coded(col.LIBRARY, library, library_texts, doubtful=likely),
+        coded(col.TENSOR_CORES, use, use_texts, doubtful=use_likely),
         *site_columns(trace, rows),
     )
 
@@ -197,6 +208,8 @@ def _inferred(trace: Trace, rows: Int64, by: str) -> Bool | None:
     """Mask of the rows whose group is inferred: a library from a plain name, an operator or line from a capture."""
     if by == "library":
         return libraries(trace, rows)[2]
+    if by == "tensor_cores":
+        return tensor_core_use(trace, rows)[2]
     if by == "op":
         return op_names(trace, rows)[2]
     return site_of(trace, rows, by)[2] if by in SITES else None
@@ -219,6 +232,9 @@ def _key(trace: Trace, rows: Int64, by: str) -> tuple[Int64, Sequence[str], str]
         return *purposes(trace, rows), col.PURPOSE.help
     if by == "library":
         return *libraries(trace, rows)[:2], col.LIBRARY.help
+    if by == "tensor_cores":
+        use, texts, _ = tensor_core_use(trace, rows)
+        return np.where(use < 0, texts.intern("unknown"), use), texts, col.TENSOR_CORES.help
     if by == "family":
         family = _readings(trace, rows)[1]
         return family.values.astype(np.int64), family.strings or (), family.help
