@@ -81,7 +81,7 @@ async def test_the_next_kernel_and_the_lanes_turn_the_details_to_the_selection()
 
 
 async def test_a_failing_analysis_costs_the_parts_of_a_row_alone(breaks: Callable[[str], None]) -> None:
-    breaks("tracetui.ui.trace.pane_list.row_parts")
+    breaks("tracetui.ui.trace.described_list.row_parts")
     async with shown(_trace(), (200, 50)) as (app, pilot):
         await keys(pilot, "2")
         await until(pilot, lambda: "What the row is made of" in _details(app))

@@ -6,8 +6,9 @@ from textual.app import App, ComposeResult
 from tracetui.model import columns as col
 from tracetui.model.table import ColumnSpec, Table, micros, numbers, texts
 from tracetui.ui.widgets.columns import ShownColumn, fitted, layout_of
+from tracetui.ui.widgets.list_rows import placed
 from tracetui.ui.widgets.tabbed_list import ListArrangement, arrange
-from tracetui.ui.widgets.table_view import TableView, placed
+from tracetui.ui.widgets.table_view import TableView
 
 
 def table_of(count: int) -> Table:
@@ -146,3 +147,20 @@ def test_sorting_and_filtering_survive_another_table() -> None:
     assert arrangement.descending
     assert arrange(table_of(30), arrangement).tolist() == [29, 8, 22, 1, 15]
     assert not arrangement.sorted_by("dur_us", table_of(10)).descending
+
+
+def test_a_kind_that_is_unknown_everywhere_takes_no_room() -> None:
+    """In a list of steps; where one is known the column stays."""
+    kinds: list[list[str | None]] = [["unknown"] * 4, ["unknown", "decode", None, "unknown"]]
+    for kind in kinds:
+        period = micros(col.PERIOD_US, np.array([4, 2, 3, 1]) * 1000)
+        table = Table((numbers(col.STEP, np.arange(4)), texts(col.KIND, kind), period))
+        shown = [column.spec.name for column in layout_of("steps", table)]
+        assert ("kind" in shown) == ("decode" in kind)
+
+
+async def test_the_order_that_a_table_comes_in_has_an_arrow() -> None:
+    app = Listing(table_of(50))
+    async with app.run_test(size=(60, 12)) as pilot:
+        await pilot.pause()
+        assert "index▴" in app.lines[0]

@@ -57,6 +57,8 @@ class DrawnColumn:
     """Name of the column behind which it stands; empty for the end of the row."""
     is_number: bool = False
     """True where its title stands at the right, as above numbers."""
+    beside: int = 4
+    """Number of the list's first columns that must fit beside it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +190,7 @@ def step_columns(table: Table, odd: list[OddStep | None], cells: int) -> list[Dr
 
     drawn = [_parts_column(table, min(max(cells // 5, MIN_STEP_BAR), MAX_STEP_BAR))]
     if any(words):
-        drawn.append(DrawnColumn("Δ median", max(8, *map(len, words)), pieces, "period_us"))
+        drawn.append(DrawnColumn("Δ median", max(8, *map(len, words)), pieces, "period_us", beside=2))
     return drawn
 
 
@@ -197,7 +199,7 @@ def _parts_column(table: Table, width: int) -> DrawnColumn:
         return part_pieces(step_part_cells(table, row, width), plain)
 
     title = ", ".join(part_times(table))
-    return DrawnColumn(title if len(title) <= width else "spent on", width, pieces, "period_us")
+    return DrawnColumn(title if len(title) <= width else "spent on", width, pieces, "period_us", beside=2)
 
 
 def step_part_cells(table: Table, row: int, width: int) -> list[tuple[Hue, int]]:

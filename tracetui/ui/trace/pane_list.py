@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +22,9 @@ from textual.worker import Worker, get_current_worker
 from tracetui.drawing.drawn_columns import RowGraphics, row_graphics
 from tracetui.drawing.format import named_groups
 from tracetui.drawing.text.export import render
-from tracetui.drawing.text.pictures import PICTURES, list_picture
 from tracetui.drawing.text.readable_table import Extent, readable
 from tracetui.errors import AnalysisFailed, TracetuiError
 from tracetui.health.summary import activity_counts
-from tracetui.idle.gaps import gap_before
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.call_sites import known_sites
 from tracetui.linking.links import links
@@ -43,17 +40,16 @@ from tracetui.overview.overview_table import kept_overview, table_of
 from tracetui.panes import PANES
 from tracetui.text import clean
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
+from tracetui.ui.trace.described_list import DescribedList, TableKey
 from tracetui.ui.trace.overview_list import NAME as OVERVIEW
 from tracetui.ui.trace.overview_list import OverviewList
 from tracetui.ui.trace.pane_groups import OWN_KEYS, TABS, tab_groups
-from tracetui.ui.trace.row_description import PARTED_PANES, SLICE_PANES, Lines, RowParts, row_lines, row_parts
 from tracetui.ui.trace.row_tree import RowTree, place_in_tree, place_on_step
-from tracetui.ui.trace.selection import describe_gap, prepare_descriptions
-from tracetui.ui.trace.slice_description import chain_of, describe
+from tracetui.ui.trace.selection import prepare_descriptions
 from tracetui.ui.widgets.bar import BarPart
 from tracetui.ui.widgets.columns import ShownColumn, layout_of
 from tracetui.ui.widgets.details import WAITING_NOTE
-from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, TabbedList
+from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup
 from tracetui.ui.widgets.table_view import LEAF, TableView
 from tracetui.ui.widgets.tabs import Tab, TabGroup, group_parts
 
@@ -70,19 +66,11 @@ QUIET_SECONDS = 0.15
 """Seconds without a key after which what is not on screen is worked out."""
 PAUSE_SECONDS = 0.01
 """Seconds between two looks at whether keys have come."""
-ROW_SECONDS = 0.05
-"""Seconds that the cursor rests on a row before it is worked out what that is made of."""
-MAX_KEPT_ROWS = 300
-"""Maximum rows of which it is kept what they are made of."""
 RESHAPED_PANES = ("findings", "range", "summary", "modules")
 """Panes whose tables are made readable for the screen, each of which gets columns of its own."""
 
 
-TableKey = tuple[str, Part | None, str | None]
-"""Pane, the number of a step or a range of time, and grouping."""
-
-
-class PaneList(TabbedList):
+class PaneList(DescribedList):
     """The panes of one trace."""
 
     step: reactive[int | None] = reactive(None, repaint=False, init=False)
@@ -107,14 +95,6 @@ class PaneList(TabbedList):
         key: TableKey
         overview: Overview
 
-    @dataclass
-    class WorkedOut(Message):
-        """It is known what a row is made of."""
-
-        key: TableKey
-        row: int
-        parts: RowParts
-
     class Prepared(Message):
         """The analyses that descriptions of slices ask for are there."""
 
@@ -134,8 +114,7 @@ class PaneList(TabbedList):
         """The causes of idle time are known."""
 
     def __init__(self, trace: Trace, *, id: str | None = None) -> None:
-        super().__init__(TABS, id=id)
-        self.trace = trace
+        super().__init__(trace, TABS, id=id)
         self.view = self.overview = OverviewList(trace)
         self._largest_first = {name: pane.largest_first for name, pane in PANES.items()}
         # What is the operator's own adds up to a whole, which a total does not.
@@ -155,18 +134,13 @@ class PaneList(TabbedList):
         """Panes for which the trace can have rows."""
         self._trees: dict[TableKey, RowTree] = {}
         self._tables: dict[TableKey, Table | str] = {}
-        self._drawn: dict[TableKey, RowGraphics | None] = {}
-        """What is drawn in the rows of each table."""
         self._is_started = False
-        self._row_parts: dict[tuple[TableKey, int], RowParts] = {}
-        """What rows are made of, as far as it was worked out."""
         self._measured = UNKNOWN_LENGTH
         """The longest list when it was last reported."""
         self._is_row_due = False
         """True where the first row is to be selected once it is listed."""
         self._due_slice = -1
         """The slice whose row gets the cursor as soon as rows are listed."""
-        self._followed_slices: Sequence[int] = ()
         self._followed_names: Sequence[str] = ()
         self.details.is_waiting = not is_kept(trace, prepare_descriptions)
         self._follows_gap = False
@@ -291,11 +265,6 @@ class PaneList(TabbedList):
         self.open_tab("steps")
         self._due_slice = used
         self.arrange_by(replace(self.arrangement, by="source", sort=None, filter=""))
-
-    @property
-    def lists_gaps(self) -> bool:
-        """True where the rows of the current pane are single gaps."""
-        return self.pane == "gaps" and self.arrangements[self.pane].by is None
 
     def _first_sort(self, by: str | None) -> tuple[str | None, bool]:
         column = self._largest_first[self.pane] if by is None else None
@@ -562,64 +531,6 @@ class PaneList(TabbedList):
 
     def _graphics(self) -> RowGraphics | None:
         return self._drawn.get(self._key(self.pane))
-
-    @on(TableView.RowHighlighted)
-    def _turn_to_row(self) -> None:
-        self._explain_row()
-        self.details.turn_to_row(True)
-
-    def _explain_row(self) -> None:
-        """Have the details say what the current row stands for, and draw the list where it has a drawing."""
-        by = self.arrangement.by
-        picture = list_picture(self.pane, by, self.view.table, self.view.row) if (self.pane, by) in PICTURES else None
-        self.details.explain_row(self._row_explanation(), picture)
-
-    def _row_explanation(self) -> Lines | None:
-        """A function for the lines about the current row; None where that is the selected slice, or there is no row."""
-        view, pane, by, row = self.view, self.pane, self.arrangement.by, self.view.row
-        table, whole = view.table, self.table
-        if table is None or whole is None or row < 0:
-            return None
-        if pane in SLICE_PANES and by is None:
-            return None if view.located else self._slice_explanation(view.slice_row)
-        key, is_waiting = self._key(pane), self.details.is_waiting
-        parts = self._row_parts.get((key, row))
-        if parts is None and pane in PARTED_PANES:
-            self._work_out_row(key, whole, row)
-        return row_lines(self.trace, pane, by, table, row, self._drawn.get(key), parts or RowParts(), not is_waiting)
-
-    def _slice_explanation(self, slice_row: int) -> Lines | None:
-        """A function for the lines about a slice that is not selected, or about the gap before it."""
-        if slice_row < 0 or self.details.is_waiting:
-            return None
-        gap = gap_before(self.trace, slice_row) if self.lists_gaps else -1
-        if gap >= 0:
-            return partial(describe_gap, self.trace, gap, True)
-        return partial(describe, self.trace, slice_row, chain_of(self.trace, slice_row))
-
-    @work(thread=True, exclusive=True, group="row")
-    def _work_out_row(self, key: TableKey, table: Table, row: int) -> None:
-        """Work out what a row is made of, unless the cursor moves on at once."""
-        worker = get_current_worker()
-        time.sleep(ROW_SECONDS)
-        pane, part, by = key
-        try:
-            with interruptible(lambda: not worker.is_cancelled), guarded("What the row is made of"):
-                parts = row_parts(self.trace, pane, by, table, row, part)
-        except Interrupted:
-            return
-        except AnalysisFailed as failure:
-            parts = RowParts(failure=str(failure))
-        self.post_message(self.WorkedOut(key, row, parts))
-
-    @on(WorkedOut)
-    def _take_parts(self, message: WorkedOut) -> None:
-        message.stop()
-        while len(self._row_parts) >= MAX_KEPT_ROWS:
-            self._row_parts.pop(next(iter(self._row_parts)))
-        self._row_parts[message.key, message.row] = message.parts
-        if (message.key, message.row) == (self._key(self.pane), self.view.row):
-            self._explain_row()
 
     def _show(self, cursor: int) -> None:
         self.overview.part, self.overview.sketch = self.listed_part, None

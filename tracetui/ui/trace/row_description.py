@@ -201,7 +201,7 @@ def _graphic_lines(table: Table, row: int, graphics: RowGraphics | None, width: 
         lines.append(DetailLine("".join(text for text, _ in pieces), pieces=pieces))
         words = odd_words(graphics.odd[row]).strip()
         if words:
-            lines.append(DetailLine(f"against the median step: {words}"))
+            lines += [DetailLine(piece) for piece in folded(f"against the median step: {words}", width)]
     return lines
 
 

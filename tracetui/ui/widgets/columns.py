@@ -26,8 +26,6 @@ ESSENTIAL = 6
 MIN_BESIDE_PROSE = 4
 """Minimum columns that stay where a verdict needs room."""
 
-COLUMNS_BESIDE_DRAWN = 4
-"""Columns that must fit beside drawn ones."""
 REPEATED = {"gpu_wall_us": "device_total_us"}
 """Columns that tell nothing where they equal another one wherever that has a time: torch counts none for calls."""
 MIN_ROWS_ALIKE = 4
@@ -101,9 +99,15 @@ def _direction(column: Column) -> int:
     return 1 if (steps >= 0).all() else -1 if (steps <= 0).all() else 0
 
 
-def sorting_column(layout: list[ShownColumn]) -> tuple[str | None, bool]:
-    """The column by which the rows of a table are in order as they are, and whether from the largest on."""
-    ordering = sorted((column for column in layout if column.direction), key=lambda column: column.direction)
+def sorting_column(layout: list[ShownColumn], main: tuple[str, ...] = ()) -> tuple[str | None, bool]:
+    """The column by which the rows of a table are in order as they are, and whether from the largest on.
+
+    Of several that is one of the `main` columns, and else one in which the largest is first.
+    """
+    ordering = sorted(
+        (column for column in layout if column.direction),
+        key=lambda column: (column.direction, column.spec.name not in main),
+    )
     return (ordering[0].spec.name, ordering[0].direction < 0) if ordering else (None, False)
 
 
@@ -179,7 +183,8 @@ def with_drawn(
     for count in range(len(drawn), -1, -1):
         chosen = drawn[:count]
         room = width - sum(each.width + GAP for each in chosen)
-        if count and room < max(width * 2 // 5, _cells(layout[:COLUMNS_BESIDE_DRAWN])):
+        beside = max((each.beside for each in chosen), default=0)
+        if count and room < _cells(layout[:beside]):
             continue
         columns, has_more = scrolled(layout, skipped, room)
         names = [column.spec.name for column, _ in columns]

@@ -6,203 +6,37 @@ and a cursor move repaints two of them. Textual's DataTable holds every cell.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from textwrap import wrap
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.cells import cell_len, set_cell_size
-from rich.color import Color
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import BindingType
 from textual.color import Color as Background
 from textual.events import Click
-from textual.geometry import Region, Size
+from textual.geometry import Region
 from textual.message import Message
-from textual.reactive import Reactive, reactive
-from textual.scroll_view import ScrollView
+from textual.reactive import reactive
 from textual.strip import Strip
 
-from tracetui.drawing.drawn_columns import MIN_CELLS_OF_BARS, Piece, RowGraphics, drawn_columns
+from tracetui.drawing.drawn_columns import Piece, RowGraphics, drawn_columns
 from tracetui.drawing.format import (
-    INDENT,
     TITLE,
-    CardLine,
-    cell_at,
-    cut_name,
-    finding_cards,
     is_list_of_findings,
     shorten,
 )
-from tracetui.drawing.hues import SEVERITY_HUES, Hue, bar
+from tracetui.drawing.hues import Hue
 from tracetui.drawing.timeline.grid import FOCUS_SIGN
-from tracetui.kernel_names.slice_names import short_kernel
-from tracetui.model.table import Column, Table, TextKind
+from tracetui.model.table import Table
 from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.keys import command
 from tracetui.ui.widgets.columns import GAP, ShownColumn, layout_of, sorting_column, with_drawn
-from tracetui.ui.widgets.surface import CachedStyle
-
-# The rows of a list that are cards of several lines: which line belongs to which row, and what stands in it. Pure.
-
-
-EDGE = "▌"
-"""Stands at the left of every line of a card, in the hue of how severe it is."""
-CELLS_PER_CARD_BAR, MAX_CARD_BAR = 8, 16
-"""Cells of a list for each cell of a card's bar, and the most that a bar has."""
-
-
-class CardRows:
-    """The cards of the listed rows, one below the other."""
-
-    def __init__(self, table: Table, order: NDArray[np.int64], width: int) -> None:
-        self._bar_cells = min(width // CELLS_PER_CARD_BAR, MAX_CARD_BAR) if width >= MIN_CELLS_OF_BARS else 0
-        room = width - (self._bar_cells + 1 if self._bar_cells else 0)
-        self._cards = finding_cards(table, order.tolist(), max(room, 1))
-        cost = np.nan_to_num(table["cost_us"].values[order].astype(np.float64))
-        self._shares = cost / max(float(cost.max(initial=0.0)), 1e-9)
-        words = table[SEVERITY]
-        self._hues = [SEVERITY_HUES.get(str(words.cell(row))) for row in order.tolist()]
-        self._width = max(room, 1)
-        self._tops = np.cumsum([0, *map(len, self._cards)])
-
-    def __len__(self) -> int:
-        """Lines of all cards."""
-        return int(self._tops[-1])
-
-    def top(self, index: int) -> int:
-        """The first line of a card."""
-        return int(self._tops[min(index, len(self._cards))])
-
-    def height(self, index: int) -> int:
-        """Lines of a card, 0 behind the last."""
-        return len(self._cards[index]) if index < len(self._cards) else 0
-
-    def index_at(self, line: int) -> int:
-        """The card to which a line belongs; as many as there are cards behind the last line."""
-        return int(np.searchsorted(self._tops, line, side="right")) - 1 if line < len(self) else len(self._cards)
-
-    def line(self, line: int) -> tuple[CardLine, list[Piece]]:
-        """A line with the part of a card that it is, and its pieces: the first has how severe it is and a bar."""
-        index = self.index_at(line)
-        card, hue = self._cards[index][line - self.top(index)], self._hues[index]
-        if line != self.top(index):
-            return card, [(EDGE, hue), (card.text, None)]
-        severity, rest = card.text[:INDENT], card.text[INDENT:]
-        drawn = " " * (self._width - cell_len(card.text)) + " " + bar(float(self._shares[index]), self._bar_cells)
-        return card, [(EDGE, hue), (severity, hue), (rest, None), (drawn if self._bar_cells else "", hue)]
-
-
-# The text of a row: each cell cut or padded to the width of its column. Pure.
-
-CARD_TITLE_GAP = " · "
-"""Between the titles above cards."""
-# Looking a member of an enumeration up takes as long as writing a short cell.
-_KERNEL, _DECODED, _NAME = TextKind.KERNEL, TextKind.DECODED, TextKind.NAME
-
-
-def placed(text: str, width: int, right: bool, middle: bool = False) -> str:
-    """Text in exactly `width` cells, cut with `…`, at the end or in the middle, or padded on one side."""
-    length = len(text) if text.isascii() else cell_len(text)
-    if length > width and middle and width > 8 and text.isascii():
-        tail = width // 3
-        return f"{text[: width - tail - 1]}…{text[-tail:]}"
-    if length > width:
-        return set_cell_size(text, width - 1) + "…" if width > 0 else ""
-    return " " * (width - length) + text if right else text + " " * (width - length)
-
-
-SEVERITY = "severity"
-"""Name of the column whose words have a hue."""
-_SHOWN_WORDS = {"fine": "ok"}
-"""Words for how severe something is that are shorter on the screen."""
-_TONES = {"-": Hue.GOOD, "+": Hue.MINOR}
-"""Hues of values that begin with a sign: less and more."""
-
-
-def row_pieces(table: Table, row: int, columns: list[tuple[ShownColumn, int]], plain: bool = False) -> list[Piece]:
-    """One row of a table as the text of its columns, each in its hue; `plain` asks for textures."""
-    pieces: list[Piece] = []
-    for visible, width in columns:
-        if pieces:
-            pieces.append((" " * GAP, None))
-        if visible.drawn is not None:
-            drawn = visible.drawn.pieces(row, width, plain)
-            used = sum(len(text) for text, _ in drawn)
-            pieces += [*drawn, (" " * (width - used), None)]
-        else:
-            pieces.append(_cell_piece(table[visible.spec.name], row, width))
-    return pieces
-
-
-def _cell_piece(column: Column, row: int, width: int) -> Piece:
-    spec = column.spec
-    in_middle = spec.text is _KERNEL or spec.text is _DECODED
-    text = cell_at(column, row)
-    hue = None
-    if spec.text is _KERNEL:
-        text = short_kernel(text)
-    elif spec.text is _NAME and len(text) > width:
-        text = cut_name(text, width)
-    elif spec.name == SEVERITY:
-        hue, text = SEVERITY_HUES.get(text), _SHOWN_WORDS.get(text, text)
-    elif spec.is_signed:
-        hue = _TONES.get(text[:1])
-    return placed(text, width, column.is_number, in_middle), hue
-
-
-# A scrolling widget whose length may change without a new layout of the whole screen.
-
-
-@lru_cache(maxsize=256)
-def _in_colour(base: Style, colour: int) -> Style:
-    """A style with another colour of the text; the same object each time."""
-    return base + Style(color=Color.from_ansi(colour))
-
-
-class Scroller(AnalysisSafe, CachedStyle, ScrollView):
-    """As `ScrollView`, always with a vertical scroll bar, so that more or fewer lines move nothing else."""
-
-    DEFAULT_CSS = """
-    Scroller {
-        overflow-x: hidden;
-        overflow-y: scroll;
-        scrollbar-size-vertical: 1;
-    }
-    """
-
-    virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
-    """Width (not used) and number of lines."""
-
-    @property
-    def is_plain(self) -> bool:
-        """True where the terminal has 16 colours or none: textures tell the parts of a bar apart."""
-        return self._colour_count < 256
-
-    def hued(self, hue: Hue, base: Style) -> Style:
-        """A style in the colour of a hue; as it is where there are no colours."""
-        if self._colour_count == 0:
-            return base
-        return _in_colour(base, hue.colour(self._colour_count, self.app.current_theme.dark))
-
-    @property
-    def _colour_count(self) -> int:
-        if self.app.no_color:
-            return 0
-        is_of_16 = self.app.native_ansi_color or self.app.console.color_system in ("standard", "windows")
-        return 16 if is_of_16 else 256
-
-    def set_length(self, lines: int) -> None:
-        """Set the number of lines to scroll over."""
-        self.virtual_size = Size(0, lines)
-        self.vertical_scrollbar.window_virtual_size = lines
-        if self.scroll_offset.y > self.max_scroll_y:
-            self.scroll_to(y=self.max_scroll_y, animate=False, force=True, immediate=True)
-
+from tracetui.ui.widgets.list_rows import CARD_TITLE_GAP, CardRows, placed, row_pieces
+from tracetui.ui.widgets.scroller import Scroller
 
 MAX_KEPT_LAYOUTS = 64
 """Maximum tables whose columns are not measured again when they are shown again."""
@@ -340,7 +174,7 @@ class TableView(Scroller, can_focus=True):
         self.states, self._graphics = states, graphics or RowGraphics()
         self.table, self.order, self.note = table, order, note
         before, self._layout = self._layout, self._layout_of(pane, table, by) if table is not None else []
-        self._sort = sort if sort[0] is not None else sorting_column(self._layout)
+        self._sort = sort if sort[0] is not None else sorting_column(self._layout, self._graphics.bars)
         if [column.spec.name for column in before] != [column.spec.name for column in self._layout]:
             self._skipped = 0
         self._fit()
