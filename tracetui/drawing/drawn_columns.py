@@ -41,7 +41,7 @@ ADD_UP = ("total_us", "self_device_us", "self_cpu_us")
 """Columns whose values add up to a whole, of which a row has a share."""
 STANDS_OUT = 1.5
 """Times the median of a row from which on a step stands out."""
-MIN_SHARE_TO_STAND_OUT = 0.001
+MIN_SHARE_TO_STAND_OUT = 0.005
 """Minimum difference of a step that stands out, as a share of the time of all rows in a step."""
 
 
