@@ -173,7 +173,7 @@ async def test_the_mouse_selects_pans_zooms_and_folds() -> None:
         await pilot.click(LanesView, offset=(2, 1))
         assert len(layout.lines) == 4
         await pilot.click(LanesView, offset=(2, 1))
-        assert len(layout.lines) == 7
+        assert len(layout.lines) == 8
 
 
 async def test_the_wheel_scrolls_and_with_ctrl_zooms_about_the_pointer() -> None:
@@ -258,7 +258,7 @@ async def test_a_step_sends_only_the_lines_of_the_selection(monkeypatch: pytest.
         strips = lanes.render_lines(lanes.size.region)
         await pilot.press("full_stop")
         # The axis points at the selection.
-        assert {region.y for region in regions} == {0, 6}
+        assert {region.y for region in regions} == {0, 7}
         kept = [a is b for a, b in zip(strips, lanes.render_lines(lanes.size.region), strict=True)]
         assert kept.count(False) == 2
 

@@ -16,7 +16,7 @@ from tracetui.drawing.timeline.launch_line import LaunchLine, launched_with
 from tracetui.drawing.timeline.layout import ON_DEVICE, Fold, Layout, Line, Shows
 from tracetui.drawing.timeline.legend import FAMILY_WORDS
 from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, REVERSE, UNDERLINE, Palette, codes, single_width
-from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.drawing.timeline.raster import MANY, TimelineIndex, Window
 from tracetui.drawing.timeline.runs import write_below, write_label
 from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.links import launch_delay
@@ -273,6 +273,7 @@ class TimelineGrid:
         """The whole grid."""
         frame = Frame.blank(height, width)
         self.layout.resize(max(height - self.axis_lines, 0))
+        self.layout.hold(view.highlighted)
         self.layout.see(view.window, max(width - label_width(width), 0))
         self.draw_axis(frame, view, colours)
         self.draw_lines(frame, range(len(self.layout.lines)), view, colours)
@@ -302,7 +303,9 @@ class TimelineGrid:
                 self._shade_gap(tracks, i, line, view, colours)
             if view.time_range is not None:
                 tint_range(tracks, i, view.time_range, view.window, colours)
-        before = self._point_at_highlighted(tracks, lines, view)
+        stand_ins = self._stand_ins(numbers, view)
+        self._light_stand_ins(tracks, stand_ins, view, colours)
+        before = self._point_at_highlighted(tracks, lines, view, stand_ins)
         selected = self._selected_tracks(view)
         marked = selected | self._tracks_of(view.highlighted)
         if view.mark_ns is not None:
@@ -313,7 +316,7 @@ class TimelineGrid:
             self._draw_label(frame, y, line, left, view, colours)
             if i in before:
                 frame.write(y, left - 1, codes("◀"), GROUND, BOLD)
-            elif line.track >= 0 and line.track in marked:
+            elif (line.track >= 0 and line.track in marked) or i in stand_ins:
                 is_selected = line.track in selected
                 ink = colours.selected if is_selected else colours.highlighted
                 frame.write(y, left - 1, codes("▐" if is_selected else "▕"), GROUND if colours.mono else ink, BOLD)
@@ -527,7 +530,33 @@ class TimelineGrid:
             return view.gap.on_device[0]
         return int(self.timeline_index.trace.slices.start[view.selected]) if view.selected >= 0 else None
 
-    def _point_at_highlighted(self, frame: Frame, lines: list[Line], view: View) -> set[int]:
+    def _stand_ins(self, numbers: list[int], view: View) -> dict[int, list[int]]:
+        """The lit slices whose rows take no line, by the line, among those numbered, that stands for it."""
+        found: dict[int, list[int]] = {}
+        if len(view.highlighted) <= MANY:
+            index_of = {number: i for i, number in enumerate(numbers)}
+            for row in sorted(view.highlighted):
+                number = self.layout.line_of(row)
+                tracks = self.timeline_index.tracks_of(row)
+                if number in index_of and self.layout.lines[number].track not in tracks:
+                    found.setdefault(index_of[number], []).append(row)
+        return found
+
+    def _light_stand_ins(self, frame: Frame, stand_ins: dict[int, list[int]], view: View, colours: Palette) -> None:
+        """Light slices whose rows take no line on the lines that stand for them."""
+        slices, width = self.timeline_index.trace.slices, frame.shape[1]
+        for i, rows in stand_ins.items():
+            for row in rows:
+                begin, end = (view.window.cell_of(moment) for moment in (slices.start[row], slices.end[row] - 1))
+                if end >= 0 and begin < width:
+                    cells = slice(max(begin, 0), max(min(end, width - 1), begin, 0) + 1)
+                    frame.chars[i, cells] = SPACE
+                    frame.bg[i, cells] = GROUND if colours.mono else colours.highlighted
+                    frame.attributes[i, cells] = UNDERLINE | colours.on_fill
+
+    def _point_at_highlighted(
+        self, frame: Frame, lines: list[Line], view: View, stand_ins: dict[int, list[int]]
+    ) -> set[int]:
         """Mark lines whose highlighted slice lies after the window; return those where one lies before it.
 
         Those are pointed at beside the lane's name, where no slice begins.
@@ -538,7 +567,7 @@ class TimelineGrid:
         wanted = {track: row for row in view.highlighted for track in self.timeline_index.tracks_of(row)}
         begin, end = view.window.start_ns, view.window.end_ns(width)
         for i, line in enumerate(lines):
-            row = wanted.get(line.track, -1)
+            row = wanted.get(line.track, stand_ins.get(i, [-1])[-1])
             if row < 0 or width < 1:
                 continue
             if slices.start[row] >= end:

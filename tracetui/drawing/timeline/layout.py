@@ -122,6 +122,8 @@ class Layout:
         """Lines of the bars of streams that have more than one."""
         self._worded: set[int] = set()
         """Streams whose runs have a line of words."""
+        self._held: frozenset[int] = frozenset()
+        """Lanes that are shown though nothing on them is in the window."""
 
     @property
     def _above(self) -> list[int]:
@@ -150,6 +152,15 @@ class Layout:
             self._forced.clear()
         self._seen = window, width
         self._changed()
+
+    def hold(self, rows: Collection[int]) -> bool:
+        """Keep the lanes of some slices on screen though these are outside of the window; whether a lane is another."""
+        lanes = frozenset(np.unique(self._timeline_index.trace.slices.lane[list(rows)]).tolist())
+        is_new = lanes != self._held
+        if is_new:
+            self._held = lanes
+            self._changed()
+        return is_new
 
     def wanted(self, limit: int) -> int:
         """Lines that it takes to show all rows, at most `limit`; the layout is left at that height.
@@ -196,7 +207,19 @@ class Layout:
         return self.lines[line].lane if 0 <= line < len(self.lines) else -1
 
     def line_of(self, row: int) -> int:
-        """The line on which a slice is drawn, -1 when that is not on screen."""
+        """The line on which a slice is drawn, -1 when that is not on screen.
+
+        Of a slice on a row that takes no line it is the last line of its thread, which stands for all below it.
+        """
+        own = self._own_line_of(row)
+        if own >= 0 or row < 0 or self._seen is None:
+            return own
+        lane = int(self._timeline_index.trace.slices.lane[row])
+        last = max((i for i, line in enumerate(self.lines) if line.lane == lane and line.track >= 0), default=-1)
+        below = self._timeline_index.tracks_of(row)[-1] > self.lines[last].track if last >= 0 else False
+        return last if below and self._depth(lane) < len(self._base(lane)) else -1
+
+    def _own_line_of(self, row: int) -> int:
         if row < 0:
             return -1
         tracks = self._timeline_index.tracks_of(row)
@@ -229,9 +252,10 @@ class Layout:
     def reveal(self, row: int, unfold: bool = True) -> bool:
         """Scroll so that a slice is on screen; whether anything moved.
 
-        With `unfold`, its lane is opened as far as that takes; otherwise a hidden row stays hidden.
+        With `unfold`, its lane is opened as far as that takes; otherwise a hidden row stays hidden: lines that come and
+        go with every step from kernel to kernel would be worse.
         """
-        if row < 0 or self.line_of(row) >= 0:
+        if row < 0 or (self._own_line_of(row) if unfold else self.line_of(row)) >= 0:
             return False
         lane = int(self._timeline_index.trace.slices.lane[row])
         if lane not in self._above and lane not in self._below:
@@ -246,9 +270,6 @@ class Layout:
             self.folds[lane], track = Fold.FULL, tracks[0]
         elif unfold and self.folds[lane] == Fold.FOLDED:
             self.folds[lane] = Fold.COMPACT
-        if not unfold and self.folds[lane] != Fold.FOLDED and track - self._base(lane).start >= self._depth(lane):
-            # Too narrow to be seen at this scale: lines that come and go with every step would be worse.
-            return False
         self._changed()
         self._bring_in(lane, track)
         return True
@@ -306,7 +327,7 @@ class Layout:
             return len(base)
         counts, cells = self._timeline_index.rows_in(*self._seen)
         (used,) = np.nonzero(counts[base.start : base.stop])
-        depth = int(used[-1]) + 1 if len(used) else int(lane in self._pinned)
+        depth = int(used[-1]) + 1 if len(used) else int(lane in self._pinned or lane in self._held)
         if self._has_runs(lane):
             (readable,) = np.nonzero(cells[base.start : base.stop] >= SHORTEST)
             depth = min(depth, int(readable[-1]) + 2 if len(readable) else 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,26 +127,26 @@ def write_label(
 ) -> None:
     """Write the longest of some words that fits, with a blank at both ends, in the middle of cells of a family.
 
-    They are filled, or the words stand on the ground. What is marked there stays; no label is shorter than three letters.
+    They are filled, or the words stand on the ground. What is marked there stays; labels have three letters or more.
     """
     begin, end = max(cells[0], 0), min(cells[1], frame.shape[1])
+    marked = np.flatnonzero(frame.attributes[row, begin:end] & (UNDERLINE | BOLD))
+    if len(marked):
+        # Beside what is selected or related, on the longer side.
+        bounds = [begin - 1, *(marked + begin).tolist(), end]
+        begin, end = max(pairwise(bounds), key=lambda pair: pair[1] - pair[0])
+        begin += 1
     text = next((each for each in words if len(each) + 2 <= end - begin), "")
     if len(text) < SHORTEST - 2:
         return
     at = begin + (end - begin - len(text)) // 2 - 1
-    cells_of_it = slice(at, at + len(text) + 2)
-    marked = (frame.attributes[row, cells_of_it] & (UNDERLINE | BOLD)) > 0
-    grids: list[NDArray[Any]] = [frame.chars, frame.fg, frame.bg, frame.attributes]
-    before = [grid[row, cells_of_it][marked] for grid in grids]
     if is_filled:
         shade = colours.shades[family, 0]
         frame.write(row, at, codes(f" {text} "), GROUND if colours.mono else int(colours.ink[shade]), colours.on_fill)
-        frame.bg[row, cells_of_it] = GROUND if colours.mono else shade
+        frame.bg[row, at : at + len(text) + 2] = GROUND if colours.mono else shade
     else:
         frame.write(row, at, codes(f" {text} "), int(colours.words[family]))
-        frame.bg[row, cells_of_it] = GROUND
-    for grid, values in zip(grids, before, strict=True):
-        grid[row, cells_of_it][marked] = values
+        frame.bg[row, at : at + len(text) + 2] = GROUND
 
 
 def write_below(

@@ -29,7 +29,7 @@ from tracetui.drawing.timeline.cells import Frame
 from tracetui.drawing.timeline.grid import ShadedGap, Stretch, TimelineGrid, View, label_width
 from tracetui.drawing.timeline.launch_line import ALONE_MARGIN, following, framed_next
 from tracetui.drawing.timeline.layout import Shows
-from tracetui.drawing.timeline.raster import Window
+from tracetui.drawing.timeline.raster import MANY, Window
 from tracetui.model.intervals import TimeRange
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
@@ -285,8 +285,10 @@ class LanesView(Surface, can_focus=True):
         if self.window is not None and before not in (0, self._width):
             self._move(self.window.stretched(before, self._width))
 
-    def watch_window(self) -> None:
-        """Everything moves."""
+    def watch_window(self, before: Window | None) -> None:
+        """Everything moves; at another scale other rows have lines, and those of the selection stay in sight."""
+        if self.window is not None and (before is None or before.ns_per_cell != self.window.ns_per_cell):
+            self._keep_in_sight()
         self.changed()
 
     def watch_selected(self) -> None:
@@ -547,7 +549,9 @@ class LanesView(Surface, can_focus=True):
         if self._grid is None or not self._grid.layout.height:
             return
         layout = self._grid.layout
-        moved = [layout.reveal(row, unfold=False) for row in sorted(self.highlighted)[:MAX_REVEALED]]
+        layout.see(self._current(), self.cells)
+        moved = [layout.hold(self.highlighted)]
+        moved += [layout.reveal(row, unfold=False) for row in sorted(self.highlighted)[:MAX_REVEALED]]
         moved.append(layout.reveal(self.selected, unfold=False))
         if any(moved):
             self.changed()
@@ -595,5 +599,7 @@ class LanesView(Surface, can_focus=True):
         if self._grid is None:
             return []
         timeline_index = self._grid.timeline_index
+        rows = list(rows)
         tracks = {track for row in rows for track in timeline_index.tracks_of(row)}
-        return [i for i, line in enumerate(self._grid.layout.lines) if line.track in tracks]
+        stand_ins = {self._grid.layout.line_of(row) for row in rows[:MANY]}
+        return [i for i, line in enumerate(self._grid.layout.lines) if line.track in tracks or i in stand_ins]
