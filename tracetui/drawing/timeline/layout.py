@@ -167,10 +167,11 @@ class Layout:
 
         It does not depend on the window: who zooms in finds the lines that it takes.
         """
-        seen, self._seen, self._height = self._seen, None, limit
+        seen, scroll = self._seen, self._scroll
+        self._seen, self._height = None, limit
         self._changed()
         wanted = len(self.lines)
-        self._seen, self._height = seen, wanted
+        self._seen, self._height, self._scroll = seen, wanted, scroll
         self._changed()
         return wanted
 
