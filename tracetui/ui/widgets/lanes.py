@@ -69,7 +69,13 @@ def timeline_commands(*hinted: str) -> list[Binding]:
         ),
         command(keys.PIN, "pin", "Pin the lane", "Keeps it at the top of the timeline; again lets go of it."),
         command(keys.MEASURE, "measure", "Set a measuring point", "At the selection; the axis shows the distance."),
-        command(keys.FOLD, "fold", "Fold the lane", "One row, its first rows, or all of them.", hint("fold")),
+        command(
+            keys.FOLD,
+            "fold",
+            "Fold the lane",
+            "One row, its first rows, or all of them; else the quiet lanes.",
+            hint("fold"),
+        ),
     ]
 
 
