@@ -221,7 +221,7 @@ async def test_the_narrow_screen_toggles_the_details() -> None:
         await pilot.pause()
         assert app.view.query_one(Details).display
         assert isinstance(app.focused, Details)
-        await pilot.press("k", "enter")
+        await pilot.press("end", "k", "enter")
         assert app.selected == "cudaLaunchKernel"
         await pilot.press("i")
         assert isinstance(app.focused, TableView)

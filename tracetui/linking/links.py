@@ -274,7 +274,7 @@ def links(trace: Trace) -> Links:
 def launch_delay(trace: Trace, rows: Int64) -> Int64:
     """Time (ns) from the start of the launch call of each GPU activity to its own, negative where clocks disagree.
 
-    NULL without a launch, and for all but the first activity of a graph launch.
+    NULL without a launch, and for all but the first activity of a graph launch (R3.39).
     """
     joined, start = links(trace), trace.slices.start
     launch = joined.launch[rows].astype(np.int64)

@@ -48,6 +48,7 @@ SIGNS = (
     ("▸▾", "lane folded, all rows"),
     ("▪", "lane pinned"),
     ("▼▽", "selection, its launch or kernel"),
+    ("╰╮", "from a launch to its start"),
     ("▐▕", "their lanes"),
     ("◆", "measuring point"),
     ("[]", "range of time (axis), shown part (minimap)"),
