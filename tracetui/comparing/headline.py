@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import combinations, zip_longest
 
@@ -28,7 +28,7 @@ from tracetui.comparing.variants import apart
 from tracetui.comparing.work_sizes import size_changes
 from tracetui.idle.gpu_spans import communicates, union_in_cells
 from tracetui.model.intervals import Bool
-from tracetui.model.quantities import time_scale
+from tracetui.model.quantities import duration, time_scale
 from tracetui.model.table import Table
 from tracetui.model.trace import Kind
 
@@ -115,6 +115,11 @@ class Headline:
             busy,
             self.noise,
         )
+
+    def named(self, names: Sequence[str]) -> Headline:
+        """The same with other names, and without ratios."""
+        sides = tuple(replace(side, name=name) for side, name in zip(self.sides, names, strict=True))
+        return replace(self, sides=sides, ratios=tuple(Ratio("", Change.UNKNOWN) for _ in self.ratios))
 
     @property
     def slower(self) -> float:
@@ -283,7 +288,7 @@ def side_names(sides: Sequence[Side]) -> list[str]:
     if one_trace:
         return scopes
     files = _distinct([_stem(side.trace.label) for side in sides])
-    return [f"{file}#{scope}" if side.scope else file for file, scope, side in zip(files, scopes, sides, strict=True)]
+    return [f"{file}, {scope}" if side.scope else file for file, scope, side in zip(files, scopes, sides, strict=True)]
 
 
 def _scope_names(sides: Sequence[Side]) -> list[str]:
@@ -298,6 +303,8 @@ def _scope_names(sides: Sequence[Side]) -> list[str]:
 
 
 def _scope_name(side: Side) -> str:
+    if (part := side.time_range) is not None:
+        return f"{duration(part.start)} + {duration(part.length)}"
     if side.part_kind == STEP and side.scope:
         return f"step{'s' if ':' in side.scope else ''} {side.scope}"
     return side.scope or ("capture" if side.part_kind == CAPTURE else "all steps")
