@@ -83,3 +83,15 @@ def test_a_rank_alone_has_no_bars():
 def test_what_does_not_fit_a_folder_is_said(folder, capsys, words, said):
     assert main(["report", str(folder), *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_bars_of_ranks_stand_above_the_table_of_the_command(folder, capsys):
+    assert main(["ranks", str(folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert re.match(r"Of [\d.]+ ms a rank computes for \d+ %, sends for ", lines[2])
+    assert lines[4].startswith("rank") and lines[4].endswith("made others wait")
+    assert lines[5].startswith("2 node1 ") and lines[5].endswith("▲ kernels")
+    whole = [re.sub(r"[^█▒░·]", "", line[: lines[4].index("made")]) for line in lines[5:9]]
+    assert len(set(map(len, whole))) == 1, "the parts of every rank add up to the time in common"
+    assert main(["ranks", str(folder), "--show", "steps"]) == 0
+    assert "made others wait" not in capsys.readouterr().out

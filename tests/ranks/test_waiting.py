@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.ranks import MS, RankPlan, args_of, run_together, set_of
 from tracetui.model.table import NULL
 from tracetui.ranks.causes import main_causes, standing_out
-from tracetui.ranks.moments import late_instances, late_moment, moment_sentences, worst_instance
+from tracetui.ranks.moments import caused_in, late_instances, late_moment, moment_sentences, worst_instance
 from tracetui.ranks.rank_set import RankSet, in_turn
 from tracetui.ranks.rank_tables import TABLES
 from tracetui.ranks.sentences import NOBODY, headline, pipelines
@@ -442,3 +442,17 @@ def test_a_late_host_is_said_in_english_words(cause: str) -> None:
     why = headline(found).partition(": ")[2].partition(". ")[0]
     known = "their they input comes late devices wait for host kernels take longer run more than the others do"
     assert set(why.split()) <= set(known.split()) and ("their" in why.split()) != (cause == "extra")
+
+
+def test_what_shows_why_a_rank_is_late_is_its_own_doing_and_not_the_longest_wait() -> None:
+    plans = [RankPlan(rank) for rank in range(3)]
+    # In pairs rank 1 takes 5 ms longer each time; another then waits 19 ms for what both bring along.
+    run_together(plans[:2], [[MS * 10 * turn, MS * 10 * turn + 5 * MS] for turn in range(1, 6)], MS // 10)
+    for turn in range(1, 6):
+        plans[1].compute(MS * 10 * turn - 4 * MS, 8 * MS)
+    run_together(plans, [[65 * MS, 65 * MS + 1_000, 46 * MS]], name="all")
+    found = set_of(plans)
+    worst = worst_instance(found, 1)
+    assert found.matches.instances.ranks[worst] == 2
+    there, every = caused_in(found, 1, worst)
+    assert there == 5 * MS and every > 5 * there

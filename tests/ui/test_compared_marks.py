@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 from textual.pilot import Pilot
 
-from tests.support.app import Shown, keys, shown, training
+from tests.support.app import Shown, keys, opened, settle, shown, training
 from tests.support.build import Event, kernel, launch, make_trace, op
+from tests.support.compared_app import compared
 from tests.support.waiting import until
 from tracetui.comparing.side import side
 from tracetui.errors import UsageError
 from tracetui.model.trace import Kind, Trace
+from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_view import CompareScreen
+from tracetui.ui.compare.several_screen import SeveralScreen
 from tracetui.ui.trace.marks import MarkedPart, part_of_slice
 from tracetui.ui.trace.trace_screen import TraceScreen
 
@@ -168,3 +171,22 @@ def test_a_path_of_functions_is_that_of_their_tree() -> None:
     trace = variants()
     assert len(side(trace, "/main/slow/Net_0")) == 2
     assert len(side(trace, "fast/Net_0")) == 1
+
+
+async def test_the_variants_of_a_puzzler_are_two_keys_away(shared_trace) -> None:
+    app = TraceApp([str(shared_trace("puzzlers/fusion_mwe_trace.json.gz"))])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(app, pilot)
+        await pilot.press("c", "enter")
+        await until(pilot, lambda: isinstance(app.screen, SeveralScreen), "nothing is compared")
+        await settle(pilot)
+        screen = app.screen
+        assert isinstance(screen, SeveralScreen)
+        for ratio in ("8.45x faster", "2.54x faster", "10.27x faster", "fused, compiled 4.04x faster"):
+            assert ratio in screen.bars.text
+        # Any two of them in full: the last row is C with D.
+        await pilot.press("enter", "end", "enter")
+        await compared(app, pilot)
+        assert isinstance(app.screen, CompareScreen)
+        assert [each.scope for each in app.screen.view.compared.sides] == ["unfused[2]", "fused[2]"]
+        assert app.screen.view.bars.text.startswith("unfused, compiled → fused, compiled    4.04x faster")
