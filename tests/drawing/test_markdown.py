@@ -95,7 +95,7 @@ def check(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) -> None
     assert rows[0] == [table.heading(column.name) for column in shown]
     wanted = zip(*(shown_texts(column) for column in shown), strict=True)
     assert rows[1:] == [[cell.strip() for cell in row] for row in wanted]
-    assert ["right" in style for style in aligned] == [not column.is_text for column in shown]
+    assert ["right" in style for style in aligned] == [column.is_number for column in shown]
     for column in columns:
         if column not in shown:
             assert any(words.startswith("In every row") and column.spec.heading in words for words in paragraphs)
