@@ -7,7 +7,7 @@ import pytest
 from tracetui.comparing.headline import SPAN, Headline, Ratio, SideTimes, Spent
 from tracetui.comparing.noise import Change
 from tracetui.drawing.hues import HATCH, Hue
-from tracetui.drawing.stacked_bars import BarPart, Piece, stacked, style_of, text_of
+from tracetui.drawing.stacked_bars import BarPart, Piece, in_ascii, stacked, style_of, text_of
 from tracetui.drawing.text.headline_text import headline_line, headline_lines, side_lines
 
 PARTS = [
@@ -28,6 +28,12 @@ def test_idle_time_is_told_without_any_hue() -> None:
     assert len(set(textures)) == 3
     (*_, idle) = stacked(PARTS, 60, 606e6)
     assert idle.text.startswith(HATCH) and "idle 28 %" in idle.text
+
+
+def test_parts_are_told_apart_in_ascii() -> None:
+    waits = BarPart(Hue.OPTIMIZER, "waits", "wait", 100e6, "░")
+    line = in_ascii(stacked([*PARTS, waits], 70, 706e6, textured=True))
+    assert text_of(line).isascii() and len({piece.text[0] for piece in line}) == 4
 
 
 @pytest.mark.parametrize("dark", [False, True])

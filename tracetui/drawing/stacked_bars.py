@@ -7,7 +7,7 @@ With 16 colours or none, and in text, a part has the texture of its hue instead.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from rich.color import Color
@@ -16,7 +16,8 @@ from rich.style import Style
 from rich.text import Text
 
 from tracetui.drawing.hues import HATCH, HATCH_GROUND, Hue, label_in, whole_cells
-from tracetui.drawing.timeline.palette import palette
+from tracetui.drawing.timeline.cells import Frame
+from tracetui.drawing.timeline.palette import codes, palette
 
 
 class Look(Enum):
@@ -67,6 +68,17 @@ Line = tuple[Piece, ...]
 def text_of(line: Iterable[Piece]) -> str:
     """The line without its looks."""
     return "".join(piece.text for piece in line)
+
+
+def in_ascii(line: Line) -> Line:
+    """The line for a terminal that shows nothing else."""
+    frame = Frame.blank(1, len(text_of(line)))
+    frame.write(0, 0, codes(text_of(line)))
+    text, at, pieces = frame.in_ascii().text(0), 0, []
+    for piece in line:
+        pieces.append(replace(piece, text=text[at : at + len(piece.text)]))
+        at += len(piece.text)
+    return tuple(pieces)
 
 
 def stacked(parts: Sequence[BarPart], cells: int, whole: float, textured: bool = False, labelled: bool = True) -> Line:

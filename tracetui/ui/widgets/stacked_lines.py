@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tracetui.drawing.stacked_bars import Line, segments
+from tracetui.drawing.hues import is_plain
+from tracetui.drawing.stacked_bars import Line, in_ascii, segments
 from tracetui.ui.widgets.surface import CachedStyle
 
 MakeLines = Callable[[int, bool], Sequence[Line]]
@@ -64,9 +66,10 @@ class StackedLines(CachedStyle, Widget):
     def _lines(self, width: int) -> Sequence[Line]:
         if self._make is None or width <= 0:
             return ()
-        key = width, self._colours < 256
+        key = width, self._colours < 256 or is_plain(os.environ)
         if key not in self._made:
             if len(self._made) >= self.MAX_KEPT:
                 self._made.clear()
-            self._made[key] = self._make(*key)
+            lines = self._make(*key)
+            self._made[key] = [in_ascii(line) for line in lines] if is_plain(os.environ) else lines
         return self._made[key]
