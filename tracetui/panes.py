@@ -34,6 +34,7 @@ PANE_FILES = {
     "serving": "serving.serving_table",
     "layers": "tables.layers",
     "modules": "tables.modules",
+    "flame": "tables.flame",
     "memory": "memory.memory_table",
     "counters": "tables.counter_table",
     "findings": "findings",

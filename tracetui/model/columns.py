@@ -534,6 +534,7 @@ MEDIAN_QUEUE_DELAY_US = ColumnSpec(
     "median_queue_delay_us", "median queue delay", "Median from the end of the call.", unit="us"
 )
 MEDIAN_US = ColumnSpec("median_us", "median", "Median duration.", unit="us", detail=1)
+MERGED = ColumnSpec("merged", "modules", "Modules of one class that share the row.")
 METADATA_ONLY = ColumnSpec("metadata_only", "view", "Whether it is known to only make a view.")
 METRIC = ColumnSpec("metric", "metric", "How it was looked up.")
 MIN = ColumnSpec("min", "min", "Smallest value.")
@@ -612,6 +613,7 @@ OUTPUT_RATE = ColumnSpec(
 OVERHEAD_US = ColumnSpec("overhead_us", "per kernel", "Time in the call for each activity that it started.", unit="us")
 OWN_CPU_US = ColumnSpec("own_cpu_us", "own CPU", "The same without what they called.", unit="us")
 OWN_GPU_US = ColumnSpec("own_gpu_us", "own GPU", "The same without what it called.", unit="us")
+OWN_IDLE_US = ColumnSpec("own_idle_us", "own idle", "The same without what it called.", unit="us")
 P95_US = ColumnSpec("p95_us", "p95", "Duration that 95 % do not exceed, linear between ranks.", unit="us")
 P99_PERIOD_US = ColumnSpec("gpu_period_p99_us", "p99 period", "Period that 99 % do not exceed.", unit="us", detail=1)
 P99_US = ColumnSpec("p99_us", "p99", "Duration that 99 % do not exceed, linear between ranks.", unit="us")

@@ -186,13 +186,10 @@ def _frames(trace: Trace, by: str | None) -> Int64:
 
 
 def _own_costs(trace: Trace, tree: FrameTree, around: Int32, backward: Bool, step: Part | None) -> _OwnCosts:
-    idle = idleness(trace)
     called, gpu = within(trace, tree.frames, step), within(trace, links(trace).gpu, step)
     took, ran = time_within(trace, called, step), time_within(trace, gpu, step)
-    if isinstance(step, TimeRange):
-        ended, lasted = step.touched(idle.start, idle.end), step.covered(idle.start, idle.end)
-    else:
-        ended, lasted = np.isin(idle.after, gpu), idle.dur
+    ended, lasted = gaps_within(trace, step)
+    after = idleness(trace).after[ended]
 
     def sums(node: Int64, values: Int64 | None = None) -> Float64:
         return np.bincount(np.where(node < 0, len(tree), node), values, len(tree) + 1).astype(np.float64)
@@ -205,11 +202,41 @@ def _own_costs(trace: Trace, tree: FrameTree, around: Int32, backward: Bool, ste
         cpu - sums(tree.of_frames(around[called]), took),
         sums(user[~later], ran[~later]),
         sums(user[later], ran[later]),
-        sums(_users(trace, tree, around, idle.after[ended]), lasted[ended]),
+        sums(_users(trace, tree, around, after), lasted),
         sums(user),
         sums(user[_placed_by_start(trace, gpu)]),
         sums(user[tree.of_activities(gpu) >= 0]),
     )
+
+
+def gaps_within(trace: Trace, part: Part | None) -> tuple[Int64, Int64]:
+    """Indices in `idleness(trace)` of the gaps of a part, and for how many ns of it each lasts.
+
+    A gap belongs to the step of the activity that ends it.
+    """
+    idle = idleness(trace)
+    if isinstance(part, TimeRange):
+        ended = np.flatnonzero(part.touched(idle.start, idle.end))
+        return ended, part.covered(idle.start, idle.end)[ended]
+    ended = np.flatnonzero(np.isin(idle.after, within(trace, links(trace).gpu, part)))
+    return ended, idle.dur[ended]
+
+
+@dataclass(frozen=True, eq=False)
+class ActivityNodes:
+    """The modules of GPU activities, as the pane has them."""
+
+    tree: FrameTree
+    node: Int64
+    """The node of each activity, -1 for none."""
+    of_slices: Int64
+    """The node around every slice of a thread, in the backward pass that of the forward operator; -1 for none."""
+
+
+def nodes_of(trace: Trace, gpu: Int64, by: str | None) -> ActivityNodes:
+    """The tree of modules, or by `function` of functions and modules, and the node of each GPU activity in it."""
+    tree, (around, _) = _module_tree_with_captured(trace, by), _around(trace, by)
+    return ActivityNodes(tree, _users(trace, tree, around, gpu), tree.of_frames(around))
 
 
 def _placed_by_start(trace: Trace, gpu: Int64) -> Bool:
