@@ -48,6 +48,14 @@ def test_every_pane_in_every_format(pane, form, capsys):
     assert output.err == "" or form == "csv"
 
 
+@pytest.mark.parametrize(("form", "begins"), [("folded", "whole trace;"), ("speedscope", '{"$schema":')])
+def test_the_flame_tree_has_formats_of_its_own(form, begins, capsys):
+    assert main(["show", "flame", str(EAGER), "--format", form]) == 0
+    assert begins in capsys.readouterr().out
+    assert main(["show", "ops", str(EAGER), "--format", form]) == 2
+    assert "`tracetui show flame`" in capsys.readouterr().err
+
+
 def test_a_range_of_time(shown):
     """Every pane takes one, and the pane of ranges has the same one in each notation."""
     rows = shown("range", EAGER, "--range", "300us+20us")["rows"]

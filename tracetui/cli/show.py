@@ -41,6 +41,8 @@ HELP = "print a pane as text, JSON, CSV or Markdown"
 WHOLE_TRACE = (("health", None), ("health", "offender"), ("steps", "source"))
 """Panes and groupings whose rows are those of the whole trace, also where a part of it is asked for."""
 FORMATS = ("table", "json", "csv", "md")
+FLAME, FLAME_FORMATS = "flame", ("folded", "speedscope")
+"""The pane that is a tree of times, and the formats that only it has."""
 DUMB_TERMINALS = ("dumb", "unknown")
 """Types of terminals that can do nothing but print."""
 PICTURE_LINES = 20
@@ -66,7 +68,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_columns(parser)
     parser.add_argument("--by", metavar="GROUP", help="group rows, for example kernels by name")
     add_opening(parser)
-    parser.add_argument("--format", choices=FORMATS, default="table", help="what to print (default: table)")
+    formats = (*FORMATS, *FLAME_FORMATS)
+    parser.add_argument(
+        "--format", choices=formats, default="table", help="what to print (default: table); the last two: only flame"
+    )
     parser.add_argument(
         "--plain", action="store_true", help="one `name: value` per line, for a screen reader; so with TERM=dumb"
     )
@@ -85,6 +90,8 @@ def run(options: argparse.Namespace) -> int:
     from tracetui.model.intervals import TimeRange, read_time_range
     from tracetui.model.quantities import duration
 
+    if options.format in FLAME_FORMATS and options.pane != FLAME:
+        raise UsageError(f"--format {options.format} is for a tree of times: `tracetui show {FLAME}` has one.")
     if options.plain and options.format != "table":
         raise UsageError(f"--plain and --format {options.format} are two forms: leave one out.")
     # A terminal that can show nothing else gets plain text as well.
@@ -218,11 +225,12 @@ def write(
     """
     import numpy as np
 
+    from tracetui.drawing.flame import flame_text
     from tracetui.drawing.format import named_groups
     from tracetui.drawing.text import export
     from tracetui.drawing.text.pictures import picture_lines
 
-    if form not in ("json", "csv"):
+    if form not in ("json", "csv", *FLAME_FORMATS):
         table = named_groups(table, extent.by)
     on_screen = form == "table" and sys.stdout.isatty()
     if limit is None and on_screen:
@@ -231,7 +239,9 @@ def write(
     visible = table.take(np.arange(min(len(table), limit))) if limit is not None else table
     extent = replace(extent, rows=len(table), has_chosen_columns=columns is not None)
     printed = visible if columns is None else visible.with_columns(columns)
-    if form == "plain":
+    if form in FLAME_FORMATS:
+        sys.stdout.write(flame_text(visible, form, f"{extent.words(pane)} of {trace.label}"))
+    elif form == "plain":
         sys.stdout.write(export.plain_text(printed, trace, pane, extent))
     elif not on_screen or columns is not None:
         cells = asked_width(os.environ) or (export.CARD_CELLS if pane == "findings" else export.LINE_CELLS)
@@ -251,6 +261,6 @@ def write(
         console(sys.stdout, width=width).print(rows)
     if cut:
         print(f"tracetui: {len(visible)} of {len(table)} rows; --limit shows more.", file=sys.stderr)
-    if form == "csv":
+    if form in ("csv", *FLAME_FORMATS):
         for sentence in filter(None, (table.headline, table.note)):
             print(f"tracetui: {sentence}", file=sys.stderr)

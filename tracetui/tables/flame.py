@@ -148,7 +148,7 @@ class _Spent:
 def flame(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     """The tree, a row before what is below it, siblings by time; the first row is all of the part."""
     rows, measure = GROUPINGS[by]
-    without_gpu = len(links(trace).gpu) == 0
+    without_gpu = len(links(trace).gpu) == 0 and measure != CPU
     if without_gpu and measure == GPU:
         # What has no GPU has its time on the CPU.
         measure = CPU
