@@ -117,7 +117,10 @@ QUIT = Key("q", "quit; closes the help and lists to pick from")
 QUIT_ANYWHERE = Key("ctrl+c", "quit, also while typing")
 
 NEXT = Key(
-    "full_stop", "next: kernel, in Gaps the gap; on the timeline slice of the row; in a comparison kernel of A", BOTH
+    "full_stop",
+    "next: kernel, in Gaps the gap; on the timeline slice of the row; in a comparison kernel of A; in the flame view "
+    "match",
+    BOTH,
 )
 PREVIOUS = Key("comma", "the one before", BOTH)
 NEXT_STEP = Key("right_square_bracket", "next step; in a comparison of both sides", BOTH)
@@ -178,6 +181,7 @@ FILTER = Key(
     LISTS,
 )
 
+FLAME = Key("P", "flame view: modules, operators, kernels by time; in it GPU time, CPU time or idle time", TRACE)
 ALL_STEPS = Key("A", "list all steps, or one", TRACE)
 STEPS_BY = Key("B", "what counts as a step", TRACE)
 MARK = Key("m", "mark what is selected", TRACE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -67,6 +67,9 @@ from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS
 from tracetui.ui.widgets.surface import Minimap
 from tracetui.ui.widgets.table_view import TableView
 
+if TYPE_CHECKING:
+    from tracetui.ui.trace.flame_screen import FlamePlace
+
 MIN_LIST_LINES = 14
 """Lines that the list keeps beside the details, with its titles, where lanes could use more than half."""
 
@@ -92,6 +95,7 @@ _COMMANDS: list[BindingType] = [
     command(keys.MARKS, "marks", "List of marks"),
     *GROUP_COMMANDS,
     *PANE_COMMANDS,
+    command(keys.FLAME, "flame", "Flame view", "Modules, operators and kernels by GPU, CPU or idle time.", "flame"),
     command(keys.DETAILS, "details", "Details of the selection", "On a narrow screen: in place of the list."),
     command(keys.COPY_ROW, "copy_row", "Copy the row", "As Markdown: to the clipboard and a file."),
     command(keys.COPY_VIEW, "copy_view", "Copy the view string", "For --at: step, pane, selection and window."),
@@ -153,6 +157,8 @@ class TraceView(LineCommands):
         """The last of list and lanes that had the focus."""
         self._came_from: tuple[int, ...] = ()
         """The GPU activity that was selected last, and its launch."""
+        self._flame_place: FlamePlace | None = None
+        """What the flame view was left at."""
         self._is_idle_explained = False
         """True once the causes of idle time are known."""
 
@@ -537,18 +543,23 @@ class TraceView(LineCommands):
             self.navigator.leave()
             self.show_step(int(str(table["step"].cell(message.row))))
         elif (gap := self._gap_of(message)) >= 0:
-            self.navigator.leave(to_part=True)
-            self.select_gap(gap, jump=True)
-            self.give_keys(self.lanes)
+            self._go_to(message.slice_row, gap)
         elif message.slice_row >= 0:
-            self.navigator.leave(to_part=True)
-            self.select(message.slice_row)
-            cells = self.lanes.cells
-            self.window = framed(self.trace, message.slice_row, cells, 1.0).without_void(*self.lanes.reach, cells)
-            self.give_keys(self.lanes)
+            self._go_to(message.slice_row)
         elif is_of_slices:
             name = shorten(clean(str(table.columns[0].cell(message.row))), 40)
             self.notice(f"{name} stands for events that take no time: no lane has a slice of it.")
+
+    def _go_to(self, row: int, gap: int = -1) -> None:
+        """Go to a slice, or to the gap that it ends, in the timeline."""
+        self.navigator.leave(to_part=True)
+        if gap >= 0:
+            self.select_gap(gap, jump=True)
+        else:
+            self.select(row)
+            cells = self.lanes.cells
+            self.window = framed(self.trace, row, cells, 1.0).without_void(*self.lanes.reach, cells)
+        self.give_keys(self.lanes)
 
     def _gap_of(self, message: TableView.RowHighlighted) -> int:
         """The gap that a row of the list stands for, -1 for none."""
@@ -561,6 +572,20 @@ class TraceView(LineCommands):
         if is_gap or (jump and read_view_string(str(jump)).is_gap):
             return gap_before(self.trace, message.slice_row)
         return -1
+
+    def action_flame(self) -> None:
+        """Show the flame view of what is listed."""
+        # The view is needed only once it is asked for.
+        from tracetui.tables.flame import IDLE
+        from tracetui.ui.trace.flame_screen import FlamePlace, FlameScreen
+
+        def go(result: tuple[int, str] | None) -> None:
+            row, measure = result if result is not None else (-1, "")
+            if row >= 0:
+                self._go_to(row, gap_before(self.trace, row) if measure == IDLE else -1)
+
+        self._flame_place = self._flame_place or FlamePlace()
+        self.app.push_screen(FlameScreen(self.trace, self.panes.part, self._flame_place), go)
 
     @on(Details.Chosen)
     def _jump(self, message: Details.Chosen) -> None:
