@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from textual.binding import BindingType
 
 from tracetui.comparing.statement import Comparison
 from tracetui.drawing.format import cell, named_groups
-from tracetui.drawing.hues import bar
+from tracetui.drawing.hues import bar, is_plain
 from tracetui.drawing.text import comparison_text
 from tracetui.drawing.text.comparison_text import is_unchanged
 from tracetui.drawing.text.export import render
@@ -40,7 +41,7 @@ SHORT = {"fused into": "fused", "split into": "split", "cannot tell": "noise"}
 """Marks in a word, for a narrow column."""
 
 
-BAR_CELLS = ((170, 14), (110, 6), (0, 0))
+BAR_CELLS = ((170, 14), (140, 6), (0, 0))
 """Cells of the bar beside each time by the width of the screen from which it has them."""
 MIN_OPS_WIDTH = 150
 """Minimum width of a screen that shows bars of operators, whose columns are wider."""
@@ -59,7 +60,7 @@ def with_bars(table: Table, width: int) -> Table:
         column = table[name]
         words = [cell(column, column.cell(row)) for row in range(len(table))]
         values = np.nan_to_num(column.values.astype(np.float64)) / (longest or 1.0)
-        bars = [bar(share, cells).ljust(cells) for share in values.tolist()]
+        bars = [bar(share, cells, is_plain(os.environ)).ljust(cells) for share in values.tolist()]
         room = max(map(len, words))
         drawn = [f"{word:>{room}} {drawn}" for word, drawn in zip(words, bars, strict=True)]
         # The title stands above the numbers, and not above the bars.
