@@ -89,7 +89,7 @@ def legend_entries(colours: Palette) -> list[LegendEntry]:
     ink = GROUND if colours.mono else colours.idle
     # Mostly idle, and some of the time.
     sample = HATCH + Hue.IDLE.value.texture
-    entries.append(LegendEntry(sample, "idle: hatched, some", (ink,) * 2, (colours.hatch, GROUND)))
+    entries.append(LegendEntry(sample, "idle, in part", (ink,) * 2, (colours.hatch, GROUND)))
     return entries + [LegendEntry(sign, words, (GROUND,) * 2, (GROUND,) * 2, BOLD) for sign, words in SIGNS]
 
 

@@ -168,7 +168,9 @@ PAN_LEFT = Key("a", "pan left; in the list of traces attach to a job that runs",
 PAN_RIGHT = Key("d", "pan right", TIMELINE)
 NEXT_SAME = Key("greater_than_sign", "next slice of this name", TIMELINE)
 PREVIOUS_SAME = Key("less_than_sign", "slice of this name before", TIMELINE)
-FOLD = Key("z", "fold the lane; in the list of a comparison the rows in which nothing changed", TIMELINE)
+FOLD = Key(
+    "z", "fold the lane, or the quiet lanes; in the list of a comparison the rows in which nothing changed", TIMELINE
+)
 PIN = Key("p", "pin the lane at the top, or let go of it", TIMELINE)
 MEASURE = Key("x", "set a measuring point", TIMELINE)
 

@@ -73,7 +73,7 @@ def timeline_commands(*hinted: str) -> list[Binding]:
             keys.FOLD,
             "fold",
             "Fold the lane",
-            "One row, its first rows, or all of them; else the quiet lanes.",
+            "One row, some, or all; else the quiet lanes.",
             hint("fold"),
         ),
     ]
