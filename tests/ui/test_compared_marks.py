@@ -7,7 +7,6 @@ from textual.pilot import Pilot
 
 from tests.support.app import Shown, keys, opened, settle, shown, training
 from tests.support.build import Event, kernel, launch, make_trace, op
-from tests.support.compared_app import compared
 from tests.support.waiting import until
 from tracetui.comparing.side import side
 from tracetui.errors import UsageError
@@ -186,7 +185,8 @@ async def test_the_variants_of_a_puzzler_are_two_keys_away(shared_trace) -> None
             assert ratio in screen.bars.text
         # Any two of them in full: the last row is C with D.
         await pilot.press("enter", "end", "enter")
-        await compared(app, pilot)
+        await until(pilot, lambda: isinstance(app.screen, CompareScreen), "no two are compared")
+        await settle(pilot)
         assert isinstance(app.screen, CompareScreen)
         assert [each.scope for each in app.screen.view.compared.sides] == ["unfused[2]", "fused[2]"]
         assert app.screen.view.bars.text.startswith("unfused, compiled → fused, compiled    4.04x faster")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
+from textual.app import App
+from textual.screen import Screen
 from textual.widget import Widget
 
 from tracetui.checking.row_filter import column_meant, completed, completions, kept_rows, shared_beginning
@@ -15,10 +17,9 @@ from tracetui.drawing.format import shorten
 from tracetui.errors import UsageError
 from tracetui.model.table import Table
 from tracetui.text import clean
-from tracetui.ui.widgets.list_finder import SearchLine
-
-if TYPE_CHECKING:
-    from tracetui.ui.widgets.searchable_view import SearchableView
+from tracetui.ui.widgets.bar import HintsBar
+from tracetui.ui.widgets.list_finder import ListFinder, SearchLine
+from tracetui.ui.widgets.tabbed_list import TabbedList
 
 THEME_NAMES = ("dark", "light", "ansi-dark", "ansi-light")
 """The themes in the words of a person."""
@@ -27,6 +28,29 @@ DIRECTIONS = {"asc": False, "desc": True}
 MAX_QUOTED = 30
 """Maximum characters of a typed word in a sentence about it."""
 NOTHING_LISTED = "There is no list here yet."
+
+
+class CommandedView(Protocol):
+    """A view with a command line."""
+
+    panes: TabbedList
+    finder: ListFinder
+    hints: HintsBar
+
+    @property
+    def app(self) -> App[Any]:
+        """The app that shows it."""
+
+    @property
+    def screen(self) -> Screen[Any]:
+        """The screen that it fills."""
+
+    def line_commands(self) -> Sequence[LineCommand]:
+        """The commands that can be typed."""
+
+    def action_tab(self, name: str) -> None:
+        """Open a tab."""
+
 
 Deed = Callable[[], object]
 """What a line does once it is understood."""
@@ -64,7 +88,7 @@ def without_argument(name: str, deed: Deed) -> Callable[[str], Deed]:
 class CommandLine:
     """The command line of one view; what it knows is asked of the view whenever it is opened."""
 
-    def __init__(self, view: SearchableView, line: SearchLine) -> None:
+    def __init__(self, view: CommandedView, line: SearchLine) -> None:
         self.view, self.line = view, line
         self._known: dict[str, LineCommand] = {}
         self._typed: list[str] = []
@@ -162,7 +186,7 @@ class CommandLine:
 # The commands that every view has: its tabs, and what its keys do to the list.
 
 
-def list_commands(view: SearchableView) -> list[LineCommand]:
+def list_commands(view: CommandedView) -> list[LineCommand]:
     """Filter, sort and grouping of the list of a view, by name."""
     panes = view.panes
 
@@ -209,7 +233,7 @@ def list_commands(view: SearchableView) -> list[LineCommand]:
     ]
 
 
-def tab_commands(view: SearchableView) -> list[LineCommand]:
+def tab_commands(view: CommandedView) -> list[LineCommand]:
     """The tabs of a view by name."""
     return [
         LineCommand(name, f"opens {name}", without_argument(name, partial(view.action_tab, name)))
@@ -217,7 +241,7 @@ def tab_commands(view: SearchableView) -> list[LineCommand]:
     ]
 
 
-def app_commands(view: SearchableView) -> list[LineCommand]:
+def app_commands(view: CommandedView) -> list[LineCommand]:
     """Commands of the whole app."""
 
     def later(action: str) -> Deed:
