@@ -59,7 +59,7 @@ class Entry:
     """A row of the overview."""
 
     section: str
-    """`gpu`, `idle`, `cpu`, `todo`, `step`, `kernel`, `op`, `where` or `trust`."""
+    """`gpu`, `idle`, `cpu`, `todo`, `step`, `serving`, `kernel`, `op`, `where` or `trust`."""
     name: str
     ns: float | None = None
     """Time in the scope; of GPU and idle time the mean over the devices, of a finding what it could save at most."""
@@ -364,6 +364,22 @@ def _steps(trace: Trace, _: Part | None, base: Overview) -> Iterator[Entry]:
         yield Entry("step", number, sum(times), note=note, key=number, row=slice_row, parts=times)
 
 
+def _serving(trace: Trace, _: Part | None, __: Overview) -> Iterator[Entry]:
+    """Of an inference server each kind of step: the time per output token (TPOT), or that of a step."""
+    if not PANES["serving"].is_offered(trace):
+        return
+    for row in PANES["serving"].build(trace).rows():
+        per_token = row["token_us"] is not None
+        us = row["token_us"] if per_token else row["gpu_period_us"] or row["median_us"]
+        words = [f"{'TPOT' if per_token else 'a step'} {duration(1000 * _number(us))}"] if us else []
+        words += [f"{_number(row[name]):,.0f} {what}" for name, what in _SERVED if row[name] is not None]
+        yield Entry("serving", str(row["kind"]), 1000 * _number(us), None, int(_number(row["steps"])), ", ".join(words))
+
+
+_SERVED = (("requests", "requests"), ("tokens", "tokens in"), ("output_tokens_per_s", "output tokens/s"))
+"""Columns of the pane `serving` and their words."""
+
+
 def _signed(ns: float) -> str:
     return f"{'+' if ns >= 0 else '−'}{duration(abs(ns))}"
 
@@ -458,7 +474,7 @@ def _trust(trace: Trace, _: Part | None, __: Overview) -> Iterator[Entry]:
         yield Entry("trust", str(row["check"]), count=number, note=str(row["effect"] or ""), key=str(row["severity"]))
 
 
-SECTIONS = ("gpu", "idle", "cpu", "todo", "step", "kernel", "op", "where", "trust")
+SECTIONS = ("gpu", "idle", "cpu", "todo", "step", "serving", "kernel", "op", "where", "trust")
 """In the order of the rows."""
 _STAGES: tuple[tuple[tuple[str, str, Maker], ...], ...] = (
     (
@@ -467,7 +483,11 @@ _STAGES: tuple[tuple[tuple[str, str, Maker], ...], ...] = (
         ("heaviest kernels", "kernel", _kernels),
         ("heaviest operators", "op", _operators),
     ),
-    (("phases of the CPU", "cpu", _cpu), ("steps", "step", _steps)),
+    (
+        ("phases of the CPU", "cpu", _cpu),
+        ("steps", "step", _steps),
+        ("kinds of steps", "serving", _serving),
+    ),
     (("what to do first", "todo", _todo), ("doubts about the trace", "trust", _trust)),
     (("source lines", "where", _where),),
     (("what to do in other steps", "elsewhere", _elsewhere),),

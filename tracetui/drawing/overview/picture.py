@@ -134,6 +134,7 @@ class Picture:
             canvas.rule(y, self._steps_title, "5")
             self._steps(Place(0, y + 1, width, step_lines))
             y += 1 + step_lines
+            y += self._serving(Place(0, y, width, min(len(self.of("serving")), 2)))
         if height - y - 1 >= 3:
             canvas.rule(y, title, "2")
             self._table(Place(0, y + 1, width, height - y - 2), heavy)
@@ -164,7 +165,9 @@ class Picture:
         y += upper
         if lower >= 4:
             canvas.box(0, y, left, lower, self._steps_title, "5")
-            used = self._steps(Place(2, y + 1, left - 4, lower - 2))
+            kinds = len(self.of("serving"))
+            used = self._steps(Place(2, y + 1, left - 4, lower - 2 - kinds))
+            used += self._serving(Place(2, y + 1 + used, left - 4, kinds))
             self._where(Place(2, y + 1 + used, left - 4, lower - 2 - used))
             canvas.box(left + 1, y, width - left - 1, lower, title, "2")
             self._table(Place(left + 3, y + 1, width - left - 5, lower - 2), heavy)
@@ -187,7 +190,9 @@ class Picture:
         todo = self.of("todo")
         cards = min(2 * len(todo) + 2, lower // 2) if todo else 0
         canvas.box(x, y + 5, room, lower - cards, self._steps_title, "5")
-        self._steps(Place(x + 2, y + 6, room - 4, lower - cards - 2))
+        kinds = min(len(self.of("serving")), 4)
+        used = self._steps(Place(x + 2, y + 6, room - 4, lower - cards - 2 - kinds))
+        self._serving(Place(x + 2, y + 6 + used, room - 4, kinds))
         if cards:
             canvas.box(x, y + 5 + lower - cards, room, cards, "what to do first", "3")
             self._cards(Place(x + 2, y + 6 + lower - cards, room - 4, cards - 2))
@@ -452,6 +457,15 @@ class Picture:
             text = f"▲ step {entry.name}: {entry.note}{more}"
             canvas.put(place.x, place.y + height + 1 + line, text, Pen(Hue.MINOR, bold=True), place.width)
         return height + 1 + words
+
+    def _serving(self, place: Place) -> int:
+        """The kinds of steps of a server, a line each; the lines that were used."""
+        rows = self.of("serving")[: place.height]
+        for line, (index, entry) in enumerate(rows):
+            x = self.canvas.put(place.x, place.y + line, f"{entry.name} ×{entry.count:,}", STRONG)
+            self.canvas.put(x + 2, place.y + line, entry.note, PLAIN, place.x + place.width - x - 2)
+            self.canvas.item(index, place.x, place.y + line, x - place.x)
+        return len(rows)
 
     # What is heaviest.
 

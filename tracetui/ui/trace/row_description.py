@@ -22,12 +22,14 @@ from tracetui.drawing.drawn_columns import (
 )
 from tracetui.drawing.format import cell, cell_at, cut_name, evidence_parts
 from tracetui.drawing.hues import FAMILY_HUES, SEVERITY_HUES, Hue, bar, sparkline, three_digits
+from tracetui.drawing.overview.picture import hue_of
 from tracetui.kernel_names.slice_names import Family, short_kernel
 from tracetui.model.intervals import Int64, Part
 from tracetui.model.quantities import count, short_percent
 from tracetui.model.table import Table, TextKind
 from tracetui.model.trace import Trace
 from tracetui.operators.key_averages import has_shapes
+from tracetui.overview.overview_table import kept_overview
 from tracetui.panes import PANES
 from tracetui.tables.odd_steps import part_times
 from tracetui.text import clean
@@ -267,13 +269,22 @@ def row_parts(trace: Trace, pane: str, by: str | None, table: Table, row: int, p
 
 
 def _step_parts(trace: Trace, number: int) -> list[Bars]:
-    families = PANES["kernels"].build(trace, number, "family")
-    causes = PANES["gaps"].build(trace, number, "cause")
-    kernels = PANES["kernels"].build(trace, number, "name")
+    """What a step is spent on, as the overview of the step has it."""
+    overview = kept_overview(trace, number)
+
+    def bars(title: str, section: str, whole: float) -> Bars:
+        listed = overview.of(section)[:MAX_BARS]
+        return Bars(
+            title,
+            tuple(BarItem(each.name, (each.ns or 0) / 1000, hue_of(each), row=each.row) for each in listed),
+            whole,
+        )
+
+    of_kernels = sum((each.ns or 0) / 1000 / (each.share or 1) for each in overview.of("kernel")[:1])
     return [
-        _summed("GPU by family", families, "family"),
-        _summed("idle by cause", causes, "cause", Hue.IDLE),
-        _summed("heaviest kernels", kernels, "short_name"),
+        bars("GPU by family, of the period", "gpu", overview.ns / 1000),
+        bars("idle because of, of the period", "idle", overview.ns / 1000),
+        bars("heaviest kernels", "kernel", of_kernels),
     ]
 
 
@@ -326,21 +337,6 @@ def _by_text(kernels: Table, rows: Int64, name: str, title: str) -> Bars:
         hue = _family_hue(family)
         items.append(BarItem(label, float(total[index]), hue, f"×{count(int(calls[index]))}"))
     return Bars(title, tuple(items), float(total.sum()))
-
-
-def _summed(title: str, table: Table, name: str, hue: Hue | None = None) -> Bars:
-    """The first rows of a table that is sorted by `total_us`."""
-    whole = float(np.nan_to_num(table["total_us"].values.astype(np.float64)).sum())
-    items = [
-        BarItem(
-            cell_at(table[name], row),
-            float(str(table["total_us"].cell(row) or 0)),
-            hue or (_family_hue(str(table[name].cell(row))) if name == "family" else Hue.CPU),
-            row=int(table.slices[row]) if table.slices is not None and name == "short_name" else -1,
-        )
-        for row in range(min(len(table), MAX_BARS))
-    ]
-    return Bars(title, tuple(items), whole)
 
 
 def _family_hue(name: str) -> Hue:

@@ -629,8 +629,8 @@ class TraceView(LineCommands):
             panes.open_group_of(panes.overview.where, name, name)
         elif entry.section == "where":
             panes.open_group_of("op", name, name)
-        elif entry.section == "trust":
-            self.action_tab("health")
+        elif entry.section in ("trust", "serving"):
+            self.action_tab("health" if entry.section == "trust" else "serving")
         else:
             self.action_tab("ops")
             self.finder.go_into(name)
