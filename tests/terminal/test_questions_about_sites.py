@@ -18,7 +18,7 @@ def test_kernels_of_step_3_in_order(start, shared_trace):
     tmux = opened(start, SIZE, shared_trace("d03_v100_2rank_5steps_mem_occ_nccl.json.gz"))
     tmux.wait_for("[2]", "3,874+584")
     tmux.press("]")
-    screen = tmux.wait_for("[3]", "3,874+584", "into step 3")
+    screen = tmux.wait_for("[3]", "3,874+584", "in step 3")
     rows = re.findall(r"^[▸ ]\s+(\d+)  (.+?)\s{2,}", screen, re.MULTILINE)
     assert [int(number) for number, _ in rows[:8]] == list(range(1, 9))
     assert {name for _, name in rows[:8]} == {"fill<f32> vec4"}
