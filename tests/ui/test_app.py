@@ -16,6 +16,7 @@ from tracetui.errors import UsageError
 from tracetui.linking.steps import steps
 from tracetui.model.trace import Trace
 from tracetui.opening.trace_opening import OpenOptions
+from tracetui.panes import PANES
 from tracetui.reading.load_progress import LoadProgress
 from tracetui.ui.app import TraceApp, run
 from tracetui.ui.opening.loading_screen import LoadingScreen, progress_words
@@ -23,7 +24,6 @@ from tracetui.ui.opening.trace_picker import TracePicker
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.details import Details
-from tracetui.ui.widgets.lanes import LanesView
 from tracetui.ui.widgets.table_view import TableView
 
 SIZES = [(200, 50), (80, 24)]
@@ -98,7 +98,7 @@ async def test_tabs_group_sort_and_filter() -> None:
         await pilot.press("escape")
         await settle(pilot)
         assert app.view.panes.arrangement.by == "name"
-        await keys(pilot, *"bbbbb")
+        await keys(pilot, *"b" * len(PANES["kernels"].offered(app.trace)))
         assert app.view.panes.arrangement.by is None
         await pilot.press("o", "o")
         assert app.view.panes.arrangement.sort is not None
@@ -195,10 +195,12 @@ async def test_a_step_that_does_not_exist_is_told() -> None:
         assert app.view.step == 2
 
 
-async def test_a_trace_without_gpu_opens_on_the_cpu_lanes() -> None:
+async def test_from_the_overview_of_a_trace_without_gpu_keys_of_the_timeline_lead_to_the_operators() -> None:
     trace = make_trace([step(1, 0, 900), op("aten::add", 10, 100), op("aten::mul", 200, 100)])
-    async with shown(trace, (120, 40)) as (app, pilot):
-        assert isinstance(app.focused, LanesView)
+    async with shown(trace, (120, 40), "overview") as (app, pilot):
+        assert app.list.is_picture
+        await keys(pilot, "a")
+        assert app.view.panes.pane == "ops" and app.view.lanes.display
         assert "ProfilerActivity.CUDA" in app.list.note
         await keys(pilot, "full_stop", "g", "comma", *to_pane("kernels"), "enter", "b", "o", "e", "y", *to_pane("ops"))
         assert len(app.list.order) > 0
@@ -295,7 +297,7 @@ def test_progress_is_said_in_words() -> None:
 
 
 def test_a_view_string_with_an_unknown_pane_is_refused() -> None:
-    with pytest.raises(UsageError, match="names no pane 'garbage'; there are summary"):
+    with pytest.raises(UsageError, match="names no pane 'garbage'; there are overview"):
         run(["trace.json"], at="garbage")
 
 

@@ -149,16 +149,16 @@ async def test_help_and_palette_list_the_declared_keys(compares, eager, compiled
 @pytest.mark.parametrize("size", SIZES)
 async def test_tab_goes_to_list_timeline_details_and_escape_goes_back(size):
     async with shown(training(), size) as (app, pilot):
-        order = ["TableView", "LanesView", "Details"] if size[0] > 100 else ["TableView", "LanesView"]
+        order = ["OverviewList", "LanesView", "Details"] if size[0] > 100 else ["OverviewList", "LanesView"]
         seen = []
         for _ in order:
             seen.append(type(app.focused).__name__)
             await pilot.press("tab")
-        assert seen == order and type(app.focused).__name__ == "TableView"
+        assert seen == order and type(app.focused).__name__ == "OverviewList"
         await pilot.press("shift+tab")
         assert type(app.focused).__name__ == order[-1]
         await pilot.press("escape")
-        assert type(app.focused).__name__ == "TableView"
+        assert type(app.focused).__name__ == "OverviewList"
         await pilot.press("escape")
         assert app.text("#hints") == "There is nothing to go back from: q quits."
 
@@ -328,7 +328,7 @@ async def test_a_notice_goes_with_the_next_key():
         assert app.text("#hints").startswith("Now at")
 
 
-@pytest.mark.parametrize("name", ["X", "f1", "P", "left", "ctrl+w"])
+@pytest.mark.parametrize("name", ["X", "f1", "Q", "left", "ctrl+w"])
 def test_where_a_key_works_is_a_sentence(name):
     sentence = where_it_works(name, name if len(name) == 1 else None)
     assert (
@@ -337,7 +337,7 @@ def test_where_a_key_works_is_a_sentence(name):
             "X": "X (swap A and B) works in a comparison.",
             "f1": "F1 does nothing: ? lists the keys.",
             "ctrl+w": "",
-            "P": "P does nothing: ? lists the keys.",
+            "Q": "Q does nothing: ? lists the keys.",
             "left": "← (left) has no use here.",
         }[name]
     )

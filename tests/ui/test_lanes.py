@@ -81,7 +81,7 @@ async def test_every_line_fills_the_screen_and_no_more(size: tuple[int, int]) ->
         await pilot.pause()
         text = app.screen_text()
         assert [len(line) for line in text] == [size[0]] * size[1]
-        assert "wide" in text[0] and "│0" in text[0]
+        assert ("wide" in text[0] or size[0] < 100) and "│0" in text[0]
         assert any("ProfilerStep#1" in line for line in text)
         assert any(line.startswith(" GPU 0 s") for line in text)
 

@@ -183,6 +183,6 @@ async def test_deep_stacks_have_the_lines_that_a_short_list_leaves():
 
 async def test_keys_of_one_burst_leave_a_whole_screen():
     async with shown(training()) as (app, pilot):
-        burst(app, "Z", "tab", "Z", "2", "Z", "escape", "ctrl+down", "Z", "1", "escape")
+        burst(app, "Z", "tab", "Z", "2", "Z", "escape", "ctrl+down", "Z", "6", "escape")
         await settle(pilot)
         assert app.view.maximised == "" and min(heights(app)) > 0

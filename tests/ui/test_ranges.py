@@ -210,7 +210,7 @@ async def test_the_range_is_marked_and_its_length_stands_on_the_axis(size):
         assert frame is not None
         left = label_width(size[0])
         axis = "".join(map(chr, frame.chars[0]))
-        assert axis.startswith("↔ 430.0 µs")
+        assert axis.lstrip().startswith("↔ 430.0 µs")
         begin, end = axis.index("[", left), axis.index("]", left)
         window = app.view.window
         assert window is not None

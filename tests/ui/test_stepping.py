@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.app import Shown, keys, shown
+from tests.support.app import Shown, keys, shown, to_pane
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.model.trace import Trace
 from tracetui.tables.occupancy import occupancy
@@ -98,7 +98,7 @@ async def test_queries_of_a_kernel_are_listed_alone_and_lead_back() -> None:
         await keys(pilot, "j", "backspace")
         assert (app.view.selected, panes.pane) == (selected, "kernels")
         # Whoever opens the pane by itself finds all of it.
-        await keys(pilot, "4")
+        await keys(pilot, *to_pane("occupancy"))
         assert len(app.list.order) == len(occupancy(app.trace, 1)) == 80
 
 

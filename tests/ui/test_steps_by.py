@@ -113,7 +113,7 @@ async def test_the_steps_of_a_server_are_there_at_once_with_what_they_did() -> N
 async def test_steps_that_cover_little_say_so() -> None:
     async with shown(decodes(outside=6)) as (app, pilot):
         await settle(pilot)
-        assert "covers only 25 % of the GPU activities" in app.text("#steps")
+        assert "launches only 25 % of the GPU activities" in app.text("#steps")
 
 
 async def test_a_view_string_takes_its_steps_from_the_trace() -> None:

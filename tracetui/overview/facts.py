@@ -8,6 +8,7 @@ trace without steps is left out of them, and said.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -155,9 +156,11 @@ def _base(trace: Trace, part: Part | None) -> Overview:
         windows, title = scope.windows, _title(trace, part)
         if part is not None:
             times = times_in_words(trace, int(steps(trace).labelled(part)[0]))[0]
-        if has_gpu and scope.rest < scope.time:
-            start_up, windows = _without_start_up(trace, scope)
-            title += ", after start-up"
+        # Where the causes of idle time fail, nothing is known of a start-up: the sections say so.
+        with suppress(AnalysisFailed), guarded("The start-up"):
+            if has_gpu and scope.rest < scope.time:
+                start_up, windows = _without_start_up(trace, scope)
+                title += ", after start-up"
     return Overview(
         title,
         times,

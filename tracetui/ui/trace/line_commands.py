@@ -21,7 +21,7 @@ from tracetui.ui.trace.navigator import RangeCommands, TraceFinder
 from tracetui.ui.trace.pane_groups import COMMANDS_WITHOUT_KEY
 from tracetui.ui.trace.pane_list import PaneList
 from tracetui.ui.trace.selection import step_of
-from tracetui.ui.widgets.command_line import Deed, LineCommand, beginning
+from tracetui.ui.widgets.command_line import Deed, LineCommand, beginning, without_argument
 
 MAX_OFFERED = 30
 """Maximum names that are offered for what was typed."""
@@ -63,6 +63,10 @@ class LineCommands(RangeCommands):
         """Select a slice; a jump can be undone."""
         raise NotImplementedError
 
+    def action_flame(self) -> None:
+        """Show the flame view of what is listed."""
+        raise NotImplementedError
+
     def action_pane_group(self, title: str) -> None:
         """Open a group of panes, or where it is open the next of its panes that lists anything."""
         self.action_tab(next((group.opens for group in self.panes.tab_groups if group.title == title), ""))
@@ -81,6 +85,7 @@ class LineCommands(RangeCommands):
                 lambda text: operators_meant(names, text)[:MAX_OFFERED],
             ),
             LineCommand("range", "START+LENGTH, as in 100ms+50ms: list what ran in it", self._read_range),
+            LineCommand("flame", "the flame view", without_argument("flame", self.action_flame)),
             LineCommand("at", "VIEW: a view string, as Y copies it", self._read_viewpoint),
             *super().line_commands(),
         ]
