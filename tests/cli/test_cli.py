@@ -85,6 +85,7 @@ def test_the_app_opens_at_a_range_of_time(monkeypatch, capsys):
         return 0
 
     monkeypatch.setattr("tracetui.cli.open.require_terminal", lambda: None)
+    monkeypatch.setattr("tracetui.cli.open.is_one_trace", lambda options: False)
     monkeypatch.setattr("tracetui.cli.open._keep_keyboard", lambda: None)
     monkeypatch.setattr("tracetui.ui.app.run", start)
     assert main(["open", str(EAGER), "--range", "0.1s+50ms"]) == 0
@@ -198,8 +199,12 @@ def test_a_truncated_trace_is_shown_with_a_remark_and_exit_code_1(tmp_path):
     assert "cut off" in result.stderr
 
 
-def test_the_app_is_refused_without_a_terminal():
+def test_without_a_terminal_one_trace_prints_its_overview_and_more_are_refused():
     result = tracetui("open", EAGER)
+    assert result.returncode == 0
+    assert result.stdout == tracetui("show", "overview", EAGER).stdout
+    assert "where a step goes · step 2, the median of 3" in result.stdout and "\x1b" not in result.stdout
+    result = tracetui("open", EAGER, EAGER)
     assert result.returncode == 2
     assert "tracetui show" in result.stderr
 

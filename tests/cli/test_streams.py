@@ -197,7 +197,7 @@ def test_messages_do_not_go_into_a_file_that_is_open(tmp_path: Path) -> None:
     assert damaged.read_bytes() == before and b"events" in done.stdout
 
 
-@pytest.mark.parametrize("words", [["show", "summary", "-"], [str(EAGER)], ["run", "linear", "--active", "0"]])
+@pytest.mark.parametrize("words", [["show", "summary", "-"], ["-"], ["run", "linear", "--active", "0"]])
 def test_without_standard_input_a_sentence_is_told(words: list[str]) -> None:
     done = started("<&-", *words)
     assert done.returncode in (1, 2) and done.stderr.startswith(b"tracetui: "), done

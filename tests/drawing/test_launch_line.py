@@ -112,7 +112,7 @@ def test_the_line_runs_from_the_end_of_the_call_to_the_start_of_the_kernel():
 def test_a_line_whose_launch_is_out_of_sight_comes_from_the_edge():
     trace = launched((900_000, 10_000))
     texts, _, _ = drawn(trace, Window.fit(890_000, 920_000, CELLS))
-    along = next(text for text in texts if "╮" in text)
+    along = next(text for text in texts if "┄┄" in text)
     assert along.startswith("┄┄") and "launch → start 880.0 µs" in along
 
 

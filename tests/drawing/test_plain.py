@@ -31,7 +31,9 @@ def printed(capsys, *words):
 @pytest.mark.parametrize("pane", PANES)
 def test_a_pane_is_lines_of_names_and_values(capsys, pane):
     lines = printed(capsys, "show", pane, EAGER, "--plain").splitlines()
-    assert lines[0] == f"{pane} of mlp_eager_cpu.json.gz"
+    # An overview is of the median step where no other is asked for.
+    step = ", step 2" if pane == "overview" else ""
+    assert lines[0] == f"{pane}{step} of mlp_eager_cpu.json.gz"
     assert not DRAWN.search("\n".join(lines))
     body = [line for line in lines[1:] if line and not re.fullmatch(r"row \d+", line)]
     prose = [line for line in body if not re.match(r"[\w %/,<>()]+( \(doubtful\))?: \S", line)]

@@ -61,7 +61,7 @@ async def test_a_finding_has_its_evidence_drawn() -> None:
 async def test_a_step_says_what_it_was_spent_on() -> None:
     async with shown(_trace(), (200, 50)) as (app, pilot):
         await keys(pilot, "8")
-        for words in ("GPU by family", "idle by cause", "heaviest kernels"):
+        for words in ("GPU by family", "idle because of", "heaviest kernels"):
             await until(pilot, lambda words=words: words in _details(app))
 
 

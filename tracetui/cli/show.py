@@ -146,7 +146,7 @@ def print_overview(trace: Trace, part: Part | None) -> None:
     print((" - " if look.plain else " · ").join([clean(trace.label), *recorded_on(trace)]))
     print("\n".join(wrap(clean(pane_named("findings").build(trace, part).headline), width)))
     if not look.colours:
-        print("\n".join(picture.canvas.text_lines()))
+        print("\n".join(filter(None, picture.canvas.text_lines())))
         return
     for line in range(picture.canvas.height):
         terminal.print(Segments(picture.canvas.segments(line)), end="\n")
