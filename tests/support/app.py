@@ -16,6 +16,7 @@ from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.model.trace import GPU_WORK, Trace
 from tracetui.model.viewpoint import Viewpoint, read_view_string
 from tracetui.ui.app import TraceApp
+from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.base.overlay import Loaded
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.trace.trace_view import TraceView
@@ -72,8 +73,10 @@ class Shown(TraceApp):
 
 
 async def settle(pilot: Pilot[int]) -> None:
-    """Wait until no thread is at work."""
-    await until(pilot, lambda: all(worker.is_finished for worker in pilot.app.workers), "a worker does not end")
+    """Wait until every key is carried out and no thread is at work."""
+    app = pilot.app
+    await until(pilot, lambda: not (isinstance(app, CrashSafeApp) and app._key_order.holds), "keys are held for ever")
+    await until(pilot, lambda: all(worker.is_finished for worker in app.workers), "a worker does not end")
     await pilot.pause()
 
 

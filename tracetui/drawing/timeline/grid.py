@@ -350,7 +350,7 @@ class TimelineGrid:
         if not self.axis_lines or height < self.axis_lines or width <= left:
             return
         quiet = GROUND if colours.mono else colours.quiet
-        frame.write(0, 0, codes(f" {self._reading(view, width - left, left - 2)}".ljust(left)))
+        frame.write(0, 0, codes(f" {self._reading(view, width - left, left - 1)}".ljust(left)))
         frame.attributes[0, :left] = BOLD if view.focused else 0
         if view.focused:
             frame.write(0, 0, codes(FOCUS_SIGN), GROUND if colours.mono else colours.selected, BOLD)

@@ -69,6 +69,28 @@ class LineCommand:
     """What the text behind the name can become."""
 
 
+class CommandedView(Protocol):
+    """A view with a command line."""
+
+    panes: TabbedList
+    finder: ListFinder
+    hints: HintsBar
+
+    @property
+    def app(self) -> App[Any]:
+        """The app that it is shown in."""
+
+    @property
+    def screen(self) -> Screen[Any]:
+        """The screen that it fills."""
+
+    def line_commands(self) -> list[LineCommand]:
+        """The commands of its command line, in the order in which it offers them."""
+
+    def action_tab(self, name: str) -> None:
+        """Open a tab."""
+
+
 def beginning(names: Iterable[str], text: str) -> list[str]:
     """The names that begin with a text, whatever its case."""
     return [name for name in names if name.casefold().startswith(text.casefold())]
