@@ -234,10 +234,10 @@ def test_the_details_say_it_in_words():
     trace = make_trace(events, devices=[H100])
     main, helper = links(trace).gpu.tolist()
     facts = {fact.label: fact.value for fact in kernel_facts(trace, main)}
-    normal = "low is normal for matrix and attention kernels"
-    assert facts["occupancy"] == f"37.5 % at most (3 blocks per SM), limited by registers; {normal}"
+    normal = "low is normal for GEMM and attention kernels"
+    assert facts["occupancy"] == f"theoretical 37.5 % (3 blocks per SM), limited by registers; {normal}"
     assert facts["to raise it"] == "8 fewer registers: 4 blocks per SM instead of 3"
-    assert facts["waves"].startswith("25.3; 2.9 %")
+    assert facts["waves"].startswith("25.3: 3 % of their places")
     assert facts["operations"] == "1.1 TFLOP at 549 TFLOP/s, 384.0 MiB at 201 GB/s"
     assert facts["bound"] == "compute: 55.5 % of 989 TFLOP/s"
     assert [fact.row for fact in kernel_facts(trace, helper) if fact.label == "operations"] == [main]

@@ -78,7 +78,7 @@ SMALL = Work("ampere_bf16_s16816gemm_bf16_64x64_ldg8_f2f_stages_64x5_tn", 10_000
 
 def test_equal_small_products_in_a_row_could_be_one_batch():
     finding = one(queued([SMALL] * 16), "batchable-products")
-    assert finding.cost == 150_000 and "1 loop of up to 16 equal products" in finding.evidence
+    assert finding.cost == 150_000 and "1 loop of up to 16 equal GEMMs" in finding.evidence
     assert "aten::mm of [64, 256] x [256, 128]" in finding.evidence
 
 

@@ -66,7 +66,7 @@ def test_one_note_names_all_rules_that_could_not_be_run():
         "7 rules could not be run: no shapes of inputs were recorded (record_shapes=True), "
     )
     assert finding.title.endswith("and the file does not describe the GPU (--device names it)")
-    assert finding.evidence.endswith("; precision of products, grids smaller than the GPU: " + NO_DEVICE)
+    assert finding.evidence.endswith("; precision of GEMMs, grids smaller than the GPU: " + NO_DEVICE)
     assert finding.advice == "Record with record_shapes=True. Name the GPU with --device."
     every = finding_list(make_trace(product(shapes=True), [H100]))
     assert "not-judged" not in {finding.id for finding in every}

@@ -138,8 +138,8 @@ def test_a_copy_holds_up_the_thread_that_is_still_in_its_call(kind, end, thread,
     ("wait", "cause"),
     [
         (5_000, "scheduling"),  # before the launch before it on this stream
-        (20_000, "waits for a stream"),  # as that launch begins
-        (25_000, "waits for a stream"),
+        (20_000, "stream dependency"),  # as that launch begins
+        (25_000, "stream dependency"),
         (40_000, "scheduling"),  # as this launch begins
     ],
 )

@@ -115,15 +115,15 @@ SORTS = [
     (Event("hipHostFree", 0, 0, Kind.RUNTIME), "memory management"),
     (Event("cuMemCreate", 0, 0, Kind.RUNTIME), "memory management"),
     (Event("Activity Buffer Request", 0, 0, Kind.OVERHEAD, ("-1", "0")), "profiler"),
-    (op("TorchDynamo Cache Lookup", 0, 0), "no op or call"),
+    (op("TorchDynamo Cache Lookup", 0, 0), "outside PyTorch"),
     (Event("_compile.compile_inner", 0, 0, Kind.ANNOTATION), "compilation"),
     (Event("Optimizer.step#SGD.step", 0, 0, Kind.ANNOTATION), "optimizer"),
     (Event("nccl:all_reduce", 0, 0, Kind.ANNOTATION), "waits for peers"),
     (op("_c10d_functional::wait_tensor", 0, 0), "waits for peers"),
     (op("aten::copy_", 0, 0), "operators"),
     (Event("cudaFuncGetAttributes", 0, 0, Kind.RUNTIME), "runtime calls"),
-    (Event("train.py(3): loop", 0, 0, Kind.PYTHON), "no op or call"),
-    (Event("mlp_compiled", 0, 0, Kind.ANNOTATION), "no op or call"),
+    (Event("train.py(3): loop", 0, 0, Kind.PYTHON), "outside PyTorch"),
+    (Event("mlp_compiled", 0, 0, Kind.ANNOTATION), "outside PyTorch"),
 ]
 
 
@@ -132,12 +132,12 @@ def test_a_late_cpu_is_put_down_to_what_its_thread_did(what: Event, cause: str) 
     between = Event(what.name, 1_000_000, 5_000_000, what.kind, what.lane)
     row = the_gap(waiting_for(between))
     assert row["cause"] == cause
-    assert str(row["shares"]).startswith(f"{cause} {'89' if cause == 'no op or call' else '56'} %")
+    assert str(row["shares"]).startswith(f"{cause} {'89' if cause == 'outside PyTorch' else '56'} %")
 
 
 def test_what_another_thread_did_says_nothing() -> None:
     elsewhere = op("aten::item", 1_000_000, 8_000_000, lane=("1", "2"))
-    assert the_gap(waiting_for(elsewhere))["cause"] == "no op or call"
+    assert the_gap(waiting_for(elsewhere))["cause"] == "outside PyTorch"
 
 
 def test_a_moment_goes_to_the_first_sort_that_covers_it() -> None:
@@ -172,7 +172,7 @@ def test_what_waits_after_its_launch() -> None:
     told = Event("cudaStreamWaitEvent", 15_000, 1_000, Kind.RUNTIME)
     other = Event("cudaStreamWaitEvent", 15_000, 1_000, Kind.RUNTIME, ("1", "2"))
     assert the_gap(waiting_for(call=early))["cause"] == "scheduling"
-    assert the_gap(waiting_for(told, call=early))["cause"] == "waits for a stream"
+    assert the_gap(waiting_for(told, call=early))["cause"] == "stream dependency"
     assert the_gap(waiting_for(other, call=early))["cause"] == "scheduling"
     assert the_gap(waiting_for(call=early, start=1_020_000))["cause"] == "launch latency"
 
@@ -214,7 +214,7 @@ def test_what_the_thread_was_in_is_looked_up_where_the_cause_is() -> None:
 def test_python_is_told_where_there_is_nothing_else() -> None:
     frames = [Event(f"{name}.py(1): f", 1_000_000 + i, 8_000_000 - i, Kind.PYTHON) for i, name in enumerate("abcd")]
     row = the_gap(waiting_for(step(3, 0, 20_000_000), *frames))
-    assert (row["cause"], row["cpu_doing"]) == ("no op or call", "b.py(1): f > c.py(1): f > d.py(1): f")
+    assert (row["cause"], row["cpu_doing"]) == ("outside PyTorch", "b.py(1): f > c.py(1): f > d.py(1): f")
 
 
 def test_a_gap_that_began_in_a_wait_for_the_gpu_is_marked() -> None:

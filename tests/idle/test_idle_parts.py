@@ -57,7 +57,7 @@ def test_launch_overhead_is_weighed_as_one_cause_in_a_short_gap():
 
 def test_the_wrapper_of_compiled_code_is_python_and_an_operator_in_it_is_one():
     wrapper = op("Torch-Compiled Region: 0/0", MS, 2 * MS - 20 * US)
-    assert parts_of(one_gap(2 * MS, wrapper))[0] == ("no op or call", 1990)
+    assert parts_of(one_gap(2 * MS, wrapper))[0] == ("outside PyTorch", 1990)
     inner = [op("aten::mm", MS + 200 * US + n * 500 * US, 100 * US) for n in range(4)]
     assert [each for each, _ in parts_of(one_gap(2 * MS, wrapper, *inner))[:3]] == ["Python", "operators", "Python"]
 

@@ -501,7 +501,7 @@ def test_example(name, fields):
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN", "A bf16 matrix product by cuBLAS nvjet: tiles of 144x128 outputs"),
+        ("nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN", "A bf16 matrix product (GEMM) by cuBLAS nvjet: tiles of 144x128 outputs"),
         ("nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN", "64 along K, 6 stages"),
         ("nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN", "x @ W.T as in Linear's forward; bias added"),
         ("nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN", "Not understood: bz, N (third letter of TNN)."),
@@ -510,7 +510,7 @@ def test_example(name, fields):
         (CUTLASS[4][0], "relu-capable"),
         (MEMORY[1][0], "Pageable: staged and synchronous"),
         ("triton_poi_fused_addmm_gelu_view_17", "The work of addmm runs in a kernel of its own"),
-        (HELPERS[0][0], "Belongs to the matrix product before it"),
+        (HELPERS[0][0], "Belongs to the GEMM before it"),
         ("rotary_kernel", "Likely, not certain: family, library, operation."),
     ],
 )

@@ -119,11 +119,13 @@ def test_waits_for_the_gpu_are_part_of_the_time_of_a_thread():
 def test_the_sentence():
     trace = make_trace([*TWO_KERNELS, memcpy("Memcpy DtoH", 620, 10)])
     headline = PANES["range"].build(trace, step=TimeRange(250, 450)).headline
-    assert headline.startswith("In 200 ns: 2 kernels, 2 operators; GPU busy 50 %, idle mostly for ")
+    assert headline.startswith("Range 250–450 ns (200 ns): 2 kernels, 2 operators; GPU busy 50 %, idle mostly ")
     assert PANES["range"].build(trace, step=TimeRange(900, 950)).headline == (
-        "In 50 ns: no kernel, copy or operator; GPU busy 0 %."
+        "Range 900–950 ns (50 ns): no kernel, copy or operator; GPU busy 0 %."
     )
-    assert PANES["range"].build(trace, step=TimeRange(610, 640)).headline.startswith("In 30 ns: 1 copy;")
+    assert (
+        PANES["range"].build(trace, step=TimeRange(610, 640)).headline.startswith("Range 610–640 ns (30 ns): 1 copy;")
+    )
 
 
 def test_only_findings_of_the_range_are_listed():

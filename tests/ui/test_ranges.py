@@ -47,16 +47,15 @@ async def test_a_range_from_one_kernel_to_the_next(size, end):
     async with shown(training(), size) as (app, pilot):
         await keys(pilot, "v")
         assert range_of(app) == (1_060, 1_260)
-        assert sentence(app).startswith("Range of 200.0 µs, 1060us+200us: moving extends it, v or enter keeps it")
+        assert sentence(app).startswith("Range 1.060–1.260 ms (200.0 µs): moving extends it, v or enter keeps it")
         await keys(pilot, "full_stop")
         assert range_of(app) == (1_060, 1_490)
         assert app.view.ranges.kept is None
         await keys(pilot, end)
         assert app.view.ranges.kept == GEMM_TO_RELU
         assert app.view.panes.pane == "range" and app.focused is app.list
-        assert sentence(app).startswith(
-            "Lists hold what ran in 1060us+430us; W lists everything. In 430.0 µs: 2 kernels,"
-        )
+        assert sentence(app).startswith("Range 1.060–1.490 ms (430.0 µs): 2 kernels,")
+        assert sentence(app).endswith("W lists everything.")
         assert listed(app)[:4] == ["range", "steps", "GPU busy", "GPU idle"]
 
 
@@ -81,7 +80,7 @@ async def test_every_pane_lists_the_range_until_it_is_asked_for_everything():
         assert len(app.list.order) == 3
         await keys(pilot, "W")
         assert len(app.list.order) == 2
-        assert "Lists hold" not in sentence(app) and range_of(app) == (1_060, 2_260)
+        assert "Range " not in sentence(app) and range_of(app) == (1_060, 2_260)
         await keys(pilot, "T")
         assert len(app.list.order) > 3
         await keys(pilot, "W", *to_pane("kernels"))
@@ -105,7 +104,7 @@ async def test_a_listed_range_stays_listed_while_the_selection_walks_through_ste
 async def test_esc_drops_what_is_drawn_and_then_what_was_kept():
     async with shown(training()) as (app, pilot):
         await keys(pilot, "v", "full_stop", "escape")
-        assert range_of(app) is None and "Range of" not in sentence(app)
+        assert range_of(app) is None and "Range " not in sentence(app)
         await keys(pilot, "comma", "v", "full_stop", "v", "v", "comma", "escape")
         assert app.view.ranges.kept == GEMM_TO_RELU
         await keys(pilot, "escape")

@@ -39,7 +39,7 @@ _ALIKE = {"≤": "<=", "≥": ">=", "≠": "!=", "&": "and", "&&": "and", "|": "
 _NUMBER = re.compile(r"(?:[0-9]+(?:_[0-9]+)*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIGN = re.compile(r"==|!=|<=|>=|!~|&&?|\|\|?|[<>~+\-*/()\[\],.≤≥≠!=]")
-_PLAIN_WORD = r"(?!(?:and|or|not)\b)[^\W\d]\w*"
+_PLAIN_WORD = r"(?!(?:and|or|not)\b)[^\W\d]\w*(?:→\w+)?"
 HEADING = re.compile(rf"{_PLAIN_WORD}(?: +{_PLAIN_WORD})*(?: ?%)?")
 """A name in a filter: that of a column, or its heading of several words."""
 _QUALIFIED = re.compile(r"[^\W\d]\w*(?:::[\w~*?.]+)+")

@@ -1,8 +1,8 @@
 """The rows of a list that a filter keeps: those with a text in them, or those for which a condition holds.
 
 A condition is an expression of `tracetui check` over the columns of the list: `dur > 100us & op ~ mm`. A column is
-named by its name, its heading, or the beginning of either where only one column begins so. A word that stands for
-itself is a text that a row must contain; so is the whole filter where it is no condition.
+named by its name, its heading, or the beginning of either, or else the end of its name, where only one column fits. A
+word that stands for itself is a text that a row must contain; so is the whole filter where it is no condition.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def misspelt(table: Table, text: str) -> ExpressionError | None:
 
 
 def columns_meant(table: Table, words: str) -> list[Column]:
-    """The columns that a name may mean: the one of that name or heading, else those that begin so."""
+    """The columns that a name may mean: the one of that name or heading, else those that begin so, else end so."""
     plain, given = _plain(words), words.strip().casefold()
     for names, wanted in (
         (_name, given),
@@ -207,7 +207,9 @@ def columns_meant(table: Table, words: str) -> list[Column]:
         meant = [column for column in table.columns if wanted and names(column) == wanted]
         if meant:
             return meant[:1] if names in (_name, _whole_heading) else meant
-    return _beginning(table, plain) if plain else []
+    if not plain:
+        return []
+    return _beginning(table, plain) or [each for each in table.columns if _without_unit(each).endswith(f"_{plain}")]
 
 
 def _beginning(table: Table, plain: str) -> list[Column]:
@@ -237,4 +239,4 @@ def _without_unit(column: Column) -> str:
 
 def _plain(words: str) -> str:
     """Words as they are compared: `Self CPU %` is `self_cpu`."""
-    return re.sub(r"\W+", "_", words.casefold()).strip("_")
+    return re.sub(r"\W+", "_", words.casefold().replace("→", " to ")).strip("_")

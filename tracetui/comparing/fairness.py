@@ -336,7 +336,7 @@ def _unfair(one: Side, other: Side, names: tuple[str, str]) -> Iterator[str]:
             "is no speed-up."
         )
     if kinds := type_change(one, other):
-        yield f"Different types of numbers in matrix products and attention: {kinds[0]} → {kinds[1]}."
+        yield f"Different types of numbers in GEMMs and attention: {kinds[0]} → {kinds[1]}."
     if a.torch and b.torch and a.torch != b.torch:
         yield f"Different versions of PyTorch: {a.torch} and {b.torch}."
     yield from _on_others(a, b)
@@ -399,7 +399,7 @@ def _other_clock(a: Side, b: Side) -> str:
     if high - low > MAX_CLOCK_SPREAD * middle or abs(middle - 1) < MIN_CLOCK_CHANGE:
         return ""
     return (
-        f"The clocks of the GPU may differ: {len(factors)} matrix products and attention kernels that are the same "
+        f"The clocks of the GPU may differ: {len(factors)} GEMMs and attention kernels that are the same "
         f"take {middle:.2f} times as long in B as in A, half of them {low:.2f} to {high:.2f}."
     )
 

@@ -41,7 +41,7 @@ MIN_TYPE_SHARE = 0.05
 TOKENS, ROWS, BATCH, CONTEXT, PIXELS, REQUESTS = "tokens", "rows", "batch", "context", "pixels", "requests"
 _WORDS = {
     TOKENS: "{} tokens",
-    ROWS: "{} rows of its matrix products",
+    ROWS: "{} rows of its GEMMs",
     BATCH: "batch {}",
     CONTEXT: "context {}",
     PIXELS: "{} pixels of its convolutions",

@@ -57,8 +57,8 @@ def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0, beside:
     if verdict is not None and unexplained and all(2 * cost < idle for cost in costs):
         return f"{doubt}What the GPU waited for is not in the trace: {verdict.idle_text}."
     if large:
-        sentence = f"{doubt}{large[0].title}{large[0].where}"
-        sentence += f", so {large[0].action} first." if large[0].action else "."
+        sentence = f"{doubt}{large[0].title}{large[0].where}."
+        sentence += f" First: {large[0].action}." if large[0].action else ""
         is_little = large[0].cost is not None and large[0].severity == Severity.MINOR
         if verdict is not None and verdict.level < 2 and is_little:
             return f"{_busy(scope, verdict)}. Largest saving: {sentence[0].lower()}{sentence[1:]}"

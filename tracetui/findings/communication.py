@@ -127,7 +127,7 @@ _ADVICE = {
     "send/recv": "Where they pass activations between stages of a pipeline, use more micro-batches or an interleaved "
     "schedule.",
     "tensor-parallel": "Where layers are split over GPUs, each waits for the exchange: use a smaller tensor-parallel "
-    "group, overlap the exchange with the products (asynchronous tensor parallelism), or larger batches.",
+    "group, overlap the exchange with the GEMMs (asynchronous tensor parallelism), or larger batches.",
 }
 """Advice by the kind of collective, or by the form of parallelism."""
 _ADVICE["reduce-scatter"] = _ADVICE["all-gather"]

@@ -64,7 +64,7 @@ def low_waves(scope: Scope) -> Iterator[Finding]:
         f"{kernel_time(scope, rows)}, in grids of fewer blocks than {100 * MIN_COVERAGE:.0f} % of the {units}; the "
         f"longest, {short_kernel(trace.name_of(example))}, has {small_grids.blocks[at]:,} for "
         f"{small_grids.units[at]:,}",
-        "Give each kernel more blocks: a larger batch, smaller tiles (max-autotune tries them), split-K for products "
+        "Give each kernel more blocks: a larger batch, smaller tiles (max-autotune tries them), split-K for GEMMs "
         "with few rows and columns, or run independent kernels beside them on other streams.",
         example,
         action="enlarge the batch or run independent work beside them",

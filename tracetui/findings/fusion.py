@@ -86,7 +86,7 @@ def attention_unfused(scope: Scope) -> Iterator[Finding]:
     yield from scope.with_cost(
         "attention-unfused",
         scope.gpu_cost(unfused.rows),
-        "Attention runs as separate kernels: a softmax between two batched products",
+        "Attention runs as separate kernels: a softmax between two batched GEMMs",
         f"{kernel_time(scope, unfused.rows)}, of which {duration(softmax)} in "
         f"{counted(len(unfused.softmax), 'softmax kernel')}{scores}",
         _ADVICE + (_BACKENDS if odd or unfused.has_more else ""),

@@ -166,7 +166,7 @@ def misaligned_products(scope: Scope) -> Iterator[Finding]:
     yield from scope.with_cost(
         "misaligned-gemm",
         scope.gpu_cost(rows),
-        "Matrix products of misaligned operands",
+        "GEMMs of misaligned operands",
         f"{kernel_time(scope, rows)}{named if sizes else ''}; the longest, {short_kernel(trace.name_of(example))}",
         f"A size that is no multiple of {EVEN_ELEMENTS} makes the library load single elements and often take a kernel "
         "of an older generation. Pad it (sequence length, vocabulary, hidden size) to a multiple of 8, better of 64.",
@@ -236,7 +236,7 @@ def small_batch_products(scope: Scope) -> Iterator[Finding]:
     yield from scope.with_cost(
         "small-batch-products",
         scope.gpu_cost(rows),
-        "Matrix products read their weights for few rows",
+        "GEMMs read their weights for few rows",
         f"{kernel_time(scope, rows)}; the longest, {trace.name_of(int(calls.op[longest_call]))} of {few_rows}, "
         f"{gemm.text}, {duration(span)}{moved}, {reached}",
         "The time is that of reading the weights once, however few rows there are: batch more requests, use a grouped "
@@ -264,9 +264,9 @@ def batchable_products(scope: Scope) -> Iterator[Finding]:
     yield from scope.with_cost(
         "batchable-products",
         int(scope.gpu_cost(rows) * (1 - kept / max(spent, 1))),
-        "A loop of small matrix products could be one batched product",
+        "A loop of small GEMMs could be one batched GEMM",
         f"{kernel_time(scope, rows)}, in {counted(int(index[-1]) + 1, 'loop')} of up to "
-        f"{int(np.bincount(index).max()):,} equal products; the longest loop, {trace.name_of(int(example.op[0]))} "
+        f"{int(np.bincount(index).max()):,} equal GEMMs; the longest loop, {trace.name_of(int(example.op[0]))} "
         f"of {gemm.text if gemm else ''}",
         "Stack the operands and multiply once: torch.bmm, torch.baddbmm or torch.einsum, or vmap over the loop.",
         int(example.kernel[0]),
@@ -339,6 +339,9 @@ _FP32 = re.compile(r"(?:^|_)fp32(?:_|$)")
 _LIBRARIES = ("cuBLAS", "cuDNN")
 _HALF = ("f16", "bf16")
 _REDUCED = ("tf32", "f16", "bf16", "f8", "e4m3", "e5m2")
+MAX_PRECISION_GAIN = 7 / 8
+"""Share of the time of fp32 GEMMs that a lower precision can save at most: Tensor Cores are up to 8 times as fast."""
+_ALLOW = "allow TF32"
 _MATMUL_FLAG = "torch.set_float32_matmul_precision('high')"
 
 
@@ -349,17 +352,18 @@ def fp32_math(scope: Scope) -> Iterator[Finding]:
     if len(rows) == 0 or not device.has_fp16_tensor_cores:
         return
     convolutions = is_named(trace, rows, is_convolution)
-    what = "products and convolutions" if convolutions.any() else "products"
+    what = "GEMMs and convolutions" if convolutions.any() else "GEMMs"
     what = "convolutions" if convolutions.all() else what
-    where = "at a fraction of the rate of Matrix Cores for bf16" if device.vendor == AMD else "on CUDA cores"
-    price = scope.gpu_cost(rows)
+    price = int(MAX_PRECISION_GAIN * scope.gpu_cost(rows))
     after_launches = idle_cost(scope, launching_parts(scope)) > price
     later = "The GPU waits longer for late launches than for these kernels: treat those first. "
     action, advice = _precision_advice(scope, device, rows)
+    slow = "do not use Tensor Cores" + (" (TF32 off)" if action == _ALLOW else "")
+    slow = "run at a fraction of the rate of Matrix Cores for bf16" if device.vendor == AMD else slow
     yield from scope.with_cost(
         "fp32-math",
         price,
-        f"fp32 {what} run {where}",
+        f"fp32 {what} {slow}",
         f"{kernel_time(scope, rows)}; the longest, {short_kernel(trace.name_of(longest(trace, rows)))}; "
         + _on_units(scope, device, rows),
         (later if after_launches else "") + advice,
@@ -418,7 +422,7 @@ def _on_units(scope: Scope, device: Generation, rows: Int64) -> str:
     others = np.setdiff1d(scope.computing_named(_on_tensor_cores), rows)
     units = "Matrix Cores" if device.vendor == AMD else "Tensor Cores"
     if len(others) == 0:
-        return f"no product runs on {units} in a lower precision"
+        return f"no GEMM runs on {units} in a lower precision"
     types = sorted({each.a for each in _decoded(scope.trace, others) if each.a in _REDUCED and each.a})
     words = f" in {' and '.join(types)}" if types else ""
     return f"others take {duration(int(scope.trace.slices.dur[others].sum()))} on {units}{words}"
@@ -433,7 +437,7 @@ def _precision_advice(scope: Scope, device: Generation, rows: Int64) -> tuple[st
         left_out = "see which layers autocast leaves in fp32"
         return (
             left_out,
-            f"Other products compute in half precision already: {left_out} (disabled regions, own kernels).",
+            f"Other GEMMs compute in half precision already: {left_out} (disabled regions, own kernels).",
         )
     if device.vendor == AMD:
         return autocast, f"Matrix Cores compute lower precisions: {autocast}."
@@ -443,18 +447,18 @@ def _precision_advice(scope: Scope, device: Generation, rows: Int64) -> tuple[st
     kinds = {each.operation for each in _decoded(scope.trace, rows)}
     in_tf32 = {each.operation for each in others if each.a == "tf32"}
     parts = [_tf32_advice(kind, kind in in_tf32) for kind in _OPERATIONS if kind in kinds]
-    action = "allow TF32" if any(_MATMUL_FLAG in part for part in parts) else autocast
+    action = _ALLOW if any(_MATMUL_FLAG in part for part in parts) else autocast
     return action, f"{' '.join(parts)} Or {autocast}, which is faster than TF32."
 
 
 def _tf32_advice(kind: str, is_allowed: bool) -> str:
     """A sentence on why GEMMs or convolutions do not use TF32, and what lets them."""
     if is_allowed:
-        others = "convolutions" if kind == "convolution" else "products"
+        others = "convolutions" if kind == "convolution" else "GEMMs"
         return (
             f"TF32 is allowed for other {others}: the library took CUDA cores for the sizes of these, so pad them to a "
             "multiple of 8."
         )
     if kind == "convolution":
         return "torch.backends.cudnn.allow_tf32 is on by default for convolutions: see what turns it off."
-    return f"{_MATMUL_FLAG} lets products round to TF32."
+    return f"{_MATMUL_FLAG} lets GEMMs round to TF32."

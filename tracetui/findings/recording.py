@@ -385,11 +385,11 @@ SUBJECTS = {
     "long-gap-without-op": "what the CPU did between its calls",
     "uneven-kernels": "calls that take longer than their like",
     "far-from-roofline": "distance from the limits of the GPU",
-    "small-batch-products": "products of few rows",
+    "small-batch-products": "GEMMs of few rows",
     "gather": "weights copied per token",
-    "batchable-products": "products that could be one",
+    "batchable-products": "GEMMs that could be one",
     "low-waves": "grids smaller than the GPU",
-    "fp32-math": "precision of products",
+    "fp32-math": "precision of GEMMs",
 }
 """Subjects of rules that may lack data, in words."""
 NEEDING_SHAPES = ("uneven-kernels", "far-from-roofline", "small-batch-products", "gather", "batchable-products")

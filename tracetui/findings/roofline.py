@@ -73,7 +73,7 @@ def gather(scope: Scope) -> Iterator[Finding]:
         scope.gpu_cost(rows),
         f"{trace.name_of(int(calls.op[0]))} copies a {what} for each token",
         f"{kernel_time(scope, rows)}; the longest makes {counted(source.copies, 'copy')} out of "
-        f"[{source.matrices}, {source.rows}, {source.columns}], which a batched product then reads once",
+        f"[{source.matrices}, {source.rows}, {source.columns}], which a batched GEMM then reads once",
         "Each copy is read, written and read again. Sort the tokens by expert and multiply each group with its weights "
         "where they are (a grouped GEMM, torch._grouped_mm), or loop over the experts.",
         example,

@@ -79,7 +79,7 @@ class Finding:
     cost: int | None = None
     """Time in ns that fixing it could save at most, over everything in scope; None where it has no price."""
     action: str = ""
-    """The first thing to do, in a few words that follow "so": `give the DataLoader workers`."""
+    """The first thing to do, in a few words that follow "First:": `give the DataLoader workers`."""
     where: str = ""
     """A clause behind the title on the one step that it is about, where it is about one of several."""
     at_gap: bool = False

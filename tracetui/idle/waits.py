@@ -174,9 +174,9 @@ WORDS = (
     "compilation",
     "pageable copy",
     "host sync",
-    "stalled thread",
+    "thread descheduled?",
     "waits for peers",
-    "no op or call",
+    "outside PyTorch",
     "optimizer",
     "communication call",
     "operators",
@@ -188,7 +188,7 @@ WORDS = (
     "full queue",
     "launch latency",
     "inside a graph",
-    "waits for a stream",
+    "stream dependency",
     "scheduling",
     "not recorded?",
     "before the capture",
@@ -196,8 +196,15 @@ WORDS = (
 )
 """Name of each `Cause` in tables."""
 
-KEYS = tuple(f"idle_{re.sub('[^a-z]+', '_', word.lower()).strip('_')}_us" for word in WORDS)
-"""Name of the time of each `Cause` where it is a measure, such as `idle_host_sync_us`."""
+_STABLE_NAMES = {
+    Cause.STALLED: "stalled_thread",
+    Cause.LONG_GAP: "no_op_or_call",
+    Cause.STREAM: "waits_for_a_stream",
+}
+KEYS = tuple(
+    f"idle_{_STABLE_NAMES.get(cause) or re.sub('[^a-z]+', '_', WORDS[cause].lower()).strip('_')}_us" for cause in Cause
+)
+"""Name of the time of each `Cause` where it is a measure, such as `idle_host_sync_us`: checks that are written hold."""
 
 OVERHEAD = (
     Cause.OPTIMIZER,

@@ -37,7 +37,7 @@ class _Known(NamedTuple):
 
 
 _CHANNELS_LAST = "A layout conversion around a convolution: channels_last tensors would save it."
-_CONVERTED = "Converts an operand before a product or convolution: tensors of the type it computes in would save it."
+_CONVERTED = "Converts an operand before a GEMM or convolution: tensors of the type it computes in would save it."
 _KNOWN = (
     _Known(r"bn_fw_tr_\w+", Family.REDUCTION, "norm", "batch_norm forward"),
     _Known(r"bn_fw_inf_\w+|bn_fw_\w+", Family.REDUCTION, "norm", "batch_norm inference"),
@@ -320,7 +320,7 @@ class _Helper(NamedTuple):
     family: Family = Family.GEMM
 
 
-_AFTER = "Belongs to the matrix product before it on the same stream: add their times."
+_AFTER = "Belongs to the GEMM before it on the same stream: add their times."
 _HELPERS = (
     _Helper(r"splitKreduce_kernel", "gemm helper", "split-K reduce"),
     _Helper(r"gemv2T_kernel_val|gemv2T_kernel", "gemv", "transposed"),

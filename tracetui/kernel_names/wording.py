@@ -177,11 +177,11 @@ _VIEWS = frozenset(
 _COMMON_NOUNS = {"driver": "the driver", "ROCm runtime": "the ROCm runtime"}
 """Libraries that a sentence names with an article."""
 _NOUNS = {
-    "gemm": "matrix product",
-    "gemv": "matrix-vector product",
+    "gemm": "matrix product (GEMM)",
+    "gemv": "matrix-vector product (GEMV)",
     "convolution": "convolution",
     "attention": "attention kernel",
-    "gemm helper": "helper kernel of a matrix product",
+    "gemm helper": "helper kernel of a GEMM",
     "convolution helper": "helper kernel of a convolution",
     "dot": "dot product",
     "solve": "triangular solve",

@@ -180,7 +180,7 @@ CLOCK_ERROR_US = ColumnSpec(
 )
 CLOCK_SHIFT_US = ColumnSpec(
     "clock_shift_us",
-    "clock ahead",
+    "clock offset",
     "What the clock of the rank is ahead of the reference, the host of the lowest rank, in the middle of the run.",
     unit="us",
     detail=1,
@@ -216,7 +216,9 @@ CPU_B_US = ColumnSpec("cpu_b_us", "CPU B", "CPU time with what it called, in B."
 CPU_DOING = ColumnSpec(
     "cpu_doing", "CPU was in", "What the launching thread was in, innermost last.", width=18, grow=3, text=TextKind.NAME
 )
-CPU_LATE_US = ColumnSpec("cpu_late_us", "CPU late", "Of it: until the launch call began.", unit="us")
+CPU_LATE_US = ColumnSpec(
+    "cpu_late_us", "launch starved", "Of it: until the launch call began, as the CPU was late.", unit="us"
+)
 CPU_OPS = ColumnSpec("cpu_ops", "ops", "Operators on all threads.")
 CPU_TIME_US = ColumnSpec("cpu_step_us", "CPU", "Median time of a step on the CPU.", unit="us")
 CPU_TOTAL_US = ColumnSpec(
@@ -225,7 +227,7 @@ CPU_TOTAL_US = ColumnSpec(
 CPU_US = ColumnSpec("cpu_us", "total CPU", "Time of its calls on the CPU, with what they called.", unit="us")
 DELAY_US = ColumnSpec(
     "delay_us",
-    "delay",
+    "launch→start",
     "Latency: from the start of the call to the start on the GPU, waiting in the queue included.",
     unit="us",
 )
@@ -239,7 +241,7 @@ DEVICE_TOTAL_US = ColumnSpec(
 )
 DIFFERENCE = ColumnSpec("difference", "B - A", "B less A; below 0 B has less.", detail=3)
 DISPATCH_US = ColumnSpec(
-    "dispatch_us", "dispatch", "Of the queue delay: the rest, the dispatch, and waiting for other streams.", unit="us"
+    "dispatch_us", "launch latency", "Of the queue delay: the rest, and waiting for other streams.", unit="us"
 )
 DRAFT_US = ColumnSpec("draft_us", "drafts", "Median of the GPU spans of its drafts together.", unit="us")
 DRAM_MODEL_PCT = ColumnSpec(
@@ -394,7 +396,7 @@ HOW = ColumnSpec("how", "matched by", "By what both were found to be alike.", wi
 ID = ColumnSpec("id", "id", "Name of the rule.", text=TextKind.NAME)
 IDLE_BETWEEN_US = ColumnSpec(
     "idle_between_us",
-    "idle between",
+    "idle between steps",
     "Median time from the last GPU activity of the step before to its first in which nothing ran.",
     unit="us",
     of_servers=True,
@@ -408,7 +410,7 @@ IDLE_PCT = ColumnSpec(
 IDLE_US = ColumnSpec("idle_us", "idle", "Time between them in which the stream ran nothing.", unit="us")
 IDLE_WITHIN_US = ColumnSpec(
     "idle_within_us",
-    "idle within",
+    "idle in step",
     "Median time from its first GPU activity to its last in which nothing ran; summed over devices.",
     unit="us",
 )
@@ -429,7 +431,7 @@ INPUT_SHAPES = ColumnSpec(
     "input_shapes", "shapes", "Sizes of the inputs; [] for scalars and lists.", width=16, grow=1, text=TextKind.NAME
 )
 INTENSITY = ColumnSpec("intensity", "FLOP/byte", "Operations by bytes.", unit="FLOP/byte")
-IN_LAUNCH_US = ColumnSpec("in_launch_us", "in call", "Of it: inside the launch call.", unit="us")
+IN_LAUNCH_US = ColumnSpec("in_launch_us", "launch API", "Of it: inside the launch call.", unit="us")
 JUMP = ColumnSpec("jump", "jump", "A view string: `tracetui open --at` goes to the example.", text=TextKind.NAME)
 KERNEL = ColumnSpec(
     "kernel", "kernel", "The activity that started first.", width=16, grow=3, text=TextKind.KERNEL, is_key=True
@@ -459,7 +461,7 @@ KINETO_OCCUPANCY_PCT = ColumnSpec(
 LARGEST = ColumnSpec("largest", "largest", "Largest allocation; the row jumps to it.", unit="bytes")
 LAST = ColumnSpec("last", "at the end", "Allocated after the last event.", unit="bytes")
 LATE_PCT = ColumnSpec(
-    "late_pct", "late %", "Share of its GPU activities launched when the GPU was idle already.", unit="%"
+    "late_pct", "launch starved %", "Share of its GPU activities launched when the GPU was idle already.", unit="%"
 )
 LATE_RANK = ColumnSpec("late_rank", "for rank", "Rank that came last.", is_key=True)
 LATE_STEPS = ColumnSpec("late_steps", "late in", "Steps in which others waited for the rank.", width=12, detail=2)
@@ -467,7 +469,7 @@ LAUNCHED = ColumnSpec("launched", "launched", "Calls of this name that did launc
 LAUNCHES = ColumnSpec("launches", "launches", "How many launches they preceded.")
 LAUNCH_DELAY_US = ColumnSpec(
     "launch_delay_us",
-    "delay",
+    "launch→start",
     (
         "From the start of the launch call to the start on the GPU, waiting in the queue included; of a graph "
         "launch only the first activity has one."
@@ -523,9 +525,12 @@ MEASURE = ColumnSpec(
 MEASURED = ColumnSpec("measured", "measured", "Calls that ran alone and long enough for values of their own.")
 MEDIAN_BYTES = ColumnSpec("median_bytes", "median bytes", "Median size.", unit="bytes", detail=3)
 MEDIAN_DELAY_US = ColumnSpec(
-    "median_delay_us", "median delay", "Median time from the start of the call to the start on the GPU.", unit="us"
+    "median_delay_us",
+    "median launch→start",
+    "Median time from the start of the call to the start on the GPU.",
+    unit="us",
 )
-MEDIAN_DISPATCH_US = ColumnSpec("median_dispatch_us", "median dispatch", "Median pure dispatch.", unit="us")
+MEDIAN_DISPATCH_US = ColumnSpec("median_dispatch_us", "median launch latency", "Median of the rest.", unit="us")
 MEDIAN_GBPS = ColumnSpec("median_gbps", "median GB/s", "Median rate.", unit="GB/s")
 MEDIAN_LIFETIME_US = ColumnSpec(
     "median_lifetime_us", "median lived", "Median time until what was allocated was freed.", unit="us"
@@ -543,7 +548,7 @@ MIN_COMM_US = ColumnSpec(
 )
 MIN_TOKEN_US = ColumnSpec(
     "min_token_us",
-    "per token from",
+    "TPOT from",
     "Median period by the tokens checked per request: the time per output token if all of them were accepted.",
     unit="us",
 )
@@ -588,7 +593,7 @@ OCCUPANCY_PCT = ColumnSpec(
     "occ %",
     (
         "Theoretical occupancy: threads that fit on a multiprocessor, as share of its maximum. Low is normal "
-        "for matrix and attention kernels."
+        "for GEMM and attention kernels."
     ),
     unit="%",
     detail=1,
@@ -660,7 +665,7 @@ PHASE = ColumnSpec(
     width=9,
     detail=1,
 )
-PRODUCTS_PCT = ColumnSpec("products_pct", "products %", "Share of GPU busy time: matrix products.", unit="%")
+PRODUCTS_PCT = ColumnSpec("products_pct", "GEMM %", "Share of GPU busy time: GEMMs.", unit="%")
 PURPOSE = ColumnSpec(
     "purpose", "purpose", "What it does in a model, decoded from the name: norm, sampling, ...", width=13, detail=1
 )
@@ -763,7 +768,7 @@ STEP_US = ColumnSpec(
 )
 STREAM = ColumnSpec("stream", "stream", "Number of the stream.", detail=1)
 STREAM_WAIT_US = ColumnSpec(
-    "stream_wait_us", "stream wait", "Of the queue delay: the stream was at earlier work.", unit="us"
+    "stream_wait_us", "stream busy", "Of the queue delay: the stream was at earlier work.", unit="us"
 )
 SYNC_US = ColumnSpec("sync_us", "sync", "Time in calls that wait for the GPU.", unit="us")
 TAIL_PCT = ColumnSpec("tail_pct", "tail %", "Places of all waves that stay empty in the last one.", unit="%", detail=2)
@@ -782,7 +787,7 @@ TOKENS = ColumnSpec("tokens", "tokens", "Tokens that went into the model.", of_s
 TOKEN_RATE = ColumnSpec("tokens_per_s", "tokens/s", "Tokens that went in, per second of the periods of these steps.")
 TOKEN_US = ColumnSpec(
     "token_us",
-    "per token",
+    "TPOT",
     "Time per output token of a request: median period of decodes that make one for each.",
     unit="us",
 )
@@ -812,7 +817,7 @@ VERDICT = ColumnSpec(
     "verdict", "verdict", "What holds the step back.", text=TextKind.PROSE, width=18, grow=1, is_key=True
 )
 VIEW_OPS = ColumnSpec("view_ops", "views", "Calls of known view ops that put nothing on the GPU.")
-WAITING_US = ColumnSpec("waiting_us", "waiting", "Of it: launched, and not yet started.", unit="us")
+WAITING_US = ColumnSpec("waiting_us", "queued", "Of it: launched, and not yet started.", unit="us")
 WAIT_BEFORE_US = ColumnSpec(
     "wait_before_us",
     "GPU wait before",
@@ -822,7 +827,7 @@ WAIT_BEFORE_US = ColumnSpec(
 )
 WAIT_CAUSED_US = ColumnSpec(
     "wait_caused_us",
-    "caused",
+    "made others wait",
     "Time that others waited for the rank in collectives, summed over them.",
     unit="us",
     is_key=True,

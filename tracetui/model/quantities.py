@@ -2,7 +2,8 @@
 
 * **Times** take the largest unit in which they are at least 1, with fixed decimals per unit, so that numbers of one
   unit line up in a column: `961 ns`, `48.9 µs`, `12.34 ms`, `1.203 s`, `947.6 s`.
-* **Positions in time** are µs from the first event, in full: `1,057,264.0 µs`.
+* **Positions in time** are µs from the first event, in full: `1,057,264.0 µs`; in a sentence about a range they are as
+  fine as its length needs: `729.36–734.25 ms`.
 * **Bytes** are counted in binary units, as PyTorch, `nvidia-smi` and compilers do: `512 B`, `335.7 MiB`.
 * **Rates** and **operations** are decimal, as data sheets are: `3,350 GB/s`, `55.06 GFLOP`.
 * **Shares** have one decimal (`percent`), or in a sentence as few digits as say something (`rounded_percent`).
@@ -32,6 +33,7 @@ _BINARY = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _DECIMAL = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
+_TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 _LADDERS: dict[str, tuple[tuple[float, str], ...]] = {
     "us": ((1e6, "s"), (1e3, "ms"), (1.0, "µs")),
     "bytes": tuple((1024.0**power, unit) for power, unit in reversed([*enumerate(("bytes", *_BINARY))])),
@@ -52,6 +54,14 @@ def duration(nanoseconds: float) -> str:
     if length < 999_995_000:
         return f"{nanoseconds / 1e6:.2f} ms"
     return f"{nanoseconds / 1e9:.3f} s" if length < _LONG_SECONDS * 1e9 else f"{nanoseconds / 1e9:,.1f} s"
+
+
+def stretch(start: float, end: float) -> str:
+    """Two positions in ns in one unit, as fine as their distance needs: `729.36–734.25 ms`."""
+    scale, unit = next(((size, unit) for size, unit in _TIMES if abs(end) >= size), (1.0, "ns"))
+    digits = math.ceil(math.log10(100 * scale / max(end - start, 1)))
+    decimals = min(max(digits, 0), round(math.log10(scale)))
+    return f"{start / scale:,.{decimals}f}–{end / scale:,.{decimals}f} {unit}"
 
 
 def moment(us: float) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from tracetui.idle.idle_parts import idle_parts
 from tracetui.idle.idleness import device_order, idleness
 from tracetui.idle.scope_times import scope_windows
-from tracetui.idle.waits import SYNC_NAME, WORDS
+from tracetui.idle.waits import SYNC_NAME, WORDS, Cause
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import calls_named, links, no_gpu, op_rows
@@ -23,7 +23,7 @@ from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange, covered
 from tracetui.model.pane import Pane
-from tracetui.model.quantities import count, counted, duration, rounded_percent
+from tracetui.model.quantities import count, counted, duration, rounded_percent, stretch
 from tracetui.model.results import kept
 from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.model.trace import Kind, LaneKind, Trace
@@ -243,14 +243,24 @@ def _headline(trace: Trace, part: TimeRange, facts: list[RangeFact]) -> str:
     ]
     ran = ", ".join(parts) or "no kernel, copy or operator"
     busy = [fact.time or 0 for fact in facts if fact.what == "GPU busy"]
+    which_range = f"Range {stretch(part.start, part.end)} ({duration(part.length)})"
     if not busy:
-        return f"In {duration(part.length)}: {ran}."
+        return f"{which_range}: {ran}."
     share = 100 * sum(busy) / max(part.length * len(busy), 1)
     which = "GPU" if len(busy) == 1 else f"{count(len(busy))} GPUs on average"
     idle = max((fact for fact in facts if fact.what == "idle"), key=lambda fact: fact.time or 0, default=None)
     is_explained = idle is not None and idle.name != IN_NO_GAP
-    why = f", idle mostly for {idle.name}" if idle is not None and is_explained else ""
-    return f"In {duration(part.length)}: {ran}; {which} busy {rounded_percent(share)}{why}."
+    why = f", idle mostly {_WHILE.get(idle.name, f'by {idle.name}')}" if idle is not None and is_explained else ""
+    return f"{which_range}: {ran}; {which} busy {rounded_percent(share)}{why}."
+
+
+_WHILE = {
+    WORDS[Cause.OPERATORS]: "while the CPU is inside operators",
+    WORDS[Cause.CALLS]: "while the CPU is inside runtime calls",
+    WORDS[Cause.PYTHON]: "while the CPU runs Python",
+    WORDS[Cause.LONG_GAP]: "while the CPU is outside PyTorch",
+}
+"""Causes that say what the CPU is in, as clauses."""
 
 
 _COUNTED = (("kernels", "kernel"), ("copies and fills", "copy"), ("operators", "operator"))

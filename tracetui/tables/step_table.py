@@ -69,7 +69,8 @@ def step_table(trace: Trace, step: Part | None = None, by: str | None = None) ->
             *_counts(trace, picked),
             micros(
                 col.LAUNCH_DELAY_US.but(
-                    heading="median delay", help="Median time from the start of a launch call to the start on the GPU."
+                    heading="median launch→start",
+                    help="Median time from the start of a launch call to the start on the GPU.",
                 ),
                 _median_delays(trace)[picked],
             ),

@@ -20,7 +20,7 @@ from tracetui.idle.scope_times import median_step
 from tracetui.linking.placement import activities_of_step_number, busiest_stretch
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import TimeRange
-from tracetui.model.quantities import count, duration
+from tracetui.model.quantities import count, duration, stretch
 from tracetui.model.trace import LaneKind, Trace
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.operators.costs import slices_listed_as
@@ -129,11 +129,11 @@ class RangeSelection:
         if self.open_range is not None:
             marked = self.open_range.time_range
             keys = "moving extends it, v or enter keeps it, esc drops it"
-            return f"Range of {duration(marked.length)}, {marked.text}: {keys}."
+            return f"Range {stretch(marked.start, marked.end)} ({duration(marked.length)}): {keys}."
         if self.kept is None or not self.is_listed:
             return ""
-        headline = self.view.panes.range_headline
-        return f"Lists hold what ran in {self.kept.text}; W lists everything. {headline}".rstrip()
+        words = f"Range {stretch(self.kept.start, self.kept.end)} ({duration(self.kept.length)})."
+        return f"{self.view.panes.range_headline or words} W lists everything."
 
     def begin(self) -> None:
         """Begin a range at the selected slice or gap, or in the middle of the window."""

@@ -30,7 +30,16 @@ from tracetui.linking.placement import activities_of_step, step_index
 from tracetui.linking.replays import graph_name, replays
 from tracetui.linking.steps import steps
 from tracetui.model.hardware_counters import short_counter, with_unit
-from tracetui.model.quantities import count, duration, operations, percent, short_percent, size, three_digits
+from tracetui.model.quantities import (
+    count,
+    duration,
+    operations,
+    percent,
+    rounded_percent,
+    short_percent,
+    size,
+    three_digits,
+)
 from tracetui.model.recorded import number_name, whole_number
 from tracetui.model.results import kept
 from tracetui.model.table import DOUBTFUL, NULL
@@ -181,6 +190,10 @@ def _counters(trace: Trace, row: int) -> Iterator[DetailFact]:
     yield from facts
 
 
+MIN_ADVISED_NS = 10_000
+"""Minimum duration of a kernel for advice about its occupancy."""
+
+
 def _occupancy(trace: Trace, row: int) -> Iterator[DetailFact]:
     rows = np.array([row], np.int64)
     setup = configuration(trace, rows)
@@ -193,16 +206,18 @@ def _occupancy(trace: Trace, row: int) -> Iterator[DetailFact]:
     family = decode(trace.name_of(row)).family
     # R3.37: these work on large tiles, for which a multiprocessor has room for few blocks.
     heavy = family in (Family.GEMM, Family.ATTENTION)
-    normal = "; low is normal for matrix and attention kernels" if heavy else ""
-    yield DetailFact(
-        "occupancy", f"{percent(resident.theoretical[0])} at most ({blocks}), limited by {limiter}{normal}"
-    )
-    free = f"{percent(resident.tail[0])} of the slots stay free in the last wave"
-    yield DetailFact("waves", f"{three_digits(float(resident.waves[0]))}; {free}")
+    normal = "; low is normal for GEMM and attention kernels" if heavy else ""
+    waves, empty = float(resident.waves[0]), rounded_percent(float(resident.tail[0]))
+    is_small = waves < 1
+    limit = f"but the grid fills {rounded_percent(100 * waves)} of the GPU" if is_small else f"limited by {limiter}"
+    yield DetailFact("occupancy", f"theoretical {percent(resident.theoretical[0])} ({blocks}), {limit}{normal}")
+    left = f"{empty} of the GPU stays empty" if is_small else f"{empty} of their places stay empty, in the last one"
+    yield DetailFact("waves", f"{three_digits(waves)}: {left}")
     if resident.mark[0] >= 0:
         yield DetailFact("note", resident.marks[int(resident.mark[0])])
     # Collectives take few multiprocessors on purpose.
-    more = "" if family == Family.COMMUNICATION else advice_of(trace, row, setup)
+    is_worth_it = family != Family.COMMUNICATION and trace.slices.dur[row] >= MIN_ADVISED_NS
+    more = advice_of(trace, row, setup) if is_worth_it else ""
     if more:
         yield DetailFact("to raise it", more)
 
@@ -363,9 +378,8 @@ def cause_facts(trace: Trace, row: int, chain: Sequence[int]) -> Iterator[Detail
         yield DetailFact("compiled in", clean(trace.name_of(compiled)), compiled)
     cost = dispatch_cost(trace, row)
     if cost is not None:
-        call = f"{duration(cost.call)} in the call"
-        name = cut_name(clean(trace.name_of(cost.op)), MAX_NAME_LETTERS) if cost.op >= 0 else ""
-        yield DetailFact("launch cost", f"{duration(cost.before)} from {name} to the call, {call}" if name else call)
+        parts = f" (operator {duration(cost.before)} + launch call {duration(cost.call)})" if cost.op >= 0 else ""
+        yield DetailFact("CPU per launch", f"{duration(cost.before + cost.call)}{parts}")
     if len(replays(trace).launch):
         yield from _graph(trace, row)
 

@@ -31,15 +31,15 @@ WORKLOAD = Workload(
     lesson=LESSON,
     expects=(
         Expect(
-            "copies and products per step",
+            "copies and matmuls per step",
             "kernels_per_forward",
             (16, 24),
             "cuda eager pieces=8",
-            "a copy and a product for each piece",
+            "a copy and a matmul for each piece",
             asks="How many copies and kernels does a step launch?",
         ),
         Expect(
-            "products per step",
+            "matmuls per step",
             "calls_per_step",
             8,
             "any eager pieces=8",
@@ -58,7 +58,7 @@ WORKLOAD = Workload(
             for how, count, why in (
                 ("pageable", 0, "all in one stream"),
                 ("pinned", 0, "all in one stream"),
-                ("overlapped", (8, 32), "every product waits for its copy"),
+                ("overlapped", (8, 32), "every matmul waits for its copy"),
             )
         ),
     ),
@@ -70,7 +70,7 @@ WORKLOAD = Workload(
             "span_us",
             (1.05, MORE),
             "cuda eager",
-            "copies run beside products",
+            "copies run beside matmuls",
         ),
     ),
     refuses=(
