@@ -35,8 +35,8 @@ def test_parts_links_and_notices(start, size):
     tmux.press("C-Down")
     tmux.wait_until(lambda _: list_line() == before + 2, "the split stays")
     tmux.press("?")
-    tmux.wait_for("elementwise", "measuring point")
+    tmux.wait_for("GEMM", "measuring point")
     tmux.press("q")
-    tmux.wait_until_gone("elementwise")
+    tmux.wait_until_gone("measuring point")
     tmux.press("q")
     assert tmux.exit_status() == 0

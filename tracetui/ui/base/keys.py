@@ -209,6 +209,23 @@ DECLARED = tuple(each for each in tuple(globals().values()) if isinstance(each, 
 """All of them, in the order of the documents."""
 
 
+TASKS: tuple[tuple[str, tuple[tuple[Key, ...], ...]], ...] = (
+    ("moving", ((DOWN, UP), (LEFT, RIGHT), (FIRST, LAST), (PAGE_DOWN, PAGE_UP), (NEXT_PART, PREVIOUS_PART), (ENTER,))),
+    ("going back", ((ESCAPE, BACK),)),
+    ("what holds it back", ((TABS,), (NEXT_STEP, PREVIOUS_STEP), (ALL_STEPS,), (LESSON,))),
+    ("kernels", ((NEXT, PREVIOUS), (FOLLOW, FOLLOW_BACK), (QUERIES,), (FIT, FIT_ALL), (ZOOM_IN, ZOOM_OUT))),
+    ("lists", ((SEARCH, NEXT_MATCH, PREVIOUS_MATCH), (FILTER,), (SORT, REVERSE), (GROUP,), (COMMAND_LINE,))),
+    ("comparing", ((RANGE, IN_RANGE, CUT), (SPACE, COMPARE), (STATEMENT,), (SWAP,))),
+    ("copying out", ((COPY_ROW, COPY_VIEW), (EXPORT,), (PICTURE,))),
+    ("app", ((HELP, PALETTE), (TRACE_LIST,), (QUIT,))),
+)
+"""What one wants to do, in the order of the help, and the keys for it: those of one line mean nearly the same."""
+_LINES = [(task, line) for task, lines in TASKS for line in lines]
+LINE_OF_KEY = {key.names: index for index, (_, line) in enumerate(_LINES) for key in line}
+"""The line of the help in which a key stands, by its names."""
+TASK_OF_LINE = [task for task, _ in _LINES]
+
+
 def tab_key(name: str) -> Key:
     """One of the keys that open tabs."""
     return Key(name, TABS.meaning, TABS.where)
@@ -268,6 +285,17 @@ class Command:
     def keys(self) -> list[str]:
         """Its keys as a person reads them."""
         return [shown_key(name) for name in self.binding.key.split(",")]
+
+    @property
+    def line(self) -> int:
+        """Its line in the help; the last for a key that no task is named for."""
+        key = KEYS_BY_NAME.get(self.binding.key.partition(",")[0])
+        return LINE_OF_KEY.get(key.names, len(TASK_OF_LINE)) if key else len(TASK_OF_LINE)
+
+    @property
+    def use(self) -> tuple[bool, int]:
+        """Its place in the palette: what moves a cursor or goes back comes last, all else as in the help."""
+        return self.line < len(TASK_OF_LINE) and TASK_OF_LINE[self.line] in ("moving", "going back"), self.line
 
     @property
     def title(self) -> str:
@@ -371,7 +399,7 @@ class CommandProvider(Provider):
                 yield Hit(score, matcher.highlight(each.title), each.run, help=each.binding.tooltip)
 
     def _commands(self) -> list[Command]:
-        commands = [*all_commands(self.screen)]
+        commands = sorted(all_commands(self.screen), key=lambda each: each.use)
         for node in self.screen.walk_children():
             commands += [Command(node, binding) for binding in getattr(type(node), "WITHOUT_KEY", ())]
         return [each for each in commands if each.available and each.binding.action != "command_palette"]

@@ -17,7 +17,7 @@ from textual.widgets import Static
 from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.keys import command, commands_in_focus
+from tracetui.ui.base.keys import TASK_OF_LINE, command, commands_in_focus
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.widgets.bar import Bar, BarPart, HintsBar
 from tracetui.ui.widgets.surface import Legend
@@ -90,13 +90,13 @@ class Picker(Overlay[Pickable | None]):
 
 # The help: the keys that work now, from the focused part up, and the meaning of the columns of the list.
 
-_KEYS = ColumnSpec("keys", "keys", width=16)
-_DOES = ColumnSpec("does", "does", width=30)
+_KEYS = ColumnSpec("keys", "keys", width=18)
+_DOES = ColumnSpec("does", "does", width=38)
 _MORE = ColumnSpec("help", "more", width=24, grow=1)
-_WHERE = ColumnSpec("where", "where", width=11)
+_WHERE = ColumnSpec("where", "for", width=18)
 
 HelpRow = tuple[str, str, str, str]
-"""Keys, title, where they work (`HELP_WHERE` of the widget), and what they do."""
+"""Keys, title, the task or where they work (`HELP_WHERE` of the widget), and what they do."""
 
 
 class HelpScreen(Overlay[None]):
@@ -149,7 +149,11 @@ class HelpScreen(Overlay[None]):
 
 
 def help_rows(screen: Screen[Any], table: Table | None) -> list[HelpRow]:
-    """The rows of the help for what has the focus, and for the columns of a table."""
+    """The rows of the help for what has the focus, by task, and for the columns of a table.
+
+    Keys of one task that mean nearly the same share a row.
+    """
+    lines: dict[int, list[HelpRow]] = {}
     rows: list[HelpRow] = []
     taken: set[str] = set()
     for node, commands in commands_in_focus(screen):
@@ -158,8 +162,16 @@ def help_rows(screen: Screen[Any], table: Table | None) -> list[HelpRow]:
             title = each.binding.description + ("" if each.available else "  (n/a)")
             keys = [key for key in each.keys if key not in taken]
             taken.update(keys)
-            if keys:
+            if keys and each.line < len(TASK_OF_LINE):
+                lines.setdefault(each.line, []).append((" ".join(keys), title, where, each.binding.tooltip))
+            elif keys:
                 rows.append((" ".join(keys), title, where, each.binding.tooltip))
+    by_task = []
+    for line in sorted(lines):
+        keys, titles, _, helps = ([*each] for each in zip(*lines[line], strict=True))
+        more = [title[:1].lower() + title[1:] for title in titles[1:]]
+        by_task.append((" ".join(keys), ", ".join([titles[0], *more]), TASK_OF_LINE[line], helps[0]))
+    rows = by_task + rows
     if table is not None:
         rows += [(column.spec.heading, column.name, "column", column.help) for column in table.columns]
     return rows
