@@ -501,7 +501,10 @@ def test_example(name, fields):
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN", "A bf16 matrix product (GEMM) by cuBLAS nvjet: tiles of 144x128 outputs"),
+        (
+            "nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN",
+            "A bf16 matrix product (GEMM) by cuBLAS nvjet: tiles of 144x128 outputs",
+        ),
         ("nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN", "64 along K, 6 stages"),
         ("nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN", "x @ W.T as in Linear's forward; bias added"),
         ("nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN", "Not understood: bz, N (third letter of TNN)."),

@@ -344,7 +344,12 @@ def test_where_a_key_works_is_a_sentence(name):
 
 
 @pytest.mark.parametrize(
-    ("part", "first"), [("lanes", "Row below, row above"), ("list", "Next row, previous row"), ("details", "Next link or line, previous link or line")]
+    ("part", "first"),
+    [
+        ("lanes", "Row below, row above"),
+        ("list", "Next row, previous row"),
+        ("details", "Next link or line, previous link or line"),
+    ],
 )
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_help_begins_with_the_keys_of_the_focus_and_has_a_legend(part, first, size):
