@@ -250,7 +250,7 @@ def _headline(trace: Trace, part: TimeRange, facts: list[RangeFact]) -> str:
     which = "GPU" if len(busy) == 1 else f"{count(len(busy))} GPUs on average"
     idle = max((fact for fact in facts if fact.what == "idle"), key=lambda fact: fact.time or 0, default=None)
     is_explained = idle is not None and idle.name != IN_NO_GAP
-    why = f", idle mostly {_WHILE.get(idle.name, f'by {idle.name}')}" if idle is not None and is_explained else ""
+    why = f", idle mostly {_WHILE.get(idle.name or '', f'by {idle.name}')}" if idle is not None and is_explained else ""
     return f"{which_range}: {ran}; {which} busy {rounded_percent(share)}{why}."
 
 

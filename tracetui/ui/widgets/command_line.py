@@ -30,28 +30,6 @@ MAX_QUOTED = 30
 NOTHING_LISTED = "There is no list here yet."
 
 
-class CommandedView(Protocol):
-    """A view with a command line."""
-
-    panes: TabbedList
-    finder: ListFinder
-    hints: HintsBar
-
-    @property
-    def app(self) -> App[Any]:
-        """The app that shows it."""
-
-    @property
-    def screen(self) -> Screen[Any]:
-        """The screen that it fills."""
-
-    def line_commands(self) -> Sequence[LineCommand]:
-        """The commands that can be typed."""
-
-    def action_tab(self, name: str) -> None:
-        """Open a tab."""
-
-
 Deed = Callable[[], object]
 """What a line does once it is understood."""
 
