@@ -31,7 +31,7 @@ def test_two_traces(start, size):
     tmux.press("X")
     tmux.wait_for("+ new", "368 → 425 ms")
     tmux.press("g")
-    tmux.wait_for("Summary" if size[0] > 100 else "Kernels")
+    tmux.wait_for("5 Trace")
     tmux.press("BSpace")
     tmux.wait_for("368 → 425 ms")
     tmux.press("q")
