@@ -251,8 +251,8 @@ def test_a_doubt_marks_the_columns_that_carry_it_everywhere() -> None:
     trace = plain(launch(500, 10, 2), kernel("early", 400, 20, correlation=2))
     table = PANES["kernels"].build(trace)
     assert table.doubts == {"work before its launch": ("launch_delay_us",)}
-    assert "delay~" in render(table, trace, "kernels", "table")
-    assert "| delay~ |" in render(table, trace, "kernels", "md")
+    assert "launch→start~" in render(table, trace, "kernels", "table")
+    assert "| launch→start~ |" in render(table, trace, "kernels", "md")
     assert "work before its launch: delay" in render(table, trace, "kernels", "table")
     document = orjson.loads(render(table, trace, "kernels", "json"))
     assert document["doubts"] == [{"doubt": "work before its launch", "columns": ["launch_delay_us"]}]

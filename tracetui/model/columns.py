@@ -770,7 +770,9 @@ STREAM = ColumnSpec("stream", "stream", "Number of the stream.", detail=1)
 STREAM_WAIT_US = ColumnSpec(
     "stream_wait_us", "stream busy", "Of the queue delay: the stream was at earlier work.", unit="us"
 )
-SYNC_US = ColumnSpec("sync_us", "sync", "Time in calls that wait for the GPU.", unit="us")
+SYNC_US = ColumnSpec(
+    "sync_us", "sync", "Time in calls that wait for the GPU; copies that block are none of them.", unit="us"
+)
 TAIL_PCT = ColumnSpec("tail_pct", "tail %", "Places of all waves that stay empty in the last one.", unit="%", detail=2)
 TENSOR_CORES = ColumnSpec(
     "tensor_cores",

@@ -280,32 +280,38 @@ def _idle(trace: Trace, _: Part | None, base: Overview) -> Iterator[Entry]:
         yield Entry("idle", name, ns, ns / base.ns, key="idle")
 
 
-def _cpu(trace: Trace, _: Part | None, base: Overview) -> Iterator[Entry]:
-    """The CPU by phase: what some thread was in, of several at once the first of data, optimizer, backward, waiting
-    and forward; and the rest.
-    """
-    low, high = _windows(base)
+def cpu_phases(trace: Trace) -> list[tuple[str, str, tuple[Int64, Int64]]]:
+    """What threads were in: a name, a key, and when some thread was in it; of several at once the first counts."""
     spans, slices, syncs = phase_spans(trace), trace.slices, sync_calls(trace)
     has_backward = len(spans.of(Phase.BACKWARD)[0]) > 0
-    waits = union(slices.start[syncs], slices.end[syncs])
-    forward = PHASE_WORDS[Phase.FORWARD] if has_backward else OPERATORS
-    ordered = [
+    return [
         (PHASE_WORDS[Phase.DATA], "data", spans.of(Phase.DATA)),
         (PHASE_WORDS[Phase.OPTIMIZER], "optimizer", spans.of(Phase.OPTIMIZER)),
         (PHASE_WORDS[Phase.BACKWARD], "backward", spans.of(Phase.BACKWARD)),
-        (WAITS, "wait", waits),
-        (forward, "forward", spans.of(Phase.FORWARD)),
+        (WAITS, "wait", union(slices.start[syncs], slices.end[syncs])),
+        (PHASE_WORDS[Phase.FORWARD] if has_backward else OPERATORS, "forward", spans.of(Phase.FORWARD)),
     ]
-    taken, before = (np.empty(0, np.int64), np.empty(0, np.int64)), 0
-    entries = []
-    for name, key, (begin, end) in ordered:
+
+
+def phase_times(trace: Trace, low: Int64, high: Int64) -> list[tuple[str, str, Int64]]:
+    """Time in ns of each of `cpu_phases` in each of some windows, what an earlier one has left out."""
+    taken = np.empty(0, np.int64), np.empty(0, np.int64)
+    before, times = np.zeros(len(low), np.int64), []
+    for name, key, (begin, end) in cpu_phases(trace):
         taken = union(np.concatenate([taken[0], begin]), np.concatenate([taken[1], end]))
-        now = int(covered_within(*taken, low, high).sum())
-        if now > before:
-            entries.append(Entry("cpu", name, now - before, (now - before) / base.ns, key=key))
+        now = covered_within(*taken, low, high)
+        times.append((name, key, now - before))
         before = now
-    if base.ns > before and entries:
-        entries.append(Entry("cpu", OTHER_CPU, base.ns - before, (base.ns - before) / base.ns, key="none"))
+    return times
+
+
+def _cpu(trace: Trace, _: Part | None, base: Overview) -> Iterator[Entry]:
+    """The CPU by phase, and the rest."""
+    spent = [(name, key, int(times.sum())) for name, key, times in phase_times(trace, *_windows(base))]
+    entries = [Entry("cpu", name, ns, ns / base.ns, key=key) for name, key, ns in spent if ns]
+    rest = base.ns - sum(ns for _, _, ns in spent)
+    if rest > 0 and entries:
+        entries.append(Entry("cpu", OTHER_CPU, rest, rest / base.ns, key="none"))
     yield from sorted(entries, key=lambda each: -(each.ns or 0))
 
 

@@ -8,10 +8,9 @@ from itertools import pairwise
 import numpy as np
 
 from tracetui.kernel_names.slice_names import Family
-from tracetui.linking.phases import Phase, PhaseSpans, phase_spans
 from tracetui.model.intervals import Int64, covered_within
 from tracetui.model.trace import Float64, Trace
-from tracetui.overview.facts import FAMILY_WORDS, Overview, device_rows, family_spans
+from tracetui.overview.facts import FAMILY_WORDS, Overview, device_rows, family_spans, phase_times
 
 MIN_PHASE_SHARE = 0.08
 """Minimum share of a cell that a phase has to be drawn in it."""
@@ -26,16 +25,14 @@ class Strip:
     start: int
     """In ns."""
     end: int
-    phase: Int64
-    """The `Phase` that has most of a cell, `Phase.NONE` where none has much."""
     families: dict[Family, Float64]
     """The share of each family that ran at all."""
     idle: Float64
     runs: tuple[tuple[int, int, Family, int, float], ...]
     """Longer stretches in which one family has most of 8 cells: first cell, cells, the family, its activities, and
     the time in ns that they cover."""
-    phase_runs: tuple[tuple[int, int, Phase, float], ...]
-    """Stretches of one phase: first cell, cells, the phase and its time in ns."""
+    phase_runs: tuple[tuple[int, int, str, str, float], ...]
+    """Stretches in which one of `cpu_phases` has most of each cell: first cell, cells, name, key and time in ns."""
 
 
 def strip_of(trace: Trace, overview: Overview, cells: int) -> Strip:
@@ -54,20 +51,9 @@ def strip_of(trace: Trace, overview: Overview, cells: int) -> Strip:
             starts[family].append(begin)
     shares = {family: values / devices for family, values in spent.items() if values.any()}
     busy = sum(shares.values()) if shares else np.zeros(cells)
-    phase, phase_times = _phases(phase_spans(trace), low, high)
+    phases = _phase_runs(phase_times(trace, low, high), high - low)
     runs = _family_runs(shares, (end - start) / cells, starts, edges)
-    return Strip(start, end, phase, shares, np.clip(1 - busy, 0, 1), runs, _phase_runs(phase, phase_times))
-
-
-def _phases(spans: PhaseSpans, low: Int64, high: Int64) -> tuple[Int64, dict[int, Int64]]:
-    """The phase of each cell, and the time in ns of each phase in it."""
-    times = {int(each): covered_within(*spans.of(each), low, high) for each in Phase if each is not Phase.NONE}
-    share = np.array(
-        [np.zeros(len(low)), *(times[int(each)] / (high - low) for each in Phase if each is not Phase.NONE)]
-    )
-    best = np.argmax(share, axis=0)
-    best[share.max(axis=0) < MIN_PHASE_SHARE] = 0
-    return best.astype(np.int64), times
+    return Strip(start, end, shares, np.clip(1 - busy, 0, 1), runs, phases)
 
 
 def _stretches(values: Int64) -> list[tuple[int, int]]:
@@ -77,11 +63,13 @@ def _stretches(values: Int64) -> list[tuple[int, int]]:
     return list(pairwise(bounds)) if len(values) else []
 
 
-def _phase_runs(phase: Int64, times: dict[int, Int64]) -> tuple[tuple[int, int, Phase, float], ...]:
+def _phase_runs(times: list[tuple[str, str, Int64]], cells: Int64) -> tuple[tuple[int, int, str, str, float], ...]:
+    share = np.array([spent / cells for _, _, spent in times])
+    best = np.where(share.max(axis=0) < MIN_PHASE_SHARE, -1, np.argmax(share, axis=0))
     return tuple(
-        (first, last - first, Phase(int(phase[first])), float(times[int(phase[first])][first:last].sum()))
-        for first, last in _stretches(phase)
-        if phase[first] != Phase.NONE
+        (first, last - first, *times[int(best[first])][:2], float(times[int(best[first])][2][first:last].sum()))
+        for first, last in _stretches(best)
+        if best[first] >= 0
     )
 
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from tracetui.drawing.hues import (
     FAMILY_HUES,
-    PHASE_HUES,
     SEVERITY_HUES,
     Hue,
     label_in,
@@ -23,7 +22,6 @@ from tracetui.drawing.hues import (
 )
 from tracetui.drawing.overview.canvas import PLAIN, QUIET, STRONG, Canvas, Look, Pen
 from tracetui.kernel_names.slice_names import Family
-from tracetui.linking.phases import PHASE_WORDS, Phase
 from tracetui.overview.facts import (
     MAKING,
     OTHER_CPU,
@@ -502,11 +500,9 @@ class Picture:
         """The CPU by phase, what the GPU ran as bars by family, and when it was idle, on one axis."""
         canvas, y = self.canvas, place.y
         x, bottom = place.x + STRIP_LEAD, place.y + place.height
-        has_backward = any(phase is Phase.BACKWARD for _, _, phase, _ in strip.phase_runs)
         canvas.put(place.x, y, "CPU", STRONG)
-        for first, cells, phase, ns in strip.phase_runs:
-            name = PHASE_WORDS[phase] if has_backward or phase is not Phase.FORWARD else "operators"
-            canvas.fill(x + first, y, cells, PHASE_HUES[phase], _fitting(cells, name, ns))
+        for first, cells, name, key, ns in strip.phase_runs:
+            canvas.fill(x + first, y, cells, _CPU_HUES[key], _fitting(cells, name, ns))
         y += 1
         if not self.overview.has_gpu:
             return
