@@ -253,12 +253,12 @@ def test_a_doubt_marks_the_columns_that_carry_it_everywhere() -> None:
     assert table.doubts == {"work before its launch": ("launch_delay_us",)}
     assert "launch→start~" in render(table, trace, "kernels", "table")
     assert "| launch→start~ |" in render(table, trace, "kernels", "md")
-    assert "work before its launch: delay" in render(table, trace, "kernels", "table")
+    assert "work before its launch: launch→start" in render(table, trace, "kernels", "table")
     document = orjson.loads(render(table, trace, "kernels", "json"))
     assert document["doubts"] == [{"doubt": "work before its launch", "columns": ["launch_delay_us"]}]
     assert "launch_delay_us" in document["rows"][0]
     assert "launch_delay_us," in render(table, trace, "kernels", "csv").splitlines()[0]
-    assert "delay~" in [shown.title for shown in layout_of("kernels", table)]
+    assert "launch→start~" in [shown.title for shown in layout_of("kernels", table)]
 
 
 def test_a_doubt_about_the_whole_file_is_said_once_and_marks_no_column() -> None:

@@ -160,7 +160,10 @@ def flame(trace: Trace, step: Part | None = None, by: str | None = None) -> Tabl
     whole = f"step {step}" if isinstance(step, int) else step.text if step is not None else "whole trace"
     note = NO_FRAMES if rows == FRAMES and not len(trace.slices.of_kind(Kind.PYTHON)) else ""
     note = " ".join(filter(None, (no_gpu(trace) if without_gpu else "", note)))
-    return replace(_table(trace, labels, entries, spent, whole, measure), note=note)
+    table = _table(trace, labels, entries, spent, whole, measure)
+    if len(trace.slices) == 0:
+        table = table.take(np.empty(0, np.int64))
+    return replace(table, note=note)
 
 
 PANE = Pane(
