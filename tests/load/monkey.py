@@ -44,7 +44,7 @@ CONTROLS = "\x04\x15\x10\x14\x0e\x0c"
 LEAVING = "\x03"
 """ctrl+c, which leaves from everywhere."""
 ASK = "?"
-ANSWER = re.compile(r"keys +does .*where")
+ANSWER = re.compile(r"keys +does .*for")
 """The header of every help."""
 PLAIN = tuple(map(chr, range(0x20, 0x7F)))
 

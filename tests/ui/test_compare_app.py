@@ -145,7 +145,7 @@ async def every_key_is_in_the_palette_and_the_help(app: Compared, pilot: Pilot[i
     await pilot.pause()
     assert isinstance(app.screen, HelpScreen)
     shown_titles = {row[1] for row in app.screen._rows}
-    assert {"Swap A and B", "Copy the command", "change_us"} <= shown_titles
+    assert {"Swap A and B", "Copy the row, copy the command", "change_us"} <= shown_titles
     await pilot.press("escape")
 
 

@@ -165,7 +165,7 @@ _PHRASES = {
     "between_steps_pct": "GPU time launched between two steps",
     "gpu_busy_pct": "GPU busy, of the whole time",
     "copies": "copies and fills",
-    "idle_pct": "GPU idle, of the trace; of a step of its period",
+    "idle_pct": "GPU idle, of the trace or of the period of a step",
     "step_idle_pct": "GPU idle, of the periods of the steps",
     "step_wait_us": "GPU wait before a step (median)",
     "late_pct": "GPU activities starved of launches",
