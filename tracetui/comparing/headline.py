@@ -1,4 +1,4 @@
-"""What two sides or more take, at first sight: the time that counts, what it is spent on, and the ratio of the times.
+"""Time of two sides or more at first sight: the one that counts, its parts, and the ratio.
 
 The time is the GPU's span where a GPU is idle for long, else its busy time, without a GPU the time of the CPU: the same
 as in the first sentence of the statement. Where a run hardly uses the GPU it is the duration of the run. A ratio is
@@ -34,7 +34,7 @@ from tracetui.model.trace import Kind
 
 
 class Spent(Enum):
-    """What a time is spent on."""
+    """Parts of a time."""
 
     COMPUTE = "compute"
     COMMUNICATION = "communication"
@@ -45,7 +45,7 @@ class Spent(Enum):
 
 @dataclass(frozen=True)
 class SideTimes:
-    """What a side takes, as medians over its parts; times in µs."""
+    """Times of a side in µs, as medians over its parts."""
 
     name: str
     """A short name that tells it from the other sides."""
@@ -201,7 +201,7 @@ def _ratio(a: Side, b: Side, totals: dict[str, Total], measure: str, ops: Table 
 
 
 def _unequal(a: Side, b: Side, ops: Table | None) -> str:
-    """Why no time of one side is a speed-up of the other, in a word or three; empty where one may be."""
+    """Reason in a word or three why no time of one side is a speed-up of the other; empty where one may be."""
     if a.part_kind != b.part_kind:
         return f"a {a.part_kind} and a {b.part_kind}: no ratio"
     if is_mixed(a) or is_mixed(b):
@@ -317,7 +317,7 @@ def _stem(label: str) -> str:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """What differs in some names, where each has something that does; else the names."""
+    """The parts in which some names differ, where each has one; else the names."""
     tokens = [_TOKEN.findall(name) for name in names]
     front = _common(tokens)
     back = _common([each[front:][::-1] for each in tokens])
@@ -328,6 +328,6 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def _common(sequences: Sequence[Sequence[str]]) -> int:
-    """How many first entries all have in common."""
+    """Number of first entries that all have in common."""
     others = (index for index, each in enumerate(zip(*sequences, strict=False)) if len(set(each)) > 1)
     return next(others, min(map(len, sequences)))

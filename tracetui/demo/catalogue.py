@@ -130,7 +130,7 @@ PAIRS = (
 
 
 def metadata(name: str) -> dict[str, Any]:
-    """What the recorder would have written of the workload, and that nothing was recorded."""
+    """Metadata as the recorder would write it, and that nothing was recorded."""
     demo = DEMOS[name]
     workload = built_in(demo.workload)
     return {

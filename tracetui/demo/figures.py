@@ -1,4 +1,4 @@
-"""What was published of the simulated programs: devices, kernels, and times in microseconds.
+"""Figures published of the simulated programs: devices, kernels, and times in microseconds.
 
 Each figure names its source. What no source has is derived here, and says from what. Sources:
 

@@ -85,7 +85,7 @@ class StepTimes:
 
 @dataclass(frozen=True, eq=False)
 class RowGraphics:
-    """What the drawn columns of a table need beside its cells."""
+    """Values that the drawn columns of a table need beside its cells."""
 
     bars: tuple[str, ...] = ()
     """Names of the columns that have a bar, the most important first."""

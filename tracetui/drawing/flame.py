@@ -110,7 +110,7 @@ class FlameCell:
 
 @dataclass(frozen=True)
 class Look:
-    """What is to be seen of an icicle, and how."""
+    """Part of an icicle that is on screen, and its look."""
 
     top: int = 0
     """The row that has the whole width."""
@@ -138,7 +138,7 @@ class Icicle:
 
     @cached_property
     def depth(self) -> Int64:
-        """How many rows are above each."""
+        """Number of rows above each."""
         return self.table["depth"].values.astype(np.int64)
 
     @cached_property

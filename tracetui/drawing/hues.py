@@ -35,7 +35,7 @@ class Ink:
 
 
 class Hue(Enum):
-    """What a colour stands for."""
+    """Meaning of a colour."""
 
     GEMM = Ink(75, 25, 12, "█", "#")
     ATTENTION = Ink(153, 24, 14, "█", "@")
@@ -135,7 +135,7 @@ def bar(share: float, width: int, plain: bool = False) -> str:
 
 
 def whole_cells(parts: Sequence[float], width: int) -> list[int]:
-    """How many of `width` cells each part has, by the largest remainder: together all of them.
+    """Number of `width` cells for each part, by the largest remainder: together all of them.
 
     None has a cell more or less than its share. Parts that are all 0 have none.
     """

@@ -21,7 +21,7 @@ from tracetui.drawing.timeline.palette import codes, palette
 
 
 class Look(Enum):
-    """How a piece of text is drawn."""
+    """Colours of a piece of text."""
 
     PLAIN = "plain"
     STRONG = "strong"

@@ -87,7 +87,7 @@ def libraries(trace: Trace, rows: Int64) -> tuple[Int64, Strings, Bool]:
 
 
 def tensor_core_use(trace: Trace, rows: Int64) -> tuple[Int64, Strings, Bool]:
-    """Whether each GPU activity computes on Tensor Cores (AMD: Matrix Cores) as a number, -1 where its name does not
+    """Use of Tensor Cores (AMD: Matrix Cores) by each GPU activity as a number, -1 where its name does not
     tell; the texts `yes` and `no`, and where it is only likely.
     """
 

@@ -281,7 +281,7 @@ def _idle(trace: Trace, _: Part | None, base: Overview) -> Iterator[Entry]:
 
 
 def cpu_phases(trace: Trace) -> list[tuple[str, str, tuple[Int64, Int64]]]:
-    """What threads were in: a name, a key, and when some thread was in it; of several at once the first counts."""
+    """Phases of the CPU: a name, a key, and when some thread was in it; of several at once the first counts."""
     spans, slices, syncs = phase_spans(trace), trace.slices, sync_calls(trace)
     has_backward = len(spans.of(Phase.BACKWARD)[0]) > 0
     return [
@@ -515,7 +515,7 @@ def trust_words(overview: Overview) -> tuple[str, str]:
 
 
 def spare_words(overview: Overview) -> str:
-    """What to say in place of findings where there is none."""
+    """Sentence in place of findings where there is none."""
     if {"todo", "idle"} & overview.pending:
         return MAKING
     if not overview.has_gpu:

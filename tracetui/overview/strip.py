@@ -1,4 +1,4 @@
-"""What ran when, in as many cells as a line has: the CPU by phase, the GPU by family, idle time."""
+"""Time in as many cells as a line has: the CPU by phase, the GPU by family, idle time."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def headline(ranks: RankSet) -> str:
 
 
 def spending(ranks: RankSet) -> str:
-    """What the ranks do in the time that all recorded, on average; empty without GPU activity or for one rank."""
+    """Sentence on the parts of the time that all ranks recorded; empty without GPU activity or for one rank."""
     return ranks.failures.make_or("The sentence about times", lambda: _spending(ranks), str)
 
 

@@ -100,7 +100,7 @@ class _Labels:
 
 @dataclass(frozen=True, eq=False)
 class _Entries:
-    """What rows are made of: parallel arrays."""
+    """Entries that rows are made of: parallel arrays."""
 
     above: Int64
     """Index of the entry around each, which comes before it, -1 for none."""

@@ -19,7 +19,7 @@ MIN_STEPS = 3
 
 @dataclass(frozen=True)
 class OddStep:
-    """How a step differs from the median of its kind."""
+    """Differences of a step from the median of its kind."""
 
     row: int
     """Row of the table of steps."""
@@ -42,7 +42,7 @@ def part_times(table: Table) -> dict[str, Float64]:
 
 
 def odd_steps(table: Table) -> list[OddStep | None]:
-    """How each step differs from the others of its kind; None where there are too few, or it was recorded in part.
+    """Differences of each step from the others of its kind; None where there are too few, or it was recorded in part.
 
     Length alone would miss a step that communicates for longer and waits for less.
     """

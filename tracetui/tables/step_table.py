@@ -154,7 +154,7 @@ def _without_launch(trace: Trace) -> Int64:
 
 
 def _starts_in_runs(lone: Int64, source: StepSource, start: Int64) -> Int64:
-    """How many GPU activities without launch record start in each run, as in any region (R3.3); 0 of other sources."""
+    """GPU activities without launch record that start in each run, as in any region (R3.3); 0 of other sources."""
     if source.rule or source.found_by not in ("annotation", "function", "module"):
         return np.zeros(len(start), np.int64)
     return np.asarray(np.searchsorted(lone, source.end) - np.searchsorted(lone, start))

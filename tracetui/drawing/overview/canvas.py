@@ -18,7 +18,7 @@ from tracetui.text import clean
 
 @dataclass(frozen=True)
 class Look:
-    """What a terminal can show."""
+    """Abilities of a terminal."""
 
     colours: int = 256
     """256, 16, or 0 for none."""
@@ -29,7 +29,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Pen:
-    """How a cell is written."""
+    """Colours and weight of a cell."""
 
     hue: Hue | None = None
     """Of the letter; None for the colour of text."""

@@ -200,7 +200,7 @@ class Picture:
             self._when(Place(2, y + 6 + lower, width - 4, 1), self.strip)
 
     def _scope_title(self, room: int) -> str:
-        """What is drawn, and how long it took: with all its times where there is room."""
+        """Title of the scope with its length, and with all its times where there is room."""
         overview = self.overview
         full = f"{self._where_title} · {length_words(overview)}"
         return full if len(full) <= room else f"{self._where_title} · {overview.title} · {three_digits(overview.ns)}"
@@ -556,7 +556,7 @@ class Picture:
                 free[first : first + len(text) + 1] = False
 
     def _trust(self, y: int) -> None:
-        """Whether the numbers can be trusted, in the last line."""
+        """Doubts about the numbers, in the last line."""
         said, notes = trust_words(self.overview)
         is_sound = not said.startswith("doubts")
         if "trust" in self.overview.pending:

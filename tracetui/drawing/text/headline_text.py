@@ -155,7 +155,7 @@ def pair_lines(headline: Headline, width: int) -> list[Line]:
 
 
 def legend(sides: Sequence[SideTimes]) -> Line:
-    """What the textures of the bars stand for."""
+    """Meaning of the textures of the bars."""
     used = dict.fromkeys(each for side in sides for each, us in side.spent if us > 0)
     pieces = []
     for each in used:

@@ -185,7 +185,7 @@ def rank_bars(
 
 
 def rank_legend() -> Line:
-    """What the textures of the bars stand for."""
+    """Meaning of the textures of the bars."""
     words = f"{COMPUTE} compute  {TRANSFER} sends  {WAIT} waits for others  {Hue.IDLE.value.texture} idle"
     return (Piece(words, Look.DIM),)
 

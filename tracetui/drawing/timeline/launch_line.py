@@ -201,7 +201,7 @@ class LaunchLine:
 
 
 def _place(free: NDArray[np.bool_], first: int, last: int, texts: list[str]) -> tuple[int, str]:
-    """Where the longest of some texts stands on a row: behind the line, within it or before it; "" for none."""
+    """Place of the longest of some texts on a row: behind the line, within it or before it; "" for none."""
     for text in texts:
         within = [(first + last - len(text)) // 2 + 1] if last - first >= len(text) + 6 else []
         for at in (last + 2, *within, first - 1 - len(text)):

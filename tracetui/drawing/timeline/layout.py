@@ -44,7 +44,7 @@ class Fold(IntEnum):
 
 
 class Shows(IntEnum):
-    """What is drawn on a line of a lane."""
+    """Contents of a line of a lane."""
 
     SLICES = 0
     RUNS = 1

@@ -158,7 +158,7 @@ def palette(colours: int = 256, dark: bool = True, is_plain: bool = False) -> Pa
 
 
 def _textures(is_plain: bool) -> NDArray[np.uint32]:
-    """What is drawn over the slices of each family."""
+    """Texture over the slices of each family."""
     of_hue = [hue.value.plain if is_plain else _OVER_FILL.get(hue.value.texture, hue.value.texture) for hue in _HUES]
     varied = ["x" if is_plain else "░"] * VARIED
     return np.array([ord(each) for each in [*of_hue[: len(Family)], *varied, *of_hue[len(Family) :]]], np.uint32)

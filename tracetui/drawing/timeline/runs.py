@@ -1,4 +1,4 @@
-"""What stands on the lanes where single slices are too narrow to be read: the phases of a thread, and runs.
+"""Phases of a thread, and runs, which stand on the lanes where single slices are too narrow to be read.
 
 A run is made of neighbouring blocks of `BLOCK_CELLS` cells in which one name, family or cause has most of the time.
 Blocks are cells of the endless grid of the window, so that a pan changes no run but those at the edges.
@@ -52,7 +52,7 @@ class Run:
         return self.busy_ns / ((self.end - self.begin) * window.ns_per_cell)
 
     def words(self, name: str, most: str = "") -> tuple[str, ...]:
-        """What is said of it, the longest first: `GEMM ×707 82.9 ms, most in GEMM f32 128x32 NT`, `GEMM ×707`."""
+        """Its labels, the longest first: `GEMM ×707 82.9 ms, most in GEMM f32 128x32 NT`, `GEMM ×707`."""
         brief = f"{name} ×{self.count:,}" if self.count > 1 else name
         whole = f"{brief} {three_digits(self.busy_ns)}"
         return (*((f"{whole}{MOST}{most}",) if most not in ("", name) else ()), whole, brief, name)

@@ -50,7 +50,7 @@ WHEEL_LINES = 2
 
 @dataclass
 class FlamePlace:
-    """What the flame view of a trace was left at."""
+    """Place at which the flame view of a trace was left."""
 
     rows: str = MODULES
     measure: str = GPU
@@ -508,7 +508,7 @@ def _next(names: Sequence[str], current: str) -> str:
 
 
 def _choice_parts(choices: Sequence[tuple[str, str, dict[str, str]]], chosen_alone: bool) -> list[BarPart]:
-    """What a key goes through, the current one set off."""
+    """Choices that a key goes through, the current one set off."""
     parts = []
     for key, chosen, words in choices:
         parts += [BarPart("   "), BarPart(key, "key")]

@@ -44,7 +44,7 @@ def operators_meant(names: list[str], text: str) -> list[str]:
 
 
 class LineCommands(RangeCommands):
-    """What the command line of a trace view knows, and the keys of groups of panes."""
+    """Commands of the command line of a trace view, and the keys of groups of panes."""
 
     WITHOUT_KEY: ClassVar[list[Binding]] = COMMANDS_WITHOUT_KEY
 
@@ -133,7 +133,7 @@ class LineCommands(RangeCommands):
         return self._from_here(partial(self.navigator.visit, viewpoint))
 
     def _from_here(self, deed: Deed) -> Deed:
-        """What can be undone with backspace."""
+        """Viewpoint that backspace leads back to."""
 
         def leave_first() -> None:
             self.navigator.leave(to_part=True)

@@ -33,7 +33,7 @@ class OverviewList(TableView):
     """A list that draws the table of the pane `overview` as a picture, and every other table as it is."""
 
     class Drawn(Message):
-        """What ran when is known for a width."""
+        """The strip of time for a width is there."""
 
         def __init__(self, overview: Overview, cells: int, strip: TimeStrip) -> None:
             super().__init__()
@@ -62,7 +62,7 @@ class OverviewList(TableView):
 
     @property
     def where(self) -> str:
-        """What the rows about the place in the program are: `line`, `module`, `operator`."""
+        """Kind of the rows about the place in the program: `line`, `module`, `operator`."""
         return self._overview.where if self._overview is not None else ""
 
     def show(
@@ -211,7 +211,7 @@ class OverviewList(TableView):
             return
 
         def distance(item: Item) -> float:
-            """How far an entry is in the direction; what is not in it is out of reach."""
+            """Distance to an entry in the direction; what is not in it is out of reach."""
             down, right = item.y - here.y, item.x - here.x
             ahead = down * dy if dy else right * dx
             if ahead <= 0:

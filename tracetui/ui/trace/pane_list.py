@@ -486,7 +486,7 @@ class PaneList(DescribedList):
             return self.Built(key, None, str(error))
 
     def _graphics_of(self, key: TableKey, table: Table) -> RowGraphics | None:
-        """What is drawn in the rows of a table; None where that cannot be worked out, which costs nothing else."""
+        """Drawings in the rows of a table; None where these cannot be worked out, which costs nothing else."""
         pane, part, by = key
         try:
             with guarded(f"What is drawn in the pane {pane}"):

@@ -79,7 +79,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class RowParts:
-    """What a row is made of."""
+    """Parts of a row."""
 
     bars: tuple[Bars, ...] = ()
     failure: str = ""
@@ -188,7 +188,7 @@ def _fact_lines(pane: str, by: str | None, table: Table, row: int, width: int) -
 
 
 def _graphic_lines(table: Table, row: int, graphics: RowGraphics | None, width: int) -> list[DetailLine]:
-    """What is drawn of the row: its time in each step, and of a step its parts."""
+    """Drawings of the row: its time in each step, and of a step its parts."""
     if graphics is None:
         return []
     lines: list[DetailLine] = []
@@ -257,7 +257,7 @@ def _slice_lines(trace: Trace, pane: str, table: Table, row: int, width: int) ->
 
 
 def row_parts(trace: Trace, pane: str, by: str | None, table: Table, row: int, part: Part | None) -> RowParts:
-    """What a row of one of `PARTED_PANES` is made of, from the tables of other panes."""
+    """Parts of a row of one of `PARTED_PANES`, from the tables of other panes."""
     bars: list[Bars] = []
     if pane == "steps" and by is None:
         bars = _step_parts(trace, int(str(table["step"].cell(row))))
@@ -269,7 +269,7 @@ def row_parts(trace: Trace, pane: str, by: str | None, table: Table, row: int, p
 
 
 def _step_parts(trace: Trace, number: int) -> list[Bars]:
-    """What a step is spent on, as the overview of the step has it."""
+    """Parts of a step, as its overview has them."""
     overview = kept_overview(trace, number)
 
     def bars(title: str, section: str, whole: float) -> Bars:

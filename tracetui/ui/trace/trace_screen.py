@@ -170,7 +170,7 @@ class TraceScreen(SizedScreen):
         self.app.call_from_thread(self._pick, self._choices())
 
     def _choices(self) -> list[ComparableScopes]:
-        """What can be compared, the likeliest first."""
+        """Sides that can be compared, the likeliest first."""
         # The picker is needed only once it is asked for.
         from tracetui.ui.trace.marks import comparable_scopes, scopes_beside_range
 

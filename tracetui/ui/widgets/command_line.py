@@ -151,7 +151,7 @@ class CommandLine:
         self.view.hints.show_hints()
 
     def _choices(self, text: str) -> tuple[str, list[str]]:
-        """What stands before the words that can be completed, and what they can become."""
+        """Text before the words that can be completed, and their completions."""
         name, space, words = text.partition(" ")
         if not space:
             return "", beginning(self._known, name)

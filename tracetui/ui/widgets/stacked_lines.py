@@ -43,7 +43,7 @@ class StackedLines(CachedStyle, Widget):
 
     @property
     def text(self) -> str:
-        """What is on screen."""
+        """Text on screen."""
         return "\n".join("".join(piece.text for piece in line) for line in self._lines(self.size.width))
 
     def render_line(self, y: int) -> Strip:

@@ -368,7 +368,7 @@ class TabbedList(AnalysisSafe, Widget):
         return None
 
     def _graphics(self) -> RowGraphics | None:
-        """What is drawn beside the cells; None for nothing."""
+        """Drawings beside the cells; None for nothing."""
         return None
 
     def _rows_listed(self) -> None:
