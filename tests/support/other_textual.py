@@ -66,7 +66,7 @@ async def walk(folder: Path) -> None:
     async with shown.run_test(size=(120, 40)) as pilot:
         await opened(shown, pilot)
         before = shown.view.panes.pane, shown.view.step
-        await keys(pilot, "right_square_bracket", "2", "o", "j", "full_stop", "ctrl+p", "pagedown", "escape")
+        await keys(pilot, "left_square_bracket", "2", "o", "j", "full_stop", "ctrl+p", "pagedown", "escape")
         assert shown.view.panes.pane != before[0] and shown.view.step != before[1]
         burst(shown, "q")
         await until(pilot, lambda: shown.return_code is not None, "the app does not quit")

@@ -90,7 +90,7 @@ def test_a_search_and_the_palette(start):
 
 def test_standard_input(start):
     tmux = start(120, 40)
-    tmux.type(f"cat {EAGER} | {sys.executable} -m tracetui -; echo exit status $?")
+    tmux.type(f"cat {EAGER} | {sys.executable} -m tracetui - --at ops; echo exit status $?")
     tmux.press("Enter")
     tmux.wait_for("mlp_fwd", "Kernels")
     tmux.press(":ops", "Enter")

@@ -65,7 +65,15 @@ def colours_sent(written):
 @pytest.mark.parametrize("terminal", [each for each in TERMINALS if each not in ALIKE])
 def test_a_terminal_is_sent_the_colours_that_it_has(terminal):
     number, environment = TERMINALS[terminal]
-    raw = Raw(sys.executable, "-m", "tracetui", str(EAGER), **{"TERM": terminal.partition(",")[0], **environment})
+    raw = Raw(
+        sys.executable,
+        "-m",
+        "tracetui",
+        str(EAGER),
+        "--at",
+        "ops",
+        **{"TERM": terminal.partition(",")[0], **environment},
+    )
     try:
         raw.wait_for("Kernels", "aten::linear", "aten::gelu")
         raw.send("2j.?\x1b/lin")
@@ -97,7 +105,7 @@ def test_nothing_odd_is_shown(start, terminal):
     tmux = start(100, 30)
     tmux.type("clear")
     tmux.press("Enter")
-    tmux.command("env", f"TERM={terminal}", sys.executable, "-m", "tracetui", str(EAGER))
+    tmux.command("env", f"TERM={terminal}", sys.executable, "-m", "tracetui", str(EAGER), "--at", "ops")
     tmux.wait_for("Kernels", "aten::linear", "ops 14")
     tmux.press(":ops", "Enter")
     screen = tmux.wait_for("self CPU")
@@ -109,7 +117,7 @@ def test_nothing_odd_is_shown(start, terminal):
 @pytest.mark.parametrize("environment", ["NO_COLOR=1", "TERM=screen", "TRACETUI_THEME=ansi-light"])
 def test_where_colours_do_not_suffice_families_have_letters_and_the_cursor_is_in_reverse(start, kernels, environment):
     tmux = start(80, 24)
-    tmux.command("env", environment, sys.executable, "-m", "tracetui", str(kernels))
+    tmux.command("env", environment, sys.executable, "-m", "tracetui", str(kernels), "--at", "kernels")
     lanes = tmux.wait_for("GPU 0 s7", "Kernels", "▸").partition("Kernels")[0].lower()
     if "THEME" not in environment:
         assert all(letters in lanes for letters in ("gg", "cc", "rr", "nccl all"))
@@ -124,7 +132,7 @@ def test_where_colours_do_not_suffice_families_have_letters_and_the_cursor_is_in
 @pytest.mark.full
 def test_the_line_of_the_palette_is_seen_without_colours(start):
     tmux = start(100, 30)
-    tmux.command("env", "NO_COLOR=1", sys.executable, "-m", "tracetui", str(EAGER))
+    tmux.command("env", "NO_COLOR=1", sys.executable, "-m", "tracetui", str(EAGER), "--at", "ops")
     tmux.wait_for("Kernels", "aten::linear")
     tmux.press("C-p")
     tmux.wait_for("Search for commands", "List of traces")
@@ -147,7 +155,7 @@ def first_line(painted: str) -> list[tuple]:
 @pytest.mark.full
 def test_ctrl_t_goes_through_the_themes_and_comes_back(start):
     tmux = start(100, 30)
-    tmux.command(sys.executable, "-m", "tracetui", str(EAGER))
+    tmux.command(sys.executable, "-m", "tracetui", str(EAGER), "--at", "ops")
     tmux.wait_for("Kernels", "aten::linear", "ops 14")
     looks: list[str] = []
     for _ in range(4):

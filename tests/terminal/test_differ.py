@@ -19,7 +19,7 @@ SYNC_START, SYNC_END = "\x1b[?2026h", "\x1b[?2026l"
 
 @pytest.mark.full
 def test_the_same_cells_are_on_the_screen():
-    words = sys.executable, "-m", "tracetui", EAGER
+    words = sys.executable, "-m", "tracetui", EAGER, "--at", "ops"
     apps = [Raw(*words, columns=COLUMNS, rows=ROWS), Raw(*words, "--no-differ", columns=COLUMNS, rows=ROWS)]
     try:
         for raw in apps:
@@ -40,7 +40,7 @@ def test_the_same_cells_are_on_the_screen():
 @pytest.mark.smoke
 @pytest.mark.full
 def test_a_frame_is_written_whole_where_the_terminal_can_show_it_at_once():
-    raw = Raw(sys.executable, "-m", "tracetui", EAGER)
+    raw = Raw(sys.executable, "-m", "tracetui", EAGER, "--at", "ops")
     try:
         raw.wait_for(SYNC_QUESTION)
         raw.send(SYNC_ANSWER)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.full
 @pytest.mark.parametrize("size", [(200, 50), (80, 24)])
 def test_a_condition_is_typed_and_mended(start, size):
     tmux = start(*size)
-    tmux.command(sys.executable, "-m", "tracetui", str(EAGER))
+    tmux.command(sys.executable, "-m", "tracetui", str(EAGER), "--at", "ops")
     tmux.wait_for("ops 14" if size[0] > 100 else "ops")
     tmux.press(":ops", "Enter")
     tmux.wait_for("aten::gelu", "self CPU")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.full
 @pytest.mark.parametrize("size", [(200, 50), (80, 24)])
 def test_parts_links_and_notices(start, size):
     tmux = start(*size)
-    tmux.command(sys.executable, "-m", "tracetui", str(EAGER))
+    tmux.command(sys.executable, "-m", "tracetui", str(EAGER), "--at", "ops")
     tmux.wait_for("ops 14", "lanes: ")
     tmux.press("Tab")
     tmux.wait_until_gone("lanes: ")

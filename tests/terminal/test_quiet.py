@@ -22,7 +22,7 @@ MOST = 0.01
 @pytest.mark.full
 def test_nothing_is_written_while_nothing_happens():
     """Here and over SSH, both at once: most of it is waiting."""
-    command = (sys.executable, "-m", "tracetui", EAGER)
+    command = (sys.executable, "-m", "tracetui", EAGER, "--at", "ops")
     apps = [Raw(*command), Raw(*command, SSH_CONNECTION=SSH["SSH_CONNECTION"])]
     try:
         for raw in apps:

@@ -227,7 +227,7 @@ def test_suspended_and_brought_back(start):
     # A shell with job control, whatever sh is.
     tmux.type("set -m; clear")
     tmux.press("Enter")
-    tmux.type(f"{sys.executable} -m tracetui {EAGER}; echo exit status $?")
+    tmux.type(f"{sys.executable} -m tracetui {EAGER} --at ops; echo exit status $?")
     tmux.press("Enter")
     tmux.wait_for("Kernels", "aten::linear", "ops 14")
     tmux.press(":ops", "Enter")
@@ -308,7 +308,7 @@ def test_nothing_of_a_window_that_grew_is_left_above_the_prompt(start):
     tmux = start(80, 24)
     tmux.type("clear; echo the line above")
     tmux.press("Enter")
-    tmux.command(sys.executable, "-m", "tracetui", EAGER)
+    tmux.command(sys.executable, "-m", "tracetui", EAGER, "--at", "ops")
     tmux.wait_for("Kernels", "aten::linear")
     tmux.resize(140, 45)
     tmux.wait_for("Kernels", "Memory")

@@ -22,7 +22,7 @@ PRESSES, PRESSES_PER_SECOND = 90, 30
 @pytest.mark.full
 @pytest.mark.parametrize(("first", "held"), [("", "jjjjkkkk"), ("\t", "da")], ids=["rows", "pan"])
 def test_no_frames_are_queued_while_a_key_is_held(first, held):
-    raw = Raw(sys.executable, "-m", "tracetui", EAGER, columns=COLUMNS, rows=ROWS)
+    raw = Raw(sys.executable, "-m", "tracetui", EAGER, "--at", "ops", columns=COLUMNS, rows=ROWS)
     link = SlowLink(raw, BYTES_PER_SECOND, DELAY)
     try:
         raw.wait_for("Kernels", "aten::linear")

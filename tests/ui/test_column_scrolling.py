@@ -88,6 +88,9 @@ async def test_right_shows_the_heading_of_every_column(make, size: tuple[int, in
             view = app.list
             if app.view.panes.pane != name or view.table is None or not len(view.order) or view._cards is not None:
                 continue
+            if name == "overview":
+                # It is a picture.
+                continue
             wanted = {each.title for each in layout_of(name, view.table, app.view.panes.arrangement.by)}
             seen = headings(app, wanted)
             for _ in range(MAX_PRESSES):

@@ -394,6 +394,8 @@ def _signed(ns: float) -> str:
 
 
 def _signed_share(share: float) -> str:
+    if share >= 1:
+        return f"×{1 + share:,.1f}"
     return f"{'+' if share >= 0 else '−'}{rounded_percent(100 * abs(share))}"
 
 

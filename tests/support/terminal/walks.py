@@ -8,9 +8,10 @@ CLEAN = {"alternate_on": "0", "cursor_flag": "1", "mouse_any_flag": "0", "keypad
 
 
 def opened(start, size, *words):
-    """A tmux in which the app shows a trace."""
+    """A tmux in which the app shows the kernels of a trace, or of a sample without a GPU the operators."""
     tmux = start(*size)
-    tmux.command(sys.executable, "-m", "tracetui", *map(str, words))
+    at = "ops" if "cpu.json" in str(words[0]) else "kernels"
+    tmux.command(sys.executable, "-m", "tracetui", *map(str, words), "--at", at)
     tmux.wait_for("Kernels", "step")
     return tmux
 

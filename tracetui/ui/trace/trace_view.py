@@ -179,8 +179,10 @@ class TraceView(LineCommands):
         self._show_steps()
         self.lanes.show_grid(TimelineGrid(self.timeline_index, Layout(self.timeline_index)))
         self.minimap.show(self.trace, self.timeline_index)
-        self.panes.view.focus()
         self.navigator.open(self._opening)
+        # Without a GPU the timeline has more to read than the operators beside it.
+        in_timeline = not self.has_gpu and self.panes.pane != "overview"
+        (self.lanes if in_timeline else self.panes.view).focus()
 
     def select(self, row: int, jump: bool = False) -> None:
         """Select a slice; a jump can be undone with backspace."""
