@@ -29,9 +29,9 @@ def test_a_walk_through_a_cpu_trace(start, size):
     # All of the trace fits no longer.
     assert "Kernels" in tmux.wait_for_change(whole)
     tmux.press("?")
-    tmux.wait_for("Pan left")
+    tmux.wait_for("Help: keys")
     tmux.press("?")
-    tmux.wait_until_gone("Pan left")
+    tmux.wait_until_gone("Help: keys")
     tmux.press(":kernels", "Enter")
     tmux.wait_for("There is no GPU activity")
     tmux.press("]")
