@@ -135,13 +135,12 @@ def test_the_line_of_the_palette_is_seen_without_colours(start):
     tmux.command("env", "NO_COLOR=1", sys.executable, "-m", "tracetui", str(EAGER), "--at", "ops")
     tmux.wait_for("Kernels", "aten::linear")
     tmux.press("C-p")
-    tmux.wait_for("Search for commands")
-    tmux.type("step")
-    tmux.wait_for("Next step", "Previous step")
+    tmux.wait_for("Search for commands", "Panes of Trace")
     tmux.press("Down")
-    tmux.wait_until(
-        lambda _: any(tmux.cell(each).underscore for each in ("Next step", "Previous step")), "no line is seen"
-    )
+    tmux.press("Down")
+    second = "Panes of Kernels", "Panes of Idle"
+    tmux.wait_until(lambda _: any(tmux.cell(each).underscore for each in second), "no line is seen")
+    assert not tmux.cell("Panes of Trace").underscore
     tmux.press("Escape")
     tmux.wait_until_gone("Search for commands")
     left(tmux)
