@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tracetui.linking.groups import distinct
 from tracetui.linking.trees import is_named
-from tracetui.model.intervals import Int64, covered_within, union
+from tracetui.model.intervals import Int64, covered_within, difference, union
 from tracetui.model.results import kept
 from tracetui.model.trace import Kind, Trace
 
@@ -81,7 +81,7 @@ def phase_spans(trace: Trace) -> PhaseSpans:
             if phase is Phase.FORWARD:
                 mine = np.concatenate([mine, _forward_ops(trace, ops[slices.lane[ops] == lane], *taken)])
             span = union(slices.start[mine], slices.end[mine])
-            parts.extend((lane, *piece, int(phase)) for piece in [_without(*span, *taken)] if len(piece[0]))
+            parts.extend((lane, *piece, int(phase)) for piece in [difference(*span, *taken)] if len(piece[0]))
             taken = union(np.concatenate([taken[0], span[0]]), np.concatenate([taken[1], span[1]]))
     if not parts:
         none = np.empty(0, np.int64)
@@ -100,15 +100,3 @@ def _forward_ops(trace: Trace, ops: Int64, low: Int64, high: Int64) -> Int64:
     other = int((end - start).sum()) - int(covered_within(low, high, start, end).sum())
     is_backward = len(low) > 0 and other <= MAX_BESIDE_BACKWARD * int((end - start).sum())
     return ops[:0] if is_backward else ops
-
-
-def _without(start: Int64, end: Int64, low: Int64, high: Int64) -> tuple[Int64, Int64]:
-    """Disjoint intervals less other disjoint ones, in order."""
-    if len(start) == 0 or len(low) == 0:
-        return start, end
-    edges = np.unique(np.concatenate([start, end, low, high]))
-    begin, stop = edges[:-1], edges[1:]
-    inside = covered_within(start, end, begin, begin + 1) > 0
-    free = covered_within(low, high, begin, begin + 1) == 0
-    kept_pieces = inside & free
-    return union(begin[kept_pieces], stop[kept_pieces])

@@ -245,6 +245,16 @@ def covered_within(starts: Int64, ends: Int64, low: Int64, high: Int64) -> Int64
     return before(np.asarray(high, np.int64)) - before(np.asarray(low, np.int64))
 
 
+def difference(start: Int64, end: Int64, low: Int64, high: Int64) -> tuple[Int64, Int64]:
+    """Disjoint intervals less other disjoint ones, both in order: what is left of them, in order."""
+    if len(start) == 0 or len(low) == 0:
+        return start, end
+    edges = np.unique(np.concatenate([start, end, low, high]))
+    begin, stop = edges[:-1], edges[1:]
+    left = (covered_within(start, end, begin, begin + 1) > 0) & (covered_within(low, high, begin, begin + 1) == 0)
+    return union(begin[left], stop[left])
+
+
 def _stretches(group: NDArray[np.integer]) -> tuple[Int64, Int64]:
     """First row of each group, and the row behind its last one."""
     heads = np.flatnonzero(run_starts(group))

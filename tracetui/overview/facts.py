@@ -27,7 +27,7 @@ from tracetui.linking.links import links, op_rows
 from tracetui.linking.phases import PHASE_WORDS, Phase, phase_spans
 from tracetui.linking.step_kinds import kind_words
 from tracetui.linking.steps import steps
-from tracetui.model.intervals import Int64, Part, TimeRange, covered_within, union
+from tracetui.model.intervals import Int64, Part, TimeRange, covered_within, difference, union
 from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.results import attempted, failures_in_words, guarded
 from tracetui.model.table import Cell, Table
@@ -96,6 +96,8 @@ class Overview:
     """Time in ns of a start-up that is left out."""
     median_kernel: float | None = None
     """Median duration in ns of the kernels of the scope."""
+    steps: int = 0
+    """Number of all steps, of which the first `MAX_STEPS` have an entry."""
     where: str = ""
     """What the rows of the section `where` are: `source line`, `operator`."""
     entries: tuple[Entry, ...] = ()
@@ -169,6 +171,7 @@ def _base(trace: Trace, part: Part | None) -> Overview:
         has_gpu,
         start_up,
         _median_kernel(trace, part),
+        len(steps(trace)),
         _where_by(trace, has_gpu),
     )
 
@@ -199,10 +202,7 @@ def _without_start_up(trace: Trace, scope: Scope) -> tuple[int, tuple[Int64, Int
     if 2 * int(every.dur[lead & is_start_up].sum()) > int(every.dur[lead].sum()):
         is_start_up |= lead
     cut = union(every.start[is_start_up], every.end[is_start_up])
-    edges = np.unique(np.concatenate([low, high, *cut]))
-    begin, end = edges[:-1], edges[1:]
-    keep = (covered_within(low, high, begin, begin + 1) > 0) & (covered_within(*cut, begin, begin + 1) == 0)
-    windows = union(begin[keep], end[keep])
+    windows = difference(low, high, *cut)
     return scope.time - int((windows[1] - windows[0]).sum()), windows
 
 
@@ -238,12 +238,8 @@ def family_spans(trace: Trace, rows: Int64) -> Iterator[tuple[Family, int, Int64
         if len(mine) == 0:
             continue
         begin, end = union(slices.start[mine], slices.end[mine])
-        both = union(np.concatenate([taken[0], begin]), np.concatenate([taken[1], end]))
-        edges = np.unique(np.concatenate([*both, *taken, begin, end]))
-        low, high = edges[:-1], edges[1:]
-        fresh = (covered_within(begin, end, low, low + 1) > 0) & (covered_within(*taken, low, low + 1) == 0)
-        yield family, len(mine), *union(low[fresh], high[fresh])
-        taken = both
+        yield family, len(mine), *difference(begin, end, *taken)
+        taken = union(np.concatenate([taken[0], begin]), np.concatenate([taken[1], end]))
 
 
 def _gpu(trace: Trace, _: Part | None, base: Overview) -> Iterator[Entry]:

@@ -216,7 +216,7 @@ class Picture:
         rows = self.of("step")
         odd = sum(bool(entry.note) for _, entry in rows)
         return (
-            f"steps ({len(rows):,})" + (f" · {odd} odd ▲" if odd else "")
+            f"steps ({self.overview.steps:,})" + (f" · {odd} odd ▲" if odd else "")
             if rows
             else "steps"
             if "step" in self.overview.pending
