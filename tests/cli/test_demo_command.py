@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from tracetui.cli.main import main
@@ -47,10 +49,15 @@ def test_a_file_of_the_user_is_replaced_with_force_only(capsys, tmp_path):
     ],
 )
 def test_on_a_terminal_the_list_one_trace_or_both_are_opened(names, opened, monkeypatch, caches):
-    calls = []
+    calls: list[tuple[str, list[str]]] = []
     monkeypatch.setattr("tracetui.cli.demo.has_terminal", lambda: True)
+
+    def called(way, paths):
+        calls.append((way, paths))
+        return 0
+
     for way in ("run", "compare_all"):
-        monkeypatch.setattr(f"tracetui.ui.app.{way}", lambda paths, way=way: calls.append((way, paths)) or 0)
+        monkeypatch.setattr(f"tracetui.ui.app.{way}", partial(called, way))
     assert main(["demo", *names]) == 0
     way, asked = opened
     assert calls == [(way, [str(caches if name == "." else caches / file_name(name)) for name in asked])]

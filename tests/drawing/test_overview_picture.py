@@ -37,7 +37,7 @@ def made(name):
 def test_it_fits(name, size):
     trace, overview = made(name)
     for look in LOOKS:
-        picture = Picture(overview, strip_of(trace, overview, strip_cells(size[0])), *size, look)
+        picture = Picture(overview, strip_of(trace, overview, strip_cells(size[0])), size[0], size[1], look)
         for line in range(size[1]):
             segments = picture.canvas.segments(line)
             assert sum(segment.cell_length for segment in segments) == size[0]
@@ -51,7 +51,7 @@ def test_it_fits(name, size):
 @pytest.mark.parametrize("size", [(80, 18), (120, 34), (200, 44)])
 def test_three_things_are_said_at_every_size(size):
     _, overview = made("training")
-    text = "\n".join(Picture(overview, None, *size, Look(0)).canvas.text_lines())
+    text = "\n".join(Picture(overview, None, size[0], size[1], Look(0)).canvas.text_lines())
     for words in ("where a step goes · step 2, the median of 3", "what to do first", "heaviest kernels", "gemm"):
         assert words in text
 

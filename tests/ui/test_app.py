@@ -198,7 +198,7 @@ async def test_a_step_that_does_not_exist_is_told() -> None:
 async def test_from_the_overview_of_a_trace_without_gpu_keys_of_the_timeline_lead_to_the_operators() -> None:
     trace = make_trace([step(1, 0, 900), op("aten::add", 10, 100), op("aten::mul", 200, 100)])
     async with shown(trace, (120, 40), "overview") as (app, pilot):
-        assert app.list.is_picture
+        assert app.view.panes.overview.is_picture
         await keys(pilot, "a")
         assert app.view.panes.pane == "ops" and app.view.lanes.display
         assert "ProfilerActivity.CUDA" in app.list.note

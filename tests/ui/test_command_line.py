@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from textual.widgets import Input
+
 from tests.support.app import Shown, burst, keys, settle, shown, training
 from tests.support.waiting import until
 from tracetui.ui.trace.line_commands import operators_meant
@@ -14,9 +18,19 @@ async def typed(app: Shown, pilot, line: str) -> None:
     await settle(pilot)
 
 
+def text_in(app: Shown) -> str:
+    """The text of the line that has the focus."""
+    assert isinstance(app.focused, Input)
+    return app.focused.value
+
+
 def below(app: Shown) -> str:
     """What stands below the line."""
     return app.view.search_line.below.text
+
+
+def is_said(app: Shown, sentence: str) -> bool:
+    return sentence in below(app)
 
 
 PLACES = {
@@ -72,7 +86,7 @@ async def test_what_is_not_known_is_a_sentence_and_the_line_stays():
     async with shown(training(), (200, 50)) as (app, pilot):
         for line, sentence in SENTENCES.items():
             burst(app, "colon", *line, "enter")
-            await until(pilot, lambda sentence=sentence: sentence in below(app), f"not said of {line}: {sentence}")
+            await until(pilot, partial(is_said, app, sentence), f"not said of {line}: {sentence}")
             assert app.view.search_line.is_open and app.view.panes.pane == "kernels"
             await keys(pilot, "escape")
             assert app.list.has_focus and not app.view.search_line.is_open
@@ -81,20 +95,20 @@ async def test_what_is_not_known_is_a_sentence_and_the_line_stays():
 async def test_tab_completes_and_up_brings_the_last_line_back():
     async with shown(training()) as (app, pilot):
         await keys(pilot, "colon", *"ki", "tab")
-        assert app.focused.value == "ki"
+        assert text_in(app) == "ki"
         await keys(pilot, "backspace", *"ernel", "backspace", "backspace", "tab", "tab")
-        assert app.focused.value == "kernel"
+        assert text_in(app) == "kernel"
         await keys(pilot, "ctrl+u", *"op li", "tab", "enter")
         assert app.selected == "aten::linear"
         await keys(pilot, "colon", "up")
-        assert app.focused.value == "op aten::linear"
+        assert text_in(app) == "op aten::linear"
 
 
 async def test_a_colon_within_a_search_is_a_letter():
     async with shown(training()) as (app, pilot):
         await keys(pilot, "slash")
         await pilot.press("colon")
-        assert app.focused.value == ":"
+        assert text_in(app) == ":"
 
 
 def test_an_operator_is_meant_by_its_name_before_others_begin_so():

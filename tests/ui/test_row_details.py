@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from tests.support.app import Shown, keys, shown
 from tests.support.build import kernel, launch, make_trace, op, step
@@ -58,11 +59,15 @@ async def test_a_finding_has_its_evidence_drawn() -> None:
         )
 
 
+def _says(app: Shown, words: str) -> bool:
+    return words in _details(app)
+
+
 async def test_a_step_says_what_it_was_spent_on() -> None:
     async with shown(_trace(), (200, 50)) as (app, pilot):
         await keys(pilot, "8")
         for words in ("GPU by family", "idle because of", "heaviest kernels"):
-            await until(pilot, lambda words=words: words in _details(app))
+            await until(pilot, partial(_says, app, words))
 
 
 async def test_the_next_kernel_and_the_lanes_turn_the_details_to_the_selection() -> None:

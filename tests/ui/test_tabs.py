@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from tests.support.app import burst, keys, settle, shown, to_pane, training
+from tests.support.app import Shown, burst, keys, settle, shown, to_pane, training
 from tests.support.build import kernel, launch
 from tests.support.health import plain
 from tests.support.memory_events import copied, two_ops
@@ -24,12 +26,16 @@ def test_every_pane_is_in_one_group_and_no_key_opens_two() -> None:
     assert sorted(known) == sorted(declared_keys.TABS.names.split(","))
 
 
+def _shows(app: Shown, pane: str) -> bool:
+    return app.view.panes.pane == pane
+
+
 async def test_every_key_and_every_name_opens_its_pane() -> None:
     async with shown(two_ops()) as (app, pilot):
         for name in TABS:
             for way in [to_pane(name), *([(OWN_KEYS[name],)] if name in OWN_KEYS else [])]:
                 burst(app, "6", *way)
-                await until(pilot, lambda name=name: app.view.panes.pane == name, f"{way} does not open {name}")
+                await until(pilot, partial(_shows, app, name), f"{way} does not open {name}")
 
 
 async def test_a_number_opens_a_group_and_again_its_next_pane_with_rows() -> None:
