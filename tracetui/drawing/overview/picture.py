@@ -11,6 +11,7 @@ from textwrap import wrap
 
 import numpy as np
 
+from tracetui.drawing.format import cut_name
 from tracetui.drawing.hues import (
     FAMILY_HUES,
     SEVERITY_HUES,
@@ -33,6 +34,7 @@ from tracetui.overview.facts import (
     trust_words,
 )
 from tracetui.overview.strip import Strip
+from tracetui.text import clean
 
 MIN_SIDE_BY_SIDE = 100
 """Minimum cells for two columns of parts."""
@@ -485,7 +487,7 @@ class Picture:
         name = place.width - graph - 16 - (8 if has_calls else 0)
         for line, (index, entry) in enumerate(rows[: max(place.height, 0)]):
             y = place.y + line
-            x = canvas.put(place.x, y, entry.name, STRONG if line == 0 else PLAIN, name)
+            x = canvas.put(place.x, y, cut_name(clean(entry.name), name), STRONG if line == 0 else PLAIN, name)
             if has_calls:
                 calls = f"{entry.count:,}×" if entry.count is not None else ""
                 x = canvas.put(x + 1, y, calls, QUIET, 7, right=True)
