@@ -34,6 +34,7 @@ REAL = [
     (0, ["workloads"]),
     (0, ["workloads", "linear", "--json"]),
     (0, ["cache"]),
+    (0, ["demo"]),
     # What needs a terminal, a process or a port gets as far as saying so.
     (2, ["open", TRACE]),
     (3, ["attach", "0"]),
