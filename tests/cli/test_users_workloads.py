@@ -35,8 +35,8 @@ REAL = [
     (0, ["workloads", "linear", "--json"]),
     (0, ["cache"]),
     (0, ["demo"]),
-    # What needs a terminal, a process or a port gets as far as saying so.
-    (2, ["open", TRACE]),
+    (0, ["open", TRACE]),
+    # What needs a process or a port gets as far as saying so.
     (3, ["attach", "0"]),
     (1, ["perfetto", "missing.json"]),
 ]
