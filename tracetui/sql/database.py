@@ -1,0 +1,301 @@
+"""Queries over traces: duckdb in memory, that reads the columns where they are, and nothing else.
+
+It opens no file, loads no extension and changes no setting. A view is made when a query names it. A query ends with a
+sentence at limits of time, rows and memory.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import resource
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tracetui.errors import TracetuiError, Unanswerable, UsageError
+from tracetui.model.table import ColumnSpec, Table
+from tracetui.model.trace import Trace
+from tracetui.sql.results import QueryResult, cast_for_reading, result_table
+from tracetui.sql.views import EVENT_NUMBER, VIEWS, Registered, build_view, register
+
+MAX_ROWS = 10_000
+"""Rows of an answer, where no other number is asked for."""
+MAX_SECONDS = 30.0
+"""Seconds that a query may take."""
+MAX_MEMORY_MB = 1024
+"""MiB that a query may take beside the traces."""
+RANK = "rank"
+"""The column that tells the traces of a set of ranks apart."""
+_MIB = 1 << 20
+_limiting = threading.Lock()
+"""The limit to the memory is one of the process: queries wait for each other."""
+
+
+class QueryError(UsageError):
+    """A query that is not understood, or that names something that there is not."""
+
+    def __init__(self, sentence: str, lines: tuple[str, ...] = ()) -> None:
+        """`lines` are the line of the query and a sign below the place."""
+        super().__init__(sentence)
+        self._lines = lines
+
+    @property
+    def lines_below(self) -> tuple[str, ...]:
+        """The line of the query and a sign below the place."""
+        return self._lines
+
+
+class Database:
+    """Views over one trace, over several by name (`a.kernels`), or over the ranks of a run."""
+
+    def __init__(
+        self, traces: Mapping[str, Trace], *, by_rank: bool = False, memory_mb: int = MAX_MEMORY_MB, threads: int = 2
+    ) -> None:
+        """A single trace has its views without a name in front; `by_rank` says that the names are numbers of ranks.
+
+        Ranks share their views, in which the column `rank` tells their rows apart.
+        Raises: UsageError where duckdb is not installed.
+        """
+        self._traces, self._by_rank, self._memory_mb = dict(traces), by_rank, memory_mb
+        self._connection = _connect(memory_mb, threads)
+        self._registered: dict[tuple[str, str], Registered] = {}
+        self._made: set[tuple[str, str]] = set()
+        self._failed: dict[str, TracetuiError] = {}
+        self.specs: dict[str, ColumnSpec] = {}
+        """The declarations of the columns of all views made so far, by name."""
+        self._is_flat = by_rank or len(self._traces) == 1
+        for schema in () if self._is_flat else self._traces:
+            self._connection.execute(f"create schema {_quoted(schema)}")
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The names of all views, as they are written in a query."""
+        if self._is_flat:
+            return tuple(VIEWS)
+        return tuple(f"{_quoted_if_needed(schema)}.{name}" for schema in self._traces for name in VIEWS)
+
+    def query(self, sql: str, *, max_rows: int = MAX_ROWS, seconds: float = MAX_SECONDS) -> QueryResult:
+        """The rows that one SELECT (or DESCRIBE, SUMMARIZE, EXPLAIN, PIVOT) asks for.
+
+        Raises: QueryError for a query that is not understood or not allowed; Unanswerable at a limit; AnalysisFailed
+        for a view that cannot be made; KeyboardInterrupt.
+        """
+        # It is an extra.
+        import duckdb
+
+        self._make_views(sql)
+        ends = time.monotonic() + seconds
+        try:
+            with self._limits(ends):
+                statement = self._only_statement(sql)
+                found = self._connection.sql(statement)
+                if found is None:
+                    raise QueryError("The query selects nothing.")
+                return self._read(found, max_rows, ends)
+        except duckdb.InterruptException:
+            if time.monotonic() < ends:
+                raise KeyboardInterrupt from None
+            raise Unanswerable(f"The query took longer than {seconds:g} s and was stopped.") from None
+        except (duckdb.OutOfMemoryException, MemoryError):
+            raise Unanswerable(f"The query takes more memory than {self._memory_mb:,} MiB and was stopped.") from None
+        except duckdb.Error as error:
+            raise self._in_words(error) from None
+
+    def interrupt(self) -> None:
+        """End a query that runs in another thread, which raises KeyboardInterrupt there."""
+        self._connection.interrupt()
+
+    def close(self) -> None:
+        """Give the columns back."""
+        self._connection.close()
+
+    def _only_statement(self, sql: str) -> str:
+        from duckdb import StatementType
+
+        statements = self._connection.extract_statements(sql)
+        if len(statements) != 1:
+            raise QueryError("There is no query." if not statements else "One query at a time: there are several.")
+        allowed = (StatementType.SELECT, StatementType.EXPLAIN)
+        is_pivot = statements[0].type == StatementType.MULTI and sql.lstrip().lower().startswith("pivot")
+        if statements[0].type not in allowed and not is_pivot:
+            verb = statements[0].type.name.replace("_", " ")
+            raise QueryError(f"{verb} is not allowed: a query reads the views, with SELECT, and changes nothing.")
+        return statements[0].query
+
+    def _read(self, found: Any, max_rows: int, ends: float) -> QueryResult:
+        names, types = list(found.columns), [str(each) for each in found.types]
+        read = ", ".join(f"{cast_for_reading(index, each)} as c{index}" for index, each in enumerate(types))
+        arrays = list(found.project(read).limit(max_rows + 1).fetchnumpy().values())
+        table = result_table(names, types, arrays, self.specs)
+        left_out: int | None = 0
+        if len(table) > max_rows:
+            table = table.take(np.arange(max_rows))
+            left_out = self._rows_beyond(found, max_rows)
+        return QueryResult(self._jumping(table), left_out)
+
+    def _rows_beyond(self, found: Any, max_rows: int) -> int | None:
+        import duckdb
+
+        with suppress(duckdb.InterruptException, duckdb.OutOfMemoryException):
+            return int(found.aggregate("count(*)").fetchall()[0][0]) - max_rows
+        return None
+
+    def _jumping(self, table: Table) -> Table:
+        """The table with the slice of each row that has an event, where it is known of which trace it is."""
+        if len(self._traces) != 1 or EVENT_NUMBER.name not in table or table[EVENT_NUMBER.name].values.dtype != np.int64:
+            return table
+        (trace,) = self._traces.values()
+        row_of_event = np.full(trace.events + 1, -1, np.int64)
+        row_of_event[trace.slices.event] = np.arange(len(trace.slices))
+        events = table[EVENT_NUMBER.name].values.astype(np.int64)
+        is_event = (events >= 0) & (events < trace.events)
+        return replace(table, slices=row_of_event[np.where(is_event, events, -1)])
+
+    def _make_views(self, sql: str) -> None:
+        """Make the views whose names are words of the query."""
+        words = {word.casefold() for word in re.findall(r"\w+", sql)}
+        for name in [each for each in VIEWS if each in words]:
+            if self._by_rank:
+                self._make_for_ranks(name)
+                continue
+            for schema in self._traces:
+                if self._is_flat or schema.casefold() in words:
+                    self._make(schema, name)
+
+    def _make(self, schema: str, name: str) -> None:
+        if (schema, name) in self._made:
+            return
+        view = f"main.{name}" if self._is_flat else f"{_quoted(schema)}.{name}"
+        try:
+            select = self._select(schema, name)
+        except TracetuiError as error:
+            # Maybe the word is no view here; the query says so.
+            self._failed[name] = error
+            return
+        self._connection.execute(f"create view {view} as {select}")
+        self._made.add((schema, name))
+
+    def _make_for_ranks(self, name: str) -> None:
+        if ("", name) in self._made:
+            return
+        try:
+            selects = [
+                f"select {int(rank)} as {RANK}, * from ({self._select(rank, name)})" for rank in self._traces
+            ]
+        except TracetuiError as error:
+            self._failed[name] = error
+            return
+        self._connection.execute(f"create view {name} as {' union all by name '.join(selects)}")
+        self._made.add(("", name))
+
+    def _select(self, schema: str, name: str) -> str:
+        table = build_view(self._traces[schema], name)
+        self.specs |= {column.name: column.spec for column in table.columns}
+        made = self._registered[schema, name] = register(self._connection, f"_{schema}_{name}", table)
+        return made.select
+
+    def _in_words(self, error: Exception) -> TracetuiError:
+        """What duckdb says, in a sentence, with the views that may have been meant."""
+        message, _, place = str(error).partition("\n\nLINE ")
+        kind, colon, text = message.partition(": ")
+        text = " ".join((text if colon and kind.endswith("Error") else message).split())
+        lines = tuple(f"LINE {place}".split("\n")) if place else ()
+        if missing := re.search(r"(?:Table|Schema) with name \"?([^\"]+?)\"? does not exist", text):
+            return self._no_view(missing[1])
+        if "disabled by configuration" in text:
+            text = "A query reads the views and no file, network or extension."
+        return QueryError(text if text.endswith((".", "!", "?")) else f"{text}.", lines)
+
+    def _no_view(self, name: str) -> TracetuiError:
+        bare = name.rpartition(".")[2]
+        if bare in self._failed:
+            return self._failed[bare]
+        meant = difflib.get_close_matches(name.casefold(), self.views, 3) or [
+            each for each in self.views if each.rpartition(".")[2] == bare.casefold()
+        ]
+        some = f"Did you mean {' or '.join(meant)}?" if meant else f"There are {', '.join(self.views)}."
+        return QueryError(f"There is no view {name}. {some}")
+
+    @contextmanager
+    def _limits(self, ends: float) -> Iterator[None]:
+        """Hold what runs within to the time and the memory."""
+        with _limiting:
+            timer = threading.Timer(max(ends - time.monotonic(), 0.001), self.interrupt)
+            timer.daemon = True
+            timer.start()
+            try:
+                with _memory_limit(self._memory_mb * _MIB):
+                    yield
+            finally:
+                timer.cancel()
+
+
+@contextmanager
+def _memory_limit(most: int) -> Iterator[None]:
+    """Refuse this process more than so many bytes beside what it has.
+
+    duckdb counts what it groups, sorts and joins, but not what a function such as `repeat` makes of one row, which
+    could take all memory there is and is not stopped by a timer.
+    """
+    held = _data_of_process()
+    if held is None:
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    limits = [each for each in (held + most, soft, hard) if each != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _data_of_process() -> int | None:
+    """Bytes that the system counts against RLIMIT_DATA; None where it cannot be told."""
+    if sys.platform != "linux":
+        return None
+    with suppress(OSError, ValueError), open("/proc/self/status", encoding="ascii", errors="replace") as status:
+        for line in status:
+            if line.startswith("VmData:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def _connect(memory_mb: int, threads: int) -> Any:
+    try:
+        # It is an extra.
+        import duckdb
+    except ImportError:
+        raise UsageError(
+            "SQL needs duckdb, which is not installed: `pip install 'tracetui[sql]'` does that."
+        ) from None
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "threads": threads,
+            "memory_limit": f"{memory_mb}MiB",
+            "temp_directory": "",
+            "max_temp_directory_size": "0KB",
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "python_enable_replacements": False,
+        },
+    )
+    connection.execute("set enable_external_access=false")
+    connection.execute("set lock_configuration=true")
+    return connection
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _quoted_if_needed(name: str) -> str:
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else _quoted(name)
