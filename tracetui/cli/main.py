@@ -31,6 +31,7 @@ from tracetui.cli import repair as repair_command
 from tracetui.cli import report as report_command
 from tracetui.cli import run as run_command
 from tracetui.cli import show as show_command
+from tracetui.cli import sql as sql_command
 from tracetui.cli import workloads as workloads_command
 from tracetui.cli.arguments import PrintCompletion, similar_options
 from tracetui.cli.inputs import drop_read_traces, keep_read_traces
@@ -129,6 +130,7 @@ def screen_writer() -> str:
 COMMANDS: dict[str, ModuleType] = {
     "open": open_command,
     "show": show_command,
+    "sql": sql_command,
     "check": check_command,
     "compare": compare_command,
     "cut": cut_command,
@@ -160,6 +162,7 @@ examples:
   tracetui show kernels trace.json --step 3 --sort dur_us --limit 10
   tracetui show kernels trace.json --by name --format md > kernels.md
   zcat trace.json.gz | tracetui show ops - --format json
+  tracetui sql trace.json "select name, sum(dur_us) from kernels group by all"   ask anything
   tracetui report trace.json.gz -o report.html           findings, lanes and tables as one HTML file
   tracetui cut trace.json --steps 2:4 -o small.json.gz   a part of it, which Perfetto opens
   tracetui perfetto trace.json                           serve it, and print a link to ui.perfetto.dev

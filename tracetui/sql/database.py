@@ -13,17 +13,20 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from tracetui.errors import TracetuiError, Unanswerable, UsageError
-from tracetui.model.table import ColumnSpec, Table
-from tracetui.model.trace import Trace
+from tracetui.model.table import ColumnSpec, Table, texts
+from tracetui.model.trace import Interrupted, Trace
+from tracetui.panes import PANES
 from tracetui.sql.results import QueryResult, cast_for_reading, result_table
-from tracetui.sql.views import EVENT_NUMBER, VIEWS, Registered, build_view, register
+from tracetui.sql.views import ARGS, EVENT, VIEWS, build_view, keys_of_args, lend, quoted_words
 
 MAX_ROWS = 10_000
 """Rows of an answer, where no other number is asked for."""
@@ -34,6 +37,7 @@ MAX_MEMORY_MB = 1024
 RANK = "rank"
 """The column that tells the traces of a set of ranks apart."""
 _MIB = 1 << 20
+_LIST_OF_VIEWS = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
 _limiting = threading.Lock()
 """The limit to the memory is one of the process: queries wait for each other."""
 
@@ -65,11 +69,9 @@ class Database:
         """
         self._traces, self._by_rank, self._memory_mb = dict(traces), by_rank, memory_mb
         self._connection = _connect(memory_mb, threads)
-        self._registered: dict[tuple[str, str], Registered] = {}
         self._made: set[tuple[str, str]] = set()
         self._failed: dict[str, TracetuiError] = {}
-        self.specs: dict[str, ColumnSpec] = {}
-        """The declarations of the columns of all views made so far, by name."""
+        self._specs: dict[str, ColumnSpec] = {}
         self._is_flat = by_rank or len(self._traces) == 1
         for schema in () if self._is_flat else self._traces:
             self._connection.execute(f"create schema {_quoted(schema)}")
@@ -81,40 +83,60 @@ class Database:
             return tuple(VIEWS)
         return tuple(f"{_quoted_if_needed(schema)}.{name}" for schema in self._traces for name in VIEWS)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of the views that were made so far."""
+        return tuple(self._specs)
+
+    def _helps(self) -> list[str]:
+        names = [each.rpartition(".")[2] for each in self.views]
+        return [VIEWS[name] or PANES[name].help for name in names]
+
     def query(self, sql: str, *, max_rows: int = MAX_ROWS, seconds: float = MAX_SECONDS) -> QueryResult:
         """The rows that one SELECT (or DESCRIBE, SUMMARIZE, EXPLAIN, PIVOT) asks for.
 
         Raises: QueryError for a query that is not understood or not allowed; Unanswerable at a limit; AnalysisFailed
-        for a view that cannot be made; KeyboardInterrupt.
+        for a view that cannot be made; Interrupted by `interrupt`.
         """
-        # It is an extra.
-        import duckdb
-
+        if _LIST_OF_VIEWS.fullmatch(sql):
+            return QueryResult(Table((texts("view", self.views), texts("help", self._helps()))))
         self._make_views(sql)
         ends = time.monotonic() + seconds
-        try:
-            with self._limits(ends):
-                statement = self._only_statement(sql)
-                found = self._connection.sql(statement)
-                if found is None:
-                    raise QueryError("The query selects nothing.")
-                return self._read(found, max_rows, ends)
-        except duckdb.InterruptException:
-            if time.monotonic() < ends:
-                raise KeyboardInterrupt from None
-            raise Unanswerable(f"The query took longer than {seconds:g} s and was stopped.") from None
-        except (duckdb.OutOfMemoryException, MemoryError):
-            raise Unanswerable(f"The query takes more memory than {self._memory_mb:,} MiB and was stopped.") from None
-        except duckdb.Error as error:
-            raise self._in_words(error) from None
+        # A signal does not end a query, so that it runs in a thread; this one waits for ctrl+c and for the time.
+        with _limiting, _memory_limit(self._memory_mb * _MIB), ThreadPoolExecutor(1) as executor:
+            running = executor.submit(self._answer, sql, max_rows, ends)
+            try:
+                return running.result(seconds)
+            except TimeoutError:
+                self._connection.interrupt()
+            except BaseException:
+                self._connection.interrupt()
+                raise
+            try:
+                return running.result()
+            except Interrupted:
+                raise Unanswerable(f"The query took longer than {seconds:g} s and was stopped.") from None
 
     def interrupt(self) -> None:
-        """End a query that runs in another thread, which raises KeyboardInterrupt there."""
+        """End the query that runs in another thread, which raises Interrupted there."""
         self._connection.interrupt()
 
     def close(self) -> None:
         """Give the columns back."""
         self._connection.close()
+
+    def _answer(self, sql: str, max_rows: int, ends: float) -> QueryResult:
+        # It is an extra.
+        import duckdb
+
+        try:
+            return self._read(self._connection.sql(self._only_statement(sql)), max_rows, ends)
+        except duckdb.InterruptException:
+            raise Interrupted from None
+        except (duckdb.OutOfMemoryException, MemoryError):
+            raise Unanswerable(f"The query takes more memory than {self._memory_mb:,} MiB and was stopped.") from None
+        except duckdb.Error as error:
+            raise self._in_words(error) from None
 
     def _only_statement(self, sql: str) -> str:
         from duckdb import StatementType
@@ -127,13 +149,13 @@ class Database:
         if statements[0].type not in allowed and not is_pivot:
             verb = statements[0].type.name.replace("_", " ")
             raise QueryError(f"{verb} is not allowed: a query reads the views, with SELECT, and changes nothing.")
-        return statements[0].query
+        return str(statements[0].query)
 
     def _read(self, found: Any, max_rows: int, ends: float) -> QueryResult:
         names, types = list(found.columns), [str(each) for each in found.types]
         read = ", ".join(f"{cast_for_reading(index, each)} as c{index}" for index, each in enumerate(types))
         arrays = list(found.project(read).limit(max_rows + 1).fetchnumpy().values())
-        table = result_table(names, types, arrays, self.specs)
+        table = result_table(names, types, arrays, self._specs)
         left_out: int | None = 0
         if len(table) > max_rows:
             table = table.take(np.arange(max_rows))
@@ -141,6 +163,7 @@ class Database:
         return QueryResult(self._jumping(table), left_out)
 
     def _rows_beyond(self, found: Any, max_rows: int) -> int | None:
+        # It is an extra.
         import duckdb
 
         with suppress(duckdb.InterruptException, duckdb.OutOfMemoryException):
@@ -149,57 +172,52 @@ class Database:
 
     def _jumping(self, table: Table) -> Table:
         """The table with the slice of each row that has an event, where it is known of which trace it is."""
-        if len(self._traces) != 1 or EVENT_NUMBER.name not in table or table[EVENT_NUMBER.name].values.dtype != np.int64:
+        if len(self._traces) != 1 or EVENT.name not in table or table[EVENT.name].values.dtype != np.int64:
             return table
         (trace,) = self._traces.values()
         row_of_event = np.full(trace.events + 1, -1, np.int64)
         row_of_event[trace.slices.event] = np.arange(len(trace.slices))
-        events = table[EVENT_NUMBER.name].values.astype(np.int64)
+        events = table[EVENT.name].values.astype(np.int64)
         is_event = (events >= 0) & (events < trace.events)
         return replace(table, slices=row_of_event[np.where(is_event, events, -1)])
 
     def _make_views(self, sql: str) -> None:
-        """Make the views whose names are words of the query."""
+        """Make the views whose names are words of the query, and that of args anew for the keys that it names."""
         words = {word.casefold() for word in re.findall(r"\w+", sql)}
+        keys = frozenset(quoted_words(sql)) if ARGS in words else frozenset()
         for name in [each for each in VIEWS if each in words]:
-            if self._by_rank:
-                self._make_for_ranks(name)
-                continue
-            for schema in self._traces:
-                if self._is_flat or schema.casefold() in words:
-                    self._make(schema, name)
+            if self._is_flat:
+                self._make("main", name, self._traces, keys)
+            for schema, trace in {} if self._is_flat else self._traces.items():
+                if schema.casefold() in words:
+                    self._make(schema, name, {schema: trace}, keys)
 
-    def _make(self, schema: str, name: str) -> None:
-        if (schema, name) in self._made:
+    def _make(self, schema: str, name: str, traces: Mapping[str, Trace], quoted: frozenset[str]) -> None:
+        """Make a view of the rows of some traces, unless it is there already."""
+        if name != ARGS and (schema, name) in self._made:
             return
-        view = f"main.{name}" if self._is_flat else f"{_quoted(schema)}.{name}"
+        selects = []
         try:
-            select = self._select(schema, name)
+            for each, trace in traces.items():
+                select = self._select(f"_{each}_{name}", trace, name, quoted)
+                selects.append(f"select {int(each)} as {RANK}, * from ({select})" if self._by_rank else select)
         except TracetuiError as error:
             # Maybe the word is no view here; the query says so.
             self._failed[name] = error
             return
-        self._connection.execute(f"create view {view} as {select}")
+        view = f"{_quoted(schema)}.{name}"
+        self._connection.execute(f"create or replace view {view} as {' union all by name '.join(selects)}")
         self._made.add((schema, name))
 
-    def _make_for_ranks(self, name: str) -> None:
-        if ("", name) in self._made:
-            return
-        try:
-            selects = [
-                f"select {int(rank)} as {RANK}, * from ({self._select(rank, name)})" for rank in self._traces
-            ]
-        except TracetuiError as error:
-            self._failed[name] = error
-            return
-        self._connection.execute(f"create view {name} as {' union all by name '.join(selects)}")
-        self._made.add(("", name))
-
-    def _select(self, schema: str, name: str) -> str:
-        table = build_view(self._traces[schema], name)
-        self.specs |= {column.name: column.spec for column in table.columns}
-        made = self._registered[schema, name] = register(self._connection, f"_{schema}_{name}", table)
-        return made.select
+    def _select(self, lent: str, trace: Trace, name: str, quoted: frozenset[str]) -> str:
+        keys: list[str] = []
+        if name == ARGS:
+            known = keys_of_args(trace)
+            # Of rare events the keys may not be known.
+            keys = sorted(quoted if quoted & set(known) else quoted | set(known))
+        table = build_view(trace, name, keys)
+        self._specs |= {column.name: column.spec for column in table.columns}
+        return lend(self._connection, lent, table)
 
     def _in_words(self, error: Exception) -> TracetuiError:
         """What duckdb says, in a sentence, with the views that may have been meant."""
@@ -222,19 +240,6 @@ class Database:
         ]
         some = f"Did you mean {' or '.join(meant)}?" if meant else f"There are {', '.join(self.views)}."
         return QueryError(f"There is no view {name}. {some}")
-
-    @contextmanager
-    def _limits(self, ends: float) -> Iterator[None]:
-        """Hold what runs within to the time and the memory."""
-        with _limiting:
-            timer = threading.Timer(max(ends - time.monotonic(), 0.001), self.interrupt)
-            timer.daemon = True
-            timer.start()
-            try:
-                with _memory_limit(self._memory_mb * _MIB):
-                    yield
-            finally:
-                timer.cancel()
 
 
 @contextmanager
@@ -268,14 +273,17 @@ def _data_of_process() -> int | None:
     return None
 
 
+def require_duckdb() -> None:
+    """Raises: UsageError where duckdb is not installed."""
+    if find_spec("duckdb") is None:
+        raise UsageError("SQL needs duckdb, which is not installed: `pip install 'tracetui[sql]'` does that.")
+
+
 def _connect(memory_mb: int, threads: int) -> Any:
-    try:
-        # It is an extra.
-        import duckdb
-    except ImportError:
-        raise UsageError(
-            "SQL needs duckdb, which is not installed: `pip install 'tracetui[sql]'` does that."
-        ) from None
+    require_duckdb()
+    # It is an extra.
+    import duckdb
+
     connection = duckdb.connect(
         ":memory:",
         config={

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
 
 from tracetui.model.table import NULL, Column, ColumnSpec, Strings, Table, TextKind
+from tracetui.text import clean
 
 UNITS = {"us": "us", "ns": "ns", "pct": "%", "bytes": "bytes", "flops": "flop", "gbps": "GB/s"}
 """Units by the last word of a column's name, where the name is none of a view's."""
@@ -61,13 +63,15 @@ def result_table(
     known: Mapping[str, ColumnSpec],
 ) -> Table:
     """A table of arrays as duckdb returns them; columns of a name in `known` are declared as there."""
-    columns = []
-    for name, sql_type, array in zip(names, sql_types, arrays, strict=True):
+    columns: dict[str, Column] = {}
+    for given, sql_type, array in zip(map(clean, names), sql_types, arrays, strict=True):
+        # Two columns may have one name, which a row of JSON cannot.
+        name = next(each for each in chain([given], (f"{given}_{n}" for n in count(1))) if each not in columns)
         nulls = np.ma.getmaskarray(array)
         values = np.ma.getdata(array)
         spec = _spec(name, known, is_text=values.dtype == object)
-        columns.append(_column(spec, sql_type, values, nulls))
-    return Table(tuple(columns))
+        columns[name] = _column(spec, sql_type, values, nulls)
+    return Table(tuple(columns.values()))
 
 
 def _spec(name: str, known: Mapping[str, ColumnSpec], is_text: bool) -> ColumnSpec:
@@ -86,9 +90,7 @@ def _column(spec: ColumnSpec, sql_type: str, values: np.ndarray[Any, Any], nulls
         return Column(spec, np.array(ids, np.int32), strings)
     if values.dtype == bool:
         return Column(spec, values)
-    is_whole = values.dtype.kind in "iu" or (
-        sql_type in WIDE and bool((np.abs(values[~nulls]) <= MAX_EXACT).all())
-    )
+    is_whole = values.dtype.kind in "iu" or (sql_type in WIDE and bool((np.abs(values[~nulls]) <= MAX_EXACT).all()))
     if is_whole:
         return Column(spec, np.where(nulls, NULL, np.where(nulls, 0, values).astype(np.int64)))
     return Column(spec, np.where(nulls, np.nan, values.astype(np.float64)))
@@ -96,3 +98,15 @@ def _column(spec: ColumnSpec, sql_type: str, values: np.ndarray[Any, Any], nulls
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def write_parquet(table: Table, path: str) -> None:
+    """Write a table as a parquet file, which must not be there yet."""
+    # It is an extra.
+    import duckdb
+
+    from tracetui.sql.views import lend
+
+    with duckdb.connect(":memory:") as connection:
+        select = lend(connection, "rows", table)
+        connection.execute(f"copy ({select}) to '{path.replace(chr(39), chr(39) * 2)}' (format parquet)")
