@@ -40,8 +40,6 @@ SECONDS, MEMORY_MB, ROWS = 30.0, 1024, 10_000
 PROMPT, CONTINUED = "sql> ", "...> "
 MAX_HISTORY = 1000
 """Lines that were typed and are kept for the next time."""
-WORDS = "select from where group by order limit join using having distinct describe summarize with case when".split()
-"""The words of SQL that are completed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -234,8 +232,7 @@ def _start_editing(database: Database) -> Path | None:
     from platformdirs import user_state_path
 
     def complete(text: str, number: int) -> str | None:
-        words = sorted({*database.views, *database.columns, *WORDS})
-        return next(iter([word for word in words if word.startswith(text.casefold())][number:]), None)
+        return next(iter(database.completions(text)[number:]), None)
 
     history = user_state_path("tracetui", appauthor=False) / "sql_history"
     with suppress(OSError):

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ MAX_MEMORY_MB = 1024
 """MiB that a query may take beside the traces."""
 RANK = "rank"
 """The column that tells the traces of a set of ranks apart."""
+WORDS = ("select", "from", "where", "group by", "order by", "limit", "join", "using", "having", "describe", "with")
+"""The words of SQL that are completed."""
 _MIB = 1 << 20
 _LIST_OF_VIEWS = re.compile(r"\s*show\s+(all\s+)?tables\s*;?\s*", re.IGNORECASE)
 _limiting = threading.Lock()
@@ -83,10 +86,17 @@ class Database:
             return tuple(VIEWS)
         return tuple(f"{_quoted_if_needed(schema)}.{name}" for schema in self._traces for name in VIEWS)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns of the views that were made so far."""
-        return tuple(self._specs)
+    def completions(self, word: str) -> list[str]:
+        """The views, columns of the views made so far, and words of SQL that begin with a word."""
+        known = sorted({*self.views, *self._specs, *WORDS})
+        return [each for each in known if each.startswith(word.casefold())]
+
+    def completed(self, text: str) -> str:
+        """The text with its last word completed as far as there is one way to."""
+        word = re.split(r"[\s,;()=<>+*/-]", text)[-1]
+        same = zip(*self.completions(word), strict=False)
+        common = "".join(letters[0] for letters in takewhile(lambda each: len(set(each)) == 1, same))
+        return text.removesuffix(word) + (common or word)
 
     def _helps(self) -> list[str]:
         names = [each.rpartition(".")[2] for each in self.views]

@@ -158,6 +158,7 @@ class TraceView(LineCommands):
         self._came_from: tuple[int, ...] = ()
         """The GPU activity that was selected last, and its launch."""
         self._flame_place: FlamePlace | None = None
+        self._queries_asked: list[str] = []
         """What the flame view was left at."""
         self._is_idle_explained = False
         """True once the causes of idle time are known."""
@@ -588,6 +589,17 @@ class TraceView(LineCommands):
 
         self._flame_place = self._flame_place or FlamePlace()
         self.app.push_screen(FlameScreen(self.trace, self.panes.part, self._flame_place), go)
+
+    def show_sql(self, query: str) -> None:
+        """Show the screen of queries, and answer one that was typed already."""
+        # The screen is needed only once it is asked for.
+        from tracetui.ui.trace.sql_screen import SqlScreen
+
+        def go(row: int | None) -> None:
+            if row is not None and row >= 0:
+                self._go_to(row)
+
+        self.app.push_screen(SqlScreen(self.trace, self._queries_asked, query), go)
 
     @on(Details.Chosen)
     def _jump(self, message: Details.Chosen) -> None:

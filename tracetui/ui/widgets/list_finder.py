@@ -139,7 +139,7 @@ class SearchLine(Vertical):
         """The text changed, or was accepted with enter, or given up with escape."""
 
         purpose: str
-        """`search`, `filter` or `command`."""
+        """`search`, `filter`, `command` or `sql`."""
         text: str
         accepted: bool = False
         given_up: bool = False
@@ -173,7 +173,7 @@ class SearchLine(Vertical):
         `where` says what is searched, `recall` has texts that were typed before.
         """
         self.purpose = purpose
-        sign = {"search": f"{where} /", "command": ":"}.get(purpose, "filter ")
+        sign = {"search": f"{where} /", "command": ":", "sql": "sql "}.get(purpose, "filter ")
         self._label.styles.width = len(sign) + 2
         self._label.parts, self._count.parts, self.below.parts = (BarPart(sign, "key"),), (), ()
         self.set_class(purpose != "search", "-helped")
