@@ -12,8 +12,8 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib.util import find_spec
@@ -24,7 +24,7 @@ import numpy as np
 
 from tracetui.errors import TracetuiError, Unanswerable, UsageError
 from tracetui.model.table import ColumnSpec, Table, texts
-from tracetui.model.trace import Interrupted, Trace
+from tracetui.model.trace import Interrupted, Trace, interruptible
 from tracetui.panes import PANES
 from tracetui.sql.results import QueryResult, cast_for_reading, result_table
 from tracetui.sql.views import ARGS, EVENT, VIEWS, build_view, keys_of_args, lend, quoted_words
@@ -35,6 +35,8 @@ MAX_SECONDS = 30.0
 """Seconds that a query may take."""
 MAX_MEMORY_MB = 1024
 """MiB that a query may take beside the traces."""
+TICK = 0.05
+"""Seconds between two looks at the time."""
 RANK = "rank"
 """The column that tells the traces of a set of ranks apart."""
 WORDS = ("select", "from", "where", "group by", "order by", "limit", "join", "using", "having", "describe", "with")
@@ -102,34 +104,43 @@ class Database:
         names = [each.rpartition(".")[2] for each in self.views]
         return [VIEWS[name] or PANES[name].help for name in names]
 
-    def query(self, sql: str, *, max_rows: int = MAX_ROWS, seconds: float = MAX_SECONDS) -> QueryResult:
+    def query(
+        self,
+        sql: str,
+        *,
+        max_rows: int = MAX_ROWS,
+        seconds: float = MAX_SECONDS,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> QueryResult:
         """The rows that one SELECT (or DESCRIBE, SUMMARIZE, EXPLAIN, PIVOT) asks for.
 
+        `goes_on` is asked again and again whether the answer is still wanted.
         Raises: QueryError for a query that is not understood or not allowed; Unanswerable at a limit; AnalysisFailed
-        for a view that cannot be made; Interrupted by `interrupt`.
+        for a view that cannot be made; Interrupted once the answer is not wanted.
         """
         if _LIST_OF_VIEWS.fullmatch(sql):
             return QueryResult(Table((texts("view", self.views), texts("help", self._helps()))))
-        self._make_views(sql)
+        with interruptible(goes_on):
+            self._make_views(sql)
         ends = time.monotonic() + seconds
         # A signal does not end a query, so that it runs in a thread; this one waits for ctrl+c and for the time.
         with _limiting, _memory_limit(self._memory_mb * _MIB), ThreadPoolExecutor(1) as executor:
             running = executor.submit(self._answer, sql, max_rows, ends)
             try:
-                return running.result(seconds)
-            except TimeoutError:
-                self._connection.interrupt()
+                while not wait([running], TICK).done:
+                    # An interrupt that comes before duckdb has begun is lost.
+                    if time.monotonic() > ends or not goes_on():
+                        self._connection.interrupt()
             except BaseException:
-                self._connection.interrupt()
+                while not wait([running], TICK).done:
+                    self._connection.interrupt()
                 raise
-            try:
-                return running.result()
-            except Interrupted:
-                raise Unanswerable(f"The query took longer than {seconds:g} s and was stopped.") from None
-
-    def interrupt(self) -> None:
-        """End the query that runs in another thread, which raises Interrupted there."""
-        self._connection.interrupt()
+        try:
+            return running.result()
+        except Interrupted:
+            if not goes_on():
+                raise
+            raise Unanswerable(f"The query took longer than {seconds:g} s and was stopped.") from None
 
     def close(self) -> None:
         """Give the columns back."""
@@ -298,6 +309,7 @@ def _connect(memory_mb: int, threads: int) -> Any:
         ":memory:",
         config={
             "threads": threads,
+            "enable_progress_bar": False,
             "memory_limit": f"{memory_mb}MiB",
             "temp_directory": "",
             "max_temp_directory_size": "0KB",

@@ -77,9 +77,11 @@ def result_table(
 def _spec(name: str, known: Mapping[str, ColumnSpec], is_text: bool) -> ColumnSpec:
     spec = known.get(name)
     if spec is None:
-        spec = ColumnSpec(name, name, unit="" if is_text else UNITS.get(re.split(r"\W|_", name)[-1], ""))
+        spec = ColumnSpec(
+            name, name, text=TextKind.NAME, unit="" if is_text else UNITS.get(re.split(r"\W|_", name)[-1], "")
+        )
     # The words above it are those of the query.
-    return replace(spec, heading=name, text=TextKind.NAME if is_text else spec.text, is_key=True)
+    return replace(spec, heading=name, is_key=True)
 
 
 def _column(spec: ColumnSpec, sql_type: str, values: np.ndarray[Any, Any], nulls: np.ndarray[Any, Any]) -> Column:

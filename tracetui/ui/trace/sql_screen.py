@@ -11,6 +11,7 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
+from textual.worker import Worker, get_current_worker
 
 from tracetui.drawing.text.export import csv_rows, lines
 from tracetui.errors import TracetuiError
@@ -55,7 +56,9 @@ class SqlScreen(Overlay[int]):
         self.trace, self.asked = trace, asked
         self.database = Database({"trace": trace})
         self.result: QueryResult | None = None
-        self._first, self._is_running = query, False
+        self._first = query
+        self._worker: Worker[None] | None = None
+        """The thread of the query that runs."""
         self.table, self.search_line, self.hints = TableView(), SearchLine(), HintsBar()
 
     def compose(self) -> ComposeResult:
@@ -76,10 +79,6 @@ class SqlScreen(Overlay[int]):
         else:
             self.action_ask()
 
-    def on_unmount(self) -> None:
-        """Give the columns back."""
-        self.database.interrupt()
-
     def on_resize(self) -> None:
         """Fit the hints to the width."""
         self.hints.show_hints()
@@ -90,7 +89,7 @@ class SqlScreen(Overlay[int]):
 
     def action_ask(self) -> None:
         """Type a query."""
-        if not self._is_running:
+        if self._worker is None:
             self.search_line.open("sql", "", self.asked[-1] if self.asked else "", self.database.completed, self.asked)
 
     @on(SearchLine.Typed)
@@ -104,21 +103,20 @@ class SqlScreen(Overlay[int]):
             self._ask(message.text.strip())
 
     def _ask(self, query: str) -> None:
-        self._is_running = True
         if query in self.asked:
             self.asked.remove(query)
         self.asked.append(query)
         self.query_one("#title", Bar).parts = (BarPart("sql ", "strong"), BarPart(clean(query)))
-        self._show(None, "running: escape stops it")
-        self._answer(query)
+        self._show(None, "Running; esc stops it.")
+        self._worker = self._answer(query)
 
     @work(thread=True, group="sql")
     def _answer(self, query: str) -> None:
-        started = time.monotonic()
+        worker, started = get_current_worker(), time.monotonic()
         try:
-            result = self.database.query(query)
+            result = self.database.query(query, goes_on=lambda: not worker.is_cancelled)
         except Interrupted:
-            self.post_message(self.Answered(None, "stopped"))
+            return
         except TracetuiError as error:
             self.post_message(self.Answered(None, " ".join([str(error), *error.lines_below[:1]])))
         else:
@@ -127,8 +125,9 @@ class SqlScreen(Overlay[int]):
 
     @on(Answered)
     def _take(self, message: Answered) -> None:
-        self._is_running = False
-        self._show(message.result, message.sentence)
+        if self._worker is not None:
+            self._worker = None
+            self._show(message.result, message.sentence)
 
     def _show(self, result: QueryResult | None, sentence: str) -> None:
         self.result = result
@@ -156,8 +155,10 @@ class SqlScreen(Overlay[int]):
 
     def action_leave(self) -> None:
         """Stop the query that runs, or close."""
-        if self._is_running:
-            self.database.interrupt()
+        if self._worker is not None:
+            self._worker.cancel()
+            self._worker = None
+            self._show(None, "Stopped.")
         else:
             self.action_close()
 
