@@ -309,7 +309,6 @@ def _connect(memory_mb: int, threads: int) -> Any:
         ":memory:",
         config={
             "threads": threads,
-            "enable_progress_bar": False,
             "memory_limit": f"{memory_mb}MiB",
             "temp_directory": "",
             "max_temp_directory_size": "0KB",
@@ -318,8 +317,8 @@ def _connect(memory_mb: int, threads: int) -> Any:
             "python_enable_replacements": False,
         },
     )
-    connection.execute("set enable_external_access=false")
-    connection.execute("set lock_configuration=true")
+    for setting in ("enable_progress_bar=false", "enable_external_access=false", "lock_configuration=true"):
+        connection.execute(f"set {setting}")
     return connection
 
 
