@@ -6,13 +6,17 @@ not wait: one is imported when its pane is first asked for.
 
 from __future__ import annotations
 
+import ast
+import re
 from collections import UserDict
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.errors import UsageError
+from tracetui.errors import UsageError, nearest
 from tracetui.model.pane import Pane
 
 if TYPE_CHECKING:
@@ -68,7 +72,8 @@ class BuiltPane(Pane):
         if by is not None and by not in self.groups:
             if not self.groups:
                 raise UsageError(f"The pane {self.name} cannot be grouped.")
-            raise UsageError(f"The pane {self.name} can be grouped by {' or '.join(self.groups)}, not by {by}.")
+            offer = nearest(by, self.groups, f"There are {', '.join(self.groups)}.")
+            raise UsageError(f"The pane {self.name} cannot be grouped by {by!r}. {offer}")
         with guarded(f"The pane {self.name}"):
             chosen(trace, step)
         return keep_guarded(
@@ -117,5 +122,40 @@ def pane_named(name: str) -> BuiltPane:
     Raises: UsageError when there is none.
     """
     if name not in PANES:
-        raise UsageError(f"There is no pane {name!r}; there are {', '.join(PANES)}.")
+        raise UsageError(f"There is no pane {name!r}. {nearest(name, PANES)}")
     return PANES[name]
+
+
+# Names of columns as the sources have them, for completion and settings: importing a pane loads numpy.
+
+_DECLARATION = re.compile(r'^([A-Z]\w*) = (?:ColumnSpec\(\s*"(\w+)"|replace\(\s*(\w+))', re.MULTILINE)
+
+
+@cache
+def declared_columns() -> dict[str, str]:
+    """The name of every column by the constant that declares it; empty where only compiled files are installed."""
+    names: dict[str, str] = {}
+    for constant, name, base in _DECLARATION.findall(_source("model.columns")):
+        names[constant] = name or names.get(base, "")
+    return names
+
+
+def columns_of(file: str) -> list[str]:
+    """The columns that the file of a table, as in `PANE_FILES`, names; a few may be made elsewhere."""
+    constants, found = declared_columns(), list[str]()
+    known = set(constants.values())
+    for node in ast.walk(ast.parse(_source(file))):
+        match node:
+            case ast.keyword(arg="columns" | "details", value=ast.Constant(value=str(names))):
+                found += names.split()
+            case ast.Tuple(elts=parts):
+                found += [each.value for each in parts if isinstance(each, ast.Constant) and each.value in known]
+            case ast.Attribute(attr=name) | ast.Name(id=name) if name in constants:
+                found.append(constants[name])
+    return list(dict.fromkeys(found))
+
+
+def _source(module: str) -> str:
+    path = Path(__file__).parent.joinpath(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return path.read_text("utf-8") if path.is_file() else ""

@@ -16,7 +16,6 @@ from tracetui.checking.parser import HEADING, Path, bare_words, parsed, written_
 from tracetui.checking.tree_evaluator import TreeEvaluator, matcher
 from tracetui.checking.values import (
     ANSWER,
-    MAX_SUGGESTED_NAMES,
     TEXT,
     YES,
     ExpressionError,
@@ -25,6 +24,7 @@ from tracetui.checking.values import (
     nearest,
     text_value,
 )
+from tracetui.errors import MAX_SUGGESTED_NAMES
 from tracetui.model.intervals import Bool
 from tracetui.model.table import Column, Table
 

@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import completes_files
+from tracetui.cli.streams import remark
 from tracetui.text import clean
 
 if TYPE_CHECKING:
@@ -38,18 +39,16 @@ def run(options: argparse.Namespace) -> int:
     from tracetui.opening.rank_reading import clear_summaries
 
     if misread := misread_size():
-        print(f"tracetui: {clean(misread)}: the cache holds at most {size(max_cache_bytes())}.", file=sys.stderr)
+        remark(f"{clean(misread)}: the cache holds at most {size(max_cache_bytes())}.")
     if options.clear is not None:
         entries, removed = clear_cache(options.clear)
         summaries, more = clear_summaries(options.clear)
         also = f" and {_counted(summaries, 'summary', 'summaries')} of ranks" if summaries else ""
-        print(
-            f"tracetui: removed {_counted(entries, 'trace', 'traces')}{also}, {size(removed + more)}", file=sys.stderr
-        )
+        remark(f"removed {_counted(entries, 'trace', 'traces')}{also}, {size(removed + more)}")
         if options.clear and not entries + summaries:
-            print(f"tracetui: the cache holds nothing of {clean(', '.join(options.clear))}.", file=sys.stderr)
+            remark(f"the cache holds nothing of {clean(', '.join(options.clear))}.")
     if is_wanted() and (trouble := why_unusable()):
-        print(f"tracetui: Nothing can be kept, every trace is read anew: {clean(trouble)}.", file=sys.stderr)
+        remark(f"Nothing can be kept, every trace is read anew: {clean(trouble)}.")
     if options.clear is None or options.format == "json":
         kept = kept_entries()
         if options.format == "json":

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_force, add_opening, completes_files, opening, similar_options
 from tracetui.cli.inputs import add_cluster, read_rank_folder, read_sides, require_no_cluster, split
-from tracetui.cli.streams import print_failures
+from tracetui.cli.streams import complain, print_failures
 from tracetui.errors import CannotWrite, TracetuiError, UsageError
 from tracetui.files import is_url
 from tracetui.opening.rank_folder import is_folder
@@ -166,7 +166,7 @@ def _explain_others(options: argparse.Namespace, assertions: list[Assertion]) ->
     except ExpressionError as mistake:
         _explain([mistake, *mistake.others])
     except TracetuiError as error:
-        print(f"tracetui: {clean(str(error))}", file=sys.stderr)
+        complain(clean(str(error)))
     return UsageError.exit_code
 
 
@@ -360,8 +360,6 @@ def _explain(mistakes: Sequence[ExpressionError]) -> None:
     """Print each as a sentence with its place, and the expression with a caret below."""
     for mistake in mistakes[:MAX_MISTAKES]:
         source = f"{mistake.source}: " if mistake.source else ""
-        print(
-            "\n".join([f"tracetui: {clean(source + str(mistake))}", *map(clean, mistake.lines_below)]), file=sys.stderr
-        )
+        complain("\n".join([clean(source + str(mistake)), *map(clean, mistake.lines_below)]))
     if len(mistakes) > MAX_MISTAKES:
-        print(f"tracetui: {len(mistakes) - MAX_MISTAKES:,} more are not understood.", file=sys.stderr)
+        complain(f"{len(mistakes) - MAX_MISTAKES:,} more are not understood.")

@@ -23,7 +23,8 @@ from tracetui.cli.arguments import (
     row_count,
 )
 from tracetui.cli.inputs import read_trace
-from tracetui.cli.streams import console, print_failures
+from tracetui.cli.streams import console, is_drawn, print_failures, remark
+from tracetui.config import config
 from tracetui.errors import UsageError
 from tracetui.panes import PANE_FILES, pane_named
 from tracetui.text import clean
@@ -41,6 +42,8 @@ HELP = "print a pane as text, JSON, CSV or Markdown"
 WHOLE_TRACE = (("health", None), ("health", "offender"), ("steps", "source"))
 """Panes and groupings whose rows are those of the whole trace, also where a part of it is asked for."""
 FORMATS = ("table", "json", "csv", "md")
+READ_BY_EYE = ("table", "plain", "md")
+"""Forms that have the columns of the settings; a script gets all columns, whatever these say."""
 FLAME, FLAME_FORMATS = "flame", ("folded", "speedscope")
 """The pane that is a tree of times, and the formats that only it has."""
 DUMB_TERMINALS = ("dumb", "unknown")
@@ -111,10 +114,12 @@ def run(options: argparse.Namespace) -> int:
         print_overview(trace, part)
         return print_failures(table.failures) or int(trace.quality.is_part)
     columns = chosen_columns(table, options.columns)
+    if columns is None and form in READ_BY_EYE:
+        columns = [name for name in config().columns_of(options.pane, options.by) if name in table] or None
     first = f"{pane.largest_first}:desc" if pane.largest_first is not None and options.by is None else None
     table = filtered_and_sorted(table, options.where, options.sort if options.sort is not None else first, options.by)
     if part is not None and (options.pane, options.by) in WHOLE_TRACE:
-        print(f"tracetui: {options.pane} is about the whole trace, whatever part is asked for.", file=sys.stderr)
+        remark(f"{options.pane} is about the whole trace, whatever part is asked for.")
         part = None
     extent = Extent(part, options.by, options.where or "")
     write(table, trace, options.pane, form, options.limit, extent, columns)
@@ -134,14 +139,14 @@ def print_overview(trace: Trace, part: Part | None) -> None:
     from tracetui.overview.overview_table import kept_overview
     from tracetui.overview.strip import strip_of
 
-    on_screen = sys.stdout.isatty()
+    on_screen = is_drawn()
     width = shutil.get_terminal_size().columns if on_screen else asked_width(os.environ) or OVERVIEW_CELLS
     width = max(width, MIN_WIDTH)
     overview = kept_overview(trace, part)
     encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
     terminal = console(sys.stdout, width=width)
     colours = {None: 0, "standard": 16, "windows": 16}.get(terminal.color_system, 256)
-    look = Look(colours if on_screen else 0, plain=encoding != "utf8")
+    look = Look(colours if on_screen and not terminal.no_color else 0, plain=encoding != "utf8")
     picture = Picture(overview, strip_of(trace, overview, strip_cells(width)), width, OVERVIEW_LINES, look)
     print((" - " if look.plain else " · ").join([clean(trace.label), *recorded_on(trace)]))
     print("\n".join(wrap(clean(pane_named("findings").build(trace, part).headline), width)))
@@ -232,8 +237,8 @@ def write(
 
     if form not in ("json", "csv", *FLAME_FORMATS):
         table = named_groups(table, extent.by)
-    on_screen = form == "table" and sys.stdout.isatty()
-    if limit is None and on_screen:
+    on_screen = form == "table" and is_drawn()
+    if limit is None and on_screen and sys.stdout.isatty():
         limit = DEFAULT_ROWS
     cut = limit is not None and len(table) > limit
     visible = table.take(np.arange(min(len(table), limit))) if limit is not None else table
@@ -248,10 +253,9 @@ def write(
         text = export.render(printed, trace, pane, form, extent, cells)
         sys.stdout.write(text)
         if form == "md" and len(text) > export.COMMENT_LIMIT:
-            print(
-                f"tracetui: {len(text):,} characters; a comment on GitHub holds {export.COMMENT_LIMIT:,}. "
-                "Try --limit 200, or --by to group.",
-                file=sys.stderr,
+            remark(
+                f"{len(text):,} characters; a comment on GitHub holds {export.COMMENT_LIMIT:,}. "
+                "Try --limit 200, or --by to group."
             )
     else:
         width = shutil.get_terminal_size().columns
@@ -260,7 +264,7 @@ def write(
         rows = export.rich_table(visible, trace, pane, width, extent.by, export.ALL_COLUMNS)
         console(sys.stdout, width=width).print(rows)
     if cut:
-        print(f"tracetui: {len(visible)} of {len(table)} rows; --limit shows more.", file=sys.stderr)
+        remark(f"{len(visible)} of {len(table)} rows; --limit shows more.")
     if form in ("csv", *FLAME_FORMATS):
         for sentence in filter(None, (table.headline, table.note)):
-            print(f"tracetui: {sentence}", file=sys.stderr)
+            remark(sentence)

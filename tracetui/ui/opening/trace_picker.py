@@ -154,7 +154,7 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         if row < 0:
             return
         if isinstance(self.choices[row], RankSetName):
-            self.show_title("A set of ranks is opened with enter; its ranks are compared there.")
+            self.show_title(f"A set of ranks is opened with {keys.ENTER}; its ranks are compared there.")
             return
         path, marked = str(self.choices[row]), self.marked
         if path in marked:
@@ -179,7 +179,7 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         others = marked[1:2] if row >= 0 and marked[:1] == [str(self.choices[row])] else []
         other = others or ([str(self.choices[row])] if row >= 0 and str(self.choices[row]) not in marked[:1] else [])
         if not marked or not other:
-            self.show_title("Mark one trace with space, then press c on another one.")
+            self.show_title(f"Mark one trace with {keys.SPACE}, then press {keys.COMPARE} on another one.")
         else:
             self.dismiss([marked[0], other[0]])
 
@@ -207,10 +207,10 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         named = [
             f"{letter}: {home_path(Path(path))}" for letter, path in zip(ascii_uppercase, self.marked, strict=False)
         ]
-        how = {1: "c compares it with another one", 2: "c compares A with the row under the cursor"}.get(
-            len(named), "c compares them all with A"
+        how = {1: "compares it with another one", 2: "compares A with the row under the cursor"}.get(
+            len(named), "compares them all with A"
         )
-        self.show_title(f"{', '.join(named)}   {how}" if named else "")
+        self.show_title(f"{', '.join(named)}   {keys.COMPARE} {how}" if named else "")
 
     def action_record(self) -> None:
         """Choose a workload, and take the trace of it."""

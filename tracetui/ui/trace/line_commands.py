@@ -17,6 +17,7 @@ from tracetui.model.quantities import count
 from tracetui.model.trace import Kind, Trace
 from tracetui.model.viewpoint import ALL, read_view_string
 from tracetui.panes import pane_named
+from tracetui.ui.base import keys
 from tracetui.ui.trace.navigator import RangeCommands, TraceFinder
 from tracetui.ui.trace.pane_groups import COMMANDS_WITHOUT_KEY
 from tracetui.ui.trace.pane_list import PaneList
@@ -91,7 +92,7 @@ class LineCommands(RangeCommands):
             LineCommand("range", "START+LENGTH, as in 100ms+50ms: list what ran in it", self._read_range),
             LineCommand("flame", "the flame view", without_argument("flame", self.action_flame)),
             LineCommand("sql", "QUERY, or nothing: ask with SQL", self._read_query),
-            LineCommand("at", "VIEW: a view string, as Y copies it", self._read_viewpoint),
+            LineCommand("at", f"VIEW: a view string, as {keys.COPY_VIEW} copies it", self._read_viewpoint),
             *super().line_commands(),
         ]
 
@@ -102,7 +103,7 @@ class LineCommands(RangeCommands):
 
     def _read_step(self, text: str) -> Deed:
         if not self.steps:
-            raise UsageError("The profiler recorded no steps: B shows what can count as one.")
+            raise UsageError(f"The profiler recorded no steps: {keys.STEPS_BY} shows what can count as one.")
         if text == ALL:
             return partial(setattr, self, "step", None)
         if not text.isdecimal() or int(text) not in self.steps:

@@ -86,7 +86,9 @@ _COMMANDS: list[BindingType] = [
     command(keys.BACK, "back", "Back to where you were", "Undoes the last jump."),
     *SEARCH_COMMANDS,
     command(keys.ALL_STEPS, "all_steps", "List all steps, or one", "Of all steps, or only of the selection's step."),
-    command(keys.STEPS_BY, "steps_by", "What counts as a step", "Lists everything that repeats; enter chooses."),
+    command(
+        keys.STEPS_BY, "steps_by", "What counts as a step", f"Lists everything that repeats; {keys.ENTER} chooses."
+    ),
     command(keys.RANGE, "range", "Range of time", "Begins at the selection, and moving extends it.", "range"),
     command(keys.ENTER, "keep_range", "Keep the range", "The panes then list what ran in it."),
     command(keys.IN_RANGE, "in_range", "List only the range", "What ran in the range of time, or everything."),
@@ -322,7 +324,7 @@ class TraceView(LineCommands):
     def reason(self, action: str) -> str:
         """A sentence about a command that makes no sense right now."""
         if action in ("step", "all_steps"):
-            return "The profiler recorded no steps: B shows what can count as one."
+            return f"The profiler recorded no steps: {keys.STEPS_BY} shows what can count as one."
         if action == "follow":
             return "Nothing is selected that has a link to follow."
         if action == "back":
@@ -330,7 +332,7 @@ class TraceView(LineCommands):
         if action in ("in_range", "cut_range"):
             return NO_RANGE
         if action == "keep_range":
-            return keys.where_it_works("enter", None, ("list", "details"))
+            return keys.where_it_works(keys.ENTER.names.partition(",")[0], None, ("list", "details"))
         return super().reason(action)
 
     def action_kernel(self, direction: int) -> None:

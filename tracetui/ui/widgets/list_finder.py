@@ -293,7 +293,10 @@ class ListFinder:
     def next(self, direction: int) -> None:
         """Go to the next or previous match, going round at the ends."""
         self._show(self.search.go(self._index_beside(direction)), jump=True)
-        self.hints.notice(f"{self.search.text}   {self.search.words}   n N next and previous, esc clears")
+        self.hints.notice(
+            f"{self.search.text}   {self.search.words}   {keys.NEXT_MATCH} {keys.PREVIOUS_MATCH} next and previous, "
+            "esc clears"
+        )
 
     def keep_rows(self, text: str) -> None:
         """List only the rows that a filter keeps."""
@@ -411,5 +414,9 @@ class ListFinder:
 
     def _report(self, message: SearchLine.Typed) -> None:
         if message.purpose == "search" and message.text:
-            more = "   n N next and previous, esc clears" if len(self.search.hits) else ""
+            more = (
+                f"   {keys.NEXT_MATCH} {keys.PREVIOUS_MATCH} next and previous, esc clears"
+                if len(self.search.hits)
+                else ""
+            )
             self.hints.notice(f"{message.text}   {self.search.words}{more}")
