@@ -226,11 +226,6 @@ def test_help_and_version():
     assert TRIED in " ".join((ROOT / "README.md").read_text().split())
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
-def test_completion_knows_the_panes(shell):
-    assert "occupancy" in tracetui("--print-completion", shell).stdout
-
-
 def test_a_reader_that_stops_reading():
     child = subprocess.Popen(
         [*COMMAND, "show", "ops", str(EAGER), "--format", "json"],

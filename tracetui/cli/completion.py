@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tracetui.config import COLORS
 from tracetui.opening.rank_folder import FILE_SUFFIXES
 from tracetui.panes import PANE_FILES, PANES, columns_of
 
@@ -128,6 +129,8 @@ def candidates(words: Sequence[str], parser: argparse.ArgumentParser) -> list[Ca
     helps = {each.dest: str(each.help) for each in commands._choices_actions}
     while before and before[0].startswith("-"):
         before = before[2 if before[0] == "--color" else 1 :]
+    if words[-2:-1] == ["--color"]:
+        return [Candidate(each) for each in COLORS if each.startswith(current)]
     if not before and current.startswith("-"):
         return _options(parser, current)
     if not before or (before[0] == "help" and len(before) == 1):
