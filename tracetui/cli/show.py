@@ -89,9 +89,7 @@ def run(options: argparse.Namespace) -> int:
     """
     # These load numpy, which `--help` must not wait for.
     from tracetui.drawing.text.readable_table import Extent
-    from tracetui.idle.scope_times import median_step
-    from tracetui.model.intervals import TimeRange, read_time_range
-    from tracetui.model.quantities import duration
+    from tracetui.scripting import asked_part
 
     if options.format in FLAME_FORMATS and options.pane != FLAME:
         raise UsageError(f"--format {options.format} is for a tree of times: `tracetui show {FLAME}` has one.")
@@ -101,14 +99,8 @@ def run(options: argparse.Namespace) -> int:
     is_dumb = sys.stdout.isatty() and os.environ.get("TERM", "") in DUMB_TERMINALS
     form = "plain" if options.plain or (options.format == "table" and is_dumb) else options.format
     trace = read_trace(options.trace, opening(options))
-    part = read_time_range(options.range) if options.range is not None else options.step
-    if isinstance(part, TimeRange) and (part.end <= trace.window[0] or part.start >= trace.window[1]):
-        lasts = duration(trace.window[1] - trace.window[0])
-        raise UsageError(f"The range {part.text} is outside the trace, which lasts {lasts} from its start at 0.")
+    part = asked_part(trace, options.pane, options.step, options.range)
     pane = pane_named(options.pane)
-    if options.pane == "overview" and part is None:
-        # As on the screen: of the median step, where the trace has steps.
-        part = median_step(trace)
     table = pane.build(trace, step=part, by=options.by)
     if options.pane == "overview" and form == "table" and not (options.columns or options.where or options.sort):
         print_overview(trace, part)
