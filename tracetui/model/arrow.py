@@ -81,8 +81,7 @@ def _lent_by_pyarrow(columns: Sequence[Lent], metadata: Mapping[str, str]) -> ob
         import pyarrow
     except ImportError as error:
         raise CannotRun(
-            "Tables are lent through Arrow by a part in C, which was not compiled here, or by pyarrow: "
-            "pip install pyarrow, or install tracetui again where there is a C compiler."
+            "tracetui was installed without a C compiler, and then pyarrow lends its tables: pip install pyarrow."
         ) from error
     arrays, fields = [], []
     for column in columns:
