@@ -56,6 +56,9 @@ PANE_GROUPS = {
 }
 """The panes of the screen by the question that they answer; the number of a group, from 1, is its key."""
 
+WHOLE_TRACE = (("health", None), ("health", "offender"), ("steps", "source"))
+"""Panes and groupings whose rows are those of the whole trace, also where a part of it is asked for."""
+
 
 class BuiltPane(Pane):
     """A declared pane that builds its table, with the marks of health, for which a declaration stands too low."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_columns, add_sort, add_where, completes_files, row_count
 from tracetui.cli.inputs import add_rank_set, read_rank_set
-from tracetui.cli.show import DEFAULT_ROWS, FORMATS, asked_width, chosen_columns, filtered_and_sorted
+from tracetui.cli.show import DEFAULT_ROWS, FORMATS, asked_width
 from tracetui.cli.streams import console, is_drawn, print_failures, remark
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def run(options: argparse.Namespace) -> int:
     Raises: UsageError for a pattern, run or column that does not exist; TraceError where there is no rank.
     """
     # These load numpy, which `--help` must not wait for.
+    from tracetui.checking.row_filter import filtered_and_sorted
     from tracetui.ranks.rank_tables import TABLES
 
     ranks = read_rank_set(options.paths, options)
@@ -61,6 +62,7 @@ def run(options: argparse.Namespace) -> int:
 def _write(ranks: RankSet, table: Table, options: argparse.Namespace) -> None:
     import numpy as np
 
+    from tracetui.checking.row_filter import chosen_columns
     from tracetui.drawing.text import export, rank_text
 
     name, form = options.show, options.format

@@ -26,7 +26,7 @@ from tracetui.cli.inputs import read_trace
 from tracetui.cli.streams import console, is_drawn, print_failures, remark
 from tracetui.config import config
 from tracetui.errors import UsageError
-from tracetui.panes import PANE_FILES, pane_named
+from tracetui.panes import PANE_FILES, WHOLE_TRACE, pane_named
 from tracetui.text import clean
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 HELP = "print a pane as text, JSON, CSV or Markdown"
 
-WHOLE_TRACE = (("health", None), ("health", "offender"), ("steps", "source"))
-"""Panes and groupings whose rows are those of the whole trace, also where a part of it is asked for."""
 FORMATS = ("table", "json", "csv", "md")
 READ_BY_EYE = ("table", "plain", "md")
 """Forms that have the columns of the settings; a script gets all columns, whatever these say."""
@@ -88,6 +86,7 @@ def run(options: argparse.Namespace) -> int:
     AnalysisFailed for a pane that failed.
     """
     # These load numpy, which `--help` must not wait for.
+    from tracetui.checking.row_filter import chosen_columns, filtered_and_sorted
     from tracetui.drawing.text.readable_table import Extent
     from tracetui.scripting import asked_part
 
@@ -153,58 +152,6 @@ def asked_width(environment: Mapping[str, str]) -> int | None:
     """The width that the variable COLUMNS asks for, None where it holds no width that text can be wrapped to."""
     words = environment.get("COLUMNS", "")
     return int(words) if words.isdecimal() and int(words[:6]) >= MIN_WIDTH else None
-
-
-def chosen_columns(table: Table, words: str | None) -> list[str] | None:
-    """The names of the columns that `--columns` asks for, each once; None where it is not given.
-
-    Raises: UsageError for a column that does not exist.
-    """
-    from tracetui.checking.row_filter import column_meant
-
-    if words is None:
-        return None
-    if words.strip().casefold() == "all":
-        return table.column_names
-    names = [part.strip() for part in words.split(",") if part.strip()]
-    if not names:
-        raise UsageError(f"--columns names no column; there are {', '.join(table.column_names)}, or all.")
-    return list(dict.fromkeys(column_meant(table, name, option=f"--columns {words}").name for name in names))
-
-
-def filtered_and_sorted(table: Table, where: str | None, sort: str | None, by: str | None = None) -> Table:
-    """The rows that a filter keeps, in the order that was asked for; grouped rows (`by`) are filtered as groups.
-
-    Raises: UsageError for an unknown column, ExpressionError for a filter that is not understood.
-    """
-    import numpy as np
-
-    from tracetui.checking.row_filter import column_meant, is_condition, kept_rows, misspelt
-    from tracetui.checking.values import ExpressionError
-
-    if where is not None:
-        if not where.strip():
-            raise UsageError("--where asks for no text and no condition: leave it out for all rows.")
-        try:
-            kept = np.flatnonzero(kept_rows(table, where))
-        except ExpressionError as mistake:
-            if by is not None:
-                mistake.args = (f"{mistake} With --by {by} a filter is about the groups.",)
-            raise
-        if len(kept) == 0 and len(table):
-            if not is_condition(table, where) and (meant := misspelt(table, where)) is not None:
-                raise meant
-            verb = "fits" if is_condition(table, where) else "contains"
-            table = replace(table, note=f"No row {verb} {where!r} (of {len(table):,}).")
-        table = table.take(kept)
-    if sort is None:
-        return table
-    words, colon, direction = sort.partition(":")
-    if direction not in {"asc", "desc"} and colon:
-        raise UsageError(f"--sort {sort}: behind the column stands :asc or :desc, not :{direction}.")
-    name = column_meant(table, words, option=f"--sort {sort}").name
-    descending = direction == "desc" or (direction == "" and not table[name].is_text)
-    return table.take(table.order(name, descending))
 
 
 def write(
