@@ -24,6 +24,7 @@ from tracetui.cli import compare as compare_command
 from tracetui.cli import config as config_command
 from tracetui.cli import cut as cut_command
 from tracetui.cli import demo as demo_command
+from tracetui.cli import mcp as mcp_command
 from tracetui.cli import merge as merge_command
 from tracetui.cli import open as open_command
 from tracetui.cli import perfetto as perfetto_command
@@ -32,6 +33,7 @@ from tracetui.cli import repair as repair_command
 from tracetui.cli import report as report_command
 from tracetui.cli import run as run_command
 from tracetui.cli import show as show_command
+from tracetui.cli import skill as skill_command
 from tracetui.cli import sql as sql_command
 from tracetui.cli import workloads as workloads_command
 from tracetui.cli.arguments import Parser, add_everywhere, similar_options
@@ -148,6 +150,8 @@ COMMANDS: dict[str, ModuleType] = {
     "workloads": workloads_command,
     "cache": cache_command,
     "config": config_command,
+    "mcp": mcp_command,
+    "skill": skill_command,
 }
 """Every command by name; a first argument that is none of them is a trace to open."""
 
