@@ -71,9 +71,9 @@ def answer(
     return json_text(name, {**around, **({"left_out": left_out} if left_out else {}), "rows": shown}, specs)
 
 
-def refusal(tool: str, sentence: str) -> str:
+def refusal(sentence: str) -> str:
     """An error as an answer: a sentence on what is wrong, and what to do."""
-    return answer(tool, {"error": sentence})
+    return answer("error", {"error": sentence})
 
 
 def _left_out(offset: int, shown: int, total: int, ask: str) -> dict[str, Any] | None:

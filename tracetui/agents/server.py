@@ -61,19 +61,21 @@ def server(tools: Tools) -> Server[dict[str, Any]]:
         def call() -> CallToolResult:
             name = params.name
             if name not in every:
-                return _refused(name, f"There is no tool {name!r}: there are {', '.join(every)}.")
+                return _refused(f"There is no tool {name!r}: there are {', '.join(every)}.")
             try:
-                arguments = models[name].model_validate(params.arguments or {})
+                # Some clients send null for what they leave out.
+                given = {key: value for key, value in (params.arguments or {}).items() if value is not None}
+                arguments = models[name].model_validate(given)
                 return CallToolResult(content=[TextContent(text=every[name](**dict(arguments)))])
             except ValidationError as error:
                 wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-                return _refused(name, f"The arguments do not fit: {wrong}.")
+                return _refused(f"The arguments do not fit: {wrong}.")
             except TracetuiError as error:
                 # What is above the folder is nobody's business.
                 sentence = "\n".join([str(error), *error.lines_below])
-                return _refused(name, sentence.replace(f"{tools.folder.root}{os.sep}", ""))
+                return _refused(sentence.replace(f"{tools.folder.root}{os.sep}", ""))
             except Exception as error:
-                return _refused(name, crash_message(error))
+                return _refused(crash_message(error))
 
         return await anyio.to_thread.run_sync(call, limiter=worker)
 
@@ -97,8 +99,8 @@ def serve(tools: Tools) -> None:
     anyio.run(run)
 
 
-def _refused(name: str, sentence: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=refusal(name, sentence))], is_error=True)
+def _refused(sentence: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=refusal(sentence))], is_error=True)
 
 
 def _arguments(name: str, tool: Callable[..., str]) -> type[BaseModel]:

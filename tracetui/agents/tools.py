@@ -54,7 +54,7 @@ COMPARED = {"totals": "totals", "kernels": "changed kernels", "ops": "changed op
 """The tables of a comparison, and the names under which their columns are ordered."""
 FACTS = ("format", "events", "duration_us", "partial")
 """What every answer says of its trace."""
-FACTS_OF_SIDE = ("file", "scope", "part", "parts", "numbers", "verdict", "compiled", "devices", "remark", "inferred")
+FACTS_OF_SIDE = ("file", "scope", "part", "parts", "numbers", "verdict", "compiled", "remark", "inferred")
 """What is said of a side of a comparison."""
 Fields = dict[str, Any]
 """Fields of a row."""
@@ -225,7 +225,10 @@ class Tools:
         compared = Comparison(*sides)
         known = [facts_of(compared.failures, each) for each in sides]
         document = {
-            **{name: {key: each.get(key) for key in FACTS_OF_SIDE} for name, each in zip("ab", known, strict=True)},
+            **{
+                name: {**{key: each.get(key) for key in FACTS_OF_SIDE}, "recorded_on": recorded_on(of.trace)}
+                for name, each, of in zip("ab", known, sides, strict=True)
+            },
             "statement": compared.sentences,
             "show": show,
         }
@@ -322,13 +325,13 @@ def _listed(
         "headline": kept.headline,
         "note": kept.note,
         "doubts": {why: list(of) or "every column" for why, of in kept.doubts.items()},
-        "columns": {spec.name: spec.help for spec in specs},
-        "other_columns": [name for name in known if name not in shown],
+        "columns": {spec.name: spec.help for spec in specs if len(table)},
+        "other_columns": [name for name in known if name not in shown and len(table) and not choice.columns],
         # An assistant must not take what was not recorded for a 0.
         "not_in_trace": [column.name for column in named if column.name not in known],
     }
     rows = [{**row, **fields} for row, fields in zip(row_values(shown), views(page), strict=True)]
-    around = {**{key: value for key, value in said.items() if value}, **document}
+    around = {**document, **{key: value for key, value in said.items() if value}}
     return answer(tool, around, rows, offset=choice.offset, total=len(kept), columns=specs)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tracetui.errors import NotATrace, NotFound, TraceError, UsageError
+from tracetui.errors import NotFound, TraceError, UsageError
 from tracetui.files import is_url
 from tracetui.model.trace import Trace
 from tracetui.opening.capture_files import NO_CAPTURE, beside, names_near, with_captures
@@ -56,7 +56,8 @@ class TraceFolder:
         path = Path(os.path.realpath(self.root / name.replace("\0", "?")))
         if not path.is_relative_to(self.root):
             raise UsageError(f"{name} leads out of the folder of this server: name a file as `traces` lists it.")
-        if not path.exists():
+        # Of a name that no file can have it is false, where `Path.exists` would raise.
+        if not os.path.exists(path):
             raise NotFound(f"{name} does not exist: `traces` lists what there is.")
         return path
 
@@ -81,18 +82,11 @@ class TraceFolder:
             kind = "a folder: name a trace in it, or ask `ranks` about it" if path.is_dir() else "no file"
             raise UsageError(f"{name} is {kind}.")
 
-        def read() -> Trace:
-            _require_size(name, [path])
-            end = time.monotonic() + MAX_SECONDS
+        def read(is_over: Callable[[], bool]) -> Trace:
             options = OpenOptions(steps_by or None, captures=(NO_CAPTURE,), uses_cache=False)
-            trace = open_trace(str(path), options, cancelled=lambda: time.monotonic() > end)
-            if all(self._holds(each) for each in (*beside(trace), *names_near(trace))):
-                trace = with_captures(trace, cancelled=lambda: time.monotonic() > end)
-            if time.monotonic() > end:
-                raise NotATrace(
-                    f"Reading {name} takes more than {MAX_SECONDS:.0f} s: `tracetui cut` makes a part of it a trace."
-                )
-            return trace
+            trace = open_trace(str(path), options, cancelled=is_over)
+            inside = all(self._holds(each) for each in (*beside(trace), *names_near(trace)))
+            return with_captures(trace, cancelled=is_over) if inside else trace
 
         return self._keep((str(path), steps_by), [path], read)
 
@@ -108,14 +102,9 @@ class TraceFolder:
         if outside := [each for each in files if not self._holds(each)]:
             raise UsageError(f"{self.below(outside[0])} is a link that leads out of the folder of this server.")
 
-        def read() -> RankSet:
-            _require_size(name, files)
-            end = time.monotonic() + MAX_SECONDS
-            work = SummaryWork(uses_cache=False, stopped=lambda: time.monotonic() > end)
-            ranks = open_rank_set([str(folder)], RankOptions(run=run), work=work)
-            if time.monotonic() > end:
-                raise NotATrace(f"Reading the ranks in {name} takes more than {MAX_SECONDS:.0f} s: name a smaller run.")
-            return ranks
+        def read(is_over: Callable[[], bool]) -> RankSet:
+            work = SummaryWork(uses_cache=False, stopped=is_over)
+            return open_rank_set([str(folder)], RankOptions(run=run), work=work)
 
         return self._keep((str(folder), "ranks", str(run)), files, read)
 
@@ -150,7 +139,7 @@ class TraceFolder:
     def _holds(self, path: str | Path) -> bool:
         return Path(os.path.realpath(path)).is_relative_to(self.root)
 
-    def _keep(self, key: tuple[str, ...], files: list[Path], read: Callable[[], Kept]) -> Kept:
+    def _keep(self, key: tuple[str, ...], files: list[Path], read: Callable[[Callable[[], bool]], Kept]) -> Kept:
         """What is kept of files, read where it is not there or a file has changed since."""
         signature = tuple(_signature(path) for path in files)
         held = self._kept.pop(key, None)
@@ -159,7 +148,7 @@ class TraceFolder:
             held = None
             while len(self._kept) >= MAX_KEPT:
                 self._kept.popitem(last=False)
-            held = signature, read()
+            held = signature, _within_limits(self.below(key[0]), files, read)
         self._kept[key] = held
         kept: Kept = held[1]
         return kept
@@ -170,14 +159,27 @@ def _signature(path: Path) -> tuple[int, ...]:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _require_size(name: str, files: list[Path]) -> None:
-    """Raises: UsageError for what is no plain file, or too large to be read between two questions."""
+def _within_limits(name: str, files: list[Path], read: Callable[[Callable[[], bool]], Kept]) -> Kept:
+    """What is read of files; `read` is given a function that says when its time is over.
+
+    Raises: UsageError for what is no plain file, or takes too long, or is too large to be read between two questions.
+    """
     every = [path.stat() for path in files]
     size = sum(each.st_size for each in every)
     if not all(stat.S_ISREG(each.st_mode) for each in every):
         raise UsageError(f"{name} is no plain file.")
+    advice = "`tracetui cut` makes a part of it a trace."
     if size > MAX_FILE_BYTES:
-        raise UsageError(
-            f"{name} has {size / 2**30:.1f} GiB, and {MAX_FILE_BYTES >> 30} GiB are read at most: "
-            "`tracetui cut` makes a part of it a trace."
-        )
+        limit = f"{MAX_FILE_BYTES >> 30} GiB are read at most"
+        raise UsageError(f"{name} has {size / 2**30:.1f} GiB, and {limit}: {advice}")
+    end = time.monotonic() + MAX_SECONDS
+
+    def is_over() -> bool:
+        return time.monotonic() > end
+
+    try:
+        return read(is_over)
+    finally:
+        # What was read by then is a part, which part by chance.
+        if is_over():
+            raise UsageError(f"Reading {name} takes more than {MAX_SECONDS:.0f} s: {advice}")
