@@ -7,6 +7,7 @@ import tomllib
 
 import tracetui
 from tests.support.paths import ROOT
+from tracetui.cli import mcp
 from tracetui.opening import dask_cluster
 from tracetui.reading import remote_files
 
@@ -42,7 +43,7 @@ def test_every_development_dependency_is_named():
 
 def test_what_a_message_says_to_install_is_what_the_extra_has():
     extras = PROJECT["optional-dependencies"]
-    for name, told in (("remote", remote_files.INSTALL), ("cluster", dask_cluster.INSTALL)):
+    for name, told in (("remote", remote_files.INSTALL), ("cluster", dask_cluster.INSTALL), ("mcp", mcp.INSTALL)):
         assert told.split() == ["pip", "install", *map(package, extras[name])]
 
 

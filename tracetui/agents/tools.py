@@ -179,8 +179,8 @@ class Tools:
         return _listed("pane", document, table, choice, key, partial(_views, opened, name, part))
 
     def sql(self, trace: str, query: str, limit: int = 50) -> str:
-        """Answer one SELECT over the views of a trace: every pane by its name, slices, args, flows and more, with the
-        columns that `pane` has (`describe kernels` lists them). A column `event` leads to the view string of a row.
+        """Answer one SELECT over the views of a trace: every pane by its name, with the columns that `pane` has, and
+        slices, links, args, samples (`describe slices` lists columns). Select `event` too: it gives rows a view string.
         """
         # It needs an extra.
         from tracetui.sql.database import Database

@@ -183,6 +183,7 @@ examples:
   tracetui run mlp --compare eager,compile               record both, and compare them
   tracetui attach 4242 --seconds 2                       a trace of a job that already runs
   tracetui demo                                          simulated traces of a GPU, for whoever has none
+  tracetui mcp FOLDER                                    answer an assistant's questions about the traces there
   tracetui workloads                                     what can be recorded here
   tracetui cache                                         large traces that were read, for opening them again at once
   tracetui config                                        the settings in force, as a file to begin with

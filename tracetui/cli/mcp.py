@@ -2,7 +2,7 @@
 
 It speaks on standard input and output, as `tracetui mcp DIR` in the settings of an assistant. It reads traces below DIR
 and nothing else, writes nothing, and no answer is longer than 20 KB. `tracetui skill` prints what teaches an assistant
-to use it. Needs the package mcp: pip install 'tracetui[mcp]'."""
+to use it. It needs the package mcp."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from importlib.util import find_spec
 from tracetui.cli.arguments import completes_files
 from tracetui.errors import UsageError
 
+INSTALL = "pip install mcp"
+"""Command that installs the extra `mcp`, wherever tracetui itself was installed from."""
 HELP = "answer an assistant's questions about the traces in a folder (MCP)"
 
 
@@ -26,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     Raises: UsageError where the package is not installed; NotFound for what is no folder.
     """
     if find_spec("mcp") is None:
-        raise UsageError("`tracetui mcp` needs the package mcp: install it with pip install 'tracetui[mcp]'.")
+        raise UsageError(f"`tracetui mcp` needs the package mcp: {INSTALL}.")
     # These load numpy and half of the program, which `--help` must not wait for.
     from tracetui.agents.server import serve
     from tracetui.agents.tools import Tools
