@@ -15,7 +15,7 @@ import numpy as np
 
 from tracetui.agents.answers import answer
 from tracetui.agents.trace_folder import TraceFolder
-from tracetui.agents.window_text import WindowText, window_of
+from tracetui.agents.window_text import described, longest_in, picture, window_of
 from tracetui.checking.row_filter import chosen_columns, filtered_and_sorted
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import Comparison
@@ -48,6 +48,8 @@ DEFAULT_COLUMNS = 12
 """Columns where none are asked for, the first by importance."""
 MAX_OF_SECTION = 8
 """Maximum rows of a section of an overview."""
+MAX_SLICES = 12
+"""Slices that are listed of a window, the longest."""
 MAX_QUERY_SECONDS = 20.0
 """Maximum time of a query."""
 COMPARED = {"totals": "totals", "kernels": "changed kernels", "ops": "changed ops"}
@@ -275,17 +277,18 @@ class Tools:
             pane_named(viewpoint.pane)
         opened = self.folder.trace(trace, viewpoint.steps_by)
         window, row = window_of(opened, viewpoint)
-        picture = WindowText(opened, window, row)
+        (lines, legend), found = picture(opened, window, row), longest_in(opened, window)
         document = {
             **_facts(trace, opened),
             "view": view_string(replace(viewpoint, start_ns=window.start, length_ns=window.length)),
-            "selected": None if row < 0 else picture.described(row),
-            "legend": picture.legend,
-            "lanes": picture.lines,
+            "selected": None if row < 0 else described(opened, row),
+            "legend": legend,
+            "lanes": lines,
         }
-        rows = [{**picture.described(each), **_view("view", opened, each, "", None)} for each in picture.longest]
+        longest = found[:MAX_SLICES].tolist()
+        rows = [{**described(opened, each), **_view("view", opened, each, "", None)} for each in longest]
         return answer(
-            "at", document, rows, total=picture.slices, ask="a shorter window has others, `pane` range sums up"
+            "at", document, rows, total=len(found), ask="a shorter window has others, pane range sums them up"
         )
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from tracetui.drawing.timeline.grid import TimelineGrid, View, lane_label
+from tracetui.drawing.timeline.grid import TimelineGrid, View, label_width, lane_label
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.legend import legend_entries
 from tracetui.drawing.timeline.palette import palette
@@ -27,8 +25,6 @@ from tracetui.panes import part_named
 
 CELLS, MAX_LINES = 120, 36
 """Width of a picture, names of lanes included, and its height at most."""
-MAX_SLICES = 12
-"""Slices that are listed of a window, the longest."""
 DEFAULT_NS = 1000
 """Length of a window of which only the start is given."""
 AROUND = 1.5
@@ -81,64 +77,37 @@ def _row_of(trace: Trace, viewpoint: Viewpoint) -> int:
     return row
 
 
-@dataclass(frozen=True)
-class WindowText:
-    """What ran in a window."""
+def picture(trace: Trace, window: TimeRange, row: int) -> tuple[list[str], dict[str, str]]:
+    """The lines of a window, an axis of time above them and a slice marked, and the meaning of their letters."""
+    index = TimelineIndex(trace)
+    index.show_idle(idle_blocks(trace))
+    grid, colours = TimelineGrid(index, Layout(index)), palette(0, is_plain=True)
+    shown = Window.over(window.start, window.length, CELLS - label_width(CELLS))
+    height = min(grid.layout.wanted(MAX_LINES), MAX_LINES) + grid.axis_lines
+    frame = grid.draw(View(shown, row), CELLS, height, colours)
+    lines = ["".join(map(chr, letters)).rstrip() for letters in frame.chars.tolist()]
+    drawn = set("".join(lines)) - {" "}
+    legend = {entry.sample[0]: entry.words for entry in legend_entries(colours) if entry.sample[0] in drawn}
+    return list(filter(None, lines)), legend
 
-    trace: Trace
-    window: TimeRange
-    row: int = -1
-    """The slice that is marked, -1 for none."""
 
-    @cached_property
-    def lines(self) -> list[str]:
-        """The picture, an axis of time above it; no line stands for a lane on which nothing ran."""
-        index = TimelineIndex(self.trace)
-        index.show_idle(idle_blocks(self.trace))
-        layout = Layout(index)
-        grid, colours = TimelineGrid(index, layout), palette(0, is_plain=True)
-        # From the axis on, which a label beside it would be taken for.
-        window = Window.over(self.window.start, self.window.length, CELLS - 16)
-        height = min(layout.wanted(MAX_LINES), MAX_LINES) + grid.axis_lines
-        frame = grid.draw(View(window, self.row), CELLS, height, colours)
-        lines = ["".join(map(chr, letters)).rstrip() for letters in frame.chars.tolist()]
-        return [line for line in lines if line]
+def longest_in(trace: Trace, window: TimeRange) -> Int64:
+    """The slices that begin or end in a window, the longest first."""
+    start, end = trace.slices.start, trace.slices.end
+    begins, ends = (start >= window.start) & (start < window.end), (end > window.start) & (end <= window.end)
+    rows = np.flatnonzero((begins | ends) & (trace.slices.kind != Kind.BOOKKEEPING))
+    return rows[np.argsort(-trace.slices.dur[rows], kind="stable")]
 
-    @cached_property
-    def legend(self) -> dict[str, str]:
-        """Meaning of the letters that stand for slices."""
-        drawn = set("".join(self.lines))
-        every = {entry.sample[0]: entry.words for entry in legend_entries(palette(0, is_plain=True))}
-        return {sign: words for sign, words in every.items() if sign in drawn and sign.strip()}
 
-    @cached_property
-    def _inside(self) -> Int64:
-        """The slices that begin or end in the window, the longest first."""
-        slices, window = self.trace.slices, self.window
-        begins = (slices.start >= window.start) & (slices.start < window.end)
-        ends = (slices.end > window.start) & (slices.end <= window.end)
-        rows = np.flatnonzero((begins | ends) & (slices.kind != Kind.BOOKKEEPING))
-        return rows[np.argsort(-slices.dur[rows], kind="stable")]
-
-    @property
-    def slices(self) -> int:
-        """The number of slices that begin or end in the window."""
-        return len(self._inside)
-
-    @property
-    def longest(self) -> list[int]:
-        """The longest of these."""
-        return [int(row) for row in self._inside[:MAX_SLICES]]
-
-    def described(self, row: int) -> dict[str, Any]:
-        """What a slice is: name, kind, lane, start and duration in microseconds, and the event of its launch."""
-        slices = self.trace.slices
-        launch = int(links(self.trace).launch[row])
-        return {
-            "name": self.trace.names[int(slices.name[row])],
-            "kind": Kind(int(slices.kind[row])).name.lower(),
-            "lane": lane_label(self.trace.lanes[int(slices.lane[row])]),
-            "start_us": int(slices.start[row]) / 1000,
-            "dur_us": int(slices.dur[row]) / 1000,
-            **({"view_launch": f"e{int(slices.event[launch])}"} if launch >= 0 else {}),
-        }
+def described(trace: Trace, row: int) -> dict[str, Any]:
+    """What a slice is: name, kind, lane, start and duration in microseconds, and the event of its launch."""
+    slices = trace.slices
+    launch = int(links(trace).launch[row])
+    return {
+        "name": trace.names[int(slices.name[row])],
+        "kind": Kind(int(slices.kind[row])).name.lower(),
+        "lane": lane_label(trace.lanes[int(slices.lane[row])]),
+        "start_us": int(slices.start[row]) / 1000,
+        "dur_us": int(slices.dur[row]) / 1000,
+        **({"view_launch": f"e{int(slices.event[launch])}"} if launch >= 0 else {}),
+    }
