@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from tracetui.cli.arguments import add_opening, add_output, completes_files, opening, row_count
+from tracetui.cli.arguments import add_opening, add_output, completes_files, opening, row_count, similar_options
 from tracetui.cli.inputs import add_rank_choice, rank_numbers, read_trace
 from tracetui.cli.show import DEFAULT_ROWS
 from tracetui.errors import NotFound, TracetuiError, UsageError
@@ -64,6 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ranks", metavar="LIST", help="these ranks of a folder, such as 0,3-5")
     add_rank_choice(parser)
     add_opening(parser)
+    # The query may stand behind options, where argparse takes no more words.
+    parser.set_defaults(parameters=[])
 
 
 def run(options: argparse.Namespace) -> int:
@@ -80,7 +82,11 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("A parquet file is no text: name it with -o FILE.")
     if not 0 < options.seconds < 1e6 or options.memory < 1:
         raise UsageError("--seconds and --memory must be above 0.")
-    paths, query = _parted(options.words)
+    if odd := [word for word in options.parameters if re.fullmatch(r"-\S+", word)]:
+        meant = similar_options(odd[0], options.known_options)
+        some = f" Did you mean {' or '.join(meant)}?" if meant else ""
+        raise UsageError(f"There is no option {odd[0]}.{some}")
+    paths, query = _parted([*options.words, *options.parameters])
     if query is not None and options.file is not None:
         raise UsageError("There is a query and -f: leave one out.")
     if query is None and (options.file is not None or not sys.stdin.isatty()):

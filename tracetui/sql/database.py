@@ -245,7 +245,9 @@ class Database:
         message, _, place = str(error).partition("\n\nLINE ")
         kind, colon, text = message.partition(": ")
         text = " ".join((text if colon and kind.endswith("Error") else message).split())
-        lines = tuple(f"LINE {place}".split("\n")) if place else ()
+        # The number of the line is that of a query around this one.
+        number, _, line = place.partition(": ")
+        lines = tuple(each.removeprefix(" " * len(f"LINE {number}: ")) for each in line.split("\n")) if line else ()
         if missing := re.search(r"(?:Table|Schema) with name \"?([^\"]+?)\"? does not exist", text):
             return self._no_view(missing[1])
         if "disabled by configuration" in text:

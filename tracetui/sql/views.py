@@ -6,7 +6,7 @@ A view is a table whose columns are lent to duckdb: numbers are read where they 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -191,32 +191,40 @@ def lend(connection: Any, name: str, table: Table) -> str:
     """Lend the columns of a table to a connection, under names that begin with `name`; returns the SELECT of a view."""
     lent: dict[str, Any] = {}
     selected: dict[str, str] = {}
+    lists: dict[int, Sequence[str]] = {}
     for index, column in enumerate(table.columns):
-        if column.name not in selected:
-            lent[f"c{index}"] = column.values
-            selected[column.name] = _expression(connection, name, index, column)
+        # Of two columns of one name the first is meant.
+        if column.name in selected:
+            continue
+        lent[f"c{index}"] = column.values
+        selected[column.name] = _expression(column, f"c{index}")
+        if column.strings is not None:
+            lists[id(column.strings)] = column.strings
+            # A list in one row: a join with a table of texts would not keep the order of the rows.
+            selected[column.name] = f'(select t{id(column.strings)} from "{name}_texts")[c{index}::integer + 1]'
     connection.register(name, lent)
+    _lend_texts(connection, f"{name}_texts", lists)
     columns = ", ".join(f'{expression} as "{column}"' for column, expression in selected.items())
     return f'select {columns} from "{name}"'
 
 
-def _expression(connection: Any, name: str, index: int, column: Column) -> str:
-    lent = f"c{index}"
-    if column.strings is not None:
-        # A list in one row: a join with a table of texts would not keep the order of the rows.
-        return f"(select t from {_lend_texts(connection, f'{name}_{index}', column.strings)})[{lent}::integer + 1]"
+def _expression(column: Column, lent: str) -> str:
     if column.values.dtype.kind == "i" and column.nulls().any():
         lent = f"nullif({lent}, {NULL})"
     return f"{lent} / 1e3" if column.unit == "us" and column.values.dtype.kind == "i" else lent
 
 
-def _lend_texts(connection: Any, name: str, strings: Sequence[str]) -> str:
-    valid = [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in strings]
-    # With one text more, which nothing refers to, an empty list is one of texts too.
-    connection.register("_texts", {"t": np.array([*valid, ""], object)})
-    connection.execute(f'create or replace table "{name}" as select list(t::varchar) as t from _texts')
-    connection.unregister("_texts")
-    return f'"{name}"'
+def _lend_texts(connection: Any, name: str, lists: Mapping[int, Sequence[str]]) -> None:
+    """Make a table of one row, with a column for each list of texts."""
+    for number, strings in lists.items():
+        valid = [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in strings]
+        # With one text more, which nothing refers to, an empty list is one of texts too.
+        connection.register(f"_texts{number}", {"t": np.array([*valid, ""], object)})
+    if lists:
+        columns = ", ".join(f"(select list(t::varchar) from _texts{number}) as t{number}" for number in lists)
+        connection.execute(f'create or replace table "{name}" as select {columns}')
+    for number in lists:
+        connection.unregister(f"_texts{number}")
 
 
 def quoted_words(sql: str) -> list[str]:
