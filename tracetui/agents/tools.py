@@ -26,7 +26,6 @@ from tracetui.drawing.text.rank_text import pane_name
 from tracetui.drawing.text.readable_table import Extent, facts, recorded_on
 from tracetui.errors import UsageError
 from tracetui.idle.gaps import gap_before
-from tracetui.idle.scope_times import median_step
 from tracetui.linking.placement import step_index
 from tracetui.linking.step_sources import steps_sentence
 from tracetui.linking.steps import steps
@@ -36,11 +35,12 @@ from tracetui.model.table import Table
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string
 from tracetui.overview.overview_table import kept_overview
-from tracetui.panes import PANES, WHOLE_TRACE, pane_named, part_named
+from tracetui.panes import PANES, WHOLE_TRACE, pane_named
 from tracetui.ranks.moments import entry_of, worst_instance
 from tracetui.ranks.rank_set import RankSet
 from tracetui.ranks.rank_tables import TABLES, collectives_order
 from tracetui.ranks.sentences import headline, remarks, title
+from tracetui.scripting import asked_part
 
 MAX_ROWS, MAX_COLUMNS = 200, 40
 """Maximum rows and columns of an answer, whatever is asked for."""
@@ -112,8 +112,7 @@ class Tools:
         counts as a step where the profiler marked none; `pane` steps by source lists what can.
         """
         opened = self.folder.trace(trace, steps_by)
-        part = _part(opened, step, range)
-        part = median_step(opened) if part is None else part
+        part = asked_part(opened, "overview", step, range or None)
         overview, every = kept_overview(opened, part), steps(opened)
         sections: dict[str, list[int]] = {}
         for index, entry in enumerate(overview.entries):
@@ -169,7 +168,7 @@ class Tools:
         A null is a value that is not in the trace, and never 0.
         """
         opened, pane, grouping = self.folder.trace(trace, steps_by), pane_named(name), by or None
-        part = _part(opened, step, range)
+        part = asked_part(opened, name, step, range or None)
         table = pane.build(opened, part, grouping)
         part = None if (name, grouping) in WHOLE_TRACE else part
         document = {**_facts(trace, opened), "rows_are": Extent(part, grouping, where).words(name)}
@@ -297,13 +296,6 @@ def _facts(path: str, trace: Trace) -> Fields:
     known = facts(trace)
     simulated = {"simulated": "nothing was measured"} if trace.is_simulated else {}
     return {"trace": path, **simulated, **{key: known[key] for key in FACTS}}
-
-
-def _part(trace: Trace, step: int | None, range: str) -> Part | None:
-    """Raises: UsageError for a step and a range, and for a range outside of the trace."""
-    if step is not None and range:
-        raise UsageError("step and range are two parts of a trace: leave one out.")
-    return part_named(trace, step, range or None)
 
 
 def _listed(

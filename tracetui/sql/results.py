@@ -92,9 +92,7 @@ def _column(spec: ColumnSpec, sql_type: str, values: np.ndarray[Any, Any], nulls
         return Column(spec, np.array(ids, np.int32), strings)
     if values.dtype == bool:
         return Column(spec, values)
-    is_whole = values.dtype.kind in "iu" or (
-        sql_type in WIDE and bool((np.abs(values[~nulls]) <= MAX_EXACT).all())
-    )
+    is_whole = values.dtype.kind in "iu" or (sql_type in WIDE and bool((np.abs(values[~nulls]) <= MAX_EXACT).all()))
     if is_whole:
         return Column(spec, np.where(nulls, NULL, np.where(nulls, 0, values).astype(np.int64)))
     return Column(spec, np.where(nulls, np.nan, values.astype(np.float64)))
