@@ -119,7 +119,7 @@ def typing(monkeypatch: pytest.MonkeyPatch, lines: Iterable[str | type[BaseExcep
 
 
 def test_queries_are_typed(capsys, monkeypatch, tmp_path):
-    lines: list[str | type[BaseException]] = [
+    lines = [
         COUNT + ";",
         "select count(*) n",
         "from ops",

@@ -182,14 +182,11 @@ def test_the_place_of_a_mistake_is_shown():
 
 
 def test_views_are_made_when_they_are_named(monkeypatch):
-    made: list[str] = []
-    build: Callable[..., object] = vars(module)["build_view"]
-
-    def counted(trace, name, *more):
-        made.append(name)
-        return build(trace, name, *more)
-
-    monkeypatch.setattr(module, "build_view", counted)
+    made = []
+    build: Callable[..., object] = module.build_view
+    monkeypatch.setattr(
+        module, "build_view", lambda trace, name, *more: (made.append(name), build(trace, name, *more))[1]
+    )
     asked = database()
     asked.query("select count(*) from kernels where name <> 'gaps of'")
     asked.query("select count(*) from Kernels")

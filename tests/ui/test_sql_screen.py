@@ -20,11 +20,11 @@ async def opened(app: Shown, pilot, line: str) -> SqlScreen:
 async def test_a_row_with_an_event_leads_to_its_slice():
     async with shown(training()) as (app, pilot):
         screen = await opened(app, pilot, "sql select event, name from kernels where name = 'relu_kernel'")
-        result = await until(pilot, lambda: screen.result)
+        await until(pilot, lambda: screen.result is not None)
         burst(app, "j", "enter")
         await until(pilot, lambda: app.screen is not screen)
         assert app.selected == "relu_kernel"
-        assert app.view.selected == int(result.table.slices[1])
+        assert app.view.selected == int(screen.result.table.slices[1])
 
 
 async def test_a_query_is_typed_and_a_mistake_told():
@@ -32,14 +32,14 @@ async def test_a_query_is_typed_and_a_mistake_told():
         screen = await opened(app, pilot, "sql")
         await until(pilot, lambda: screen.search_line.is_open)
         burst(app, *"select count(*) from kern", "tab", "enter")
-        result = await until(pilot, lambda: screen.result)
-        assert [row["count_star()"] for row in result.table.rows()] == [6]
+        await until(pilot, lambda: screen.result is not None)
+        assert [row["count_star()"] for row in screen.result.table.rows()] == [6]
         burst(app, "enter")
         await until(pilot, lambda: "`event`" in screen.hints.text)
         burst(app, "colon", *"select nme from kernels", "enter")
         await until(pilot, lambda: screen.result is None and '"nme"' in screen.table.note)
         burst(app, "colon", "up", "up", "enter")
-        result = await until(pilot, lambda: screen.result)
+        await until(pilot, lambda: screen.result is not None)
         assert screen.asked[-1] == "select count(*) from kernels"
 
 
@@ -56,6 +56,6 @@ async def test_escape_stops_a_query_and_then_goes_back():
 async def test_rows_are_exported():
     async with shown(training()) as (app, pilot):
         screen = await opened(app, pilot, "sql select name from kernels")
-        result = await until(pilot, lambda: screen.result)
+        await until(pilot, lambda: screen.result is not None)
         burst(app, "e")
         await until(pilot, lambda: "6 rows written" in screen.hints.text)
