@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-import pyarrow.parquet
 import pytest
 
 from tests.support.paths import SAMPLES
@@ -43,9 +42,10 @@ def test_formats_have_the_same_rows(capsys, tmp_path):
     assert printed(capsys, TRACE, query, "--format", "csv").splitlines()[1].startswith("aten::mm,")
     assert printed(capsys, TRACE, query, "--format", "md").splitlines()[2].startswith("| `aten::mm` |")
     assert "aten::mm" in printed(capsys, TRACE, query).splitlines()[1]
+    parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "rows.parquet"
     assert printed(capsys, TRACE, query, "--format", "parquet", "-o", str(path)) == ""
-    assert pyarrow.parquet.read_table(path).to_pylist() == pytest.approx(document["rows"])
+    assert parquet.read_table(path).to_pylist() == pytest.approx(document["rows"])
 
 
 def test_a_query_is_read_from_a_file_or_from_standard_input(capsys, tmp_path, monkeypatch):
@@ -119,7 +119,7 @@ def typing(monkeypatch: pytest.MonkeyPatch, lines: Iterable[str | type[BaseExcep
 
 
 def test_queries_are_typed(capsys, monkeypatch, tmp_path):
-    lines = [
+    lines: list[str | type[BaseException]] = [
         COUNT + ";",
         "select count(*) n",
         "from ops",

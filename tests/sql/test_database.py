@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.support.app import training
 from tests.support.build import make_trace, op
 from tracetui.errors import AnalysisFailed, Unanswerable, UsageError
-from tracetui.model.trace import Interrupted
-from tracetui.sql import database as module
+from tracetui.model.table import Table
+from tracetui.model.trace import Interrupted, Trace
+from tracetui.sql import views
 from tracetui.sql.database import Database, QueryError
 
 FOREVER = "select count(*) from range(100000000000)"
@@ -182,11 +183,13 @@ def test_the_place_of_a_mistake_is_shown():
 
 
 def test_views_are_made_when_they_are_named(monkeypatch):
-    made = []
-    build: Callable[..., object] = module.build_view
-    monkeypatch.setattr(
-        module, "build_view", lambda trace, name, *more: (made.append(name), build(trace, name, *more))[1]
-    )
+    made: list[str] = []
+
+    def build(trace: Trace, name: str, *more: Any) -> Table:
+        made.append(name)
+        return views.build_view(trace, name, *more)
+
+    monkeypatch.setattr("tracetui.sql.database.build_view", build)
     asked = database()
     asked.query("select count(*) from kernels where name <> 'gaps of'")
     asked.query("select count(*) from Kernels")
@@ -221,6 +224,6 @@ def test_words_are_completed():
 
 
 def test_what_is_not_installed_is_said(monkeypatch):
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    monkeypatch.setattr("tracetui.sql.database.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=re.escape("pip install 'tracetui[sql]'")):
         database()

@@ -20,11 +20,12 @@ async def opened(app: Shown, pilot, line: str) -> SqlScreen:
 async def test_a_row_with_an_event_leads_to_its_slice():
     async with shown(training()) as (app, pilot):
         screen = await opened(app, pilot, "sql select event, name from kernels where name = 'relu_kernel'")
-        await until(pilot, lambda: screen.result is not None)
+        result = await until(pilot, lambda: screen.result)
+        assert result is not None and result.table.slices is not None
         burst(app, "j", "enter")
         await until(pilot, lambda: app.screen is not screen)
         assert app.selected == "relu_kernel"
-        assert app.view.selected == int(screen.result.table.slices[1])
+        assert app.view.selected == int(result.table.slices[1])
 
 
 async def test_a_query_is_typed_and_a_mistake_told():
@@ -32,8 +33,9 @@ async def test_a_query_is_typed_and_a_mistake_told():
         screen = await opened(app, pilot, "sql")
         await until(pilot, lambda: screen.search_line.is_open)
         burst(app, *"select count(*) from kern", "tab", "enter")
-        await until(pilot, lambda: screen.result is not None)
-        assert [row["count_star()"] for row in screen.result.table.rows()] == [6]
+        result = await until(pilot, lambda: screen.result)
+        assert result is not None
+        assert [row["count_star()"] for row in result.table.rows()] == [6]
         burst(app, "enter")
         await until(pilot, lambda: "`event`" in screen.hints.text)
         burst(app, "colon", *"select nme from kernels", "enter")
