@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
+from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsIndex
 
 from tracetui.errors import UsageError, nearest
 from tracetui.model.pane import Pane
@@ -82,6 +83,37 @@ class BuiltPane(Pane):
         return keep_guarded(
             trace, ("pane", self.name, step, by), f"The pane {self.name}", lambda: self._marked(trace, step, by)
         )
+
+    def asked_part(self, trace: Trace, step: object = None, range: object = None) -> Part | None:
+        """The step or the range of time that is asked for, None for the whole trace; of an overview the median step.
+
+        Raises: UsageError for a step that is no number, for a range that is none or outside the trace, and for both.
+        """
+        # These load numpy, which `--help` must not wait for.
+        from tracetui.idle.scope_times import median_step
+        from tracetui.model.intervals import read_time_range
+        from tracetui.model.quantities import duration
+
+        if step is not None and range is not None:
+            raise UsageError("A step and a range are two parts of a trace: leave one out.")
+        if range is not None:
+            if not isinstance(range, str):
+                raise UsageError(f"A range of time is a text such as '12.5us+250us', not {range!r}.")
+            part = read_time_range(range)
+            if part.end <= trace.window[0] or part.start >= trace.window[1]:
+                lasts = duration(trace.window[1] - trace.window[0])
+                raise UsageError(
+                    f"The range {part.text} is outside the trace, which lasts {lasts} from its start at 0."
+                )
+            return part
+        if step is None:
+            # As on the screen.
+            return median_step(trace) if self.name == "overview" else None
+        if isinstance(step, bool) or not isinstance(step, SupportsIndex):
+            raise UsageError(
+                f"A step is asked for by its number, as the column step of `steps` has it, not by {step!r}."
+            )
+        return index(step)
 
     def _marked(self, trace: Trace, step: Part | None, by: str | None) -> Table:
         from tracetui.health.health_table import marked, marked_shares

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from html import escape
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,6 @@ from numpy.typing import NDArray
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import Comparison
 from tracetui.errors import UsageError
-from tracetui.idle.scope_times import median_step
-from tracetui.model.intervals import Part, read_time_range
 from tracetui.model.quantities import duration
 from tracetui.model.table import Table
 from tracetui.model.trace import Trace
@@ -34,40 +31,13 @@ from tracetui.reading.load_progress import LoadProgress
 from tracetui.text import clean
 
 
-def asked_part(trace: Trace, pane: str, step: object = None, range: object = None) -> Part | None:
-    """The step or range of time that a pane is asked for, None for the whole trace; of an overview the median step.
-
-    Raises: UsageError for a step that is no number, for a range that is none or outside the trace, and for both.
-    """
-    if step is not None and range is not None:
-        raise UsageError("A step and a range are two parts of a trace: leave one out.")
-    if range is not None:
-        if not isinstance(range, str):
-            raise UsageError(f"A range of time is a text such as '12.5us+250us', not {range!r}.")
-        part = read_time_range(range)
-        if part.end <= trace.window[0] or part.start >= trace.window[1]:
-            lasts = duration(trace.window[1] - trace.window[0])
-            raise UsageError(f"The range {part.text} is outside the trace, which lasts {lasts} from its start at 0.")
-        return part
-    if step is None:
-        # As on the screen.
-        return median_step(trace) if pane == "overview" else None
-    if isinstance(step, bool) or not isinstance(step, int | np.integer):
-        raise UsageError(f"A step is asked for by its number, as the column step of `steps` has it, not by {step!r}.")
-    return int(step)
-
-
-class _HasTables(Protocol):
-    def table(self, name: str, /) -> Table: ...
-
-
 class NamedTable:
     """An attribute that is the table of its own name."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, holder: _HasTables, owner: type) -> Table:
+    def __get__(self, holder: LoadedTrace | LoadedRanks, owner: type) -> Table:
         return holder.table(self.name)
 
 
@@ -103,7 +73,8 @@ class LoadedTrace(Trace):
         step.
         Raises: UsageError for a pane, step, range or grouping that does not exist; AnalysisFailed for a defect.
         """
-        return pane_named(pane).build(self, asked_part(self, pane, step, range), by)
+        declared = pane_named(pane)
+        return declared.build(self, declared.asked_part(self, step, range), by)
 
     def at(self, view: str) -> Table:
         """The rows that a view string names: `s3/gaps` those of a pane, `s3/kernels/e120` the one of an event.

@@ -103,9 +103,9 @@ def test_units_and_remarks_go_along(lent_by):
     taken = small().to_arrow()
     taken.validate(full=True)
     assert taken.field("self_us").metadata == {b"unit": b"us", b"heading": b"self", b"help": b"Time of its own."}
-    said = {"headline": "a headline", "note": "a note", "doubts": "not sure (count) of all"}
-    assert taken.schema.metadata == {key.encode(): text.encode() for key, text in said.items()}
-    assert small().to_pandas().attrs == {"units": {"self_us": "us"}, **said}
+    remarks = {"headline": "a headline", "note": "a note", "doubts": "not sure (count) of all"}
+    assert taken.schema.metadata == {key.encode(): text.encode() for key, text in remarks.items()}
+    assert small().to_pandas().attrs == {"units": {"self_us": "us"}, **remarks}
 
 
 def test_only_texts_that_occur_are_lent(lent_by):

@@ -156,10 +156,10 @@ def test_the_example_in_python_prints_what_is_shown(monkeypatch, capsys):
     names: dict[str, object] = {}
     blocks = re.findall(r"^```python\n(.*?)^```\n(?:\n```\n(.*?)^```\n)?", text, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 5
-    for code, shown in blocks:
+    for code, expected in blocks:
         exec(code, names)
         printed = capsys.readouterr().out
-        assert re.fullmatch(".*".join(map(re.escape, shown.split("..."))), printed, re.DOTALL)
+        assert re.fullmatch(".*".join(map(re.escape, expected.split("..."))), printed, re.DOTALL)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)

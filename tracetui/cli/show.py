@@ -88,7 +88,6 @@ def run(options: argparse.Namespace) -> int:
     # These load numpy, which `--help` must not wait for.
     from tracetui.checking.row_filter import chosen_columns, filtered_and_sorted
     from tracetui.drawing.text.readable_table import Extent
-    from tracetui.scripting import asked_part
 
     if options.format in FLAME_FORMATS and options.pane != FLAME:
         raise UsageError(f"--format {options.format} is for a tree of times: `tracetui show {FLAME}` has one.")
@@ -98,8 +97,8 @@ def run(options: argparse.Namespace) -> int:
     is_dumb = sys.stdout.isatty() and os.environ.get("TERM", "") in DUMB_TERMINALS
     form = "plain" if options.plain or (options.format == "table" and is_dumb) else options.format
     trace = read_trace(options.trace, opening(options))
-    part = asked_part(trace, options.pane, options.step, options.range)
     pane = pane_named(options.pane)
+    part = pane.asked_part(trace, options.step, options.range)
     table = pane.build(trace, step=part, by=options.by)
     if options.pane == "overview" and form == "table" and not (options.columns or options.where or options.sort):
         print_overview(trace, part)

@@ -211,17 +211,17 @@ def _called() -> _Called | None:
 
     def source(stream: int) -> _Source:
         owner = c_int64.from_address(stream + 4 * ctypes.sizeof(c_int64)).value
-        held: _Source = ctypes.cast(owner, py_object).value
-        return held
+        of_stream: _Source = ctypes.cast(owner, py_object).value
+        return of_stream
 
     def answer(stream: int, make: Callable[[_Source], Words], out: int) -> int:
-        held = source(stream)
+        of_stream = source(stream)
         try:
-            made = make(held)
+            structure = make(of_stream)
         except BaseException as error:
-            held.error = str(error).encode()
+            of_stream.error = str(error).encode()
             return errno.EIO
-        ctypes.memmove(out, made, ctypes.sizeof(made))
+        ctypes.memmove(out, structure, ctypes.sizeof(structure))
         return 0
 
     def get_schema(stream: int, out: int) -> int:

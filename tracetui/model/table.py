@@ -410,10 +410,10 @@ class Table:
 
     @property
     def remarks(self) -> dict[str, str]:
-        """What is said of the table beside its rows, by the words `headline`, `note` and `doubts`."""
+        """Sentences about the table beside its rows, by the words `headline`, `note` and `doubts`."""
         doubts = (f"{words} ({', '.join(names)})" if names else words for words, names in self.doubts.items())
-        said = {"headline": self.headline, "note": self.note, "doubts": " ".join(doubts)}
-        return {name: clean(text) for name, text in said.items() if text}
+        sentences = {"headline": self.headline, "note": self.note, "doubts": " ".join(doubts)}
+        return {name: clean(text) for name, text in sentences.items() if text}
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """A capsule with the rows as an Arrow stream, which pyarrow, polars, duckdb and others take a table by.
@@ -485,12 +485,12 @@ class Table:
 
     def _repr_html_(self) -> str:
         """The first rows for a notebook, with units in the headings, between the headline and the other remarks."""
-        shown = range(min(len(self), MAX_HTML_ROWS))
+        visible = range(min(len(self), MAX_HTML_ROWS))
         heads = [self.heading(each.name) + (f" ({each.unit})" if each.unit else "") for each in self.columns]
-        rows = ["".join(_html("td", _shown(column, row)) for column in self.columns) for row in shown]
+        rows = ["".join(_html("td", _shown(column, row)) for column in self.columns) for row in visible]
         body = _html("tr", "".join(_html("th", escape(clean(head))) for head in heads))
         body += "".join(_html("tr", row) for row in rows)
-        count = f"{len(shown)} of {len(self):,} rows" if len(shown) < len(self) else f"{len(self):,} rows"
+        count = f"{len(visible)} of {len(self):,} rows" if len(visible) < len(self) else f"{len(self):,} rows"
         remarks = {name: _html("p", escape(text)) for name, text in self.remarks.items()}
         headline = remarks.pop("headline", "")
         return "".join((headline, _html("table", body), _html("p", count), *remarks.values()))
