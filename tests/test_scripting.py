@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import pydoc
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,10 @@ def test_what_is_loaded_is_a_trace():
 def test_steps_and_device_are_chosen(demo):
     assert tracetui.load(TRAIN, steps_by="mlp_train").steps_by == "mlp_train"
     assert "H100" in tracetui.load(demo, device="H100").devices[0].name
+
+
+def test_the_class_can_be_documented():
+    assert "summary" in pydoc.render_doc(LoadedTrace) and "matrix" in pydoc.render_doc(LoadedRanks)
 
 
 # View strings

@@ -37,8 +37,9 @@ class NamedTable:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, holder: LoadedTrace | LoadedRanks, owner: type) -> Table:
-        return holder.table(self.name)
+    def __get__(self, holder: LoadedTrace | LoadedRanks | None, owner: type) -> Table:
+        # Of the class there is no table; whoever asks wants its documentation.
+        return self if holder is None else holder.table(self.name)  # type: ignore[return-value]
 
 
 class LoadedTrace(Trace):
