@@ -40,7 +40,6 @@ from tracetui.ranks.moments import entry_of, worst_instance
 from tracetui.ranks.rank_set import RankSet
 from tracetui.ranks.rank_tables import TABLES, collectives_order
 from tracetui.ranks.sentences import headline, remarks, title
-from tracetui.scripting import asked_part
 
 MAX_ROWS, MAX_COLUMNS = 200, 40
 """Maximum rows and columns of an answer, whatever is asked for."""
@@ -112,7 +111,7 @@ class Tools:
         counts as a step where the profiler marked none; `pane` steps by source lists what can.
         """
         opened = self.folder.trace(trace, steps_by)
-        part = asked_part(opened, "overview", step, range or None)
+        part = pane_named("overview").asked_part(opened, step, range or None)
         overview, every = kept_overview(opened, part), steps(opened)
         sections: dict[str, list[int]] = {}
         for index, entry in enumerate(overview.entries):
@@ -168,7 +167,7 @@ class Tools:
         A null is a value that is not in the trace, and never 0.
         """
         opened, pane, grouping = self.folder.trace(trace, steps_by), pane_named(name), by or None
-        part = asked_part(opened, name, step, range or None)
+        part = pane.asked_part(opened, step, range or None)
         table = pane.build(opened, part, grouping)
         part = None if (name, grouping) in WHOLE_TRACE else part
         document = {**_facts(trace, opened), "rows_are": Extent(part, grouping, where).words(name)}

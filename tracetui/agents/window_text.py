@@ -21,7 +21,7 @@ from tracetui.linking.placement import activities_of_step_number, chosen
 from tracetui.model.intervals import Int64, TimeRange
 from tracetui.model.trace import Kind, Trace
 from tracetui.model.viewpoint import Viewpoint
-from tracetui.scripting import asked_part
+from tracetui.panes import pane_named
 
 CELLS, MAX_LINES = 120, 36
 """Width of a picture, names of lanes included, and its height at most."""
@@ -45,7 +45,7 @@ def window_of(trace: Trace, viewpoint: Viewpoint) -> tuple[TimeRange, int]:
         given = TimeRange(start, start + max(round(viewpoint.length_ns or DEFAULT_NS), 1))
     if given is not None:
         # It says so where the range is outside of the trace.
-        asked_part(trace, "range", range=given.text)
+        pane_named("range").asked_part(trace, range=given.text)
         return given, row
     if row >= 0:
         start, end = int(trace.slices.start[row]), int(trace.slices.end[row])
