@@ -1,0 +1,234 @@
+"""The digest of a trace: its measures in each step, and what tells which other traces it can be compared with (R3.92).
+
+A digest is read from its trace once and kept as the summaries of ranks are. It has a few kB and holds no Python
+objects; numbers are float32, of which counts up to 16,777,216 are exact.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.comparing.fairness import bare, rank
+from tracetui.comparing.measures import known_measures
+from tracetui.comparing.side import CAPTURE, STEP, Side, side
+from tracetui.kernel_names.slice_names import Family, short_kernel
+from tracetui.linking.call_sites import site_of
+from tracetui.linking.links import op_rows
+from tracetui.linking.step_kinds import unprofiled_time
+from tracetui.linking.steps import steps
+from tracetui.model.quantities import counted
+from tracetui.model.trace import Float64, Trace
+from tracetui.opening.cache_folder import DIGESTS
+from tracetui.opening.rank_reading import SummaryKind
+from tracetui.text import clean
+
+DIGEST_VERSION = 1
+"""Number of the layout and of what the measures mean; a digest of another one is not read."""
+MAX_STEPS = 64
+"""Maximum steps of a trace whose measures are kept, spread evenly over it."""
+MAX_NAMES = 16
+"""Maximum modules, and maximum kernels or operators, whose times are kept: the largest."""
+MAX_NAME = 120
+"""Maximum characters of a name."""
+MAX_BYTES = 4 << 20
+"""Maximum size of a digest that is read, unpacked."""
+STEP_TIME = "step_us"
+"""Name of the time of a step: its period on the GPU (R3.90), else its duration on the CPU."""
+UNPROFILED = "unprofiled_us"
+"""Name of the time of a step without the profiler, where the recorder measured it: its lower end, median, upper end."""
+MODULE_GROUP, KERNEL_GROUP, OP_GROUP = "module:", "kernel:", "op:"
+"""Begin the names of times of modules, kernels and operators."""
+FAMILY_TIMES = frozenset(f"{each.name.lower()}_us" for each in Family)
+"""Names of the times of families."""
+_RECORDED_WITH = ("compile", "dtype", "mode", "backend", "cold", "threads", "shapes", "stack", "memory")
+"""Options of a recording that change its times."""
+_MIN_TIME_NS, _MAX_TIME_NS = 10**18, 4 * 10**18
+"""Times on the wall clock, from 2001 to 2096: others count from something else."""
+_LENGTH = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class DigestFacts:
+    """What is known of a trace beside its measures."""
+
+    program: str = ""
+    """Workload, parameters and options of a recording of `tracetui run`; empty where the trace does not say."""
+    device: str = ""
+    """The GPUs by name; without GPU activities `CPU` and the threads of torch."""
+    stepped: str = ""
+    """What counts as a step."""
+    world_size: int = 1
+    rank: int = 0
+    began_ns: int = 0
+    """Start of the recording on the wall clock, 0 where it is not known."""
+    commit: str = ""
+    """The commit of the working tree, in hexadecimal; empty where the trace does not say."""
+    is_dirty: bool = False
+    """True where files of the working tree differed from the commit."""
+    torch: str = ""
+    steps: int = 0
+    """Number of complete steps."""
+    view: str = ""
+    """View string of the step of median length; empty without steps."""
+    loss: str = ""
+    """Reason why the numbers may cover only a part of the recording, as the end of a sentence; else empty."""
+
+
+@dataclass(frozen=True, eq=False)
+class Digest:
+    """Measures by step."""
+
+    facts: DigestFacts
+    units: Mapping[str, str]
+    """The unit of each measure by its name, in their order."""
+    values: NDArray[np.float32]
+    """Shape (measures, steps); NaN where the trace does not hold it."""
+
+    def of(self, name: str) -> Float64:
+        """The known values of a measure, one for each step; empty for a measure that it does not have."""
+        if name not in self.units:
+            return np.empty(0)
+        row = self.values[list(self.units).index(name)].astype(np.float64)
+        return row[~np.isnan(row)]
+
+    def to_bytes(self) -> bytes:
+        """The digest as one compressed block."""
+        text = json.dumps({"facts": asdict(self.facts), "units": dict(self.units)}).encode()
+        return zlib.compress(_LENGTH.pack(len(text)) + text + self.values.astype("<f4").tobytes())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Digest:
+        """The digest that `to_bytes` wrote.
+
+        Raises: ValueError for other bytes.
+        """
+        try:
+            content = zlib.decompressobj().decompress(data, MAX_BYTES)
+            (length,) = _LENGTH.unpack_from(content)
+            text = json.loads(content[_LENGTH.size : _LENGTH.size + length])
+            known = {each.name: text["facts"][each.name] for each in fields(DigestFacts)}
+            values = np.frombuffer(content[_LENGTH.size + length :], "<f4")
+            return cls(DigestFacts(**known), text["units"], values.reshape(len(text["units"]), -1))
+        except (KeyError, TypeError, struct.error, zlib.error) as error:
+            raise ValueError("no digest of a trace") from error
+
+
+KEPT = SummaryKind(DIGESTS, DIGEST_VERSION, Digest.from_bytes)
+"""Digests in the user's cache."""
+
+
+def digest_of_file(path: str) -> bytes:
+    """Read a trace and return its digest as bytes.
+
+    Raises: TraceError for a file that cannot be used, AnalysisFailed for a defect.
+    """
+    # Imports that a process can do without where the cache has everything.
+    from tracetui.model.results import guarded
+    from tracetui.reading.load import load
+
+    trace = load(path)
+    with guarded("The digest of the trace"):
+        return digest(trace).to_bytes()
+
+
+def digest(trace: Trace) -> Digest:
+    """The digest of the complete steps of a trace, or of the whole capture where it has none."""
+    whole = side(trace)
+    measures, _ = known_measures(whole)
+    rows = {each.name: (each.unit, each.values) for each in measures.values()}
+    period = rows.get("period_us", ("us", np.full(len(whole), np.nan)))[1]
+    rows = {STEP_TIME: ("us", np.where(np.isnan(period), rows["dur_us"][1], period)), **rows}
+    for name, values in _times_by_name(whole):
+        # Kernels whose names differ in what nobody reads are one.
+        rows[name] = ("us", rows[name][1] + values if name in rows else values)
+    kept = np.unique(np.linspace(0, max(len(whole) - 1, 0), min(len(whole), MAX_STEPS)).astype(np.int64))
+    step_time = rows[STEP_TIME][1]
+    if (own := unprofiled_time(trace)) is not None and own.low_us and own.high_us and len(kept) > 2:
+        times = np.full(len(whole), np.nan)
+        times[kept[:3]] = own.low_us, own.median_us, own.high_us
+        rows[UNPROFILED] = ("us", times)
+    known = {name: each for name, each in rows.items() if not np.isnan(each[1]).all()}
+    values = np.array([each[1][kept] for each in known.values()], np.float32).reshape(len(known), -1)
+    middle = np.argsort(step_time, kind="stable")[max(len(whole) - 1, 0) // 2] if len(whole) else -1
+    view = f"s{whole.number[middle]}" if whole.part_kind == STEP and middle >= 0 else ""
+    return Digest(_facts(trace, whole, view), {name: unit for name, (unit, _) in known.items()}, values)
+
+
+def _facts(trace: Trace, whole: Side, view: str) -> DigestFacts:
+    own = trace.metadata.get("tracetui")
+    about: Mapping[str, Any] = own if isinstance(own, Mapping) else {}
+    git = about.get("git")
+    tree: Mapping[str, Any] = git if isinstance(git, Mapping) else {}
+    place = rank(trace)
+    device = " + ".join(sorted({each.name for each in trace.devices if each.name})) or "GPU"
+    if len(whole.activities()[0]) == 0:
+        threads = about.get("threads")
+        device = f"CPU, {counted(threads, 'thread')}" if isinstance(threads, int) else "CPU"
+    began = trace.origin_ns + trace.window[0]
+    return DigestFacts(
+        program=_program(about),
+        device=clean(device),
+        stepped=CAPTURE if whole.part_kind == CAPTURE else clean(steps(trace).found_by)[:MAX_NAME],
+        world_size=place.of if place else 1,
+        rank=place.number if place else 0,
+        began_ns=began if _MIN_TIME_NS < began < _MAX_TIME_NS else 0,
+        commit=_text(tree.get("commit")),
+        is_dirty=tree.get("dirty") is True,
+        torch=_text(about.get("torch")),
+        steps=len(whole) if whole.part_kind == STEP else 0,
+        view=view,
+        loss=clean(trace.quality.loss),
+    )
+
+
+def _program(about: Mapping[str, Any]) -> str:
+    """The workload, its parameters, and the options of the recording that are not usual, in words."""
+    name = _text(about.get("workload"))
+    if not name:
+        return ""
+    # A function by its annotation, which is the same in whatever folder its file lies.
+    words = [_text(about.get("label")) or name if ":" in name else name]
+    for key in ("params", "options"):
+        given = about.get(key)
+        for option, value in sorted(given.items()) if isinstance(given, Mapping) else ():
+            if key == "params":
+                words.append(f"{option}={value}")
+            elif option in _RECORDED_WITH and value not in (False, None, "", 0, "default", "inductor", "auto"):
+                words.append(str(option) if value is True else f"{option}={value}")
+    return clean(" ".join(words))[: 2 * MAX_NAME]
+
+
+def _text(value: object) -> str:
+    return clean(value)[:MAX_NAME] if isinstance(value, str) else ""
+
+
+def _times_by_name(whole: Side) -> Iterator[tuple[str, Float64]]:
+    """Time in µs of the largest modules and kernels; without GPU activities self time of operators on the CPU."""
+    trace = whole.trace
+    rows, part = whole.activities()
+    times, group = whole.times(rows), KERNEL_GROUP
+    if len(rows) == 0:
+        rows, group = op_rows(trace), OP_GROUP
+        part = whole.part_of(rows)
+        rows, part = rows[part >= 0], part[part >= 0]
+        times = whole.self_times()[rows]
+    ids, paths, _ = site_of(trace, rows, "module")
+    name, shown = trace.slices.name[rows].astype(np.int64), bare if group == OP_GROUP else short_kernel
+    for beginning, number, text_of in (
+        (MODULE_GROUP, ids, lambda number: str(paths[number])),
+        (group, name, lambda number: shown(trace.names[number])),
+    ):
+        known = number >= 0
+        used, index = np.unique(number[known], return_inverse=True)
+        sums = np.bincount(index * len(whole) + part[known], times[known], len(used) * len(whole))
+        table = sums.reshape(len(used), len(whole)) / 1000
+        for row in np.argsort(-table.sum(axis=1), kind="stable")[:MAX_NAMES].tolist():
+            yield beginning + clean(text_of(int(used[row])))[:MAX_NAME], table[row]
