@@ -24,6 +24,7 @@ from tracetui.cli import compare as compare_command
 from tracetui.cli import config as config_command
 from tracetui.cli import cut as cut_command
 from tracetui.cli import demo as demo_command
+from tracetui.cli import history as history_command
 from tracetui.cli import mcp as mcp_command
 from tracetui.cli import merge as merge_command
 from tracetui.cli import open as open_command
@@ -142,6 +143,7 @@ COMMANDS: dict[str, ModuleType] = {
     "repair": repair_command,
     "perfetto": perfetto_command,
     "ranks": ranks_command,
+    "history": history_command,
     "merge": merge_command,
     "report": report_command,
     "run": run_command,
@@ -177,6 +179,7 @@ examples:
   tracetui compare eager.json compiled.json              what differs by more than noise, and why
   tracetui compare trace.json '#3' '#4'                  two steps of one trace
   tracetui ranks FOLDER                                  one trace per rank: who is late, and why
+  tracetui history FOLDER                                traces over time: what changed, and with which run
   tracetui merge FOLDER -o merged.json.gz                all ranks as one trace, on one clock
   tracetui check trace.json 'kernels == 5' 'dur_us < 2ms'   assertions for a CI
   tracetui run mlp --compile                             record a trace here, and open it

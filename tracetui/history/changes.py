@@ -10,7 +10,7 @@ Two tests, each of which a change may pass:
   these reach, by a factor that a further run exceeds in 1 % of cases (`REACH_FACTORS`); 0.6 of it for several runs.
 
 Then the levels before and after must differ by more than the noise of `comparing` (R3.53): the quartiles of the runs of
-each side, and 1 % of a time. A count that is the same in every step of a run has no noise of its own.
+each side, and 1 % of a time or one point of a percentage. A count that is the same in every step of a run has no noise of its own.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.comparing.noise import MIN_TIME_CHANGE, Change, Sample
+from tracetui.comparing.measures import COUNT
+from tracetui.comparing.noise import MAX_STEADY_SCATTER, MIN_TIME_CHANGE, Change, Sample
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Float64
 
+MIN_POINTS = 1.0
+"""Minimum difference of two percentages, in points."""
 MAX_SHARE_BY_CHANCE = 0.015
 """Maximum share of random orders with as large a score."""
 ORDERS = 499
@@ -56,7 +59,16 @@ class Values:
     """Median over its steps."""
     error: Float64
     """For how much the median of its steps may be off: three standard errors."""
-    is_count: bool
+    unit: str
+
+    @property
+    def is_count(self) -> bool:
+        """True for counts, of which every difference matters."""
+        return self.unit == COUNT
+
+    def least(self, value: float) -> float:
+        """The least difference from a value that counts, whatever the noise."""
+        return 0.0 if self.is_count else MIN_POINTS if self.unit == "%" else MIN_TIME_CHANGE * abs(value)
 
     def __len__(self) -> int:
         return len(self.run)
@@ -74,7 +86,7 @@ class Level:
     """What a single further run must differ by, to count; NaN where there are too few runs to tell."""
 
 
-def values_of(samples: Sequence[Float64], is_count: bool) -> Values:
+def values_of(samples: Sequence[Float64], unit: str) -> Values:
     """The measure from its values by step in each run."""
     known = [index for index, each in enumerate(samples) if len(each)]
     sizes = np.array([len(samples[index]) for index in known], np.float64)
@@ -82,7 +94,7 @@ def values_of(samples: Sequence[Float64], is_count: bool) -> Values:
     scatters = np.nan_to_num([Sample(samples[index]).scatter for index in known])
     # The standard error of a median is 0.93 times the distance of the quartiles over the root of the sample's size.
     errors = 3 * 0.93 * scatters / np.sqrt(np.maximum(sizes, 1))
-    return Values(np.array(known, np.int64), medians, errors, is_count)
+    return Values(np.array(known, np.int64), medians, errors, unit)
 
 
 def levels(values: Values) -> list[Level]:
@@ -99,24 +111,23 @@ def level(values: Values, first: int, end: int, share: float = 1.0) -> Level:
     """The level of some runs, with what one more must differ by; `share` is of the factor."""
     medians = values.median[first:end]
     middle, count = float(np.median(medians)), end - first
-    floor = 0.0 if values.is_count else MIN_TIME_CHANGE * abs(middle)
     factor = next((each for runs, each in reversed(REACH_FACTORS.items()) if runs <= count), np.nan)
     reach = float(np.ptp(medians))
     if values.is_count and reach == 0 and not values.error[first:end].any():
         factor = 0.0
-    return Level(first, end, middle, max(floor, share * factor * reach) if factor == factor else np.nan)
+    return Level(first, end, middle, max(values.least(middle), share * factor * reach) if factor == factor else np.nan)
 
 
-def beyond(before: Level, value: float, error: float) -> Change:
-    """The change from a level to one more run; `error` as in `Values`."""
+def beyond(before: Level, value: float, error: float, least: float = 0.0) -> Change:
+    """The change from a level to one more run; `error` and `least` as in `Values`."""
     if np.isnan(value):
         return Change.UNKNOWN
     if np.isnan(before.noise):
         return Change.WITHIN_NOISE
     if abs(value - before.median) > max(before.noise, error):
         return Change.LESS if value < before.median else Change.MORE
-    # Noise that would hide a tenth is no reason to call anything the same.
-    return Change.WITHIN_NOISE if before.noise > 0.1 * abs(before.median) else Change.SAME
+    restless = before.noise > MAX_STEADY_SCATTER * abs(before.median)
+    return Change.WITHIN_NOISE if restless or abs(value - before.median) > least else Change.SAME
 
 
 def _splits(medians: Float64, low: int, high: int) -> list[int]:
@@ -143,8 +154,8 @@ def _settled(values: Values, splits: Sequence[int]) -> list[int]:
 def _differ(values: Values, low: int, split: int, high: int) -> bool:
     """True where the levels on both sides differ by more than the noise of R3.53."""
     one, other = Sample(values.median[low:split]), Sample(values.median[split:high])
-    least = 0.0 if values.is_count else MIN_TIME_CHANGE * min(abs(one.median), abs(other.median))
-    return abs(other.median - one.median) > max(*np.nan_to_num([one.scatter, other.scatter]), least)
+    least = values.least(min(abs(one.median), abs(other.median)))
+    return bool(abs(other.median - one.median) > max(*np.nan_to_num([one.scatter, other.scatter]), least))
 
 
 def _nearest(medians: Float64, split: int) -> int:

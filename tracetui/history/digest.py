@@ -96,8 +96,9 @@ class Digest:
         """The known values of a measure, one for each step; empty for a measure that it does not have."""
         if name not in self.units:
             return np.empty(0)
-        row = self.values[list(self.units).index(name)].astype(np.float64)
-        return row[~np.isnan(row)]
+        row: Float64 = self.values[list(self.units).index(name)].astype(np.float64)
+        known: Float64 = row[~np.isnan(row)]
+        return known
 
     def to_bytes(self) -> bytes:
         """The digest as one compressed block."""
@@ -156,10 +157,10 @@ def digest(trace: Trace) -> Digest:
         times[kept[:3]] = own.low_us, own.median_us, own.high_us
         rows[UNPROFILED] = ("us", times)
     known = {name: each for name, each in rows.items() if not np.isnan(each[1]).all()}
-    values = np.array([each[1][kept] for each in known.values()], np.float32).reshape(len(known), -1)
+    table = np.array([each[1][kept] for each in known.values()], np.float32).reshape(len(known), -1)
     middle = np.argsort(step_time, kind="stable")[max(len(whole) - 1, 0) // 2] if len(whole) else -1
     view = f"s{whole.number[middle]}" if whole.part_kind == STEP and middle >= 0 else ""
-    return Digest(_facts(trace, whole, view), {name: unit for name, (unit, _) in known.items()}, values)
+    return Digest(_facts(trace, whole, view), {name: unit for name, (unit, _) in known.items()}, table)
 
 
 def _facts(trace: Trace, whole: Side, view: str) -> DigestFacts:
@@ -221,14 +222,15 @@ def _times_by_name(whole: Side) -> Iterator[tuple[str, Float64]]:
         rows, part = rows[part >= 0], part[part >= 0]
         times = whole.self_times()[rows]
     ids, paths, _ = site_of(trace, rows, "module")
-    name, shown = trace.slices.name[rows].astype(np.int64), bare if group == OP_GROUP else short_kernel
-    for beginning, number, text_of in (
-        (MODULE_GROUP, ids, lambda number: str(paths[number])),
-        (group, name, lambda number: shown(trace.names[number])),
+    shown = bare if group == OP_GROUP else short_kernel
+    for beginning, number, texts in (
+        (MODULE_GROUP, ids, paths),
+        (group, trace.slices.name[rows].astype(np.int64), trace.names),
     ):
         known = number >= 0
         used, index = np.unique(number[known], return_inverse=True)
         sums = np.bincount(index * len(whole) + part[known], times[known], len(used) * len(whole))
         table = sums.reshape(len(used), len(whole)) / 1000
         for row in np.argsort(-table.sum(axis=1), kind="stable")[:MAX_NAMES].tolist():
-            yield beginning + clean(text_of(int(used[row])))[:MAX_NAME], table[row]
+            text = str(texts[int(used[row])])
+            yield beginning + clean(text if beginning == MODULE_GROUP else shown(text))[:MAX_NAME], table[row]
