@@ -22,6 +22,7 @@ import numpy as np
 
 from tracetui.comparing.measures import COUNT
 from tracetui.comparing.noise import MAX_STEADY_SCATTER, MIN_TIME_CHANGE, Change, Sample
+from tracetui.history.digest import Summed
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Float64
 
@@ -58,7 +59,7 @@ class Values:
     median: Float64
     """Median over its steps."""
     error: Float64
-    """For how much the median of its steps may be off: three standard errors."""
+    """As `Summed.error`."""
     unit: str
 
     @property
@@ -86,15 +87,11 @@ class Level:
     """What a single further run must differ by, to count; NaN where there are too few runs to tell."""
 
 
-def values_of(samples: Sequence[Float64], unit: str) -> Values:
-    """The measure from its values by step in each run."""
-    known = [index for index, each in enumerate(samples) if len(each)]
-    sizes = np.array([len(samples[index]) for index in known], np.float64)
-    medians = np.array([np.median(samples[index]) for index in known], np.float64)
-    scatters = np.nan_to_num([Sample(samples[index]).scatter for index in known])
-    # The standard error of a median is 0.93 times the distance of the quartiles over the root of the sample's size.
-    errors = 3 * 0.93 * scatters / np.sqrt(np.maximum(sizes, 1))
-    return Values(np.array(known, np.int64), medians, errors, unit)
+def values_of(measures: Sequence[Summed | None], unit: str) -> Values:
+    """The measure from what it is in each run, None where a run lacks it."""
+    known = [index for index, each in enumerate(measures) if each is not None]
+    medians, errors = ([each[field] for each in measures if each is not None] for field in (0, 2))
+    return Values(np.array(known, np.int64), np.array(medians, np.float64), np.array(errors, np.float64), unit)
 
 
 def levels(values: Values) -> list[Level]:

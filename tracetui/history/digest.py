@@ -1,23 +1,24 @@
-"""The digest of a trace: its measures in each step, and what tells which other traces it can be compared with (R3.92).
+"""The digest of a trace: its measures over the steps, and what tells which traces it can be compared with (R3.92).
 
-A digest is read from its trace once and kept as the summaries of ranks are. It has a few kB and holds no Python
-objects; numbers are float32, of which counts up to 16,777,216 are exact.
+A digest is made of its trace once and kept as the summaries of ranks are. It has a few kB and holds no Python objects.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracetui.comparing.fairness import bare, rank
 from tracetui.comparing.measures import known_measures
+from tracetui.comparing.noise import Sample
 from tracetui.comparing.side import CAPTURE, STEP, Side, side
 from tracetui.kernel_names.slice_names import Family, short_kernel
 from tracetui.linking.call_sites import site_of
@@ -32,8 +33,6 @@ from tracetui.text import clean
 
 DIGEST_VERSION = 1
 """Number of the layout and of what the measures mean; a digest of another one is not read."""
-MAX_STEPS = 64
-"""Maximum steps of a trace whose measures are kept, spread evenly over it."""
 MAX_NAMES = 16
 """Maximum modules, and maximum kernels or operators, whose times are kept: the largest."""
 MAX_NAME = 120
@@ -43,7 +42,7 @@ MAX_BYTES = 4 << 20
 STEP_TIME = "step_us"
 """Name of the time of a step: its period on the GPU (R3.90), else its duration on the CPU."""
 UNPROFILED = "unprofiled_us"
-"""Name of the time of a step without the profiler, where the recorder measured it: its lower end, median, upper end."""
+"""Name of the time of a step without the profiler, where the recorder measured it."""
 MODULE_GROUP, KERNEL_GROUP, OP_GROUP = "module:", "kernel:", "op:"
 """Begin the names of times of modules, kernels and operators."""
 FAMILY_TIMES = frozenset(f"{each.name.lower()}_us" for each in Family)
@@ -82,28 +81,35 @@ class DigestFacts:
     """Reason why the numbers may cover only a part of the recording, as the end of a sentence; else empty."""
 
 
+class Summed(NamedTuple):
+    """A measure over the steps of a trace."""
+
+    median: float
+    scatter: float
+    """Distance of the quartiles, of fewer than four steps the range (R3.53); 0 for a single step."""
+    error: float
+    """For how much the median may be off: three standard errors."""
+
+
 @dataclass(frozen=True, eq=False)
 class Digest:
-    """Measures by step."""
+    """Measures over the steps."""
 
     facts: DigestFacts
     units: Mapping[str, str]
     """The unit of each measure by its name, in their order."""
-    values: NDArray[np.float32]
-    """Shape (measures, steps); NaN where the trace does not hold it."""
+    values: Float64
+    """Shape (measures, fields of `Summed`)."""
 
-    def of(self, name: str) -> Float64:
-        """The known values of a measure, one for each step; empty for a measure that it does not have."""
-        if name not in self.units:
-            return np.empty(0)
-        row: Float64 = self.values[list(self.units).index(name)].astype(np.float64)
-        known: Float64 = row[~np.isnan(row)]
-        return known
+    @cached_property
+    def measures(self) -> Mapping[str, Summed]:
+        """The measures that the trace holds, by name."""
+        return {name: Summed(*row) for name, row in zip(self.units, self.values.tolist(), strict=True)}
 
     def to_bytes(self) -> bytes:
         """The digest as one compressed block."""
         text = json.dumps({"facts": asdict(self.facts), "units": dict(self.units)}).encode()
-        return zlib.compress(_LENGTH.pack(len(text)) + text + self.values.astype("<f4").tobytes())
+        return zlib.compress(_LENGTH.pack(len(text)) + text + self.values.astype("<f8").tobytes())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Digest:
@@ -116,8 +122,8 @@ class Digest:
             (length,) = _LENGTH.unpack_from(content)
             text = json.loads(content[_LENGTH.size : _LENGTH.size + length])
             known = {each.name: text["facts"][each.name] for each in fields(DigestFacts)}
-            values = np.frombuffer(content[_LENGTH.size + length :], "<f4")
-            return cls(DigestFacts(**known), text["units"], values.reshape(len(text["units"]), -1))
+            values = np.frombuffer(content[_LENGTH.size + length :], "<f8")
+            return cls(DigestFacts(**known), text["units"], values.reshape(len(text["units"]), len(Summed._fields)))
         except (KeyError, TypeError, struct.error, zlib.error) as error:
             raise ValueError("no digest of a trace") from error
 
@@ -150,17 +156,22 @@ def digest(trace: Trace) -> Digest:
     for name, values in _times_by_name(whole):
         # Kernels whose names differ in what nobody reads are one.
         rows[name] = ("us", rows[name][1] + values if name in rows else values)
-    kept = np.unique(np.linspace(0, max(len(whole) - 1, 0), min(len(whole), MAX_STEPS)).astype(np.int64))
     step_time = rows[STEP_TIME][1]
-    if (own := unprofiled_time(trace)) is not None and own.low_us and own.high_us and len(kept) > 2:
-        times = np.full(len(whole), np.nan)
-        times[kept[:3]] = own.low_us, own.median_us, own.high_us
-        rows[UNPROFILED] = ("us", times)
-    known = {name: each for name, each in rows.items() if not np.isnan(each[1]).all()}
-    table = np.array([each[1][kept] for each in known.values()], np.float32).reshape(len(known), -1)
+    known = {name: _summed(values[~np.isnan(values)]) for name, (_, values) in rows.items() if not np.isnan(values).all()}
+    if (own := unprofiled_time(trace)) is not None and own.low_us and own.high_us:
+        width = own.high_us - own.low_us
+        # Of an interval of 95 %.
+        known[UNPROFILED], rows[UNPROFILED] = Summed(own.median_us, width, 3 / 3.92 * width), ("us", step_time)
     middle = np.argsort(step_time, kind="stable")[max(len(whole) - 1, 0) // 2] if len(whole) else -1
     view = f"s{whole.number[middle]}" if whole.part_kind == STEP and middle >= 0 else ""
-    return Digest(_facts(trace, whole, view), {name: unit for name, (unit, _) in known.items()}, table)
+    units = {name: rows[name][0] for name in known}
+    return Digest(_facts(trace, whole, view), units, np.array(list(known.values())).reshape(len(known), -1))
+
+
+def _summed(values: Float64) -> Summed:
+    scatter = float(np.nan_to_num(Sample(values).scatter))
+    # The standard error of a median is 0.93 times the distance of the quartiles over the root of the sample's size.
+    return Summed(float(np.median(values)), scatter, 3 * 0.93 * scatter / math.sqrt(len(values)))
 
 
 def _facts(trace: Trace, whole: Side, view: str) -> DigestFacts:

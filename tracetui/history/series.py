@@ -13,12 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from tracetui.errors import TraceError, UsageError
 from tracetui.history.changes import Level, Values, levels, values_of
-from tracetui.history.digest import FAMILY_TIMES, KERNEL_GROUP, KEPT, OP_GROUP, STEP_TIME, Digest, digest_of_file
-from tracetui.model.trace import Float64
+from tracetui.history.digest import FAMILY_TIMES, KERNEL_GROUP, KEPT, OP_GROUP, STEP_TIME, Digest, Summed, digest_of_file
 from tracetui.opening.rank_folder import rank_candidates
 from tracetui.opening.rank_reading import Progress, SummaryWork, known_summaries, read_summaries
 from tracetui.text import clean
@@ -85,19 +82,15 @@ class Series:
         """Every measure of a run with its unit."""
         return {name: unit for run in self.runs for name, unit in run.digest.units.items()}
 
-    def samples(self, name: str) -> list[Float64]:
-        """The values of a measure by step in each run, empty where it lacks it; of a family that did not run 0."""
-        found = [run.digest.of(name) for run in self.runs]
-        if name not in FAMILY_TIMES:
-            return found
-        return [
-            values if len(values) or not FAMILY_TIMES & set(run.digest.units) else np.zeros(1)
-            for run, values in zip(self.runs, found, strict=True)
-        ]
-
     def values(self, name: str) -> Values:
-        """The measure in each run."""
-        return values_of(self.samples(name), self.units.get(name, ""))
+        """The measure in each run that has it; of a family that did not run 0."""
+        all_measures = [run.digest.measures for run in self.runs]
+        if name in FAMILY_TIMES:
+            nothing = Summed(0.0, 0.0, 0.0)
+            found = [each.get(name, nothing if FAMILY_TIMES & each.keys() else None) for each in all_measures]
+        else:
+            found = [each.get(name) for each in all_measures]
+        return values_of(found, self.units.get(name, ""))
 
     def levels(self, name: str) -> tuple[Values, list[Level]]:
         """The measure, and its levels between changes."""
@@ -133,7 +126,7 @@ def history(
     cut = [run.name for run in runs if run.digest.facts.loss]
     if cut:
         left_out.append(f"{_named(cut)} left out: only a part of the recording is there.")
-    whole = [run for run in runs if not run.digest.facts.loss and len(run.digest.of(STEP_TIME))]
+    whole = [run for run in runs if not run.digest.facts.loss and STEP_TIME in run.digest.measures]
     return History(folder, tuple(in_series(in_order(whole, by, folder, left_out))), tuple(left_out))
 
 
@@ -167,8 +160,8 @@ def _is_one_program(a: Run, b: Run) -> bool:
         return True
     shares = []
     for run in (a, b):
-        names = [name for name in run.digest.units if name.startswith((KERNEL_GROUP, OP_GROUP))]
-        times = {name: float(np.median(run.digest.of(name))) for name in names}
+        all_measures = run.digest.measures.items()
+        times = {name: each.median for name, each in all_measures if name.startswith((KERNEL_GROUP, OP_GROUP))}
         shares.append({name: time / (sum(times.values()) or 1.0) for name, time in times.items()})
     return not any(shares) or sum(min(shares[0].get(name, 0.0), share) for name, share in shares[1].items()) >= MIN_SHARED
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tracetui.comparing.noise import Change, Sample
 from tracetui.errors import UsageError
-from tracetui.history.changes import Level, Values, beyond, level, values_of
+from tracetui.history.changes import Level, Values, beyond, level
 from tracetui.history.digest import FAMILY_TIMES, KERNEL_GROUP, MODULE_GROUP, OP_GROUP, STEP_TIME, UNPROFILED
 from tracetui.history.series import Run, Series
 
@@ -83,7 +83,7 @@ def listed_names(series: Series, wanted: Sequence[str] = ()) -> list[str]:
         names = [name for each in wanted for name in series.units if fnmatch.fnmatchcase(name, each)]
         return list(dict.fromkeys(names))[:MAX_MEASURES]
     return [
-        *(name for name in FIRST_MEASURES if any(each.any() for each in series.samples(name))),
+        *(name for name in FIRST_MEASURES if series.values(name).median.any()),
         *_largest(series, [name for name in series.units if name in FAMILY_TIMES]),
         *_largest(series, [name for name in series.units if name.startswith(MODULE_GROUP)]),
     ]
@@ -117,7 +117,7 @@ def measure(series: Series, name: str) -> Measure:
 
 def _largest(series: Series, names: Sequence[str]) -> list[str]:
     """The names with the largest median in the last run that has one."""
-    sizes = {name: next((np.median(each) for each in reversed(series.samples(name)) if len(each)), 0) for name in names}
+    sizes = {name: float(series.values(name).median[-1]) for name in names}
     return sorted((name for name in names if sizes[name] > 0), key=lambda name: -sizes[name])[:MAX_OF_GROUP]
 
 
@@ -145,8 +145,9 @@ def _moved(series: Series, name: str, bounds: tuple[int, int, int]) -> list[Move
         is_part = other in FAMILY_TIMES or other.startswith((KERNEL_GROUP, OP_GROUP, MODULE_GROUP))
         if other == name or unit != "us" or not is_part:
             continue
-        values = values_of(series.samples(other)[first:end], unit)
-        before, after = (Sample(values.median[mask]) for mask in (values.run < at - first, values.run >= at - first))
+        values = series.values(other)
+        is_before, is_after = (values.run >= first) & (values.run < at), (values.run >= at) & (values.run < end)
+        before, after = (Sample(values.median[mask]) for mask in (is_before, is_after))
         noise = max(*np.nan_to_num([before.scatter, after.scatter]), values.least(before.median), 0.0)
         if len(before.values) and len(after.values) and abs(after.median - before.median) > noise:
             moved.append(Moved(other, before.median, after.median))
@@ -185,13 +186,12 @@ def verdicts(series: Series, run: Run) -> list[Verdict]:
     """What must not be worse, in a new run beside the last level of the runs of its series."""
     found = []
     for name in CHECKED:
-        samples = run.digest.of(name)
+        mine = run.digest.measures.get(name)
         values, levels = series.levels(name)
-        if not levels or not len(samples):
+        if not levels or mine is None:
             continue
-        last, mine = levels[-1], values_of([samples], values.unit)
-        value = float(mine.median[0])
-        change = beyond(last, value, float(mine.error[0]), values.least(last.median))
+        last, value = levels[-1], mine.median
+        change = beyond(last, value, mine.error, values.least(last.median))
         if change is Change.WITHIN_NOISE and value <= last.median and not np.isnan(last.noise):
             change = Change.SAME
         ends = [series.runs[int(values.run[index])].name for index in (last.first, last.end - 1)]
