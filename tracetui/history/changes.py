@@ -46,6 +46,8 @@ REACH_FACTORS = {3: 6.0, 4: 3.0, 5: 2.1, 6: 1.7, 7: 1.5, 8: 1.3, 9: 1.2, 10: 1.1
 is further from the median than so many times their range in 1 % of cases. Fewer than three tell nothing."""
 OF_SEVERAL = 0.6
 """Share of that factor where several runs are all beyond it."""
+MAX_USUAL_ERROR = 2.0
+"""So many times the median error of the runs before is usual for a run; beyond that its own counts as noise."""
 MAX_LAST_RUNS = 8
 """Maximum runs at the end that are compared with those before."""
 
@@ -85,6 +87,8 @@ class Level:
     median: float
     noise: float
     """What a single further run must differ by, to count; NaN where there are too few runs to tell."""
+    error: float = 0.0
+    """Median of the errors of the runs, which their noise holds already."""
 
 
 def values_of(measures: Sequence[Summed | None], unit: str) -> Values:
@@ -112,7 +116,8 @@ def level(values: Values, first: int, end: int, share: float = 1.0) -> Level:
     reach = float(np.ptp(medians))
     if values.is_count and reach == 0 and not values.error[first:end].any():
         factor = 0.0
-    return Level(first, end, middle, max(values.least(middle), share * factor * reach) if factor == factor else np.nan)
+    noise = max(values.least(middle), share * factor * reach) if factor == factor else np.nan
+    return Level(first, end, middle, noise, float(np.median(values.error[first:end])))
 
 
 def beyond(before: Level, value: float, error: float, least: float = 0.0) -> Change:
@@ -121,7 +126,8 @@ def beyond(before: Level, value: float, error: float, least: float = 0.0) -> Cha
         return Change.UNKNOWN
     if np.isnan(before.noise):
         return Change.WITHIN_NOISE
-    if abs(value - before.median) > max(before.noise, error):
+    # A run whose steps scatter as those of the others has its error in the noise between them.
+    if abs(value - before.median) > max(before.noise, error if error > MAX_USUAL_ERROR * before.error else 0.0):
         return Change.LESS if value < before.median else Change.MORE
     restless = before.noise > MAX_STEADY_SCATTER * abs(before.median)
     return Change.WITHIN_NOISE if restless or abs(value - before.median) > least else Change.SAME

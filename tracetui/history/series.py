@@ -77,6 +77,19 @@ class Series:
         """True where a run can be compared with those of the series."""
         return self.runs[-1].key == run.key and _is_one_program(self.runs[-1], run)
 
+    def without(self, run: Run) -> Series:
+        """The series without a run, also as a copy of its file, and without what was recorded after it."""
+        place = os.path.realpath(run.path)
+        # Two recordings never begin in the same nanosecond; of files without that time copies cannot be told.
+        return Series(
+            tuple(
+                each
+                for each in self.runs
+                if os.path.realpath(each.path) != place
+                and (each.moment_ns < run.moment_ns or (each.moment_ns == run.moment_ns and not run.digest.facts.began_ns))
+            )
+        )
+
     @cached_property
     def units(self) -> dict[str, str]:
         """Every measure of a run with its unit."""
@@ -137,9 +150,12 @@ def kept_history(paths: Sequence[str], folder: str) -> list[Series]:
 
 def runs_of(digests: Mapping[str, Digest], folder: str) -> list[Run]:
     """The runs with their names below a folder."""
-    return [
-        Run(path, clean(os.path.relpath(path, folder)), digest, _changed_ns(path)) for path, digest in digests.items()
-    ]
+    return [run_of(digest, path, folder) for path, digest in digests.items()]
+
+
+def run_of(digest: Digest, path: str, folder: str) -> Run:
+    """One of them."""
+    return Run(path, clean(os.path.relpath(path, folder)), digest, _changed_ns(path))
 
 
 def in_series(runs: Sequence[Run]) -> list[Series]:

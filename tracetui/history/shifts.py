@@ -178,8 +178,7 @@ class Verdict:
 
 def like(all_series: Sequence[Series], run: Run) -> Series | None:
     """The series that a new run belongs to, None where there is none."""
-    fitting = [series for series in all_series if series.fits(run)]
-    return fitting[0] if fitting else None
+    return next((series for series in all_series if series.runs and series.fits(run)), None)
 
 
 def verdicts(series: Series, run: Run) -> list[Verdict]:
@@ -188,7 +187,7 @@ def verdicts(series: Series, run: Run) -> list[Verdict]:
     for name in CHECKED:
         mine = run.digest.measures.get(name)
         values, levels = series.levels(name)
-        if not levels or mine is None:
+        if not levels or mine is None or not (mine.median or values.median.any()):
             continue
         last, value = levels[-1], mine.median
         change = beyond(last, value, mine.error, values.least(last.median))
