@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from tracetui import __version__
 from tracetui.cli import attach as attach_command
+from tracetui.cli import bisect as bisect_command
 from tracetui.cli import cache as cache_command
 from tracetui.cli import check as check_command
 from tracetui.cli import compare as compare_command
@@ -144,6 +145,7 @@ COMMANDS: dict[str, ModuleType] = {
     "perfetto": perfetto_command,
     "ranks": ranks_command,
     "history": history_command,
+    "bisect": bisect_command,
     "merge": merge_command,
     "report": report_command,
     "run": run_command,

@@ -15,7 +15,16 @@ from functools import cached_property
 
 from tracetui.errors import TraceError, UsageError
 from tracetui.history.changes import Level, Values, levels, values_of
-from tracetui.history.digest import FAMILY_TIMES, KERNEL_GROUP, KEPT, OP_GROUP, STEP_TIME, Digest, Summed, digest_of_file
+from tracetui.history.digest import (
+    FAMILY_TIMES,
+    KEPT,
+    KERNEL_GROUP,
+    OP_GROUP,
+    STEP_TIME,
+    Digest,
+    Summed,
+    digest_of_file,
+)
 from tracetui.opening.rank_folder import rank_candidates
 from tracetui.opening.rank_reading import Progress, SummaryWork, known_summaries, read_summaries
 from tracetui.text import clean

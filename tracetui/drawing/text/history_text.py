@@ -55,6 +55,24 @@ def trend(values: Sequence[float | None], cells: int = TREND_CELLS) -> str:
     return sparkline([None if value is None else 1 + (value / middle - 1) / most for value in values])
 
 
+LIST_CELLS = 8
+"""Cells of the line beside a trace in a list: its own run and those before it."""
+
+
+def step_time_lines(all_series: Sequence[Series]) -> dict[str, str]:
+    """For each trace by path the step times up to its own as a line, its own as text, and by how much it changed it."""
+    found: dict[str, str] = {}
+    for series in all_series:
+        each = measure(series, STEP_TIME)
+        marks = {shift.run.path: f" {_signed(shift)}" for shift in each.shifts}
+        medians = _by_run(series, each)
+        for index, (run, median) in enumerate(zip(series.runs, medians, strict=True)):
+            if median is not None:
+                line = trend(medians[max(index + 1 - LIST_CELLS, 0) : index + 1])
+                found[run.path] = f"{line:>{LIST_CELLS}} {quantity(median, 'us')}{marks.get(run.path, '')}"
+    return found
+
+
 def name_of(name: str) -> str:
     """A measure in words."""
     return _WORDS.get(name, name.removesuffix("_us").replace("_", " ") if ":" not in name else name)
