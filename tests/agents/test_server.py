@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
+import subprocess
 import sys
 from typing import Any
 
@@ -99,6 +101,22 @@ def test_without_the_package_the_command_says_how_to_install_it(tmp_path, monkey
     monkeypatch.setattr("tracetui.cli.mcp.find_spec", lambda name: None)
     assert main(["mcp", str(tmp_path)]) == 2
     assert INSTALL in capsys.readouterr().err
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_process_that_waits_for_its_input_ends_by_a_signal(number):
+    command = [sys.executable, "-m", "tracetui", "mcp", str(SAMPLES)]
+    environment = {**os.environ, "PYTHONPATH": IMPORT_PATH}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdin is not None and process.stdout is not None
+        request = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
+        process.stdin.write(json.dumps(request).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["result"]
+        process.send_signal(number)
+        assert process.wait(60) == -number
 
 
 @pytest.mark.full

@@ -24,8 +24,8 @@ from tracetui.agents.tools import Tools
 from tracetui.agents.trace_folder import TraceFolder
 from tracetui.demo.catalogue import write
 
-BUDGET = 90_000
-"""Bytes of all answers together: some 25,000 tokens."""
+BUDGET = 45_000
+"""Bytes of all answers together: some 12,000 tokens."""
 MADE, SAMPLE, GIVEN = "made", "sample", "given"
 Answers = list[dict[str, Any]]
 """The answers to the calls of a question."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import signal
 from collections.abc import Callable
 from typing import Any, get_type_hints
 
@@ -96,6 +97,10 @@ def serve(tools: Tools) -> None:
             here = server(tools)
             await here.run(read, write, here.create_initialization_options())
 
+    # No exception ends a thread that waits for input. Nothing is ever half written, so that the process may just end.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     anyio.run(run)
 
 
