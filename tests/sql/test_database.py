@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from typing import Any
@@ -15,7 +14,7 @@ from tracetui.errors import AnalysisFailed, Unanswerable, UsageError
 from tracetui.model.table import Table
 from tracetui.model.trace import Interrupted, Trace
 from tracetui.sql import views
-from tracetui.sql.database import Database, QueryError
+from tracetui.sql.database import INSTALL, Database, QueryError
 
 FOREVER = "select count(*) from range(100000000000)"
 
@@ -225,5 +224,5 @@ def test_words_are_completed():
 
 def test_what_is_not_installed_is_said(monkeypatch):
     monkeypatch.setattr("tracetui.sql.database.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=re.escape("pip install 'tracetui[sql]'")):
+    with pytest.raises(UsageError, match=INSTALL):
         database()

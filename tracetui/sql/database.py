@@ -27,8 +27,10 @@ from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.model.trace import Interrupted, Trace, interruptible
 from tracetui.panes import PANES
 from tracetui.sql.results import QueryResult, cast_for_reading, result_table
-from tracetui.sql.views import ARGS, EVENT, VIEWS, build_view, keys_of_args, lend, quoted_words
+from tracetui.sql.views import ARGS, EVENT, VIEWS, build_view, keys_of_args, lend
 
+INSTALL = "pip install duckdb"
+"""The extra `sql` in words."""
 MAX_ROWS = 10_000
 """Rows of an answer, where no other number is asked for."""
 MAX_SECONDS = 30.0
@@ -205,7 +207,8 @@ class Database:
     def _make_views(self, sql: str) -> None:
         """Make the views whose names are words of the query, and that of args anew for the keys that it names."""
         words = {word.casefold() for word in re.findall(r"\w+", sql)}
-        keys = frozenset(quoted_words(sql)) if ARGS in words else frozenset()
+        quoted = re.findall(r"'((?:[^']|'')*)'", sql)
+        keys = frozenset(each.replace("''", "'") for each in quoted)
         for name in [each for each in VIEWS if each in words]:
             if self._is_flat:
                 self._make("main", name, self._traces, keys)
@@ -299,7 +302,7 @@ def _data_of_process() -> int | None:
 def require_duckdb() -> None:
     """Raises: UsageError where duckdb is not installed."""
     if find_spec("duckdb") is None:
-        raise UsageError("SQL needs duckdb, which is not installed: `pip install 'tracetui[sql]'` does that.")
+        raise UsageError(f"SQL needs duckdb, which is not installed: {INSTALL}.")
 
 
 def _connect(memory_mb: int, threads: int) -> Any:

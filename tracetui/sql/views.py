@@ -5,7 +5,6 @@ A view is a table whose columns are lent to duckdb: numbers are read where they 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -197,21 +196,18 @@ def lend(connection: Any, name: str, table: Table) -> str:
         if column.name in selected:
             continue
         lent[f"c{index}"] = column.values
-        selected[column.name] = _expression(column, f"c{index}")
+        selected[column.name] = f"c{index}"
         if column.strings is not None:
             lists[id(column.strings)] = column.strings
             # A list in one row: a join with a table of texts would not keep the order of the rows.
             selected[column.name] = f'(select t{id(column.strings)} from "{name}_texts")[c{index}::integer + 1]'
+        elif column.values.dtype.kind == "i":
+            whole = f"nullif(c{index}, {NULL})" if column.nulls().any() else f"c{index}"
+            selected[column.name] = f"{whole} / 1e3" if column.unit == "us" else whole
     connection.register(name, lent)
     _lend_texts(connection, f"{name}_texts", lists)
     columns = ", ".join(f'{expression} as "{column}"' for column, expression in selected.items())
     return f'select {columns} from "{name}"'
-
-
-def _expression(column: Column, lent: str) -> str:
-    if column.values.dtype.kind == "i" and column.nulls().any():
-        lent = f"nullif({lent}, {NULL})"
-    return f"{lent} / 1e3" if column.unit == "us" and column.values.dtype.kind == "i" else lent
 
 
 def _lend_texts(connection: Any, name: str, lists: Mapping[int, Sequence[str]]) -> None:
@@ -225,8 +221,3 @@ def _lend_texts(connection: Any, name: str, lists: Mapping[int, Sequence[str]]) 
         connection.execute(f'create or replace table "{name}" as select {columns}')
     for number in lists:
         connection.unregister(f"_texts{number}")
-
-
-def quoted_words(sql: str) -> list[str]:
-    """The texts between single quotes in a query, of which some are keys of args."""
-    return [word.replace("''", "'") for word in re.findall(r"'((?:[^']|'')*)'", sql)]
