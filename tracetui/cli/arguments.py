@@ -18,6 +18,7 @@ from tracetui.ui.base.differ_switch import VARIABLE
 
 _SENTENCES = (
     (r"argument (.+): invalid choice: (.+?) \(choose from (.*)\)", ""),
+    (r"the following arguments are required: (.+, .+)", "{0} are missing."),
     (r"the following arguments are required: (.+)", "{0} is missing."),
     (r"argument (.+): expected one argument", "{0} needs a value."),
     (r"argument (.+): expected .*", "{0} needs a value or more."),
@@ -40,13 +41,15 @@ class Parser(argparse.ArgumentParser):
             if match := re.fullmatch(pattern, message, re.DOTALL):
                 sentence = words.format(*match.groups()) if words else _no_such_choice(*match.groups())
                 break
-        raise UsageError(f"{sentence} `{self.prog} --help` lists what there is.")
+        raise UsageError(
+            sentence if sentence.endswith("?") else f"{sentence} `{self.prog} --help` lists what there is."
+        )
 
 
 def _no_such_choice(argument: str, given: str, choices: str) -> str:
     known = [each.strip("'") for each in choices.split(", ")]
     # A name of an argument is that of what it takes, and an option takes several.
-    what = f"{argument} takes no" if argument.startswith("-") else f"There is no {argument}"
+    what = f"{argument} takes no" if argument.startswith("-") else f"There is no {argument.lower()}"
     return f"{what} {given}. {nearest(given[1:-1], known)}"
 
 
@@ -73,13 +76,17 @@ MAX_JOBS = 1000
 """Maximum number of processes that a user may ask for."""
 MAX_SUGGESTED_OPTIONS = 3
 """Maximum number of options that are suggested for one that does not exist."""
+MIN_SIMILARITY = 0.65
+"""Minimum similarity of an option that is suggested, as difflib measures it."""
 
 
 def similar_options(given: str, known: Sequence[str]) -> list[str]:
     """The options that one which does not exist may have been meant for: what it begins, else what is spelt like it."""
     begun = [each for each in known if len(given) > len("--") and (each.startswith(given) or given.startswith(each))]
     begun = [each for each in begun if each.startswith("--")]
-    return (begun or difflib.get_close_matches(given, known, MAX_SUGGESTED_OPTIONS))[:MAX_SUGGESTED_OPTIONS]
+    return (begun or difflib.get_close_matches(given, known, MAX_SUGGESTED_OPTIONS, MIN_SIMILARITY))[
+        :MAX_SUGGESTED_OPTIONS
+    ]
 
 
 def add_trace(parser: argparse.ArgumentParser, help: str = "a trace, or - for standard input") -> None:

@@ -129,7 +129,7 @@ def candidates(words: Sequence[str], parser: argparse.ArgumentParser) -> list[Ca
     helps = {each.dest: str(each.help) for each in commands._choices_actions}
     while before and before[0].startswith("-"):
         before = before[2 if before[0] == "--color" else 1 :]
-    if words[-2:-1] == ["--color"]:
+    if list(words[-2:-1]) == ["--color"]:
         return [Candidate(each) for each in COLORS if each.startswith(current)]
     if not before and current.startswith("-"):
         return _options(parser, current)
