@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from tracetui.cli.arguments import completes_files
 from tracetui.cli.streams import remark
@@ -91,8 +91,38 @@ def _lines(kept: list[KeptTrace]) -> list[str]:
     digests, used = summaries_kept(KEPT)
     if digests:
         room = f"{size(used)} of {size(max_cache_bytes(DIGESTS))}"
-        lines.append(f"{_counted(digests, 'digest', 'digests')} for history, {room}, in {clean(str(cache_path(DIGESTS)))}")
+        lines.append(
+            f"{_counted(digests, 'digest', 'digests')} for history, {room}, in {clean(str(cache_path(DIGESTS)))}"
+        )
     return lines
+
+
+class KeptDocument(TypedDict):
+    """A trace in the cache, null for a damaged entry, and seconds since it was opened last."""
+
+    path: str | None
+    bytes: int
+    age_s: float
+    current: bool
+
+
+class SummariesDocument(TypedDict):
+    """The summaries of ranks in the cache."""
+
+    folder: str
+    count: int
+    bytes: int
+    max_bytes: int
+
+
+class CacheDocument(TypedDict):
+    """The cache."""
+
+    folder: str
+    bytes: int
+    max_bytes: int
+    traces: list[KeptDocument]
+    rank_summaries: SummariesDocument
 
 
 def _document(kept: list[KeptTrace]) -> str:
@@ -105,7 +135,7 @@ def _document(kept: list[KeptTrace]) -> str:
     now = time.time()
     digests, digest_bytes = summaries_kept(KEPT)
     summaries, used = summaries_kept()
-    traces = [
+    traces: list[KeptDocument] = [
         {
             "path": None if each.path is None else clean(each.path),
             "bytes": each.bytes,
@@ -114,7 +144,7 @@ def _document(kept: list[KeptTrace]) -> str:
         }
         for each in kept
     ]
-    document = {
+    document: CacheDocument = {
         "folder": clean(str(cache_path())),
         "bytes": sum(each.bytes for each in kept),
         "max_bytes": max_cache_bytes(),

@@ -95,7 +95,10 @@ class Series:
                 each
                 for each in self.runs
                 if os.path.realpath(each.path) != place
-                and (each.moment_ns < run.moment_ns or (each.moment_ns == run.moment_ns and not run.digest.facts.began_ns))
+                and (
+                    each.moment_ns < run.moment_ns
+                    or (each.moment_ns == run.moment_ns and not run.digest.facts.began_ns)
+                )
             )
         )
 
@@ -188,7 +191,9 @@ def _is_one_program(a: Run, b: Run) -> bool:
         all_measures = run.digest.measures.items()
         times = {name: each.median for name, each in all_measures if name.startswith((KERNEL_GROUP, OP_GROUP))}
         shares.append({name: time / (sum(times.values()) or 1.0) for name, time in times.items()})
-    return not any(shares) or sum(min(shares[0].get(name, 0.0), share) for name, share in shares[1].items()) >= MIN_SHARED
+    return (
+        not any(shares) or sum(min(shares[0].get(name, 0.0), share) for name, share in shares[1].items()) >= MIN_SHARED
+    )
 
 
 def in_order(runs: Sequence[Run], by: str, folder: str, left_out: list[str]) -> list[Run]:
