@@ -292,7 +292,7 @@ class Tools:
 
 def _facts(path: str, trace: Trace) -> Fields:
     """The identity of a trace, for every answer about it."""
-    known = facts(trace)
+    known: Mapping[str, Any] = facts(trace)
     simulated = {"simulated": "nothing was measured"} if trace.is_simulated else {}
     return {"trace": path, **simulated, **{key: known[key] for key in FACTS}}
 

@@ -107,7 +107,7 @@ class KeptDocument(TypedDict):
 
 
 class SummariesDocument(TypedDict):
-    """The summaries of ranks in the cache."""
+    """Summaries of ranks, or digests, in the cache."""
 
     folder: str
     count: int
@@ -123,6 +123,7 @@ class CacheDocument(TypedDict):
     max_bytes: int
     traces: list[KeptDocument]
     rank_summaries: SummariesDocument
+    digests: SummariesDocument
 
 
 def _document(kept: list[KeptTrace]) -> str:
