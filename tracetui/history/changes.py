@@ -1,4 +1,4 @@
-"""Where the level of a measure changes in a series of runs, and whether a new run is beyond its noise (R3.93).
+"""Where the level of a measure changes in a series of runs, and whether a new run is beyond its noise (R6.2).
 
 Two tests, each of which a change may pass:
 
