@@ -42,7 +42,7 @@ REAL = [
     (0, ["skill"]),
     (0, ["config"]),
     # What needs a process, a port or a peer gets as far as saying so.
-    (2, ["mcp", "missing"]),
+    (1, ["mcp", "missing"]),
     (3, ["attach", "0"]),
     (1, ["perfetto", "missing.json"]),
 ]
