@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.waiting import POLL_SECONDS
+from tracetui.config import CHOICES, TABLES
 from tracetui.ui.base.keys import FIXED, KEY_NAMES, chosen_keys, key_name
 
 
@@ -136,3 +138,14 @@ def test_a_chosen_key_works_and_stands_everywhere(tmp_path: Path) -> None:
     assert {"f2", "f1", "f7", "p"} <= set(keys) and not {"]", "?", "M"} & set(keys)
     [said] = seen["said"]
     assert "line 9" in said and "measure" in said
+
+
+def test_the_document_lists_every_id_with_its_keys() -> None:
+    from tracetui.ui.base import keys
+
+    text = (ROOT / "docs" / "config.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| (`.+?`) \| ", text.partition("## Keys")[2], re.MULTILINE))
+    single = {each: names for each, names in KEY_NAMES.items() if not each.startswith("tab_")}
+    assert rows == {each: " ".join(f"`{keys.shown_key(name)}`" for name in names) for each, names in single.items()}
+    assert set(re.findall(r"`(tab_\w)`", text)) == {each for each in KEY_NAMES if each.startswith("tab_")}
+    assert all(f"| `{name}` |" in text for name in CHOICES) and all(f"`[{name}]`" in text for name in TABLES)
