@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-
 from tracetui_workloads.recording.profiling import working_tree
 
 
