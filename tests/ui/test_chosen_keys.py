@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.waiting import POLL_SECONDS
 from tracetui.config import CHOICES, TABLES
-from tracetui.ui.base.keys import FIXED, KEY_NAMES, chosen_keys, key_name
+from tracetui.ui.base.keys import FIXED, KEY_NAMES, chosen_keys, key_name, shown_key
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,13 @@ from tracetui.ui.base.keys import FIXED, KEY_NAMES, chosen_keys, key_name
 )
 def test_keys_have_the_names_that_the_help_shows(text: str, name: str) -> None:
     assert key_name(text) == name
+
+
+def test_the_keys_in_force_can_be_saved() -> None:
+    assert chosen_keys(KEY_NAMES, {each: list(map(shown_key, names)) for each, names in KEY_NAMES.items()}) == (
+        KEY_NAMES,
+        {},
+    )
 
 
 def test_keys_can_change_places() -> None:
