@@ -275,12 +275,12 @@ def _memory_limit(most: int) -> Iterator[None]:
     duckdb counts what it groups, sorts and joins, but not what a function such as `repeat` makes of one row, which
     could take all memory there is and is not stopped by a timer.
     """
-    held = _data_of_process()
-    if held is None:
+    taken = _data_of_process()
+    if taken is None:
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limits = [each for each in (held + most, soft, hard) if each != resource.RLIM_INFINITY]
+    limits = [each for each in (taken + most, soft, hard) if each != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
     try:
         yield
