@@ -94,8 +94,8 @@ def _text_column(name: str, help: str, ids: np.ndarray[Any, Any], strings: Seque
 def links_table(trace: Trace) -> Table:
     """Causes: the launch of an activity, the op and the annotation of a launch or an activity, the forward op of a
     backward one, and the nodes of graphs that a node waited for."""
-    found, waited = links(trace), graph_dependencies(trace)
-    of_rows = {"launch": found.launch, "op": found.owner, "annotation": found.annotation}
+    all_links, waited = links(trace), graph_dependencies(trace)
+    of_rows = {"launch": all_links.launch, "op": all_links.owner, "annotation": all_links.annotation}
     pairs: dict[str, tuple[Int64, Int64]] = {}
     for kind, causes in (of_rows | {"forward": autograd(trace).forward}).items():
         rows = np.flatnonzero(causes >= 0)
