@@ -90,17 +90,9 @@ class Series:
         """The series without a run, also as a copy of its file, and without what was recorded after it."""
         place = os.path.realpath(run.path)
         # Two recordings never begin in the same nanosecond; of files without that time copies cannot be told.
-        return Series(
-            tuple(
-                each
-                for each in self.runs
-                if os.path.realpath(each.path) != place
-                and (
-                    each.moment_ns < run.moment_ns
-                    or (each.moment_ns == run.moment_ns and not run.digest.facts.began_ns)
-                )
-            )
-        )
+        end = run.moment_ns - 1 if run.digest.facts.began_ns else run.moment_ns
+        before = (each for each in self.runs if each.moment_ns <= end and os.path.realpath(each.path) != place)
+        return Series(tuple(before))
 
     @cached_property
     def units(self) -> dict[str, str]:
@@ -191,9 +183,8 @@ def _is_one_program(a: Run, b: Run) -> bool:
         all_measures = run.digest.measures.items()
         times = {name: each.median for name, each in all_measures if name.startswith((KERNEL_GROUP, OP_GROUP))}
         shares.append({name: time / (sum(times.values()) or 1.0) for name, time in times.items()})
-    return (
-        not any(shares) or sum(min(shares[0].get(name, 0.0), share) for name, share in shares[1].items()) >= MIN_SHARED
-    )
+    common = sum(min(shares[0].get(name, 0.0), share) for name, share in shares[1].items())
+    return not any(shares) or common >= MIN_SHARED
 
 
 def in_order(runs: Sequence[Run], by: str, folder: str, left_out: list[str]) -> list[Run]:
