@@ -142,7 +142,7 @@ def history(
     runs = runs_of(digests, folder)
     cut = [run.name for run in runs if run.digest.facts.loss]
     if cut:
-        left_out.append(f"{_named(cut)} left out: only a part of the recording is there.")
+        left_out.append(f"{named(cut)} left out: only a part of the recording is there.")
     whole = [run for run in runs if not run.digest.facts.loss and STEP_TIME in run.digest.measures]
     return History(folder, tuple(in_series(in_order(whole, by, folder, left_out))), tuple(left_out))
 
@@ -206,7 +206,7 @@ def in_order(runs: Sequence[Run], by: str, folder: str, left_out: list[str]) -> 
         )
     others = [run.name for run in by_time if run.digest.facts.commit not in place]
     if others:
-        left_out.append(f"{_named(others)} left out: without a commit of this repository.")
+        left_out.append(f"{named(others)} left out: without a commit of this repository.")
     # Of one commit what has changes that are not committed comes last.
     return sorted(known, key=lambda run: (place[run.digest.facts.commit], run.digest.facts.is_dirty))
 
@@ -258,11 +258,11 @@ def _unused(errors: Mapping[str, TraceError], folder: str) -> list[str]:
         name = clean(os.path.relpath(path, folder))
         reason = clean(str(error)).replace(path, "the file").replace(os.path.basename(path), "the file")
         files.setdefault(reason, []).append(name)
-    return [f"{_named(names)} left out: {reason.rstrip('.')}." for reason, names in files.items()]
+    return [f"{named(names)} left out: {reason.rstrip('.')}." for reason, names in files.items()]
 
 
-def _named(names: Sequence[str]) -> str:
-    """Files in a sentence, before `left out`."""
+def named(names: Sequence[str]) -> str:
+    """Files in a sentence, with its verb."""
     some = ", ".join(names[:MAX_NAMED])
     return f"{some} is" if len(names) == 1 else f"{len(names):,} files ({some}{', ...' * (len(names) > MAX_NAMED)}) are"
 
