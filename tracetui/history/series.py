@@ -29,8 +29,6 @@ from tracetui.opening.rank_folder import rank_candidates
 from tracetui.opening.rank_reading import Progress, SummaryWork, known_summaries, read_summaries
 from tracetui.text import clean
 
-ORDERS = ("time", "name", "git")
-"""Orders of the runs of a series."""
 MAX_RUNS = 2000
 """Maximum traces of a folder that are looked at: the newest."""
 MIN_SHARED = 0.2
