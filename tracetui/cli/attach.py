@@ -7,7 +7,6 @@ ask are listed. Several PIDs, or --all, leave a folder of ranks. ctrl+c gives up
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from importlib import import_module
@@ -89,7 +88,11 @@ def run(options: argparse.Namespace) -> int:
         if not options.pids:
             jobs = listed(listener)
             if not options.all:
-                print(json.dumps(document(jobs), indent=2) if options.json else "\n".join(lines(jobs)))
+                # Loads orjson, which `--help` must not wait for.
+                from tracetui.drawing.text.envelope import json_text
+
+                text = json_text("attach-list", document(jobs), indented=True) if options.json else None
+                sys.stdout.write(text or "".join(f"{line}\n" for line in lines(jobs)))
                 return 0
             if not jobs:
                 raise CannotRun(f"No process asked within {LISTENING_SECONDS:g} s. To attach to a job, {HOW_TO_START}.")
@@ -179,7 +182,9 @@ def _take(listener: Listener, jobs: list[Job], request: TraceRequest, options: a
                 kept.append(paths[pid])
     failed = [target for target in capture.targets.values() if target.state is State.FAILED]
     if options.json:
-        print(json.dumps(_outcome(capture, paths), indent=2))
+        from tracetui.drawing.text.envelope import json_text
+
+        sys.stdout.write(json_text("attach", _outcome(capture, paths), indented=True))
     else:
         for path in kept:
             print(clean(str(path)), flush=True)

@@ -8,7 +8,6 @@ ranks, at most 2 GiB more, is counted below the list."""
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -54,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     if options.clear is None or options.format == "json":
         kept = kept_entries()
         if options.format == "json":
-            print(_document(kept))
+            sys.stdout.write(_document(kept))
         else:
             print("\n".join(_lines(kept)))
     return 0
@@ -90,6 +89,7 @@ def _lines(kept: list[KeptTrace]) -> list[str]:
 
 def _document(kept: list[KeptTrace]) -> str:
     """The list for a script."""
+    from tracetui.drawing.text.envelope import json_text
     from tracetui.opening.cache_folder import SUMMARIES, cache_path, max_cache_bytes
     from tracetui.opening.rank_reading import summaries_kept
 
@@ -116,7 +116,7 @@ def _document(kept: list[KeptTrace]) -> str:
             "max_bytes": max_cache_bytes(SUMMARIES),
         },
     }
-    return json.dumps(document, indent=2)
+    return json_text("cache", document, indented=True)
 
 
 def _counted(number: int, one: str, several: str) -> str:

@@ -61,8 +61,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _document(repair: Repair | PacketRepair, count: int) -> str:
-    import orjson
+    # Loads orjson, which `--help` must not wait for.
+    from tracetui.drawing.text.envelope import json_text
 
     done = [{"offset": mend.offset, "done": mend.what, "shown": clean(mend.excerpt)} for mend in repair.done]
-    document = {"events": count, "done": done}
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+    return json_text("repair", {"events": count, "done": done}, indented=True)

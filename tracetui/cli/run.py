@@ -10,7 +10,6 @@ eager, compile, those that `tracetui workloads WORKLOAD` lists, another function
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -176,7 +175,10 @@ def _record_one(request: Request, options: argparse.Namespace) -> int:
         more: dict[str, Any] = {}
         if verification and workload:
             more = {"verification": verify.document(verification), "lesson": " ".join(workload.lesson.split())}
-        print(json.dumps({**document(outcome), **more}, indent=2))
+        # Loads orjson, which `--help` must not wait for.
+        from tracetui.drawing.text.envelope import json_text
+
+        sys.stdout.write(json_text("run", {**document(outcome), **more}, indented=True))
     if failure := outcome.failure:
         print_details(failure, options)
         if not options.json and outcome.exit_code in ERRORS:

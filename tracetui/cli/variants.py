@@ -8,7 +8,6 @@ variant that cannot run here, or fails, does not keep the others from being reco
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -102,7 +101,10 @@ def compare_variants(requests: Sequence[Request], options: argparse.Namespace) -
         ]
     contrasted = list(verified_pairs(options.workload, recorded)) if options.verify and is_enough else []
     if options.json:
-        print(json.dumps(variants_document(variants, compared, contrasted), indent=2))
+        # Loads orjson, which `--help` must not wait for.
+        from tracetui.drawing.text.envelope import json_text
+
+        sys.stdout.write(json_text("run-compare", variants_document(variants, compared, contrasted), indented=True))
     if not is_enough:
         return _give_up(variants)
     if options.verify and not options.json:
@@ -289,13 +291,16 @@ def print_times(requests: Sequence[Request], options: argparse.Namespace) -> int
     outcomes = time_all(requests, options)
     results = [(each.variant or each.workload, outcome) for each, outcome in zip(requests, outcomes, strict=True)]
     if options.json:
+        # Loads orjson, which `--help` must not wait for.
+        from tracetui.drawing.text.envelope import json_text
+
         rows = []
         for name, outcome in results:
             described = document(outcome)
             fields = {key: described[key] for key in ("device", "notes", "failure")}
             more = {key: outcome.metadata.get(key) for key in ("unprofiled", "load")}
             rows.append({"variant": name, **fields, **more})
-        print(json.dumps(rows, indent=2))
+        sys.stdout.write(json_text("run-bench", {"variants": rows}, indented=True))
     else:
         times = [(name, time_of_metadata(outcome.metadata)) for name, outcome in results]
         print("\n".join(time_lines([(name, time) for name, time in times if time is not None])))

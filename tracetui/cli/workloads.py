@@ -5,7 +5,6 @@ With a name, print its parameters, variants, lesson and sources."""
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -47,7 +46,10 @@ def run(options: argparse.Namespace) -> int:
             names = ", ".join(row.name for row in entries())
             raise UsageError(f"There is no workload {options.name}; there are {names}.")
     if options.json:
-        print(json.dumps([document(row) for row in rows], indent=2))
+        # Loads orjson, which `--help` must not wait for.
+        from tracetui.drawing.text.envelope import json_text
+
+        sys.stdout.write(json_text("workloads", {"workloads": [document(row) for row in rows]}, indented=True))
     elif options.name is not None:
         print("\n".join(described(rows[0])))
     else:

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-import orjson
 from rich.cells import cell_len
 
 from tracetui.checking.report import CheckOutcome, CheckReport, Leaf, Status
 from tracetui.checking.values import Amount, Piece
 from tracetui.comparing.side import Side
 from tracetui.drawing.format import shorten
+from tracetui.drawing.text.envelope import json_text
 from tracetui.drawing.text.export import code, prose
 from tracetui.drawing.text.readable_table import facts, recorded_on
 from tracetui.model.quantities import ABSENT, MAX_DIGITS, adapted, significant
@@ -233,7 +233,7 @@ def check_json(report: CheckReport) -> str:
         "checks": [_outcome(each) for each in report.outcomes],
         "remarks": [clean(remark) for remark in report.remarks],
     }
-    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
+    return json_text("check", document)
 
 
 def names_text(table: Table, width: int | None = None) -> str:

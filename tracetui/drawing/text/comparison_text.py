@@ -7,12 +7,11 @@ after, and B less A; names and numbers are the same.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -25,6 +24,7 @@ from tracetui.comparing.statement import SIDE_NAMES, Comparison, Several
 from tracetui.drawing.format import cell, notes
 from tracetui.drawing.stacked_bars import Line, rich_line, text_of
 from tracetui.drawing.text import export
+from tracetui.drawing.text.envelope import json_text
 from tracetui.drawing.text.export import code, lines, prose, sentence
 from tracetui.drawing.text.headline_text import document as headline_document
 from tracetui.drawing.text.headline_text import headline_line, headline_lines, legend
@@ -105,7 +105,7 @@ def is_unchanged(table: Table) -> NDArray[np.bool_]:
     return np.asarray(table["mark"].equal(SAME) & (np.abs(change) < MIN_SHOWN_US))
 
 
-def as_json(comparison: Comparison, tables: Iterable[Shown]) -> str:
+def as_json(comparison: Comparison, tables: Sequence[Shown]) -> str:
     """One object: the sides, the statement, and the tables with every column."""
     document: dict[str, Any] = {
         "a": facts_of(comparison.failures, comparison.a),
@@ -114,9 +114,9 @@ def as_json(comparison: Comparison, tables: Iterable[Shown]) -> str:
         "statement": list(map(clean, comparison.sentences)),
     }
     for shown in tables:
-        rendered = orjson.loads(export.render(shown.cut, comparison.a.trace, shown.name, "json"))
-        document[shown.name] = {key: rendered[key] for key in ("columns", "rows", "note", "doubts") if key in rendered}
-    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
+        document[shown.name] = export.table_document(replace(shown.cut, headline=""))
+    columns = (column.spec for shown in tables for column in shown.table.columns)
+    return json_text("compare", document, columns)
 
 
 def facts_of(failures: Failures, side: Side) -> dict[str, Any]:
@@ -457,7 +457,6 @@ def several_readable(table: Table, others: Sequence[bool]) -> Table:
 
 def several_as_json(shown: SeveralShown) -> str:
     """One object: the sides, the opening sentences of each beside the first, and the table with every column."""
-    rendered = orjson.loads(export.render(shown.table, shown.several.sides[0].trace, "totals", "json"))
     others = zip(SIDE_NAMES[1:], shown.several.openings, shown.commands, strict=False)
     document: dict[str, Any] = {
         "sides": [
@@ -469,9 +468,9 @@ def several_as_json(shown: SeveralShown) -> str:
             for mark, sentences, command in others
         ],
         "headline": _headline_document(shown.several),
-        "totals": {key: rendered[key] for key in ("columns", "rows", "note") if key in rendered},
+        "totals": export.table_document(replace(shown.table, headline="", doubts={})),
     }
-    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
+    return json_text("compare-several", document, (column.spec for column in shown.table.columns))
 
 
 def several_as_markdown(shown: SeveralShown) -> str:

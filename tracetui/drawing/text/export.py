@@ -11,15 +11,16 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-import orjson
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tracetui.drawing.column_order import Rank, importance
 from tracetui.drawing.format import ADVICE, EVIDENCE, TITLE, cell, finding_cards, is_list_of_findings, notes
+from tracetui.drawing.text.envelope import json_text
 from tracetui.drawing.text.readable_table import (
     DECIMALS,
     NAME_WIDTH,
@@ -293,6 +294,14 @@ def _remark(text: str) -> Text:
 
 
 def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
+    document = {"trace": facts(trace), "pane": pane_name, **table_document(table)}
+    return json_text(
+        "check-names" if pane_name == "names" else "show", document, (column.spec for column in table.columns)
+    )
+
+
+def table_document(table: Table) -> dict[str, Any]:
+    """The columns, the rows and what is said of them, for JSON."""
     names = table.column_names
     values = dict(zip(names, map(_values, table.columns), strict=True))
     if {"value", "number"} <= values.keys():
@@ -300,9 +309,7 @@ def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
         values["number"] = list(map(_whole, values["number"]))
         pairs = zip(values["value"], values["number"], strict=True)
         values["value"] = [text if number is None else number for text, number in pairs]
-    document = {
-        "trace": facts(trace),
-        "pane": pane_name,
+    document: dict[str, Any] = {
         **({"headline": clean(table.headline)} if table.headline else {}),
         "columns": [column_facts(column.spec) for column in table.columns],
         "rows": [dict(zip(names, row, strict=True)) for row in zip(*values.values(), strict=True)],
@@ -311,7 +318,7 @@ def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
         document["note"] = table.note
     if table.doubts:
         document["doubts"] = [{"doubt": words, "columns": list(names)} for words, names in table.doubts.items()]
-    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
+    return document
 
 
 def column_facts(spec: ColumnSpec) -> dict[str, str]:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import orjson
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -15,6 +14,7 @@ from tracetui.drawing.format import shorten
 from tracetui.drawing.hues import Hue
 from tracetui.drawing.stacked_bars import BarPart, Line, Look, Piece, rich_line, single, stacked, text_of
 from tracetui.drawing.text import export
+from tracetui.drawing.text.envelope import json_text
 from tracetui.drawing.text.export import lines, sentence
 from tracetui.drawing.text.readable_table import DECIMALS, remarks, telling
 from tracetui.model.quantities import duration
@@ -53,7 +53,7 @@ def as_json(ranks: RankSet, table: Table, name: str) -> str:
         "rows": [_exact(ranks, row) if name == "ranks" and "rank" in row else row for row in export.row_values(table)],
         "note": clean(table.note),
     }
-    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
+    return json_text("ranks", document, (column.spec for column in table.columns))
 
 
 def _host(ranks: RankSet, index: int) -> dict[str, Any]:
