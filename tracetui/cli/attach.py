@@ -11,7 +11,7 @@ import sys
 import time
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from tracetui.cli.arguments import add_force, completes_files
 from tracetui.cli.cache import age
@@ -158,9 +158,24 @@ def lines(jobs: list[Job]) -> list[str]:
     return text
 
 
-def document(jobs: list[Job]) -> dict[str, object]:
+class ProcessDocument(TypedDict):
+    """A process that can be attached to, and seconds since its start."""
+
+    pid: int
+    rank: int | None
+    seconds: float
+    command: str
+
+
+class ProcessesDocument(TypedDict):
+    """The processes that can be attached to."""
+
+    processes: list[ProcessDocument]
+
+
+def document(jobs: list[Job]) -> ProcessesDocument:
     """The processes for a script."""
-    rows = [
+    rows: list[ProcessDocument] = [
         {"pid": job.pid, "rank": job.rank, "seconds": round(job.seconds, 1), "command": job.command} for job in jobs
     ]
     return {"processes": rows}
@@ -221,8 +236,24 @@ def _open(paths: list[Path]) -> int:
     return run_app([str(paths[0] if len(paths) == 1 else paths[0].parent)])
 
 
-def _outcome(capture: Capture, paths: dict[int, Path]) -> dict[str, object]:
-    def row(target: Target) -> dict[str, object]:
+class AttachedTrace(TypedDict):
+    """The trace of a process, or the reason why there is none; `lacks` is what was asked for and is not in it."""
+
+    pid: int
+    rank: int | None
+    path: str | None
+    failure: str | None
+    lacks: str | None
+
+
+class AttachedTraces(TypedDict):
+    """A trace for each process."""
+
+    traces: list[AttachedTrace]
+
+
+def _outcome(capture: Capture, paths: dict[int, Path]) -> AttachedTraces:
+    def row(target: Target) -> AttachedTrace:
         job = target.job
         return {
             "pid": job.pid,

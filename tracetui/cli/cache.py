@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from tracetui.cli.arguments import completes_files
 from tracetui.text import clean
@@ -87,6 +87,34 @@ def _lines(kept: list[KeptTrace]) -> list[str]:
     return lines
 
 
+class KeptDocument(TypedDict):
+    """A trace in the cache, null for a damaged entry, and seconds since it was opened last."""
+
+    path: str | None
+    bytes: int
+    age_s: float
+    current: bool
+
+
+class SummariesDocument(TypedDict):
+    """The summaries of ranks in the cache."""
+
+    folder: str
+    count: int
+    bytes: int
+    max_bytes: int
+
+
+class CacheDocument(TypedDict):
+    """The cache."""
+
+    folder: str
+    bytes: int
+    max_bytes: int
+    traces: list[KeptDocument]
+    rank_summaries: SummariesDocument
+
+
 def _document(kept: list[KeptTrace]) -> str:
     """The list for a script."""
     from tracetui.drawing.text.envelope import json_text
@@ -95,7 +123,7 @@ def _document(kept: list[KeptTrace]) -> str:
 
     now = time.time()
     summaries, used = summaries_kept()
-    traces = [
+    traces: list[KeptDocument] = [
         {
             "path": None if each.path is None else clean(each.path),
             "bytes": each.bytes,
@@ -104,7 +132,7 @@ def _document(kept: list[KeptTrace]) -> str:
         }
         for each in kept
     ]
-    document = {
+    document: CacheDocument = {
         "folder": clean(str(cache_path())),
         "bytes": sum(each.bytes for each in kept),
         "max_bytes": max_cache_bytes(),

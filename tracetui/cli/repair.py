@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from tracetui.cli.arguments import add_output, add_trace
 from tracetui.cli.inputs import write_trace
@@ -60,9 +60,26 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+class MendDocument(TypedDict):
+    """What was done at a byte of the unpacked file, null for the whole file, and the text that was there."""
+
+    offset: int | None
+    done: str
+    shown: str
+
+
+class RepairDocument(TypedDict):
+    """What was done, and how many events were written."""
+
+    events: int
+    done: list[MendDocument]
+
+
 def _document(repair: Repair | PacketRepair, count: int) -> str:
     # Loads orjson, which `--help` must not wait for.
     from tracetui.drawing.text.envelope import json_text
 
-    done = [{"offset": mend.offset, "done": mend.what, "shown": clean(mend.excerpt)} for mend in repair.done]
-    return json_text("repair", {"events": count, "done": done}, indented=True)
+    done: list[MendDocument] = [
+        {"offset": mend.offset, "done": mend.what, "shown": clean(mend.excerpt)} for mend in repair.done
+    ]
+    return json_text("repair", RepairDocument(events=count, done=done), indented=True)

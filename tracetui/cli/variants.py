@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, permutations
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from tracetui_workloads.recording.launcher import Outcome, Request, keep_times
 
@@ -23,6 +23,8 @@ from tracetui.cli.inputs import read_sides, read_trace
 from tracetui.cli.recording import (
     DOES_NOT_HOLD,
     ERRORS,
+    FailureDocument,
+    RecordingDocument,
     cancel_code,
     document,
     has_terminal,
@@ -31,6 +33,7 @@ from tracetui.cli.recording import (
     record,
     time_all,
 )
+from tracetui.cli.verify import VerificationDocument
 from tracetui.errors import CannotRun, RunFailed, UsageError
 from tracetui.opening.trace_opening import SideName
 from tracetui.text import clean
@@ -62,6 +65,13 @@ class RecordedVariant:
         return self.outcome.traces[0]
 
 
+class VariantNames(TypedDict):
+    """The names of two variants."""
+
+    a: str
+    b: str
+
+
 @dataclass(frozen=True)
 class VariantPair:
     """Two variants side by side: the sentences of their comparison, or the expectations of the workload."""
@@ -72,7 +82,7 @@ class VariantPair:
     verification: Verification | None = None
 
     @property
-    def names(self) -> dict[str, object]:
+    def names(self) -> VariantNames:
         """The names of both variants, for JSON."""
         return {"a": self.a.request.variant, "b": self.b.request.variant}
 
@@ -236,25 +246,61 @@ def verified_pairs(name: str, recorded: Sequence[RecordedVariant]) -> Iterator[V
             yield VariantPair(a, b, verification=verify_pair(expected, traces, (label_a, label_b)))
 
 
+class VariantDocument(RecordingDocument):
+    """A variant and its recording."""
+
+    variant: str
+
+
+class OperandsDocument(TypedDict):
+    """The names of weights and inputs that all variants share, and of the others."""
+
+    same: list[str]
+    different: list[str]
+
+
+class ComparedVariants(VariantNames):
+    """The sentences about two variants."""
+
+    paths: list[str]
+    statement: list[str]
+
+
+class ContrastedVariants(VariantNames):
+    """What the workload promises of two variants."""
+
+    verification: VerificationDocument
+
+
+class VariantsDocument(TypedDict):
+    """Several variants, and what came of comparing them."""
+
+    variants: list[VariantDocument]
+    operands: OperandsDocument
+    comparisons: list[ComparedVariants]
+    contrasts: list[ContrastedVariants]
+
+
 def variants_document(
     variants: Sequence[RecordedVariant], compared: Sequence[VariantPair], contrasted: Sequence[VariantPair]
-) -> dict[str, object]:
+) -> VariantsDocument:
     """JSON for a script: the variants with their outcomes, their operands, and the comparisons."""
     recorded = [variant for variant in variants if variant.outcome.path]
     same, different = operands(recorded) if len(recorded) > 1 else ([], [])
-    rows = []
+    rows: list[VariantDocument] = []
     for variant in variants:
-        more = {"verification": verify.document(variant.verification)} if variant.verification else {}
-        rows.append({"variant": variant.request.variant, **document(variant.outcome), **more})
+        rows.append({"variant": variant.request.variant, **document(variant.outcome)})
+        if variant.verification:
+            rows[-1]["verification"] = verify.document(variant.verification)
     return {
         "variants": rows,
         "operands": {"same": same, "different": different},
         "comparisons": [
-            pair.names | {"paths": [str(pair.a.path), str(pair.b.path)], "statement": list(pair.sentences)}
+            {**pair.names, "paths": [str(pair.a.path), str(pair.b.path)], "statement": list(pair.sentences)}
             for pair in compared
         ],
         "contrasts": [
-            pair.names | {"verification": verify.document(pair.verification)}
+            {**pair.names, "verification": verify.document(pair.verification)}
             for pair in contrasted
             if pair.verification
         ],
@@ -281,6 +327,23 @@ def _give_up(variants: Sequence[RecordedVariant]) -> int:
 # `tracetui run WORKLOAD --bench`: the time of a step without the profiler; of several variants in turns.
 
 
+class TimesDocument(TypedDict):
+    """The time of a step of a variant without the profiler, as its trace would hold it, and the load meanwhile."""
+
+    variant: str
+    device: str | None
+    notes: list[str]
+    failure: FailureDocument | None
+    unprofiled: dict[str, Any] | None
+    load: dict[str, Any] | None
+
+
+class BenchDocument(TypedDict):
+    """The times of all variants."""
+
+    variants: list[TimesDocument]
+
+
 def print_times(requests: Sequence[Request], options: argparse.Namespace) -> int:
     """Time the workload, or its variants in turns, and print the times. Returns the exit code, 0 where all were timed.
 
@@ -294,13 +357,20 @@ def print_times(requests: Sequence[Request], options: argparse.Namespace) -> int
         # Loads orjson, which `--help` must not wait for.
         from tracetui.drawing.text.envelope import json_text
 
-        rows = []
+        rows: list[TimesDocument] = []
         for name, outcome in results:
-            described = document(outcome)
-            fields = {key: described[key] for key in ("device", "notes", "failure")}
-            more = {key: outcome.metadata.get(key) for key in ("unprofiled", "load")}
-            rows.append({"variant": name, **fields, **more})
-        sys.stdout.write(json_text("run-bench", {"variants": rows}, indented=True))
+            found, metadata = document(outcome), outcome.metadata
+            rows.append(
+                {
+                    "variant": name,
+                    "device": found["device"],
+                    "notes": found["notes"],
+                    "failure": found["failure"],
+                    "unprofiled": metadata.get("unprofiled"),
+                    "load": metadata.get("load"),
+                }
+            )
+        sys.stdout.write(json_text("run-bench", BenchDocument(variants=rows), indented=True))
     else:
         times = [(name, time_of_metadata(outcome.metadata)) for name, outcome in results]
         print("\n".join(time_lines([(name, time) for name, time in times if time is not None])))
