@@ -34,8 +34,9 @@ REAL = [
     (0, ["workloads"]),
     (0, ["workloads", "linear", "--json"]),
     (0, ["cache"]),
-    # What needs a terminal, a process or a port gets as far as saying so.
-    (2, ["open", TRACE]),
+    (0, ["demo"]),
+    (0, ["open", TRACE]),
+    # What needs a process or a port gets as far as saying so.
     (3, ["attach", "0"]),
     (1, ["perfetto", "missing.json"]),
 ]

@@ -9,7 +9,6 @@ counts and ratios are plain; a percentage multiplies as a share (10% of it), and
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui import errors
 from tracetui.comparing.measures import COUNT
 from tracetui.errors import UsageError
 from tracetui.kernel_names.slice_names import short_kernel
@@ -421,10 +421,6 @@ def answer(value: int, why: str = "", actual: Sequence[Piece] = (), wanted: Sequ
     return Value(np.array(value, np.int8), ANSWER, None, why, actual=tuple(actual), wanted=tuple(wanted))
 
 
-MAX_SUGGESTED_NAMES = 4
-"""Maximum names suggested for one that does not exist."""
-MAX_LISTED_NAMES = 24
-"""Maximum names listed where none is similar."""
 ALL_NAMES_HINT = "`tracetui check --names TRACE` lists all names."
 NO_COMMAS_HINT = "A number has no comma in it: 3,874 is written 3874 or 3_874."
 """Hint for a number with a thousands separator."""
@@ -461,13 +457,5 @@ def pointed(text: str, at: int) -> tuple[str, str]:
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """A sentence that suggests the names most similar to one that does not exist, or what to do where none is."""
-    names = list(dict.fromkeys(known))
-    wanted = name.casefold()
-    containing = sorted((each for each in names if wanted and wanted in each.casefold()), key=len)
-    similar = difflib.get_close_matches(name, names, MAX_SUGGESTED_NAMES, 0.6)
-    if suggestions := list(dict.fromkeys([*similar, *containing]))[:MAX_SUGGESTED_NAMES]:
-        return f"Did you mean {' or '.join(suggestions)}?"
-    if otherwise or len(names) > MAX_LISTED_NAMES:
-        return otherwise or ALL_NAMES_HINT
-    return f"There are {', '.join(names)}."
+    """A sentence that suggests the names most similar to one that does not exist, or where all names are listed."""
+    return errors.nearest(name, known, otherwise) or ALL_NAMES_HINT

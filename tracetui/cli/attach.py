@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from tracetui.cli.arguments import add_force, completes_files
 from tracetui.cli.cache import age
+from tracetui.cli.streams import complain, remark
 from tracetui.errors import CannotRun, RunFailed, UsageError
 from tracetui.text import clean
 
@@ -105,7 +106,7 @@ def listed(listener: Listener) -> list[Job]:
     """The processes that ask, each answered that nothing is wanted, by rank."""
     from tracetui.opening.attach_listener import by_rank, job_of
 
-    print(f"tracetui: listening for {LISTENING_SECONDS:g} s …", file=sys.stderr)
+    remark(f"listening for {LISTENING_SECONDS:g} s …")
     jobs: dict[int, Job] = {}
     ends = time.monotonic() + LISTENING_SECONDS
     while (left := ends - time.monotonic()) > 0:
@@ -204,10 +205,10 @@ def _take(listener: Listener, jobs: list[Job], request: TraceRequest, options: a
         for path in kept:
             print(clean(str(path)), flush=True)
     for target in failed:
-        print(f"tracetui: process {target.job.pid} left no trace: {clean(target.why)}.", file=sys.stderr)
+        complain(f"process {target.job.pid} left no trace: {clean(target.why)}.")
     for target in capture.targets.values():
         if target.lacks:
-            print(f"tracetui: the trace of process {target.job.pid} is kept, but {target.lacks}.", file=sys.stderr)
+            remark(f"the trace of process {target.job.pid} is kept, but {target.lacks}.")
     if not kept:
         raise RunFailed("No trace was taken. The job is as it was.")
     if options.open and not options.json and not failed:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_force, add_opening, completes_files, opening, similar_options
 from tracetui.cli.inputs import add_cluster, read_rank_folder, read_sides, require_no_cluster, split
-from tracetui.cli.streams import print_failures
+from tracetui.cli.streams import CountProgress, complain, print_failures
 from tracetui.errors import CannotWrite, TracetuiError, UsageError
 from tracetui.files import is_url
 from tracetui.opening.rank_folder import is_folder
@@ -59,6 +59,7 @@ examples:
   tracetui check trace.json.gz 'kernels_per_step == 5' 'gpu_idle_pct < 10'
   tracetui check trace.json.gz -f limits.txt --summary junit=report.xml --summary md
   tracetui check new.json.gz --baseline main.json.gz                  nothing slower than before
+  tracetui check new.json.gz --history traces/                        nothing worse than in the runs before
   tracetui check new.json.gz 'dur_us <= baseline.dur_us + 5%' --baseline main.json.gz
   tracetui check --names trace.json.gz                                what can be asked
   tracetui check run/ 'ranks.wait_caused_us.max < 2ms' 'ranks.missing == 0'   the ranks of a run
@@ -111,6 +112,10 @@ def _add_baseline(group: argparse._ArgumentGroup) -> None:
         "--not-slower", action="append", default=[], metavar="NAME", help="NAME must not be above the baseline's"
     )
     group.add_argument("--tolerance", metavar="5%", help="differences up to that are none")
+    runs = group.add_argument(
+        "--history", metavar="FOLDER", help="fail where it is worse than the last runs in a folder, by more than noise"
+    )
+    completes_files(runs)
     group.add_argument("--strict", action="store_true", help="fail where noise hides whether something is slower")
 
 
@@ -160,7 +165,48 @@ def _report(options: argparse.Namespace, assertions: list[Assertion]) -> CheckRe
     side, baseline = _sides(options)
     if baseline is not None and not assertions:
         assertions = usual(side, baseline)
-    return report(side, assertions, baseline, options.tolerance, options.strict)
+    checked = report(side, assertions, baseline, options.tolerance, options.strict)
+    return checked if options.history is None else _with_history(checked, side, options)
+
+
+def _with_history(checked: CheckReport, side: Side, options: argparse.Namespace) -> CheckReport:
+    """The report with an outcome for each measure that must not be worse than in the last runs of a folder.
+
+    Raises: UsageError for a part of a trace, of which runs are not.
+    """
+    from dataclasses import replace
+
+    from tracetui.checking.report import CheckOutcome, Leaf, Status
+    from tracetui.checking.values import Amount, unit_of
+    from tracetui.comparing.noise import Change
+    from tracetui.history.digest import digest
+    from tracetui.history.series import history, run_of
+    from tracetui.history.shifts import like, verdicts
+    from tracetui.model.quantities import quantity
+    from tracetui.opening.rank_reading import SummaryWork
+
+    if side.scope:
+        raise UsageError(f"--history is for a whole trace, and #{side.scope} is a part of one.")
+    with CountProgress("traces") as progress:
+        known = history(options.history, work=SummaryWork(uses_cache=not options.no_cache), progress=progress.update)
+    run, series = run_of(digest(side.trace), side.trace.path or options.trace, options.history), None
+    series = like([each.without(run) for each in known.series], run)
+    if series is None:
+        why = f"No run in {options.history} has the program, the device and the steps of this trace."
+        outcome = CheckOutcome("not worse than before", Status.UNDECIDED, (), why)
+        return replace(checked, outcomes=(*checked.outcomes, outcome), remarks=(*checked.remarks, *known.left_out))
+    outcomes = []
+    for each in verdicts(series, run):
+        level, unit = each.before, unit_of(each.unit)
+        status = {Change.MORE: Status.FAILS, Change.WITHIN_NOISE: Status.UNDECIDED}.get(each.change, Status.HOLDS)
+        count = level.end - level.first
+        limit = Amount(level.median + (0.0 if level.noise != level.noise else level.noise), unit)
+        leaf = Leaf(each.name, int(status is Status.HOLDS), (Amount(each.value, unit),), ("<=", limit))
+        few = "too few to tell their noise" if level.noise != level.noise else "which their noise hides"
+        why = f"the {count} runs from {each.runs[0]} on have {{}}, {few}" if status is Status.UNDECIDED else ""
+        why = why.format(quantity(level.median, each.unit))
+        outcomes.append(CheckOutcome(f"{each.name}, {count} runs before", status, (leaf,), why))
+    return replace(checked, outcomes=(*checked.outcomes, *outcomes), remarks=(*checked.remarks, *known.left_out))
 
 
 def _ranks(options: argparse.Namespace) -> RankSet:
@@ -170,6 +216,8 @@ def _ranks(options: argparse.Namespace) -> RankSet:
     """
     if options.baseline is not None:
         raise UsageError("A set of ranks has no baseline: --baseline is for one trace.")
+    if options.history is not None:
+        raise UsageError("A set of ranks has no history here: --history is for one trace.")
     return read_rank_folder(options.trace, options)
 
 
@@ -183,7 +231,7 @@ def _explain_others(options: argparse.Namespace, assertions: list[Assertion]) ->
     except ExpressionError as mistake:
         _explain([mistake, *mistake.others])
     except TracetuiError as error:
-        print(f"tracetui: {clean(str(error))}", file=sys.stderr)
+        complain(clean(str(error)))
     return UsageError.exit_code
 
 
@@ -251,9 +299,13 @@ def _require_a_question(options: argparse.Namespace, count: int) -> None:
         raise UsageError(f"There is no option {unknown[0]}. {hint}")
     if count > MAX_ASSERTIONS:
         raise UsageError(f"{count:,} expressions are too many for one check: at most {MAX_ASSERTIONS:,}.")
-    if (options.not_slower or options.tolerance or options.strict) and options.baseline is None:
-        raise UsageError("--not-slower, --tolerance and --strict need a trace to compare with: --baseline B.")
-    if not (count or options.not_slower or options.baseline):
+    if (options.not_slower or options.tolerance) and options.baseline is None:
+        raise UsageError("--not-slower and --tolerance need a trace to compare with: --baseline B.")
+    if options.strict and options.baseline is None and options.history is None:
+        raise UsageError("--strict needs a trace to compare with, --baseline B, or runs: --history FOLDER.")
+    if options.history is not None and not os.path.isdir(options.history):
+        raise UsageError(f"--history {options.history} is no folder: name the one that earlier traces lie in.")
+    if not (count or options.not_slower or options.baseline or options.history):
         raise UsageError(
             "Say what to check, for example 'kernels == 5'; tracetui check --names TRACE lists what there is."
         )
@@ -393,8 +445,6 @@ def _explain(mistakes: Sequence[ExpressionError]) -> None:
     """Print each as a sentence with its place, and the expression with a caret below."""
     for mistake in mistakes[:MAX_MISTAKES]:
         source = f"{mistake.source}: " if mistake.source else ""
-        print(
-            "\n".join([f"tracetui: {clean(source + str(mistake))}", *map(clean, mistake.lines_below)]), file=sys.stderr
-        )
+        complain("\n".join([clean(source + str(mistake)), *map(clean, mistake.lines_below)]))
     if len(mistakes) > MAX_MISTAKES:
-        print(f"tracetui: {len(mistakes) - MAX_MISTAKES:,} more are not understood.", file=sys.stderr)
+        complain(f"{len(mistakes) - MAX_MISTAKES:,} more are not understood.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 from tracetui_workloads.recording.protocol import OPTIONS, Options
 
 from tracetui.cli.open import require_terminal
+from tracetui.cli.streams import complain, remark
 from tracetui.cli.verify import VerificationDocument
 from tracetui.errors import CannotRun, RunFailed, TracetuiError, UsageError
 from tracetui.text import clean
@@ -96,7 +97,7 @@ def record(
         outcome = record_now(request, bar.hear, python=options.python, timeout=options.timeout or None)
     if outcome.path:
         done = f"recorded {name} on {outcome.device} in {duration(1e9 * outcome.seconds)}, {size(outcome.bytes)}"
-        print(f"tracetui: {clean(done)}", file=sys.stderr)
+        remark(clean(done))
     return outcome
 
 
@@ -171,7 +172,7 @@ def print_details(failure: Failure, options: argparse.Namespace) -> None:
 
 def print_failure(sentence: object, name: str = "") -> None:
     """Print why a recording, or that of the variant with a name, failed."""
-    print(f"tracetui: {clean(f'{name}: {sentence}' if name else str(sentence))}", file=sys.stderr)
+    complain(clean(f"{name}: {sentence}" if name else str(sentence)))
 
 
 def cancel_code(outcome: Outcome) -> int:

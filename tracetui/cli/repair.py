@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from tracetui.cli.arguments import add_output, add_trace
 from tracetui.cli.inputs import write_trace
+from tracetui.cli.streams import remark
 from tracetui.text import clean
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
             print(f"{where}: {clean(mend.what)}{text}", file=stream)
     words = {0: "nothing was to be done, the file is whole", 1: "1 thing was done"}
     done = words.get(len(repair.done), f"{len(repair.done):,} things were done")
-    print(f"tracetui: {done}; wrote {count:,} events, {as_size(size)}", file=sys.stderr)
+    remark(f"{done}; wrote {count:,} events, {as_size(size)}")
     return 0
 
 

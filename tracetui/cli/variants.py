@@ -33,6 +33,7 @@ from tracetui.cli.recording import (
     record,
     time_all,
 )
+from tracetui.cli.streams import remark
 from tracetui.cli.verify import VerificationDocument
 from tracetui.errors import CannotRun, RunFailed, UsageError
 from tracetui.opening.trace_opening import SideName
@@ -127,7 +128,7 @@ def compare_variants(requests: Sequence[Request], options: argparse.Namespace) -
     if options.guess:
         verify.guess_variants([each.request.workload for each in recorded], [each.outcome for each in recorded])
     if any(each.outcome.ranks for each in recorded):
-        print("tracetui: Of each variant the trace of rank 0 is compared.", file=sys.stderr)
+        remark("Of each variant the trace of rank 0 is compared.")
     lines = [f"tracetui: {operands_sentence(recorded)}"]
     if is_printed and len(recorded) > 2:
         # These load numpy and rich, which a recording need not wait for.
@@ -139,7 +140,7 @@ def compare_variants(requests: Sequence[Request], options: argparse.Namespace) -
         paths = (shlex.quote(str(each.path)) for each in (pair.a, pair.b))
         lines += [f"tracetui compare {' '.join(paths)}", *(f"  {sentence}" for sentence in pair.sentences)]
     for line in lines:
-        print(clean(line), file=sys.stderr)
+        remark(clean(line), prefix="")
     if is_opened:
         # Textual takes a third of a second to import.
         from tracetui.ui.app import compare_all

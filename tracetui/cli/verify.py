@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict, cast
 
 from tracetui.cli.inputs import read_trace
+from tracetui.cli.streams import remark
 from tracetui.errors import UsageError
 from tracetui.text import clean
 
@@ -87,13 +88,13 @@ def print_verification(verification: Verification) -> None:
     for text, reason in dict.fromkeys(verification.skipped):
         print(clean(f"skipped  {text}: {reason}"))
     if not rows:
-        print("tracetui: the workload has no expectations for such a recording.", file=sys.stderr)
+        remark("the workload has no expectations for such a recording.")
 
 
 def print_lesson(workload: Workload) -> None:
     """Print the lesson of a workload to standard error, below a blank line."""
     if workload.lesson:
-        print("", *lesson_lines(workload), sep="\n", file=sys.stderr)
+        remark("\n".join(["", *lesson_lines(workload)]), prefix="")
 
 
 def lesson_lines(workload: Workload, indent: int = 0) -> list[str]:
@@ -202,7 +203,7 @@ def ask(questions: Mapping[int, str]) -> dict[int, str]:
     if questions:
         print("Guess first, then look. Enter skips a question.", file=sys.stderr)
     else:
-        print("tracetui: no question applies to this.", file=sys.stderr)
+        remark("no question applies to this.")
     try:
         guesses = {line: input(clean(f"  {question} ")).strip() for line, question in questions.items()}
     except EOFError:
