@@ -298,7 +298,7 @@ class CheckDocument(TypedDict):
     """A check; `unfair` and `remarks` are the lines before and after the results in text."""
 
     passes: bool
-    counts: dict[str, int]
+    counts: dict[StatusName, int]
     trace: CheckedSide | FolderFacts
     baseline: CheckedSide | None
     unfair: list[str]
@@ -311,7 +311,7 @@ def check_json(report: CheckReport) -> str:
     document: CheckDocument = {
         "passes": report.passes,
         "counts": {
-            status.value.replace(" ", "_"): count
+            cast(StatusName, status.value.replace(" ", "_")): count
             for status in Status
             if (count := report.count(status)) or status != Status.ERROR
         },
