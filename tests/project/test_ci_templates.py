@@ -131,8 +131,8 @@ def test_hostile_inputs_stay_words(machine: Machine, text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_variables_of_gitlab_stay_words(machine: Machine, text: str, shell: str) -> None:
     shutil.copytree(machine.tool, machine.folder / ".tracetui" / "bin")
-    names = ("INSTALL", "TRACE", "ASSERTIONS", "FILE", "BASELINE")
-    variables = GITLAB["variables"] | {f"TRACETUI_{name}": text for name in names}
+    names = ("TRACE", "ASSERTIONS", "FILE", "BASELINE")
+    variables = GITLAB["variables"] | {f"TRACETUI_{name}": text for name in names} | {"INSTALL": text}
     done = machine.run(GITLAB["script"][0], shell, **variables)
     assert (done.returncode, done.stderr) == (0, "")
     venv, pip, check, report = machine.calls
@@ -173,5 +173,5 @@ def test_with_the_tool_itself(machine: Machine, limit: str) -> None:
     assert summary.startswith("From a step before.\n") and "dur_us" in summary
     folder = (machine.folder / "output").read_text().strip().removeprefix("folder=")
     assert "<testcase" in Path(folder, "check.xml").read_text()
-    machine.run(step("Make the report")["run"], TRACE=asked["TRACE"], FOLDER=folder)
+    machine.run(step("Make the report")["run"], TRACE=variables["TRACE"], FOLDER=folder)
     assert Path(folder, "report.html").stat().st_size > 10_000

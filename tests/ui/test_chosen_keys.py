@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.waiting import POLL_SECONDS
-from tracetui.ui.base.keys import FIXED, KEY_NAMES, chosen_keys, key_name
+from tracetui.config import CHOICES, TABLES
+from tracetui.ui.base.keys import FIXED, KEY_NAMES, chosen_keys, key_name, shown_key
 
 
 @pytest.mark.parametrize(
@@ -42,6 +44,13 @@ from tracetui.ui.base.keys import FIXED, KEY_NAMES, chosen_keys, key_name
 )
 def test_keys_have_the_names_that_the_help_shows(text: str, name: str) -> None:
     assert key_name(text) == name
+
+
+def test_the_keys_in_force_can_be_saved() -> None:
+    assert chosen_keys(KEY_NAMES, {each: list(map(shown_key, names)) for each, names in KEY_NAMES.items()}) == (
+        KEY_NAMES,
+        {},
+    )
 
 
 def test_keys_can_change_places() -> None:
@@ -136,3 +145,14 @@ def test_a_chosen_key_works_and_stands_everywhere(tmp_path: Path) -> None:
     assert {"f2", "f1", "f7", "p"} <= set(keys) and not {"]", "?", "M"} & set(keys)
     [said] = seen["said"]
     assert "line 9" in said and "measure" in said
+
+
+def test_the_document_lists_every_id_with_its_keys() -> None:
+    from tracetui.ui.base import keys
+
+    text = (ROOT / "docs" / "config.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| (`.+?`) \| ", text.partition("## Keys")[2], re.MULTILINE))
+    single = {each: names for each, names in KEY_NAMES.items() if not each.startswith("tab_")}
+    assert rows == {each: " ".join(f"`{keys.shown_key(name)}`" for name in names) for each, names in single.items()}
+    assert set(re.findall(r"`(tab_\w)`", text)) == {each for each in KEY_NAMES if each.startswith("tab_")}
+    assert all(f"| `{name}` |" in text for name in CHOICES) and all(f"`[{name}]`" in text for name in TABLES)

@@ -143,8 +143,8 @@ def _middle(good: Digest, bad: Digest, options: argparse.Namespace) -> float:
     both = f"good {quantity(one.median, unit)}, bad {quantity(other.median, unit)}"
     if abs(other.median - one.median) <= noise:
         raise UsageError(
-            f"The recordings do not differ in {name} by more than noise ({both}, noise {quantity(noise, unit)}): choose "
-            "another --metric, or record more steps (tracetui run --active 20)."
+            f"The recordings do not differ in {name} by more than noise ({both}, noise {quantity(noise, unit)}): "
+            "choose another --metric, or record more steps (tracetui run --active 20)."
         )
     if options.threshold is None:
         return (one.median + other.median) / 2

@@ -45,8 +45,8 @@ def run(options: argparse.Namespace) -> int:
         entries, removed = clear_cache(options.clear)
         summaries, more = clear_summaries(options.clear)
         digests, yet_more = clear_summaries(options.clear, KEPT)
-        also = f", {_counted(summaries, 'summary', 'summaries')} of ranks" if summaries else ""
-        also += f", {_counted(digests, 'digest', 'digests')}" if digests else ""
+        also = f" and {_counted(summaries, 'summary', 'summaries')} of ranks" if summaries else ""
+        also += f" and {_counted(digests, 'digest', 'digests')}" if digests else ""
         bytes_ = size(removed + more + yet_more)
         remark(f"removed {_counted(entries, 'trace', 'traces')}{also}, {bytes_}")
         if options.clear and not entries + summaries + digests:
@@ -107,8 +107,6 @@ class KeptDocument(TypedDict):
 
 
 class SummariesDocument(TypedDict):
-    """Summaries of ranks, or digests, in the cache."""
-
     folder: str
     count: int
     bytes: int
@@ -116,8 +114,6 @@ class SummariesDocument(TypedDict):
 
 
 class CacheDocument(TypedDict):
-    """The cache."""
-
     folder: str
     bytes: int
     max_bytes: int

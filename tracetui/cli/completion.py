@@ -97,11 +97,11 @@ class Candidate(NamedTuple):
 def print_candidates(shell: str, words: Sequence[str], parser: argparse.ArgumentParser) -> None:
     """Print the candidates for the last of some words; bash sends what it takes for it, and the line to the cursor."""
     taken = ""
-    if shell == "bash":
+    if shell == "bash" and len(words) > 1:
         word, words = words[0].lstrip("'\""), _words(words[1])[1:]
         # bash takes a word apart at = and :, and replaces what is behind them.
         taken = words[-1].removesuffix(word) if words and words[-1].endswith(word) else ""
-    elif shell == "fish":
+    elif shell == "fish" and words:
         words = [*words[:-1], *_words(words[-1])]
     found = [each for each in candidates(words, parser) if each.text.isprintable()] if words else []
     if shell != "fish":

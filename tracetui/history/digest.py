@@ -1,4 +1,4 @@
-"""The digest of a trace: its measures over the steps, and what tells which traces it can be compared with (R3.92).
+"""The digest of a trace: its measures over the steps, and what tells which traces it can be compared with (R6.1).
 
 A digest is made of its trace once and kept as the summaries of ranks are. It has a few kB and holds no Python objects.
 """

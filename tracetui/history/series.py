@@ -1,6 +1,6 @@
 """Series of runs: traces of a folder that can be compared with each other, in the order of time, names or commits.
 
-Like is compared with like (R3.92): one series has one program, device, kind of steps, number of ranks, and rank. Where
+Like is compared with like (R6.1): one series has one program, device, kind of steps, number of ranks, and rank. Where
 traces do not name their program, those that share little of their time are different ones.
 """
 

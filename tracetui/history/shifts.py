@@ -1,4 +1,4 @@
-"""Changes of a series with the run that brought each, and what moved with them; the verdict on a new run (R3.93)."""
+"""Changes of a series with the run that brought each, and what moved with them; the verdict on a new run (R6.2)."""
 
 from __future__ import annotations
 

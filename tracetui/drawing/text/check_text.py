@@ -289,8 +289,6 @@ class CheckedSide(TraceFacts):
 
 
 class FolderFacts(TypedDict):
-    """A set of ranks that was checked."""
-
     folder: str
 
 

@@ -66,9 +66,10 @@ def step_time_lines(all_series: Sequence[Series]) -> dict[str, str]:
         each = measure(series, STEP_TIME)
         marks = {shift.run.path: f" {_signed(shift)}" for shift in each.shifts}
         medians = _by_run(series, each)
+        whole = trend(medians, len(medians))
         for index, (run, median) in enumerate(zip(series.runs, medians, strict=True)):
             if median is not None:
-                line = trend(medians[max(index + 1 - LIST_CELLS, 0) : index + 1])
+                line = whole[max(index + 1 - LIST_CELLS, 0) : index + 1]
                 found[run.path] = f"{line:>{LIST_CELLS}} {quantity(median, 'us')}{marks.get(run.path, '')}"
     return found
 

@@ -249,7 +249,7 @@ def chosen_keys(
         odd = next((text for text in texts if not key_name(text)), None)
         if each not in declared:
             refused[each] = f"no key does that. {nearest(each, declared, '`tracetui config` lists them.')}"
-        elif each in FIXED:
+        elif each in FIXED and set(map(key_name, texts)) != set(declared[each]):
             refused[each] = f"{shown_key(declared[each][0])} keeps its meaning, also while something is typed."
         elif odd is not None:
             refused[each] = f"there is no key {odd!r:.40}. {nearest(odd, _NAMED_KEYS)}".rstrip()

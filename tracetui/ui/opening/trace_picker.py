@@ -18,6 +18,7 @@ from textual.message import Message
 from tracetui.files import is_url
 from tracetui.model.quantities import count, rounded_percent, size
 from tracetui.model.table import ColumnSpec, Table, texts
+from tracetui.opening.cache_folder import DIGESTS, cache_path
 from tracetui.opening.rank_folder import SUFFIXES, RankOptions, RankSetName, is_rank_set, says_ranks, sniffed_runs
 from tracetui.text import clean
 from tracetui.ui.base import keys
@@ -351,7 +352,9 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
     @work(thread=True, exclusive=True, group="step times")
     def read_step_times(self, paths: Sequence[str]) -> None:
         """Look the step times of traces up in the digests that `tracetui history` keeps; no trace is read."""
-        # Only a list of traces needs them.
+        if not cache_path(DIGESTS).is_dir():
+            return
+        # What compares traces takes long to import, and is needed only where something is kept.
         from tracetui.drawing.text.history_text import step_time_lines
         from tracetui.history.series import kept_history
 
