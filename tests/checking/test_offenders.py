@@ -105,6 +105,8 @@ def test_every_row_has_a_view_that_shows_it():
         (leaf,) = outcome(trace, text).leaves
         first = read_view_string(leaf.blamed.first[0].view)
         assert first.event >= 0 or first.pane == view
+    (leaf,) = outcome(work(500, 510, 900), "dur_us < 1us").leaves
+    assert not leaf.blamed.first and leaf.example is not None and leaf.example.view == "s2", "the step of the median"
     run = outcome(cpu_only(2), "all(runs.dur_us < 1us)", "aten::mm").leaves[0].blamed.first[1]
     assert read_view_string(run.view).event >= 0
 
