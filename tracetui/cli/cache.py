@@ -105,8 +105,6 @@ class KeptDocument(TypedDict):
 
 
 class SummariesDocument(TypedDict):
-    """Summaries of ranks, or digests, in the cache."""
-
     folder: str
     count: int
     bytes: int
@@ -114,8 +112,6 @@ class SummariesDocument(TypedDict):
 
 
 class CacheDocument(TypedDict):
-    """The cache."""
-
     folder: str
     bytes: int
     max_bytes: int
