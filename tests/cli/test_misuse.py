@@ -52,6 +52,10 @@ MISUSE = [
     (["attach", "x"], "PID takes a whole number, not 'x'"),
     (["attach", "--seconds", "x"], "--seconds takes a number, not 'x'"),
     (["perfetto", EAGER, "--port", "0"], "--port"),
+    (["sql"], "missing"),
+    (["mcp"], "missing"),
+    (["history", "x", "--by", "tme"], "Did you mean time?"),
+    (["skill", "--formt"], "--formt"),
     (["cache", "--format", "xml"], "There are text, json"),
     (["--print-completion", "tcsh"], "There are bash, zsh, fish"),
     (["--print-completion"], "needs a value"),
@@ -75,7 +79,7 @@ def test_misuse_is_one_sentence_with_the_exit_code_2(
 
 
 def test_every_command_is_misused() -> None:
-    assert {words[0] for words, _ in MISUSE} >= set(COMMANDS) - {"repair", "report", "workloads", "config"}
+    assert {words[0] for words, _ in MISUSE} >= set(COMMANDS) - {"repair", "report", "workloads", "config", "bisect"}
 
 
 def test_options_of_all_commands_stand_before_and_behind_the_name(capsys: pytest.CaptureFixture[str]) -> None:
