@@ -54,7 +54,8 @@ def test_every_pane_is_an_answer(tools, on_gpu, name):
         text = each.pane(trace, name)
         read = json.loads(text)
         assert len(text.encode()) <= MAX_BYTES
-        assert read["trace"] == trace and read["rows_are"] == name
+        # An overview is of the median step.
+        assert read["trace"] == trace and read["rows_are"].partition(",")[0] == name
         assert read["rows"] or read["note"]
 
 
