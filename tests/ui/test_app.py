@@ -298,7 +298,7 @@ def test_progress_is_said_in_words() -> None:
 
 
 def test_a_view_string_with_an_unknown_pane_is_refused() -> None:
-    with pytest.raises(UsageError, match="names no pane 'garbage'; there are overview"):
+    with pytest.raises(UsageError, match="names no pane: 'garbage' is none"):
         run(["trace.json"], at="garbage")
 
 
