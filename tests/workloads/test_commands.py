@@ -195,9 +195,7 @@ def test_a_mistake_in_the_command_starts_nothing(launched, capsys, words, told):
 
 def test_what_argparse_knows_is_refused_by_it(capsys):
     for words in (["--mode", "nope"], ["--dtype", "int8"], ["--seed", "x"]):
-        with pytest.raises(SystemExit) as exit_:
-            main(["run", "mlp", *words])
-        assert exit_.value.code == 2
+        assert main(["run", "mlp", *words]) == 2
     assert main(["workloads", "--nonsense"]) == 2
     assert "--nonsense" in capsys.readouterr().err
 
