@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -87,6 +86,9 @@ def config() -> Config:
 def _read(path: str, is_named: bool) -> Config:
     if not path or not (is_named or os.path.lexists(path)):
         return Config(path)
+    # Most users have no file, and every command asks for the settings.
+    import tomllib
+
     shown = clean(path)
     try:
         if not os.path.isfile(path):
@@ -138,7 +140,7 @@ def _checked(empty: Config, document: Mapping[str, Any]) -> Config:
 
 
 def _wrong_columns(pane: str, columns: list[str]) -> str:
-    """What is wrong with columns of a pane; empty where nothing is."""
+    """A sentence on what is wrong with columns of a pane; empty where nothing is."""
     name, known = pane.partition(" by ")[0], declared_columns().values()
     if name not in PANE_FILES:
         return f"there is no pane {name!r:.60}. {nearest(name[:60], PANE_FILES)}"

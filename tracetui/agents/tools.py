@@ -63,7 +63,7 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True)
 class Choice:
-    """What an assistant asks of a table."""
+    """A choice of rows and columns of a table."""
 
     where: str = ""
     sort: str = ""

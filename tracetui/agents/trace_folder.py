@@ -126,7 +126,7 @@ class TraceFolder:
         return sorted(found)
 
     def described(self, files: list[Path]) -> Iterator[dict[str, Any]]:
-        """What is known of files from their beginnings: path, size, rank, and why one is no trace."""
+        """Describe files by their beginnings: path, size, rank, and why one is no trace."""
         for path in files:
             row: dict[str, Any] = {"trace": self.below(path), "bytes": path.stat().st_size, "rank": None}
             try:
@@ -140,7 +140,7 @@ class TraceFolder:
         return Path(os.path.realpath(path)).is_relative_to(self.root)
 
     def _keep(self, key: tuple[str, ...], files: list[Path], read: Callable[[Callable[[], bool]], Kept]) -> Kept:
-        """What is kept of files, read where it is not there or a file has changed since."""
+        """The kept result of reading some files; they are read where it is not there or one has changed since."""
         signature = tuple(_signature(path) for path in files)
         held = self._kept.pop(key, None)
         if held is None or held[0] != signature:
@@ -160,7 +160,7 @@ def _signature(path: Path) -> tuple[int, ...]:
 
 
 def _within_limits(name: str, files: list[Path], read: Callable[[Callable[[], bool]], Kept]) -> Kept:
-    """What is read of files; `read` is given a function that says when its time is over.
+    """Read files within a time limit; `read` is given a function that says when its time is over.
 
     Raises: UsageError for what is no plain file, or takes too long, or is too large to be read between two questions.
     """

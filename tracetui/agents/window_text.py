@@ -100,7 +100,7 @@ def longest_in(trace: Trace, window: TimeRange) -> Int64:
 
 
 def described(trace: Trace, row: int) -> dict[str, Any]:
-    """What a slice is: name, kind, lane, start and duration in microseconds, and the event of its launch."""
+    """Facts of a slice: name, kind, lane, start and duration in microseconds, and the event of its launch."""
     slices = trace.slices
     launch = int(links(trace).launch[row])
     return {

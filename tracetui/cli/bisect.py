@@ -12,7 +12,6 @@ import argparse
 import json
 import math
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from tracetui.cli.arguments import completes_files
+from tracetui.cli.streams import complain
 from tracetui.errors import NotFound, TracetuiError, UsageError
 from tracetui.text import clean
 
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         return _judge(options)
     except TracetuiError as error:
-        print(f"tracetui: {clean(str(error))}", file=sys.stderr)
+        complain(clean(str(error)))
     except Exception as error:
         # Exit code 1, that of a defect, would call the commit bad. The message loads numpy.
         from tracetui.crash_report import crash_message
@@ -103,11 +103,11 @@ def _judge(options: argparse.Namespace) -> int:
         try:
             new = _digest(path)
         except TracetuiError as error:
-            print(f"tracetui: cannot tell: {clean(str(error))}", file=sys.stderr)
+            complain(f"cannot tell: {clean(str(error))}")
             return CANNOT_TELL
     if new.facts.device != good.facts.device or name not in new.measures:
         what = f"on {new.facts.device}" if name in new.measures else f"without {name}"
-        print(f"tracetui: cannot tell: the recording is {clean(what)}.", file=sys.stderr)
+        complain(f"cannot tell: the recording is {clean(what)}.")
         return CANNOT_TELL
     value, ends = new.measures[name], (good.measures[name], bad.measures[name])
     noise = max(each.scatter for each in (value, *ends)) / 2
@@ -165,6 +165,9 @@ def _recorded(words: Sequence[str], out: str) -> str | None:
 
     Raises: NotFound for a command that does not exist.
     """
+    # `--help` must not wait for it.
+    import subprocess
+
     words = [word.replace(OUT, out) for word in words]
     try:
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
@@ -175,13 +178,13 @@ def _recorded(words: Sequence[str], out: str) -> str | None:
         while process.stdout is not None and (block := os.read(process.stdout.fileno(), 1 << 16)):
             output = (output + block)[-MAX_OUTPUT_BYTES:]
     if process.returncode:
-        print(f"tracetui: cannot tell: the command failed with exit code {process.returncode}.", file=sys.stderr)
+        complain(f"cannot tell: the command failed with exit code {process.returncode}.")
         return None
     text = output.decode("utf-8", "replace").strip()
     named = [out, _path_of_json(text), text.splitlines()[-1].strip() if text else ""]
     path = next((each for each in named if each and Path(each).is_file()), None)
     if path is None:
-        print(f"tracetui: cannot tell: the command names no recording; {OUT} stands for its file.", file=sys.stderr)
+        complain(f"cannot tell: the command names no recording; {OUT} stands for its file.")
     return path
 
 

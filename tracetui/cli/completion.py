@@ -87,7 +87,7 @@ class PrintCompletion(argparse.Action):
 
 
 class Candidate(NamedTuple):
-    """What a word may become."""
+    """A candidate for a word."""
 
     text: str
     help: str = ""
@@ -123,7 +123,7 @@ def _words(line: str) -> list[str]:
 
 
 def candidates(words: Sequence[str], parser: argparse.ArgumentParser) -> list[Candidate]:
-    """What the last of some words behind `tracetui` may become, in order."""
+    """Candidates for the last of some words behind `tracetui`, in order."""
     *before, current = words
     commands = next(each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
     helps = {each.dest: str(each.help) for each in commands._choices_actions}

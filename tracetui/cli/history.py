@@ -11,7 +11,7 @@ import os
 import sys
 
 from tracetui.cli.arguments import add_no_cache, completes_files, job_count
-from tracetui.cli.streams import CountProgress
+from tracetui.cli.streams import CountProgress, remark
 from tracetui.errors import NotFound, UsageError
 
 HELP = "a folder of traces over time: what changed, and with which run"
@@ -80,5 +80,5 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write(history_text.as_text(known, options.metric, options.format))
     if options.format == "csv":
         for each in known.left_out:
-            print(f"tracetui: {each}", file=sys.stderr)
+            remark(each)
     return 0

@@ -112,7 +112,7 @@ def time_all(requests: Sequence[Request], options: argparse.Namespace) -> list[O
 
 
 class FailureDocument(TypedDict):
-    """Why there is no trace, and the exit code of `tracetui run`."""
+    """The reason why there is no trace, and the exit code of `tracetui run`."""
 
     kind: str
     message: str

@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class MendDocument(TypedDict):
-    """What was done at a byte of the unpacked file, null for the whole file, and the text that was there."""
+    """A repair at a byte of the unpacked file, null for the whole file, and the text that was there."""
 
     offset: int | None
     done: str
@@ -70,7 +70,7 @@ class MendDocument(TypedDict):
 
 
 class RepairDocument(TypedDict):
-    """What was done, and how many events were written."""
+    """The repairs, and how many events were written."""
 
     events: int
     done: list[MendDocument]

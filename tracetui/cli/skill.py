@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from importlib.resources import files
 
 HELP = "print the page that teaches an assistant to use tracetui"
 
@@ -17,5 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the page."""
+    # Five modules, which `--help` must not wait for.
+    from importlib.resources import files
+
     sys.stdout.write((files("tracetui.agents") / "skill.md").read_text("utf-8"))
     return 0

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING
 from tracetui.cli.arguments import add_opening, add_output, completes_files, opening, row_count, similar_options
 from tracetui.cli.inputs import add_rank_choice, rank_numbers, read_trace
 from tracetui.cli.show import DEFAULT_ROWS
+from tracetui.cli.streams import complain, remark
 from tracetui.errors import NotFound, TracetuiError, UsageError
 from tracetui.opening.rank_folder import RankOptions, is_folder, picked_run, rank_runs_of
+from tracetui.sql import MAX_MEMORY_MB, MAX_ROWS, MAX_SECONDS
 from tracetui.text import clean
 
 if TYPE_CHECKING:
@@ -35,8 +37,6 @@ MAX_TRACES = 26
 """Traces that are open at once; so many have names of one letter."""
 MAX_QUERY = 1 << 20
 """Bytes of a query that is read from a file."""
-SECONDS, MEMORY_MB, ROWS = 30.0, 1024, 10_000
-"""The limits, where no others are asked for."""
 PROMPT, CONTINUED = "sql> ", "...> "
 MAX_HISTORY = 1000
 """Lines that were typed and are kept for the next time."""
@@ -53,13 +53,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="table", help="what to print (default: table)")
     add_output(parser, "FILE", "write to a file; parquet needs one")
     parser.add_argument(
-        "--limit", type=row_count, metavar="N", help=f"at most N rows (default: {ROWS:,}; on a terminal {DEFAULT_ROWS})"
+        "--limit",
+        type=row_count,
+        metavar="N",
+        help=f"at most N rows (default: {MAX_ROWS:,}; on a terminal {DEFAULT_ROWS})",
     )
     parser.add_argument(
-        "--seconds", type=float, default=SECONDS, help=f"stop a query after that (default: {SECONDS:g})"
+        "--seconds", type=float, default=MAX_SECONDS, help=f"stop a query after that (default: {MAX_SECONDS:g})"
     )
     parser.add_argument(
-        "--memory", type=row_count, default=MEMORY_MB, metavar="MIB", help=f"memory of a query (default: {MEMORY_MB})"
+        "--memory",
+        type=row_count,
+        default=MAX_MEMORY_MB,
+        metavar="MIB",
+        help=f"memory of a query (default: {MAX_MEMORY_MB})",
     )
     parser.add_argument("--ranks", metavar="LIST", help="these ranks of a folder, such as 0,3-5")
     add_rank_choice(parser)
@@ -154,7 +161,7 @@ def _answer(database: Database, query: str, options: argparse.Namespace) -> None
     from tracetui.writing.output import output, write_text
 
     on_screen = options.output is None and options.format == "table" and sys.stdout.isatty()
-    limit = options.limit if options.limit is not None else DEFAULT_ROWS if on_screen else ROWS
+    limit = options.limit if options.limit is not None else DEFAULT_ROWS if on_screen else MAX_ROWS
     result = database.query(query, max_rows=limit, seconds=options.seconds)
     if options.format == "parquet":
         from tracetui.sql.results import write_parquet
@@ -167,7 +174,7 @@ def _answer(database: Database, query: str, options: argparse.Namespace) -> None
     else:
         sys.stdout.write(_text(result, query, options.format))
     if result.is_cut:
-        print(f"tracetui: {result.remark} --limit prints more.", file=sys.stderr)
+        remark(f"{result.remark} --limit prints more.")
 
 
 def _text(result: QueryResult, query: str, form: str) -> str:
@@ -211,7 +218,7 @@ def _prompt(database: Database, options: argparse.Namespace) -> None:
             query, lines = "\n".join(lines), []
             _answer(database, query, options)
         except TracetuiError as error:
-            print("\n".join([f"tracetui: {clean(str(error))}", *map(clean, error.lines_below)]), file=sys.stderr)
+            complain("\n".join([clean(str(error)), *map(clean, error.lines_below)]))
         except KeyboardInterrupt:
             print()
             lines = []

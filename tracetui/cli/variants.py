@@ -266,7 +266,7 @@ class ComparedVariants(VariantNames):
 
 
 class ContrastedVariants(VariantNames):
-    """What the workload promises of two variants."""
+    """A promise of the workload about two variants."""
 
     verification: VerificationDocument
 

@@ -1,4 +1,4 @@
-"""Where the level of a measure changes in a series of runs, and whether a new run is beyond its noise (R6.2).
+"""Changes of the level of a measure in a series of runs, and the verdict on a new run beside its noise (R6.2).
 
 Two tests, each of which a change may pass:
 
@@ -135,7 +135,7 @@ def beyond(before: Level, value: float, error: float, least: float = 0.0) -> Cha
 
 
 def _splits(medians: Float64, low: int, high: int) -> list[int]:
-    """Where the level changes between two runs, in order, by random orders."""
+    """Splits between runs at which the level changes, in order, by random orders."""
     found = _best_split(medians[low:high]) if high - low >= MIN_RUNS else None
     if found is None:
         return []
@@ -212,7 +212,7 @@ def _scores(orders: Float64) -> tuple[Float64, Int64]:
 
 
 def _last_split(values: Values, start: int) -> int | None:
-    """Where the last runs leave the level that begins with `start`; None where they do not."""
+    """The split at which the last runs leave the level that begins with `start`; None where they do not."""
     end = len(values)
     for count in range(min(MAX_LAST_RUNS, (end - start) // 2), 0, -1):
         before = level(values, start, end - count, 1.0 if count == 1 else OF_SEVERAL)

@@ -56,7 +56,7 @@ _LENGTH = struct.Struct("<I")
 
 @dataclass(frozen=True)
 class DigestFacts:
-    """What is known of a trace beside its measures."""
+    """Facts of a trace beside its measures."""
 
     program: str = ""
     """Workload, parameters and options of a recording of `tracetui run`; empty where the trace does not say."""

@@ -61,7 +61,7 @@ class Run:
 
     @property
     def key(self) -> tuple[str, str, str, int, int]:
-        """What runs of one series have in common."""
+        """Facts that runs of one series have in common."""
         facts = self.digest.facts
         return facts.program, facts.device, facts.stepped, facts.world_size, facts.rank
 

@@ -182,7 +182,7 @@ def like(all_series: Sequence[Series], run: Run) -> Series | None:
 
 
 def verdicts(series: Series, run: Run) -> list[Verdict]:
-    """What must not be worse, in a new run beside the last level of the runs of its series."""
+    """Verdicts on the measures that must not be worse, of a new run beside the last level of its series."""
     found = []
     for name in CHECKED:
         mine = run.digest.measures.get(name)

@@ -58,7 +58,7 @@ R = TypeVar("R")
 
 
 class SummaryKind(NamedTuple, Generic[R]):
-    """What is kept of a trace, and where."""
+    """A kind of summary that is kept of a trace, and its place."""
 
     cache: CacheKind
     version: int

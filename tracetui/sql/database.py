@@ -6,7 +6,6 @@ sentence at limits of time, rows and memory.
 
 from __future__ import annotations
 
-import difflib
 import re
 import resource
 import sys
@@ -22,21 +21,16 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.errors import TracetuiError, Unanswerable, UsageError
+from tracetui.errors import TracetuiError, Unanswerable, UsageError, nearest
 from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.model.trace import Interrupted, Trace, interruptible
 from tracetui.panes import PANES
+from tracetui.sql import MAX_MEMORY_MB, MAX_ROWS, MAX_SECONDS
 from tracetui.sql.results import QueryResult, cast_for_reading, result_table
 from tracetui.sql.views import ARGS, EVENT, VIEWS, build_view, keys_of_args, lend
 
 INSTALL = "pip install duckdb"
 """The extra `sql` in words."""
-MAX_ROWS = 10_000
-"""Rows of an answer, where no other number is asked for."""
-MAX_SECONDS = 30.0
-"""Seconds that a query may take."""
-MAX_MEMORY_MB = 1024
-"""MiB that a query may take beside the traces."""
 TICK = 0.05
 """Seconds between two looks at the time."""
 RANK = "rank"
@@ -261,10 +255,7 @@ class Database:
         bare = name.rpartition(".")[2]
         if bare in self._failed:
             return self._failed[bare]
-        meant = difflib.get_close_matches(name.casefold(), self.views, 3) or [
-            each for each in self.views if each.rpartition(".")[2] == bare.casefold()
-        ]
-        some = f"Did you mean {' or '.join(meant)}?" if meant else f"There are {', '.join(self.views)}."
+        some = nearest(name.casefold(), self.views, f"There are {', '.join(self.views)}.")
         return QueryError(f"There is no view {name}. {some}")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from tracetui.comparing.noise import Change
 from tracetui.drawing.hues import sparkline
 from tracetui.drawing.text.envelope import json_text
-from tracetui.drawing.text.export import lines, plain_rows, prose, sentence
+from tracetui.drawing.text.export import FORMULA_SIGNS, lines, plain_rows, prose, sentence
 from tracetui.history.digest import MODULE_GROUP, STEP_TIME, UNPROFILED
 from tracetui.history.series import History, Run, Series, named
 from tracetui.history.shifts import Measure, Shift, listed_names, measure
@@ -164,7 +164,7 @@ def as_csv(known: History, wanted: Sequence[str]) -> str:
                 for row in range(level.first, level.end):
                     run = series.runs[int(each.values.run[row])]
                     is_change = row == level.first and row > 0
-                    name = f"'{run.name}" if run.name.startswith(("=", "+", "-", "@")) else run.name
+                    name = f"'{run.name}" if run.name.startswith(FORMULA_SIGNS) else run.name
                     median = round(float(each.values.median[row]), 6)
                     writer.writerow(
                         [number, name, _began(run), run.digest.facts.commit, each.name, each.unit, median]
