@@ -47,6 +47,8 @@ class OverviewList(TableView):
         self.sketch: Overview | None = None
         """What is known of the overview while it is being made."""
         self._overview: Overview | None = None
+        self._is_moved = False
+        """True once the user has moved the cursor over a picture: until then it is on the first entry."""
         self._picture: Picture | None = None
         self._strip: tuple[Overview, int, TimeStrip] | None = None
 
@@ -92,9 +94,15 @@ class OverviewList(TableView):
     def _enter(self, cursor: int) -> None:
         """Put the cursor on an entry, or on the first that can be entered."""
         items = self._drawn.canvas.items if self._drawn is not None else []
-        if items and not any(item.index == cursor for item in items):
-            first = next((item.index for item in items if self._section(item) == "todo"), items[0].index)
-            self.put_cursor(first)
+        wanted = cursor if self._is_moved else 0
+        if items and not any(item.index == wanted for item in items):
+            wanted = next((item.index for item in items if self._section(item) == "todo"), items[0].index)
+        if items:
+            self.put_cursor(wanted)
+
+    def _move_to(self, index: int) -> None:
+        self._is_moved |= self.is_picture
+        super()._move_to(index)
 
     def _section(self, item: Item) -> str:
         return self._overview.entries[item.index].section if self._overview is not None else ""
