@@ -143,6 +143,7 @@ CAPTURED_BY = ColumnSpec(
     text=TextKind.REMARK,
     detail=1,
 )
+CATEGORY = ColumnSpec("category", "category", "As recorded.")
 CAUSE = ColumnSpec("cause", "cause", "What most of it is put down to.", width=18, grow=1)
 CAUSES = ColumnSpec(
     "causes",
@@ -152,6 +153,7 @@ CAUSES = ColumnSpec(
     grow=1,
     detail=2,
 )
+CAUSE_EVENT = ColumnSpec("cause_event", "cause", "The event that caused it.")
 CAUSE_NOTE = ColumnSpec(
     "cause_note",
     "what is known of it",
@@ -161,6 +163,7 @@ CAUSE_NOTE = ColumnSpec(
     text=TextKind.REMARK,
 )
 CHANGE = ColumnSpec("change", "change", "Whether that is more than noise.", width=11)
+CHANGES = ColumnSpec("changes", "changes", "Its changes, each with the run that brought it.", width=60, is_key=True)
 CHANGE_BYTES = ColumnSpec(
     "change_bytes", "bytes B - A", "Bytes of B less those of A; below 0 B moves fewer.", unit="bytes"
 )
@@ -286,6 +289,7 @@ EXPOSED_WAIT_US = ColumnSpec(
     unit="us",
     detail=1,
 )
+EXTERNAL_ID = ColumnSpec("external_id", "external id", "As recorded.")
 FAILED = ColumnSpec("failed", "failed", "Allocations without memory.")
 FAMILY = ColumnSpec("family", "family", "Sort of work, decoded from the name.", width=16, grow=1, detail=1)
 FILE = ColumnSpec("file", "file", "The file of the rank.", width=20, grow=1, text=TextKind.NAME, detail=3)
@@ -297,6 +301,7 @@ FINGERPRINT = ColumnSpec(
     text=TextKind.NAME,
     detail=2,
 )
+FIRST_VALUE = ColumnSpec("first_value", "first", "Median in the first run.", is_number_text=True, is_key=True)
 FLOPS = ColumnSpec("flops", "operations", "Floating-point operations of a call.", unit="flop", detail=2)
 FOLDED = ColumnSpec("folded", "folded", "View ops and occupancy queries within it that put nothing on the GPU.")
 FOLDED_CHANGE = ColumnSpec(
@@ -460,6 +465,7 @@ KINETO_OCCUPANCY_PCT = ColumnSpec(
 )
 LARGEST = ColumnSpec("largest", "largest", "Largest allocation; the row jumps to it.", unit="bytes")
 LAST = ColumnSpec("last", "at the end", "Allocated after the last event.", unit="bytes")
+LAST_VALUE = ColumnSpec("last_value", "last", "Median in the last run.", is_number_text=True, is_key=True)
 LATE_PCT = ColumnSpec(
     "late_pct", "launch starved %", "Share of its GPU activities launched when the GPU was idle already.", unit="%"
 )
@@ -502,6 +508,7 @@ LINE = ColumnSpec(
     text=TextKind.NAME,
     detail=2,
 )
+LINK = ColumnSpec("link", "link", "launch, op, annotation, forward or dependency.")
 MADE_BY = ColumnSpec(
     "made_by",
     "made by",
@@ -623,6 +630,7 @@ P95_US = ColumnSpec("p95_us", "p95", "Duration that 95 % do not exceed, linear b
 P99_PERIOD_US = ColumnSpec("gpu_period_p99_us", "p99 period", "Period that 99 % do not exceed.", unit="us", detail=1)
 P99_US = ColumnSpec("p99_us", "p99", "Duration that 99 % do not exceed, linear between ranks.", unit="us")
 PADDED = ColumnSpec("padded", "padded", "Median of the batch to which it was padded, where the name says so.")
+PARENT_EVENT = ColumnSpec("parent_event", "parent", "The innermost slice around it.")
 PART = ColumnSpec(
     "part",
     "part",
@@ -692,6 +700,7 @@ ROOFLINE_US = ColumnSpec("roofline_us", "roofline", "Least time that the work co
 ROUTING_PCT = ColumnSpec("routing_pct", "routing %", "Share of GPU busy time: routing tokens to experts.", unit="%")
 RUN = ColumnSpec("run", "run", "Number of the run, from 1.")
 RUNS = ColumnSpec("runs", "runs", "How often it ran, on the thread on which it ran most often.")
+SAMPLE = ColumnSpec("sample", "sample", "The value of a counter.")
 SAMPLES = ColumnSpec("samples", "samples", "Samples that began in the time.")
 SAMPLING_PCT = ColumnSpec("sampling_pct", "sampling %", "Share of GPU busy time: sampling.", unit="%")
 SELF_CPU_A_US = ColumnSpec("self_cpu_a_us", "self CPU A", "CPU time outside of what it called, in A.", unit="us")
@@ -700,6 +709,7 @@ SELF_CPU_US = ColumnSpec(
     "self_cpu_us", "self CPU", "CPU time outside of what it called; below 0 where that overlaps.", unit="us"
 )
 SELF_DEVICE_US = ColumnSpec("self_device_us", "self GPU", "Time of the GPU work that it launched itself.", unit="us")
+SELF_US = ColumnSpec("self_us", "self", "Duration less that of its children.", "us")
 SEQ = ColumnSpec("seq", "seq", "Sequence number within the group, where it is recorded.", detail=1)
 SERIES = ColumnSpec(
     "series", "series", "Number of the series of layers in a step: of forward and backward pass there are two."
@@ -784,6 +794,7 @@ TENSOR_CORES = ColumnSpec(
 TFLOPS = ColumnSpec("tflops", "TFLOP/s", "Rate of floating-point operations.", unit="TFLOP/s")
 THREAD = ColumnSpec("thread", "thread", "The thread that called.", width=12, text=TextKind.NAME, detail=1)
 TIME_PCT = ColumnSpec("time_pct", "of time %", "Share of the time of the trace that its runs cover.", unit="%")
+TIME_US = ColumnSpec("time_us", "time", "When it was taken.", "us")
 TITLE = ColumnSpec("title", "finding", "What was found.", width=20, grow=1, text=TextKind.PROSE)
 TOKENS = ColumnSpec("tokens", "tokens", "Tokens that went into the model.", of_servers=True)
 TOKEN_RATE = ColumnSpec("tokens_per_s", "tokens/s", "Tokens that went in, per second of the periods of these steps.")
@@ -809,6 +820,7 @@ TRANSFER_US = ColumnSpec(
 TREE = ColumnSpec(
     "tree", "module", "A module or a function, below what called it.", width=24, grow=3, text=TextKind.NAME, is_key=True
 )
+TREND = ColumnSpec("trend", "runs", "Its medians over the runs, as a line.", width=40, is_key=True)
 UNIT = ColumnSpec("unit", "unit", "Unit of the value.")
 UNSIZED = ColumnSpec("unsized", "unsized", "Those whose size the trace does not say.", detail=3)
 US_PER_LAUNCH = ColumnSpec("us_per_launch", "per launch", "Time spent in queries per launch.", unit="us")
@@ -818,6 +830,7 @@ VARIANTS = ColumnSpec("variants", "variants", "Different sequences of kernels am
 VERDICT = ColumnSpec(
     "verdict", "verdict", "What holds the step back.", text=TextKind.PROSE, width=18, grow=1, is_key=True
 )
+VIEW = ColumnSpec("view", "view", "Name of the view.")
 VIEW_OPS = ColumnSpec("view_ops", "views", "Calls of known view ops that put nothing on the GPU.")
 WAITING_US = ColumnSpec("waiting_us", "queued", "Of it: launched, and not yet started.", unit="us")
 WAIT_BEFORE_US = ColumnSpec(

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from tracetui.errors import TracetuiError, Unanswerable, UsageError, nearest
+from tracetui.model import columns as col
 from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.model.trace import Interrupted, Trace, interruptible
 from tracetui.panes import PANES
@@ -115,7 +116,7 @@ class Database:
         for a view that cannot be made; Interrupted once the answer is not wanted.
         """
         if _LIST_OF_VIEWS.fullmatch(sql):
-            return QueryResult(Table((texts("view", self.views), texts("help", self._helps()))))
+            return QueryResult(Table((texts(col.VIEW, self.views), texts(col.HELP, self._helps()))))
         with interruptible(goes_on):
             self._make_views(sql)
         ends = time.monotonic() + seconds

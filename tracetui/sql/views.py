@@ -24,8 +24,7 @@ from tracetui.model.table import NULL, Column, ColumnSpec, Strings, Table, TextK
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANE_FILES, PANES
 
-EVENT = ColumnSpec("event", "event", "Number of the event in the file; `--at e1234` opens the app there.")
-CAUSE = ColumnSpec("cause_event", "cause", "The event that caused it.")
+EVENT = col.EVENT.but(help="Number of the event in the file; `--at e1234` opens the app there.")
 ARGS = "args"
 """The view that is of the keys which a query names."""
 MAX_ARGS = 10_000_000
@@ -68,20 +67,20 @@ def slices_table(trace: Trace) -> Table:
         (
             Column(EVENT, slices.event),
             Column(col.NAME, slices.name, trace.names),
-            Column(ColumnSpec("category", "category", "As recorded."), slices.category, trace.categories),
+            Column(col.CATEGORY, slices.category, trace.categories),
             Column(col.KIND, slices.kind, [kind.name.lower() for kind in Kind]),
             Column(col.START_US, slices.start),
             Column(col.DUR_US, slices.dur),
-            Column(ColumnSpec("self_us", "self", "Duration less that of its children.", "us"), slices.self_time),
+            Column(col.SELF_US, slices.self_time),
             step_column(trace, all_rows, "Number of the step."),
             _text_column("process", "Name of the process or device.", lane, [each.process for each in lanes]),
             _text_column("thread", "Name of the thread or stream.", lane, [each.name for each in lanes]),
             numbers(col.DEVICE, kinds.device[lane]),
             numbers(col.STREAM, kinds.stream[lane]),
-            Column(ColumnSpec("depth", "depth", "Slices around it on its lane."), slices.depth),
-            _events(trace, ColumnSpec("parent_event", "parent", "The innermost of these."), slices.parent),
+            Column(col.DEPTH.but(help="Slices around it on its lane."), slices.depth),
+            _events(trace, col.PARENT_EVENT, slices.parent),
             Column(col.CORRELATION, slices.correlation),
-            Column(ColumnSpec("external_id", "external id", "As recorded."), slices.external),
+            Column(col.EXTERNAL_ID, slices.external),
         ),
         all_rows,
     )
@@ -104,8 +103,8 @@ def links_table(trace: Trace) -> Table:
     effects = np.concatenate([effect for effect, _ in pairs.values()])
     causes_of = np.concatenate([cause for _, cause in pairs.values()])
     kinds = np.repeat(np.arange(len(pairs)), [len(effect) for effect, _ in pairs.values()])
-    link = coded(ColumnSpec("link", "link", "launch, op, annotation, forward or dependency."), kinds, list(pairs))
-    return Table((_events(trace, EVENT, effects), link, _events(trace, CAUSE, causes_of)), effects)
+    link = coded(col.LINK, kinds, list(pairs))
+    return Table((_events(trace, EVENT, effects), link, _events(trace, col.CAUSE_EVENT, causes_of)), effects)
 
 
 def samples_table(trace: Trace) -> Table:
@@ -121,8 +120,8 @@ def samples_table(trace: Trace) -> Table:
             _text_column("counter", "Name of the counter.", of, [each.name for each in counters]),
             _text_column("series", "Its series, where it has several.", of, [each.series for each in counters]),
             _text_column("process", "Name of the process.", of, [each.process for each in counters]),
-            Column(ColumnSpec("time_us", "time", unit="us"), np.concatenate([none, *(each.time for each in counters)])),
-            numbers("sample", np.concatenate([none.astype(float), *(each.value for each in counters)])),
+            Column(col.TIME_US, np.concatenate([none, *(each.time for each in counters)])),
+            numbers(col.SAMPLE, np.concatenate([none.astype(float), *(each.value for each in counters)])),
             _text_column("unit", "Unit of the sample.", of, [each.unit for each in counters]),
         )
     )
@@ -157,7 +156,7 @@ def args_table(trace: Trace, keys: Sequence[str]) -> Table:
         mine = np.flatnonzero(ids >= 0)
         found.append(np.stack([events[mine], np.full(len(mine), number), ids[mine]], axis=1))
     event, key, value = np.concatenate(found).T
-    named = ColumnSpec("value", "value", "As text; lists as JSON.", text=TextKind.NAME)
+    named = replace(col.VALUE, help="As text; lists as JSON.", text=TextKind.NAME)
     return Table(
         (numbers(EVENT, event), _text_column("key", "As recorded.", key, list(keys)), Column(named, value, strings))
     )

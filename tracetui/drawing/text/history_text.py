@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,8 +19,9 @@ from tracetui.history.digest import MODULE_GROUP, STEP_TIME, UNPROFILED
 from tracetui.history.series import History, Run, Series, named
 from tracetui.history.shifts import Measure, Shift, listed_names, measure
 from tracetui.linking.frames import PATH_SEPARATOR
+from tracetui.model import columns as col
 from tracetui.model.quantities import counted, how_much, quantity, time_scale
-from tracetui.model.table import ColumnSpec, Table, texts
+from tracetui.model.table import Table, TextKind, texts
 from tracetui.text import clean
 
 TREND_CELLS = 40
@@ -36,11 +38,8 @@ _WORDS = {
     "gpu_idle_pct": "GPU idle",
     "cpu_ops": "operators",
 }
-_MEASURE = ColumnSpec("measure", "measure", width=40, is_key=True)
-_RUNS = ColumnSpec("runs", "runs", width=TREND_CELLS, is_key=True)
-_FIRST = ColumnSpec("first", "first", is_number_text=True, is_key=True)
-_LAST = ColumnSpec("last", "last", is_number_text=True, is_key=True)
-_CHANGES = ColumnSpec("changes", "changes", width=60, is_key=True)
+_MEASURE = replace(col.MEASURE, text=TextKind.WORD, width=40, grow=0, is_key=True)
+"""Its names are in words here."""
 
 
 def trend(values: Sequence[float | None], cells: int = TREND_CELLS) -> str:
@@ -179,10 +178,10 @@ def _table(series: Series, measures: Sequence[Measure]) -> Table:
     return Table(
         (
             texts(_MEASURE, [clean(name_of(each.name)) for each in measures]),
-            texts(_RUNS, [trend(each) for each in medians]),
-            texts(_FIRST, [quantity(row[0], each.unit) for row, each in zip(known, measures, strict=True)]),
-            texts(_LAST, [quantity(row[-1], each.unit) for row, each in zip(known, measures, strict=True)]),
-            texts(_CHANGES, [_changes(each) for each in measures]),
+            texts(col.TREND, [trend(each) for each in medians]),
+            texts(col.FIRST_VALUE, [quantity(row[0], each.unit) for row, each in zip(known, measures, strict=True)]),
+            texts(col.LAST_VALUE, [quantity(row[-1], each.unit) for row, each in zip(known, measures, strict=True)]),
+            texts(col.CHANGES, [_changes(each) for each in measures]),
         )
     )
 
