@@ -83,6 +83,8 @@ async def look_at(pilot, path: str) -> TraceScreen:
     pilot.app.open(path)
     while not (isinstance(pilot.app.screen, TraceScreen) and pilot.app.screen.path == path):
         await pilot.pause(0.02)
+    # What is typed as a command needs the line that it is typed into.
+    await settle(pilot)
     await keys(pilot, *to_pane("kernels"), "full_stop", "right_square_bracket")
     await keys(pilot, *to_pane("ops"), *to_pane("launches"), "0")
     await pilot.app.workers.wait_for_complete()

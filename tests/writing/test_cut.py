@@ -306,6 +306,21 @@ def test_steps_of_any_loop(tmp_path, events, step):
         assert told(ours, APART) == told(theirs, APART), pane
 
 
+def test_a_step_during_which_only_other_steps_keep_the_gpu(tmp_path):
+    """Its period is empty in the whole trace, and not in the part: the numbers that need no period are the same."""
+    events = [x(f"ProfilerStep#{number}", number * 200, 198, cat="user_annotation") for number in range(3)]
+    launches = [(0, 27, 1), (1, 203, 2)]
+    events += [x("cudaLaunchKernel", ts, 1, cat="cuda_runtime", args={"correlation": n}) for _, ts, n in launches]
+    for start, length, correlation, stream in [(203, 1, 1, 7), (204, 2, 1, 7), (205, 1, 2, 20)]:
+        args = {"correlation": correlation, "stream": stream, "device": 0}
+        events.append({**x("gemm", start, length, cat="kernel", pid=0, args=args), "tid": stream})
+    whole = trace_of(tmp_path, events)
+    part, _ = cut_of(whole, tmp_path / "part.json", steps=(1, 1))
+    ours, theirs = rows_of(part, "steps", 1, part.origin_us - whole.origin_us), rows_of(whole, "steps", 1, 0)
+    assert told(ours, APART) == told(theirs, APART)
+    assert dict(zip(theirs[0], next(iter(theirs[1])), strict=True))["exposed_comm_us"] == 0
+
+
 def told(table, apart):
     """The names and the rows without the columns that stand apart."""
     names, rows = table

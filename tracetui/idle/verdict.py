@@ -374,11 +374,11 @@ def verdict(trace: Trace) -> Verdict | None:
 
 
 @kept(on_disk=True)
-def step_verdicts(trace: Trace) -> list[Verdict | None]:
-    """The verdict on each of `steps(trace)`; None for a step that launched nothing on a GPU, or has an empty period.
+def judged_steps(trace: Trace) -> list[Verdict | None]:
+    """The numbers behind the verdict on each of `steps(trace)`; None for a step that launched nothing on a GPU.
 
-    It rests on the idle time of the step's period. The numbers beside it are those from its first GPU activity to its
-    last; an activity that was launched late counts in the step that launched it.
+    They are those from its first GPU activity to its last; an activity that was launched late counts in the step that
+    launched it.
     """
     work, gaps = (step_index(trace, rows) for rows in (device_order(trace).row, idleness(trace).after))
     if len(work) == 0:
@@ -386,8 +386,12 @@ def step_verdicts(trace: Trace) -> list[Verdict | None]:
     exposed = step_exposure(trace).total()
     titles = [f"step {number}" for number in steps(trace).number.tolist()]
     judged = _judged(trace, titles, *step_periods(trace), exposed.exposed_comm)
-    verdicts = _verdicts(trace, work, gaps, step_spans(trace), exposed, judged)
-    return [one if one is not None and one.judged.time else None for one in verdicts]
+    return _verdicts(trace, work, gaps, step_spans(trace), exposed, judged)
+
+
+def step_verdicts(trace: Trace) -> list[Verdict | None]:
+    """The verdict on each of `steps(trace)`, on the idle time of its period; None where the period is empty, too."""
+    return [one if one is not None and one.judged.time else None for one in judged_steps(trace)]
 
 
 def _judged(trace: Trace, titles: list[str], low: Int64, high: Int64, exposed: Int64) -> list[Judged]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tracetui.idle.gpu_spans import behind_sentence, communicates, step_spans, step_times, union_in_cells
 from tracetui.idle.scope_times import idle_within, step_periods
-from tracetui.idle.verdict import step_verdicts
+from tracetui.idle.verdict import judged_steps
 from tracetui.idle.waits import sync_calls
 from tracetui.linking.groups import PartSums, distinct, group
 from tracetui.linking.links import links, op_rows
@@ -278,11 +278,11 @@ def _periods(trace: Trace, picked: Int64) -> tuple[Column, ...]:
 
 def _judged(trace: Trace, picked: Int64) -> tuple[Column, ...]:
     """The verdict of each step and the numbers behind it."""
-    all_verdicts, nothing = step_verdicts(trace), float("nan")
-    verdicts = [all_verdicts[index] for index in picked.tolist()]
+    judged, nothing = judged_steps(trace), float("nan")
+    verdicts = [judged[index] for index in picked.tolist()]
     return (
-        texts(col.VERDICT, [v.words if v else None for v in verdicts]),
-        numbers(col.IDLE_PCT, [v.judged.idle_pct if v else nothing for v in verdicts]),
+        texts(col.VERDICT, [v.words if v and v.judged.time else None for v in verdicts]),
+        numbers(col.IDLE_PCT, [v.judged.idle_pct if v and v.judged.time else nothing for v in verdicts]),
         numbers(col.LATE_PCT, [v.late_pct if v else nothing for v in verdicts]),
         micros(
             col.EXPOSED_COMM_US,
