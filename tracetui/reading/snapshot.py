@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.errors import NotATrace, NotEnoughMemory, NotFound, OtherKind
+from tracetui.errors import NotATrace, NotEnoughMemory, NotFound
 from tracetui.model.intervals import Int64
 from tracetui.model.memory_snapshot import (
     ACTIONS,
@@ -219,7 +219,9 @@ class _Rows:
     def _bytes(self, values: dict[str, Any], name: str) -> int:
         value = self._number(values, name)
         if not 0 <= value <= MAX_BYTES:
-            raise NotATrace(f"{self._label} holds a size of {value:,} bytes: it is no memory snapshot that can be read.")
+            raise NotATrace(
+                f"{self._label} holds a size of {value:,} bytes: it is no memory snapshot that can be read."
+            )
         return value
 
     def _word(self, value: object) -> int:
@@ -299,5 +301,5 @@ class _Rows:
         return Stacks(np.array([0, *np.cumsum(lengths)], np.int64), frames, function, file, line)
 
 
-def _column(numbers: "array[int]") -> Int64:
+def _column(numbers: array[int]) -> Int64:
     return np.array(numbers, np.int64)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.model.intervals import Int64
-from tracetui.model.memory_snapshot import Action, MemorySnapshot, SnapshotEvents
+from tracetui.model.memory_snapshot import Action, MemorySnapshot
 
 OLDER = -1
 """The start of what was allocated before the history began."""
@@ -132,7 +132,7 @@ class DeviceHistory:
         life = np.cumsum(begins) - 1
         head = np.flatnonzero(begins)
         start = np.where(action[head] == Action.ALLOC, rows[head], OLDER)
-        requested, end = self._first_of(Action.FREE_REQUESTED, life, rows, action, len(head)), None
+        requested = self._first_of(Action.FREE_REQUESTED, life, rows, action, len(head))
         end = self._first_of(Action.FREE_COMPLETED, life, rows, action, len(head))
         # Two cannot be at one address: the next ends one whose end is missing.
         is_followed = np.append(address[head][1:] == address[head][:-1], False)[: len(head)]
@@ -162,7 +162,9 @@ class DeviceHistory:
         own = self.active_blocks
         index = np.searchsorted(address, blocks.address[own], side="right") - 1
         is_same = (index >= 0) & (len(address) > 0)
-        is_same[is_same] = (address[index[is_same]] == blocks.address[own[is_same]]) & (end[index[is_same]] == self.count)
+        is_same[is_same] = (address[index[is_same]] == blocks.address[own[is_same]]) & (
+            end[index[is_same]] == self.count
+        )
         live, block = index[is_same], own[is_same]
         size[live] = np.where(was_made[live], size[live], blocks.size[block])
         occupied[live] = blocks.size[block]
@@ -222,6 +224,3 @@ def fullest_device(snapshot: MemorySnapshot) -> int:
         return int(np.searchsorted(snapshot.events.first, oom[0], side="right")) - 1
     peaks = [int(history_of(snapshot, device).active.max()) for device in range(snapshot.device_count)]
     return int(np.argmax(peaks)) if peaks else 0
-
-
-__all__ = ["Allocations", "DeviceHistory", "SnapshotEvents", "fullest_device", "history_of"]

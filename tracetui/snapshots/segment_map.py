@@ -15,6 +15,7 @@ MAX_SLACK = 1 << 20
 """Bytes behind a block that a segment of large blocks does not split off."""
 SMALL_SEGMENT = 2 << 20
 """Bytes of a segment of small blocks."""
+_RESERVING = (Action.SEGMENT_ALLOC, Action.SEGMENT_FREE, Action.SEGMENT_MAP, Action.SEGMENT_UNMAP)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,16 +88,14 @@ def segment_map(history: DeviceHistory, moment: int) -> SegmentMap:
     )
 
 
-def _regions(
-    history: DeviceHistory, moment: int
-) -> tuple[Int64, Int64, Int64, NDArray[np.bool_], NDArray[np.bool_]]:
+def _regions(history: DeviceHistory, moment: int) -> tuple[Int64, Int64, Int64, NDArray[np.bool_], NDArray[np.bool_]]:
     """Start, size, stream, and whether it is large and expandable, of each region that was reserved at a moment.
 
     Coverage is that of the end, less what was reserved since, and with what was given back since.
     """
     segments, rows = history.snapshot.segments, history.segments
     since = np.arange(moment, history.count)
-    since = since[np.isin(history.action[since], (3, 4, 5, 6))]
+    since = since[np.isin(history.action[since], _RESERVING)]
     action = history.action[since]
     is_gain = np.isin(action, (Action.SEGMENT_ALLOC, Action.SEGMENT_MAP))
     is_mapped = np.isin(action, (Action.SEGMENT_MAP, Action.SEGMENT_UNMAP))
