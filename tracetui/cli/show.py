@@ -23,6 +23,9 @@ from tracetui.cli.arguments import (
     row_count,
 )
 from tracetui.cli.inputs import read_trace
+from tracetui.cli.snapshots import PANES as SNAPSHOT_PANES
+from tracetui.cli.snapshots import is_snapshot_file
+from tracetui.cli.snapshots import show as show_snapshot
 from tracetui.cli.streams import console, print_failures
 from tracetui.errors import UsageError
 from tracetui.panes import PANE_FILES, pane_named
@@ -57,11 +60,21 @@ MIN_WIDTH = 40
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `tracetui show`."""
-    parser.add_argument("pane", metavar="PANE", choices=tuple(PANE_FILES), help="one of " + ", ".join(PANE_FILES))
+    parser.add_argument(
+        "pane",
+        metavar="PANE",
+        choices=(*PANE_FILES, *SNAPSHOT_PANES),
+        help=f"one of {', '.join(PANE_FILES)}; of a memory snapshot {', '.join(SNAPSHOT_PANES)}",
+    )
     add_trace(parser)
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--step", type=int, metavar="N", help="only the step with this number")
     add_range(part)
+    part.add_argument(
+        "--at",
+        metavar="MOMENT",
+        help="of a memory snapshot: peak, start, end, oom, the number of an event, or a time as 12.5ms",
+    )
     add_sort(parser)
     parser.add_argument("--limit", type=row_count, metavar="N", help="print at most N rows")
     add_where(parser)
@@ -94,6 +107,10 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--format {options.format} is for a tree of times: `tracetui show {FLAME}` has one.")
     if options.plain and options.format != "table":
         raise UsageError(f"--plain and --format {options.format} are two forms: leave one out.")
+    if options.pane in SNAPSHOT_PANES or is_snapshot_file(options.trace):
+        return show_snapshot(options)
+    if options.at is not None:
+        raise UsageError("--at is a moment of a memory snapshot; of a trace --step or --range choose a part.")
     # A terminal that can show nothing else gets plain text as well.
     is_dumb = sys.stdout.isatty() and os.environ.get("TERM", "") in DUMB_TERMINALS
     form = "plain" if options.plain or (options.format == "table" and is_dumb) else options.format

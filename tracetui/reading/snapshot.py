@@ -17,6 +17,7 @@ from tracetui.model.memory_snapshot import (
     Action,
     Annotations,
     Blocks,
+    Int32,
     MemorySnapshot,
     Segments,
     SnapshotEvents,
@@ -25,9 +26,9 @@ from tracetui.model.memory_snapshot import (
 from tracetui.model.table import Strings
 from tracetui.reading.load_progress import LoadProgress, collector_off
 from tracetui.reading.memory_budget import not_enough_memory
-from tracetui.reading.other_files import is_snapshot
+from tracetui.reading.other_files import PROBED_BYTES, is_snapshot
 from tracetui.reading.snapshot_pickle import FrameReference, Items, PickleMachine, RowKind, StackReference
-from tracetui.reading.source import PROBED_BYTES, open_source
+from tracetui.reading.source import open_source
 
 MAX_BYTES = 1 << 44
 """Bytes of a block or segment; more are a mistake."""
@@ -64,6 +65,11 @@ def load_snapshot(
         return cancelled()
 
     try:
+        if not is_snapshot(source.peek(PROBED_BYTES)):
+            raise NotATrace(
+                f"{source.label} is no memory snapshot, which torch.cuda.memory._dump_snapshot writes; of a trace "
+                "`tracetui show memory` has the allocator's events."
+            )
         with collector_off():
             machine = PickleMachine(source, rows, tell)
             rows.settle = machine.settle
@@ -258,32 +264,16 @@ class _Rows:
         starts = [start for start, count in claimed if count]
         if first[-1] != self.events.number or any(a >= b for a, b in pairwise(starts)):
             raise NotATrace(f"{self._label} holds events that belong to no device: it is no memory snapshot.")
-        address, size, requested, segment = (_column(each) for each in self._block_numbers)
-        state = np.frombuffer(self._block_state, np.int8) if self._block_state else np.empty(0, np.int8)
-        flags = np.array(self._segment_flags, np.int8)
-        device, *places = (_column(each) for each in self._segment_numbers)
         settings = top.get("allocator_settings")
-        mine = segment >= 0
         return MemorySnapshot(
             self._label,
             path,
             size_bytes,
-            SnapshotEvents(
-                np.array(self._action, np.uint8),
-                *(_column(each) for each in self._event_numbers),
-                *(np.array(each, np.int32) for each in self._event_ids),
-                first,
-                self._device_free,
-            ),
-            Segments(device, *places, (flags & 1).astype(bool), (flags & 2).astype(bool)),
-            Blocks(
-                *(each[mine] for each in (segment, address, size, requested)),
-                (state >= 0)[mine],
-                (state > 0)[mine],
-                np.array(self._block_stack, np.int32)[mine],
-            ),
+            self._all_events(first),
+            self._all_segments(),
+            self._all_blocks(),
             Annotations(
-                np.array(self._annotation_columns[0], np.int32),
+                _ids(self._annotation_columns[0]),
                 np.array(self._annotation_columns[1], bool),
                 _column(self._annotation_columns[2]),
             ),
@@ -291,6 +281,25 @@ class _Rows:
             self._texts,
             settings if isinstance(settings, str) else "",
         )
+
+    def _all_events(self, first: Int64) -> SnapshotEvents:
+        address, size, stream, time = map(_column, self._event_numbers)
+        stack, context, metadata = map(_ids, self._event_ids)
+        action = np.array(self._action, np.uint8)
+        return SnapshotEvents(action, address, size, stream, time, stack, context, metadata, first, self._device_free)
+
+    def _all_segments(self) -> Segments:
+        device, address, size, stream = map(_column, self._segment_numbers)
+        flags = np.array(self._segment_flags, np.int8)
+        return Segments(device, address, size, stream, (flags & 1).astype(bool), (flags & 2).astype(bool))
+
+    def _all_blocks(self) -> Blocks:
+        """The blocks of the segments; others that a file may hold are nowhere."""
+        address, size, requested, segment = map(_column, self._block_numbers)
+        mine, state = segment >= 0, np.array(self._block_state, np.int8)
+        stack = _ids(self._block_stack)[mine]
+        address, size, requested, segment = address[mine], size[mine], requested[mine], segment[mine]
+        return Blocks(segment, address, size, requested, (state >= 0)[mine], (state > 0)[mine], stack)
 
     def _all_stacks(self) -> Stacks:
         lengths = [len(key) // 4 for key in self._stacks]
@@ -303,3 +312,7 @@ class _Rows:
 
 def _column(numbers: array[int]) -> Int64:
     return np.array(numbers, np.int64)
+
+
+def _ids(numbers: array[int]) -> Int32:
+    return np.array(numbers, np.int32)

@@ -1,8 +1,8 @@
 """The pickle of a memory snapshot, opcode by opcode: nothing is imported, called or executed.
 
-A snapshot is plain data: dictionaries, lists, tuples, texts, numbers. This machine knows the opcodes of these and refuses
-every other one. What is complete becomes rows at once (`Receiver.made`) and its dictionary goes, so that an event takes
-the bytes of its columns and not of its objects. A stack that pickle wrote before is one look-up of its bytes.
+A snapshot is plain data: dictionaries, lists, tuples, texts, numbers. This machine knows the opcodes of these and
+refuses every other one. What is complete becomes rows at once (`Receiver.made`) and its dictionary goes, so that an
+event takes the bytes of its columns and not of its objects. A stack that was read before is one look-up of its bytes.
 """
 
 from __future__ import annotations

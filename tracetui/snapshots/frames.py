@@ -101,12 +101,12 @@ class Frames:
         return f"{self._shown.get(int(self._stacks.file[frame]), '?')}:{int(self._stacks.line[frame])}"
 
     def _function(self, frame: int) -> str:
-        return self._snapshot.texts[int(self._stacks.function[frame])]
+        return str(self._snapshot.texts[int(self._stacks.function[frame])])
 
 
 def _tail(path: str) -> str:
     """The end of the path of a library's file: `torch/nn/modules/linear.py`."""
-    return LIBRARIES.split(path)[-1] if "-packages/" in path else "/".join(path.split("/")[-3:])
+    return path.rpartition("-packages/")[2] if "-packages/" in path else "/".join(path.split("/")[-3:])
 
 
 def frames_of(snapshot: MemorySnapshot) -> Frames:

@@ -88,13 +88,15 @@ class DeviceHistory:
         waits = lives.requested < np.minimum(lives.end, self.count)
         np.add.at(change, lives.requested[waits] + 1, lives.size[waits])
         np.add.at(change, lives.end[waits] + 1, -lives.size[waits])
-        return np.cumsum(change[: self.count + 1])
+        pending: Int64 = np.cumsum(change[: self.count + 1])
+        return pending
 
     def _curve(self, end: int, grows: tuple[Action, ...], shrinks: tuple[Action, ...]) -> Int64:
         signs = np.zeros(len(Action), np.int64)
         signs[list(grows)], signs[list(shrinks)] = 1, -1
         sums = np.append(0, np.cumsum(signs[self.action] * self.size))
-        return sums + (end - sums[-1])  # type: ignore[no-any-return]
+        curve: Int64 = sums + (end - sums[-1])
+        return curve
 
     @cached_property
     def peak(self) -> int:
@@ -104,7 +106,7 @@ class DeviceHistory:
     @cached_property
     def ooms(self) -> list[int]:
         """Moments after each event of an allocation that failed."""
-        return (np.flatnonzero(self.action == Action.OOM) + 1).tolist()  # type: ignore[no-any-return]
+        return [int(row) + 1 for row in np.flatnonzero(self.action == Action.OOM)]
 
     @cached_property
     def start_us(self) -> int:
@@ -140,7 +142,7 @@ class DeviceHistory:
         end = np.where(is_followed, np.minimum(end, next_row), end)
         return self._with_blocks(rows[head], start, np.minimum(requested, end), end)
 
-    def _first_of(self, action: Action, life: Int64, rows: Int64, actions: NDArray[np.uint8], lives: int) -> Int64:
+    def _first_of(self, action: Action, life: Int64, rows: Int64, actions: NDArray[np.integer], lives: int) -> Int64:
         """The first event of a kind in each life, the number of events for none."""
         first = np.full(lives, self.count, np.int64)
         chosen = np.flatnonzero(actions == action)[::-1]

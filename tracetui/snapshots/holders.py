@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracetui.model.intervals import Int64
 from tracetui.model.memory_snapshot import MemorySnapshot
@@ -68,7 +69,7 @@ def _streams(history: DeviceHistory, lives: Int64, moment: int) -> list[str]:
     return [f"stream {each:#x}" if each > 1 << 16 else f"stream {each}" for each in history.allocations.stream[lives]]
 
 
-def _named(snapshot: MemorySnapshot, numbers: Int64) -> list[str]:
+def _named(snapshot: MemorySnapshot, numbers: NDArray[np.integer]) -> list[str]:
     return [snapshot.text(each) or NO_VALUE for each in numbers.tolist()]
 
 

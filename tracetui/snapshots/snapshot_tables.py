@@ -86,9 +86,7 @@ def _history_note(history: DeviceHistory, moment: int) -> str:
     """The limits of what is known."""
     said = []
     if not (history.action == Action.ALLOC).any():
-        said.append(
-            "The file holds no history: record it with torch.cuda.memory._record_memory_history() before the snapshot."
-        )
+        said.append("The file holds no history: torch.cuda.memory._record_memory_history starts one.")
     lives = history.allocations
     own = history.live(moment)
     older = own[(lives.start[own] == OLDER) & (lives.stack[own] == 0)]
@@ -317,13 +315,13 @@ def read_moment(history: DeviceHistory, words: str) -> int:
 
     Raises: UsageError for anything else, and for what the history has not.
     """
-    named = {"peak": history.peak, "start": 0, "end": history.count}
+    named: dict[str, int] = {"peak": history.peak, "start": 0, "end": history.count}
     if words in named:
         return named[words]
     if words == "oom":
         if not history.ooms:
             raise UsageError("No allocation failed in this history: --at oom has no moment.")
-        return history.ooms[0]
+        return int(history.ooms[0])
     if words.isdecimal() and len(words) < 19:
         if int(words) > history.count:
             raise UsageError(f"The history of device {history.device} has {count(history.count)} events, no {words}.")

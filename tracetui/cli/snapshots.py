@@ -1,0 +1,131 @@
+"""Memory snapshots on the command line: commands that take traces hand those over to here."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from tracetui.cli.streams import TraceProgress, console
+from tracetui.errors import UsageError
+
+if TYPE_CHECKING:
+    from tracetui.model.memory_snapshot import MemorySnapshot
+    from tracetui.model.table import Table
+    from tracetui.snapshots.history import DeviceHistory
+
+PANES = ("peak", "live", "segments", "unfreed", "oom")
+"""The panes that only memory snapshots have."""
+_OF_TRACES = {
+    "step": "--step",
+    "range": "--range",
+    "steps_by": "--steps-by",
+    "capture": "--capture",
+}
+"""Options that say something of a trace."""
+
+
+def is_snapshot_file(path: str) -> bool:
+    """True where a file begins as a memory snapshot does; standard input is a trace."""
+    if path == "-" or os.path.isdir(path):
+        return False
+    if "://" not in path and not _may_be(path):
+        return False
+    # Loads numpy, which `--help` must not wait for.
+    from tracetui.reading.snapshot import holds_snapshot
+
+    return holds_snapshot(path)
+
+
+def _may_be(path: str) -> bool:
+    """True where the first byte is that of a pickle, or of something packed."""
+    try:
+        if not os.path.isfile(path):
+            return False
+        with open(path, "rb") as file:
+            return file.read(1) in (b"\x80", b"\x1f", b"\x28", b"P")
+    except OSError:
+        return False
+
+
+def read_snapshot(path: str) -> MemorySnapshot:
+    """Read a snapshot, with progress on standard error.
+
+    Raises: TraceError when the file cannot be used.
+    """
+    from tracetui.reading.snapshot import load_snapshot
+
+    with TraceProgress(path) as progress:
+        return load_snapshot(path, progress.update)
+
+
+def require_options_of_snapshots(options: argparse.Namespace) -> None:
+    """Raises: UsageError for options that are about traces."""
+    for name, option in _OF_TRACES.items():
+        if getattr(options, name, None) not in (None, []):
+            raise UsageError(f"{option} is about a trace; of a memory snapshot a moment is chosen with --at.")
+
+
+def show(options: argparse.Namespace) -> int:
+    """Print a pane of a snapshot.
+
+    Raises: UsageError for a pane, moment, device, grouping or column that does not exist; TraceError for the file.
+    """
+    # These load numpy, which `--help` must not wait for.
+    from tracetui.cli.show import chosen_columns, filtered_and_sorted
+    from tracetui.snapshots.snapshot_tables import PANES as TABLES
+    from tracetui.snapshots.snapshot_tables import chosen_history, pane_table, read_moment
+
+    if options.pane not in TABLES:
+        raise UsageError(
+            f"{options.trace} is a memory snapshot, which has no {options.pane}: there are {', '.join(TABLES)}."
+        )
+    require_options_of_snapshots(options)
+    if options.format not in ("table", "json", "csv", "md"):
+        raise UsageError(f"--format {options.format} is for a tree of times: a snapshot has table, json, csv and md.")
+    pane = TABLES[options.pane]
+    if options.at is not None and not pane.takes_moment:
+        raise UsageError(f"{pane.name} is about the end of the history: leave --at out.")
+    history = chosen_history(read_snapshot(options.trace), options.device)
+    moment = pane.moment(history) if options.at is None else read_moment(history, options.at)
+    table = pane_table(history, pane.name, moment, options.by)
+    chosen = chosen_columns(table, options.columns)
+    table = filtered_and_sorted(table, options.where, options.sort, options.by)
+    _write(history, table, moment, options, chosen)
+    return 0
+
+
+def _write(
+    history: DeviceHistory, table: Table, moment: int, options: argparse.Namespace, chosen: list[str] | None
+) -> None:
+    import numpy as np
+
+    from tracetui.cli.show import DEFAULT_ROWS, DUMB_TERMINALS, asked_width
+    from tracetui.drawing.text import export, snapshot_text
+
+    snapshot, form = history.snapshot, options.format
+    on_screen = form == "table" and sys.stdout.isatty()
+    is_plain = options.plain or (on_screen and os.environ.get("TERM", "") in DUMB_TERMINALS)
+    limit = DEFAULT_ROWS if options.limit is None and on_screen else options.limit
+    visible = table if limit is None else table.take(np.arange(min(limit, len(table))))
+    visible = visible if chosen is None else visible.with_columns(chosen)
+    words = f"{options.pane} by {options.by or 'line'}" if options.pane != "segments" else options.pane
+    width = asked_width(os.environ) or export.LINE_CELLS
+    if form == "json":
+        sys.stdout.write(snapshot_text.as_json(history, visible, options.pane, moment))
+    elif form == "csv":
+        sys.stdout.write(export.csv_rows(visible))
+        print(f"tracetui: {table.headline} {table.note}".rstrip(), file=sys.stderr)
+    elif form == "md":
+        sys.stdout.write(snapshot_text.as_markdown(snapshot, visible, words, chosen is not None))
+    elif is_plain:
+        sys.stdout.write(snapshot_text.as_blocks(snapshot, visible, words))
+    elif on_screen and chosen is None:
+        cells = shutil.get_terminal_size().columns
+        console(sys.stdout, width=cells).print(snapshot_text.as_rich(snapshot, visible, words, cells))
+    else:
+        sys.stdout.write(snapshot_text.as_plain(snapshot, visible, words, width, chosen is not None))
+    if len(visible) < len(table):
+        print(f"tracetui: {len(visible)} of {len(table)} rows; --limit shows more.", file=sys.stderr)

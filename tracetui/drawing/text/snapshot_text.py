@@ -1,0 +1,80 @@
+"""The tables of a memory snapshot as text: JSON, CSV, Markdown, plain columns, lines to be heard, or for a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from tracetui.drawing.text import export
+from tracetui.drawing.text.envelope import json_text
+from tracetui.drawing.text.readable_table import remarks, telling
+from tracetui.model.memory_snapshot import MemorySnapshot
+from tracetui.model.quantities import size
+from tracetui.model.table import Table
+from tracetui.snapshots.history import DeviceHistory
+from tracetui.text import clean
+
+
+def snapshot_facts(snapshot: MemorySnapshot) -> dict[str, Any]:
+    """The identity of a snapshot in an export."""
+    return {
+        "file": clean(snapshot.label),
+        "format": "memory snapshot",
+        "size_bytes": snapshot.size_bytes,
+        "devices": snapshot.device_count,
+        "events": len(snapshot.events),
+        "allocator_settings": clean(snapshot.settings),
+    }
+
+
+def title(snapshot: MemorySnapshot, words: str) -> str:
+    """A pane and its file in a line."""
+    return f"{words} of {clean(snapshot.label)} ({size(snapshot.size_bytes)})"
+
+
+def as_json(history: DeviceHistory, table: Table, pane: str, moment: int) -> str:
+    """The rows with what they are about: device, moment, and the heights of the curves there."""
+    document = {
+        "snapshot": snapshot_facts(history.snapshot),
+        "pane": pane,
+        "device": history.device,
+        "event": moment,
+        "at_us": history.at_us(moment),
+        "active_bytes": int(history.active[moment]),
+        "pending_bytes": int(history.pending[moment]),
+        "reserved_bytes": int(history.reserved[moment]),
+        "headline": clean(table.headline),
+        "columns": [export.column_facts(column.spec) for column in table.columns],
+        "rows": export.row_values(table),
+        "note": clean(table.note),
+    }
+    return json_text("show", document, [column.spec for column in table.columns])
+
+
+def as_markdown(snapshot: MemorySnapshot, table: Table, words: str, is_chosen: bool = False) -> str:
+    """The same as Markdown, under a line that says what it is."""
+    columns = list(table.columns) if is_chosen else telling(table)
+    parts = [f"**{export.sentence(title(snapshot, words))}**", export.sentence(clean(table.headline))]
+    parts += ["\n".join(export.lines(table, columns)) if len(table) else "No rows."]
+    parts += [export.sentence(clean(text)) for text in remarks(table, columns)]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def as_plain(snapshot: MemorySnapshot, table: Table, words: str, width: int | None, is_chosen: bool = False) -> str:
+    """The same in plain columns."""
+    return f"{title(snapshot, words)}\n{export.plain_rows(table, 'memory', width, is_chosen)}"
+
+
+def as_blocks(snapshot: MemorySnapshot, table: Table, words: str) -> str:
+    """One `name: value` per line, to be heard."""
+    said = [f"headline: {clean(table.headline)}"] if table.headline else []
+    return (
+        "\n".join([title(snapshot, words), *said, *export.blocks(table), *filter(None, ["", clean(table.note)])]) + "\n"
+    )
+
+
+def as_rich(snapshot: MemorySnapshot, table: Table, words: str, width: int) -> RenderableType:
+    """The same for a terminal of `width` columns."""
+    return Group(Text(title(snapshot, words), style="dim"), export.rich_rows(table, "memory", width))
