@@ -97,6 +97,22 @@ def show(options: argparse.Namespace) -> int:
     return 0
 
 
+def print_state(path: str, options: argparse.Namespace) -> int:
+    """Print what the app would show first: the OOM, or else the peak.
+
+    Raises: UsageError for options of traces; TraceError for the file.
+    """
+    from tracetui.drawing.text import export, snapshot_text
+    from tracetui.snapshots.snapshot_tables import chosen_history, pane_table
+
+    require_options_of_snapshots(options)
+    history = chosen_history(read_snapshot(path), options.device)
+    pane = "oom" if history.ooms else "peak"
+    table = pane_table(history, pane)
+    sys.stdout.write(snapshot_text.as_plain(history.snapshot, table, f"{pane} by line", export.LINE_CELLS))
+    return 0
+
+
 def _write(
     history: DeviceHistory, table: Table, moment: int, options: argparse.Namespace, chosen: list[str] | None
 ) -> None:

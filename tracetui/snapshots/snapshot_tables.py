@@ -260,7 +260,7 @@ def _advice(history: DeviceHistory, mapped: SegmentMap, table: Table, asked: int
         lines = list(dict.fromkeys(_line_or_older(history, int(each)) for each in own[:50]))[:MAX_NAMED]
         blocks = counted(len(own), "block")
         said.append(
-            f"{blocks} of {size(hole.bytes)} stand in the way of one piece of {size(hole.size)}: {', '.join(lines)}."
+            f"{blocks} of {size(hole.bytes)} {'stands' if len(own) == 1 else 'stand'} in the way of one piece of {size(hole.size)}: {', '.join(lines)}."
         )
     return said
 
