@@ -7,6 +7,7 @@ A side is PATH or PATH#SCOPE; a scope alone is of the same trace:
   forward[2]      its second run
   e120            the slice of event 120; all is the whole capture
   @12us+250us     a range of time: its start and length
+Of two memory snapshots: who holds more at the peak of B than at that of A, by line.
 Quote it in a shell: 'trace.json#unfused[2]'. A is before, B is after; numbers are medians over the parts, times in
 microseconds."""
 
@@ -23,6 +24,8 @@ from typing import TYPE_CHECKING
 from tracetui.cli.arguments import add_opening, add_sort, add_where, completes_files, opening, row_count
 from tracetui.cli.inputs import missing_side, named_sides, read_sides
 from tracetui.cli.show import FORMATS, filtered_and_sorted
+from tracetui.cli.snapshots import compare as compare_snapshots
+from tracetui.cli.snapshots import is_snapshot_file
 from tracetui.cli.streams import console, print_failures
 from tracetui.errors import AnalysisFailed, UsageError
 from tracetui.opening.trace_opening import SideName
@@ -72,6 +75,8 @@ def run(options: argparse.Namespace) -> int:
     """
     if len(options.sides) == 1:
         raise UsageError(missing_side(options.sides[0], opening(options)))
+    if any(map(is_snapshot_file, options.sides)):
+        return compare_snapshots(options)
     names = named_sides(options.sides)
     _require_fitting(names, options)
     sides = read_sides(names, opening(options))

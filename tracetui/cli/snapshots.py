@@ -61,6 +61,51 @@ def read_snapshot(path: str) -> MemorySnapshot:
         return load_snapshot(path, progress.update)
 
 
+def read_history(path: str, options: argparse.Namespace) -> DeviceHistory:
+    """The device of a snapshot that is asked for, or the fullest.
+
+    Raises: UsageError for options of traces and an unknown device; TraceError for the file.
+    """
+    # Loads numpy, which `--help` must not wait for.
+    from tracetui.snapshots.snapshot_tables import chosen_history
+
+    require_options_of_snapshots(options)
+    return chosen_history(read_snapshot(path), getattr(options, "device", None))
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Print what differs between two snapshots.
+
+    Raises: UsageError for more or fewer, traces among them and options of traces; TraceError for a file.
+    """
+    import numpy as np
+
+    from tracetui.cli.show import filtered_and_sorted
+    from tracetui.drawing.text import export, snapshot_text
+    from tracetui.snapshots.difference import difference
+
+    others = [each for each in options.sides if not is_snapshot_file(each)]
+    if len(options.sides) != 2 or others:
+        what = f"{others[0]} is none" if others else f"these are {len(options.sides)}"
+        raise UsageError(f"A memory snapshot is compared with one other snapshot, and {what}.")
+    if options.show != "all" or options.unfold:
+        raise UsageError("--show and --unfold are about traces: of snapshots there is one table.")
+    a, b = (read_history(path, options) for path in options.sides)
+    table = filtered_and_sorted(difference(a, b), options.where, options.sort)
+    visible = table if options.limit is None else table.take(np.arange(min(options.limit, len(table))))
+    words = f"peak of {b.snapshot.label} beside that"
+    if options.format == "json":
+        sys.stdout.write(snapshot_text.difference_json(a.snapshot, b.snapshot, visible))
+    elif options.format == "csv":
+        sys.stdout.write(export.csv_rows(visible))
+    elif options.format == "md":
+        sys.stdout.write(snapshot_text.as_markdown(a.snapshot, visible, words))
+    else:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else export.LINE_CELLS
+        sys.stdout.write(snapshot_text.as_plain(a.snapshot, visible, words, width))
+    return 0
+
+
 def require_options_of_snapshots(options: argparse.Namespace) -> None:
     """Raises: UsageError for options that are about traces."""
     for name, option in _OF_TRACES.items():
@@ -76,19 +121,18 @@ def show(options: argparse.Namespace) -> int:
     # These load numpy, which `--help` must not wait for.
     from tracetui.cli.show import chosen_columns, filtered_and_sorted
     from tracetui.snapshots.snapshot_tables import PANES as TABLES
-    from tracetui.snapshots.snapshot_tables import chosen_history, pane_table, read_moment
+    from tracetui.snapshots.snapshot_tables import pane_table, read_moment
 
     if options.pane not in TABLES:
         raise UsageError(
             f"{options.trace} is a memory snapshot, which has no {options.pane}: there are {', '.join(TABLES)}."
         )
-    require_options_of_snapshots(options)
     if options.format not in ("table", "json", "csv", "md"):
         raise UsageError(f"--format {options.format} is for a tree of times: a snapshot has table, json, csv and md.")
     pane = TABLES[options.pane]
     if options.at is not None and not pane.takes_moment:
         raise UsageError(f"{pane.name} is about the end of the history: leave --at out.")
-    history = chosen_history(read_snapshot(options.trace), options.device)
+    history = read_history(options.trace, options)
     moment = pane.moment(history) if options.at is None else read_moment(history, options.at)
     table = pane_table(history, pane.name, moment, options.by)
     chosen = chosen_columns(table, options.columns)
@@ -103,10 +147,9 @@ def print_state(path: str, options: argparse.Namespace) -> int:
     Raises: UsageError for options of traces; TraceError for the file.
     """
     from tracetui.drawing.text import export, snapshot_text
-    from tracetui.snapshots.snapshot_tables import chosen_history, pane_table
+    from tracetui.snapshots.snapshot_tables import pane_table
 
-    require_options_of_snapshots(options)
-    history = chosen_history(read_snapshot(path), options.device)
+    history = read_history(path, options)
     pane = "oom" if history.ooms else "peak"
     table = pane_table(history, pane)
     sys.stdout.write(snapshot_text.as_plain(history.snapshot, table, f"{pane} by line", export.LINE_CELLS))

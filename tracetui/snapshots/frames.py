@@ -16,6 +16,7 @@ LIBRARIES = re.compile(r"/(?:site|dist)-packages/|/lib/python3|/torch/|^<|/runpy
 UNKNOWN_LINE = "(no stack was recorded)"
 NO_PYTHON = "(no Python frame)"
 _NODE = re.compile(r"::(AccumulateGrad|\w+Backward\d*)::apply")
+_PLUMBING = re.compile(r"torch::unwind|CapturedTraceback|gather_with_cpp|CachingAllocator|at::detail::empty")
 _OPERATOR = re.compile(r"at::_ops::(\w+)::")
 MODULE_CALLS = ("forward", "__call__")
 """Functions that stand for a module in a stack."""
@@ -83,11 +84,13 @@ class Frames:
         ]
         return " ◂ ".join(own[:4]) if own else self.line(stack)
 
-    def listing(self, stack: int, all_frames: bool = False) -> list[str]:
+    def listing(self, stack: int) -> list[str]:
         """The frames in words, the innermost first; without those of C++ where there are others."""
         frames = self._stacks.of(stack)
-        python = [frame for frame in frames if int(self._stacks.file[frame]) in self._python]
-        return [self.words(frame) for frame in (frames if all_frames or not python else python)]
+        shown = [frame for frame in frames if int(self._stacks.file[frame]) in self._python]
+        # Of C++ those below the allocator, which every stack has in common.
+        plumbing = [index for index, frame in enumerate(frames) if _PLUMBING.search(self._function(frame))]
+        return [self.words(frame) for frame in shown or frames[max(plumbing, default=-1) + 1 :]]
 
     def words(self, frame: int) -> str:
         """A frame: `model.py:54 forward`, of C++ its function."""

@@ -131,9 +131,9 @@ def segments_table(history: DeviceHistory, moment: int, by: str = "") -> Table:
             numbers(SEGMENT_SIZE, mapped.size),
             numbers(USED, mapped.used),
             numbers(FREE, free),
+            texts(MAP, _drawings(mapped)),
             numbers(LARGEST_FREE, largest),
             numbers(PIECES, np.bincount(mapped.gap_region, minlength=len(mapped))),
-            texts(MAP, _drawings(mapped)),
             numbers(BLOCKS, first[1:] - first[:-1]),
             texts(POOL, pools),
             numbers(SEGMENT_STREAM, mapped.stream),
@@ -258,10 +258,9 @@ def _advice(history: DeviceHistory, mapped: SegmentMap, table: Table, asked: int
     if hole is not None and hole.bytes:
         own = mapped.lives[hole.first : hole.last + 1]
         lines = list(dict.fromkeys(_line_or_older(history, int(each)) for each in own[:50]))[:MAX_NAMED]
-        blocks = counted(len(own), "block")
-        said.append(
-            f"{blocks} of {size(hole.bytes)} {'stands' if len(own) == 1 else 'stand'} in the way of one piece of {size(hole.size)}: {', '.join(lines)}."
-        )
+        blocks, verb = counted(len(own), "block"), "stands" if len(own) == 1 else "stand"
+        there = f"{verb} in the way of one piece of {size(hole.size)}"
+        said.append(f"{blocks} of {size(hole.bytes)} {there}: {', '.join(lines)}.")
     return said
 
 

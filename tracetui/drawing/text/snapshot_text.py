@@ -53,6 +53,18 @@ def as_json(history: DeviceHistory, table: Table, pane: str, moment: int) -> str
     return json_text("show", document, [column.spec for column in table.columns])
 
 
+def difference_json(a: MemorySnapshot, b: MemorySnapshot, table: Table) -> str:
+    """What differs between two snapshots."""
+    document = {
+        "a": snapshot_facts(a),
+        "b": snapshot_facts(b),
+        "headline": clean(table.headline),
+        "columns": [export.column_facts(column.spec) for column in table.columns],
+        "rows": export.row_values(table),
+    }
+    return json_text("compare-snapshots", document, [column.spec for column in table.columns])
+
+
 def as_markdown(snapshot: MemorySnapshot, table: Table, words: str, is_chosen: bool = False) -> str:
     """The same as Markdown, under a line that says what it is."""
     columns = list(table.columns) if is_chosen else telling(table)
