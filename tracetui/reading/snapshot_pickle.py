@@ -150,8 +150,8 @@ class PickleMachine:
             if pos > limit:
                 data, pos = self._refill(pos, AHEAD), 0
                 limit = len(data) if self._at_end else len(data) - AHEAD
-                if len(stack) > MAX_STACK or len(marks) > MAX_DEPTH or self._loose > MAX_LOOSE:
-                    self._refuse("nests or gathers values as no snapshot does")
+                if len(stack) > MAX_STACK:
+                    self._refuse("gathers values as no snapshot does")
             op = data[pos]
             if op == 0x68:  # BINGET
                 append(memo[data[pos + 1]])
@@ -194,7 +194,7 @@ class PickleMachine:
                     pos = found.end()
                 else:
                     append(Items())
-                    self._loose += 1
+                    self._count_loose()
                     pos += 1
             elif op == 0x7D:  # EMPTY_DICT
                 found = match_fields(data, pos)
@@ -202,7 +202,7 @@ class PickleMachine:
                     pos = found.end()
                     continue
                 append(Fields())
-                self._loose += 1
+                self._count_loose()
                 pos += 1
             elif op == 0x28:  # MARK
                 marks.append(len(stack))
@@ -335,6 +335,11 @@ class PickleMachine:
         if items.kind is None:
             items.kind, items.first = kind, first
         items.count += len(values)
+
+    def _count_loose(self) -> None:
+        self._loose += 1
+        if self._loose > MAX_LOOSE:
+            self._refuse(f"holds more than {MAX_LOOSE:,} lists that are no part of a snapshot")
 
     def _known_stack(self, run: bytes) -> StackReference | None:
         """The stack that a list of references is, which is looked at once."""

@@ -66,7 +66,7 @@ def segment_map(history: DeviceHistory, moment: int) -> SegmentMap:
     address, occupied = history.allocations.address[lives], history.allocations.occupied[lives]
     region = np.searchsorted(start, address, side="right") - 1
     inside = region >= 0
-    inside[inside] = (address < (start + size)[np.maximum(region, 0)])[inside]
+    inside[inside] = address[inside] < (start + size)[region[inside]]
     lives, region, address = lives[inside], region[inside], address[inside]
     block_end = np.minimum(address + occupied[inside], (start + size)[region])
     is_exact = moment == history.count
