@@ -84,7 +84,7 @@ def test_packed_files_and_a_pure_python_pickler_are_read_too(tmp_path: Path) -> 
     assert holds_snapshot(str(packed))
     assert_same(load_snapshot(str(packed)), given)
     out = io.BytesIO()
-    pickle._Pickler(out, 4).dump(given)  # type: ignore[attr-defined]
+    pickle._Pickler(out, 4).dump(given)
     assert_same(read(out.getvalue(), tmp_path), given)
     assert_same(read(pickletools.optimize(pickle.dumps(given)), tmp_path), given)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
+import numpy as np
+
 from tracetui.checking.evaluate import Evaluator
 from tracetui.checking.namespace import ListedName, Namespace, UnknownName, names_table, plain
 from tracetui.checking.report import Assertion, CheckReport, checked
@@ -63,7 +65,7 @@ class SnapshotNames(Namespace):
             case "before_history_bytes":
                 return int(history.active[0])
             case "unfreed_bytes":
-                return int(pane_table(history, "unfreed")["bytes"].values.sum())
+                return int(np.sum(pane_table(history, "unfreed")["bytes"].values))
             case "pending_bytes":
                 return int(history.pending[-1])
             case "ooms":

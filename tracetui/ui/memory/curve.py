@@ -47,10 +47,10 @@ class CurveView(Widget, can_focus=True):
     CurveView:focus .curve--scale { color: $accent; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        command(keys.LEFT, "move(-1)", "Cursor earlier", "By a cell of the curve.", "cursor"),
-        command(keys.RIGHT, "move(1)", "Cursor later", "By a cell of the curve.", "cursor"),
-        command(keys.PAGE_UP, "move(-10)", "Cursor ten cells earlier"),
-        command(keys.PAGE_DOWN, "move(10)", "Cursor ten cells later"),
+        command(keys.LEFT, "pan(-1)", "Cursor earlier", "By a cell of the curve.", "cursor"),
+        command(keys.RIGHT, "pan(1)", "Cursor later", "By a cell of the curve.", "cursor"),
+        command(keys.PAGE_UP, "page(-1)", "Cursor ten cells earlier"),
+        command(keys.PAGE_DOWN, "page(1)", "Cursor ten cells later"),
         command(keys.FIRST, "go(0)", "Cursor before the first event"),
         command(keys.LAST, "go(1)", "Cursor at the end"),
     ]
@@ -78,7 +78,11 @@ class CurveView(Widget, can_focus=True):
         if not low <= self.cursor <= high:
             self._center(high - low)
 
-    def action_move(self, cells: int) -> None:
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by ten cells."""
+        self.action_pan(10 * pages)
+
+    def action_pan(self, cells: int) -> None:
         """Move the cursor by cells, at least by an event each."""
         low, high = self._window
         step = max((high - low) // max(self._cells, 1), 1)

@@ -46,9 +46,9 @@ CURVE_SHARE = 4
 SNAPSHOT_COMMANDS: list[BindingType] = [
     command(keys.NEXT, "moment(1)", "Cursor later", "By a cell of the curve.", "cursor"),
     command(keys.PREVIOUS, "moment(-1)", "Cursor earlier", "By a cell of the curve.", "cursor"),
-    command(keys.ZOOM_IN, "zoom_curve(1)", "Zoom into the curve", "About the cursor.", "zoom"),
-    command(keys.ZOOM_OUT, "zoom_curve(-1)", "Zoom out of the curve", "About the cursor.", "zoom"),
-    command(keys.FIT_ALL, "zoom_curve(0)", "The whole curve"),
+    command(keys.ZOOM_IN, "zoom(1)", "Zoom into the curve", "About the cursor.", "zoom"),
+    command(keys.ZOOM_OUT, "zoom(-1)", "Zoom out of the curve", "About the cursor.", "zoom"),
+    command(keys.FIT_ALL, "fit_trace", "The whole curve"),
     command(keys.DEVICE, "next_device", "Next device", "Where the snapshot has several."),
     command(keys.STATEMENT, "statement", "All that is said", "Every sentence, and back.", "all"),
     command(keys.DETAILS, "details", "Details of the row", "On a narrow screen: in place of the list.", "details"),
@@ -215,11 +215,15 @@ class SnapshotView(StatedView):
 
     def action_moment(self, cells: int) -> None:
         """Move the cursor."""
-        self.curve.action_move(cells)
+        self.curve.action_pan(cells)
 
-    def action_zoom_curve(self, direction: int) -> None:
-        """Show fewer events, more, or all."""
+    def action_zoom(self, direction: int) -> None:
+        """Show fewer events of the curve, or more."""
         self.curve.zoom(direction)
+
+    def action_fit_trace(self) -> None:
+        """Show all events."""
+        self.curve.zoom(0)
 
     def action_next_device(self) -> None:
         """Show the next device of the snapshot."""
@@ -309,7 +313,7 @@ class SnapshotView(StatedView):
 
     def action_sideways(self, direction: int) -> None:
         """Move the cursor from a part that has nothing to move to the side."""
-        self.curve.action_move(direction)
+        self.curve.action_pan(direction)
 
     @property
     def split_lines(self) -> tuple[int, int]:
