@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING
 from tracetui.cli.arguments import add_opening, add_sort, add_where, completes_files, opening, row_count
 from tracetui.cli.inputs import missing_side, named_sides, read_sides
 from tracetui.cli.show import FORMATS, filtered_and_sorted
-from tracetui.cli.snapshots import compare as compare_snapshots
-from tracetui.cli.snapshots import is_snapshot_file
+from tracetui.cli.snapshots import is_snapshot_file, print_difference, two_histories
 from tracetui.cli.streams import console, print_failures
 from tracetui.errors import AnalysisFailed, UsageError
 from tracetui.opening.trace_opening import SideName
@@ -76,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     if len(options.sides) == 1:
         raise UsageError(missing_side(options.sides[0], opening(options)))
     if any(map(is_snapshot_file, options.sides)):
-        return compare_snapshots(options)
+        return _compare_snapshots(options)
     names = named_sides(options.sides)
     _require_fitting(names, options)
     sides = read_sides(names, opening(options))
@@ -92,6 +91,22 @@ def run(options: argparse.Namespace) -> int:
         _print_tables(compared, _chosen_tables(compared, options), options.format)
         failures = compared.failures
     return print_failures(failures.sentences) or int(any(side.trace.quality.is_part for side in sides))
+
+
+def _compare_snapshots(options: argparse.Namespace) -> int:
+    """Print what differs between two memory snapshots.
+
+    Raises: UsageError for what is none, and for a column that does not exist; TraceError for a file.
+    """
+    import numpy as np
+
+    from tracetui.snapshots.difference import difference
+
+    a, b = two_histories(options)
+    table = filtered_and_sorted(difference(a, b), options.where, options.sort)
+    visible = table if options.limit is None else table.take(np.arange(min(options.limit, len(table))))
+    print_difference(a.snapshot, b.snapshot, visible, options)
+    return 0
 
 
 def _require_fitting(names: Sequence[SideName], options: argparse.Namespace) -> None:

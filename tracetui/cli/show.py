@@ -24,8 +24,7 @@ from tracetui.cli.arguments import (
 )
 from tracetui.cli.inputs import read_trace
 from tracetui.cli.snapshots import PANES as SNAPSHOT_PANES
-from tracetui.cli.snapshots import is_snapshot_file
-from tracetui.cli.snapshots import show as show_snapshot
+from tracetui.cli.snapshots import is_snapshot_file, pane_of, print_pane
 from tracetui.cli.streams import console, print_failures
 from tracetui.errors import UsageError
 from tracetui.panes import PANE_FILES, pane_named
@@ -107,13 +106,13 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--format {options.format} is for a tree of times: `tracetui show {FLAME}` has one.")
     if options.plain and options.format != "table":
         raise UsageError(f"--plain and --format {options.format} are two forms: leave one out.")
-    if options.pane in SNAPSHOT_PANES or is_snapshot_file(options.trace):
-        return show_snapshot(options)
-    if options.at is not None:
-        raise UsageError("--at is a moment of a memory snapshot; of a trace --step or --range choose a part.")
     # A terminal that can show nothing else gets plain text as well.
     is_dumb = sys.stdout.isatty() and os.environ.get("TERM", "") in DUMB_TERMINALS
     form = "plain" if options.plain or (options.format == "table" and is_dumb) else options.format
+    if options.pane in SNAPSHOT_PANES or is_snapshot_file(options.trace):
+        return _show_snapshot(options, form)
+    if options.at is not None:
+        raise UsageError("--at is a moment of a memory snapshot; of a trace --step or --range choose a part.")
     trace = read_trace(options.trace, opening(options))
     part = read_time_range(options.range) if options.range is not None else options.step
     if isinstance(part, TimeRange) and (part.end <= trace.window[0] or part.start >= trace.window[1]):
@@ -137,6 +136,30 @@ def run(options: argparse.Namespace) -> int:
     write(table, trace, options.pane, form, options.limit, extent, columns)
     # A script must notice that the numbers are those of a part.
     return print_failures(table.failures) or int(trace.quality.is_part)
+
+
+def _show_snapshot(options: argparse.Namespace, form: str) -> int:
+    """Print a pane of a memory snapshot.
+
+    Raises: UsageError for what it does not have; TraceError for the file.
+    """
+    import numpy as np
+
+    from tracetui.drawing.text.export import LINE_CELLS
+
+    history, moment, table = pane_of(options)
+    columns = chosen_columns(table, options.columns)
+    table = filtered_and_sorted(table, options.where, options.sort, options.by)
+    on_screen = form == "table" and sys.stdout.isatty()
+    limit = DEFAULT_ROWS if options.limit is None and on_screen else options.limit
+    visible = table if limit is None else table.take(np.arange(min(limit, len(table))))
+    printed = visible if columns is None else visible.with_columns(columns)
+    title = options.pane if options.pane == "segments" else f"{options.pane} by {options.by or 'line'}"
+    width = None if on_screen else asked_width(os.environ) or LINE_CELLS
+    print_pane(history, moment, printed, form, (options.pane, title), width, columns is not None)
+    if len(visible) < len(table):
+        print(f"tracetui: {len(visible)} of {len(table)} rows; --limit shows more.", file=sys.stderr)
+    return 0
 
 
 def print_overview(trace: Trace, part: Part | None) -> None:

@@ -73,37 +73,35 @@ def read_history(path: str, options: argparse.Namespace) -> DeviceHistory:
     return chosen_history(read_snapshot(path), getattr(options, "device", None))
 
 
-def compare(options: argparse.Namespace) -> int:
-    """Print what differs between two snapshots.
+def two_histories(options: argparse.Namespace) -> tuple[DeviceHistory, DeviceHistory]:
+    """The two snapshots that are compared.
 
     Raises: UsageError for more or fewer, traces among them and options of traces; TraceError for a file.
     """
-    import numpy as np
-
-    from tracetui.cli.show import filtered_and_sorted
-    from tracetui.drawing.text import export, snapshot_text
-    from tracetui.snapshots.difference import difference
-
     others = [each for each in options.sides if not is_snapshot_file(each)]
     if len(options.sides) != 2 or others:
         what = f"{others[0]} is none" if others else f"these are {len(options.sides)}"
         raise UsageError(f"A memory snapshot is compared with one other snapshot, and {what}.")
     if options.show != "all" or options.unfold:
         raise UsageError("--show and --unfold are about traces: of snapshots there is one table.")
-    a, b = (read_history(path, options) for path in options.sides)
-    table = filtered_and_sorted(difference(a, b), options.where, options.sort)
-    visible = table if options.limit is None else table.take(np.arange(min(options.limit, len(table))))
-    words = f"peak of {b.snapshot.label} beside that"
+    a, b = options.sides
+    return read_history(a, options), read_history(b, options)
+
+
+def print_difference(a: MemorySnapshot, b: MemorySnapshot, table: Table, options: argparse.Namespace) -> None:
+    """Print what differs between two snapshots in the format that was asked for."""
+    from tracetui.drawing.text import export, snapshot_text
+
+    words = f"peak of {b.label} beside that"
     if options.format == "json":
-        sys.stdout.write(snapshot_text.difference_json(a.snapshot, b.snapshot, visible))
+        sys.stdout.write(snapshot_text.difference_json(a, b, table))
     elif options.format == "csv":
-        sys.stdout.write(export.csv_rows(visible))
+        sys.stdout.write(export.csv_rows(table))
     elif options.format == "md":
-        sys.stdout.write(snapshot_text.as_markdown(a.snapshot, visible, words))
+        sys.stdout.write(snapshot_text.as_markdown(a, table, words))
     else:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else export.LINE_CELLS
-        sys.stdout.write(snapshot_text.as_plain(a.snapshot, visible, words, width))
-    return 0
+        sys.stdout.write(snapshot_text.as_plain(a, table, words, width))
 
 
 def require_options_of_snapshots(options: argparse.Namespace) -> None:
@@ -113,13 +111,12 @@ def require_options_of_snapshots(options: argparse.Namespace) -> None:
             raise UsageError(f"{option} is about a trace; of a memory snapshot a moment is chosen with --at.")
 
 
-def show(options: argparse.Namespace) -> int:
-    """Print a pane of a snapshot.
+def pane_of(options: argparse.Namespace) -> tuple[DeviceHistory, int, Table]:
+    """The pane of a snapshot that is asked for: its device, its moment and its rows.
 
-    Raises: UsageError for a pane, moment, device, grouping or column that does not exist; TraceError for the file.
+    Raises: UsageError for a pane, moment, device or grouping that does not exist; TraceError for the file.
     """
     # These load numpy, which `--help` must not wait for.
-    from tracetui.cli.show import chosen_columns, filtered_and_sorted
     from tracetui.snapshots.snapshot_tables import PANES as TABLES
     from tracetui.snapshots.snapshot_tables import pane_table, read_moment
 
@@ -127,18 +124,12 @@ def show(options: argparse.Namespace) -> int:
         raise UsageError(
             f"{options.trace} is a memory snapshot, which has no {options.pane}: there are {', '.join(TABLES)}."
         )
-    if options.format not in ("table", "json", "csv", "md"):
-        raise UsageError(f"--format {options.format} is for a tree of times: a snapshot has table, json, csv and md.")
     pane = TABLES[options.pane]
     if options.at is not None and not pane.takes_moment:
         raise UsageError(f"{pane.name} is about the end of the history: leave --at out.")
     history = read_history(options.trace, options)
     moment = pane.moment(history) if options.at is None else read_moment(history, options.at)
-    table = pane_table(history, pane.name, moment, options.by)
-    chosen = chosen_columns(table, options.columns)
-    table = filtered_and_sorted(table, options.where, options.sort, options.by)
-    _write(history, table, moment, options, chosen)
-    return 0
+    return history, moment, pane_table(history, pane.name, moment, options.by)
 
 
 def print_state(path: str, options: argparse.Namespace) -> int:
@@ -156,35 +147,33 @@ def print_state(path: str, options: argparse.Namespace) -> int:
     return 0
 
 
-def _write(
-    history: DeviceHistory, table: Table, moment: int, options: argparse.Namespace, chosen: list[str] | None
+def print_pane(
+    history: DeviceHistory,
+    moment: int,
+    table: Table,
+    form: str,
+    words: tuple[str, str],
+    width: int | None,
+    chosen: bool,
 ) -> None:
-    import numpy as np
+    """Print rows of a pane in a format; `words` are the pane and its title, chosen columns are printed all.
 
-    from tracetui.cli.show import DEFAULT_ROWS, DUMB_TERMINALS, asked_width
+    Without a width the output is a terminal.
+    """
     from tracetui.drawing.text import export, snapshot_text
 
-    snapshot, form = history.snapshot, options.format
-    on_screen = form == "table" and sys.stdout.isatty()
-    is_plain = options.plain or (on_screen and os.environ.get("TERM", "") in DUMB_TERMINALS)
-    limit = DEFAULT_ROWS if options.limit is None and on_screen else options.limit
-    visible = table if limit is None else table.take(np.arange(min(limit, len(table))))
-    visible = visible if chosen is None else visible.with_columns(chosen)
-    words = f"{options.pane} by {options.by or 'line'}" if options.pane != "segments" else options.pane
-    width = asked_width(os.environ) or export.LINE_CELLS
+    snapshot, (pane, title) = history.snapshot, words
     if form == "json":
-        sys.stdout.write(snapshot_text.as_json(history, visible, options.pane, moment))
+        sys.stdout.write(snapshot_text.as_json(history, table, pane, moment))
     elif form == "csv":
-        sys.stdout.write(export.csv_rows(visible))
+        sys.stdout.write(export.csv_rows(table))
         print(f"tracetui: {table.headline} {table.note}".rstrip(), file=sys.stderr)
     elif form == "md":
-        sys.stdout.write(snapshot_text.as_markdown(snapshot, visible, words, chosen is not None))
-    elif is_plain:
-        sys.stdout.write(snapshot_text.as_blocks(snapshot, visible, words))
-    elif on_screen and chosen is None:
+        sys.stdout.write(snapshot_text.as_markdown(snapshot, table, title, chosen))
+    elif form == "plain":
+        sys.stdout.write(snapshot_text.as_blocks(snapshot, table, title))
+    elif width is None and not chosen:
         cells = shutil.get_terminal_size().columns
-        console(sys.stdout, width=cells).print(snapshot_text.as_rich(snapshot, visible, words, cells))
+        console(sys.stdout, width=cells).print(snapshot_text.as_rich(snapshot, table, title, cells))
     else:
-        sys.stdout.write(snapshot_text.as_plain(snapshot, visible, words, width, chosen is not None))
-    if len(visible) < len(table):
-        print(f"tracetui: {len(visible)} of {len(table)} rows; --limit shows more.", file=sys.stderr)
+        sys.stdout.write(snapshot_text.as_plain(snapshot, table, title, width, chosen))

@@ -54,7 +54,7 @@ class DeviceHistory:
         rows = snapshot.events_of(device)
         self.first_row = rows.start
         """Row of the first event in the snapshot's columns."""
-        self.count = rows.stop - rows.start
+        self.count = int(rows.stop - rows.start)
         """The number of events, which is also the last moment."""
         events = snapshot.events
         self.action, self.address, self.size = (each[rows] for each in (events.action, events.address, events.size))
