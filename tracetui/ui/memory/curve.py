@@ -137,7 +137,7 @@ class CurveView(Widget, can_focus=True):
         parts = [f"event {count(moment)} of {count(history.count)}"]
         parts += [duration(at * 1000)] if at is not None else []
         parts.append(f"active {size(history.active[moment])}")
-        if history.pending.any():
+        if history.pending[moment]:
             parts.append(f"freed, not completed {size(history.pending[moment])}")
         return " · ".join([*parts, f"reserved {size(history.reserved[moment])}"])
 
