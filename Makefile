@@ -72,7 +72,7 @@ fuzz:
 	$(PYTHON) -m tests.fuzz.scanner --minutes 10
 	$(PYTHON) -m tests.fuzz.nesting --minutes 2
 
-# After a change of scanner.c or nesting.c; installing does the same.
+# After a change of scanner.c, nesting.c or arrow.c; installing does the same.
 scanner:
 	$(PYTHON) hatch_build.py
 

@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).parent / "tracetui"
 LIBRARIES = {
     PACKAGE / "reading" / "scanner" / "_scanner.so": PACKAGE / "reading" / "scanner" / "scanner.c",
     PACKAGE / "model" / "_nesting.so": PACKAGE / "model" / "nesting.c",
+    PACKAGE / "model" / "_arrow.so": PACKAGE / "model" / "arrow.c",
 }
 """The libraries, and the file that each is compiled of."""
 FLAGS = ("-O2", "-std=c11", "-Wall", "-Wextra", "-fPIC", "-shared", "-fvisibility=default")

@@ -22,6 +22,11 @@ sys.dont_write_bytecode = False
 # What a test reads is read from its file, and no test leaves anything with the user. Tests of the cache have one each.
 os.environ["TRACETUI_CACHE_SIZE"] = "0"
 
+# Settings, colours and silence are those that a test asks for.
+os.environ["TRACETUI_CONFIG"] = ""
+for name in ("NO_COLOR", "FORCE_COLOR", "TRACETUI_QUIET", "TRACETUI_THEME"):
+    os.environ.pop(name, None)
+
 # How long an example takes, to make or to try, says more of what else the machine does.
 settings.register_profile("tracetui", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(

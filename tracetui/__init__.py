@@ -1,7 +1,8 @@
 """PyTorch profiler traces in a terminal and as text.
 
-`load(path)` reads a trace file into a `Trace`; `record(path)` records iterations of the caller's own loop and needs
-torch. Both are imported on first use, because `tracetui --help` must not wait for numpy. Where what records cannot be
+`load(path)` reads a trace file, whose lists are tables for pandas, polars, pyarrow and numpy; `compare(a, b)` compares
+two, and `load_ranks(folder)` reads one per rank. `record(path)` records iterations of the caller's own loop and needs
+torch. All are imported on first use, because `tracetui --help` must not wait for numpy. Where what records cannot be
 imported, `record` warns and records nothing, so that the caller's loop goes on.
 """
 
@@ -15,23 +16,30 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tracetui_workloads.recording.record import record
 
+    from tracetui.model.table import Table
     from tracetui.model.trace import Trace
-    from tracetui.reading.load import load
+    from tracetui.scripting import LoadedRanks, LoadedTrace, compare, load, load_ranks
 
 __version__ = "0.1.0"
-__all__ = ["Trace", "__version__", "load", "record"]
+__all__ = [
+    "LoadedRanks",
+    "LoadedTrace",
+    "Table",
+    "Trace",
+    "__version__",
+    "compare",
+    "load",
+    "load_ranks",
+    "record",
+]
 
 
 def __getattr__(name: str) -> Any:
     """The public names that cost an import, on first use (PEP 562)."""
-    if name == "load":
-        from tracetui.reading.load import load
+    if name in ("LoadedRanks", "LoadedTrace", "Table", "Trace", "compare", "load", "load_ranks"):
+        from tracetui import scripting
 
-        return load
-    if name == "Trace":
-        from tracetui.model.trace import Trace
-
-        return Trace
+        return getattr(scripting, name)
     if name == "record":
         try:
             from tracetui_workloads.recording.record import record

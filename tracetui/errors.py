@@ -20,6 +20,8 @@ A message is one sentence for a person: what, where (a byte offset where there i
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -106,3 +108,25 @@ class RunFailed(TracetuiError):
     """A recording was started and failed."""
 
     exit_code = 4
+
+
+MAX_SUGGESTED_NAMES = 4
+"""Maximum names suggested for one that does not exist."""
+MAX_LISTED_NAMES = 24
+"""Maximum names listed where none is similar."""
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """A sentence that suggests the names most similar to one that does not exist, or what to do where none is.
+
+    Without `otherwise` that is the list of names, empty for a long one.
+    """
+    names = list(dict.fromkeys(known))
+    wanted = name.casefold()
+    containing = sorted((each for each in names if wanted and wanted in each.casefold()), key=len)
+    similar = difflib.get_close_matches(name, names, MAX_SUGGESTED_NAMES, 0.6)
+    if suggestions := list(dict.fromkeys([*similar, *containing]))[:MAX_SUGGESTED_NAMES]:
+        return f"Did you mean {' or '.join(suggestions)}?"
+    if otherwise or len(names) > MAX_LISTED_NAMES:
+        return otherwise
+    return f"There are {', '.join(names)}."

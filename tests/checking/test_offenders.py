@@ -46,7 +46,9 @@ def test_every_form_names_them():
     message = ElementTree.fromstring(junit(made)).find(".//failure").get("message")  # type: ignore[union-attr]
     assert message == "found 90 µs (my_kernel in step 2), wanted < 50 µs"
     first, second = json.loads(check_json(made))["checks"]
-    assert first["rows"] == [{"list": "kernels", "name": "my_kernel", "step": 2}]
+    assert first["rows"] == [
+        {"list": "kernels", "name": "my_kernel", "step": 2, "view": "s2/kernels/e7", "command": None}
+    ]
     assert [row["step"] for row in second["rows"]] == [1, 2, 3]
     assert (first["rows_in_all"], second["rows_in_all"]) == (1, 3)
 

@@ -97,7 +97,7 @@ def test_every_command_that_takes_options_of_opening_takes_no_cache() -> None:
     commands = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction)).choices
     takes = {name for name, command in commands.items() if "--no-cache" in command._option_string_actions}
     assert takes < set(COMMANDS)
-    assert takes == {"open", "show", "check", "compare", "cut", "merge", "perfetto", "ranks", "report"}
+    assert takes == {"open", "show", "check", "compare", "cut", "merge", "perfetto", "ranks", "report", "history"}
     for words in (["open", "x"], ["show", "ops", "x"], ["cut", "x", "-o", "y"], ["report", "x"]):
         assert opening(parser.parse_args(words)).uses_cache
         assert not opening(parser.parse_args([*words, "--no-cache"])).uses_cache

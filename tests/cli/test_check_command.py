@@ -74,7 +74,7 @@ def test_assertions_in_a_file_and_junit_beside_the_text(tmp_path, capsys):
     limits = tmp_path / "limits.txt"
     limits.write_text("\ufeff# what must hold\n\ncpu_ops == 35  # as ever\n   # indented\nworkload == 'm#p'\n")
     report, text = tmp_path / "report.xml", tmp_path / "out.txt"
-    code = main(["check", EAGER, "dur_us < 1s", "-f", str(limits), "--junit", str(report), "-o", str(text)])
+    code = main(["check", EAGER, "dur_us < 1s", "-f", str(limits), "--summary", f"junit={report}", "-o", str(text)])
     assert (code, capsys.readouterr().out) == (1, "")
     names = [case.get("name") for case in ElementTree.parse(report).iter("testcase")]
     assert names == ["dur_us < 1s", "cpu_ops == 35", "workload == 'm#p'"]

@@ -74,7 +74,7 @@ def test_what_is_no_range_of_time(words, capsys):
     except SystemExit as error:
         assert error.code == 2
     said = capsys.readouterr().err
-    assert "12.5us+250us" in said or "not allowed with" in said or "is outside the trace, which lasts" in said
+    assert "12.5us+250us" in said or "exclude each other" in said or "is outside the trace, which lasts" in said
 
 
 def test_the_app_opens_at_a_range_of_time(monkeypatch, capsys):
@@ -143,7 +143,7 @@ def test_a_wrong_suffix_does_not_matter(shown, tmp_path):
 @pytest.mark.parametrize(
     ("words", "listed"),
     [
-        (["show", "kernals", EAGER], "'kernels'"),
+        (["show", "kernals", EAGER], "Did you mean kernels?"),
         (["show", "ops", EAGER, "--sort", "callz"], "calls"),
         (["show", "ops", EAGER, "--step", "9"], "2"),
         (["show", "kernels", EAGER, "--by", "colour"], "name"),
@@ -224,11 +224,6 @@ def test_help_and_version():
     assert "Textual writes the screen, as TRACETUI_NO_DIFFER is set." in textual
     assert written()["torch"] == RECORDED[0]
     assert TRIED in " ".join((ROOT / "README.md").read_text().split())
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
-def test_completion_knows_the_panes(shell):
-    assert "occupancy" in tracetui("--print-completion", shell).stdout
 
 
 def test_a_reader_that_stops_reading():

@@ -138,7 +138,7 @@ def test_two_steps_of_one_trace_are_read_once(capsys, monkeypatch):
 
 def test_json_has_everything(capsys, pair):
     found = told(capsys, *pair)
-    assert list(found) == ["a", "b", "headline", "statement", "totals", "kernels", "ops"]
+    assert list(found) == ["schema", "tool", "units", "a", "b", "headline", "statement", "totals", "kernels", "ops"]
     assert (found["a"]["compiled"], found["b"]["compiled"]) == (False, True)
     assert found["a"]["devices"] == ["NVIDIA A100-SXM4-80GB"]
     kernels = {row["mark"] for row in found["kernels"]["rows"]}

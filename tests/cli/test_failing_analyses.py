@@ -175,7 +175,7 @@ def test_several_sides_and_the_description_of_a_side(pair: tuple[str, str], caps
 def test_an_assertion_that_rests_on_it_is_an_error_and_no_pass(trace: str, tmp_path: Path, capsys: Said) -> None:
     junit = tmp_path / "junit.xml"
     asked = ["kernels > 0", "idle_operators_us >= 0", "not idle_operators_us < 0", "count(gaps) >= 0"]
-    assert main(["check", trace, *asked, "--format", "json", "--junit", str(junit)]) == 1
+    assert main(["check", trace, *asked, "--format", "json", "--summary", f"junit={junit}"]) == 1
     output = capsys.readouterr()
     check_sentence(output.err)
     told = json.loads(output.out)

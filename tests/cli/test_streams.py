@@ -35,7 +35,7 @@ COMMANDS = {
     },
     "check a baseline": ["check", "TRACE#1", "--baseline", "TRACE#2"],
     "check names": ["check", "--names", "TRACE"],
-    "check a file": ["check", "TRACE", "kernels == 5", "-o", "OUT", "--junit", "OUT2"],
+    "check a file": ["check", "TRACE", "kernels == 5", "-o", "OUT", "--summary", "junit=OUT2"],
     "report": ["report", "TRACE", "-o", "-"],
     "report of two": ["report", "TRACE#1", "TRACE#2", "-o", "OUT"],
     "cut": ["cut", "TRACE", "--steps", "1", "-o", "OUT.json"],

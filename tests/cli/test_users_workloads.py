@@ -34,8 +34,15 @@ REAL = [
     (0, ["workloads"]),
     (0, ["workloads", "linear", "--json"]),
     (0, ["cache"]),
-    # What needs a terminal, a process or a port gets as far as saying so.
-    (2, ["open", TRACE]),
+    (0, ["demo"]),
+    (0, ["open", TRACE]),
+    (0, ["history", "run"]),
+    (128, ["bisect", "--good", TRACE, "--bad", TRACE, "--", "true"]),
+    (0, ["sql", TRACE, "select count(*) from ops"]),
+    (0, ["skill"]),
+    (0, ["config"]),
+    # What needs a process, a port or a peer gets as far as saying so.
+    (1, ["mcp", "missing"]),
     (3, ["attach", "0"]),
     (1, ["perfetto", "missing.json"]),
 ]

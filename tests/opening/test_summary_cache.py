@@ -119,10 +119,10 @@ def test_a_bad_entry_is_removed_and_the_file_read(
         "a bit": data[:-1] + bytes([data[-1] ^ 1]),
         "another release": data[:8] + bytes(16) + data[24:],
         "empty": b"",
-        "not readable as a summary": rank_reading._packed(b"other bytes"),
+        "not readable as a summary": rank_reading._packed(b"other bytes", rank_reading.RANKS),
     }[damage]
     entry.write_bytes(bad)
-    assert rank_reading.known_summaries([path]) == {} and not entry.exists()
+    assert rank_reading.known_summaries([path], rank_reading.RANKS) == {} and not entry.exists()
     summarise_files([path], SummaryWork(1, reader))
     assert names == [os.path.basename(path)] * 2 and entry.read_bytes() == data
 

@@ -149,6 +149,19 @@ def test_examples_print_what_is_shown(command, shown, capsys, monkeypatch):
         assert line in printed
 
 
+def test_the_example_in_python_prints_what_is_shown(monkeypatch, capsys):
+    """Its blocks are run one after the other; below one stands what it prints, `...` for any text."""
+    monkeypatch.chdir(ROOT)
+    text = TEXTS[ROOT / "docs" / "python.md"]
+    names: dict[str, object] = {}
+    blocks = re.findall(r"^```python\n(.*?)^```\n(?:\n```\n(.*?)^```\n)?", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 5
+    for code, expected in blocks:
+        exec(code, names)
+        printed = capsys.readouterr().out
+        assert re.fullmatch(".*".join(map(re.escape, expected.split("..."))), printed, re.DOTALL)
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
 def test_commands_of_a_document_write_different_files(path):
     """So that they can be typed one after the other."""

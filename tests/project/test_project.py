@@ -7,8 +7,10 @@ import tomllib
 
 import tracetui
 from tests.support.paths import ROOT
+from tracetui.cli import mcp
 from tracetui.opening import dask_cluster
 from tracetui.reading import remote_files
+from tracetui.sql import database
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
@@ -29,7 +31,7 @@ def test_every_dependency_has_its_reason():
     table = (ROOT / "CONTRIBUTING.md").read_text().partition("\n## Dependencies")[2]
     reasons = re.findall(r"^\| ([\w-]+) ?(?:\(.*?\) )?\|", table, re.MULTILINE)
     extras = PROJECT["optional-dependencies"]
-    own = [each for name in ("workloads", "fast", "remote", "cluster") for each in extras[name]]
+    own = [each for name in ("workloads", "fast", "remote", "cluster", "sql", "mcp") for each in extras[name]]
     wanted = {package(each) for each in [*PROJECT["dependencies"], *own]}
     assert wanted == set(reasons) - {"package"}
 
@@ -42,7 +44,13 @@ def test_every_development_dependency_is_named():
 
 def test_what_a_message_says_to_install_is_what_the_extra_has():
     extras = PROJECT["optional-dependencies"]
-    for name, told in (("remote", remote_files.INSTALL), ("cluster", dask_cluster.INSTALL)):
+    told_by_extra = {
+        "remote": remote_files.INSTALL,
+        "cluster": dask_cluster.INSTALL,
+        "mcp": mcp.INSTALL,
+        "sql": database.INSTALL,
+    }
+    for name, told in told_by_extra.items():
         assert told.split() == ["pip", "install", *map(package, extras[name])]
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-ABSENT = ("textual", "shtab", "platformdirs", "liger_kernel", "zlib_ng", "isal", "pyte", "syrupy", "matplotlib")
+ABSENT = ("textual", "platformdirs", "liger_kernel", "zlib_ng", "isal", "pyte", "syrupy", "matplotlib")
 _HOOK = """\
 import socket, sys
 

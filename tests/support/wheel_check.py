@@ -14,7 +14,11 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-LIBRARIES = ("tracetui/reading/scanner/_scanner.so", "tracetui/model/_nesting.so")
+LIBRARIES = (
+    "tracetui/reading/scanner/_scanner.so",
+    "tracetui/model/_nesting.so",
+    "tracetui/model/_arrow.so",
+)
 SAMPLE = Path(__file__).parents[2] / "sample_traces" / "mlp_train_cpu.json.gz"
 ELF = {"x86_64": 62, "aarch64": 183}
 """Machines as a header of ELF has them, by their name in a platform tag."""

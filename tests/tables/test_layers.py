@@ -15,12 +15,12 @@ from tests.support.build import Event, annotation, kernel, launch, make_trace, o
 from tests.support.captures import CapturedLaunch, recording
 from tests.support.graphs import replay
 from tests.support.slow_layers import SlowKernel, slow_medians, slow_series
-from tracetui import load
 from tracetui.linking.links import NO_GPU
 from tracetui.linking.step_sources import with_steps
 from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
+from tracetui.reading.load import load
 from tracetui.tables.layer_modules import layer_modules
 from tracetui.tables.layers import (
     ABOUT_LAYERS,

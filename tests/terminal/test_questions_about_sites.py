@@ -51,10 +51,10 @@ def test_which_gemm_an_occupancy_query_was_for(start, shared_trace):
     """The pane of the queries, where the operator and the product of each are listed, and one of them."""
     tmux = opened(start, SIZE, shared_trace("d04_a100_8rank_6steps_occ_nccl.json.gz"))
     tmux.press(":occupancy", "Enter")
-    screen = tmux.wait_for("occupancy 823", "GEMM tf32 64x64x32 TN", "aten::addmm", "limiter")
+    screen = tmux.wait_for("occupancy 823", "GEMM tf32 64x64x32 TN", "aten::addmm", "occ %")
     tmux.press("C-d")
-    screen = tmux.wait_for("cudaOccupancyMaxActiveBlocks", "query for", "▸")
-    (row,) = [line for line in screen.splitlines() if line.startswith("▸")]
+    screen = tmux.wait_for("cudaOccupancyMaxActiveBlocks", "query for", "\n▸ 16", "▏   GEMM tf32 128x64x16 TN")
+    (row,) = [line for line in screen.splitlines() if line.startswith("▸ 16")]
     lines = screen.splitlines()
     line = next(index for index, text in enumerate(lines) if "query for" in text)
     asked = re.search(r"GEMM tf32 (\S+ [NT]{2})", " ".join(text.split("▏")[-1] for text in lines[line : line + 2]))
@@ -72,8 +72,8 @@ def test_the_four_variants_of_the_puzzler_and_how_much_faster_the_fused_one_is(s
     tmux.wait_for("run_example_pt2", "by function")
     tmux.press("b")
     screen = tmux.wait_for("by call", "50.1")
-    variants = re.findall(r"\b((?:un)?fused)\s+1\s+(\d+)\s", screen)
-    assert variants == [("unfused", "36"), ("fused", "5"), ("unfused", "19"), ("fused", "4")]
+    variants = re.findall(r"\b((?:un)?fused)\s+1\s+(\d+)\.0 µs", screen)
+    assert variants == [("unfused", "188"), ("fused", "66"), ("unfused", "95"), ("fused", "26")]
     tmux.press("Space")
     tmux.wait_for("Marked A unfused[1]")
     tmux.press("j")

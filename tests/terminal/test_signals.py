@@ -153,7 +153,7 @@ def test_ctrl_c_while_the_app_records_stops_the_recording(run, tmp_path):
 
 # From what else lies over a trace: `test_overlays.py`.
 # The cursor is on the first letter.
-@pytest.mark.parametrize(("keys", "shown"), [("", "Ops"), ("\x10", "earch for commands")], ids=["list", "palette"])
+@pytest.mark.parametrize(("keys", "shown"), [("", "Overview"), ("\x10", "earch for commands")], ids=["list", "palette"])
 def test_ctrl_c_leaves_the_app_from(run, keys, shown):
     raw = run(EAGER)
     since = raw.wait_for("Kernels", "aten::linear")
@@ -311,7 +311,7 @@ def test_nothing_of_a_window_that_grew_is_left_above_the_prompt(start):
     tmux.command(sys.executable, "-m", "tracetui", EAGER, "--at", "ops")
     tmux.wait_for("Kernels", "aten::linear")
     tmux.resize(140, 45)
-    tmux.wait_for("Kernels", "Memory")
+    tmux.wait_for("Kernels", "same  z fold  j k row")
     left(tmux)
     screen = tmux.screen()
     assert "the line above" in screen

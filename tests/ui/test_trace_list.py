@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from tests.support.app import keys, settle
+from tests.support.histories import write_trace
 from tests.support.paths import SAMPLES
 from tests.support.waiting import until
 from tracetui.comparing.statement import Several
+from tracetui.history.series import history
+from tracetui.opening import cache_folder
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_view import CompareScreen
 from tracetui.ui.compare.several_screen import SeveralScreen
@@ -163,6 +166,29 @@ async def test_the_list_shows_and_sorts_facts_and_keeps_the_cursor(runs, size):
         view = await listed(pilot)
         assert len(asked) == 3, "the second time they are in the cache"
         assert column(view, "verdict") == ["GPU-bound"] * 3
+
+
+async def test_step_times_over_the_runs_are_those_of_kept_digests(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    monkeypatch.delenv(cache_folder.SIZE_VARIABLE)
+    monkeypatch.setattr(trace_picker, "is_cheap", lambda file: False)
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    for number in range(6):
+        slow = 1200 if number == 5 else 1000
+        path = write_trace(folder / f"run{number}.json", [slow + 1, slow, slow - 1], number)
+        os.utime(path, (1000 + number, 1000 + number))
+    async with TraceApp([str(folder)]).run_test(size=(160, 40)) as pilot:
+        view = await listed(pilot)
+        assert view.table is not None and "step_times" not in view.table
+    history(str(folder))
+    (folder / "new.json").write_bytes((folder / "run0.json").read_bytes())
+    async with TraceApp([str(folder)]).run_test(size=(160, 40)) as pilot:
+        view = await listed(pilot)
+        await until(pilot, lambda: view.table is not None and "step_times" in view.table, "no step times")
+        lines = [line.split() for line in column(view, "step_times")]
+        assert lines[0] == ["None"] and "step_times" in view.shown_columns
+        assert lines[1][0] == "▄▄▄▄▄█" and lines[1][-2:] == ["+20", "%"] and lines[6][:1] == ["▄"]
 
 
 async def test_a_title_and_what_went_wrong_stay_above_the_list(runs):

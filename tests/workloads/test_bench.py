@@ -57,7 +57,7 @@ def test_for_a_script(times, capsys):
     times[1]["compile"] = BUSY
     assert main(["run", "linear", "--bench", "--compare", "eager,compile", "--json"]) == 3
     output = capsys.readouterr()
-    first, second = json.loads(output.out)
+    first, second = json.loads(output.out)["variants"]
     assert (first["variant"], first["unprofiled"]["median_us"], first["failure"]) == ("eager", 20.0, None)
     assert (second["unprofiled"], second["failure"]["kind"]) == (None, "unavailable")
     assert "compile: linear needs a GPU" in output.err

@@ -292,7 +292,7 @@ def test_the_list(capsys):
 
 def test_the_list_for_a_script(capsys):
     assert main(["workloads", "--json"]) == 0
-    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["workloads"]}
     assert rows["mlp"]["parameters"][0]["name"] == "batch"
     assert rows["mlp"]["lesson"].startswith("Five kernels per forward")
     assert rows["mlp"]["runs_here"] == (rows["mlp"]["reason"] is None)

@@ -426,7 +426,7 @@ def test_the_variants_of_a_workload_are_listed(capsys):
     assert main(["workloads", "mlp"]) == 0
     assert "  compile  mlp --compile\n  fused    fused_mlp\n" in capsys.readouterr().out
     assert main(["workloads", "attention", "--json"]) == 0
-    [row] = json.loads(capsys.readouterr().out)
+    [row] = json.loads(capsys.readouterr().out)["workloads"]
     assert row["variants"]["flash"] == "attention -p impl=sdpa -p backend=flash"
     assert list(row["variants"])[:2] == ["naive", "compile"]
 

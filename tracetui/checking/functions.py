@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tracetui.checking.lists import OP_HELP, lacks_gpu, lacks_ops, op_sums
+from tracetui.checking.lists import OP_HELP, lacks_gpu, lacks_ops, op_sums, parts_of, view_of
 from tracetui.checking.tree_evaluator import added, both, compared, deciding_value, matcher
 from tracetui.checking.values import (
     ANSWER,
@@ -24,7 +24,6 @@ from tracetui.checking.values import (
     Amount,
     Offender,
     Offenders,
-    Parts,
     Piece,
     Rows,
     Unit,
@@ -104,6 +103,7 @@ def _slices(side: Side, rows: Int64, part: Int64, indices: Int64) -> Offenders:
             "kernels",
             short_kernel(side.trace.name_of(int(rows[index]))),
             int(side.number[part[index]]) if side.part_kind == STEP else None,
+            *view_of(side, "kernels", int(rows[index]), int(part[index])),
         )
         for index in indices[:MAX_NAMED_ROWS].tolist()
     ]
@@ -148,7 +148,7 @@ def count_of_parts(side: Side, each: Float64, why: str = "") -> Value:
     """
     if side.part_kind == CAPTURE or len(each) == 0:
         return median_of(each[~np.isnan(each)], THINGS, why)
-    return of_parts(each, THINGS, Parts(side.part_kind, side.number), why)
+    return of_parts(each, THINGS, parts_of(side), why)
 
 
 def time_of_parts(side: Side, each: Float64, why: str = "") -> Value:
@@ -160,7 +160,7 @@ def with_presence(median: Value, side: Side, each: Float64, why: str) -> Value:
     """A median over the parts of a side with its value in each, for comparisons with 0."""
     if side.part_kind == CAPTURE or len(each) == 0:
         return median
-    return replace(median, presence=of_parts(each, median.unit, Parts(side.part_kind, side.number), why))
+    return replace(median, presence=of_parts(each, median.unit, parts_of(side), why))
 
 
 FUNCTIONS = {

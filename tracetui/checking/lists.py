@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
+from tracetui.checking.values import Parts
 from tracetui.comparing.measures import (
     CAUSE_HELP,
     Measure,
@@ -31,6 +33,7 @@ from tracetui.model import columns as col
 from tracetui.model.intervals import Int64
 from tracetui.model.table import Column, Table, coded, numbers
 from tracetui.model.trace import Float64, Kind
+from tracetui.model.viewpoint import Viewpoint, view_string
 from tracetui.operators.costs import costs, is_overlapped
 from tracetui.operators.key_averages import KIND_WORDS, averages, grouped
 from tracetui.panes import PANES
@@ -259,6 +262,36 @@ def listing(side: Side, name: str) -> tuple[Table, str]:
         return table, next(filter(None, reasons), "" if len(table) else kind.when_empty)
 
     return side.trace.keep(("list to check", name, side.scope), make)
+
+
+def view_of(side: Side, pane: str, row: int = -1, part: int = -1, *, is_gap: bool = False) -> tuple[str, str]:
+    """The view string of a slice, of a part of a side, or with -1 for both of a pane; and the path of the trace."""
+    trace = side.trace
+    step = int(side.number[part]) if part >= 0 and side.part_kind == STEP else whole_or_step(side)[0]
+    event = int(trace.slices.event[row]) if row >= 0 else -1
+    shown = Viewpoint(step, pane, event, steps_by=trace.steps_by, is_gap=is_gap and event >= 0)
+    return view_string(shown), trace.path or ""
+
+
+def view_of_row(side: Side, name: str, table: Table, index: int) -> tuple[str, str]:
+    """The view string of a row of a list, and the path of the trace."""
+    if name in ("steps", "runs"):
+        return view_of_part(side, index)
+    if "jump" in table and (jump := table["jump"].cell(index)):
+        return str(jump), side.trace.path or ""
+    row = -1 if table.slices is None else int(table.slices[index])
+    part = int(side.part_of(np.array([row]))[0]) if row >= 0 else -1
+    return view_of(side, pane_of(name), row, part, is_gap=name == "gaps")
+
+
+def view_of_part(side: Side, index: int) -> tuple[str, str]:
+    """The view string of a step or run, and the path of the trace."""
+    return view_of(side, "", -1 if side.part_kind == STEP else int(side.row[index]), index)
+
+
+def parts_of(side: Side) -> Parts:
+    """The steps or runs of a side."""
+    return Parts(side.part_kind, side.number, partial(view_of_part, side))
 
 
 def _steps(side: Side, pane: str) -> Table:

@@ -28,6 +28,8 @@ from tracetui.checking.lists import (
     measured,
     pane_of,
     require_measures,
+    view_of,
+    view_of_row,
     whole_or_step,
 )
 from tracetui.checking.values import (
@@ -199,7 +201,8 @@ class TraceNames(Namespace):
         table, why = listing(self.side, name)
         kind = LISTS[name]
         reason = self._absent(f"The list {name}", why) if why else ""
-        return Rows(name, table.take(NO_ROWS) if why else table, reason, kind.named_by, kind.has_step)
+        view = partial(view_of_row, self.side, name, table)
+        return Rows(name, table.take(NO_ROWS) if why else table, reason, kind.named_by, kind.has_step, view)
 
     def mark_rows_used(self, name: str) -> None:
         """Marks the rows of a list as used, since they are counted."""
@@ -263,8 +266,15 @@ class TraceNames(Namespace):
         if why:
             return number(None, THINGS, self._absent("findings", why))
         all_findings = complete_finding_list(self.side.trace, step)
-        ids = [each.id for each in all_findings if severity in (None, each.severity.name.lower())]
-        return replace(number(len(ids), THINGS), offenders=counted_names("findings", ids))
+        meant = [each for each in all_findings if severity in (None, each.severity.name.lower())]
+
+        def view(index: int) -> tuple[str, str]:
+            # A finding without a slice is seen in the list of them.
+            row = meant[index].row
+            return view_of(self.side, "findings" if row < 0 else "", row, is_gap=meant[index].at_gap)
+
+        offenders = counted_names("findings", [each.id for each in meant], view)
+        return replace(number(len(meant), THINGS), offenders=offenders)
 
     def _of_measure(self, title: str, measure: Measure, of: Side) -> Value:
         """The median over the parts; of a count the values of all parts."""
@@ -293,7 +303,7 @@ class TraceNames(Namespace):
         if fact.key != WARNINGS_LINE:
             return count
         names = [check.name for check in doubtful_checks(self.side.trace)]
-        return replace(count, offenders=counted_names("health", names))
+        return replace(count, offenders=counted_names("health", names, lambda _: view_of(self.side, "health")))
 
     def _absent(self, title: str, why: str) -> str:
         """The sentence of an assertion about something that the trace does not hold."""

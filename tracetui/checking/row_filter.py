@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from tracetui.checking.parser import HEADING, Path, bare_words, parsed, written_
 from tracetui.checking.tree_evaluator import TreeEvaluator, matcher
 from tracetui.checking.values import (
     ANSWER,
-    MAX_SUGGESTED_NAMES,
     TEXT,
     YES,
     ExpressionError,
@@ -25,6 +25,7 @@ from tracetui.checking.values import (
     nearest,
     text_value,
 )
+from tracetui.errors import MAX_SUGGESTED_NAMES, UsageError
 from tracetui.model.intervals import Bool
 from tracetui.model.table import Column, Table
 
@@ -240,3 +241,51 @@ def _without_unit(column: Column) -> str:
 def _plain(words: str) -> str:
     """Words as they are compared: `Self CPU %` is `self_cpu`."""
     return re.sub(r"\W+", "_", words.casefold().replace("→", " to ")).strip("_")
+
+
+# What a command asks of the table of a pane: columns, rows and their order.
+
+
+def chosen_columns(table: Table, words: str | None) -> list[str] | None:
+    """The names of the columns that `--columns` asks for, each once; None where it is not given.
+
+    Raises: UsageError for a column that does not exist.
+    """
+    if words is None:
+        return None
+    if words.strip().casefold() == "all":
+        return table.column_names
+    names = [part.strip() for part in words.split(",") if part.strip()]
+    if not names:
+        raise UsageError(f"--columns names no column; there are {', '.join(table.column_names)}, or all.")
+    return list(dict.fromkeys(column_meant(table, name, option=f"--columns {words}").name for name in names))
+
+
+def filtered_and_sorted(table: Table, where: str | None, sort: str | None, by: str | None = None) -> Table:
+    """The rows that a filter keeps, in the order that was asked for; grouped rows (`by`) are filtered as groups.
+
+    Raises: UsageError for an unknown column, ExpressionError for a filter that is not understood.
+    """
+    if where is not None:
+        if not where.strip():
+            raise UsageError("--where asks for no text and no condition: leave it out for all rows.")
+        try:
+            kept = np.flatnonzero(kept_rows(table, where))
+        except ExpressionError as mistake:
+            if by is not None:
+                mistake.args = (f"{mistake} With --by {by} a filter is about the groups.",)
+            raise
+        if len(kept) == 0 and len(table):
+            if not is_condition(table, where) and (meant := misspelt(table, where)) is not None:
+                raise meant
+            verb = "fits" if is_condition(table, where) else "contains"
+            table = replace(table, note=f"No row {verb} {where!r} (of {len(table):,}).")
+        table = table.take(kept)
+    if sort is None:
+        return table
+    words, colon, direction = sort.partition(":")
+    if direction not in {"asc", "desc"} and colon:
+        raise UsageError(f"--sort {sort}: behind the column stands :asc or :desc, not :{direction}.")
+    name = column_meant(table, words, option=f"--sort {sort}").name
+    descending = direction == "desc" or (direction == "" and not table[name].is_text)
+    return table.take(table.order(name, descending))

@@ -9,14 +9,14 @@ counts and ratios are plain; a percentage multiplies as a share (10% of it), and
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui import errors
 from tracetui.comparing.measures import COUNT
 from tracetui.errors import UsageError
 from tracetui.kernel_names.slice_names import short_kernel
@@ -187,6 +187,10 @@ class Offender:
     name: str = ""
     """Short name of a kernel, an operator and so on; empty for a step."""
     step: int | None = None
+    view: str = ""
+    """The view string that shows it in the app; empty where none does."""
+    path: str = ""
+    """The file in which that view is, the trace or the baseline."""
 
     @property
     def text(self) -> str:
@@ -217,11 +221,19 @@ class Offenders:
 
 
 NO_OFFENDERS = Offenders()
+View = Callable[[int], tuple[str, str]]
+"""View string and path of the row or the part with an index."""
 
 
-def counted_names(list_name: str, names: Sequence[str]) -> Offenders:
-    """Rows that were counted, of which only the names are known."""
-    return Offenders(tuple(Offender(list_name, text) for text in names[:MAX_NAMED_ROWS]), len(names), only_above=True)
+def no_view(_: int) -> tuple[str, str]:
+    """No view, of rows that no single trace holds."""
+    return "", ""
+
+
+def counted_names(list_name: str, names: Sequence[str], view: View) -> Offenders:
+    """Rows that were counted, of which only the names are known, and where each is seen."""
+    first = tuple(Offender(list_name, text, None, *view(at)) for at, text in enumerate(names[:MAX_NAMED_ROWS]))
+    return Offenders(first, len(names), only_above=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,6 +249,7 @@ class Rows:
     """Columns that name a row in a sentence, each with the words before it."""
     has_step: bool = True
     """True where a row belongs to the step that its column `step` names."""
+    view: View = no_view
     _values: dict[str, Value] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -276,7 +289,8 @@ class Rows:
             if value is not None
         )
         step = cell("step") if self.has_step else None
-        return Offender(self.name, name, int(step) if isinstance(step, int | float | np.integer) else None)
+        number = int(step) if isinstance(step, int | float | np.integer) else None
+        return Offender(self.name, name, number, *self.view(index))
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,13 +300,20 @@ class Parts:
     noun: str
     """`step` or `run`."""
     numbers: Int64
+    view: View = no_view
 
     def offenders(self, indices: Int64) -> Offenders:
         """Some of the parts by number."""
-        first = (int(self.numbers[index]) for index in indices[:MAX_NAMED_ROWS].tolist())
-        if self.noun == "step":
-            return Offenders(tuple(Offender("steps", "", number) for number in first), len(indices))
-        return Offenders(tuple(Offender("runs", f"{self.noun} {number}") for number in first), len(indices))
+        first = []
+        for index in indices[:MAX_NAMED_ROWS].tolist():
+            number, view = int(self.numbers[index]), self.view(index)
+            is_step = self.noun == "step"
+            first.append(
+                Offender("steps", "", number, *view)
+                if is_step
+                else Offender("runs", f"{self.noun} {number}", None, *view)
+            )
+        return Offenders(tuple(first), len(indices))
 
 
 NO, YES, UNKNOWN = 0, 1, -1
@@ -400,10 +421,6 @@ def answer(value: int, why: str = "", actual: Sequence[Piece] = (), wanted: Sequ
     return Value(np.array(value, np.int8), ANSWER, None, why, actual=tuple(actual), wanted=tuple(wanted))
 
 
-MAX_SUGGESTED_NAMES = 4
-"""Maximum names suggested for one that does not exist."""
-MAX_LISTED_NAMES = 24
-"""Maximum names listed where none is similar."""
 ALL_NAMES_HINT = "`tracetui check --names TRACE` lists all names."
 NO_COMMAS_HINT = "A number has no comma in it: 3,874 is written 3874 or 3_874."
 """Hint for a number with a thousands separator."""
@@ -440,13 +457,5 @@ def pointed(text: str, at: int) -> tuple[str, str]:
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """A sentence that suggests the names most similar to one that does not exist, or what to do where none is."""
-    names = list(dict.fromkeys(known))
-    wanted = name.casefold()
-    containing = sorted((each for each in names if wanted and wanted in each.casefold()), key=len)
-    similar = difflib.get_close_matches(name, names, MAX_SUGGESTED_NAMES, 0.6)
-    if suggestions := list(dict.fromkeys([*similar, *containing]))[:MAX_SUGGESTED_NAMES]:
-        return f"Did you mean {' or '.join(suggestions)}?"
-    if otherwise or len(names) > MAX_LISTED_NAMES:
-        return otherwise or ALL_NAMES_HINT
-    return f"There are {', '.join(names)}."
+    """A sentence that suggests the names most similar to one that does not exist, or where all names are listed."""
+    return errors.nearest(name, known, otherwise) or ALL_NAMES_HINT

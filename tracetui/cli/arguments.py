@@ -5,56 +5,88 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import NoReturn
 
+from tracetui.config import COLORS
+from tracetui.errors import UsageError, nearest
 from tracetui.opening.trace_opening import OpenOptions
 from tracetui.ui.base.differ_switch import VARIABLE
 
-# Shell completion, printed by `tracetui --print-completion SHELL`.
+# One style of error: a sentence, then where the help is.
 
-SHELLS = ("bash", "zsh", "tcsh")
+_SENTENCES = (
+    (r"argument (.+): invalid choice: (.+?) \(choose from (.*)\)", ""),
+    (r"the following arguments are required: (.+, .+)", "{0} are missing."),
+    (r"the following arguments are required: (.+)", "{0} is missing."),
+    (r"argument (.+): expected one argument", "{0} needs a value."),
+    (r"argument (.+): expected .*", "{0} needs a value or more."),
+    (r"argument (.+): invalid int value: (.+)", "{0} takes a whole number, not {1}."),
+    (r"argument (.+): invalid float value: (.+)", "{0} takes a number, not {1}."),
+    (r"argument (.+): not allowed with argument (.+)", "{0} and {1} exclude each other: leave one of them out."),
+    (r"argument (.+): ignored explicit argument (.+)", "{0} takes no value, and {1} stands there."),
+    (r"argument (.+): (must .*|takes .*)", "{0} {1}."),
+)
+"""What argparse says, as patterns, and the sentence in its place."""
 
-FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
-"""The completion of a path by shell, as shtab names it; shtab is imported only when it is asked."""
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are those of every other misuse."""
 
-class PrintCompletion(argparse.Action):
-    """Prints a completion script and exits."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, **_: Any) -> None:
-        super().__init__(
-            option_strings,
-            argparse.SUPPRESS,
-            choices=SHELLS,
-            help='print a completion script for your shell, for example: eval "$(tracetui --print-completion bash)"',
+    def error(self, message: str) -> NoReturn:
+        """Raises: UsageError, always."""
+        sentence = f"{message[:1].upper()}{message[1:]}."
+        for pattern, words in _SENTENCES:
+            if match := re.fullmatch(pattern, message, re.DOTALL):
+                sentence = words.format(*match.groups()) if words else _no_such_choice(*match.groups())
+                break
+        raise UsageError(
+            sentence if sentence.endswith("?") else f"{sentence} `{self.prog} --help` lists what there is."
         )
 
-    def __call__(self, parser: argparse.ArgumentParser, *values: Any) -> None:
-        """Print the script for the shell that was named."""
-        # Only this option needs it.
-        import shtab
 
-        print(shtab.complete(parser, shell=values[1]))
-        parser.exit()
+def _no_such_choice(argument: str, given: str, choices: str) -> str:
+    known = [each.strip("'") for each in choices.split(", ")]
+    # A name of an argument is that of what it takes, and an option takes several.
+    what = f"{argument} takes no" if argument.startswith("-") else f"There is no {argument.lower()}"
+    return f"{what} {given}. {nearest(given[1:-1], known)}"
+
+
+def completes_files(action: argparse.Action) -> None:
+    """Mark an argument as a path."""
+    action.complete = "files"  # type: ignore[attr-defined]
+
+
+def add_everywhere(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that every command has, which may also stand before its name."""
+    group = parser.add_argument_group("everywhere")
+    group.add_argument(
+        "--color",
+        choices=COLORS,
+        default=argparse.SUPPRESS,
+        help="colours: on a terminal (auto), also in a pipe, or none; else NO_COLOR, FORCE_COLOR or the settings say",
+    )
+    group.add_argument(
+        "--quiet", action="store_true", default=argparse.SUPPRESS, help="nothing but errors on standard error"
+    )
 
 
 MAX_JOBS = 1000
 """Maximum number of processes that a user may ask for."""
 MAX_SUGGESTED_OPTIONS = 3
 """Maximum number of options that are suggested for one that does not exist."""
+MIN_SIMILARITY = 0.65
+"""Minimum similarity of an option that is suggested, as difflib measures it."""
 
 
 def similar_options(given: str, known: Sequence[str]) -> list[str]:
     """The options that one which does not exist may have been meant for: what it begins, else what is spelt like it."""
     begun = [each for each in known if len(given) > len("--") and (each.startswith(given) or given.startswith(each))]
     begun = [each for each in begun if each.startswith("--")]
-    return (begun or difflib.get_close_matches(given, known, MAX_SUGGESTED_OPTIONS))[:MAX_SUGGESTED_OPTIONS]
-
-
-def completes_files(action: argparse.Action) -> None:
-    """Mark an argument as a path."""
-    action.complete = FILES  # type: ignore[attr-defined]
+    return (begun or difflib.get_close_matches(given, known, MAX_SUGGESTED_OPTIONS, MIN_SIMILARITY))[
+        :MAX_SUGGESTED_OPTIONS
+    ]
 
 
 def add_trace(parser: argparse.ArgumentParser, help: str = "a trace, or - for standard input") -> None:
@@ -187,4 +219,4 @@ def _whole_number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a whole number, not {text!r}") from None
+        raise argparse.ArgumentTypeError(f"takes a whole number, not {text!r}") from None

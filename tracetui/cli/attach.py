@@ -7,15 +7,15 @@ ask are listed. Several PIDs, or --all, leave a folder of ranks. ctrl+c gives up
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from tracetui.cli.arguments import add_force, completes_files
 from tracetui.cli.cache import age
+from tracetui.cli.streams import complain, remark
 from tracetui.errors import CannotRun, RunFailed, UsageError
 from tracetui.text import clean
 
@@ -89,7 +89,11 @@ def run(options: argparse.Namespace) -> int:
         if not options.pids:
             jobs = listed(listener)
             if not options.all:
-                print(json.dumps(document(jobs), indent=2) if options.json else "\n".join(lines(jobs)))
+                # Loads orjson, which `--help` must not wait for.
+                from tracetui.drawing.text.envelope import json_text
+
+                text = json_text("attach-list", document(jobs), indented=True) if options.json else None
+                sys.stdout.write(text or "".join(f"{line}\n" for line in lines(jobs)))
                 return 0
             if not jobs:
                 raise CannotRun(f"No process asked within {LISTENING_SECONDS:g} s. To attach to a job, {HOW_TO_START}.")
@@ -102,7 +106,7 @@ def listed(listener: Listener) -> list[Job]:
     """The processes that ask, each answered that nothing is wanted, by rank."""
     from tracetui.opening.attach_listener import by_rank, job_of
 
-    print(f"tracetui: listening for {LISTENING_SECONDS:g} s …", file=sys.stderr)
+    remark(f"listening for {LISTENING_SECONDS:g} s …")
     jobs: dict[int, Job] = {}
     ends = time.monotonic() + LISTENING_SECONDS
     while (left := ends - time.monotonic()) > 0:
@@ -155,9 +159,24 @@ def lines(jobs: list[Job]) -> list[str]:
     return text
 
 
-def document(jobs: list[Job]) -> dict[str, object]:
+class ProcessDocument(TypedDict):
+    """A process that can be attached to, and seconds since its start."""
+
+    pid: int
+    rank: int | None
+    seconds: float
+    command: str
+
+
+class ProcessesDocument(TypedDict):
+    """The processes that can be attached to."""
+
+    processes: list[ProcessDocument]
+
+
+def document(jobs: list[Job]) -> ProcessesDocument:
     """The processes for a script."""
-    rows = [
+    rows: list[ProcessDocument] = [
         {"pid": job.pid, "rank": job.rank, "seconds": round(job.seconds, 1), "command": job.command} for job in jobs
     ]
     return {"processes": rows}
@@ -179,15 +198,17 @@ def _take(listener: Listener, jobs: list[Job], request: TraceRequest, options: a
                 kept.append(paths[pid])
     failed = [target for target in capture.targets.values() if target.state is State.FAILED]
     if options.json:
-        print(json.dumps(_outcome(capture, paths), indent=2))
+        from tracetui.drawing.text.envelope import json_text
+
+        sys.stdout.write(json_text("attach", _outcome(capture, paths), indented=True))
     else:
         for path in kept:
             print(clean(str(path)), flush=True)
     for target in failed:
-        print(f"tracetui: process {target.job.pid} left no trace: {clean(target.why)}.", file=sys.stderr)
+        complain(f"process {target.job.pid} left no trace: {clean(target.why)}.")
     for target in capture.targets.values():
         if target.lacks:
-            print(f"tracetui: the trace of process {target.job.pid} is kept, but {target.lacks}.", file=sys.stderr)
+            remark(f"the trace of process {target.job.pid} is kept, but {target.lacks}.")
     if not kept:
         raise RunFailed("No trace was taken. The job is as it was.")
     if options.open and not options.json and not failed:
@@ -216,8 +237,24 @@ def _open(paths: list[Path]) -> int:
     return run_app([str(paths[0] if len(paths) == 1 else paths[0].parent)])
 
 
-def _outcome(capture: Capture, paths: dict[int, Path]) -> dict[str, object]:
-    def row(target: Target) -> dict[str, object]:
+class AttachedTrace(TypedDict):
+    """The trace of a process, or the reason why there is none; `lacks` is what was asked for and is not in it."""
+
+    pid: int
+    rank: int | None
+    path: str | None
+    failure: str | None
+    lacks: str | None
+
+
+class AttachedTraces(TypedDict):
+    """A trace for each process."""
+
+    traces: list[AttachedTrace]
+
+
+def _outcome(capture: Capture, paths: dict[int, Path]) -> AttachedTraces:
+    def row(target: Target) -> AttachedTrace:
         job = target.job
         return {
             "pid": job.pid,

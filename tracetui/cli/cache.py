@@ -3,17 +3,17 @@
 A trace of 20 MB or more, unpacked, is kept when it is read. It is read anew when its file has changed, and after an
 update of tracetui. The cache holds at most 10 GiB, or what the environment variable TRACETUI_CACHE_SIZE says (`20GB`,
 `500MB`; `0` for no cache); what was not opened for the longest goes first. What `tracetui ranks` keeps of the traces of
-ranks, at most 2 GiB more, is counted below the list."""
+ranks, at most 2 GiB more, and `tracetui history` of every trace, at most 256 MiB, is counted below the list."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from tracetui.cli.arguments import completes_files
+from tracetui.cli.streams import remark
 from tracetui.text import clean
 
 if TYPE_CHECKING:
@@ -33,28 +33,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the list, or clear the cache."""
     # These load numpy, which `--help` must not wait for.
+    from tracetui.history.digest import KEPT
     from tracetui.model.quantities import size
     from tracetui.opening.cache_folder import is_wanted, max_cache_bytes, misread_size, why_unusable
     from tracetui.opening.kept_traces import clear_cache, kept_entries
     from tracetui.opening.rank_reading import clear_summaries
 
     if misread := misread_size():
-        print(f"tracetui: {clean(misread)}: the cache holds at most {size(max_cache_bytes())}.", file=sys.stderr)
+        remark(f"{clean(misread)}: the cache holds at most {size(max_cache_bytes())}.")
     if options.clear is not None:
         entries, removed = clear_cache(options.clear)
         summaries, more = clear_summaries(options.clear)
+        digests, yet_more = clear_summaries(options.clear, KEPT)
         also = f" and {_counted(summaries, 'summary', 'summaries')} of ranks" if summaries else ""
-        print(
-            f"tracetui: removed {_counted(entries, 'trace', 'traces')}{also}, {size(removed + more)}", file=sys.stderr
-        )
-        if options.clear and not entries + summaries:
-            print(f"tracetui: the cache holds nothing of {clean(', '.join(options.clear))}.", file=sys.stderr)
+        also += f" and {_counted(digests, 'digest', 'digests')}" if digests else ""
+        bytes_ = size(removed + more + yet_more)
+        remark(f"removed {_counted(entries, 'trace', 'traces')}{also}, {bytes_}")
+        if options.clear and not entries + summaries + digests:
+            remark(f"the cache holds nothing of {clean(', '.join(options.clear))}.")
     if is_wanted() and (trouble := why_unusable()):
-        print(f"tracetui: Nothing can be kept, every trace is read anew: {clean(trouble)}.", file=sys.stderr)
+        remark(f"Nothing can be kept, every trace is read anew: {clean(trouble)}.")
     if options.clear is None or options.format == "json":
         kept = kept_entries()
         if options.format == "json":
-            print(_document(kept))
+            sys.stdout.write(_document(kept))
         else:
             print("\n".join(_lines(kept)))
     return 0
@@ -62,8 +64,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _lines(kept: list[KeptTrace]) -> list[str]:
     """One line per trace, then the total and the folder."""
+    from tracetui.history.digest import KEPT
     from tracetui.model.quantities import size
-    from tracetui.opening.cache_folder import SUMMARIES, cache_path, max_cache_bytes
+    from tracetui.opening.cache_folder import DIGESTS, SUMMARIES, cache_path, max_cache_bytes
     from tracetui.opening.rank_reading import summaries_kept
 
     now = time.time()
@@ -85,17 +88,55 @@ def _lines(kept: list[KeptTrace]) -> list[str]:
         lines.append(
             f"{_counted(summaries, 'summary', 'summaries')} of ranks, {room}, in {clean(str(cache_path(SUMMARIES)))}"
         )
+    digests, used = summaries_kept(KEPT)
+    if digests:
+        room = f"{size(used)} of {size(max_cache_bytes(DIGESTS))}"
+        lines.append(
+            f"{_counted(digests, 'digest', 'digests')} for history, {room}, in {clean(str(cache_path(DIGESTS)))}"
+        )
     return lines
+
+
+class KeptDocument(TypedDict):
+    """A trace in the cache, null for a damaged entry, and seconds since it was opened last."""
+
+    path: str | None
+    bytes: int
+    age_s: float
+    current: bool
+
+
+class SummariesDocument(TypedDict):
+    """Summaries of ranks, or digests, in the cache."""
+
+    folder: str
+    count: int
+    bytes: int
+    max_bytes: int
+
+
+class CacheDocument(TypedDict):
+    """The cache."""
+
+    folder: str
+    bytes: int
+    max_bytes: int
+    traces: list[KeptDocument]
+    rank_summaries: SummariesDocument
+    digests: SummariesDocument
 
 
 def _document(kept: list[KeptTrace]) -> str:
     """The list for a script."""
-    from tracetui.opening.cache_folder import SUMMARIES, cache_path, max_cache_bytes
+    from tracetui.drawing.text.envelope import json_text
+    from tracetui.history.digest import KEPT
+    from tracetui.opening.cache_folder import DIGESTS, SUMMARIES, cache_path, max_cache_bytes
     from tracetui.opening.rank_reading import summaries_kept
 
     now = time.time()
+    digests, digest_bytes = summaries_kept(KEPT)
     summaries, used = summaries_kept()
-    traces = [
+    traces: list[KeptDocument] = [
         {
             "path": None if each.path is None else clean(each.path),
             "bytes": each.bytes,
@@ -104,7 +145,7 @@ def _document(kept: list[KeptTrace]) -> str:
         }
         for each in kept
     ]
-    document = {
+    document: CacheDocument = {
         "folder": clean(str(cache_path())),
         "bytes": sum(each.bytes for each in kept),
         "max_bytes": max_cache_bytes(),
@@ -115,8 +156,14 @@ def _document(kept: list[KeptTrace]) -> str:
             "bytes": used,
             "max_bytes": max_cache_bytes(SUMMARIES),
         },
+        "digests": {
+            "folder": clean(str(cache_path(DIGESTS))),
+            "count": digests,
+            "bytes": digest_bytes,
+            "max_bytes": max_cache_bytes(DIGESTS),
+        },
     }
-    return json.dumps(document, indent=2)
+    return json_text("cache", document, indented=True)
 
 
 def _counted(number: int, one: str, several: str) -> str:

@@ -17,13 +17,14 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_force, add_opening, completes_files, opening, similar_options
 from tracetui.cli.inputs import add_cluster, read_rank_folder, read_sides, require_no_cluster, split
 from tracetui.cli.snapshots import is_snapshot_file, read_history
-from tracetui.cli.streams import print_failures
+from tracetui.cli.streams import CountProgress, complain, print_failures
 from tracetui.errors import CannotWrite, TracetuiError, UsageError
 from tracetui.files import is_url
 from tracetui.opening.rank_folder import is_folder
@@ -46,14 +47,21 @@ MAX_ASSERTIONS = 1000
 """Maximum number of assertions in one check."""
 MAX_MISTAKES = 20
 """Maximum number of expressions that are not understood and explained."""
+SUMMARIES = {"md": "md", "junit": "xml"}
+"""Forms of `--summary`, each with the ending of its file."""
+SUMMARY_FILE = "tracetui-check"
+"""The file of a summary that names none, without its ending."""
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+"""Names the file in which GitHub Actions looks for the summary of a job; other steps write there too."""
 STANDARD_STREAM = "-"
 """Stands for standard input or output in place of a path."""
 
 EXAMPLES = """\
 examples:
   tracetui check trace.json.gz 'kernels_per_step == 5' 'gpu_idle_pct < 10'
-  tracetui check trace.json.gz -f limits.txt --junit report.xml
+  tracetui check trace.json.gz -f limits.txt --summary junit=report.xml --summary md
   tracetui check new.json.gz --baseline main.json.gz                  nothing slower than before
+  tracetui check new.json.gz --history traces/                        nothing worse than in the runs before
   tracetui check new.json.gz 'dur_us <= baseline.dur_us + 5%' --baseline main.json.gz
   tracetui check --names trace.json.gz                                what can be asked
   tracetui check snapshot.pickle 'peak_bytes < 60GiB' 'ooms == 0'     a memory snapshot
@@ -84,7 +92,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output = parser.add_argument_group("output")
     output.add_argument("--format", choices=FORMATS, default="text", help="what to print (default: text)")
     completes_files(output.add_argument("-o", dest="output", metavar="FILE", help="print into a file"))
-    completes_files(output.add_argument("--junit", metavar="FILE", help="also write JUnit XML, whatever is printed"))
+    output.add_argument(
+        "--summary",
+        dest="summaries",
+        action="append",
+        default=[],
+        metavar="md|junit[=FILE]",
+        help=f"also write it as Markdown or JUnit XML, whatever is printed (default: {SUMMARY_FILE}.md or .xml; md in "
+        f"GitHub Actions is added to the summary of the job)",
+    )
     add_force(output)
     add_opening(parser)
     add_cluster(parser)
@@ -99,6 +115,10 @@ def _add_baseline(group: argparse._ArgumentGroup) -> None:
         "--not-slower", action="append", default=[], metavar="NAME", help="NAME must not be above the baseline's"
     )
     group.add_argument("--tolerance", metavar="5%", help="differences up to that are none")
+    runs = group.add_argument(
+        "--history", metavar="FOLDER", help="fail where it is worse than the last runs in a folder, by more than noise"
+    )
+    completes_files(runs)
     group.add_argument("--strict", action="store_true", help="fail where noise hides whether something is slower")
 
 
@@ -121,17 +141,19 @@ def run(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     from tracetui.checking.report import Status, tolerance_of
-    from tracetui.drawing.text.check_text import junit, render_check
+    from tracetui.drawing.text.check_text import render_check
 
+    summaries = [_summary(words) for words in dict.fromkeys(options.summaries)]
     assertions, mistakes = _assertions(options)
     if options.tolerance is not None:
         tolerance_of(options.tolerance)
-    _require_writable(options)
+    _require_writable(options, summaries)
     if mistakes:
         _explain(mistakes)
         return _explain_others(options, assertions)
     report = _report(options, assertions)
-    _write_results(render_check(report, options.format), junit(report) if options.junit else None, options)
+    texts = [(path, render_check(report, form)) for form, path in summaries]
+    _write_results(render_check(report, options.format), options, texts)
     broken = [outcome.why for outcome in report.outcomes if outcome.status == Status.ERROR]
     return print_failures([*broken, *report.failures]) or (0 if report.passes else DOES_NOT_HOLD)
 
@@ -150,7 +172,48 @@ def _report(options: argparse.Namespace, assertions: list[Assertion]) -> CheckRe
     side, baseline = _sides(options)
     if baseline is not None and not assertions:
         assertions = usual(side, baseline)
-    return report(side, assertions, baseline, options.tolerance, options.strict)
+    checked = report(side, assertions, baseline, options.tolerance, options.strict)
+    return checked if options.history is None else _with_history(checked, side, options)
+
+
+def _with_history(checked: CheckReport, side: Side, options: argparse.Namespace) -> CheckReport:
+    """The report with an outcome for each measure that must not be worse than in the last runs of a folder.
+
+    Raises: UsageError for a part of a trace, of which runs are not.
+    """
+    from dataclasses import replace
+
+    from tracetui.checking.report import CheckOutcome, Leaf, Status
+    from tracetui.checking.values import Amount, unit_of
+    from tracetui.comparing.noise import Change
+    from tracetui.history.digest import digest
+    from tracetui.history.series import history, run_of
+    from tracetui.history.shifts import like, verdicts
+    from tracetui.model.quantities import quantity
+    from tracetui.opening.rank_reading import SummaryWork
+
+    if side.scope:
+        raise UsageError(f"--history is for a whole trace, and #{side.scope} is a part of one.")
+    with CountProgress("traces") as progress:
+        known = history(options.history, work=SummaryWork(uses_cache=not options.no_cache), progress=progress.update)
+    run, series = run_of(digest(side.trace), side.trace.path or options.trace, options.history), None
+    series = like([each.without(run) for each in known.series], run)
+    if series is None:
+        why = f"No run in {options.history} has the program, the device and the steps of this trace."
+        outcome = CheckOutcome("not worse than before", Status.UNDECIDED, (), why)
+        return replace(checked, outcomes=(*checked.outcomes, outcome), remarks=(*checked.remarks, *known.left_out))
+    outcomes = []
+    for each in verdicts(series, run):
+        level, unit = each.before, unit_of(each.unit)
+        status = {Change.MORE: Status.FAILS, Change.WITHIN_NOISE: Status.UNDECIDED}.get(each.change, Status.HOLDS)
+        count = level.end - level.first
+        limit = Amount(level.median + (0.0 if level.noise != level.noise else level.noise), unit)
+        leaf = Leaf(each.name, int(status is Status.HOLDS), (Amount(each.value, unit),), ("<=", limit))
+        few = "too few to tell their noise" if level.noise != level.noise else "which their noise hides"
+        why = f"the {count} runs from {each.runs[0]} on have {{}}, {few}" if status is Status.UNDECIDED else ""
+        why = why.format(quantity(level.median, each.unit))
+        outcomes.append(CheckOutcome(f"{each.name}, {count} runs before", status, (leaf,), why))
+    return replace(checked, outcomes=(*checked.outcomes, *outcomes), remarks=(*checked.remarks, *known.left_out))
 
 
 def _ranks(options: argparse.Namespace) -> RankSet:
@@ -160,6 +223,8 @@ def _ranks(options: argparse.Namespace) -> RankSet:
     """
     if options.baseline is not None:
         raise UsageError("A set of ranks has no baseline: --baseline is for one trace.")
+    if options.history is not None:
+        raise UsageError("A set of ranks has no history here: --history is for one trace.")
     return read_rank_folder(options.trace, options)
 
 
@@ -183,7 +248,7 @@ def _explain_others(options: argparse.Namespace, assertions: list[Assertion]) ->
     except ExpressionError as mistake:
         _explain([mistake, *mistake.others])
     except TracetuiError as error:
-        print(f"tracetui: {clean(str(error))}", file=sys.stderr)
+        complain(clean(str(error)))
     return UsageError.exit_code
 
 
@@ -193,30 +258,30 @@ def _names(options: argparse.Namespace) -> int:
     from tracetui.drawing.text.check_text import names_text
     from tracetui.drawing.text.export import render
 
-    if options.format == "junit":
-        raise UsageError("--names has no JUnit form: choose text, json or md.")
+    if options.format == "junit" or options.summaries:
+        raise UsageError("--names has no JUnit form and no summary: choose --format text, json or md.")
     _require_writable(options)
     if is_folder(options.trace):
         from tracetui.checking.rank_check import rank_names
 
         if options.format != "text":
             raise UsageError("The names of a set of ranks are printed as text alone.")
-        _write_results(names_text(rank_names(_ranks(options))), None, options)
+        _write_results(names_text(rank_names(_ranks(options))), options)
         return 0
     if is_snapshot_file(options.trace):
         from tracetui.checking.snapshot_check import snapshot_names
 
         if options.format != "text":
             raise UsageError("The names of a memory snapshot are printed as text alone.")
-        _write_results(names_text(snapshot_names(_history(options))), None, options)
+        _write_results(names_text(snapshot_names(_history(options))), options)
         return 0
     side, _ = _sides(options)
     table = names(side)
     if options.format == "text":
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() and not options.output else None
-        _write_results(names_text(table, width), None, options)
+        _write_results(names_text(table, width), options)
     else:
-        _write_results(render(table, side.trace, "names", options.format), None, options)
+        _write_results(render(table, side.trace, "names", options.format), options)
     return print_failures(table.failures)
 
 
@@ -258,9 +323,13 @@ def _require_a_question(options: argparse.Namespace, count: int) -> None:
         raise UsageError(f"There is no option {unknown[0]}. {hint}")
     if count > MAX_ASSERTIONS:
         raise UsageError(f"{count:,} expressions are too many for one check: at most {MAX_ASSERTIONS:,}.")
-    if (options.not_slower or options.tolerance or options.strict) and options.baseline is None:
-        raise UsageError("--not-slower, --tolerance and --strict need a trace to compare with: --baseline B.")
-    if not (count or options.not_slower or options.baseline):
+    if (options.not_slower or options.tolerance) and options.baseline is None:
+        raise UsageError("--not-slower and --tolerance need a trace to compare with: --baseline B.")
+    if options.strict and options.baseline is None and options.history is None:
+        raise UsageError("--strict needs a trace to compare with, --baseline B, or runs: --history FOLDER.")
+    if options.history is not None and not os.path.isdir(options.history):
+        raise UsageError(f"--history {options.history} is no folder: name the one that earlier traces lie in.")
+    if not (count or options.not_slower or options.baseline or options.history):
         raise UsageError(
             "Say what to check, for example 'kernels == 5'; tracetui check --names TRACE lists what there is."
         )
@@ -326,24 +395,39 @@ def _lines(path: str, trace: str) -> list[tuple[str, str]]:
     return expressions
 
 
-def _require_writable(options: argparse.Namespace) -> None:
-    """Find out before any work whether `-o` and `--junit` may be written.
+def _summary(words: str) -> tuple[str, str]:
+    """The form of a summary and its file, which is empty where the summary of a job of GitHub Actions is meant.
+
+    Raises: UsageError for another form, and for standard output.
+    """
+    form, equals, path = words.partition("=")
+    if form not in SUMMARIES or (equals and not path):
+        raise UsageError(f"--summary {words}: it is {' or '.join(SUMMARIES)}, or with a file of its own md=FILE.")
+    if path == STANDARD_STREAM:
+        raise UsageError(f"On standard output it is --format {form}; --summary takes a file.")
+    if form == "md" and not path and os.environ.get(STEP_SUMMARY):
+        return form, ""
+    return form, path or f"{SUMMARY_FILE}.{SUMMARIES[form]}"
+
+
+def _require_writable(options: argparse.Namespace, summaries: Sequence[tuple[str, str]] = ()) -> None:
+    """Find out before any work whether `-o` and the summaries may be written.
 
     Raises: UsageError for a file that may not be written, and for two results in one file.
     """
     from tracetui.writing.output import require_writable
 
-    if options.junit == STANDARD_STREAM:
-        raise UsageError("JUnit XML on standard output is --format junit; --junit takes a file.")
-    paths = [path for path in (options.output, options.junit) if path and path != STANDARD_STREAM]
+    output = [] if options.output in (None, STANDARD_STREAM) else [options.output]
+    paths = [*output, *(path for _, path in summaries if path)]
     inputs = [(split(options.trace).path, "the trace")]
     if options.baseline is not None:
         inputs.append((split(options.baseline).path, "the baseline"))
     inputs += [(path, "the file of assertions") for path in options.files]
     for path in paths:
         require_writable(path, inputs, options.force)
-    if len(paths) == 2 and _is_one_file(*paths):
-        raise UsageError(f"-o and --junit are one file, {options.junit}: name two, or leave -o out.")
+    for a, b in combinations(paths, 2):
+        if _is_one_file(a, b):
+            raise UsageError(f"Two results are one file, {b}: name another, or leave one out.")
 
 
 def _is_one_file(a: str, b: str) -> bool:
@@ -355,20 +439,21 @@ def _is_one_file(a: str, b: str) -> bool:
     return os.path.realpath(a) == os.path.realpath(b)
 
 
-def _write_results(text: str, junit: str | None, options: argparse.Namespace) -> None:
-    """Print or write the results, and as JUnit where that is asked; text that cannot be written is printed.
+def _write_results(text: str, options: argparse.Namespace, summaries: Sequence[tuple[str, str]] = ()) -> None:
+    """Print or write the results, and the summaries by path; text that cannot be written is printed.
 
     Raises: CannotWrite for what could not be written.
     """
-    from tracetui.writing.output import write_text
+    from tracetui.writing.output import append_text, write_text
 
     failures: list[str] = []
     is_printed = not options.output or options.output == STANDARD_STREAM
-    for path, content in ((options.junit, junit), (None if is_printed else options.output, text)):
-        if path is None or content is None:
-            continue
+    for path, content in (*summaries, *([] if is_printed else [(options.output, text)])):
         try:
-            write_text(path, content, options.force)
+            if path:
+                write_text(path, content, options.force)
+            else:
+                append_text(os.environ[STEP_SUMMARY], content)
         except (CannotWrite, UsageError) as error:
             failures.append(str(error))
             is_printed = is_printed or content is text
@@ -384,8 +469,6 @@ def _explain(mistakes: Sequence[ExpressionError]) -> None:
     """Print each as a sentence with its place, and the expression with a caret below."""
     for mistake in mistakes[:MAX_MISTAKES]:
         source = f"{mistake.source}: " if mistake.source else ""
-        print(
-            "\n".join([f"tracetui: {clean(source + str(mistake))}", *map(clean, mistake.lines_below)]), file=sys.stderr
-        )
+        complain("\n".join([clean(source + str(mistake)), *map(clean, mistake.lines_below)]))
     if len(mistakes) > MAX_MISTAKES:
-        print(f"tracetui: {len(mistakes) - MAX_MISTAKES:,} more are not understood.", file=sys.stderr)
+        complain(f"{len(mistakes) - MAX_MISTAKES:,} more are not understood.")

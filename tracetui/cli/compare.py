@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_opening, add_sort, add_where, completes_files, opening, row_count
 from tracetui.cli.inputs import missing_side, named_sides, read_sides
-from tracetui.cli.show import FORMATS, filtered_and_sorted
+from tracetui.cli.show import FORMATS
 from tracetui.cli.snapshots import is_snapshot_file, print_difference, two_histories
-from tracetui.cli.streams import console, print_failures
+from tracetui.cli.streams import console, is_drawn, print_failures, remark
 from tracetui.errors import AnalysisFailed, UsageError
 from tracetui.opening.trace_opening import SideName
 
@@ -100,6 +100,7 @@ def _compare_snapshots(options: argparse.Namespace) -> int:
     """
     import numpy as np
 
+    from tracetui.checking.row_filter import filtered_and_sorted
     from tracetui.snapshots.difference import difference
 
     a, b = two_histories(options)
@@ -128,7 +129,7 @@ def _chosen_tables(compared: Comparison, options: argparse.Namespace) -> list[Sh
 
     Raises: UsageError for a column that none of them has.
     """
-    from tracetui.checking.row_filter import columns_meant
+    from tracetui.checking.row_filter import columns_meant, filtered_and_sorted
     from tracetui.drawing.text.comparison_text import Shown
 
     names = SHOW_CHOICES[1:] if options.show == "all" else (options.show,)
@@ -154,6 +155,7 @@ def _filtered(tables: dict[str, Table], where: str | None) -> dict[str, Table]:
     # These load numpy, which `--help` must not wait for.
     import numpy as np
 
+    from tracetui.checking.row_filter import filtered_and_sorted
     from tracetui.checking.values import ExpressionError
 
     kept: dict[str, Table | ExpressionError] = {}
@@ -207,13 +209,13 @@ def _print_tables(compared: Comparison, tables: list[Shown], form: str) -> None:
         sys.stdout.write(export.render(tables[0].cut, compared.a.trace, tables[0].name, "csv"))
     elif form == "md":
         sys.stdout.write(comparison_text.as_markdown(compared, tables))
-    elif sys.stdout.isatty():
+    elif is_drawn():
         _draw(comparison_text.as_rich(compared, tables, shutil.get_terminal_size().columns))
     else:
         sys.stdout.write(comparison_text.as_plain(compared, tables))
     if len(tables) == 1 and form != "md" and tables[0].left_out:
         rows, total = len(tables[0].cut), len(tables[0].table)
-        print(f"tracetui: {rows} of {total} rows; --limit shows more.", file=sys.stderr)
+        remark(f"{rows} of {total} rows; --limit shows more.")
 
 
 def several_shown(
@@ -226,6 +228,7 @@ def several_shown(
     # `--help` must not wait for these.
     import numpy as np
 
+    from tracetui.checking.row_filter import filtered_and_sorted
     from tracetui.comparing.statement import Several
     from tracetui.drawing.text.comparison_text import SeveralShown, key_rows
     from tracetui.model.table import Table
@@ -265,7 +268,7 @@ def _print_several(several: SeveralShown, form: str) -> None:
         sys.stdout.write(comparison_text.several_as_json(several))
     elif form == "md":
         sys.stdout.write(comparison_text.several_as_markdown(several))
-    elif sys.stdout.isatty():
+    elif is_drawn():
         _draw(comparison_text.several_as_rich(several, shutil.get_terminal_size().columns))
     else:
         sys.stdout.write(comparison_text.several_as_plain(several))

@@ -26,11 +26,11 @@ from __future__ import annotations
 
 import argparse
 import secrets
-import sys
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_no_cache, add_output, add_range, add_steps_by, add_trace, opening
 from tracetui.cli.inputs import read_trace, write_trace
+from tracetui.cli.streams import remark
 from tracetui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
     trace = read_trace(options.trace, opening(options))
     require_fitting_name(options.output, trace)
     kept, size = write_trace(options.output, trace, part_of(trace, wanted, anonymizer).write, options.force)
-    print(f"tracetui: {_summary(trace, kept, size)}", file=sys.stderr)
+    remark(_summary(trace, kept, size))
     return 0 if not trace.quality.is_part else 1
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import argparse
 import difflib
 import shutil
-import sys
 import textwrap
 from pathlib import Path
 
 from tracetui.cli.arguments import add_differ, add_force, completes_files, switch_differ
 from tracetui.cli.recording import has_terminal
+from tracetui.cli.streams import remark
 from tracetui.errors import CannotWrite, UsageError
 from tracetui.files import user_cache_folder
 from tracetui.text import clean
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(map(clean, paths)), flush=True)
     if not is_opened:
         return 0
-    print("tracetui: simulated from published figures; nothing was measured.", file=sys.stderr)
+    remark("simulated from published figures; nothing was measured.")
     # Textual takes a third of a second to import.
     from tracetui.ui import app
 

@@ -6,14 +6,13 @@ import argparse
 import os
 import re
 import shlex
-import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from tracetui.cli.arguments import add_no_cache, job_count
-from tracetui.cli.streams import CountProgress, TraceProgress
+from tracetui.cli.streams import CountProgress, TraceProgress, complain, remark
 from tracetui.errors import UsageError
 from tracetui.files import is_url
 from tracetui.opening.trace_opening import AS_RECORDED, OpenOptions, SideName, keep_opened, open_trace
@@ -45,8 +44,10 @@ def read_trace(path: str, options: OpenOptions = AS_RECORDED) -> Trace:
     if options.uses_cache:
         _to_keep.append(trace)
         _warn_of_cache()
+    # What makes the exit code 1 is no mere remark.
+    say = complain if trace.quality.is_part else remark
     for note in trace.quality.notes:
-        print(f"tracetui: {note}", file=sys.stderr)
+        say(note)
     return trace
 
 
@@ -58,7 +59,7 @@ def _warn_of_cache() -> None:
 
     if is_wanted() and is_others():
         what = "is a link, or others own it or may write to it"
-        print(f"tracetui: the cache is not used, as {cache_path()} {what}: remove it.", file=sys.stderr)
+        remark(f"the cache is not used, as {cache_path()} {what}: remove it.")
 
 
 def keep_read_traces() -> None:
@@ -279,10 +280,10 @@ def _read(paths: Sequence[str], asked: RankOptions | None, options: argparse.Nam
     # Few have a cluster.
     from tracetui.opening.dask_cluster import dask_work
 
-    def say(sentence: str) -> None:
-        print(f"tracetui: {clean(sentence)}", file=sys.stderr)
-
-    with dask_work(options.dask, work, say) as there, CountProgress("ranks") as progress:
+    with (
+        dask_work(options.dask, work, lambda sentence: remark(clean(sentence))) as there,
+        CountProgress("ranks") as progress,
+    ):
         return open_rank_set(paths, asked, progress.update, there)
 
 

@@ -18,11 +18,15 @@ from typing import Any, NoReturn
 
 from tracetui import __version__
 from tracetui.cli import attach as attach_command
+from tracetui.cli import bisect as bisect_command
 from tracetui.cli import cache as cache_command
 from tracetui.cli import check as check_command
 from tracetui.cli import compare as compare_command
+from tracetui.cli import config as config_command
 from tracetui.cli import cut as cut_command
 from tracetui.cli import demo as demo_command
+from tracetui.cli import history as history_command
+from tracetui.cli import mcp as mcp_command
 from tracetui.cli import merge as merge_command
 from tracetui.cli import open as open_command
 from tracetui.cli import perfetto as perfetto_command
@@ -31,10 +35,14 @@ from tracetui.cli import repair as repair_command
 from tracetui.cli import report as report_command
 from tracetui.cli import run as run_command
 from tracetui.cli import show as show_command
+from tracetui.cli import skill as skill_command
+from tracetui.cli import sql as sql_command
 from tracetui.cli import workloads as workloads_command
-from tracetui.cli.arguments import PrintCompletion, similar_options
+from tracetui.cli.arguments import Parser, add_everywhere, similar_options
+from tracetui.cli.completion import PrintCompletion, print_candidates
 from tracetui.cli.inputs import drop_read_traces, keep_read_traces
-from tracetui.cli.streams import drop_output, safe_streams
+from tracetui.cli.streams import color_in_force, complain, drop_output, output_as, remark, safe_streams
+from tracetui.config import config
 from tracetui.errors import TracetuiError, UsageError
 from tracetui.files import is_url, public_url
 from tracetui.text import clean
@@ -129,12 +137,15 @@ def screen_writer() -> str:
 COMMANDS: dict[str, ModuleType] = {
     "open": open_command,
     "show": show_command,
+    "sql": sql_command,
     "check": check_command,
     "compare": compare_command,
     "cut": cut_command,
     "repair": repair_command,
     "perfetto": perfetto_command,
     "ranks": ranks_command,
+    "history": history_command,
+    "bisect": bisect_command,
     "merge": merge_command,
     "report": report_command,
     "run": run_command,
@@ -142,6 +153,9 @@ COMMANDS: dict[str, ModuleType] = {
     "demo": demo_command,
     "workloads": workloads_command,
     "cache": cache_command,
+    "config": config_command,
+    "mcp": mcp_command,
+    "skill": skill_command,
 }
 """Every command by name; a first argument that is none of them is a trace to open."""
 
@@ -150,7 +164,7 @@ CANCELLED = 130
 
 DESCRIPTION = """\
 Read PyTorch profiler traces in a terminal, and print the same numbers as text.
-`tracetui TRACE` is short for `tracetui open TRACE`."""
+`tracetui TRACE` is short for `tracetui open TRACE`; `tracetui help COMMAND` prints what a command does."""
 
 EXAMPLES = """\
 examples:
@@ -160,20 +174,24 @@ examples:
   tracetui show kernels trace.json --step 3 --sort dur_us --limit 10
   tracetui show kernels trace.json --by name --format md > kernels.md
   zcat trace.json.gz | tracetui show ops - --format json
+  tracetui sql trace.json "select name, sum(dur_us) from kernels group by all"   ask anything
   tracetui report trace.json.gz -o report.html           findings, lanes and tables as one HTML file
   tracetui cut trace.json --steps 2:4 -o small.json.gz   a part of it, which Perfetto opens
   tracetui perfetto trace.json                           serve it, and print a link to ui.perfetto.dev
   tracetui compare eager.json compiled.json              what differs by more than noise, and why
   tracetui compare trace.json '#3' '#4'                  two steps of one trace
   tracetui ranks FOLDER                                  one trace per rank: who is late, and why
+  tracetui history FOLDER                                traces over time: what changed, and with which run
   tracetui merge FOLDER -o merged.json.gz                all ranks as one trace, on one clock
   tracetui check trace.json 'kernels == 5' 'dur_us < 2ms'   assertions for a CI
   tracetui run mlp --compile                             record a trace here, and open it
   tracetui run mlp --compare eager,compile               record both, and compare them
   tracetui attach 4242 --seconds 2                       a trace of a job that already runs
   tracetui demo                                          simulated traces of a GPU, for whoever has none
+  tracetui mcp FOLDER                                    answer an assistant's questions about the traces there
   tracetui workloads                                     what can be recorded here
   tracetui cache                                         large traces that were read, for opening them again at once
+  tracetui config                                        the settings in force, as a file to begin with
 
 exit codes:
   0 done; 1 the trace holds nothing usable, is cut off, or not what check or --verify asks; the output cannot be
@@ -194,14 +212,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     try:
+        if words[:1] == ["--complete"]:
+            print_candidates(words[1] if words[1:] else "", words[2:], build_parser())
+            return 0
         options = parsed(_with_command(words))
-        with ending_in_order():
+        options.color_in_force = color_in_force(getattr(options, "color", None))
+        with output_as(options.color_in_force[0], getattr(options, "quiet", False)), ending_in_order():
+            if options.run is not config_command.run and (problems := config().problems):
+                more = f" And {len(problems) - 1} more: see `tracetui config`." if problems[1:] else ""
+                remark(f"{problems[0]}{more}")
             code = int(options.run(options))
             sys.stdout.flush()
             keep_read_traces()
             return code
     except TracetuiError as error:
-        print("\n".join([f"tracetui: {clean(str(error))}", *map(clean, error.lines_below)]), file=sys.stderr)
+        complain("\n".join([clean(str(error)), *map(clean, error.lines_below)]))
         return error.exit_code
     except KeyboardInterrupt:
         return CANCELLED
@@ -210,7 +235,7 @@ def _run(words: list[str]) -> int:
         drop_output()
         return 0
     except OSError as error:
-        print(f"tracetui: The output cannot be written: {error.strerror}.", file=sys.stderr)
+        complain(f"The output cannot be written: {error.strerror}.")
         drop_output()
         return 1
     except Exception as error:
@@ -247,7 +272,7 @@ def _not_understood(command: str, unknown: Sequence[str], known: Sequence[str]) 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of every command; also what shell completion is made from."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="tracetui",
         description=DESCRIPTION,
         epilog=EXAMPLES,
@@ -255,8 +280,9 @@ def build_parser() -> argparse.ArgumentParser:
         # The beginning of an option may be that of another one: `--steps 3` is no `--steps-by 3`.
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action=PrintVersion)
+    parser.add_argument("-V", "--version", action=PrintVersion)
     parser.add_argument("--print-completion", action=PrintCompletion)
+    add_everywhere(parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, module in COMMANDS.items():
         command = commands.add_parser(
@@ -267,20 +293,31 @@ def build_parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         module.add_arguments(command)
+        add_everywhere(command)
         command.set_defaults(run=module.run, known_options=tuple(command._option_string_actions))
     return parser
 
 
 def _with_command(words: list[str]) -> list[str]:
-    """The words with `open` put first where no command is named.
+    """The words with the command first: `open` where none is named, and options of all commands behind it.
 
     Raises: UsageError for a command that is misspelt.
     """
-    if words and (words[0] in COMMANDS or words[0] in {"-h", "--help", "--version"}):
+    first = 0
+    while first < len(words) and words[first].partition("=")[0] in ("--quiet", "--color"):
+        first += 2 if words[first] == "--color" else 1
+    everywhere, words = words[:first], words[first:]
+    if words and words[0] == "help":
+        # Words behind the command are of no use there.
+        words = [*words[1:2], "--help"]
+    name = words[0] if words else ""
+    if name in COMMANDS:
+        return [name, *everywhere, *words[1:]]
+    if name in {"-h", "--help", "-V", "--version"} or name.startswith("--print-completion"):
         return words
-    if words and words[0].startswith("--print-completion"):
-        return words
-    is_path = not words or is_url(words[0]) or os.path.lexists(words[0])
-    if not is_path and (meant := difflib.get_close_matches(words[0], COMMANDS, 1)):
-        raise UsageError(f"{words[0]} is neither a file nor a command. Did you mean `tracetui {meant[0]}`?")
-    return ["open", *words]
+    is_path = not words or is_url(name) or os.path.lexists(name)
+    if not is_path and (meant := difflib.get_close_matches(name, [*COMMANDS, "help"], 1)):
+        raise UsageError(f"{name} is neither a file nor a command. Did you mean `tracetui {meant[0]}`?")
+    if words[1:] == ["--help"] and not is_path:
+        raise UsageError(f"There is no command {name}. `tracetui --help` lists what there is.")
+    return ["open", *everywhere, *words]

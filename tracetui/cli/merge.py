@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_output, add_range, completes_files
 from tracetui.cli.cut import wanted_part
 from tracetui.cli.inputs import add_rank_set, rank_numbers, read_rank_set
-from tracetui.cli.streams import CountProgress
+from tracetui.cli.streams import CountProgress, remark
 from tracetui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,10 +68,7 @@ def run(options: argparse.Namespace) -> int:
     with CountProgress("ranks") as progress, output(options.output, options.force) as sink:
         events = merge.write(sink, progress.update)
     print_notes(merge)
-    print(
-        f"tracetui: {counted(events, 'event')} of {counted(len(merge.indices), 'rank')}, {size(sink.size)}",
-        file=sys.stderr,
-    )
+    remark(f"{counted(events, 'event')} of {counted(len(merge.indices), 'rank')}, {size(sink.size)}")
     return 0 if not any(each.loss for each in merge.ranks.summaries) else 1
 
 
@@ -80,4 +76,4 @@ def print_notes(merge: Merge) -> None:
     """Say on standard error what a reader of a merge must know."""
     left_out = [f"{merge.ranks.shown_path(each.path)} is left out: {each.why}" for each in merge.ranks.run.left_out]
     for note in (*merge.notes, *left_out):
-        print(f"tracetui: {note}", file=sys.stderr)
+        remark(note)

@@ -14,7 +14,7 @@ import sys
 from tracetui.cli.arguments import add_differ, add_opening, add_range, completes_files, opening, switch_differ
 from tracetui.cli.inputs import add_rank_choice, named_pair, read_trace, split
 from tracetui.cli.snapshots import is_snapshot_file, print_state
-from tracetui.cli.streams import label_of
+from tracetui.cli.streams import label_of, remark
 from tracetui.errors import NotFound, UsageError
 from tracetui.files import is_url
 from tracetui.opening.rank_folder import AS_NAMED, RankOptions, RankSetName, is_folder
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     if "-" in traces and sys.stdin.isatty():
         raise UsageError("Standard input is the terminal: pipe a trace in, as in `zcat t.json.gz | tracetui -`.")
     _keep_keyboard()
-    print(f"tracetui: opening {clean(', '.join(map(label_of, traces))) or 'this folder'}", file=sys.stderr)
+    remark(f"opening {clean(', '.join(map(label_of, traces))) or 'this folder'}")
     # Textual takes a third of a second to import; the line above is on the screen by then.
     with collector_off():
         from tracetui.ui.app import compare, run

@@ -22,7 +22,7 @@ from pathlib import Path
 from tracetui.cli.arguments import add_trace, opening
 from tracetui.cli.cut import add_part, wanted_part
 from tracetui.cli.inputs import add_cluster, rank_numbers, read_rank_folder, read_trace, require_no_cluster, write_trace
-from tracetui.cli.streams import CountProgress
+from tracetui.cli.streams import CountProgress, remark
 from tracetui.errors import UsageError
 from tracetui.files import is_url
 from tracetui.opening.rank_folder import is_folder
@@ -72,7 +72,7 @@ def _part(options: argparse.Namespace, folder: str) -> str:
     stem = Path("trace" if options.trace == "-" else options.trace).name.partition(".")[0] or "trace"
     path = os.path.join(folder, f"{stem}.cut{suffix_of(trace)}.gz")
     kept, _ = write_trace(path, trace, part_of(trace, wanted).write)
-    print(f"tracetui: serving {kept.events:,} of {trace.events:,} events", file=sys.stderr)
+    remark(f"serving {kept.events:,} of {trace.events:,} events")
     return path
 
 
@@ -92,7 +92,7 @@ def _merged(options: argparse.Namespace, folder: str) -> str:
         with output(path) as sink:
             events = merge.write(sink, progress.update)
     print_notes(merge)
-    print(f"tracetui: serving {events:,} events of {len(merge.indices):,} ranks", file=sys.stderr)
+    remark(f"serving {events:,} events of {len(merge.indices):,} ranks")
     return path
 
 
@@ -103,23 +103,19 @@ def _serve(path: str, options: argparse.Namespace) -> int:
     port = PORT if options.port is None else options.port
     if not 0 < port < 1 << 16:
         raise UsageError(f"--port {port} is no port: name one from 1 to 65535.")
-    server = PerfettoServer(ServedFile(path), port, options.once, _say)
+    server = PerfettoServer(ServedFile(path), port, options.once, remark)
     forward = f"ssh -L {PORT}:{ADDRESS}:{port} {socket.gethostname()}"
     print(server.link, flush=True)
     until = "it has been sent" if options.once else "ctrl+c"
-    _say(f"serving {server.file.name} at {ADDRESS}:{port} until {until}; open the link in a browser")
+    remark(f"serving {server.file.name} at {ADDRESS}:{port} until {until}; open the link in a browser")
     if port == PORT:
-        _say(f"if the browser is on another machine, run this there first: {forward}")
+        remark(f"if the browser is on another machine, run this there first: {forward}")
     else:
-        _say(f"the page loads from port {PORT} alone, so run this where the browser is: {forward}")
-    _say("the trace goes to the browser that asks for this link, and nowhere else")
+        remark(f"the page loads from port {PORT} alone, so run this where the browser is: {forward}")
+    remark("the trace goes to the browser that asks for this link, and nowhere else")
     try:
         server.serve()
     except KeyboardInterrupt:
         # The way to end it, not a failure.
         print(file=sys.stderr)
     return 0
-
-
-def _say(sentence: str) -> None:
-    print(f"tracetui: {sentence}", file=sys.stderr, flush=True)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_columns, add_sort, add_where, completes_files, row_count
 from tracetui.cli.inputs import add_rank_set, read_rank_set
-from tracetui.cli.show import DEFAULT_ROWS, FORMATS, asked_width, chosen_columns, filtered_and_sorted
-from tracetui.cli.streams import console, print_failures
+from tracetui.cli.show import DEFAULT_ROWS, FORMATS, asked_width
+from tracetui.cli.streams import console, is_drawn, print_failures, remark
 
 if TYPE_CHECKING:
     from tracetui.model.table import Table
@@ -50,6 +50,7 @@ def run(options: argparse.Namespace) -> int:
     Raises: UsageError for a pattern, run or column that does not exist; TraceError where there is no rank.
     """
     # These load numpy, which `--help` must not wait for.
+    from tracetui.checking.row_filter import filtered_and_sorted
     from tracetui.ranks.rank_tables import TABLES
 
     ranks = read_rank_set(options.paths, options)
@@ -61,11 +62,12 @@ def run(options: argparse.Namespace) -> int:
 def _write(ranks: RankSet, table: Table, options: argparse.Namespace) -> None:
     import numpy as np
 
+    from tracetui.checking.row_filter import chosen_columns
     from tracetui.drawing.text import export, rank_text
 
     name, form = options.show, options.format
-    on_screen = form == "table" and sys.stdout.isatty()
-    limit = DEFAULT_ROWS if options.limit is None and on_screen else options.limit
+    on_screen = form == "table" and is_drawn()
+    limit = DEFAULT_ROWS if options.limit is None and on_screen and sys.stdout.isatty() else options.limit
     visible = table if limit is None else table.take(np.arange(min(limit, len(table))))
     columns = chosen_columns(table, options.columns)
     is_chosen = columns is not None
@@ -83,6 +85,6 @@ def _write(ranks: RankSet, table: Table, options: argparse.Namespace) -> None:
         width = asked_width(os.environ) or export.LINE_CELLS
         sys.stdout.write(rank_text.as_plain(ranks, visible, name, width, is_chosen))
     if len(visible) < len(table):
-        print(f"tracetui: {len(visible)} of {len(table)} rows; --limit shows more.", file=sys.stderr)
+        remark(f"{len(visible)} of {len(table)} rows; --limit shows more.")
     if form == "csv":
-        print(f"tracetui: {rank_text.said(ranks)}", file=sys.stderr)
+        remark(rank_text.said(ranks))

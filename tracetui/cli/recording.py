@@ -6,11 +6,13 @@ import argparse
 import signal
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from tracetui_workloads.recording.protocol import OPTIONS, Options
 
 from tracetui.cli.open import require_terminal
+from tracetui.cli.streams import complain, remark
+from tracetui.cli.verify import VerificationDocument
 from tracetui.errors import CannotRun, RunFailed, TracetuiError, UsageError
 from tracetui.text import clean
 
@@ -95,7 +97,7 @@ def record(
         outcome = record_now(request, bar.hear, python=options.python, timeout=options.timeout or None)
     if outcome.path:
         done = f"recorded {name} on {outcome.device} in {duration(1e9 * outcome.seconds)}, {size(outcome.bytes)}"
-        print(f"tracetui: {clean(done)}", file=sys.stderr)
+        remark(clean(done))
     return outcome
 
 
@@ -109,15 +111,46 @@ def time_all(requests: Sequence[Request], options: argparse.Namespace) -> list[O
         return time_now(requests, bar.hear, python=options.python, timeout=options.timeout or None)
 
 
-def document(outcome: Outcome) -> dict[str, Any]:
-    """The outcome for a script: `path` or `failure`, and the metadata of the trace."""
-    failure = None
-    if outcome.failure:
-        fields = ("kind", "message", "hint", "stage", "details")
-        failure = {name: getattr(outcome.failure, name) for name in fields} | {"exit_code": outcome.exit_code}
-    return {
+class FailureDocument(TypedDict):
+    """Why there is no trace, and the exit code of `tracetui run`."""
+
+    kind: str
+    message: str
+    hint: str
+    stage: str
+    details: str
+    exit_code: int
+
+
+class RecordingDocument(TypedDict):
+    """A recording: `path` or `failure`, and as `recording` the metadata of the trace."""
+
+    path: str | None
+    ranks: NotRequired[list[str]]
+    bytes: int
+    seconds: float
+    device: str | None
+    notes: list[str]
+    recording: dict[str, Any]
+    failure: FailureDocument | None
+    verification: NotRequired[VerificationDocument]
+    lesson: NotRequired[str]
+
+
+def document(outcome: Outcome) -> RecordingDocument:
+    """The outcome for a script."""
+    failure: FailureDocument | None = None
+    if why := outcome.failure:
+        failure = {
+            "kind": why.kind,
+            "message": why.message,
+            "hint": why.hint,
+            "stage": why.stage,
+            "details": why.details,
+            "exit_code": outcome.exit_code,
+        }
+    found: RecordingDocument = {
         "path": str(outcome.path) if outcome.path else None,
-        **({"ranks": [str(path) for path in outcome.traces]} if outcome.ranks else {}),
         "bytes": outcome.bytes,
         "seconds": round(outcome.seconds, 3),
         "device": outcome.device or None,
@@ -125,6 +158,9 @@ def document(outcome: Outcome) -> dict[str, Any]:
         "recording": dict(outcome.metadata),
         "failure": failure,
     }
+    if outcome.ranks:
+        found["ranks"] = [str(path) for path in outcome.traces]
+    return found
 
 
 def print_details(failure: Failure, options: argparse.Namespace) -> None:
@@ -136,7 +172,7 @@ def print_details(failure: Failure, options: argparse.Namespace) -> None:
 
 def print_failure(sentence: object, name: str = "") -> None:
     """Print why a recording, or that of the variant with a name, failed."""
-    print(f"tracetui: {clean(f'{name}: {sentence}' if name else str(sentence))}", file=sys.stderr)
+    complain(clean(f"{name}: {sentence}" if name else str(sentence)))
 
 
 def cancel_code(outcome: Outcome) -> int:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from tracetui.cli.arguments import add_output, add_trace
 from tracetui.cli.inputs import write_trace
+from tracetui.cli.streams import remark
 from tracetui.text import clean
 
 if TYPE_CHECKING:
@@ -56,13 +57,30 @@ def run(options: argparse.Namespace) -> int:
             print(f"{where}: {clean(mend.what)}{text}", file=stream)
     words = {0: "nothing was to be done, the file is whole", 1: "1 thing was done"}
     done = words.get(len(repair.done), f"{len(repair.done):,} things were done")
-    print(f"tracetui: {done}; wrote {count:,} events, {as_size(size)}", file=sys.stderr)
+    remark(f"{done}; wrote {count:,} events, {as_size(size)}")
     return 0
 
 
-def _document(repair: Repair | PacketRepair, count: int) -> str:
-    import orjson
+class MendDocument(TypedDict):
+    """What was done at a byte of the unpacked file, null for the whole file, and the text that was there."""
 
-    done = [{"offset": mend.offset, "done": mend.what, "shown": clean(mend.excerpt)} for mend in repair.done]
-    document = {"events": count, "done": done}
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+    offset: int | None
+    done: str
+    shown: str
+
+
+class RepairDocument(TypedDict):
+    """What was done, and how many events were written."""
+
+    events: int
+    done: list[MendDocument]
+
+
+def _document(repair: Repair | PacketRepair, count: int) -> str:
+    # Loads orjson, which `--help` must not wait for.
+    from tracetui.drawing.text.envelope import json_text
+
+    done: list[MendDocument] = [
+        {"offset": mend.offset, "done": mend.what, "shown": clean(mend.excerpt)} for mend in repair.done
+    ]
+    return json_text("repair", RepairDocument(events=count, done=done), indented=True)

@@ -22,7 +22,7 @@ from tracetui.cli.inputs import (
     split,
 )
 from tracetui.cli.snapshots import is_snapshot_file, read_history
-from tracetui.cli.streams import print_failures
+from tracetui.cli.streams import print_failures, remark
 from tracetui.errors import UsageError
 from tracetui.files import url_name
 from tracetui.opening.rank_folder import is_folder
@@ -148,7 +148,7 @@ def _write(html: str, options: argparse.Namespace) -> None:
     else:
         path = write_numbered_text(path, html)
     written = size(len(html.encode(errors="replace")))
-    print(f"tracetui: wrote {clean(path)}, {written}", file=sys.stderr)
+    remark(f"wrote {clean(path)}, {written}")
 
 
 def _stem(trace: str) -> str:

@@ -10,7 +10,6 @@ eager, compile, those that `tracetui workloads WORKLOAD` lists, another function
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -173,10 +172,14 @@ def _record_one(request: Request, options: argparse.Namespace) -> int:
     workload = verify.workload_of(request.workload) if options.verify else None
     verification = verify.verify(workload, outcome) if workload and outcome.path else None
     if options.json:
-        more: dict[str, Any] = {}
+        found = document(outcome)
         if verification and workload:
-            more = {"verification": verify.document(verification), "lesson": " ".join(workload.lesson.split())}
-        print(json.dumps({**document(outcome), **more}, indent=2))
+            found["verification"] = verify.document(verification)
+            found["lesson"] = " ".join(workload.lesson.split())
+        # Loads orjson, which `--help` must not wait for.
+        from tracetui.drawing.text.envelope import json_text
+
+        sys.stdout.write(json_text("run", found, indented=True))
     if failure := outcome.failure:
         print_details(failure, options)
         if not options.json and outcome.exit_code in ERRORS:

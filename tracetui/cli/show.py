@@ -25,9 +25,10 @@ from tracetui.cli.arguments import (
 from tracetui.cli.inputs import read_trace
 from tracetui.cli.snapshots import PANES as SNAPSHOT_PANES
 from tracetui.cli.snapshots import is_snapshot_file, pane_of, print_pane
-from tracetui.cli.streams import console, print_failures
+from tracetui.cli.streams import console, is_drawn, print_failures, remark
+from tracetui.config import config
 from tracetui.errors import UsageError
-from tracetui.panes import PANE_FILES, pane_named
+from tracetui.panes import PANE_FILES, WHOLE_TRACE, pane_named
 from tracetui.text import clean
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
 
 HELP = "print a pane as text, JSON, CSV or Markdown"
 
-WHOLE_TRACE = (("health", None), ("health", "offender"), ("steps", "source"))
-"""Panes and groupings whose rows are those of the whole trace, also where a part of it is asked for."""
 FORMATS = ("table", "json", "csv", "md")
+READ_BY_EYE = ("table", "plain", "md")
+"""Forms that have the columns of the settings; a script gets all columns, whatever these say."""
 FLAME, FLAME_FORMATS = "flame", ("folded", "speedscope")
 """The pane that is a tree of times, and the formats that only it has."""
 DUMB_TERMINALS = ("dumb", "unknown")
@@ -97,10 +98,8 @@ def run(options: argparse.Namespace) -> int:
     AnalysisFailed for a pane that failed.
     """
     # These load numpy, which `--help` must not wait for.
+    from tracetui.checking.row_filter import chosen_columns, filtered_and_sorted
     from tracetui.drawing.text.readable_table import Extent
-    from tracetui.idle.scope_times import median_step
-    from tracetui.model.intervals import TimeRange, read_time_range
-    from tracetui.model.quantities import duration
 
     if options.format in FLAME_FORMATS and options.pane != FLAME:
         raise UsageError(f"--format {options.format} is for a tree of times: `tracetui show {FLAME}` has one.")
@@ -114,23 +113,19 @@ def run(options: argparse.Namespace) -> int:
     if options.at is not None:
         raise UsageError("--at is a moment of a memory snapshot; of a trace --step or --range choose a part.")
     trace = read_trace(options.trace, opening(options))
-    part = read_time_range(options.range) if options.range is not None else options.step
-    if isinstance(part, TimeRange) and (part.end <= trace.window[0] or part.start >= trace.window[1]):
-        lasts = duration(trace.window[1] - trace.window[0])
-        raise UsageError(f"The range {part.text} is outside the trace, which lasts {lasts} from its start at 0.")
     pane = pane_named(options.pane)
-    if options.pane == "overview" and part is None:
-        # As on the screen: of the median step, where the trace has steps.
-        part = median_step(trace)
+    part = pane.asked_part(trace, options.step, options.range)
     table = pane.build(trace, step=part, by=options.by)
     if options.pane == "overview" and form == "table" and not (options.columns or options.where or options.sort):
         print_overview(trace, part)
         return print_failures(table.failures) or int(trace.quality.is_part)
     columns = chosen_columns(table, options.columns)
+    if columns is None and form in READ_BY_EYE:
+        columns = [name for name in config().columns_of(options.pane, options.by) if name in table] or None
     first = f"{pane.largest_first}:desc" if pane.largest_first is not None and options.by is None else None
     table = filtered_and_sorted(table, options.where, options.sort if options.sort is not None else first, options.by)
     if part is not None and (options.pane, options.by) in WHOLE_TRACE:
-        print(f"tracetui: {options.pane} is about the whole trace, whatever part is asked for.", file=sys.stderr)
+        remark(f"{options.pane} is about the whole trace, whatever part is asked for.")
         part = None
     extent = Extent(part, options.by, options.where or "")
     write(table, trace, options.pane, form, options.limit, extent, columns)
@@ -145,12 +140,13 @@ def _show_snapshot(options: argparse.Namespace, form: str) -> int:
     """
     import numpy as np
 
+    from tracetui.checking.row_filter import chosen_columns, filtered_and_sorted
     from tracetui.drawing.text.export import LINE_CELLS
 
     history, moment, table = pane_of(options)
     columns = chosen_columns(table, options.columns)
     table = filtered_and_sorted(table, options.where, options.sort, options.by)
-    on_screen = form == "table" and sys.stdout.isatty()
+    on_screen = form == "table" and is_drawn()
     limit = DEFAULT_ROWS if options.limit is None and on_screen else options.limit
     visible = table if limit is None else table.take(np.arange(min(limit, len(table))))
     printed = visible if columns is None else visible.with_columns(columns)
@@ -158,7 +154,7 @@ def _show_snapshot(options: argparse.Namespace, form: str) -> int:
     width = None if on_screen else asked_width(os.environ) or LINE_CELLS
     print_pane(history, moment, printed, form, (options.pane, title), width, columns is not None)
     if len(visible) < len(table):
-        print(f"tracetui: {len(visible)} of {len(table)} rows; --limit shows more.", file=sys.stderr)
+        remark(f"{len(visible)} of {len(table)} rows; --limit shows more.")
     return 0
 
 
@@ -174,14 +170,14 @@ def print_overview(trace: Trace, part: Part | None) -> None:
     from tracetui.overview.overview_table import kept_overview
     from tracetui.overview.strip import strip_of
 
-    on_screen = sys.stdout.isatty()
+    on_screen = is_drawn()
     width = shutil.get_terminal_size().columns if on_screen else asked_width(os.environ) or OVERVIEW_CELLS
     width = max(width, MIN_WIDTH)
     overview = kept_overview(trace, part)
     encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
     terminal = console(sys.stdout, width=width)
     colours = {None: 0, "standard": 16, "windows": 16}.get(terminal.color_system, 256)
-    look = Look(colours if on_screen else 0, plain=encoding != "utf8")
+    look = Look(colours if on_screen and not terminal.no_color else 0, plain=encoding != "utf8")
     picture = Picture(overview, strip_of(trace, overview, strip_cells(width)), width, OVERVIEW_LINES, look)
     print((" - " if look.plain else " · ").join([clean(trace.label), *recorded_on(trace)]))
     print("\n".join(wrap(clean(pane_named("findings").build(trace, part).headline), width)))
@@ -196,58 +192,6 @@ def asked_width(environment: Mapping[str, str]) -> int | None:
     """The width that the variable COLUMNS asks for, None where it holds no width that text can be wrapped to."""
     words = environment.get("COLUMNS", "")
     return int(words) if words.isdecimal() and int(words[:6]) >= MIN_WIDTH else None
-
-
-def chosen_columns(table: Table, words: str | None) -> list[str] | None:
-    """The names of the columns that `--columns` asks for, each once; None where it is not given.
-
-    Raises: UsageError for a column that does not exist.
-    """
-    from tracetui.checking.row_filter import column_meant
-
-    if words is None:
-        return None
-    if words.strip().casefold() == "all":
-        return table.column_names
-    names = [part.strip() for part in words.split(",") if part.strip()]
-    if not names:
-        raise UsageError(f"--columns names no column; there are {', '.join(table.column_names)}, or all.")
-    return list(dict.fromkeys(column_meant(table, name, option=f"--columns {words}").name for name in names))
-
-
-def filtered_and_sorted(table: Table, where: str | None, sort: str | None, by: str | None = None) -> Table:
-    """The rows that a filter keeps, in the order that was asked for; grouped rows (`by`) are filtered as groups.
-
-    Raises: UsageError for an unknown column, ExpressionError for a filter that is not understood.
-    """
-    import numpy as np
-
-    from tracetui.checking.row_filter import column_meant, is_condition, kept_rows, misspelt
-    from tracetui.checking.values import ExpressionError
-
-    if where is not None:
-        if not where.strip():
-            raise UsageError("--where asks for no text and no condition: leave it out for all rows.")
-        try:
-            kept = np.flatnonzero(kept_rows(table, where))
-        except ExpressionError as mistake:
-            if by is not None:
-                mistake.args = (f"{mistake} With --by {by} a filter is about the groups.",)
-            raise
-        if len(kept) == 0 and len(table):
-            if not is_condition(table, where) and (meant := misspelt(table, where)) is not None:
-                raise meant
-            verb = "fits" if is_condition(table, where) else "contains"
-            table = replace(table, note=f"No row {verb} {where!r} (of {len(table):,}).")
-        table = table.take(kept)
-    if sort is None:
-        return table
-    words, colon, direction = sort.partition(":")
-    if direction not in {"asc", "desc"} and colon:
-        raise UsageError(f"--sort {sort}: behind the column stands :asc or :desc, not :{direction}.")
-    name = column_meant(table, words, option=f"--sort {sort}").name
-    descending = direction == "desc" or (direction == "" and not table[name].is_text)
-    return table.take(table.order(name, descending))
 
 
 def write(
@@ -272,8 +216,8 @@ def write(
 
     if form not in ("json", "csv", *FLAME_FORMATS):
         table = named_groups(table, extent.by)
-    on_screen = form == "table" and sys.stdout.isatty()
-    if limit is None and on_screen:
+    on_screen = form == "table" and is_drawn()
+    if limit is None and on_screen and sys.stdout.isatty():
         limit = DEFAULT_ROWS
     cut = limit is not None and len(table) > limit
     visible = table.take(np.arange(min(len(table), limit))) if limit is not None else table
@@ -288,10 +232,9 @@ def write(
         text = export.render(printed, trace, pane, form, extent, cells)
         sys.stdout.write(text)
         if form == "md" and len(text) > export.COMMENT_LIMIT:
-            print(
-                f"tracetui: {len(text):,} characters; a comment on GitHub holds {export.COMMENT_LIMIT:,}. "
-                "Try --limit 200, or --by to group.",
-                file=sys.stderr,
+            remark(
+                f"{len(text):,} characters; a comment on GitHub holds {export.COMMENT_LIMIT:,}. "
+                "Try --limit 200, or --by to group."
             )
     else:
         width = shutil.get_terminal_size().columns
@@ -300,7 +243,7 @@ def write(
         rows = export.rich_table(visible, trace, pane, width, extent.by, export.ALL_COLUMNS)
         console(sys.stdout, width=width).print(rows)
     if cut:
-        print(f"tracetui: {len(visible)} of {len(table)} rows; --limit shows more.", file=sys.stderr)
+        remark(f"{len(visible)} of {len(table)} rows; --limit shows more.")
     if form in ("csv", *FLAME_FORMATS):
         for sentence in filter(None, (table.headline, table.note)):
-            print(f"tracetui: {sentence}", file=sys.stderr)
+            remark(sentence)

@@ -8,7 +8,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from tracetui.cli.streams import TraceProgress, console
+from tracetui.cli.streams import TraceProgress, console, is_drawn, remark
 from tracetui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def print_difference(a: MemorySnapshot, b: MemorySnapshot, table: Table, options
     elif options.format == "md":
         sys.stdout.write(snapshot_text.as_markdown(a, table, words))
     else:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else export.LINE_CELLS
+        width = shutil.get_terminal_size().columns if is_drawn() else export.LINE_CELLS
         sys.stdout.write(snapshot_text.as_plain(a, table, words, width))
 
 
@@ -167,7 +167,7 @@ def print_pane(
         sys.stdout.write(snapshot_text.as_json(history, table, pane, moment))
     elif form == "csv":
         sys.stdout.write(export.csv_rows(table))
-        print(f"tracetui: {table.headline} {table.note}".rstrip(), file=sys.stderr)
+        remark(f"{table.headline} {table.note}".rstrip())
     elif form == "md":
         sys.stdout.write(snapshot_text.as_markdown(snapshot, table, title, chosen))
     elif form == "plain":

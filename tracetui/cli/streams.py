@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
+from tracetui.config import config
 from tracetui.errors import AnalysisFailed
 from tracetui.files import is_url, url_name
 from tracetui.model.quantities import size
@@ -87,13 +88,71 @@ def open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 
 
+# What the options `--color` and `--quiet` ask for is passed on in the environment: rich, Textual, a program that is
+# recorded and the processes that read ranks all look there.
+
+QUIET = "TRACETUI_QUIET"
+"""Variable of the environment that leaves remarks on standard error out, set to anything but 0 or nothing."""
+NO_COLOR, FORCE_COLOR = "NO_COLOR", "FORCE_COLOR"
+
+
+@contextmanager
+def output_as(color: str, quiet: bool) -> Iterator[None]:
+    """While a command runs, the environment says what it was asked for about colours, one of `COLORS`, and remarks."""
+    before = {name: os.environ.get(name) for name in (QUIET, NO_COLOR, FORCE_COLOR)}
+    if quiet:
+        os.environ[QUIET] = "1"
+    for name, value in ((NO_COLOR, "never"), (FORCE_COLOR, "always")):
+        os.environ.pop(name, None)
+        if color == value:
+            os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        for name, text in before.items():
+            os.environ.pop(name, None)
+            if text is not None:
+                os.environ[name] = text
+
+
+def color_in_force(option: str | None) -> tuple[str, str]:
+    """One of `COLORS`, and the option or the variable of the environment that says so; empty where none does."""
+    if option is not None:
+        return option, "--color"
+    for name, value in ((NO_COLOR, "never"), (FORCE_COLOR, "always")):
+        if os.environ.get(name):
+            return value, name
+    return config().word("color"), ""
+
+
+def is_drawn() -> bool:
+    """True where standard output is drawn as on a terminal: it is one, or colours are always wanted."""
+    return sys.stdout.isatty() or bool(os.environ.get(FORCE_COLOR))
+
+
+def is_quiet() -> bool:
+    """True where nothing but errors goes to standard error."""
+    return os.environ.get(QUIET, "") not in ("", "0")
+
+
+def remark(text: str, prefix: str = "tracetui: ") -> None:
+    """Print what is no error to standard error, at once."""
+    if not is_quiet():
+        print(f"{prefix}{text}", file=sys.stderr, flush=True)
+
+
+def complain(text: str) -> None:
+    """Print an error that does not end the command, or the last word on one that did, to standard error."""
+    print(f"tracetui: {text}", file=sys.stderr)
+
+
 def print_failures(sentences: Iterable[str]) -> int:
     """Print a sentence per analysis that failed, below the output; returns the exit code, 0 where none did."""
     failures = list(dict.fromkeys(sentences))
     # Standard error shall stand below the output.
     sys.stdout.flush()
     for sentence in failures:
-        print(f"tracetui: {sentence}", file=sys.stderr)
+        complain(sentence)
     return AnalysisFailed.exit_code if failures else 0
 
 
@@ -132,7 +191,7 @@ class _Progress:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._is_terminal = self._stream.isatty()
+        self._is_terminal = self._stream.isatty() and not is_quiet()
         self._bar: Bar | None = None
         self._task: TaskID | None = None
         self._cleanup = ExitStack()
@@ -249,7 +308,8 @@ class RecordingProgress(_Progress):
         if self._bar is None:
             # That nobody can read the remarks any more is no reason to give the recording up.
             with suppress(OSError):
-                print(line, file=self._stream, flush=True)
+                if not is_quiet():
+                    print(line, file=self._stream, flush=True)
         else:
             from rich.text import Text
 

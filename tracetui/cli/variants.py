@@ -8,14 +8,13 @@ variant that cannot run here, or fails, does not keep the others from being reco
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, permutations
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from tracetui_workloads.recording.launcher import Outcome, Request, keep_times
 
@@ -24,6 +23,8 @@ from tracetui.cli.inputs import read_sides, read_trace
 from tracetui.cli.recording import (
     DOES_NOT_HOLD,
     ERRORS,
+    FailureDocument,
+    RecordingDocument,
     cancel_code,
     document,
     has_terminal,
@@ -32,6 +33,8 @@ from tracetui.cli.recording import (
     record,
     time_all,
 )
+from tracetui.cli.streams import remark
+from tracetui.cli.verify import VerificationDocument
 from tracetui.errors import CannotRun, RunFailed, UsageError
 from tracetui.opening.trace_opening import SideName
 from tracetui.text import clean
@@ -63,6 +66,13 @@ class RecordedVariant:
         return self.outcome.traces[0]
 
 
+class VariantNames(TypedDict):
+    """The names of two variants."""
+
+    a: str
+    b: str
+
+
 @dataclass(frozen=True)
 class VariantPair:
     """Two variants side by side: the sentences of their comparison, or the expectations of the workload."""
@@ -73,7 +83,7 @@ class VariantPair:
     verification: Verification | None = None
 
     @property
-    def names(self) -> dict[str, object]:
+    def names(self) -> VariantNames:
         """The names of both variants, for JSON."""
         return {"a": self.a.request.variant, "b": self.b.request.variant}
 
@@ -102,7 +112,10 @@ def compare_variants(requests: Sequence[Request], options: argparse.Namespace) -
         ]
     contrasted = list(verified_pairs(options.workload, recorded)) if options.verify and is_enough else []
     if options.json:
-        print(json.dumps(variants_document(variants, compared, contrasted), indent=2))
+        # Loads orjson, which `--help` must not wait for.
+        from tracetui.drawing.text.envelope import json_text
+
+        sys.stdout.write(json_text("run-compare", variants_document(variants, compared, contrasted), indented=True))
     if not is_enough:
         return _give_up(variants)
     if options.verify and not options.json:
@@ -115,7 +128,7 @@ def compare_variants(requests: Sequence[Request], options: argparse.Namespace) -
     if options.guess:
         verify.guess_variants([each.request.workload for each in recorded], [each.outcome for each in recorded])
     if any(each.outcome.ranks for each in recorded):
-        print("tracetui: Of each variant the trace of rank 0 is compared.", file=sys.stderr)
+        remark("Of each variant the trace of rank 0 is compared.")
     lines = [f"tracetui: {operands_sentence(recorded)}"]
     if is_printed and len(recorded) > 2:
         # These load numpy and rich, which a recording need not wait for.
@@ -127,7 +140,7 @@ def compare_variants(requests: Sequence[Request], options: argparse.Namespace) -
         paths = (shlex.quote(str(each.path)) for each in (pair.a, pair.b))
         lines += [f"tracetui compare {' '.join(paths)}", *(f"  {sentence}" for sentence in pair.sentences)]
     for line in lines:
-        print(clean(line), file=sys.stderr)
+        remark(clean(line), prefix="")
     if is_opened:
         # Textual takes a third of a second to import.
         from tracetui.ui.app import compare_all
@@ -234,25 +247,61 @@ def verified_pairs(name: str, recorded: Sequence[RecordedVariant]) -> Iterator[V
             yield VariantPair(a, b, verification=verify_pair(expected, traces, (label_a, label_b)))
 
 
+class VariantDocument(RecordingDocument):
+    """A variant and its recording."""
+
+    variant: str
+
+
+class OperandsDocument(TypedDict):
+    """The names of weights and inputs that all variants share, and of the others."""
+
+    same: list[str]
+    different: list[str]
+
+
+class ComparedVariants(VariantNames):
+    """The sentences about two variants."""
+
+    paths: list[str]
+    statement: list[str]
+
+
+class ContrastedVariants(VariantNames):
+    """What the workload promises of two variants."""
+
+    verification: VerificationDocument
+
+
+class VariantsDocument(TypedDict):
+    """Several variants, and what came of comparing them."""
+
+    variants: list[VariantDocument]
+    operands: OperandsDocument
+    comparisons: list[ComparedVariants]
+    contrasts: list[ContrastedVariants]
+
+
 def variants_document(
     variants: Sequence[RecordedVariant], compared: Sequence[VariantPair], contrasted: Sequence[VariantPair]
-) -> dict[str, object]:
+) -> VariantsDocument:
     """JSON for a script: the variants with their outcomes, their operands, and the comparisons."""
     recorded = [variant for variant in variants if variant.outcome.path]
     same, different = operands(recorded) if len(recorded) > 1 else ([], [])
-    rows = []
+    rows: list[VariantDocument] = []
     for variant in variants:
-        more = {"verification": verify.document(variant.verification)} if variant.verification else {}
-        rows.append({"variant": variant.request.variant, **document(variant.outcome), **more})
+        rows.append({"variant": variant.request.variant, **document(variant.outcome)})
+        if variant.verification:
+            rows[-1]["verification"] = verify.document(variant.verification)
     return {
         "variants": rows,
         "operands": {"same": same, "different": different},
         "comparisons": [
-            pair.names | {"paths": [str(pair.a.path), str(pair.b.path)], "statement": list(pair.sentences)}
+            {**pair.names, "paths": [str(pair.a.path), str(pair.b.path)], "statement": list(pair.sentences)}
             for pair in compared
         ],
         "contrasts": [
-            pair.names | {"verification": verify.document(pair.verification)}
+            {**pair.names, "verification": verify.document(pair.verification)}
             for pair in contrasted
             if pair.verification
         ],
@@ -279,6 +328,23 @@ def _give_up(variants: Sequence[RecordedVariant]) -> int:
 # `tracetui run WORKLOAD --bench`: the time of a step without the profiler; of several variants in turns.
 
 
+class TimesDocument(TypedDict):
+    """The time of a step of a variant without the profiler, as its trace would hold it, and the load meanwhile."""
+
+    variant: str
+    device: str | None
+    notes: list[str]
+    failure: FailureDocument | None
+    unprofiled: dict[str, Any] | None
+    load: dict[str, Any] | None
+
+
+class BenchDocument(TypedDict):
+    """The times of all variants."""
+
+    variants: list[TimesDocument]
+
+
 def print_times(requests: Sequence[Request], options: argparse.Namespace) -> int:
     """Time the workload, or its variants in turns, and print the times. Returns the exit code, 0 where all were timed.
 
@@ -289,13 +355,23 @@ def print_times(requests: Sequence[Request], options: argparse.Namespace) -> int
     outcomes = time_all(requests, options)
     results = [(each.variant or each.workload, outcome) for each, outcome in zip(requests, outcomes, strict=True)]
     if options.json:
-        rows = []
+        # Loads orjson, which `--help` must not wait for.
+        from tracetui.drawing.text.envelope import json_text
+
+        rows: list[TimesDocument] = []
         for name, outcome in results:
-            described = document(outcome)
-            fields = {key: described[key] for key in ("device", "notes", "failure")}
-            more = {key: outcome.metadata.get(key) for key in ("unprofiled", "load")}
-            rows.append({"variant": name, **fields, **more})
-        print(json.dumps(rows, indent=2))
+            found, metadata = document(outcome), outcome.metadata
+            rows.append(
+                {
+                    "variant": name,
+                    "device": found["device"],
+                    "notes": found["notes"],
+                    "failure": found["failure"],
+                    "unprofiled": metadata.get("unprofiled"),
+                    "load": metadata.get("load"),
+                }
+            )
+        sys.stdout.write(json_text("run-bench", BenchDocument(variants=rows), indented=True))
     else:
         times = [(name, time_of_metadata(outcome.metadata)) for name, outcome in results]
         print("\n".join(time_lines([(name, time) for name, time in times if time is not None])))

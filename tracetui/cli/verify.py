@@ -6,9 +6,10 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from tracetui.cli.inputs import read_trace
+from tracetui.cli.streams import remark
 from tracetui.errors import UsageError
 from tracetui.text import clean
 
@@ -87,13 +88,13 @@ def print_verification(verification: Verification) -> None:
     for text, reason in dict.fromkeys(verification.skipped):
         print(clean(f"skipped  {text}: {reason}"))
     if not rows:
-        print("tracetui: the workload has no expectations for such a recording.", file=sys.stderr)
+        remark("the workload has no expectations for such a recording.")
 
 
 def print_lesson(workload: Workload) -> None:
     """Print the lesson of a workload to standard error, below a blank line."""
     if workload.lesson:
-        print("", *lesson_lines(workload), sep="\n", file=sys.stderr)
+        remark("\n".join(["", *lesson_lines(workload)]), prefix="")
 
 
 def lesson_lines(workload: Workload, indent: int = 0) -> list[str]:
@@ -102,14 +103,46 @@ def lesson_lines(workload: Workload, indent: int = 0) -> list[str]:
     return textwrap.wrap(clean(" ".join(workload.lesson.split())), width)
 
 
-def document(verification: Verification) -> dict[str, object]:
+class ExpectationDocument(TypedDict):
+    """An expectation, what was found for it, and the number of an event in the file that shows it."""
+
+    expectation: str
+    wanted: str
+    found: str | None
+    least: float | None
+    most: float | None
+    holds: bool
+    metric: str
+    of: str | None
+    why: str | None
+    event: int | None
+
+
+class SkippedDocument(TypedDict):
+    """An expectation that this recording cannot be held to."""
+
+    expectation: str
+    reason: str
+
+
+class VerificationDocument(TypedDict):
+    """What the workload promises of its trace."""
+
+    holds: bool
+    lines: list[ExpectationDocument]
+    skipped: list[SkippedDocument]
+
+
+def document(verification: Verification) -> VerificationDocument:
     """The verification as JSON for a script; `event` is the number of an example event in the file."""
     table, trace = verification.table, verification.trace
     rows = table.slices.tolist() if table.slices is not None else []
     events = [int(trace.slices.event[row]) if row >= 0 else None for row in rows]
     return {
         "holds": verification.holds,
-        "lines": [{**row, "event": event} for row, event in zip(table.rows(), events, strict=True)],
+        "lines": [
+            cast(ExpectationDocument, {**row, "event": event}) for row, event in zip(table.rows(), events, strict=True)
+        ],
         "skipped": [{"expectation": text, "reason": reason} for text, reason in verification.skipped],
     }
 
@@ -170,7 +203,7 @@ def ask(questions: Mapping[int, str]) -> dict[int, str]:
     if questions:
         print("Guess first, then look. Enter skips a question.", file=sys.stderr)
     else:
-        print("tracetui: no question applies to this.", file=sys.stderr)
+        remark("no question applies to this.")
     try:
         guesses = {line: input(clean(f"  {question} ")).strip() for line, question in questions.items()}
     except EOFError:

@@ -5,11 +5,10 @@ With a name, print its parameters, variants, lesson and sources."""
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from tracetui.cli.verify import lesson_lines
 from tracetui.errors import UsageError
@@ -47,7 +46,10 @@ def run(options: argparse.Namespace) -> int:
             names = ", ".join(row.name for row in entries())
             raise UsageError(f"There is no workload {options.name}; there are {names}.")
     if options.json:
-        print(json.dumps([document(row) for row in rows], indent=2))
+        # Loads orjson, which `--help` must not wait for.
+        from tracetui.drawing.text.envelope import json_text
+
+        sys.stdout.write(json_text("workloads", WorkloadsDocument(workloads=[*map(document, rows)]), indented=True))
     elif options.name is not None:
         print("\n".join(described(rows[0])))
     else:
@@ -93,7 +95,37 @@ def variants_as_words(name: str) -> dict[str, str]:
     return {variant: " ".join(_words(name, changes)) for variant, changes in variants_of(name).items()}
 
 
-def document(row: Entry) -> dict[str, object]:
+class ParameterDocument(TypedDict):
+    """A parameter of a workload, and the values that it takes where these are few."""
+
+    name: str
+    default: int | float | str | bool
+    help: str
+    choices: list[int | float | str | bool]
+
+
+class WorkloadDocument(TypedDict):
+    """A workload; `reason` says why it does not run here, `variants` has the arguments of each."""
+
+    name: str
+    summary: str | None
+    source: str
+    runs_here: bool
+    reason: str | None
+    parameters: list[ParameterDocument]
+    variants: dict[str, str]
+    dtype: str | None
+    lesson: str | None
+    see: list[str]
+
+
+class WorkloadsDocument(TypedDict):
+    """The workloads."""
+
+    workloads: list[WorkloadDocument]
+
+
+def document(row: Entry) -> WorkloadDocument:
     """One workload as JSON for a script."""
     return {
         "name": row.name,
@@ -109,7 +141,7 @@ def document(row: Entry) -> dict[str, object]:
     }
 
 
-def parameters_of(workload: Workload) -> list[dict[str, object]]:
+def parameters_of(workload: Workload) -> list[ParameterDocument]:
     """The parameters of a workload as JSON for a script."""
     return [
         {"name": param.name, "default": param.default, "help": param.help, "choices": list(param.choices)}

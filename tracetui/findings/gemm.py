@@ -354,15 +354,15 @@ def fp32_math(scope: Scope) -> Iterator[Finding]:
     convolutions = is_named(trace, rows, is_convolution)
     what = "GEMMs and convolutions" if convolutions.any() else "GEMMs"
     what = "convolutions" if convolutions.all() else what
-    price = int(MAX_PRECISION_GAIN * scope.gpu_cost(rows))
-    after_launches = idle_cost(scope, launching_parts(scope)) > price
+    cost = scope.gpu_cost(rows)
+    after_launches = idle_cost(scope, launching_parts(scope)) > cost
     later = "The GPU waits longer for late launches than for these kernels: treat those first. "
     action, advice = _precision_advice(scope, device, rows)
     slow = "do not use Tensor Cores" + (" (TF32 off)" if action == _ALLOW else "")
     slow = "run at a fraction of the rate of Matrix Cores for bf16" if device.vendor == AMD else slow
     yield from scope.with_cost(
         "fp32-math",
-        price,
+        int(MAX_PRECISION_GAIN * cost),
         f"fp32 {what} {slow}",
         f"{kernel_time(scope, rows)}; the longest, {short_kernel(trace.name_of(longest(trace, rows)))}; "
         + _on_units(scope, device, rows),

@@ -11,9 +11,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import cached_property
+from html import escape
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tracetui.errors import CannotRun
+from tracetui.text import clean
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
 
 # Interned strings: an event stores a small number, the text is kept once.
 
@@ -179,6 +190,17 @@ class Column:
             return np.asarray(self.values == NULL)
         return np.zeros(len(self.values), bool)
 
+    def codes(self) -> tuple[NDArray[np.int32], list[str]]:
+        """Indices, -1 for null, into the distinct texts that occur, which are made harmless; for a column of texts."""
+        strings, ids = self.strings or (), self.values.astype(np.int64)
+        used = np.flatnonzero(np.bincount(ids + 1)) - 1
+        used = used[used >= 0]
+        indices: dict[str, int] = {}
+        # The last entry is that of -1, no text.
+        code = np.full(int(used.max(initial=-1)) + 2, -1, np.int32)
+        code[used] = [indices.setdefault(clean(strings[number]), len(indices)) for number in used.tolist()]
+        return code[ids], list(indices)
+
     def unranked(self) -> NDArray[np.bool_]:
         """Mask of the rows that sort behind all others: those without a value, and doubtful numbers below 0."""
         if self.doubtful is None:
@@ -259,6 +281,12 @@ def missing(column: ColumnSpec | str, rows: int, unit: str = "", help: str = "")
 def _spec(column: ColumnSpec | str, unit: str, help: str) -> ColumnSpec:
     """The declaration of a column; one that has only a name is headed by it."""
     return ColumnSpec(column, column, help, unit) if isinstance(column, str) else column
+
+
+MAX_HTML_ROWS = 20
+"""Maximum rows of a table in a notebook."""
+MAX_HTML_TEXT = 200
+"""Maximum characters of a text in it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,3 +400,124 @@ class Table:
             if column.strings is not None:
                 mask |= column.matching(lambda each: wanted in each.casefold())
         return mask
+
+    # Tables for other libraries, each of which is imported when it is asked for.
+
+    @property
+    def units(self) -> dict[str, str]:
+        """The unit of each column that has one."""
+        return {column.name: column.unit for column in self._by_name.values() if column.unit}
+
+    @property
+    def remarks(self) -> dict[str, str]:
+        """Sentences about the table beside its rows, by the words `headline`, `note` and `doubts`."""
+        doubts = (f"{words} ({', '.join(names)})" if names else words for words, names in self.doubts.items())
+        sentences = {"headline": self.headline, "note": self.note, "doubts": " ".join(doubts)}
+        return {name: clean(text) for name, text in sentences.items() if text}
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """A capsule with the rows as an Arrow stream, which pyarrow, polars, duckdb and others take a table by.
+
+        Texts are a dictionary of those that occur. Fields have `unit`, `heading` and `help` as metadata, the schema has
+        the remarks. A schema that is asked for is not followed.
+        """
+        # Few tables leave the process this way.
+        from tracetui.model.arrow import Lent, stream_capsule
+
+        lent = []
+        for name, column in reversed(self._by_name.items()):
+            values, texts = column.codes() if column.is_text else (column.values, None)
+            about = {"unit": column.unit, "heading": column.spec.heading, "help": column.help}
+            about = {key: clean(text) for key, text in about.items() if text}
+            lent.append(Lent(clean(name), values, column.nulls(), texts, about))
+        return stream_capsule(lent, len(self), self.remarks)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The table of pyarrow, with units and remarks as metadata.
+
+        Raises: CannotRun without pyarrow.
+        """
+        return _library("pyarrow").table(self)
+
+    def to_polars(self) -> polars.DataFrame:
+        """The data frame of polars; texts are categorical.
+
+        Raises: CannotRun without polars.
+        """
+        return _library("polars").DataFrame(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The data frame of pandas, with `units` and the remarks in its `attrs`.
+
+        Texts are categorical, and integers with nulls are `Int64`. Raises: CannotRun without pandas.
+        """
+        library = _library("pandas")
+        values: dict[str, Any] = {}
+        for name, column in reversed(self._by_name.items()):
+            if column.is_text:
+                values[name] = library.Categorical.from_codes(*column.codes())
+            elif column.values.dtype.kind == "i" and column.nulls().any():
+                values[name] = library.arrays.IntegerArray(column.values.astype(np.int64), column.nulls())
+            else:
+                values[name] = column.values
+        frame = library.DataFrame(values)
+        frame.attrs = {"units": self.units, **self.remarks}
+        return frame
+
+    def to_numpy(self) -> dict[str, NDArray[Any]]:
+        """An array for each column: texts as objects with None for null, floats with NaN, integers with nulls masked.
+
+        Arrays of numbers are those of the table: copy them before you change one.
+        """
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, column in reversed(self._by_name.items()):
+            if column.is_text:
+                codes, texts = column.codes()
+                arrays[name] = np.array([*texts, None], object)[codes]
+            elif column.values.dtype.kind == "i" and (nulls := column.nulls()).any():
+                arrays[name] = np.ma.MaskedArray(column.values, nulls)
+            else:
+                arrays[name] = column.values
+        return arrays
+
+    def __repr__(self) -> str:
+        return f"<table of {len(self):,} rows: {', '.join(map(clean, self.column_names))}>"
+
+    def _repr_html_(self) -> str:
+        """The first rows for a notebook, with units in the headings, between the headline and the other remarks."""
+        visible = range(min(len(self), MAX_HTML_ROWS))
+        heads = [self.heading(each.name) + (f" ({each.unit})" if each.unit else "") for each in self.columns]
+        rows = ["".join(_html("td", _shown(column, row)) for column in self.columns) for row in visible]
+        body = _html("tr", "".join(_html("th", escape(clean(head))) for head in heads))
+        body += "".join(_html("tr", row) for row in rows)
+        count = f"{len(visible)} of {len(self):,} rows" if len(visible) < len(self) else f"{len(self):,} rows"
+        remarks = {name: _html("p", escape(text)) for name, text in self.remarks.items()}
+        headline = remarks.pop("headline", "")
+        return "".join((headline, _html("table", body), _html("p", count), *remarks.values()))
+
+
+def _html(tag: str, content: str) -> str:
+    return f"<{tag}>{content}</{tag}>"
+
+
+def _shown(column: Column, row: int) -> str:
+    """A cell as HTML."""
+    value = column.cell(row)
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        text = clean(value)
+        return escape(text if len(text) <= MAX_HTML_TEXT else f"{text[: MAX_HTML_TEXT - 1]}…")
+    mark = DOUBTFUL if column.is_doubtful(row) else ""
+    return mark + (f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value))
+
+
+def _library(name: str) -> Any:
+    """A library that takes tables.
+
+    Raises: CannotRun where it is not installed.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise CannotRun(f"This needs {name}, which cannot be imported here ({error}): pip install {name}.") from error

@@ -50,6 +50,7 @@ class CacheKind(NamedTuple):
 
 TRACES = CacheKind("traces", ".trace", MAX_CACHE_BYTES)
 SUMMARIES = CacheKind("ranks", ".summary", 2 << 30)
+DIGESTS = CacheKind("history", ".digest", 256 << 20)
 
 
 class CacheEntry(NamedTuple):

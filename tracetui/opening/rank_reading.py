@@ -1,4 +1,4 @@
-"""Traces of ranks summed up in an executor of `concurrent.futures`: each file costs at most its own rank."""
+"""Traces summed up in an executor of `concurrent.futures`, and summaries kept: each file costs at most its own."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from tracetui.errors import AnalysisFailed, NotFound, TraceError
 from tracetui.files import absolute_path, add_url_secrets, is_of_one_process, is_url, url_name, url_secrets
 from tracetui.opening.cache_folder import (
     SUMMARIES,
     CacheFolder,
+    CacheKind,
     TraceIdentity,
     cache_folder,
     identities_of,
@@ -36,7 +37,7 @@ from tracetui.opening.cache_folder import (
 from tracetui.ranks.rank_summary import SUMMARY_VERSION, RankSummary
 from tracetui.reading.remote_files import known_bytes, remote_version
 
-# Summaries of ranks in the user's cache, each under the digest of its file's content, with an index of paths.
+# Summaries in the user's cache, of ranks or of another kind, each under the digest of its file's content; paths are indexed.
 #
 # A file whose identity is that in the index is not read at all; another one is read for its digest, which may be known
 # of a copy. What is damaged, or was written by another release, is removed.
@@ -51,6 +52,24 @@ _HEAD = struct.Struct("<8s16s16s")
 _MAGIC = b"ttsumm1\n"
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class SummaryKind(NamedTuple, Generic[R]):
+    """What is kept of a trace, and where."""
+
+    cache: CacheKind
+    version: int
+    """Number of the layout; a summary of another one is not read."""
+    from_bytes: Callable[[bytes], R]
+    """Reads what was written. Raises: ValueError for other bytes."""
+
+
+RANKS = SummaryKind(SUMMARIES, SUMMARY_VERSION, RankSummary.from_bytes)
+"""Summaries of ranks."""
+
+
 class KeptSummary(NamedTuple):
     """A summary as it is written to the cache."""
 
@@ -60,9 +79,9 @@ class KeptSummary(NamedTuple):
     data: bytes
 
 
-def is_cache_used() -> bool:
+def is_cache_used(kind: SummaryKind[Any] = RANKS) -> bool:
     """True where summaries are kept: not where the user wants no cache, or nothing tells which release reads."""
-    return max_cache_bytes(SUMMARIES) > 0 and bool(reading_version())
+    return max_cache_bytes(kind.cache) > 0 and bool(reading_version())
 
 
 def content_digest(path: str) -> str:
@@ -76,59 +95,58 @@ def content_digest(path: str) -> str:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
-def known_summaries(paths: Sequence[str]) -> dict[str, RankSummary]:
+def known_summaries(paths: Sequence[str], kind: SummaryKind[R]) -> dict[str, R]:
     """The summaries of those files that are as they were when they were read."""
-    known: dict[str, RankSummary] = {}
-    with cache_folder(kind=SUMMARIES) as folder:
-        index = _index(folder)
-        asked = paths if folder is not None and index else ()
+    known: dict[str, R] = {}
+    with cache_folder(kind=kind.cache) as folder:
+        index = _index(folder, kind)
+        asked = [path for path in paths if absolute_path(path) in index]
         for path, identity in zip(asked, identities_of(asked), strict=True):
             entry = None if identity is None else index.get(identity.path)
             if identity is None or entry is None or entry[:-1] != list(identity[1:]):
                 continue
-            summary = _summary(folder, entry[-1])
+            summary = _summary(folder, entry[-1], kind)
             if summary is not None:
                 known[path] = summary[1]
     return known
 
 
-def stored_summary(digest: str) -> bytes | None:
+def stored_summary(digest: str, kind: SummaryKind[Any]) -> bytes | None:
     """The summary that the cache has of a content, or None."""
-    with cache_folder(kind=SUMMARIES) as folder:
-        summary = _summary(folder, digest)
+    with cache_folder(kind=kind.cache) as folder:
+        summary = _summary(folder, digest, kind)
     return None if summary is None else summary[0]
 
 
-def keep_summaries(read: Sequence[KeptSummary]) -> bool:
+def keep_summaries(read: Sequence[KeptSummary], kind: SummaryKind[Any]) -> bool:
     """Write summaries of files that have been read to the cache, and their paths to the index; whether it was done."""
-    files = {each.digest + SUMMARIES.suffix: _packed(each.data) for each in read}
+    files = {each.digest + kind.cache.suffix: _packed(each.data, kind) for each in read}
     try:
-        with cache_folder(create=True, kind=SUMMARIES) as folder:
+        with cache_folder(create=True, kind=kind.cache) as folder:
             if folder is None or not folder.write_small(files):
                 return False
-            index = _index(folder)
+            index = _index(folder, kind)
             for each in read:
                 index.pop(each.identity.path, None)
                 index[each.identity.path] = [*each.identity[1:], each.digest]
             # The index without contents that are gone.
             there = {entry.name for entry in folder.entries()}
-            kept = [(path, entry) for path, entry in index.items() if f"{entry[-1]}{SUMMARIES.suffix}" in there]
-            return folder.write_small(
-                {INDEX: _packed(json.dumps(dict(kept[-MAX_INDEXED_PATHS:]), separators=(",", ":")).encode())}
-            )
+            kept = [(path, entry) for path, entry in index.items() if f"{entry[-1]}{kind.cache.suffix}" in there]
+            text = json.dumps(dict(kept[-MAX_INDEXED_PATHS:]), separators=(",", ":"))
+            return folder.write_small({INDEX: _packed(text.encode(), kind)})
     except OSError:
         # A full disk, a folder that nobody may write to: the files are read again.
         return False
 
 
-def clear_summaries(paths: Sequence[str] = ()) -> tuple[int, int]:
+def clear_summaries(paths: Sequence[str] = (), kind: SummaryKind[Any] = RANKS) -> tuple[int, int]:
     """Remove the summaries of some traces, or all; returns how many that were, and their bytes."""
-    with cache_folder(kind=SUMMARIES) as folder:
+    with cache_folder(kind=kind.cache) as folder:
         if folder is None:
             return 0, 0
-        index = _index(folder)
+        index = _index(folder, kind)
         wanted = {absolute_path(path) for path in paths}
-        names = {str(entry[-1]) + SUMMARIES.suffix for path, entry in index.items() if path in wanted}
+        names = {str(entry[-1]) + kind.cache.suffix for path, entry in index.items() if path in wanted}
         gone = [entry for entry in folder.entries() if not paths or entry.name in names]
         for each in gone:
             folder.remove(each.name)
@@ -138,24 +156,24 @@ def clear_summaries(paths: Sequence[str] = ()) -> tuple[int, int]:
     return len(gone), sum(each.bytes for each in gone)
 
 
-def summaries_kept() -> tuple[int, int]:
+def summaries_kept(kind: SummaryKind[Any] = RANKS) -> tuple[int, int]:
     """The number of summaries in the cache, and their bytes."""
-    with cache_folder(kind=SUMMARIES) as folder:
+    with cache_folder(kind=kind.cache) as folder:
         entries = [] if folder is None else folder.entries()
     return len(entries), sum(each.bytes for each in entries)
 
 
-def _summary(folder: CacheFolder | None, digest: object) -> tuple[bytes, RankSummary] | None:
+def _summary(folder: CacheFolder | None, digest: object, kind: SummaryKind[R]) -> tuple[bytes, R] | None:
     """The summary of a content, as bytes and read; one that cannot be used is removed."""
     if folder is None or not isinstance(digest, str):
         return None
-    name = os.path.basename(digest) + SUMMARIES.suffix
+    name = os.path.basename(digest) + kind.cache.suffix
     packed = _content(folder, name)
     if packed is None:
         return None
     with suppress(ValueError):
-        data = _unpacked(packed)
-        summary = RankSummary.from_bytes(data)
+        data = _unpacked(packed, kind)
+        summary = kind.from_bytes(data)
         folder.touch(name)
         return data, summary
     folder.remove(name)
@@ -172,32 +190,32 @@ def _content(folder: CacheFolder, name: str, limit: int | None = None) -> bytes 
     return None
 
 
-def _version() -> bytes:
-    return hashlib.blake2b(f"{SUMMARY_VERSION} {reading_version()}".encode(), digest_size=16).digest()
+def _version(kind: SummaryKind[Any]) -> bytes:
+    return hashlib.blake2b(f"{kind.version} {reading_version()}".encode(), digest_size=16).digest()
 
 
-def _packed(data: bytes) -> bytes:
-    return _HEAD.pack(_MAGIC, _version(), hashlib.blake2b(data, digest_size=16).digest()) + data
+def _packed(data: bytes, kind: SummaryKind[Any]) -> bytes:
+    return _HEAD.pack(_MAGIC, _version(kind), hashlib.blake2b(data, digest_size=16).digest()) + data
 
 
-def _unpacked(packed: bytes) -> bytes:
+def _unpacked(packed: bytes, kind: SummaryKind[Any]) -> bytes:
     """The data that were packed.
 
     Raises: ValueError for others, damaged ones and those of another release.
     """
     data = packed[_HEAD.size :]
-    if packed[: _HEAD.size] != _HEAD.pack(_MAGIC, _version(), hashlib.blake2b(data, digest_size=16).digest()):
+    if packed[: _HEAD.size] != _HEAD.pack(_MAGIC, _version(kind), hashlib.blake2b(data, digest_size=16).digest()):
         raise ValueError("it is not what was written, or of another release")
     return data
 
 
-def _index(folder: CacheFolder | None) -> dict[str, list[object]]:
+def _index(folder: CacheFolder | None, kind: SummaryKind[Any]) -> dict[str, list[object]]:
     """Identity and digest by path; empty where there is none that can be used."""
     packed = None if folder is None else _content(folder, INDEX, MAX_INDEX_BYTES)
     if packed is None:
         return {}
     try:
-        index = json.loads(_unpacked(packed))
+        index = json.loads(_unpacked(packed, kind))
     except ValueError:
         return {}
     return {path: entry for path, entry in index.items() if isinstance(entry, list) and entry}
@@ -216,9 +234,6 @@ PACKED_FACTOR = 10
 """Size of a trace, unpacked, by that of its packed file."""
 _PACKED = (".gz", ".zst")
 _CGROUP = Path("/sys/fs/cgroup")
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class _WorkerPool(ProcessPoolExecutor):
@@ -374,6 +389,7 @@ class ReadFile:
 
     summary_of: Callable[[str], bytes]
     uses_cache: bool
+    kind: SummaryKind[Any] = RANKS
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The secret parts of URLs by their public forms."""
 
@@ -390,7 +406,7 @@ class ReadFile:
             digest = content_digest(path)
         except OSError:
             return FileReading(self.summary_of(path))
-        data = stored_summary(digest) or self.summary_of(path)
+        data = stored_summary(digest, self.kind) or self.summary_of(path)
         # A file that was written to in the meantime may be neither what it was nor what it is.
         return FileReading(data, identity if identity_of(path) == identity else None, digest)
 
@@ -398,24 +414,30 @@ class ReadFile:
 def summarise_files(
     paths: Sequence[str], work: SummaryWork | None = None, progress: Progress | None = None
 ) -> dict[str, Outcome]:
-    """The summary of each file, or why there is none.
+    """The summary of the rank of each file, or why there is none; see `read_summaries`."""
+    return read_summaries(paths, RANKS, work or SummaryWork(), progress)
+
+
+def read_summaries(
+    paths: Sequence[str], kind: SummaryKind[R], work: SummaryWork, progress: Progress | None = None
+) -> dict[str, R | TraceError]:
+    """The summary of each file, or why there is none; `work.summary_of` makes those of the kind.
 
     A process that dies costs its file one more attempt, alone. What is raised here, as by ctrl+c, ends all processes.
     """
-    work = work or SummaryWork()
-    uses_cache = work.uses_cache and is_cache_used()
-    known: Mapping[str, Outcome] = known_summaries(paths) if uses_cache else {}
+    uses_cache = work.uses_cache and is_cache_used(kind)
+    known: Mapping[str, R] = known_summaries(paths, kind) if uses_cache else {}
     # The largest first, so that none of them is left for the end.
     waiting = deque(sorted(dict.fromkeys(path for path in paths if path not in known), key=file_bytes, reverse=True))
-    outcomes = _Outcomes(known, len(known) + len(waiting), progress, work.came)
+    outcomes = _Outcomes(kind, known, len(known) + len(waiting), progress, work.came)
     with suppress(_Stopped):
-        _read_files(waiting, work, ReadFile(work.summary_of, uses_cache, url_secrets(waiting)), outcomes)
+        _read_files(waiting, work, ReadFile(work.summary_of, uses_cache, kind, url_secrets(waiting)), outcomes)
     if outcomes.kept:
-        keep_summaries(outcomes.kept)
+        keep_summaries(outcomes.kept, kind)
     return outcomes.known
 
 
-def _read_files(waiting: deque[str], work: SummaryWork, read: ReadFile, outcomes: _Outcomes) -> None:
+def _read_files(waiting: deque[str], work: SummaryWork, read: ReadFile, outcomes: _Outcomes[Any]) -> None:
     """Read what waits, in this process or in others."""
     workers = worker_count(waiting, work.jobs)
     if _is_read_here(waiting, workers, work):
@@ -448,17 +470,19 @@ def _is_read_here(paths: Sequence[str], workers: int, work: SummaryWork) -> bool
     return len(paths) <= 1 or sum(map(file_bytes, paths)) < MIN_POOL_BYTES
 
 
-class _Outcomes:
+class _Outcomes(Generic[R]):
     """The state of the files so far."""
 
     def __init__(
         self,
-        known: Mapping[str, Outcome],
+        kind: SummaryKind[R],
+        known: Mapping[str, R],
         total: int,
         progress: Progress | None,
-        came: Callable[[str, Outcome], None] | None = None,
+        came: Callable[[str, Any], None] | None = None,
     ) -> None:
-        self.known = dict(known)
+        self._kind = kind
+        self.known: dict[str, R | TraceError] = dict(known)
         self.kept: list[KeptSummary] = []
         """Summaries that the cache gets."""
         self._total = total
@@ -472,7 +496,7 @@ class _Outcomes:
         """Add what a reading gave; whether it gave anything: not where its process died or had no memory."""
         try:
             reading = result()
-            self.known[path] = RankSummary.from_bytes(reading.data)
+            self.known[path] = self._kind.from_bytes(reading.data)
         except (BrokenExecutor, MemoryError):
             return False
         except TraceError as error:
@@ -503,7 +527,7 @@ class _Outcomes:
 
 
 def _run_pool(
-    pool: Executor, workers: int, waiting: deque[str], how: tuple[ReadFile, SummaryWork], outcomes: _Outcomes
+    pool: Executor, workers: int, waiting: deque[str], how: tuple[ReadFile, SummaryWork], outcomes: _Outcomes[Any]
 ) -> list[str]:
     """Have a pool read what waits until that is nothing or the pool is broken; the files it may have broken at."""
     read, work = how
@@ -526,7 +550,7 @@ def _run_pool(
     return suspects
 
 
-def _add(outcomes: _Outcomes, path: str, result: Callable[[], FileReading]) -> None:
+def _add(outcomes: _Outcomes[Any], path: str, result: Callable[[], FileReading]) -> None:
     """Add the last reading of a file."""
     if not outcomes.add(path, result):
         outcomes.give_up(path)

@@ -18,7 +18,8 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES, Theme
 
-from tracetui.errors import TracetuiError, UsageError
+from tracetui.config import THEME_NAMES, config
+from tracetui.errors import TracetuiError, UsageError, nearest
 from tracetui.files import is_url
 from tracetui.model.viewpoint import Viewpoint, read_view_string
 from tracetui.opening.rank_folder import RankSetName
@@ -37,7 +38,6 @@ from tracetui.ui.opening.trace_picker import TraceChoice, TracePicker
 from tracetui.ui.ranks.rank_reader import MomentAsked, RankLanesAsked, RankTraceAsked, SetFailed
 from tracetui.ui.trace.trace_screen import StepsAsked, TraceScreen
 from tracetui.ui.widgets.bar import HintsBar
-from tracetui.ui.widgets.command_line import THEME_NAMES
 from tracetui.ui.widgets.searchable_view import SizedScreen
 
 # Themes: the app's own dark and light, and two in the terminal's colours. Quiet: in the lanes the slices stand out.
@@ -107,6 +107,8 @@ def next_theme(current: str, is_plain: bool) -> str:
     return names[(names.index(current) + 1) % len(names)] if current in names else names[0]
 
 
+PROBLEM_SECONDS = 15.0
+"""Seconds for which the app says what is wrong in the settings."""
 MAX_SCREENS = 6
 """Maximum screens above each other; at this depth a slice is shown on a screen that is there already."""
 
@@ -172,8 +174,11 @@ class TraceApp(CrashSafeApp):
         """Choose the theme and what to show first."""
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme = first_theme(os.environ, self.is_plain)
+        self.theme = first_theme({VARIABLE: config().word("theme"), **os.environ}, self.is_plain)
         self.animation_level = "none"
+        if problems := [*config().problems, *keys.key_problems()]:
+            more = "" if len(problems) == 1 else f" And {len(problems) - 1} more: see `tracetui config`."
+            self.notify(f"{problems[0]}{more}", severity="warning", timeout=PROBLEM_SECONDS, markup=False)
         self.screen_change_signal.subscribe(self, self._catch_up, immediate=True)
         self.start()
 
@@ -501,7 +506,7 @@ def run(
     """
     viewpoint = read_view_string(at) if at else Viewpoint()
     if viewpoint.pane is not None and viewpoint.pane not in PANES:
-        raise UsageError(f"the view {at!r} names no pane {viewpoint.pane!r}; there are {', '.join(PANES)}")
+        raise UsageError(f"The view {at!r} names no pane: {viewpoint.pane!r} is none. {nearest(viewpoint.pane, PANES)}")
     if step is not None:
         viewpoint = replace(viewpoint, step=step, every_step=False)
     if viewpoint.steps_by and options.steps_by is None:

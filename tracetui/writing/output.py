@@ -73,6 +73,18 @@ def write_text(path: str, text: str, force: bool = False) -> None:
         write_whole(Path(path), clean_lines(text), replace=force)
 
 
+def append_text(path: str, text: str) -> None:
+    """Add text below what a file has, which is made where there is none.
+
+    Raises: CannotWrite when it cannot be written.
+    """
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(clean_lines(text))
+    except OSError as error:
+        raise CannotWrite(f"{path} cannot be written: {error.strerror or error}.") from error
+
+
 def write_numbered_text(path: str, text: str) -> str:
     """Write text to a file whose name the user did not choose; a number is added where the name is taken.
 

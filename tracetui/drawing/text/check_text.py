@@ -9,19 +9,21 @@ and one that noise hides is skipped, or with `strict` a failure.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal, TypedDict, cast
 from xml.etree import ElementTree
 
-import orjson
 from rich.cells import cell_len
 
 from tracetui.checking.report import CheckOutcome, CheckReport, Leaf, Status
-from tracetui.checking.values import Amount, Piece
+from tracetui.checking.values import Amount, Offender, Piece
 from tracetui.comparing.side import Side
 from tracetui.drawing.format import shorten
-from tracetui.drawing.text.export import code, prose
-from tracetui.drawing.text.readable_table import facts, recorded_on
+from tracetui.drawing.text.envelope import json_text
+from tracetui.drawing.text.export import code, prose, sentence
+from tracetui.drawing.text.readable_table import TraceFacts, facts, recorded_on
+from tracetui.files import is_url
 from tracetui.model.quantities import ABSENT, MAX_DIGITS, adapted, significant
 from tracetui.model.table import Table
 from tracetui.text import REPLACEMENT, clean
@@ -112,6 +114,19 @@ def _text(pieces: Sequence[Piece], digits: int) -> str:
     return " ".join(words).replace(" )", ")").replace(" ,", ",")
 
 
+def open_command(row: Offender) -> str:
+    """The command that shows a row in the app; empty where there is no view or no file of its own."""
+    if not row.view or not row.path or is_url(row.path):
+        return ""
+    return clean(shlex.join(["tracetui", "open", row.path, "--at", row.view]))
+
+
+def _commands(outcome: CheckOutcome) -> dict[str, str]:
+    """The rows by which an assertion fails in words, each with the command that shows it."""
+    rows = [row for leaf in outcome.leaves for row in leaf.blamed.first] if outcome.status == Status.FAILS else []
+    return {shorten(clean(row.text), LONGEST): command for row in rows if (command := open_command(row))}
+
+
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 does not allow, not even escaped."""
 
@@ -154,7 +169,7 @@ def _add_case(suite: ElementTree.Element, outcome: CheckOutcome, tag: str, place
     message = _safe(outcome_text(outcome))
     detail = ElementTree.SubElement(case, tag, {"message": message})
     # GitLab shows the text, Jenkins and GitHub the message.
-    detail.text = f"{_safe(outcome.expression)}\n{message}"
+    detail.text = "\n".join([_safe(outcome.expression), message, *map(_safe, _commands(outcome).values())])
     if tag != "skipped":
         detail.set("type", outcome.status.value)
 
@@ -214,13 +229,86 @@ def check_markdown(report: CheckReport) -> str:
     beside = f" · beside {code(clean(report.baseline.name))}" if report.baseline else ""
     body = "\n".join("| " + " | ".join(row) + " |" for row in table)
     before, behind = ([prose(clean(text)) for text in each] for each in (report.unfair, report.remarks))
-    parts = [f"**{closing(report)}** · {origin}{beside}", *before, body, *behind]
+    links = [
+        f"- {sentence(name)}: {code(command)}" for each in report.outcomes for name, command in _commands(each).items()
+    ]
+    parts = [
+        f"**{closing(report)}** · {origin}{beside}",
+        *before,
+        body,
+        *(["\n".join(links)] if links else []),
+        *behind,
+    ]
     return "\n\n".join(parts) + "\n"
+
+
+StatusName = Literal["holds", "fails", "missing", "cannot_tell", "error"]
+
+
+class RowDocument(TypedDict):
+    """A row that an assertion fails by: where it is listed, and the view that shows it."""
+
+    list: str
+    name: str | None
+    step: int | None
+    view: str | None
+    command: str | None
+
+
+class LeafDocument(TypedDict):
+    """A comparison of an assertion: the answer, the first number or text found, and the rows to blame."""
+
+    expression: str
+    answer: bool | None
+    found: float | str | None
+    unit: str | None
+    rows: list[RowDocument]
+    rows_in_all: int
+
+
+class OutcomeDocument(TypedDict):
+    """An assertion; one of several comparisons has these in `parts`."""
+
+    expression: str
+    status: StatusName
+    found: float | str | None
+    unit: str | None
+    wanted: str
+    message: str
+    rows: list[RowDocument]
+    rows_in_all: int | None
+    parts: list[LeafDocument]
+
+
+class CheckedSide(TraceFacts):
+    """A trace that was checked, or the baseline, and the parts of it that were looked at."""
+
+    scope: str
+    parts: int
+    part: str
+
+
+class FolderFacts(TypedDict):
+    """A set of ranks that was checked."""
+
+    folder: str
+
+
+class CheckDocument(TypedDict):
+    """A check; `unfair` and `remarks` are the lines before and after the results in text."""
+
+    passes: bool
+    counts: dict[str, int]
+    trace: CheckedSide | FolderFacts
+    baseline: CheckedSide | None
+    unfair: list[str]
+    checks: list[OutcomeDocument]
+    remarks: list[str]
 
 
 def check_json(report: CheckReport) -> str:
     """The outcomes with their numbers, for a script."""
-    document = {
+    document: CheckDocument = {
         "passes": report.passes,
         "counts": {
             status.value.replace(" ", "_"): count
@@ -233,7 +321,7 @@ def check_json(report: CheckReport) -> str:
         "checks": [_outcome(each) for each in report.outcomes],
         "remarks": [clean(remark) for remark in report.remarks],
     }
-    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
+    return json_text("check", document)
 
 
 def names_text(table: Table, width: int | None = None) -> str:
@@ -247,13 +335,13 @@ def names_text(table: Table, width: int | None = None) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _outcome(outcome: CheckOutcome) -> dict[str, Any]:
+def _outcome(outcome: CheckOutcome) -> OutcomeDocument:
     leaves = [_leaf(leaf) for leaf in outcome.leaves]
     compound = outcome.is_compound or len(leaves) != 1
     first = {"found": None, "unit": None} if compound else leaves[0]
     return {
         "expression": clean(outcome.expression),
-        "status": outcome.status.value.replace(" ", "_"),
+        "status": cast(StatusName, outcome.status.value.replace(" ", "_")),
         "found": first["found"],
         "unit": first["unit"],
         "wanted": wanted_text(outcome),
@@ -264,7 +352,7 @@ def _outcome(outcome: CheckOutcome) -> dict[str, Any]:
     }
 
 
-def _leaf(leaf: Leaf) -> dict[str, Any]:
+def _leaf(leaf: Leaf) -> LeafDocument:
     """The first number of the actual value, or its text."""
     numbers = [piece for piece in leaf.actual if isinstance(piece, Amount)]
     texts = [clean(piece).strip('"') for piece in leaf.actual if isinstance(piece, str)]
@@ -274,11 +362,18 @@ def _leaf(leaf: Leaf) -> dict[str, Any]:
         "found": numbers[0].value if numbers else texts[0] if texts else None,
         "unit": numbers[0].unit.label if numbers else None,
         "rows": [
-            {"list": each.list_name, "name": clean(each.name) or None, "step": each.step} for each in leaf.blamed.first
+            {
+                "list": each.list_name,
+                "name": clean(each.name) or None,
+                "step": each.step,
+                "view": clean(each.view) or None,
+                "command": open_command(each) or None,
+            }
+            for each in leaf.blamed.first
         ],
         "rows_in_all": leaf.blamed.total,
     }
 
 
-def _side(side: Side) -> dict[str, Any]:
+def _side(side: Side) -> CheckedSide:
     return {**facts(side.trace), "scope": clean(side.scope), "parts": len(side), "part": side.part_kind}

@@ -7,12 +7,11 @@ after, and B less A; names and numbers are the same.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NotRequired, TypedDict, cast
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -25,10 +24,11 @@ from tracetui.comparing.statement import SIDE_NAMES, Comparison, Several
 from tracetui.drawing.format import cell, notes
 from tracetui.drawing.stacked_bars import Line, rich_line, text_of
 from tracetui.drawing.text import export
-from tracetui.drawing.text.export import code, lines, prose, sentence
+from tracetui.drawing.text.envelope import json_text
+from tracetui.drawing.text.export import TableDocument, code, lines, prose, sentence
+from tracetui.drawing.text.headline_text import HeadlineDocument, headline_line, headline_lines, legend
 from tracetui.drawing.text.headline_text import document as headline_document
-from tracetui.drawing.text.headline_text import headline_line, headline_lines, legend
-from tracetui.drawing.text.readable_table import facts, telling
+from tracetui.drawing.text.readable_table import TraceFacts, facts, telling
 from tracetui.errors import AnalysisFailed
 from tracetui.model import columns as col
 from tracetui.model.quantities import ABSENT, count, quantity
@@ -105,24 +105,73 @@ def is_unchanged(table: Table) -> NDArray[np.bool_]:
     return np.asarray(table["mark"].equal(SAME) & (np.abs(change) < MIN_SHOWN_US))
 
 
-def as_json(comparison: Comparison, tables: Iterable[Shown]) -> str:
+class SideFacts(TraceFacts):
+    """A side of a comparison: its trace, and what is compared of it; less where an analysis of it failed."""
+
+    scope: str
+    part: str
+    parts: int
+    mark: NotRequired[str]
+    numbers: NotRequired[list[int]]
+    verdict: NotRequired[str | None]
+    compiled: NotRequired[bool]
+    compiled_parts: NotRequired[int]
+    cuda_graphs: NotRequired[bool]
+    torch: NotRequired[str | None]
+    workload: NotRequired[str | None]
+    params: NotRequired[dict[str, str]]
+    inferred: NotRequired[int]
+    remark: NotRequired[str]
+
+
+class ComparisonDocument(TypedDict):
+    """Two sides, the statement about them, and the tables that were asked for."""
+
+    a: SideFacts
+    b: SideFacts
+    headline: HeadlineDocument | None
+    statement: list[str]
+    totals: NotRequired[TableDocument]
+    kernels: NotRequired[TableDocument]
+    ops: NotRequired[TableDocument]
+
+
+class PairStatement(TypedDict):
+    """The first sentences about two of several sides, and the command that compares them in full."""
+
+    a: str
+    b: str
+    statement: list[str]
+    command: str
+
+
+class SeveralDocument(TypedDict):
+    """Three sides or more, each beside the first, and the table of their measures."""
+
+    sides: list[SideFacts]
+    statements: list[PairStatement]
+    headline: HeadlineDocument | None
+    totals: TableDocument
+
+
+def as_json(comparison: Comparison, tables: Sequence[Shown]) -> str:
     """One object: the sides, the statement, and the tables with every column."""
-    document: dict[str, Any] = {
+    document: ComparisonDocument = {
         "a": facts_of(comparison.failures, comparison.a),
         "b": facts_of(comparison.failures, comparison.b),
         "headline": _headline_document(comparison),
         "statement": list(map(clean, comparison.sentences)),
     }
-    for shown in tables:
-        rendered = orjson.loads(export.render(shown.cut, comparison.a.trace, shown.name, "json"))
-        document[shown.name] = {key: rendered[key] for key in ("columns", "rows", "note", "doubts") if key in rendered}
-    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
+    shown_tables = {shown.name: export.table_document(replace(shown.cut, headline="")) for shown in tables}
+    columns = (column.spec for shown in tables for column in shown.table.columns)
+    return json_text("compare", {**document, **shown_tables}, columns)
 
 
-def facts_of(failures: Failures, side: Side) -> dict[str, Any]:
+def facts_of(failures: Failures, side: Side) -> SideFacts:
     """The identity of a side in JSON; where that fails, that of its file."""
     known = {**facts(side.trace), "scope": clean(side.scope), "part": side.part_kind, "parts": len(side)}
-    return failures.make_or(f"The description of {clean(side.name)}", lambda: side_facts(side), lambda _: known)
+    found = failures.make_or(f"The description of {clean(side.name)}", lambda: side_facts(side), lambda _: known)
+    return cast(SideFacts, found)
 
 
 def side_facts(side: Side) -> dict[str, Any]:
@@ -217,7 +266,7 @@ def first_sight(comparison: Comparison | Several, width: int | None) -> list[Lin
     return [*seen, legend(headline.sides)]
 
 
-def _headline_document(comparison: Comparison | Several) -> dict[str, Any] | None:
+def _headline_document(comparison: Comparison | Several) -> HeadlineDocument | None:
     try:
         return headline_document(comparison.headline)
     except AnalysisFailed:
@@ -457,9 +506,8 @@ def several_readable(table: Table, others: Sequence[bool]) -> Table:
 
 def several_as_json(shown: SeveralShown) -> str:
     """One object: the sides, the opening sentences of each beside the first, and the table with every column."""
-    rendered = orjson.loads(export.render(shown.table, shown.several.sides[0].trace, "totals", "json"))
     others = zip(SIDE_NAMES[1:], shown.several.openings, shown.commands, strict=False)
-    document: dict[str, Any] = {
+    document: SeveralDocument = {
         "sides": [
             {"mark": mark, **facts_of(shown.several.failures, side)}
             for mark, side in zip(SIDE_NAMES, shown.several.sides, strict=False)
@@ -469,9 +517,9 @@ def several_as_json(shown: SeveralShown) -> str:
             for mark, sentences, command in others
         ],
         "headline": _headline_document(shown.several),
-        "totals": {key: rendered[key] for key in ("columns", "rows", "note") if key in rendered},
+        "totals": export.table_document(replace(shown.table, headline="", doubts={})),
     }
-    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
+    return json_text("compare-several", document, (column.spec for column in shown.table.columns))
 
 
 def several_as_markdown(shown: SeveralShown) -> str:

@@ -11,20 +11,22 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NotRequired, TypedDict
 
 import numpy as np
-import orjson
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tracetui.drawing.column_order import Rank, importance
 from tracetui.drawing.format import ADVICE, EVIDENCE, TITLE, cell, finding_cards, is_list_of_findings, notes
+from tracetui.drawing.text.envelope import json_text
 from tracetui.drawing.text.readable_table import (
     DECIMALS,
     NAME_WIDTH,
     WHOLE,
     Extent,
+    TraceFacts,
     as_read,
     cut_text,
     facts,
@@ -292,7 +294,49 @@ def _remark(text: str) -> Text:
     return Text(text, style="dim")
 
 
+class ColumnFacts(TypedDict):
+    """The description of a column."""
+
+    name: str
+    heading: str
+    unit: str
+    help: str
+
+
+class Doubt(TypedDict):
+    """A reason for doubt, and the columns concerned; none named is all of them."""
+
+    doubt: str
+    columns: list[str]
+
+
+class TableDocument(TypedDict):
+    """A table: what its columns are, and an object for each row."""
+
+    headline: NotRequired[str]
+    columns: list[ColumnFacts]
+    rows: list[dict[str, Cell]]
+    note: NotRequired[str]
+    doubts: NotRequired[list[Doubt]]
+
+
+class PaneDocument(TableDocument):
+    """A pane of a trace, grouped by `by` where that is no null."""
+
+    trace: TraceFacts
+    pane: str
+    by: str | None
+
+
 def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
+    document: PaneDocument = {"trace": facts(trace), "pane": pane_name, "by": extent.by, **table_document(table)}
+    return json_text(
+        "check-names" if pane_name == "names" else "show", document, (column.spec for column in table.columns)
+    )
+
+
+def table_document(table: Table) -> TableDocument:
+    """The columns, the rows and what is said of them, for JSON."""
     names = table.column_names
     values = dict(zip(names, map(_values, table.columns), strict=True))
     if {"value", "number"} <= values.keys():
@@ -300,21 +344,20 @@ def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
         values["number"] = list(map(_whole, values["number"]))
         pairs = zip(values["value"], values["number"], strict=True)
         values["value"] = [text if number is None else number for text, number in pairs]
-    document = {
-        "trace": facts(trace),
-        "pane": pane_name,
-        **({"headline": clean(table.headline)} if table.headline else {}),
+    document: TableDocument = {
         "columns": [column_facts(column.spec) for column in table.columns],
         "rows": [dict(zip(names, row, strict=True)) for row in zip(*values.values(), strict=True)],
     }
+    if table.headline:
+        document["headline"] = clean(table.headline)
     if table.note:
         document["note"] = table.note
     if table.doubts:
         document["doubts"] = [{"doubt": words, "columns": list(names)} for words, names in table.doubts.items()]
-    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
+    return document
 
 
-def column_facts(spec: ColumnSpec) -> dict[str, str]:
+def column_facts(spec: ColumnSpec) -> ColumnFacts:
     """The description of a column, for whoever reads the rows elsewhere."""
     return {"name": spec.name, "heading": spec.heading, "unit": spec.unit, "help": spec.help}
 

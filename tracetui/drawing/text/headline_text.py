@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NotRequired, TypedDict
 
 from tracetui.comparing.headline import BUSY, ON_CPU, SPAN, WALL, Headline, SideTimes, Spent
 from tracetui.comparing.noise import Change
@@ -164,21 +165,50 @@ def legend(sides: Sequence[SideTimes]) -> Line:
     return tuple(pieces)
 
 
-def document(headline: Headline) -> dict[str, object]:
+class SideTimesDocument(TypedDict):
+    """The time of a side in µs, what it is spent on by kind, and how many kernels or operators ran."""
+
+    name: str
+    us: float | None
+    spent: dict[str, float | None]
+    busy_us: float | None
+    kernels: NotRequired[float | None]
+    operators: NotRequired[float | None]
+
+
+class RatioDocument(TypedDict):
+    """The time of a side by that of the first, null where it is not counted."""
+
+    words: str
+    change: str
+    ratio: float | None
+
+
+class HeadlineDocument(TypedDict):
+    """Several sides at first sight; `ratios` has those after the first."""
+
+    what: str
+    sides: list[SideTimesDocument]
+    ratios: list[RatioDocument]
+
+
+def document(headline: Headline) -> HeadlineDocument:
     """The same for a script; times in µs."""
     first = headline.sides[0].time
+    sides: list[SideTimesDocument] = []
+    for side in headline.sides:
+        spent = {each.value: _number(us) for each, us in side.spent}
+        row: SideTimesDocument = {
+            "name": clean(side.name),
+            "us": _number(side.time),
+            "spent": spent,
+            "busy_us": _number(side.busy),
+        }
+        row["kernels" if headline.of_gpu else "operators"] = _number(side.count)
+        sides.append(row)
     return {
         "what": headline.what,
-        "sides": [
-            {
-                "name": clean(side.name),
-                "us": _number(side.time),
-                "spent": {each.value: _number(us) for each, us in side.spent},
-                "busy_us": _number(side.busy),
-                "operators" if not headline.of_gpu else "kernels": _number(side.count),
-            }
-            for side in headline.sides
-        ],
+        "sides": sides,
         "ratios": [
             {
                 "words": ratio.words,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
-import orjson
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -15,7 +14,8 @@ from tracetui.drawing.format import shorten
 from tracetui.drawing.hues import Hue
 from tracetui.drawing.stacked_bars import BarPart, Line, Look, Piece, rich_line, single, stacked, text_of
 from tracetui.drawing.text import export
-from tracetui.drawing.text.export import lines, sentence
+from tracetui.drawing.text.envelope import json_text
+from tracetui.drawing.text.export import ColumnFacts, lines, sentence
 from tracetui.drawing.text.readable_table import DECIMALS, remarks, telling
 from tracetui.model.quantities import duration
 from tracetui.model.table import DOUBTFUL, Column, Table, texts
@@ -35,10 +35,50 @@ def pane_name(name: str) -> str:
     return "ranks" if name == "ranks" else f"ranks by {name}"
 
 
+class LeftOut(TypedDict):
+    """A file that was left out."""
+
+    file: str
+    why: str
+
+
+class HostClock(TypedDict):
+    """The clock of a host beside that of the reference, null where no collective tells."""
+
+    host: str | None
+    ranks: list[int]
+    shift_us: float | None
+    error_us: float | None
+    drift_ppm: float | None
+    is_guess: bool
+
+
+class Clocks(TypedDict):
+    """The clocks of the hosts."""
+
+    reference: str | None
+    hosts: list[HostClock]
+
+
+class RanksDocument(TypedDict):
+    """A set of ranks and one of its tables; rows of ranks have lists as `causes` and `late_steps`."""
+
+    show: str
+    title: str
+    headline: str
+    world_size: int
+    missing: list[int]
+    left_out: list[LeftOut]
+    clock: Clocks
+    columns: list[ColumnFacts]
+    rows: list[dict[str, Any]]
+    note: str
+
+
 def as_json(ranks: RankSet, table: Table, name: str) -> str:
     """The rows with what is missing and left out, the clocks, and what is said of the set."""
     clocks = ranks.clocks
-    document = {
+    document: RanksDocument = {
         "show": name,
         "title": clean(title(ranks)),
         "headline": clean(headline(ranks)),
@@ -53,10 +93,10 @@ def as_json(ranks: RankSet, table: Table, name: str) -> str:
         "rows": [_exact(ranks, row) if name == "ranks" and "rank" in row else row for row in export.row_values(table)],
         "note": clean(table.note),
     }
-    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
+    return json_text("ranks", document, (column.spec for column in table.columns))
 
 
-def _host(ranks: RankSet, index: int) -> dict[str, Any]:
+def _host(ranks: RankSet, index: int) -> HostClock:
     clocks, name = ranks.clocks, ranks.clocks.names[index]
     known = bool(clocks.is_known[index])
     drift = float(clocks.drift[index])

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -109,7 +109,21 @@ class Extent:
 WHOLE = Extent()
 
 
-def facts(trace: Trace) -> dict[str, Any]:
+class TraceFacts(TypedDict):
+    """A trace: file, format, sizes, devices, and versions of what recorded it."""
+
+    file: str
+    format: str
+    size_bytes: int
+    events: int
+    duration_us: float
+    origin_us: float
+    devices: list[str]
+    versions: dict[str, str]
+    partial: bool
+
+
+def facts(trace: Trace) -> TraceFacts:
     """The identity of a trace in an export: file, format, sizes, devices, and versions of what recorded it."""
     return {
         "file": clean(trace.label),

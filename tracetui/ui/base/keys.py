@@ -7,8 +7,8 @@ the timeline); its meaning does not. The tables of `docs/screen.md` are these de
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -16,8 +16,13 @@ from textual.actions import parse
 from textual.binding import Binding
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.dom import DOMNode
+from textual.keys import Keys, _character_to_key
 from textual.screen import Screen
 from textual.widgets import Input
+
+from tracetui.config import config
+from tracetui.errors import nearest
+from tracetui.text import clean
 
 DISPLAY = {
     "left_square_bracket": "[",
@@ -77,6 +82,9 @@ class Key:
     def shown(self) -> list[str]:
         """The keys as a person reads them."""
         return [shown_key(name) for name in self.names.split(",")]
+
+    def __str__(self) -> str:
+        return self.shown[0]
 
 
 def shown_key(name: str) -> str:
@@ -208,7 +216,94 @@ DEVICE = Key("U", "next device of a memory snapshot", MEMORY)
 
 RECORD = Key("r", "record a new trace", TRACES)
 
-DECLARED = tuple(each for each in tuple(globals().values()) if isinstance(each, Key))
+# Keys that the user chose in the settings. They are put in place here, before anything is bound: hints, help, palette,
+# tabs and sentences have no others.
+
+FIXED = ("escape", "quit_anywhere")
+"""What keeps its key: fields, lists and forms look for it while something is typed."""
+_KINDS = {name.lower(): each for name, each in tuple(globals().items()) if isinstance(each, Key)}
+_NAMED_KEYS = {each.value for each in Keys if not each.value.startswith("<")} | {
+    f"f{number}" for number in range(1, 25)
+}
+_NAMES_OF_DISPLAYED = {shown: name for name, shown in DISPLAY.items()}
+
+
+def key_name(text: str) -> str:
+    """Textual's name of a key that a person names, as `?`, `ctrl+x` or `f5`; empty where it is none."""
+    *modifiers, last = text.split("+") if len(text) > 1 else [text]
+    if not set(modifiers) <= {"ctrl", "alt", "shift"}:
+        return ""
+    if text in _NAMES_OF_DISPLAYED or text in DISPLAY:
+        return _NAMES_OF_DISPLAYED.get(text, text)
+    if len(last) == 1 and last.isprintable():
+        return "+".join([*modifiers, _character_to_key(last)])
+    return text if last in _NAMED_KEYS else ""
+
+
+def chosen_keys(
+    declared: Mapping[str, tuple[str, ...]], wanted: Mapping[str, Sequence[str]]
+) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """Names of keys by the id of what they do, those that are wanted in place of others; and why not, by id.
+
+    A key means one thing, wherever it works; of two that share one, the one that was changed keeps what is declared.
+    """
+    names, refused = dict(declared), dict[str, str]()
+    for each, texts in wanted.items():
+        odd = next((text for text in texts if not key_name(text)), None)
+        if each not in declared:
+            refused[each] = f"no key does that. {nearest(each, declared, '`tracetui config` lists them.')}"
+        elif each in FIXED and set(map(key_name, texts)) != set(declared[each]):
+            refused[each] = f"{shown_key(declared[each][0])} keeps its meaning, also while something is typed."
+        elif odd is not None:
+            refused[each] = f"there is no key {odd!r:.40}. {nearest(odd, _NAMED_KEYS)}".rstrip()
+        else:
+            names[each] = tuple(dict.fromkeys(map(key_name, texts)))
+    while clash := _first_clash(names):
+        key, *both = clash
+        loser = next(each for each in reversed(both) if names[each] != declared[each])
+        other = both[0] if loser == both[1] else both[1]
+        refused[loser] = f"{shown_key(key)} is the key of {other}, too: give each a key of its own."
+        names[loser] = declared[loser]
+    return names, refused
+
+
+def _first_clash(names: Mapping[str, Sequence[str]]) -> tuple[str, str, str] | None:
+    """A key that has two meanings, and these."""
+    owners: dict[str, str] = {}
+    for each, keys in names.items():
+        for key in keys:
+            if owners.setdefault(key, each) != each:
+                return key, owners[key], each
+    return None
+
+
+def _declared_names() -> Iterator[tuple[str, tuple[str, ...]]]:
+    for each, key in _KINDS.items():
+        if each != "tabs":
+            yield each, tuple(key.names.split(","))
+    for name in TABS.names.split(","):
+        yield f"tab_{name}", (name,)
+
+
+KEY_NAMES, REFUSED = chosen_keys(dict(_declared_names()), config().keys)
+"""The names of the keys in force, by the id that the settings have for what they do, and why others are not."""
+
+
+def key_problems() -> list[str]:
+    """A sentence for each key of the settings that is wrong."""
+    return [clean(f"{config().place('keys', each)}: {why}") for each, why in REFUSED.items()]
+
+
+def tab_key(name: str) -> Key:
+    """The key that opens what is declared with the key `name`."""
+    return Key(",".join(KEY_NAMES[f"tab_{name}"]), TABS.meaning, TABS.where)
+
+
+for _each, _key in _KINDS.items():
+    _names = KEY_NAMES.get(_each) or [each for tab in TABS.names.split(",") for each in KEY_NAMES[f"tab_{tab}"]]
+    globals()[_each.upper()] = replace(_key, names=",".join(_names))
+
+DECLARED = tuple(globals()[each.upper()] for each in _KINDS)
 """All of them, in the order of the documents."""
 
 
@@ -229,11 +324,6 @@ LINE_OF_KEY = {key.names: index for index, (_, line) in enumerate(_LINES) for ke
 TASK_OF_LINE = [task for task, _ in _LINES]
 
 
-def tab_key(name: str) -> Key:
-    """One of the keys that open tabs."""
-    return Key(name, TABS.meaning, TABS.where)
-
-
 KEYS_BY_NAME = {name: key for key in DECLARED for name in key.names.split(",")}
 """The declaration of each key, by Textual's name of the key."""
 
@@ -252,7 +342,7 @@ def where_it_works(name: str, character: str | None, parts: Sequence[str] = ()) 
             f"{what} works in {' and '.join(f'the {part}' for part in parts)}." if parts else f"{what} has no use here."
         )
     word = name.upper() if _FUNCTION_KEY.fullmatch(name) else character
-    return f"{word} does nothing: ? lists the keys." if word is not None and word.isprintable() else ""
+    return f"{word} does nothing: {HELP} lists the keys." if word is not None and word.isprintable() else ""
 
 
 # What a person can do, declared once: a command is a Textual binding with a title, a help sentence, a hint.

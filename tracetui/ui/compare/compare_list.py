@@ -357,11 +357,13 @@ class CompareList(TabbedList):
 
     def _remarks(self) -> str:
         mask = self._folded(self.pane)
-        left_out = "" if mask is None else f" {count(int(mask.sum()))} the same, z lists them"
+        left_out = "" if mask is None else f" {count(int(mask.sum()))} the same, {keys.FOLD} lists them"
         return super()._remarks() + left_out + (" comparing …" if self.pane in self._stale else "")
 
     def _tabs(self) -> Sequence[Tab]:
-        return [Tab(name, name.title(), self._count(name), CHANGE_KEYS[name]) for name in CHANGE_TABS]
+        return [
+            Tab(name, name.title(), self._count(name), str(keys.tab_key(CHANGE_KEYS[name]))) for name in CHANGE_TABS
+        ]
 
     def _count(self, name: str) -> str:
         table, mask = self._tables.get(name), self._folded(name)

@@ -97,7 +97,7 @@ class LoadingScreen(Screen[None]):
         self.query_one("#keys", Bar).parts = (
             BarPart("esc", "key"),
             BarPart(" stop and open what was read   "),
-            BarPart("q", "key"),
+            BarPart(str(keys.QUIT), "key"),
             BarPart(" quit"),
         )
         self.load()

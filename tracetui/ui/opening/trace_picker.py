@@ -18,6 +18,7 @@ from textual.message import Message
 from tracetui.files import is_url
 from tracetui.model.quantities import count, rounded_percent, size
 from tracetui.model.table import ColumnSpec, Table, texts
+from tracetui.opening.cache_folder import DIGESTS, cache_path
 from tracetui.opening.rank_folder import SUFFIXES, RankOptions, RankSetName, is_rank_set, says_ranks, sniffed_runs
 from tracetui.text import clean
 from tracetui.ui.base import keys
@@ -41,6 +42,7 @@ from tracetui.ui.widgets.table_view import TableView
 _MARK = ColumnSpec("mark", "", width=1)
 _TRACE = ColumnSpec("trace", "trace", width=24, grow=2)
 _VERDICT = ColumnSpec("verdict", "verdict", width=31)
+_STEP_TIMES = ColumnSpec("step_times", "step time, runs before", width=26)
 _BUSY = ColumnSpec("busy", "busy", is_number_text=True)
 _CHANGED = ColumnSpec("changed", "changed", width=12)
 _GPU = ColumnSpec("gpu", "GPU", width=16)
@@ -99,6 +101,13 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         gone: list[Path]
 
     @dataclass
+    class StepTimesKnown(Message):
+        """Digests of some traces are kept."""
+
+        lines: dict[str, str]
+        """The step times up to each trace, by path."""
+
+    @dataclass
     class RanksFound(Message):
         """The folders hold runs with several ranks."""
 
@@ -128,6 +137,7 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         """Files and folders."""
         self._files: list[TraceFile] = []
         self._facts: dict[str, TraceFacts] = {}
+        self._step_times: dict[str, str] = {}
         self._sort, self._is_descending = "changed", True
         self._note = ""
         self.TITLE_TEXT = title or self.TITLE_TEXT
@@ -154,7 +164,7 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         if row < 0:
             return
         if isinstance(self.choices[row], RankSetName):
-            self.show_title("A set of ranks is opened with enter; its ranks are compared there.")
+            self.show_title(f"A set of ranks is opened with {keys.ENTER}; its ranks are compared there.")
             return
         path, marked = str(self.choices[row]), self.marked
         if path in marked:
@@ -179,7 +189,7 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         others = marked[1:2] if row >= 0 and marked[:1] == [str(self.choices[row])] else []
         other = others or ([str(self.choices[row])] if row >= 0 and str(self.choices[row]) not in marked[:1] else [])
         if not marked or not other:
-            self.show_title("Mark one trace with space, then press c on another one.")
+            self.show_title(f"Mark one trace with {keys.SPACE}, then press {keys.COMPARE} on another one.")
         else:
             self.dismiss([marked[0], other[0]])
 
@@ -207,10 +217,10 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         named = [
             f"{letter}: {home_path(Path(path))}" for letter, path in zip(ascii_uppercase, self.marked, strict=False)
         ]
-        how = {1: "c compares it with another one", 2: "c compares A with the row under the cursor"}.get(
-            len(named), "c compares them all with A"
+        how = {1: "compares it with another one", 2: "compares A with the row under the cursor"}.get(
+            len(named), "compares them all with A"
         )
-        self.show_title(f"{', '.join(named)}   {how}" if named else "")
+        self.show_title(f"{', '.join(named)}   {keys.COMPARE} {how}" if named else "")
 
     def action_record(self) -> None:
         """Choose a workload, and take the trace of it."""
@@ -335,7 +345,27 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
             self._show_marks()
         elif message.remark:
             self.show_title(message.remark)
+        if self._files:
+            self.read_step_times([str(file.path) for file in self._files])
         self.read_facts(cache)
+
+    @work(thread=True, exclusive=True, group="step times")
+    def read_step_times(self, paths: Sequence[str]) -> None:
+        """Look the step times of traces up in the digests that `tracetui history` keeps; no trace is read."""
+        if not cache_path(DIGESTS).is_dir():
+            return
+        # What compares traces takes long to import, and is needed only where something is kept.
+        from tracetui.drawing.text.history_text import step_time_lines
+        from tracetui.history.series import kept_history
+
+        lines = step_time_lines(kept_history(paths, os.path.commonpath(map(os.path.abspath, paths))))
+        if lines:
+            self.post_message(self.StepTimesKnown(lines))
+
+    @on(StepTimesKnown)
+    def _show_step_times(self, message: StepTimesKnown) -> None:
+        self._step_times = message.lines
+        self._show_rows()
 
     @work(exclusive=True, group="facts")
     async def read_facts(self, cache: FactsCache) -> None:
@@ -358,7 +388,8 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         # The sets may have been found since the rows were listed.
         row = view.row + sets - self._listed_sets if view.table is not None and view.row >= 0 else -1
         self._listed_sets = sets
-        table = files_table(self._files, self._facts, self.marked, [title for _, title in self._sets])
+        titles = [title for _, title in self._sets]
+        table = files_table(self._files, self._facts, self.marked, titles, self._step_times)
         order = list(range(sets))
         order += [sets + each for each in sorted_rows(self._files, self._facts, self._sort, self._is_descending)]
         cursor = order.index(row) if row in order else 0
@@ -368,7 +399,11 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
 
 
 def files_table(
-    files: Sequence[TraceFile], facts: Mapping[str, TraceFacts], marked: Sequence[str], sets: Sequence[str] = ()
+    files: Sequence[TraceFile],
+    facts: Mapping[str, TraceFacts],
+    marked: Sequence[str],
+    sets: Sequence[str] = (),
+    step_times: Mapping[str, str] | None = None,
 ) -> Table:
     """The facts of each trace that are known, with its size and age; before them the `sets` of ranks."""
     now = time.time()
@@ -377,6 +412,7 @@ def files_table(
     # What is not marked is blank beside what is.
     unmarked = "" if any(str(file.path) in letters for file in files) else None
     blank: list[str | None] = [None for _ in sets]
+    lines = [(step_times or {}).get(str(file.path)) for file in files]
     return Table(
         (
             texts(_MARK, [*(unmarked for _ in sets), *(letters.get(str(file.path), unmarked) for file in files)]),
@@ -388,6 +424,7 @@ def files_table(
                     *(None if each.verdict is None else clean(each.verdict) for each in known),
                 ],
             ),
+            *([texts(_STEP_TIMES, [*blank, *lines])] if any(lines) else []),
             texts(
                 _BUSY, [*blank, *(None if each.busy_pct is None else rounded_percent(each.busy_pct) for each in known)]
             ),

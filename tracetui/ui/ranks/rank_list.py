@@ -22,6 +22,7 @@ from tracetui.ranks.rank_summary import RankSummary
 from tracetui.ranks.rank_tables import GROUPINGS, TABLES, grouped_ranks
 from tracetui.ranks.sentences import late_words, rank_times
 from tracetui.text import clean
+from tracetui.ui.base import keys
 from tracetui.ui.base.exports import ExportNotice, copy_out
 from tracetui.ui.widgets.details import WAITING_NOTE, DetailFact, DetailLine, fact_lines, folded
 from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, TabbedList
@@ -176,7 +177,13 @@ class RankList(TabbedList):
     def _tabs(self) -> Sequence[Tab]:
         tables = self.tables
         return [
-            Tab(name, name.title(), self._count(name), RANK_KEYS[name], name in tables and not len(tables[name]))
+            Tab(
+                name,
+                name.title(),
+                self._count(name),
+                str(keys.tab_key(RANK_KEYS[name])),
+                name in tables and not len(tables[name]),
+            )
             for name in TABLES
         ]
 

@@ -68,7 +68,13 @@ RANK_COMMANDS: list[BindingType] = [
     command(
         keys.FOLLOW, "open_rank", "Open the rank alone", "Its trace, at the collective that it came late to.", "open"
     ),
-    command(keys.SPACE, "mark", "Mark the rank", "Up to 8: c compares two, D draws their lanes.", "mark"),
+    command(
+        keys.SPACE,
+        "mark",
+        "Mark the rank",
+        f"Up to 8: {keys.COMPARE} compares two, {keys.LANES} draws their lanes.",
+        "mark",
+    ),
     command(
         keys.COMPARE, "compare", "Compare two ranks", "The two that are marked, or the marked and this one.", "compare"
     ),
@@ -256,7 +262,7 @@ class RankView(StatedView):
             return "What is not here, or was left out, cannot be opened."
         if self.panes.pane == COLLECTIVES:
             return "All ranks were in step at this collective, as far as their clocks tell."
-        return "Nobody waited for this rank: g opens its trace alone."
+        return f"Nobody waited for this rank: {keys.FOLLOW} opens its trace alone."
 
     def _list_collectives(self, words: str) -> None:
         """List the collectives of a group."""
@@ -329,7 +335,8 @@ class RankView(StatedView):
             return
         self.panes.show_marks()
         names = ", ".join(map(str, marked))
-        then = "c compares, D draws their lanes" if len(marked) > 1 else "c compares it with the rank under the cursor"
+        several = f"{keys.COMPARE} compares, {keys.LANES} draws their lanes"
+        then = several if len(marked) > 1 else f"{keys.COMPARE} compares it with the rank under the cursor"
         self.notice(f"Marked: {names}; {then}." if marked else "No rank is marked any more.")
 
     def action_compare(self) -> None:
@@ -338,7 +345,7 @@ class RankView(StatedView):
         if len(marked) == 1 and self.rank not in (-1, marked[0]):
             marked.append(self.rank)
         if ranks is None or len(marked) < 2:
-            self.notice("Mark a rank with space, then press c on another one.")
+            self.notice(f"Mark a rank with {keys.SPACE}, then press {keys.COMPARE} on another one.")
             return
         a, b = (SideName(ranks.summaries[each].header.path) for each in marked)
         self.post_message(CompareAsked(a, b))

@@ -208,9 +208,9 @@ class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
         self.query_one("#log", Bar).parts = (BarPart(clean(self._log), "dim"),)
 
     def _show_keys(self, escape: str) -> None:
-        keys = (BarPart("esc", "key"), BarPart(f" {escape}   "), BarPart("q", "key"), BarPart(" quit"))
+        known = (BarPart("esc", "key"), BarPart(f" {escape}   "), BarPart(str(keys.QUIT), "key"), BarPart(" quit"))
         name = Path(self._requests[self._index].out).name
-        self.query_one("#keys", Bar).parts = (*keys, BarPart(f"   {clean(name)}", "dim"))
+        self.query_one("#keys", Bar).parts = (*known, BarPart(f"   {clean(name)}", "dim"))
 
     @property
     def _what(self) -> str:

@@ -17,6 +17,7 @@ from tracetui.model.quantities import count
 from tracetui.model.trace import Kind, Trace
 from tracetui.model.viewpoint import ALL, read_view_string
 from tracetui.panes import pane_named
+from tracetui.ui.base import keys
 from tracetui.ui.trace.navigator import RangeCommands, TraceFinder
 from tracetui.ui.trace.pane_groups import COMMANDS_WITHOUT_KEY
 from tracetui.ui.trace.pane_list import PaneList
@@ -67,6 +68,10 @@ class LineCommands(RangeCommands):
         """Show the flame view of what is listed."""
         raise NotImplementedError
 
+    def show_sql(self, query: str) -> None:
+        """Show the screen of queries, and answer one that was typed already."""
+        raise NotImplementedError
+
     def action_pane_group(self, title: str) -> None:
         """Open a group of panes, or where it is open the next of its panes that lists anything."""
         self.action_tab(next((group.opens for group in self.panes.tab_groups if group.title == title), ""))
@@ -86,7 +91,8 @@ class LineCommands(RangeCommands):
             ),
             LineCommand("range", "START+LENGTH, as in 100ms+50ms: list what ran in it", self._read_range),
             LineCommand("flame", "the flame view", without_argument("flame", self.action_flame)),
-            LineCommand("at", "VIEW: a view string, as Y copies it", self._read_viewpoint),
+            LineCommand("sql", "QUERY, or nothing: ask with SQL", self._read_query),
+            LineCommand("at", f"VIEW: a view string, as {keys.COPY_VIEW} copies it", self._read_viewpoint),
             *super().line_commands(),
         ]
 
@@ -97,7 +103,7 @@ class LineCommands(RangeCommands):
 
     def _read_step(self, text: str) -> Deed:
         if not self.steps:
-            raise UsageError("The profiler recorded no steps: B shows what can count as one.")
+            raise UsageError(f"The profiler recorded no steps: {keys.STEPS_BY} shows what can count as one.")
         if text == ALL:
             return partial(setattr, self, "step", None)
         if not text.isdecimal() or int(text) not in self.steps:
@@ -125,6 +131,13 @@ class LineCommands(RangeCommands):
         self.ranges.visit(time_range, True)
         self.ranges.fit()
         self.action_tab("range")
+
+    def _read_query(self, text: str) -> Deed:
+        # It is an extra, which few use.
+        from tracetui.sql.database import require_duckdb
+
+        require_duckdb()
+        return partial(self.show_sql, text)
 
     def _read_viewpoint(self, text: str) -> Deed:
         viewpoint = read_view_string(text)

@@ -26,6 +26,7 @@ from tracetui.model.viewpoint import Viewpoint
 from tracetui.operators.costs import slices_listed_as
 from tracetui.tables.occupancy import queries_for
 from tracetui.text import clean
+from tracetui.ui.base import keys
 from tracetui.ui.base.exports import ExportNotice, export_path, home_path, not_written, stem
 from tracetui.ui.trace.pane_list import PaneList
 from tracetui.ui.trace.selection import kernel_from, slices_named
@@ -128,12 +129,12 @@ class RangeSelection:
         """The sentence at the top of the screen about the range, empty where other things stand there."""
         if self.open_range is not None:
             marked = self.open_range.time_range
-            keys = "moving extends it, v or enter keeps it, esc drops it"
-            return f"Range {stretch(marked.start, marked.end)} ({duration(marked.length)}): {keys}."
+            how = f"moving extends it, {keys.RANGE} or {keys.ENTER} keeps it, esc drops it"
+            return f"Range {stretch(marked.start, marked.end)} ({duration(marked.length)}): {how}."
         if self.kept is None or not self.is_listed:
             return ""
         words = f"Range {stretch(self.kept.start, self.kept.end)} ({duration(self.kept.length)})."
-        return f"{self.view.panes.range_headline or words} W lists everything."
+        return f"{self.view.panes.range_headline or words} {keys.IN_RANGE} lists everything."
 
     def begin(self) -> None:
         """Begin a range at the selected slice or gap, or in the middle of the window."""
@@ -383,7 +384,7 @@ class Navigator:
             known = (
                 f"steps {view.steps[0]} to {view.steps[-1]}"
                 if view.steps
-                else "no recorded steps (B shows what can count as one)"
+                else f"no recorded steps ({keys.STEPS_BY} shows what can count as one)"
             )
             view.hints.notice(f"There is no step {viewpoint.step}: this trace has {known}.", warn=True)
         elif (viewpoint.event >= 0 or viewpoint.kernel > 0) and self._row_of(viewpoint) < 0:
@@ -422,7 +423,7 @@ class Navigator:
             view.select(made[0])
             view.panes.list_only("occupancy", name, made)
             view.focus_part("list")
-            view.hints.notice(f"Queries for {name}: {len(made)}. backspace goes back, esc lists all queries.")
+            view.hints.notice(f"Queries for {name}: {len(made)}. {keys.BACK} goes back, esc lists all queries.")
 
     def _row_of(self, viewpoint: Viewpoint) -> int:
         """The slice that a viewpoint names, -1 for none."""
@@ -459,7 +460,8 @@ class TraceFinder(ListFinder):
         self.search = Search(name, in_lanes=True, hits=rows)
         self._show(self.search.go(self._first_in_step(rows)), jump=False)
         self.hints.notice(
-            f"{shorten(clean(name), 40)}   {self.search.words}   n N next and previous, backspace returns"
+            f"{shorten(clean(name), 40)}   {self.search.words}   {keys.NEXT_MATCH} {keys.PREVIOUS_MATCH} next and "
+            f"previous, {keys.BACK} returns"
         )
         return True
 

@@ -19,6 +19,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.worker import Worker, get_current_worker
 
+from tracetui.config import config
 from tracetui.drawing.drawn_columns import RowGraphics, row_graphics
 from tracetui.drawing.format import named_groups
 from tracetui.drawing.text.export import render
@@ -43,7 +44,7 @@ from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.trace.described_list import DescribedList, TableKey
 from tracetui.ui.trace.overview_list import NAME as OVERVIEW
 from tracetui.ui.trace.overview_list import OverviewList
-from tracetui.ui.trace.pane_groups import OWN_KEYS, TABS, tab_groups
+from tracetui.ui.trace.pane_groups import TABS, shown_key_of, tab_groups
 from tracetui.ui.trace.row_tree import RowTree, place_in_tree, place_on_step
 from tracetui.ui.trace.selection import prepare_descriptions
 from tracetui.ui.widgets.bar import BarPart
@@ -132,6 +133,8 @@ class PaneList(DescribedList):
         """True while all panes list only what ran in it."""
         self._offered = {name for name in TABS if PANES[name].is_offered(trace)}
         """Panes for which the trace can have rows."""
+        if config().word("pane") in self._offered:
+            self.set_reactive(PaneList.pane, config().word("pane"))
         self._trees: dict[TableKey, RowTree] = {}
         self._tables: dict[TableKey, Table | str] = {}
         self._is_started = False
@@ -618,7 +621,7 @@ class PaneList(DescribedList):
 
     def _tabs(self) -> Sequence[Tab]:
         return [
-            Tab(name, PANES[name].title, self._count(name), OWN_KEYS.get(name, ""), self._is_empty(name))
+            Tab(name, PANES[name].title, self._count(name), shown_key_of(name), self._is_empty(name))
             for name in TABS
             if name == self.pane or (name in self._offered and (name != "range" or self.time_range))
         ]

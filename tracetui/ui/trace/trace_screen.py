@@ -48,7 +48,12 @@ class TraceScreen(SizedScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         command(keys.COMPARE, "compare", "Compare", "What is marked; else steps, or another trace.", "compare"),
-        command(keys.SPACE, "mark_part", "Mark for a comparison", "A step, function, module or run; `c` compares two."),
+        command(
+            keys.SPACE,
+            "mark_part",
+            "Mark for a comparison",
+            f"A step, function, module or run; `{keys.COMPARE}` compares two.",
+        ),
         command(
             keys.ESCAPE, "leave", "Leave the trace", "To the comparison or the list from which it was opened.", "back"
         ),
@@ -133,7 +138,8 @@ class TraceScreen(SizedScreen):
                 f"{letter} {cut_name(clean(each.title), 40)}"
                 for letter, each in zip("AB", self.marked_parts, strict=False)
             ]
-            then = "c compares" if len(names) > 1 else "space marks another one, c compares with what is current"
+            also = f"{keys.SPACE} marks another one, {keys.COMPARE} compares with what is current"
+            then = f"{keys.COMPARE} compares" if len(names) > 1 else also
             self.view.notice(f"Marked {', '.join(names)}: {then}.")
 
     def _current_part(self) -> MarkedPart | None:

@@ -86,7 +86,9 @@ _COMMANDS: list[BindingType] = [
     command(keys.BACK, "back", "Back to where you were", "Undoes the last jump."),
     *SEARCH_COMMANDS,
     command(keys.ALL_STEPS, "all_steps", "List all steps, or one", "Of all steps, or only of the selection's step."),
-    command(keys.STEPS_BY, "steps_by", "What counts as a step", "Lists everything that repeats; enter chooses."),
+    command(
+        keys.STEPS_BY, "steps_by", "What counts as a step", f"Lists everything that repeats; {keys.ENTER} chooses."
+    ),
     command(keys.RANGE, "range", "Range of time", "Begins at the selection, and moving extends it.", "range"),
     command(keys.ENTER, "keep_range", "Keep the range", "The panes then list what ran in it."),
     command(keys.IN_RANGE, "in_range", "List only the range", "What ran in the range of time, or everything."),
@@ -158,6 +160,7 @@ class TraceView(LineCommands):
         self._came_from: tuple[int, ...] = ()
         """The GPU activity that was selected last, and its launch."""
         self._flame_place: FlamePlace | None = None
+        self._queries_asked: list[str] = []
         """What the flame view was left at."""
         self._is_idle_explained = False
         """True once the causes of idle time are known."""
@@ -321,7 +324,7 @@ class TraceView(LineCommands):
     def reason(self, action: str) -> str:
         """A sentence about a command that makes no sense right now."""
         if action in ("step", "all_steps"):
-            return "The profiler recorded no steps: B shows what can count as one."
+            return f"The profiler recorded no steps: {keys.STEPS_BY} shows what can count as one."
         if action == "follow":
             return "Nothing is selected that has a link to follow."
         if action == "back":
@@ -329,7 +332,7 @@ class TraceView(LineCommands):
         if action in ("in_range", "cut_range"):
             return NO_RANGE
         if action == "keep_range":
-            return keys.where_it_works("enter", None, ("list", "details"))
+            return keys.where_it_works(keys.ENTER.names.partition(",")[0], None, ("list", "details"))
         return super().reason(action)
 
     def action_kernel(self, direction: int) -> None:
@@ -588,6 +591,17 @@ class TraceView(LineCommands):
 
         self._flame_place = self._flame_place or FlamePlace()
         self.app.push_screen(FlameScreen(self.trace, self.panes.part, self._flame_place), go)
+
+    def show_sql(self, query: str) -> None:
+        """Show the screen of queries, and answer one that was typed already."""
+        # The screen is needed only once it is asked for.
+        from tracetui.ui.trace.sql_screen import SqlScreen
+
+        def go(row: int | None) -> None:
+            if row is not None and row >= 0:
+                self._go_to(row)
+
+        self.app.push_screen(SqlScreen(self.trace, self._queries_asked, query), go)
 
     @on(Details.Chosen)
     def _jump(self, message: Details.Chosen) -> None:

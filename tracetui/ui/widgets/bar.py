@@ -26,6 +26,7 @@ from tracetui.model.quantities import count, duration, rounded_percent
 from tracetui.model.table import DOUBTFUL, Table
 from tracetui.model.trace import Trace
 from tracetui.text import clean
+from tracetui.ui.base import keys
 from tracetui.ui.base.keys import Command, commands_in_focus, reason_against
 from tracetui.ui.base.overlay import cut_line, fitting_line
 from tracetui.ui.widgets.surface import CachedStyle
@@ -319,13 +320,14 @@ def step_parts(
     if not numbers:
         return (
             BarPart(
-                "no steps recorded: everything is listed. B shows what can count as a step; 0 fits the whole trace",
+                f"no steps recorded: everything is listed. {keys.STEPS_BY} shows what can count as a step; "
+                f"{keys.FIT_ALL} fits the whole trace",
                 "dim",
             ),
         )
     words = clean(steps_by)
     warning = [BarPart(f"   {remark}", "strong")] if remark else []
-    behind = [*warning, BarPart("   A one step" if step is None else "   A all steps", "dim", "all")]
+    behind = [*warning, BarPart(f"   {keys.ALL_STEPS} {'one step' if step is None else 'all steps'}", "dim", "all")]
     room = width - len(STEPS_BY) * bool(words) - _cells(behind)
     fewest = times[-1] if times else ""
     choices = [(MOST_NUMBERS, each, kind) for each in times or ("",)]

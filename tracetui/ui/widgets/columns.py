@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from rich.cells import cell_len
 
+from tracetui.config import config
 from tracetui.drawing.column_order import ordered
 from tracetui.drawing.drawn_columns import DrawnColumn
 from tracetui.drawing.format import cell_at
@@ -55,7 +56,12 @@ class ShownColumn:
 
 
 def layout_of(pane: str, table: Table, by: str | None = None) -> list[ShownColumn]:
-    """The columns of a table that go on screen, as wide as their values; those without any value are left out."""
+    """The columns of a table that go on screen, as wide as their values; those without any value are left out.
+
+    Columns that the settings name are all there, in their order.
+    """
+    if chosen := [table[name] for name in config().columns_of(pane, by) if name in table]:
+        return [measured(column, table.heading(column.name)) for column in chosen]
     layout = ordered(table, pane, by)
     filled = [column for column in layout if not column.nulls().all()]
     if pane in PANES and len(table) >= MIN_ROWS_ALIKE:

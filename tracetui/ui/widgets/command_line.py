@@ -13,16 +13,16 @@ from textual.widget import Widget
 
 from tracetui.checking.row_filter import column_meant, completed, completions, kept_rows, shared_beginning
 from tracetui.checking.values import ExpressionError
+from tracetui.config import THEME_NAMES
 from tracetui.drawing.format import shorten
 from tracetui.errors import UsageError
 from tracetui.model.table import Table
 from tracetui.text import clean
+from tracetui.ui.base import keys
 from tracetui.ui.widgets.bar import HintsBar
 from tracetui.ui.widgets.list_finder import ListFinder, SearchLine
 from tracetui.ui.widgets.tabbed_list import TabbedList
 
-THEME_NAMES = ("dark", "light", "ansi-dark", "ansi-light")
-"""The themes in the words of a person."""
 DIRECTIONS = {"asc": False, "desc": True}
 """Directions of a sort, and whether the largest comes first."""
 MAX_QUOTED = 30
@@ -227,7 +227,7 @@ def list_commands(view: CommandedView) -> list[LineCommand]:
         return partial(panes.group_by, text or None)
 
     return [
-        LineCommand("where", "CONDITION: keep the rows that fit it, as F does", where, where_choices),
+        LineCommand("where", f"CONDITION: keep the rows that fit it, as {keys.FILTER} does", where, where_choices),
         LineCommand("sort", "COLUMN asc or desc: sort by a column", sort, sort_choices),
         LineCommand("by", "GROUP: group the rows, or list single ones", group, partial(beginning, panes.groupings)),
     ]

@@ -139,7 +139,7 @@ class SearchLine(Vertical):
         """The text changed, or was accepted with enter, or given up with escape."""
 
         purpose: str
-        """`search`, `filter` or `command`."""
+        """`search`, `filter`, `command` or `sql`."""
         text: str
         accepted: bool = False
         given_up: bool = False
@@ -173,7 +173,7 @@ class SearchLine(Vertical):
         `where` says what is searched, `recall` has texts that were typed before.
         """
         self.purpose = purpose
-        sign = {"search": f"{where} /", "command": ":"}.get(purpose, "filter ")
+        sign = {"search": f"{where} /", "command": ":", "sql": "sql "}.get(purpose, "filter ")
         self._label.styles.width = len(sign) + 2
         self._label.parts, self._count.parts, self.below.parts = (BarPart(sign, "key"),), (), ()
         self.set_class(purpose != "search", "-helped")
@@ -293,7 +293,10 @@ class ListFinder:
     def next(self, direction: int) -> None:
         """Go to the next or previous match, going round at the ends."""
         self._show(self.search.go(self._index_beside(direction)), jump=True)
-        self.hints.notice(f"{self.search.text}   {self.search.words}   n N next and previous, esc clears")
+        self.hints.notice(
+            f"{self.search.text}   {self.search.words}   {keys.NEXT_MATCH} {keys.PREVIOUS_MATCH} next and previous, "
+            "esc clears"
+        )
 
     def keep_rows(self, text: str) -> None:
         """List only the rows that a filter keeps."""
@@ -411,5 +414,9 @@ class ListFinder:
 
     def _report(self, message: SearchLine.Typed) -> None:
         if message.purpose == "search" and message.text:
-            more = "   n N next and previous, esc clears" if len(self.search.hits) else ""
+            more = (
+                f"   {keys.NEXT_MATCH} {keys.PREVIOUS_MATCH} next and previous, esc clears"
+                if len(self.search.hits)
+                else ""
+            )
             self.hints.notice(f"{message.text}   {self.search.words}{more}")

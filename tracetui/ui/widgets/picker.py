@@ -17,7 +17,7 @@ from textual.widgets import Static
 from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.text import clean
 from tracetui.ui.base import keys
-from tracetui.ui.base.keys import TASK_OF_LINE, command, commands_in_focus
+from tracetui.ui.base.keys import DOWN, TASK_OF_LINE, UP, command, commands_in_focus
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.widgets.bar import Bar, BarPart, HintsBar
 from tracetui.ui.widgets.surface import Legend
@@ -134,7 +134,7 @@ class HelpScreen(Overlay[None]):
         self.query_one("#hints", Bar).parts = (
             BarPart("esc", "key"),
             BarPart(" close   "),
-            BarPart("j k", "key"),
+            BarPart(f"{DOWN} {UP}", "key"),
             BarPart(" scroll"),
         )
 

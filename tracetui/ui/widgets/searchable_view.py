@@ -189,7 +189,7 @@ class SearchableView(TimelineActions, AnalysisSafe, Widget):
             "details": "The details stand beside the list: tab goes there.",
             "sideways": "There are no more columns in that direction.",
             "split": "One part has the whole screen: esc brings the others back.",
-            "widen": "Details are beside the list on a screen of 110 columns and more: i shows them.",
+            "widen": f"Details are beside the list on a screen of 110 columns and more: {keys.DETAILS} shows them.",
             "clear": "There is nothing to go back from: q quits.",
         }
         return reasons.get(action, "")

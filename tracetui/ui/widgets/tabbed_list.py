@@ -316,7 +316,7 @@ class TabbedList(AnalysisSafe, Widget):
     def _arranged(self, table: Table) -> tuple[NDArray[np.int64], str]:
         """The rows to list, in order, and the note in their place where there are none."""
         arrangement, wanted = self.arrangement, shorten(clean(self.arrangement.filter), MAX_SHOWN_FILTER)
-        remedy = "F changes the filter, esc clears it."
+        remedy = f"{keys.FILTER} changes the filter, esc clears it."
         try:
             order = arrange(table, arrangement)
         except ExpressionError as mistake:

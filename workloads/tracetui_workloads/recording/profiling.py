@@ -11,6 +11,7 @@ import gc
 import hashlib
 import os
 import platform
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -110,6 +111,7 @@ def recording_metadata(
         "seed": request.options.seed,
         "argv": list(request.argv),
         **machine_metadata(target),
+        "git": working_tree(request.workload),
         "flops_per_step": prepared.flops,
         "bytes_per_step": prepared.bytes,
         "operands": dict(operands),
@@ -130,6 +132,38 @@ def machine_metadata(target: Target) -> dict[str, Any]:
         "python": platform.python_version(),
         "threads": torch.get_num_threads(),
     }
+
+
+GIT_SECONDS = 5.0
+"""Seconds after which a question to git is given up."""
+# What the repository configures for git is not run, but filters of files that differ.
+_GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+
+
+def working_tree(program: str) -> dict[str, Any] | None:
+    """The commit of the working tree around a program, a file or else the current folder, and whether files differ.
+
+    None without git, a repository or a commit.
+    """
+    path = Path(program.rpartition(":")[0])
+    words = ("status", "--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules=all")
+    try:
+        done = subprocess.run(
+            [*_GIT, *words],
+            cwd=path.parent if path.suffix == ".py" else None,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=GIT_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    lines = done.stdout.splitlines()
+    commit = next((line.split()[-1] for line in lines if line.startswith("# branch.oid ")), "(initial)")
+    is_dirty = any(not line.startswith("#") for line in lines)
+    return None if commit == "(initial)" else {"commit": commit, "dirty": is_dirty}
 
 
 # Digests of weights and inputs, which show whether two recordings compute on the same numbers.

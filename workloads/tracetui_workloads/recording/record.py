@@ -280,5 +280,6 @@ def loop_metadata(label: str, options: Options, params: Mapping[str, Any], targe
             "memory": options.memory,
         },
         "argv": list(sys.argv),
+        "git": profiling.working_tree(f"{sys.argv[0]}:"),
         **profiling.machine_metadata(target),
     }

@@ -1,0 +1,63 @@
+"""Queries typed over a trace: rows that lead to slices, mistakes in words, stopping, exporting."""
+
+from __future__ import annotations
+
+from tests.support.app import Shown, burst, shown, training
+from tests.support.waiting import until
+from tracetui.ui.trace.sql_screen import SqlScreen
+
+FOREVER = "select count(*) from range(100000000000)"
+
+
+async def opened(app: Shown, pilot, line: str) -> SqlScreen:
+    """The screen that a line behind `:` opens."""
+    burst(app, "colon", *line, "enter")
+    await until(pilot, lambda: isinstance(app.screen, SqlScreen))
+    assert isinstance(app.screen, SqlScreen)
+    return app.screen
+
+
+async def test_a_row_with_an_event_leads_to_its_slice():
+    async with shown(training()) as (app, pilot):
+        screen = await opened(app, pilot, "sql select event, name from kernels where name = 'relu_kernel'")
+        result = await until(pilot, lambda: screen.result)
+        assert result is not None and result.table.slices is not None
+        burst(app, "j", "enter")
+        await until(pilot, lambda: app.screen is not screen)
+        assert app.selected == "relu_kernel"
+        assert app.view.selected == int(result.table.slices[1])
+
+
+async def test_a_query_is_typed_and_a_mistake_told():
+    async with shown(training()) as (app, pilot):
+        screen = await opened(app, pilot, "sql")
+        await until(pilot, lambda: screen.search_line.is_open)
+        burst(app, *"select count(*) from kern", "tab", "enter")
+        result = await until(pilot, lambda: screen.result)
+        assert result is not None
+        assert [row["count_star()"] for row in result.table.rows()] == [6]
+        burst(app, "enter")
+        await until(pilot, lambda: "`event`" in screen.hints.text)
+        burst(app, "colon", *"select nme from kernels", "enter")
+        await until(pilot, lambda: screen.result is None and '"nme"' in screen.table.note)
+        burst(app, "colon", "up", "up", "enter")
+        await until(pilot, lambda: screen.result is not None)
+        assert screen.asked[-1] == "select count(*) from kernels"
+
+
+async def test_escape_stops_a_query_and_then_goes_back():
+    async with shown(training()) as (app, pilot):
+        screen = await opened(app, pilot, f"sql {FOREVER}")
+        await until(pilot, lambda: screen._worker is not None)
+        burst(app, "escape")
+        await until(pilot, lambda: screen.table.note == "Stopped.")
+        burst(app, "escape")
+        await until(pilot, lambda: app.screen is not screen)
+
+
+async def test_rows_are_exported():
+    async with shown(training()) as (app, pilot):
+        screen = await opened(app, pilot, "sql select name from kernels")
+        await until(pilot, lambda: screen.result is not None)
+        burst(app, "e")
+        await until(pilot, lambda: "6 rows written" in screen.hints.text)
