@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python || echo python3)
 TEST ?= $(PYTHON) -m pytest
 
 .PHONY: scanner check format-check lint types layers house numbers test test-rest test-all nightly format bench bench-gpu \
-	findings gpu fuzz mutants audit pins pictures reliability
+	findings gpu fuzz mutants audit pins schemas pictures reliability
 
 check: format-check lint types layers house test
 
@@ -84,6 +84,10 @@ mutants:
 audit:
 	$(PYTHON) -m pip_audit --no-deps --disable-pip -r tests/constraints.txt \
 		--ignore-vuln GHSA-6w46-j5rx-g56g --ignore-vuln GHSA-rrmf-rvhw-rf47
+
+# The schemas of JSON in docs/schema, and the digest of each for CHANGELOG.md.
+schemas:
+	$(PYTHON) -m tests.support.schemas
 
 # In a fresh environment, after its tests have passed.
 pins:

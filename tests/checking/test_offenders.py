@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.checks import US, cpu_only, outcome, pane, uneven, work
 from tracetui.checking.report import assertion, report
+from tracetui.checking.values import Offender
 from tracetui.comparing.side import side
-from tracetui.drawing.text.check_text import check_json, check_markdown, check_text, junit, outcome_text
+from tracetui.drawing.text.check_text import (
+    check_json,
+    check_markdown,
+    check_text,
+    junit,
+    open_command,
+    outcome_text,
+)
+from tracetui.model.viewpoint import read_view_string
 from tracetui.reading.load import load
 
 D03 = "d03_v100_2rank_5steps_mem_occ_nccl.json.gz"
@@ -70,3 +80,46 @@ def test_the_same_rows_as_in_the_panes_of_a_real_trace(shared_trace):
         outcome(trace, "all(steps.dur_us < 350ms)")
     )
     assert len(slow) == 1
+
+
+def test_every_row_has_a_view_that_shows_it():
+    trace = uneven()
+    asked = (
+        "max(kernels.dur_us) < 1us",
+        "all(steps.dur_us < 1us)",
+        "max(gaps.dur_us) < 1us",
+        "kernels == 5 or cpu_ops < 0",
+    )
+    rows = {
+        row.list_name: row for text in asked for leaf in outcome(trace, text).leaves for row in leaf.blamed.first[:1]
+    }
+    assert rows.keys() == {"kernels", "steps", "gaps"}
+    views = {name: read_view_string(row.view) for name, row in rows.items()}
+    longest = views["kernels"]
+    assert (longest.step, longest.pane) == (2, "kernels")
+    (shown,) = [at for at, event in enumerate(trace.slices.event.tolist()) if event == longest.event]
+    assert trace.name_of(shown) == "my_kernel"
+    assert views["steps"].step == 1 and views["steps"].pane is None
+    assert views["gaps"].is_gap and views["gaps"].event >= 0
+    for text, view in (("findings == 0", "findings"), ("max(ops.self_cpu_us) < 1ns", "ops")):
+        (leaf,) = outcome(trace, text).leaves
+        first = read_view_string(leaf.blamed.first[0].view)
+        assert first.event >= 0 or first.pane == view
+    (leaf,) = outcome(work(500, 510, 900), "dur_us < 1us").leaves
+    assert not leaf.blamed.first and leaf.example is not None and leaf.example.view == "s2", "the step of the median"
+    run = outcome(cpu_only(2), "all(runs.dur_us < 1us)", "aten::mm").leaves[0].blamed.first[1]
+    assert read_view_string(run.view).event >= 0
+
+
+def test_the_command_names_the_trace_or_the_baseline_and_is_quoted():
+    row = Offender("kernels", "k", 2, "by=a b/s2/kernels/e7", "new trace.json")
+    assert open_command(row) == "tracetui open 'new trace.json' --at 'by=a b/s2/kernels/e7'"
+    assert open_command(replace(row, path="https://host/x.json?token=1")) == open_command(replace(row, path="")) == ""
+    assert open_command(replace(row, view="")) == ""
+    old, new = (replace(uneven(), path=name) for name in ("old.json", "new.json"))
+    asked = [assertion("max(baseline.kernels.dur_us) < 1us"), assertion("max(kernels.dur_us) < 1us")]
+    made = report(side(new), asked, side(old))
+    told = [each["rows"][0]["command"] for each in json.loads(check_json(made))["checks"]]
+    assert [words.split()[2] for words in told] == ["old.json", "new.json"]
+    for form in (check_markdown(made), junit(made)):
+        assert all(words in form for words in told)

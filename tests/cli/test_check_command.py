@@ -209,3 +209,36 @@ def test_every_example_of_the_document_is_understood():
 def test_an_assertion_that_is_given_twice_is_checked_once(capsys):
     assert main(["check", EAGER, "cpu_ops == 35", " cpu_ops == 35 # again", "--format", "json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["checks"]) == 1
+
+
+def test_summaries_stand_beside_what_is_printed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    asked = ["check", EAGER, "dur_us < 1us", "--summary", "md", "--summary", "junit", "--summary", "md=own.md"]
+    assert main(asked) == 1
+    assert capsys.readouterr().out.startswith("FAIL")
+    assert {path.name for path in tmp_path.iterdir()} == {"tracetui-check.md", "tracetui-check.xml", "own.md"}
+    assert (tmp_path / "own.md").read_text() == (tmp_path / "tracetui-check.md").read_text()
+    assert main(asked) == 2, "they exist by now"
+
+
+def test_in_github_actions_the_summary_is_added_to_that_of_the_job(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "job"))
+    (tmp_path / "job").write_text("before\n")
+    assert [main(["check", EAGER, "dur_us < 1s", "--summary", "md"]) for _ in range(2)] == [0, 0]
+    text = (tmp_path / "job").read_text()
+    assert text.startswith("before\n") and text.count("1 of 1 holds") == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["job"]
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "no" / "job"))
+    capsys.readouterr()
+    assert main(["check", EAGER, "dur_us < 1s", "--summary", "md"]) == 1
+    output = capsys.readouterr()
+    assert "1 of 1 holds" in output.out and "cannot be written" in output.err
+
+
+@pytest.mark.parametrize("words", ["html", "md=", "md=-", "junit=-", "=x"])
+def test_a_summary_that_makes_no_sense(words, capsys):
+    assert main(["check", EAGER, "dur_us < 1s", "--summary", words]) == 2
+    assert main(["check", EAGER, "--names", "--summary", "md"]) == 2
+    assert capsys.readouterr().out == ""

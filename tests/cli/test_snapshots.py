@@ -38,7 +38,7 @@ def test_rows_filters_columns_and_moments(path: str, capsys: pytest.CaptureFixtu
     shown = json.loads(printed(capsys, "show", "live", path, "--at", "oom", "--format", "json"))
     assert (shown["active_bytes"], shown["reserved_bytes"]) == (32 * MIB, 64 * MIB)
     assert [row["bytes"] for row in shown["rows"]] == [32 * MIB]
-    assert shown["schema"].startswith("tracetui/show/")
+    assert shown["schema"].startswith("tracetui/snapshot/")
     assert "holder" in printed(
         capsys, "show", "peak", path, "--by", "stack", "--columns", "holder,bytes", "--limit", "1"
     )

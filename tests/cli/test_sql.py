@@ -71,11 +71,11 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_told(name, capsys):
-    words, told = MISTAKES[name]
+def test_mistakes_are_said(name, capsys):
+    words, part = MISTAKES[name]
     assert main(["sql", *words]) != 0
     out, err = capsys.readouterr()
-    assert out == "" and told in err and "Traceback" not in err
+    assert out == "" and part in err and "Traceback" not in err
 
 
 def test_limits_are_told_and_a_limit_of_time_fails(capsys):

@@ -68,9 +68,7 @@ def test_the_run_that_brought_a_change_is_named_with_what_moved(runs):
 
 def test_orders_by_time_and_by_natural_name(runs):
     os.rename(runs / "run5.json", runs / "run100.json")
-    by_time, by_name = (
-        [each.name for each in history(str(runs), by, HERE).series[0].runs] for by in ("time", "name")
-    )
+    by_time, by_name = ([each.name for each in history(str(runs), by, HERE).series[0].runs] for by in ("time", "name"))
     assert by_time[0] == by_name[-1] == "run100.json" and by_name[0] == "run6.json"
     assert sorted(["b", "a10", "a2", "A1"], key=natural) == ["A1", "a2", "a10", "b"]
 

@@ -21,10 +21,11 @@ TEXT_ONLY = "urllib.parse"
 ALLOWED = {
     "socket": {"attach_listener.py", "perfetto.py"},
     "http": {"perfetto_server.py"},
-    "subprocess": {"exports.py"},
+    "subprocess": {"exports.py", "series.py", "bisect.py"},
     "multiprocessing": {"rank_reading.py"},
 }
-"""The server on this machine; tmux, to which text is given to copy; and workers, which read the traces of ranks."""
+"""The server on this machine; tmux, to which text is given to copy; git, which tells the order of commits; the command
+that the user names to record with; and workers, which read the traces of ranks."""
 
 
 def imports_of(nodes: Iterable[ast.AST]) -> Iterator[str]:

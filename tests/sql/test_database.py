@@ -112,16 +112,16 @@ def test_a_query_that_is_not_wanted_ends():
 
 def test_rows_are_limited_and_those_left_out_counted():
     asked = database()
-    found = asked.query("select range as number from range(1000)", max_rows=10)
-    assert (len(found.table), found.left_out, found.is_cut) == (10, 990, True)
-    assert "990 more" in found.remark
-    found = asked.query("from kernels", max_rows=6)
-    assert (len(found.table), found.left_out, found.remark) == (6, 0, "")
+    answer = asked.query("select range as number from range(1000)", max_rows=10)
+    assert (len(answer.table), answer.left_out, answer.is_cut) == (10, 990, True)
+    assert "990 more" in answer.remark
+    answer = asked.query("from kernels", max_rows=6)
+    assert (len(answer.table), answer.left_out, answer.remark) == (6, 0, "")
 
 
 def test_rows_that_take_too_long_to_count_are_not_counted():
-    found = database().query("select range from range(100000000000)", max_rows=3, seconds=0.5)
-    assert (len(found.table), found.left_out) == (3, None)
+    answer = database().query("select range from range(100000000000)", max_rows=3, seconds=0.5)
+    assert (len(answer.table), answer.left_out) == (3, None)
 
 
 def test_rows_with_an_event_jump_to_its_slice():
@@ -155,8 +155,8 @@ def test_several_traces_are_schemas():
 
 def test_ranks_are_a_column():
     ranks = Database({"0": training(), "3": make_trace([op("alone", 0, 5)])}, by_rank=True)
-    found = ranks.query("select rank, count(*) n from slices group by all order by rank").table
-    assert list(found.rows()) == [{"rank": 0, "n": 24}, {"rank": 3, "n": 1}]
+    answer = ranks.query("select rank, count(*) n from slices group by all order by rank").table
+    assert list(answer.rows()) == [{"rank": 0, "n": 24}, {"rank": 3, "n": 1}]
 
 
 MISTAKES = {

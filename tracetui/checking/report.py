@@ -28,6 +28,7 @@ from tracetui.checking.tree_evaluator import (
     either,
     first_offenders,
     matcher,
+    nearest_part,
     opposite,
     shared_unit,
 )
@@ -41,6 +42,7 @@ from tracetui.checking.values import (
     YES,
     Amount,
     ExpressionError,
+    Offender,
     Offenders,
     Piece,
     Value,
@@ -77,6 +79,9 @@ class Leaf:
     each: NDArray[np.int8] | None = field(default=None, compare=False)
     """Of a count the answer in every step."""
 
+    example: Offender | None = field(default=None, compare=False)
+    """Of a number of every step, the step whose number is nearest to that of the trace."""
+
     @property
     def blamed(self) -> Offenders:
         """The rows for which it does not hold; none where it holds."""
@@ -102,7 +107,8 @@ def _of_chain(text: str, answer: Value, values: Sequence[Value], signs: Sequence
         if not value.offenders.only_above or amount > min(based)
     ]
     leaf = _of_values(text, int(answer.one), deciding, signs)
-    return replace(leaf, offenders=first_offenders([steps, *rows]), each=answer.each)
+    example = next(filter(None, map(nearest_part, values)), None)
+    return replace(leaf, offenders=first_offenders([steps, *rows]), each=answer.each, example=example)
 
 
 def _of_values(text: str, answer: int, values: Sequence[Value], signs: Sequence[str]) -> Leaf:

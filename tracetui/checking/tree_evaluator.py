@@ -32,6 +32,7 @@ from tracetui.checking.values import (
     UNKNOWN,
     YES,
     ExpressionError,
+    Offender,
     Offenders,
     Rows,
     Unit,
@@ -204,6 +205,15 @@ def _computed(
 def first_offenders(values: Sequence[Offenders]) -> Offenders:
     """The rows of the first value that has any."""
     return next((each for each in values if each.first), NO_OFFENDERS)
+
+
+def nearest_part(value: Value) -> Offender | None:
+    """The step or run whose number is nearest to the single one; None for what is not known of each."""
+    of_each = value if value.each is not None else value.presence
+    if of_each is None or of_each.each is None or of_each.parts is None or not (value.is_number and value.known.all()):
+        return None
+    apart = np.abs(of_each.each - value.one)
+    return None if np.isnan(apart).all() else of_each.parts.offenders(np.array([np.nanargmin(apart)])).first[0]
 
 
 def compared(sign: str, a: Value, b: Value) -> Value:

@@ -169,8 +169,6 @@ class ProcessDocument(TypedDict):
 
 
 class ProcessesDocument(TypedDict):
-    """The processes that can be attached to."""
-
     processes: list[ProcessDocument]
 
 
@@ -248,8 +246,6 @@ class AttachedTrace(TypedDict):
 
 
 class AttachedTraces(TypedDict):
-    """A trace for each process."""
-
     traces: list[AttachedTrace]
 
 

@@ -90,10 +90,8 @@ def _lines(kept: list[KeptTrace]) -> list[str]:
         )
     digests, used = summaries_kept(KEPT)
     if digests:
-        room = f"{size(used)} of {size(max_cache_bytes(DIGESTS))}"
-        lines.append(
-            f"{_counted(digests, 'digest', 'digests')} for history, {room}, in {clean(str(cache_path(DIGESTS)))}"
-        )
+        room = f"{size(used)} of {size(max_cache_bytes(DIGESTS))}, in {clean(str(cache_path(DIGESTS)))}"
+        lines.append(f"{_counted(digests, 'digest', 'digests')} for history, {room}")
     return lines
 
 
@@ -107,8 +105,6 @@ class KeptDocument(TypedDict):
 
 
 class SummariesDocument(TypedDict):
-    """Summaries of ranks, or digests, in the cache."""
-
     folder: str
     count: int
     bytes: int
@@ -116,8 +112,6 @@ class SummariesDocument(TypedDict):
 
 
 class CacheDocument(TypedDict):
-    """The cache."""
-
     folder: str
     bytes: int
     max_bytes: int

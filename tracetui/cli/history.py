@@ -17,7 +17,7 @@ from tracetui.errors import NotFound, UsageError
 HELP = "a folder of traces over time: what changed, and with which run"
 FORMATS = ("table", "json", "csv", "md")
 ORDERS = ("time", "name", "git")
-"""Those of `history.series`, which needs numpy and which help cannot wait for."""
+"""Orders of the runs of a series."""
 
 EXAMPLES = """\
 examples:

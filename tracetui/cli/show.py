@@ -150,9 +150,9 @@ def _show_snapshot(options: argparse.Namespace, form: str) -> int:
     limit = DEFAULT_ROWS if options.limit is None and on_screen else options.limit
     visible = table if limit is None else table.take(np.arange(min(limit, len(table))))
     printed = visible if columns is None else visible.with_columns(columns)
-    title = options.pane if options.pane == "segments" else f"{options.pane} by {options.by or 'line'}"
+    by = None if options.pane == "segments" else options.by or "line"
     width = None if on_screen else asked_width(os.environ) or LINE_CELLS
-    print_pane(history, moment, printed, form, (options.pane, title), width, columns is not None)
+    print_pane(history, moment, printed, form, (options.pane, by), width, columns is not None)
     if len(visible) < len(table):
         remark(f"{len(visible)} of {len(table)} rows; --limit shows more.")
     return 0

@@ -152,19 +152,20 @@ def print_pane(
     moment: int,
     table: Table,
     form: str,
-    words: tuple[str, str],
+    words: tuple[str, str | None],
     width: int | None,
     chosen: bool,
 ) -> None:
-    """Print rows of a pane in a format; `words` are the pane and its title, chosen columns are printed all.
+    """Print rows of a pane in a format; `words` are the pane and its grouping, chosen columns are printed all.
 
     Without a width the output is a terminal.
     """
     from tracetui.drawing.text import export, snapshot_text
 
-    snapshot, (pane, title) = history.snapshot, words
+    snapshot, (pane, by) = history.snapshot, words
+    title = pane if by is None else f"{pane} by {by}"
     if form == "json":
-        sys.stdout.write(snapshot_text.as_json(history, table, pane, moment))
+        sys.stdout.write(snapshot_text.as_json(history, table, pane, by, moment))
     elif form == "csv":
         sys.stdout.write(export.csv_rows(table))
         remark(f"{table.headline} {table.note}".rstrip())

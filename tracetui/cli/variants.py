@@ -67,8 +67,6 @@ class RecordedVariant:
 
 
 class VariantNames(TypedDict):
-    """The names of two variants."""
-
     a: str
     b: str
 
@@ -340,8 +338,6 @@ class TimesDocument(TypedDict):
 
 
 class BenchDocument(TypedDict):
-    """The times of all variants."""
-
     variants: list[TimesDocument]
 
 

@@ -119,15 +119,11 @@ class ExpectationDocument(TypedDict):
 
 
 class SkippedDocument(TypedDict):
-    """An expectation that this recording cannot be held to."""
-
     expectation: str
     reason: str
 
 
 class VerificationDocument(TypedDict):
-    """What the workload promises of its trace."""
-
     holds: bool
     lines: list[ExpectationDocument]
     skipped: list[SkippedDocument]

@@ -120,8 +120,6 @@ class WorkloadDocument(TypedDict):
 
 
 class WorkloadsDocument(TypedDict):
-    """The workloads."""
-
     workloads: list[WorkloadDocument]
 
 

@@ -10,8 +10,8 @@ Two tests, each of which a change may pass:
   these reach, by a factor that a further run exceeds in 1 % of cases (`REACH_FACTORS`); 0.6 of it for several runs.
 
 Then the levels before and after must differ by more than the noise of `comparing` (R3.53): the quartiles of the runs of
-each side, and 1 % of a time or one point of a percentage. A count that is the same in every step of a run has no noise
-of its own.
+each side, and 1 % of a time or one point of a percentage. A count that is the same in every
+step of a run has no noise of its own.
 """
 
 from __future__ import annotations

@@ -157,9 +157,8 @@ def digest(trace: Trace) -> Digest:
         # Kernels whose names differ in what nobody reads are one.
         rows[name] = ("us", rows[name][1] + values if name in rows else values)
     step_time = rows[STEP_TIME][1]
-    known = {
-        name: _summed(values[~np.isnan(values)]) for name, (_, values) in rows.items() if not np.isnan(values).all()
-    }
+    there = {name: values[~np.isnan(values)] for name, (_, values) in rows.items()}
+    known = {name: _summed(values) for name, values in there.items() if len(values)}
     if (own := unprofiled_time(trace)) is not None and own.low_us and own.high_us:
         width = own.high_us - own.low_us
         # Of an interval of 95 %.

@@ -29,8 +29,6 @@ from tracetui.opening.rank_folder import rank_candidates
 from tracetui.opening.rank_reading import Progress, SummaryWork, known_summaries, read_summaries
 from tracetui.text import clean
 
-ORDERS = ("time", "name", "git")
-"""Orders of the runs of a series."""
 MAX_RUNS = 2000
 """Maximum traces of a folder that are looked at: the newest."""
 MIN_SHARED = 0.2
@@ -90,17 +88,9 @@ class Series:
         """The series without a run, also as a copy of its file, and without what was recorded after it."""
         place = os.path.realpath(run.path)
         # Two recordings never begin in the same nanosecond; of files without that time copies cannot be told.
-        return Series(
-            tuple(
-                each
-                for each in self.runs
-                if os.path.realpath(each.path) != place
-                and (
-                    each.moment_ns < run.moment_ns
-                    or (each.moment_ns == run.moment_ns and not run.digest.facts.began_ns)
-                )
-            )
-        )
+        end = run.moment_ns - 1 if run.digest.facts.began_ns else run.moment_ns
+        before = (each for each in self.runs if each.moment_ns <= end and os.path.realpath(each.path) != place)
+        return Series(tuple(before))
 
     @cached_property
     def units(self) -> dict[str, str]:
@@ -150,7 +140,7 @@ def history(
     runs = runs_of(digests, folder)
     cut = [run.name for run in runs if run.digest.facts.loss]
     if cut:
-        left_out.append(f"{_named(cut)} left out: only a part of the recording is there.")
+        left_out.append(f"{named(cut)} left out: only a part of the recording is there.")
     whole = [run for run in runs if not run.digest.facts.loss and STEP_TIME in run.digest.measures]
     return History(folder, tuple(in_series(in_order(whole, by, folder, left_out))), tuple(left_out))
 
@@ -191,9 +181,8 @@ def _is_one_program(a: Run, b: Run) -> bool:
         all_measures = run.digest.measures.items()
         times = {name: each.median for name, each in all_measures if name.startswith((KERNEL_GROUP, OP_GROUP))}
         shares.append({name: time / (sum(times.values()) or 1.0) for name, time in times.items()})
-    return (
-        not any(shares) or sum(min(shares[0].get(name, 0.0), share) for name, share in shares[1].items()) >= MIN_SHARED
-    )
+    common = sum(min(shares[0].get(name, 0.0), share) for name, share in shares[1].items())
+    return not any(shares) or common >= MIN_SHARED
 
 
 def in_order(runs: Sequence[Run], by: str, folder: str, left_out: list[str]) -> list[Run]:
@@ -215,7 +204,7 @@ def in_order(runs: Sequence[Run], by: str, folder: str, left_out: list[str]) -> 
         )
     others = [run.name for run in by_time if run.digest.facts.commit not in place]
     if others:
-        left_out.append(f"{_named(others)} left out: without a commit of this repository.")
+        left_out.append(f"{named(others)} left out: without a commit of this repository.")
     # Of one commit what has changes that are not committed comes last.
     return sorted(known, key=lambda run: (place[run.digest.facts.commit], run.digest.facts.is_dirty))
 
@@ -267,11 +256,11 @@ def _unused(errors: Mapping[str, TraceError], folder: str) -> list[str]:
         name = clean(os.path.relpath(path, folder))
         reason = clean(str(error)).replace(path, "the file").replace(os.path.basename(path), "the file")
         files.setdefault(reason, []).append(name)
-    return [f"{_named(names)} left out: {reason.rstrip('.')}." for reason, names in files.items()]
+    return [f"{named(names)} left out: {reason.rstrip('.')}." for reason, names in files.items()]
 
 
-def _named(names: Sequence[str]) -> str:
-    """Files in a sentence, before `left out`."""
+def named(names: Sequence[str]) -> str:
+    """Files in a sentence, with its verb."""
     some = ", ".join(names[:MAX_NAMED])
     return f"{some} is" if len(names) == 1 else f"{len(names):,} files ({some}{', ...' * (len(names) > MAX_NAMED)}) are"
 

@@ -37,7 +37,8 @@ from tracetui.opening.cache_folder import (
 from tracetui.ranks.rank_summary import SUMMARY_VERSION, RankSummary
 from tracetui.reading.remote_files import known_bytes, remote_version
 
-# Summaries in the user's cache, of ranks or of another kind, each under the digest of its file's content; paths are indexed.
+# Summaries in the user's cache, of ranks or of another kind, each under the digest of its file's content, with an index
+# of paths.
 #
 # A file whose identity is that in the index is not read at all; another one is read for its digest, which may be known
 # of a copy. What is damaged, or was written by another release, is removed.

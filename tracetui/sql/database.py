@@ -174,23 +174,23 @@ class Database:
             raise QueryError(f"{verb} is not allowed: a query reads the views, with SELECT, and changes nothing.")
         return str(statements[0].query)
 
-    def _read(self, found: Any, max_rows: int, ends: float) -> QueryResult:
-        names, types = list(found.columns), [str(each) for each in found.types]
+    def _read(self, rows: Any, max_rows: int, ends: float) -> QueryResult:
+        names, types = list(rows.columns), [str(each) for each in rows.types]
         read = ", ".join(f"{cast_for_reading(index, each)} as c{index}" for index, each in enumerate(types))
-        arrays = list(found.project(read).limit(max_rows + 1).fetchnumpy().values())
+        arrays = list(rows.project(read).limit(max_rows + 1).fetchnumpy().values())
         table = result_table(names, types, arrays, self._specs)
         left_out: int | None = 0
         if len(table) > max_rows:
             table = table.take(np.arange(max_rows))
-            left_out = self._rows_beyond(found, max_rows)
+            left_out = self._rows_beyond(rows, max_rows)
         return QueryResult(self._jumping(table), left_out)
 
-    def _rows_beyond(self, found: Any, max_rows: int) -> int | None:
+    def _rows_beyond(self, rows: Any, max_rows: int) -> int | None:
         # It is an extra.
         import duckdb
 
         with suppress(duckdb.InterruptException, duckdb.OutOfMemoryException):
-            return int(found.aggregate("count(*)").fetchall()[0][0]) - max_rows
+            return int(rows.aggregate("count(*)").fetchall()[0][0]) - max_rows
         return None
 
     def _jumping(self, table: Table) -> Table:
@@ -244,7 +244,7 @@ class Database:
         return lend(self._connection, lent, table)
 
     def _in_words(self, error: Exception) -> TracetuiError:
-        """What duckdb says, in a sentence, with the views that may have been meant."""
+        """The message of duckdb in a sentence, with the views that may have been meant."""
         message, _, place = str(error).partition("\n\nLINE ")
         kind, colon, text = message.partition(": ")
         text = " ".join((text if colon and kind.endswith("Error") else message).split())
@@ -275,12 +275,12 @@ def _memory_limit(most: int) -> Iterator[None]:
     duckdb counts what it groups, sorts and joins, but not what a function such as `repeat` makes of one row, which
     could take all memory there is and is not stopped by a timer.
     """
-    held = _data_of_process()
-    if held is None:
+    taken = _data_of_process()
+    if taken is None:
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limits = [each for each in (held + most, soft, hard) if each != resource.RLIM_INFINITY]
+    limits = [each for each in (taken + most, soft, hard) if each != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
     try:
         yield

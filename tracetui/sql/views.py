@@ -62,7 +62,7 @@ def _events(trace: Trace, spec: ColumnSpec, rows: np.ndarray[Any, Any]) -> Colum
 
 def slices_table(trace: Trace) -> Table:
     """Every slice, by lane and start."""
-    slices, lanes, every = trace.slices, trace.lanes, np.arange(len(trace.slices))
+    slices, lanes, all_rows = trace.slices, trace.lanes, np.arange(len(trace.slices))
     kinds, lane = lane_numbers(trace), slices.lane
     return Table(
         (
@@ -73,9 +73,9 @@ def slices_table(trace: Trace) -> Table:
             Column(col.START_US, slices.start),
             Column(col.DUR_US, slices.dur),
             Column(ColumnSpec("self_us", "self", "Duration less that of its children.", "us"), slices.self_time),
-            step_column(trace, every, "Number of the step."),
-            _named("process", "Name of the process or device.", lane, [each.process for each in lanes]),
-            _named("thread", "Name of the thread or stream.", lane, [each.name for each in lanes]),
+            step_column(trace, all_rows, "Number of the step."),
+            _text_column("process", "Name of the process or device.", lane, [each.process for each in lanes]),
+            _text_column("thread", "Name of the thread or stream.", lane, [each.name for each in lanes]),
             numbers(col.DEVICE, kinds.device[lane]),
             numbers(col.STREAM, kinds.stream[lane]),
             Column(ColumnSpec("depth", "depth", "Slices around it on its lane."), slices.depth),
@@ -83,19 +83,19 @@ def slices_table(trace: Trace) -> Table:
             Column(col.CORRELATION, slices.correlation),
             Column(ColumnSpec("external_id", "external id", "As recorded."), slices.external),
         ),
-        every,
+        all_rows,
     )
 
 
-def _named(name: str, help: str, ids: np.ndarray[Any, Any], strings: Sequence[str]) -> Column:
+def _text_column(name: str, help: str, ids: np.ndarray[Any, Any], strings: Sequence[str]) -> Column:
     return Column(ColumnSpec(name, name, help, text=TextKind.NAME), ids, strings)
 
 
 def links_table(trace: Trace) -> Table:
     """Causes: the launch of an activity, the op and the annotation of a launch or an activity, the forward op of a
     backward one, and the nodes of graphs that a node waited for."""
-    found, waited = links(trace), graph_dependencies(trace)
-    of_rows = {"launch": found.launch, "op": found.owner, "annotation": found.annotation}
+    all_links, waited = links(trace), graph_dependencies(trace)
+    of_rows = {"launch": all_links.launch, "op": all_links.owner, "annotation": all_links.annotation}
     pairs: dict[str, tuple[Int64, Int64]] = {}
     for kind, causes in (of_rows | {"forward": autograd(trace).forward}).items():
         rows = np.flatnonzero(causes >= 0)
@@ -118,12 +118,12 @@ def samples_table(trace: Trace) -> Table:
     return Table(
         (
             numbers(EVENT, np.concatenate([none, *events])),
-            _named("counter", "Name of the counter.", of, [each.name for each in counters]),
-            _named("series", "Its series, where it has several.", of, [each.series for each in counters]),
-            _named("process", "Name of the process.", of, [each.process for each in counters]),
+            _text_column("counter", "Name of the counter.", of, [each.name for each in counters]),
+            _text_column("series", "Its series, where it has several.", of, [each.series for each in counters]),
+            _text_column("process", "Name of the process.", of, [each.process for each in counters]),
             Column(ColumnSpec("time_us", "time", unit="us"), np.concatenate([none, *(each.time for each in counters)])),
             numbers("sample", np.concatenate([none.astype(float), *(each.value for each in counters)])),
-            _named("unit", "Unit of the sample.", of, [each.unit for each in counters]),
+            _text_column("unit", "Unit of the sample.", of, [each.unit for each in counters]),
         )
     )
 
@@ -158,7 +158,9 @@ def args_table(trace: Trace, keys: Sequence[str]) -> Table:
         found.append(np.stack([events[mine], np.full(len(mine), number), ids[mine]], axis=1))
     event, key, value = np.concatenate(found).T
     named = ColumnSpec("value", "value", "As text; lists as JSON.", text=TextKind.NAME)
-    return Table((numbers(EVENT, event), _named("key", "As recorded.", key, list(keys)), Column(named, value, strings)))
+    return Table(
+        (numbers(EVENT, event), _text_column("key", "As recorded.", key, list(keys)), Column(named, value, strings))
+    )
 
 
 def _text(value: object) -> str:

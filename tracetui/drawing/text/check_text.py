@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 from rich.cells import cell_len
 
 from tracetui.checking.report import CheckOutcome, CheckReport, Leaf, Status
-from tracetui.checking.values import Amount, Offender, Piece
+from tracetui.checking.values import NO, Amount, Offender, Piece
 from tracetui.comparing.side import Side
 from tracetui.drawing.format import shorten
 from tracetui.drawing.text.envelope import json_text
@@ -122,8 +122,9 @@ def open_command(row: Offender) -> str:
 
 
 def _commands(outcome: CheckOutcome) -> dict[str, str]:
-    """The rows by which an assertion fails in words, each with the command that shows it."""
-    rows = [row for leaf in outcome.leaves for row in leaf.blamed.first] if outcome.status == Status.FAILS else []
+    """The rows by which an assertion fails in words, or an example of its number, with the command that shows it."""
+    failing = [leaf for leaf in outcome.leaves if leaf.answer == NO] if outcome.status == Status.FAILS else []
+    rows = [row for leaf in failing for row in leaf.blamed.first or filter(None, (leaf.example,))]
     return {shorten(clean(row.text), LONGEST): command for row in rows if (command := open_command(row))}
 
 
@@ -230,7 +231,9 @@ def check_markdown(report: CheckReport) -> str:
     body = "\n".join("| " + " | ".join(row) + " |" for row in table)
     before, behind = ([prose(clean(text)) for text in each] for each in (report.unfair, report.remarks))
     links = [
-        f"- {sentence(name)}: {code(command)}" for each in report.outcomes for name, command in _commands(each).items()
+        f"- {code(clean(each.expression))}, {sentence(name)}: {code(command)}"
+        for each in report.outcomes
+        for name, command in _commands(each).items()
     ]
     parts = [
         f"**{closing(report)}** · {origin}{beside}",
@@ -256,7 +259,10 @@ class RowDocument(TypedDict):
 
 
 class LeafDocument(TypedDict):
-    """A comparison of an assertion: the answer, the first number or text found, and the rows to blame."""
+    """A comparison of an assertion: the answer, the first number or text found, and the rows to blame.
+
+    `example` is the step whose number is nearest to that of all.
+    """
 
     expression: str
     answer: bool | None
@@ -264,6 +270,7 @@ class LeafDocument(TypedDict):
     unit: str | None
     rows: list[RowDocument]
     rows_in_all: int
+    example: RowDocument | None
 
 
 class OutcomeDocument(TypedDict):
@@ -277,6 +284,7 @@ class OutcomeDocument(TypedDict):
     message: str
     rows: list[RowDocument]
     rows_in_all: int | None
+    example: RowDocument | None
     parts: list[LeafDocument]
 
 
@@ -289,8 +297,6 @@ class CheckedSide(TraceFacts):
 
 
 class FolderFacts(TypedDict):
-    """A set of ranks that was checked."""
-
     folder: str
 
 
@@ -298,7 +304,7 @@ class CheckDocument(TypedDict):
     """A check; `unfair` and `remarks` are the lines before and after the results in text."""
 
     passes: bool
-    counts: dict[str, int]
+    counts: dict[StatusName, int]
     trace: CheckedSide | FolderFacts
     baseline: CheckedSide | None
     unfair: list[str]
@@ -311,7 +317,7 @@ def check_json(report: CheckReport) -> str:
     document: CheckDocument = {
         "passes": report.passes,
         "counts": {
-            status.value.replace(" ", "_"): count
+            cast(StatusName, status.value.replace(" ", "_")): count
             for status in Status
             if (count := report.count(status)) or status != Status.ERROR
         },
@@ -348,6 +354,7 @@ def _outcome(outcome: CheckOutcome) -> OutcomeDocument:
         "message": outcome_text(outcome),
         "rows": [] if compound else leaves[0]["rows"],
         "rows_in_all": None if compound else leaves[0]["rows_in_all"],
+        "example": None if compound else leaves[0]["example"],
         "parts": leaves if compound else [],
     }
 
@@ -361,17 +368,19 @@ def _leaf(leaf: Leaf) -> LeafDocument:
         "answer": {1: True, 0: False}.get(leaf.answer),
         "found": numbers[0].value if numbers else texts[0] if texts else None,
         "unit": numbers[0].unit.label if numbers else None,
-        "rows": [
-            {
-                "list": each.list_name,
-                "name": clean(each.name) or None,
-                "step": each.step,
-                "view": clean(each.view) or None,
-                "command": open_command(each) or None,
-            }
-            for each in leaf.blamed.first
-        ],
+        "rows": [*map(_row, leaf.blamed.first)],
         "rows_in_all": leaf.blamed.total,
+        "example": _row(leaf.example) if leaf.example else None,
+    }
+
+
+def _row(row: Offender) -> RowDocument:
+    return {
+        "list": row.list_name,
+        "name": clean(row.name) or None,
+        "step": row.step,
+        "view": clean(row.view) or None,
+        "command": open_command(row) or None,
     }
 
 

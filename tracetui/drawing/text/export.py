@@ -295,8 +295,6 @@ def _remark(text: str) -> Text:
 
 
 class ColumnFacts(TypedDict):
-    """The description of a column."""
-
     name: str
     heading: str
     unit: str

@@ -14,9 +14,10 @@ from tracetui.comparing.noise import Change
 from tracetui.drawing.hues import sparkline
 from tracetui.drawing.text.envelope import json_text
 from tracetui.drawing.text.export import lines, plain_rows, prose, sentence
-from tracetui.history.digest import STEP_TIME, UNPROFILED
-from tracetui.history.series import History, Run, Series
+from tracetui.history.digest import MODULE_GROUP, STEP_TIME, UNPROFILED
+from tracetui.history.series import History, Run, Series, named
 from tracetui.history.shifts import Measure, Shift, listed_names, measure
+from tracetui.linking.frames import PATH_SEPARATOR
 from tracetui.model.quantities import counted, how_much, quantity, time_scale
 from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.text import clean
@@ -25,6 +26,8 @@ TREND_CELLS = 40
 """Maximum cells of a line; of more runs several share a cell."""
 MIN_TREND_RANGE = 0.1
 """Deviation from the median that fills the height of a line, at least: less is drawn smaller."""
+MODULE_CELLS = 56
+"""Maximum cells of the whole path of a module."""
 SHOWN_COMMIT = 10
 """Characters of a commit in a sentence."""
 _WORDS = {
@@ -75,7 +78,9 @@ def step_time_lines(all_series: Sequence[Series]) -> dict[str, str]:
 
 
 def name_of(name: str) -> str:
-    """A measure in words."""
+    """A measure in words; of a module with a long path the last two of it, which tell it from others."""
+    if name.startswith(MODULE_GROUP) and len(name) > MODULE_CELLS:
+        return f"{MODULE_GROUP}… / {PATH_SEPARATOR.join(name.split(PATH_SEPARATOR)[-2:])}"
     return _WORDS.get(name, name.removesuffix("_us").replace("_", " ") if ":" not in name else name)
 
 
@@ -115,7 +120,10 @@ def as_text(known: History, wanted: Sequence[str], form: str) -> str:
     """Every series as a table and sentences, in plain columns or as Markdown (`md`), with a line break at its end."""
     is_md = form == "md"
     parts = []
+    alone = [series.runs[0].name for series in known.series[1:] if len(series.runs) == 1]
     for series in known.series:
+        if series is not known.series[0] and len(series.runs) == 1:
+            continue
         measures = [measure(series, name) for name in listed_names(series, wanted)]
         first, last = series.runs[0].name, series.runs[-1].name
         place = f"{first} to {last}" if len(series.runs) > 1 else first
@@ -130,7 +138,8 @@ def as_text(known: History, wanted: Sequence[str], form: str) -> str:
             # A measure stands in a sentence, and below the table.
             below = "".join(f"{each}\n" for each in said)
             parts.append(f"{title}\n{plain_rows(table, 'history', None, True)}{below and chr(10)}{below}")
-    parts += ["".join(f"{prose(each) if is_md else each}\n" for each in known.left_out)] if known.left_out else []
+    left_out = [f"{named(alone)} not shown: like no other run.", *known.left_out] if alone else known.left_out
+    parts += ["".join(f"{prose(each) if is_md else each}\n" for each in left_out)] if left_out else []
     return "\n".join(parts)
 
 

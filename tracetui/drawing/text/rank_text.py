@@ -36,8 +36,6 @@ def pane_name(name: str) -> str:
 
 
 class LeftOut(TypedDict):
-    """A file that was left out."""
-
     file: str
     why: str
 
@@ -54,8 +52,6 @@ class HostClock(TypedDict):
 
 
 class Clocks(TypedDict):
-    """The clocks of the hosts."""
-
     reference: str | None
     hosts: list[HostClock]
 

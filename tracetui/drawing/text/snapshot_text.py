@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -12,12 +12,56 @@ from tracetui.drawing.text.envelope import json_text
 from tracetui.drawing.text.readable_table import remarks, telling
 from tracetui.model.memory_snapshot import MemorySnapshot
 from tracetui.model.quantities import size
-from tracetui.model.table import Table
+from tracetui.model.table import ColumnSpec, Table
 from tracetui.snapshots.history import DeviceHistory
 from tracetui.text import clean
 
+_UNITS = tuple(
+    ColumnSpec(name, name, unit=unit)
+    for name, unit in (
+        ("size_bytes", "bytes"),
+        ("at_us", "us"),
+        ("active_bytes", "bytes"),
+        ("pending_bytes", "bytes"),
+        ("reserved_bytes", "bytes"),
+    )
+)
+"""Units of the fields beside the rows."""
 
-def snapshot_facts(snapshot: MemorySnapshot) -> dict[str, Any]:
+
+class SnapshotFacts(TypedDict):
+    """The identity of a snapshot."""
+
+    file: str
+    format: str
+    size_bytes: int
+    devices: int
+    events: int
+    allocator_settings: str
+
+
+class SnapshotDocument(export.TableDocument):
+    """A pane of a memory snapshot at a moment: `event` events have happened, and the bytes are those of then."""
+
+    snapshot: SnapshotFacts
+    pane: str
+    by: str | None
+    device: int
+    event: int
+    at_us: int | None
+    active_bytes: int
+    pending_bytes: int
+    reserved_bytes: int
+
+
+class SnapshotsDocument(export.TableDocument):
+    """Who holds the peaks of two memory snapshots."""
+
+    a: SnapshotFacts
+    b: SnapshotFacts
+
+
+def snapshot_facts(snapshot: MemorySnapshot) -> SnapshotFacts:
     """The identity of a snapshot in an export."""
     return {
         "file": clean(snapshot.label),
@@ -34,35 +78,31 @@ def title(snapshot: MemorySnapshot, words: str) -> str:
     return f"{words} of {clean(snapshot.label)} ({size(snapshot.size_bytes)})"
 
 
-def as_json(history: DeviceHistory, table: Table, pane: str, moment: int) -> str:
+def as_json(history: DeviceHistory, table: Table, pane: str, by: str | None, moment: int) -> str:
     """The rows with what they are about: device, moment, and the heights of the curves there."""
-    document = {
+    document: SnapshotDocument = {
         "snapshot": snapshot_facts(history.snapshot),
         "pane": pane,
+        "by": by,
         "device": history.device,
         "event": moment,
         "at_us": history.at_us(moment),
         "active_bytes": int(history.active[moment]),
         "pending_bytes": int(history.pending[moment]),
         "reserved_bytes": int(history.reserved[moment]),
-        "headline": clean(table.headline),
-        "columns": [export.column_facts(column.spec) for column in table.columns],
-        "rows": export.row_values(table),
-        "note": clean(table.note),
+        **export.table_document(table),
     }
-    return json_text("show", document, [column.spec for column in table.columns])
+    return json_text("snapshot", document, [*(column.spec for column in table.columns), *_UNITS])
 
 
 def difference_json(a: MemorySnapshot, b: MemorySnapshot, table: Table) -> str:
     """What differs between two snapshots."""
-    document = {
+    document: SnapshotsDocument = {
         "a": snapshot_facts(a),
         "b": snapshot_facts(b),
-        "headline": clean(table.headline),
-        "columns": [export.column_facts(column.spec) for column in table.columns],
-        "rows": export.row_values(table),
+        **export.table_document(table),
     }
-    return json_text("compare-snapshots", document, [column.spec for column in table.columns])
+    return json_text("compare-snapshots", document, [*(column.spec for column in table.columns), _UNITS[0]])
 
 
 def as_markdown(snapshot: MemorySnapshot, table: Table, words: str, is_chosen: bool = False) -> str:
