@@ -16,9 +16,9 @@ import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-TARGETS = ("opening", "panes", "packets")
-DICTIONARIES = {"packets": "packets.dict"}
-SEEDS = {"packets": "*.pftrace"}
+TARGETS = ("opening", "panes", "packets", "snapshots")
+DICTIONARIES = {"packets": "packets.dict", "snapshots": "snapshots.dict"}
+SEEDS = {"packets": "*.pftrace", "snapshots": "*.pickle"}
 LONGEST = 4096
 """Bytes of an input."""
 
@@ -35,8 +35,10 @@ def main() -> int:
         work.mkdir()
         for seed in (HERE / "corpus").glob(SEEDS.get(options.target, "*")):
             shutil.copy(seed, work)
-        with zipfile.ZipFile(HERE / f"{options.target}.zip") as kept:
-            kept.extractall(work)
+        packed = HERE / f"{options.target}.zip"
+        if packed.exists():
+            with zipfile.ZipFile(packed) as kept:
+                kept.extractall(work)
         seconds = max(round(60 * options.minutes), 1)
         code = _fuzz(options.target, f"-max_total_time={seconds}", "-timeout=20", "-rss_limit_mb=4096", str(work))
         if options.keep and code == 0:

@@ -21,7 +21,7 @@ from unittest import mock
 
 import numpy as np
 
-from tracetui.drawing.text import export
+from tracetui.drawing.text import export, snapshot_text
 from tracetui.errors import TraceError, UsageError
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
@@ -29,6 +29,10 @@ from tracetui.reading import load as loading
 from tracetui.reading.blocks import BlockReader
 from tracetui.reading.perfetto import load as loading_packets
 from tracetui.reading.perfetto.packets import PacketReader
+from tracetui.reading.snapshot import load_snapshot
+from tracetui.snapshots.history import history_of
+from tracetui.snapshots.snapshot_tables import PANES as SNAPSHOT_PANES
+from tracetui.snapshots.snapshot_tables import pane_table
 from tracetui.writing.formats import is_protobuf, part_of, repair_of
 from tracetui.writing.selection import Wanted
 
@@ -214,6 +218,34 @@ def check_panes(data: bytes) -> None:
     with opened(data) as trace:
         if trace is not None:
             check_every_pane(trace)
+
+
+def check_snapshots(data: bytes) -> None:
+    """Read a memory snapshot, or be told why not; what is held adds up to the curve, and every table can be made.
+
+    Raises: Broken.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "snapshot.pickle"
+        path.write_bytes(data)
+        try:
+            snapshot = load_snapshot(str(path))
+        except TraceError as error:
+            if not str(error).endswith("."):
+                raise Broken(f"no sentence: {error}") from error
+            return
+    for device in range(min(snapshot.device_count, 4)):
+        found = history_of(snapshot, device)
+        for name in SNAPSHOT_PANES:
+            table = pane_table(found, name)
+            if (
+                name in ("peak", "live")
+                and table["bytes"].values.sum() != found.active[SNAPSHOT_PANES[name].moment(found)]
+            ):
+                raise Broken(f"{name} does not add up to the curve")
+            text = snapshot_text.as_plain(snapshot, table, name, 100) + export.csv_rows(table)
+            if CONTROL.search(text):
+                raise Broken(f"{name} prints control characters")
 
 
 def check_every_pane(trace: Trace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 from tests.fuzz import properties
 
 FUZZ = Path(__file__).parent
-SEEDS = sorted((FUZZ / "corpus").iterdir())
+SNAPSHOTS = sorted((FUZZ / "corpus").glob("*.pickle"))
+SEEDS = [path for path in sorted((FUZZ / "corpus").iterdir()) if path not in SNAPSHOTS]
 
 
 def kept(target: str) -> dict[str, bytes]:
@@ -27,6 +29,17 @@ def test_a_seed_opens_and_every_pane_of_it_can_be_made(path):
     with properties.opened(data) as trace:
         assert trace is not None
         properties.check_every_pane(trace)
+
+
+@pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
+def test_a_snapshot_whose_bytes_are_changed_is_read_or_refused(path):
+    data, rng = path.read_bytes(), random.Random(path.name)
+    properties.check_snapshots(data)
+    for _ in range(60):
+        changed = bytearray(data)
+        for _ in range(rng.randrange(1, 5)):
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+        properties.check_snapshots(bytes(changed))
 
 
 def check_each(check: Callable[[bytes], None], inputs: dict[str, bytes], target: str) -> None:

@@ -18,6 +18,7 @@ from tracetui_workloads.recording import launcher
 from tracetui_workloads.recording.launcher import Outcome
 from tracetui_workloads.recording.protocol import Failure
 
+from tests.support.memory_snapshots import fragmented, write
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.rank_files import write_ranks
 from tests.support.schemas import DOCUMENTS, FOLDER, digest_of, schema_of, text_of
@@ -28,6 +29,7 @@ from tracetui.demo import catalogue
 from tracetui.drawing.text.envelope import json_text
 from tracetui.opening.attach_listener import Job
 from tracetui.panes import PANES
+from tracetui.snapshots.snapshot_tables import PANES as SNAPSHOT_PANES
 
 CPU, OTHER = (str(SAMPLES / f"mlp_{name}_cpu.json.gz") for name in ("eager", "compile"))
 REAL = ("d06_h100_stack_mem.json.gz", "d10_cudagraph_stack.json", "inference/i07_assembled_vllm_async_decode.json.gz")
@@ -131,6 +133,15 @@ def test_panes_of_real_traces(name: str, shared_trace: Any, printed: Any) -> Non
     path = str(shared_trace(name))
     for pane, by in panes():
         printed("show", "show", pane, path, "--limit", "40", "--format", "json", *(["--by", by] if by else []))
+
+
+def test_memory_snapshots(tmp_path: Path, printed: Any) -> None:
+    path = write(tmp_path / "snapshot.pickle", fragmented().snapshot())
+    for pane in SNAPSHOT_PANES:
+        found = printed("snapshot", "show", pane, path, "--format", "json")
+        assert found["units"].items() >= {"active_bytes": "bytes", "at_us": "us"}.items()
+    printed("compare-snapshots", "compare", path, path, "--format", "json")
+    printed("check", "check", path, "ooms == 1", "--format", "json")
 
 
 def test_chosen_columns_and_no_rows(gpu: str, printed: Any) -> None:

@@ -19,6 +19,7 @@ import msgspec
 
 from tests.support.build import make_trace
 from tests.support.checks import uneven, work
+from tests.support.memory_snapshots import fragmented, write
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.rank_files import write_ranks
 from tracetui.checking.namespace import names
@@ -27,7 +28,7 @@ from tracetui.cli import cache as cache_command
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import SIDE_NAMES, Comparison, Several
 from tracetui.demo import catalogue
-from tracetui.drawing.text import check_text, comparison_text, export, rank_text
+from tracetui.drawing.text import check_text, comparison_text, export, rank_text, snapshot_text
 from tracetui.drawing.text.envelope import SCHEMA_VERSION
 from tracetui.model.columns import COLUMNS
 from tracetui.model.table import Cell, ColumnSpec, Table
@@ -36,6 +37,11 @@ from tracetui.opening.rank_folder import open_rank_set
 from tracetui.panes import PANES
 from tracetui.ranks.rank_tables import TABLES
 from tracetui.reading.load import load
+from tracetui.reading.snapshot import load_snapshot
+from tracetui.snapshots.difference import difference
+from tracetui.snapshots.history import history_of
+from tracetui.snapshots.snapshot_tables import PANES as SNAPSHOT_PANES
+from tracetui.snapshots.snapshot_tables import pane_table
 
 FOLDER = ROOT / "docs" / "schema"
 Schema = dict[str, Any]
@@ -170,6 +176,7 @@ DOCUMENTS: dict[str, Any] = {
     "check-names": export.PaneDocument,
     "compare": comparison_text.ComparisonDocument,
     "compare-several": comparison_text.SeveralDocument,
+    "compare-snapshots": snapshot_text.SnapshotsDocument,
     "config": ConfigDocument,
     "history": HistoryDocument,
     "ranks": rank_text.RanksDocument,
@@ -178,6 +185,7 @@ DOCUMENTS: dict[str, Any] = {
     "run-bench": variants.BenchDocument,
     "run-compare": variants.VariantsDocument,
     "show": export.PaneDocument,
+    "snapshot": snapshot_text.SnapshotDocument,
     "sql": SqlDocument,
     "workloads": workloads.WorkloadsDocument,
 }
@@ -353,6 +361,37 @@ def compare_several() -> Schema:
     }
 
 
+def snapshot_tables() -> dict[str, Table]:
+    """The panes of an example, each of which has all of its columns, and its comparison with itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        read = load_snapshot(write(Path(folder) / "snapshot.pickle", fragmented().snapshot()))
+    history = history_of(read, 0)
+    return {name: pane_table(history, name) for name in SNAPSHOT_PANES} | {"compare": difference(history, history)}
+
+
+def snapshot() -> Schema:
+    """By pane the columns of the rows."""
+    tables = snapshot_tables()
+    parts = {name: types_of([tables[name]]) for name in SNAPSHOT_PANES}
+    specs = {column.name: column.spec for each in tables.values() for column in each.columns}
+    return {
+        "properties": {"pane": {"enum": list(SNAPSHOT_PANES)}},
+        "allOf": [
+            {"if": {"properties": {"pane": {"const": name}}}, "then": table_of(types, always)}
+            for name, (types, always) in parts.items()
+        ],
+        "$defs": columns_of((types for types, _ in parts.values()), specs),
+    }
+
+
+def compare_snapshots() -> Schema:
+    """The holders of two peaks."""
+    table = snapshot_tables()["compare"]
+    types, always = types_of([table])
+    specs = {column.name: column.spec for column in table.columns}
+    return {"allOf": [table_of(types, always)], "$defs": columns_of([types], specs)}
+
+
 MORE = {
     "check": check,
     "show": show,
@@ -360,6 +399,8 @@ MORE = {
     "ranks": ranks,
     "compare": compare,
     "compare-several": compare_several,
+    "compare-snapshots": compare_snapshots,
+    "snapshot": snapshot,
 }
 """What is known of the rows of a document."""
 

@@ -47,7 +47,7 @@ ACTIONS = {
     "a": "attach pan",
     "backspace": "back leave leave_below",
     "c": "compare",
-    "comma": "hit kernel slice",
+    "comma": "hit kernel moment slice",
     "d": "pan",
     "e": "export",
     "end": "end_of_row go",

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_force, add_opening, completes_files, opening, similar_options
 from tracetui.cli.inputs import add_cluster, read_rank_folder, read_sides, require_no_cluster, split
+from tracetui.cli.snapshots import is_snapshot_file, read_history
 from tracetui.cli.streams import CountProgress, complain, print_failures
 from tracetui.errors import CannotWrite, TracetuiError, UsageError
 from tracetui.files import is_url
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from tracetui.checking.values import ExpressionError
     from tracetui.comparing.side import Side
     from tracetui.ranks.rank_set import RankSet
+    from tracetui.snapshots.history import DeviceHistory
 
 HELP = "check assertions about a trace, for a CI"
 
@@ -62,6 +64,7 @@ examples:
   tracetui check new.json.gz --history traces/                        nothing worse than in the runs before
   tracetui check new.json.gz 'dur_us <= baseline.dur_us + 5%' --baseline main.json.gz
   tracetui check --names trace.json.gz                                what can be asked
+  tracetui check snapshot.pickle 'peak_bytes < 60GiB' 'ooms == 0'     a memory snapshot
   tracetui check run/ 'ranks.wait_caused_us.max < 2ms' 'ranks.missing == 0'   the ranks of a run
 
 exit codes:
@@ -160,6 +163,10 @@ def _report(options: argparse.Namespace, assertions: list[Assertion]) -> CheckRe
         from tracetui.checking.rank_check import rank_report
 
         return rank_report(_ranks(options), assertions)
+    if is_snapshot_file(options.trace):
+        from tracetui.checking.snapshot_check import snapshot_report
+
+        return snapshot_report(_history(options), assertions)
     from tracetui.checking.report import report, usual
 
     side, baseline = _sides(options)
@@ -221,6 +228,16 @@ def _ranks(options: argparse.Namespace) -> RankSet:
     return read_rank_folder(options.trace, options)
 
 
+def _history(options: argparse.Namespace) -> DeviceHistory:
+    """The device of a memory snapshot that is checked.
+
+    Raises: UsageError for options that are those of a trace.
+    """
+    if options.baseline is not None:
+        raise UsageError("A memory snapshot has no baseline: `tracetui compare` prints what differs between two.")
+    return read_history(options.trace, options)
+
+
 def _explain_others(options: argparse.Namespace, assertions: list[Assertion]) -> int:
     """Explain what else is wrong, once some expressions could not be read; names are known by the trace alone."""
     from tracetui.checking.values import ExpressionError
@@ -250,6 +267,13 @@ def _names(options: argparse.Namespace) -> int:
         if options.format != "text":
             raise UsageError("The names of a set of ranks are printed as text alone.")
         _write_results(names_text(rank_names(_ranks(options))), options)
+        return 0
+    if is_snapshot_file(options.trace):
+        from tracetui.checking.snapshot_check import snapshot_names
+
+        if options.format != "text":
+            raise UsageError("The names of a memory snapshot are printed as text alone.")
+        _write_results(names_text(snapshot_names(_history(options))), options)
         return 0
     side, _ = _sides(options)
     table = names(side)

@@ -7,6 +7,7 @@ A side is PATH or PATH#SCOPE; a scope alone is of the same trace:
   forward[2]      its second run
   e120            the slice of event 120; all is the whole capture
   @12us+250us     a range of time: its start and length
+Of two memory snapshots: who holds more at the peak of B than at that of A, by line.
 Quote it in a shell: 'trace.json#unfused[2]'. A is before, B is after; numbers are medians over the parts, times in
 microseconds."""
 
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING
 from tracetui.cli.arguments import add_opening, add_sort, add_where, completes_files, opening, row_count
 from tracetui.cli.inputs import missing_side, named_sides, read_sides
 from tracetui.cli.show import FORMATS
+from tracetui.cli.snapshots import is_snapshot_file, print_difference, two_histories
 from tracetui.cli.streams import console, is_drawn, print_failures, remark
 from tracetui.errors import AnalysisFailed, UsageError
 from tracetui.opening.trace_opening import SideName
@@ -72,6 +74,8 @@ def run(options: argparse.Namespace) -> int:
     """
     if len(options.sides) == 1:
         raise UsageError(missing_side(options.sides[0], opening(options)))
+    if any(map(is_snapshot_file, options.sides)):
+        return _compare_snapshots(options)
     names = named_sides(options.sides)
     _require_fitting(names, options)
     sides = read_sides(names, opening(options))
@@ -87,6 +91,23 @@ def run(options: argparse.Namespace) -> int:
         _print_tables(compared, _chosen_tables(compared, options), options.format)
         failures = compared.failures
     return print_failures(failures.sentences) or int(any(side.trace.quality.is_part for side in sides))
+
+
+def _compare_snapshots(options: argparse.Namespace) -> int:
+    """Print what differs between two memory snapshots.
+
+    Raises: UsageError for what is none, and for a column that does not exist; TraceError for a file.
+    """
+    import numpy as np
+
+    from tracetui.checking.row_filter import filtered_and_sorted
+    from tracetui.snapshots.difference import difference
+
+    a, b = two_histories(options)
+    table = filtered_and_sorted(difference(a, b), options.where, options.sort)
+    visible = table if options.limit is None else table.take(np.arange(min(options.limit, len(table))))
+    print_difference(a.snapshot, b.snapshot, visible, options)
+    return 0
 
 
 def _require_fitting(names: Sequence[SideName], options: argparse.Namespace) -> None:

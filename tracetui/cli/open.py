@@ -13,6 +13,7 @@ import sys
 
 from tracetui.cli.arguments import add_differ, add_opening, add_range, completes_files, opening, switch_differ
 from tracetui.cli.inputs import add_rank_choice, named_pair, read_trace, split
+from tracetui.cli.snapshots import is_snapshot_file, print_state
 from tracetui.cli.streams import label_of, remark
 from tracetui.errors import NotFound, UsageError
 from tracetui.files import is_url
@@ -55,6 +56,8 @@ def run(options: argparse.Namespace) -> int:
     if options.follow and not (all(map(os.path.isdir, traces)) and ranks is None and sides is None):
         raise UsageError("--follow opens traces as they appear in a folder of this machine: name that alone.")
     if not sys.stdout.isatty() and is_one_trace(options):
+        if is_snapshot_file(traces[0]):
+            return print_state(traces[0], options)
         return print_instead(options)
     require_terminal()
     if "-" in traces and sys.stdin.isatty():

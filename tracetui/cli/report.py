@@ -21,6 +21,7 @@ from tracetui.cli.inputs import (
     require_no_cluster,
     split,
 )
+from tracetui.cli.snapshots import is_snapshot_file, read_history
 from tracetui.cli.streams import print_failures, remark
 from tracetui.errors import UsageError
 from tracetui.files import url_name
@@ -64,6 +65,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("A report on standard input needs a name: -o FILE.")
     if any(map(is_folder, options.traces)):
         report, is_whole = _of_ranks(options)
+    elif any(map(is_snapshot_file, options.traces)):
+        report, is_whole = _of_snapshot(options), True
     else:
         require_no_cluster(options)
         report, is_whole = _of_two(options) if len(options.traces) > 1 else _of_one(options)
@@ -95,6 +98,19 @@ def _of_ranks(options: argparse.Namespace) -> tuple[Report, bool]:
         raise UsageError("--step, --steps-by, --device and --capture are about one trace, not about a folder of ranks.")
     ranks = read_rank_folder(options.traces[0], options)
     return rank_report(ranks, __version__), not any(each.loss for each in ranks.summaries)
+
+
+def _of_snapshot(options: argparse.Namespace) -> Report:
+    """The report on a memory snapshot.
+
+    Raises: UsageError for a second file, and for options of traces.
+    """
+    from tracetui import __version__
+    from tracetui.drawing.report.snapshot_page import snapshot_report
+
+    if len(options.traces) > 1:
+        raise UsageError("A report on a memory snapshot is about one: `tracetui compare A B` prints what differs.")
+    return snapshot_report(read_history(options.traces[0], options), __version__)
 
 
 def _of_two(options: argparse.Namespace) -> tuple[Report, bool]:
@@ -139,4 +155,4 @@ def _stem(trace: str) -> str:
     """The name of a trace without folder and suffixes, and its scope, for a file in the current folder."""
     name, _, scope = url_name(trace).partition("#")
     kept = re.sub(r"\W+", "_", scope).strip("_")
-    return "-".join(filter(None, (re.split(r"\.(?:json|pftrace|perfetto-trace)", name)[0], kept))) or "trace"
+    return "-".join(filter(None, (re.split(r"\.(?:json|pftrace|perfetto-trace|pickle)", name)[0], kept))) or "trace"

@@ -23,6 +23,8 @@ from tracetui.cli.arguments import (
     row_count,
 )
 from tracetui.cli.inputs import read_trace
+from tracetui.cli.snapshots import PANES as SNAPSHOT_PANES
+from tracetui.cli.snapshots import is_snapshot_file, pane_of, print_pane
 from tracetui.cli.streams import console, is_drawn, print_failures, remark
 from tracetui.config import config
 from tracetui.errors import UsageError
@@ -58,11 +60,21 @@ MIN_WIDTH = 40
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `tracetui show`."""
-    parser.add_argument("pane", metavar="PANE", choices=tuple(PANE_FILES), help="one of " + ", ".join(PANE_FILES))
+    parser.add_argument(
+        "pane",
+        metavar="PANE",
+        choices=(*PANE_FILES, *SNAPSHOT_PANES),
+        help=f"one of {', '.join(PANE_FILES)}; of a memory snapshot {', '.join(SNAPSHOT_PANES)}",
+    )
     add_trace(parser)
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--step", type=int, metavar="N", help="only the step with this number")
     add_range(part)
+    part.add_argument(
+        "--at",
+        metavar="MOMENT",
+        help="of a memory snapshot: peak, start, end, oom, the number of an event, or a time as 12.5ms",
+    )
     add_sort(parser)
     parser.add_argument("--limit", type=row_count, metavar="N", help="print at most N rows")
     add_where(parser)
@@ -96,6 +108,10 @@ def run(options: argparse.Namespace) -> int:
     # A terminal that can show nothing else gets plain text as well.
     is_dumb = sys.stdout.isatty() and os.environ.get("TERM", "") in DUMB_TERMINALS
     form = "plain" if options.plain or (options.format == "table" and is_dumb) else options.format
+    if options.pane in SNAPSHOT_PANES or is_snapshot_file(options.trace):
+        return _show_snapshot(options, form)
+    if options.at is not None:
+        raise UsageError("--at is a moment of a memory snapshot; of a trace --step or --range choose a part.")
     trace = read_trace(options.trace, opening(options))
     pane = pane_named(options.pane)
     part = pane.asked_part(trace, options.step, options.range)
@@ -115,6 +131,31 @@ def run(options: argparse.Namespace) -> int:
     write(table, trace, options.pane, form, options.limit, extent, columns)
     # A script must notice that the numbers are those of a part.
     return print_failures(table.failures) or int(trace.quality.is_part)
+
+
+def _show_snapshot(options: argparse.Namespace, form: str) -> int:
+    """Print a pane of a memory snapshot.
+
+    Raises: UsageError for what it does not have; TraceError for the file.
+    """
+    import numpy as np
+
+    from tracetui.checking.row_filter import chosen_columns, filtered_and_sorted
+    from tracetui.drawing.text.export import LINE_CELLS
+
+    history, moment, table = pane_of(options)
+    columns = chosen_columns(table, options.columns)
+    table = filtered_and_sorted(table, options.where, options.sort, options.by)
+    on_screen = form == "table" and is_drawn()
+    limit = DEFAULT_ROWS if options.limit is None and on_screen else options.limit
+    visible = table if limit is None else table.take(np.arange(min(limit, len(table))))
+    printed = visible if columns is None else visible.with_columns(columns)
+    by = None if options.pane == "segments" else options.by or "line"
+    width = None if on_screen else asked_width(os.environ) or LINE_CELLS
+    print_pane(history, moment, printed, form, (options.pane, by), width, columns is not None)
+    if len(visible) < len(table):
+        remark(f"{len(visible)} of {len(table)} rows; --limit shows more.")
+    return 0
 
 
 def print_overview(trace: Trace, part: Part | None) -> None:

@@ -46,7 +46,7 @@ def _has(magic: bytes, *words: bytes) -> Callable[[bytes], bool]:
     return lambda start: start.startswith(magic) and any(word in start for word in words)
 
 
-def _is_snapshot(start: bytes) -> bool:
+def is_snapshot(start: bytes) -> bool:
     """A pickle whose first keys are those of a snapshot of the allocator."""
     return start[:1] == b"\x80" and b"segments" in start[:128] and any(key in start for key in _SNAPSHOT_KEYS)
 
@@ -76,8 +76,8 @@ OTHER_FILES = (
     OtherFile("a log of torch", "read it as text; a trace is what torch.profiler exports", _like(_TORCH_LOG)),
     OtherFile(
         "a memory snapshot of PyTorch",
-        "drop it on pytorch.org/memory_viz; with profile_memory=True a trace holds the allocator's events",
-        _is_snapshot,
+        "`tracetui open {}` shows who holds the memory, and `tracetui show peak {}` prints it; this asks for a trace",
+        is_snapshot,
     ),
     OtherFile(
         "a checkpoint of PyTorch",

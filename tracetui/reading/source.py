@@ -338,10 +338,13 @@ class CountedFile:
         self.file.close()
 
 
-def open_source(path: str, cancelled: Callable[[], bool] = lambda: False) -> Source:
+def open_source(
+    path: str, cancelled: Callable[[], bool] = lambda: False, takes: Callable[[bytes], bool] = lambda _: False
+) -> Source:
     """Open a file, or standard input for `-`, and find out how its content is wrapped.
 
-    `cancelled` ends the wait for a pipe that gives nothing; it may be asked in another thread.
+    `cancelled` ends the wait for a pipe that gives nothing; it may be asked in another thread. `takes` is true for the
+    first bytes of files that are no traces and are wanted all the same.
     Raises: NotFound when it cannot be read; NotATrace when its first bytes are those of something else.
     """
     if is_url(path):
@@ -353,7 +356,7 @@ def open_source(path: str, cancelled: Callable[[], bool] = lambda: False) -> Sou
         raw = _open_raw(path, cancelled, label)
     try:
         source = _unwrap(raw, path, label)
-        if start := source.peek(PROBED_BYTES):
+        if (start := source.peek(PROBED_BYTES)) and not takes(start):
             refuse_other_content(start, label)
         return source
     except (NotATrace, NotFound):

@@ -30,7 +30,7 @@ from tracetui.ui.base import keys
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.base.exports import save_picture
 from tracetui.ui.base.keys import CommandProvider, command
-from tracetui.ui.base.overlay import CompareAsked, Loaded, LoadFailed, Overlay, PartSizes, SliceAsked
+from tracetui.ui.base.overlay import CompareAsked, Loaded, LoadFailed, Overlay, PartSizes, SliceAsked, SnapshotLoaded
 from tracetui.ui.open_comparison import ComparisonOpener, RecentTraces, SidesFound, StepsReady, prepare_steps
 from tracetui.ui.opening.loading_screen import LoadingScreen
 from tracetui.ui.opening.trace_files import TraceAppeared, TraceFollower
@@ -401,6 +401,20 @@ class TraceApp(CrashSafeApp):
                 self._put_above(message, viewpoint)
             else:
                 self._put_on_top(self.recent.screen_of(message, viewpoint))
+
+    @on(SnapshotLoaded)
+    def _show_snapshot(self, message: SnapshotLoaded) -> None:
+        if self._waits(message) or self._is_outdated(message.path):
+            return
+        if self._opener.is_under_way:
+            self._opener.fail(
+                UsageError(f"{message.path} is a memory snapshot: `tracetui compare` prints what differs.")
+            )
+            return
+        # Only snapshots need it.
+        from tracetui.ui.memory.snapshot_view import SnapshotScreen
+
+        self._put_on_top(SnapshotScreen(message.snapshot, message.path))
 
     @on(CompareAsked)
     def _compare(self, message: CompareAsked) -> None:

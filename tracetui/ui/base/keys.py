@@ -64,6 +64,7 @@ TIMELINE = "for the timeline"
 RANKS = "in a set of ranks"
 LISTS = "in lists"
 TRACES = "in the list of traces"
+MEMORY = "in a memory snapshot"
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ QUIT_ANYWHERE = Key("ctrl+c", "quit, also while typing")
 NEXT = Key(
     "full_stop",
     "next: kernel, in Gaps the gap; on the timeline slice of the row; in a comparison kernel of A; in the flame view "
-    "match",
+    "match; in a memory snapshot the moment a cell later",
     BOTH,
 )
 PREVIOUS = Key("comma", "the one before", BOTH)
@@ -210,6 +211,8 @@ STATEMENT = Key(
 SWAP = Key("X", "swap A and B", COMPARISON)
 
 LANES = Key("D", "lanes of the marked ranks, or of the first, on one axis", RANKS)
+
+DEVICE = Key("U", "next device of a memory snapshot", MEMORY)
 
 RECORD = Key("r", "record a new trace", TRACES)
 

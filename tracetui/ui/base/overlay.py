@@ -18,6 +18,7 @@ from textual.screen import Screen
 from tracetui.drawing.format import CUT
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.errors import TracetuiError
+from tracetui.model.memory_snapshot import MemorySnapshot
 from tracetui.model.trace import Trace
 from tracetui.opening.trace_opening import SideName
 from tracetui.reading.load_progress import LoadProgress
@@ -80,6 +81,14 @@ class Loaded(Message):
     path: str
     trace: Trace
     timeline_index: TimelineIndex
+
+
+@dataclass
+class SnapshotLoaded(Message):
+    """A memory snapshot is ready to be shown."""
+
+    path: str
+    snapshot: MemorySnapshot
 
 
 @dataclass

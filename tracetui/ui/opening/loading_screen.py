@@ -20,7 +20,7 @@ from textual.containers import Vertical
 from textual.screen import Screen
 
 from tracetui.drawing.timeline.raster import TimelineIndex
-from tracetui.errors import AnalysisFailed, NotFound, TracetuiError
+from tracetui.errors import AnalysisFailed, NotATrace, NotFound, TracetuiError
 from tracetui.files import is_url, url_name
 from tracetui.linking.frames import module_paths
 from tracetui.linking.graph_nodes import graph_nodes
@@ -30,10 +30,12 @@ from tracetui.model.quantities import count, size
 from tracetui.model.results import guarded
 from tracetui.opening.trace_opening import AS_RECORDED, OpenOptions, open_trace
 from tracetui.reading.load_progress import LoadProgress
+from tracetui.reading.snapshot import holds_snapshot, load_snapshot
+from tracetui.reading.source import Stopped
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
-from tracetui.ui.base.overlay import Loaded, LoadFailed, LoadProgressed
+from tracetui.ui.base.overlay import Loaded, LoadFailed, LoadProgressed, SnapshotLoaded
 from tracetui.ui.widgets.bar import Bar, BarPart
 
 PROGRESS_SECONDS = 0.1
@@ -116,9 +118,17 @@ class LoadingScreen(Screen[None]):
 
     @work(thread=True, exit_on_error=True)
     def load(self) -> None:
-        """Read the trace and prepare its picture, in a thread."""
+        """Read the trace and prepare its picture, in a thread; a memory snapshot is read as what it is."""
         try:
+            if holds_snapshot(self.path):
+                self.post_message(SnapshotLoaded(self.path, load_snapshot(self.path, self._report, self._stop.is_set)))
+                return
             trace = open_trace(self.path, self._options, self._report, self._stop.is_set)
+        except Stopped:
+            # Without its end nothing of a snapshot can be replayed.
+            stopped = NotATrace(f"Reading {self.path} was stopped: a memory snapshot is shown once all of it is read.")
+            self.post_message(LoadFailed(self.path, stopped))
+            return
         except TracetuiError as error:
             self.post_message(LoadFailed(self.path, error))
             return

@@ -23,14 +23,15 @@ from textual.app import App
 from textual.message import Message
 
 from tracetui.files import user_cache_folder, write_whole
-from tracetui.reading.other_files import other_file
+from tracetui.reading.other_files import is_snapshot, other_file
 from tracetui.reading.perfetto.recognition import is_perfetto
 
 PATTERNS = (
     *("*.json", "*.json.gz", "*.json.zst", "*.pt.trace.json*", "*.trace", "*.trace.gz"),
     *("*.pftrace", "*.pftrace.gz", "*.pftrace.zst", "*.perfetto-trace", "*.perfetto-trace.gz"),
+    *("*.pickle", "*.pickle.gz", "*.pickle.zst", "*.pkl"),
 )
-"""Usual names of traces."""
+"""Usual names of traces and memory snapshots."""
 
 MAX_FOLDER_DEPTH = 3
 """Maximum depth of folders searched."""
@@ -80,7 +81,7 @@ def trace_file(path: Path) -> TraceFile | None:
 
 
 def looks_like_trace(path: Path) -> bool:
-    """True where the first bytes hold a word that traces start with, or Perfetto's packets; zstd files are believed."""
+    """True where the first bytes are a trace's or a memory snapshot's; zstd files are believed."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)
@@ -89,6 +90,8 @@ def looks_like_trace(path: Path) -> bool:
                 head = file.read(_HEAD)
     except (OSError, EOFError, zlib.error):
         return False
+    if is_snapshot(head):
+        return True
     if other_file(head) is not None:
         return False
     is_binary = head.startswith(b"\x28\xb5\x2f\xfd") or is_perfetto(head, is_whole=len(head) < _HEAD)

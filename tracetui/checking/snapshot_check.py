@@ -1,0 +1,123 @@
+"""Checks of a memory snapshot: its peaks and what is free as values, its panes as lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+
+from tracetui.checking.evaluate import Evaluator
+from tracetui.checking.namespace import ListedName, Namespace, UnknownName, names_table, plain
+from tracetui.checking.report import Assertion, CheckReport, checked
+from tracetui.checking.values import BYTES, THINGS, Rows, Unit, Value, nearest, number
+from tracetui.model.table import Table
+from tracetui.snapshots.history import DeviceHistory
+from tracetui.snapshots.segment_map import segment_map
+from tracetui.snapshots.snapshot_tables import PANES, pane_table, summary_words
+
+VALUES: dict[str, tuple[str, Unit]] = {
+    "peak_bytes": ("Most bytes that were active at once.", BYTES),
+    "final_bytes": ("Bytes that are active at the end.", BYTES),
+    "reserved_bytes": ("Bytes that the allocator holds at the end.", BYTES),
+    "peak_reserved_bytes": ("Most bytes that the allocator held at once.", BYTES),
+    "before_history_bytes": ("Bytes that were active before the first event.", BYTES),
+    "unfreed_bytes": ("Bytes that the history allocates and does not free.", BYTES),
+    "free_bytes": ("Bytes that are free in segments at the end.", BYTES),
+    "largest_free_bytes": ("The largest free piece of a segment at the end.", BYTES),
+    "pending_bytes": ("Bytes that were requested to be freed and are not, at the end.", BYTES),
+    "ooms": ("Allocations that failed.", THINGS),
+    "events": ("Events of the history.", THINGS),
+}
+"""Names, each with its help and unit."""
+
+
+class SnapshotNames(Namespace):
+    """The names of one device of a snapshot."""
+
+    lists = tuple(PANES)
+    names = list(VALUES)
+
+    def __init__(self, history: DeviceHistory) -> None:
+        super().__init__()
+        self._history = history
+
+    def bare(self, name: str) -> Value:
+        """A value.
+
+        Raises: UnknownName for any other name.
+        """
+        if name not in VALUES:
+            raise UnknownName(nearest(name, [*self.names, *self.lists]))
+        return number(self._value(name), VALUES[name][1])
+
+    def _value(self, name: str) -> int:
+        history = self._history
+        match name:
+            case "peak_bytes":
+                return int(history.active[history.peak])
+            case "final_bytes":
+                return int(history.active[-1])
+            case "reserved_bytes":
+                return int(history.reserved[-1])
+            case "peak_reserved_bytes":
+                return int(history.reserved.max())
+            case "before_history_bytes":
+                return int(history.active[0])
+            case "unfreed_bytes":
+                return int(np.sum(pane_table(history, "unfreed")["bytes"].values))
+            case "pending_bytes":
+                return int(history.pending[-1])
+            case "ooms":
+                return len(history.ooms)
+            case "events":
+                return history.count
+            case _:
+                gaps = segment_map(history, history.count).gap_size
+                return int(gaps.max(initial=0)) if name == "largest_free_bytes" else int(gaps.sum())
+
+    def make_rows(self, name: str) -> Rows:
+        """A pane as a list."""
+        return Rows(name, pane_table(self._history, name))
+
+    def summary(self, name: str) -> Value:
+        """Nothing: a summary is that of a trace."""
+        self._refuse()
+
+    def of_step(self, step: int, name: str) -> Value:
+        """Nothing: steps are those of a trace."""
+        self._refuse()
+
+    def selected(self, kind: str, pattern: str, field: str) -> Value:
+        """Nothing: kernels and operators are those of a trace."""
+        self._refuse()
+
+    def findings(self, severity: str | None = None) -> Value:
+        """Nothing: findings are those of a trace."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise UnknownName("That is a name of a trace, and this is a memory snapshot.")
+
+
+def snapshot_report(history: DeviceHistory, assertions: Sequence[Assertion]) -> CheckReport:
+    """Check assertions about a device of a snapshot.
+
+    Raises: ExpressionError for names that do not exist.
+    """
+    outcomes = checked(assertions, Evaluator(SnapshotNames(history)))
+    snapshot = history.snapshot
+    return CheckReport(None, None, tuple(outcomes), (), (summary_words(snapshot),), name=snapshot.label)
+
+
+def snapshot_names(history: DeviceHistory) -> Table:
+    """One row per name that can be asked of a snapshot, with value, unit and help."""
+    known = SnapshotNames(history)
+    listed = [
+        ListedName("value", name, help, unit.label, plain(known.bare(name))) for name, (help, unit) in VALUES.items()
+    ]
+    for name in known.lists:
+        table = known.rows(name).table
+        listed.append(ListedName("list", f"count({name})", f"Rows of {name}.", "", float(len(table))))
+        listed += [ListedName("list", f"{name}.{each.name}", each.help, each.unit) for each in table.columns]
+    return names_table(listed)

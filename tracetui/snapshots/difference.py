@@ -1,0 +1,50 @@
+"""What differs between two snapshots: who holds how much at the peak of each, by line or otherwise."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetui.model.quantities import size
+from tracetui.model.table import ColumnSpec, Table, numbers, texts
+from tracetui.snapshots.history import DeviceHistory
+from tracetui.snapshots.holders import HOLDER, holders
+
+CHANGE = ColumnSpec("change", "change", "Bytes of B less those of A.", unit="bytes", is_key=True)
+BYTES_A = ColumnSpec("bytes_a", "bytes A", "Bytes that it holds at the peak of A.", unit="bytes", is_key=True)
+BYTES_B = ColumnSpec("bytes_b", "bytes B", "Bytes that it holds at the peak of B.", unit="bytes", is_key=True)
+BLOCKS_A = ColumnSpec("blocks_a", "blocks A", "Its allocations in A.")
+BLOCKS_B = ColumnSpec("blocks_b", "blocks B", "Its allocations in B.")
+MAX_NAMED = 3
+
+
+def difference(a: DeviceHistory, b: DeviceHistory, by: str = "line") -> Table:
+    """The holders of both peaks, what changed most first; the changes add up to that of the peaks."""
+    sides = [_amounts(holders(each, each.peak, by)) for each in (a, b)]
+    names = sorted({*sides[0], *sides[1]})
+    columns = [np.array([side.get(name, (0, 0)) for name in names], np.int64).reshape(-1, 2) for side in sides]
+    change = columns[1][:, 0] - columns[0][:, 0]
+    order = np.argsort(-np.abs(change), kind="stable")
+    most = [f"{names[row]} {_signed(int(change[row]))}" for row in order[:MAX_NAMED].tolist() if change[row]]
+    peaks = int(a.active[a.peak]), int(b.active[b.peak])
+    headline = f"The peak goes from {size(peaks[0])} (A) to {size(peaks[1])} (B), by {_signed(peaks[1] - peaks[0])}"
+    table = Table(
+        (
+            texts(HOLDER, names),
+            numbers(CHANGE, change),
+            numbers(BYTES_A, columns[0][:, 0]),
+            numbers(BYTES_B, columns[1][:, 0]),
+            numbers(BLOCKS_A, columns[0][:, 1]),
+            numbers(BLOCKS_B, columns[1][:, 1]),
+        ),
+        headline=f"{headline}: {', '.join(most)}." if change.any() else f"{headline}: every holder has what it had.",
+    )
+    return table.take(order)
+
+
+def _amounts(table: Table) -> dict[str, tuple[int, int]]:
+    rows = ((str(row["holder"]), row["bytes"], row["blocks"]) for row in table.rows())
+    return {name: (int(held or 0), int(blocks or 0)) for name, held, blocks in rows}
+
+
+def _signed(change: int) -> str:
+    return f"{'+' if change > 0 else ''}{size(change)}"

@@ -1,0 +1,160 @@
+"""Who holds the memory of a device at a moment, by line, stack, module and more; the sum of the rows is the curve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.model.intervals import Int64
+from tracetui.model.memory_snapshot import MemorySnapshot
+from tracetui.model.quantities import size
+from tracetui.model.table import NULL, ColumnSpec, Table, TextKind, micros, numbers, texts
+from tracetui.snapshots.frames import frames_of, innermost_annotation
+from tracetui.snapshots.history import OLDER, DeviceHistory
+
+OLDER_ROW = "(older than the history)"
+PENDING_ROW = "(freed, not completed)"
+ROUNDING_ROW = "(rounded up by the allocator)"
+UNEXPLAINED_ROW = "(events that contradict each other)"
+NO_VALUE = "(none)"
+
+HOLDER = ColumnSpec("holder", "holder", "What holds the memory.", width=36, grow=3, text=TextKind.NAME, is_key=True)
+BYTES = ColumnSpec("bytes", "bytes", "Bytes that it holds then, as they were requested.", unit="bytes", is_key=True)
+SHARE = ColumnSpec("share_pct", "%", "Their share of all that is active then.", unit="%")
+BLOCKS = ColumnSpec("blocks", "blocks", "How many allocations these are.")
+LARGEST = ColumnSpec("largest", "largest", "The largest of them.", unit="bytes")
+OLDEST = ColumnSpec(
+    "oldest_us", "age", "How long the oldest of them has been there, in the history.", unit="us", detail=1
+)
+OLDER_BYTES = ColumnSpec("older", "before", "Bytes of it from before the history.", unit="bytes", detail=1)
+OPERATOR = ColumnSpec("op", "op", "The operator of most of it.", width=16, text=TextKind.NAME, detail=1)
+STACK = ColumnSpec("stack", "stack", "Number of the stack of most of it; the details list it.", detail=2)
+
+_AGES = ((1_000, "under 1 ms"), (10_000, "1 to 10 ms"), (100_000, "10 to 100 ms"), (1_000_000, "0.1 to 1 s"))
+
+
+def _sizes(history: DeviceHistory, lives: Int64, moment: int) -> list[str]:
+    power = np.ceil(np.log2(np.maximum(history.allocations.size[lives], 1))).astype(np.int64)
+    words = {each: f"up to {size(2.0 ** float(each))}" for each in np.unique(power).tolist()}
+    return [words[each] for each in power.tolist()]
+
+
+def _ages(history: DeviceHistory, lives: Int64, moment: int) -> list[str]:
+    age = ages(history, lives, moment)
+    bounds = [bound for bound, _ in _AGES]
+    words = [*(name for _, name in _AGES), "over 1 s"]
+    index = np.searchsorted(bounds, age, side="right")
+    return [NO_VALUE if unknown else words[each] for each, unknown in zip(index, age == NULL, strict=True)]
+
+
+def _annotations(history: DeviceHistory, lives: Int64, moment: int) -> list[str]:
+    """The user's metadata, or the innermost annotation around the allocation."""
+    snapshot = history.snapshot
+    start = history.allocations.start[lives]
+    named = np.full(len(lives), -1, np.int64)
+    known = start != OLDER
+    named[known] = innermost_annotation(snapshot, history.time_us[start[known]])
+    metadata = history.allocations.metadata[lives]
+    return _named(snapshot, np.where(metadata >= 0, metadata, named))
+
+
+def _contexts(history: DeviceHistory, lives: Int64, moment: int) -> list[str]:
+    return _named(history.snapshot, history.allocations.context[lives])
+
+
+def _streams(history: DeviceHistory, lives: Int64, moment: int) -> list[str]:
+    return [f"stream {each:#x}" if each > 1 << 16 else f"stream {each}" for each in history.allocations.stream[lives]]
+
+
+def _named(snapshot: MemorySnapshot, numbers: NDArray[np.integer]) -> list[str]:
+    return [snapshot.text(each) or NO_VALUE for each in numbers.tolist()]
+
+
+def _by_stack(words: str, history: DeviceHistory, lives: Int64, moment: int) -> list[str]:
+    frames = frames_of(history.snapshot)
+    stack = history.allocations.stack[lives]
+    make = {"line": frames.line, "module": frames.module, "stack": frames.key}[words]
+    named = {each: make(each) for each in np.unique(stack).tolist()}
+    return [named[each] for each in stack.tolist()]
+
+
+GROUPINGS: dict[str, Callable[[DeviceHistory, Int64, int], list[str]]] = {
+    "line": partial(_by_stack, "line"),
+    "stack": partial(_by_stack, "stack"),
+    "module": partial(_by_stack, "module"),
+    "size": _sizes,
+    "age": _ages,
+    "annotation": _annotations,
+    "context": _contexts,
+    "stream": _streams,
+}
+"""The groupings of what is live, and how each names allocations."""
+
+
+def ages(history: DeviceHistory, lives: Int64, moment: int) -> Int64:
+    """Microseconds for which allocations have existed at a moment; NULL where no clock or no start is known."""
+    start, now = history.allocations.start[lives], history.at_us(moment)
+    known = (start != OLDER) & (now is not None)
+    age = np.full(len(lives), NULL, np.int64)
+    age[known] = (now or 0) + history.start_us - history.time_us[start[known]]
+    return age
+
+
+def holders(history: DeviceHistory, moment: int, by: str = "line", of: Int64 | None = None) -> Table:
+    """Who holds what at a moment, the most first; of some allocations alone, or of all, whose sum is the curve.
+
+    What was requested to be freed, what is older than the history without a stack, and what the allocator rounds up are
+    rows of their own.
+    """
+    lives, frames = history.allocations, frames_of(history.snapshot)
+    own = history.live(moment) if of is None else of
+    names = GROUPINGS[by](history, own, moment)
+    pending = lives.requested[own] < moment
+    older = (lives.start[own] == OLDER) & ~pending
+    is_unknown = older & (lives.stack[own] == 0)
+    for row in np.flatnonzero(is_unknown).tolist():
+        names[row] = OLDER_ROW
+    for row in np.flatnonzero(pending).tolist():
+        names[row] = PENDING_ROW
+    unique = sorted(set(names))
+    index = {name: number for number, name in enumerate(unique)}
+    group = np.array([index[name] for name in names], np.int64)
+    amount = lives.size[own]
+    total = np.zeros(len(unique), np.int64)
+    np.add.at(total, group, amount)
+    before = np.zeros(len(unique), np.int64)
+    np.add.at(before, group[older], amount[older])
+    largest = np.zeros(len(unique), np.int64)
+    np.maximum.at(largest, group, amount)
+    age = np.full(len(unique), NULL, np.int64)
+    np.maximum.at(age, group, ages(history, own, moment))
+    blocks = np.bincount(group, minlength=len(unique))
+    # The stack of most bytes in each group.
+    pair, pair_of = np.unique(np.stack([group, lives.stack[own].astype(np.int64)]), axis=1, return_inverse=True)
+    pair_bytes = np.bincount(pair_of.ravel(), amount, pair.shape[1])
+    order = np.argsort(pair_bytes, kind="stable")
+    stack = np.zeros(len(unique), np.int64)
+    stack[pair[0, order]] = pair[1, order]
+    rest = history.unexplained(moment) if of is None else 0
+    if rest:
+        unique.append(ROUNDING_ROW if rest == history.rounding and rest > 0 else UNEXPLAINED_ROW)
+        total, before, largest = (np.append(each, value) for each, value in ((total, rest), (before, 0), (largest, 0)))
+        age, blocks, stack = (np.append(each, value) for each, value in ((age, NULL), (blocks, 0), (stack, 0)))
+    whole = max(int(history.active[moment]) if of is None else int(amount.sum()), 1)
+    table = Table(
+        (
+            texts(HOLDER, unique),
+            numbers(BYTES, total),
+            numbers(SHARE, 100 * total / whole),
+            numbers(BLOCKS, np.where(blocks > 0, blocks, NULL)),
+            numbers(LARGEST, np.where(largest > 0, largest, NULL)),
+            micros(OLDEST, age * 1000.0, null=age == NULL),
+            numbers(OLDER_BYTES, np.where(before > 0, before, NULL)),
+            texts(OPERATOR, [frames.operator(each) if each else None for each in stack.tolist()]),
+            numbers(STACK, np.where(stack > 0, stack, NULL)),
+        )
+    )
+    return table.take(table.order("bytes", descending=True))
