@@ -139,4 +139,7 @@ def _stem(trace: str) -> str:
     """The name of a trace without folder and suffixes, and its scope, for a file in the current folder."""
     name, _, scope = url_name(trace).partition("#")
     kept = re.sub(r"\W+", "_", scope).strip("_")
-    return "-".join(filter(None, (re.split(r"\.(?:json|pftrace|perfetto-trace)", name)[0], kept))) or "trace"
+    return (
+        "-".join(filter(None, (re.split(r"\.(?:json|pftrace|perfetto-trace|sqlite|nsys-rep)", name)[0], kept)))
+        or "trace"
+    )
