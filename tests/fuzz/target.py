@@ -1,4 +1,4 @@
-"""The process that libFuzzer drives: `python -m tests.fuzz.target opening|panes|packets [libFuzzer flags] CORPUS...`.
+"""The process that libFuzzer drives: `python -m tests.fuzz.target opening|panes|packets|exports [libFuzzer flags] CORPUS...`.
 
 To merge a corpus it starts itself again by its own name, for which `SELF` names a script.
 """

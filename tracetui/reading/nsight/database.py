@@ -38,16 +38,20 @@ _LIMITS = (
 )
 _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_PRAGMA}
 _PRAGMAS = ("trusted_schema=off", "cell_size_check=on", "mmap_size=0", "query_only=on")
+READ_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""Errors of a damaged file; messages and names of columns in it may be no UTF-8."""
 _ROWS = 1 << 14
 """Rows that are fetched at once."""
 _STEPS = 1 << 16
 """Steps of SQLite's machine between two looks at whether to go on."""
 
 
-def connect(path: str, cancelled: Callable[[], bool] = lambda: False) -> sqlite3.Connection:
+def connect(path: str, cancelled: Callable[[], bool] = lambda: False, is_short: bool = False) -> sqlite3.Connection:
     """A connection that reads a file and nothing else; texts come as bytes.
 
-    Raises: sqlite3.Error.
+    `is_short` lets it read what there is of a file that is cut off, which SQLite refuses otherwise.
+
+    Raises: one of READ_ERRORS.
     """
     name = quote(os.fsencode(os.path.abspath(path)))
     connection = sqlite3.connect(f"file:{name}?mode=ro&immutable=1", uri=True, check_same_thread=False)
@@ -56,9 +60,21 @@ def connect(path: str, cancelled: Callable[[], bool] = lambda: False) -> sqlite3
         connection.setlimit(limit, value)
     for pragma in _PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
+    if is_short:
+        connection.execute("PRAGMA writable_schema=on")
     connection.set_progress_handler(cancelled, _STEPS)
     connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY)
     return connection
+
+
+def is_cut_off(path: str) -> bool:
+    """Tell whether a file has fewer pages than its header says."""
+    with open(path, "rb") as file:
+        header = file.read(100)
+        size = file.seek(0, os.SEEK_END)
+    page = int.from_bytes(header[16:18], "big")
+    # The number of pages counts only where the last change wrote it.
+    return header[24:28] == header[92:96] and size < (1 << 16 if page == 1 else page) * int.from_bytes(header[28:32], "big")
 
 
 class Rows(NamedTuple):
@@ -93,11 +109,15 @@ class Database:
         self.lacks: list[str] = []
         """Tables that lack a column without which they mean nothing."""
         self._columns: dict[str, dict[str, str]] = {}
+        self.is_short = is_cut_off(path)
+        """True where the file is shorter than it says."""
+        if self.is_short:
+            self.damage = "it is cut off"
         try:
-            self._connection = connect(path, cancelled)
+            self._connection = connect(path, cancelled, self.is_short)
             self._read_schema({each.casefold() for each in known})
-        except sqlite3.Error as error:
-            raise NotATrace(f"{label} cannot be read as SQLite: {error}.") from error
+        except READ_ERRORS as error:
+            raise NotATrace(f"{label} cannot be read as SQLite ({error}): copy or export it anew.") from error
 
     def _read_schema(self, known: set[str]) -> None:
         sql = "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master"
@@ -149,7 +169,7 @@ class Database:
                     timed = {"start", "timestamp"} & set(self._columns_of(table))
                     if timed and self._connection.execute(f"SELECT rowid FROM {_quoted(table)} LIMIT 1").fetchone():
                         found.append(table)
-                except (sqlite3.Error, NotATrace):
+                except (*READ_ERRORS, NotATrace):
                     continue
         return found
 
@@ -230,7 +250,7 @@ class Database:
                     raise sqlite3.DatabaseError("rows repeat")
                 before = int(numbers[-1])
                 yield rows
-        except sqlite3.Error as error:
+        except READ_ERRORS as error:
             if not self._cancelled():
                 self.damage = self.damage or f"the table {table} cannot be read to its end ({error})"
 

@@ -144,7 +144,7 @@ def load_nsight(source: Source, tell: Callable[[str, int], None], cancelled: Cal
     note_times(quality)
     if len(parts.slices) + len(parts.instants) + len(parts.counters) == 0:
         raise NoEvents(f"{source.label} holds no event: nothing to show.")
-    store = RowStore(path, source.label, importer.stretches, file)
+    store = RowStore(path, source.label, importer.stretches, database.is_short, file)
     form = f"Nsight Systems {importer.version}".strip() + ", SQLite"
     return replace(
         trace_of(source, collector, parts, store, form),
@@ -338,13 +338,10 @@ class _Importer:
         return np.where((given > 0) & (given < 1 << 32), given + (index << 32), NO_ID)
 
     def _kernels(self) -> None:
-        names = ("demangledName", "shortName")
-        more = ("correlationId", "globalPid", *names, *_LAUNCH, *_GRID)
-        rows, event = self._read(KERNELS, _ON_DEVICE, *more)
+        full = "demangledName" if self._database.has_column(KERNELS, "demangledName") else "shortName"
+        rows, event = self._read(KERNELS, _ON_DEVICE, "correlationId", "globalPid", full, *_LAUNCH, *_GRID)
         columns = rows.columns
-        known = np.isin(columns["demangledName"], np.fromiter(self._strings, np.int64, len(self._strings)))
-        name = self._text_numbers(np.where(known, columns["demangledName"], columns["shortName"]))
-        self._add_on_device(rows, event, name, "kernel")
+        self._add_on_device(rows, event, self._text_numbers(columns[full]), "kernel")
         registers, static, dynamic = (_amounts(columns[each]) for each in _LAUNCH)
         shared = np.where((static == NULL) & (dynamic == NULL), NULL, np.maximum(static, 0) + np.maximum(dynamic, 0))
         sizes = [self._sizes(*(columns[f"{of}{axis}"] for axis in "XYZ")) for of in ("grid", "block")]

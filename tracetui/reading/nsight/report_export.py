@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import time
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from tracetui.errors import CannotRun, NotFound
+from tracetui.errors import NotATrace, NotFound, OtherKind
 from tracetui.files import is_url, user_cache_folder
 from tracetui.text import clean
 
@@ -25,14 +26,14 @@ _POLL_SECONDS = 0.1
 def exported(path: str, cancelled: Callable[[], bool] = lambda: False) -> str:
     """The path of an export of a report, which is made where there is none of the report as it is now.
 
-    Raises: CannotRun where `nsys` is not installed, or makes no export; NotFound for a report that cannot be read.
+    Raises: OtherKind where `nsys` is not installed; NotATrace where it makes no export; NotFound for a report that
+    cannot be read.
     """
     name = Path(path).name
-    command = f"nsys export --type sqlite -o {Path(name).stem}.sqlite {name}"
+    command = shlex.join(["nsys", "export", "--type", "sqlite", "-o", f"{Path(name).stem}.sqlite", name])
+    what, advice = "an Nsight Systems report", f"run `{command}` where nsys is installed, and open what it writes"
     if is_url(path):
-        raise CannotRun(
-            f"{name} is a report of Nsight Systems: fetch it, then run `{command}` and open what it writes."
-        )
+        raise OtherKind(name, what, advice)
     try:
         status = os.stat(path)
     except OSError as error:
@@ -46,21 +47,18 @@ def exported(path: str, cancelled: Callable[[], bool] = lambda: False) -> str:
         return str(target)
     program = shutil.which("nsys")
     if program is None:
-        raise CannotRun(
-            f"{name} is a report of Nsight Systems, and `nsys` is not installed here: run `{command}` where it is, and "
-            "open what it writes."
-        )
+        raise OtherKind(name, what, advice)
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise CannotRun(f"{target.parent} cannot be made, for the export of {name}: {error.strerror}.") from error
+        raise NotATrace(f"{target.parent} cannot be made, for the export of {name}: {error.strerror}.") from error
     part = target.with_name(f"{target.stem}.{os.getpid()}.part.sqlite")
     try:
         _run(
             [program, "export", "--type", "sqlite", "--force-overwrite", "true", "-o", str(part), full], name, cancelled
         )
         if not part.is_file():
-            raise CannotRun(f"nsys made no export of {name}: run `{command}` to see why.")
+            raise NotATrace(f"nsys made no export of {name}: run `{command}` to see why.")
         os.replace(part, target)
     finally:
         with suppress(OSError):
@@ -72,14 +70,14 @@ def exported(path: str, cancelled: Callable[[], bool] = lambda: False) -> str:
 def _run(command: list[str], name: str, cancelled: Callable[[], bool]) -> None:
     """Run nsys to its end.
 
-    Raises: CannotRun where it fails, takes too long, or nobody waits any more.
+    Raises: NotATrace where it fails, takes too long, or nobody waits any more.
     """
     try:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
         )
     except OSError as error:
-        raise CannotRun(f"nsys cannot be started: {error.strerror or error}.") from error
+        raise NotATrace(f"nsys cannot be started: {error.strerror or error}.") from error
     ends = time.monotonic() + TIMEOUT_SECONDS
     while True:
         try:
@@ -90,10 +88,10 @@ def _run(command: list[str], name: str, cancelled: Callable[[], bool]) -> None:
                 process.kill()
                 process.communicate()
                 why = "was stopped" if cancelled() else f"took longer than {TIMEOUT_SECONDS:.0f} s"
-                raise CannotRun(f"The export of {name} {why}.") from None
+                raise NotATrace(f"The export of {name} {why}.") from None
     if process.returncode:
         lines = said.decode("utf-8", "replace").strip().splitlines()
-        raise CannotRun(
+        raise NotATrace(
             f"nsys cannot export {name}: {clean(lines[-1][:300]) if lines else f'exit {process.returncode}'}"
         )
 

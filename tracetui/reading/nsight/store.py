@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import closing
@@ -13,7 +12,7 @@ import numpy as np
 
 from tracetui.errors import TraceError
 from tracetui.model.intervals import Int64
-from tracetui.reading.nsight.database import connect
+from tracetui.reading.nsight.database import READ_ERRORS, connect
 from tracetui.reading.nsight.tables import ABSENT_AT_ZERO, ARGUMENTS, COPIES, KERNELS
 
 FEW = 64
@@ -27,13 +26,18 @@ class RowStore:
     """
 
     def __init__(
-        self, path: str, label: str, stretches: list[tuple[str, int, Int64]], file: IO[bytes] | None = None
+        self,
+        path: str,
+        label: str,
+        stretches: list[tuple[str, int, Int64]],
+        is_short: bool = False,
+        file: IO[bytes] | None = None,
     ) -> None:
         """`stretches` are tables, each with the number of its first event and the numbers of its rows.
 
-        `file` is the temporary one at `path`, which goes with the store.
+        `is_short` is true of a file that is cut off; `file` is the temporary one at `path`, which goes with the store.
         """
-        self._path, self._label, self._file = path, label, file
+        self._path, self._label, self._is_short, self._file = path, label, is_short, file
         self._stretches = stretches
         self._firsts = [first for _, first, _ in stretches]
         self._identity = self._current()
@@ -79,7 +83,7 @@ class RowStore:
         rowid = rowids[wanted]
         self._check()
         try:
-            with closing(connect(self._path)) as connection:
+            with closing(connect(self._path, is_short=self._is_short)) as connection:
                 info = connection.execute(f'PRAGMA table_xinfo("{table}")').fetchall()
                 present = {row[1].decode("utf-8", "replace").casefold() for row in info}
                 sources = [self._keys(number)[key] for key in keys]
@@ -92,7 +96,7 @@ class RowStore:
                 else:
                     ends = int(rowid[0]), int(rowid[-1])
                     found = connection.execute(f"{query} BETWEEN ? AND ? ORDER BY rowid", ends).fetchall()
-        except sqlite3.Error as error:
+        except READ_ERRORS as error:
             raise TraceError(f"{self._label} cannot be read any more: {error}.") from error
         rows = {row[0]: row[1:] for row in found}
         none = (None,) * len(selected)
