@@ -179,6 +179,11 @@ def test_no_export_is_written(path: str, tmp_path: Path, capsys: pytest.CaptureF
 def test_reading_stops_when_it_is_not_wanted_any_more(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
     read = loading._Importer._kernels
-    monkeypatch.setattr(loading._Importer, "_kernels", lambda self: (read(self), asked.append(True)))
+
+    def read_and_stop(importer: loading._Importer) -> None:
+        read(importer)
+        asked.append(True)
+
+    monkeypatch.setattr(loading._Importer, "_kernels", read_and_stop)
     trace = load(path, cancelled=lambda: bool(asked))
     assert trace.quality.partial and len(trace.slices) == 16

@@ -38,6 +38,8 @@ _LIMITS = (
 )
 _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_PRAGMA}
 _PRAGMAS = ("trusted_schema=off", "cell_size_check=on", "mmap_size=0", "query_only=on")
+MAX_QUOTED = 200
+"""Maximum characters of what is quoted in a sentence."""
 READ_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """Errors of a damaged file; messages and names of columns in it may be no UTF-8."""
 _ROWS = 1 << 14
@@ -74,7 +76,9 @@ def is_cut_off(path: str) -> bool:
         size = file.seek(0, os.SEEK_END)
     page = int.from_bytes(header[16:18], "big")
     # The number of pages counts only where the last change wrote it.
-    return header[24:28] == header[92:96] and size < (1 << 16 if page == 1 else page) * int.from_bytes(header[28:32], "big")
+    return header[24:28] == header[92:96] and size < (1 << 16 if page == 1 else page) * int.from_bytes(
+        header[28:32], "big"
+    )
 
 
 class Rows(NamedTuple):
@@ -96,12 +100,21 @@ class Rows(NamedTuple):
 class Database:
     """The tables of a file."""
 
-    def __init__(self, path: str, label: str, known: Collection[str], cancelled: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        path: str,
+        label: str,
+        known: Collection[str],
+        cancelled: Callable[[], bool] = lambda: False,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         """Open a file; `known` are the names of tables that will be read.
+
+        `check` is called now and then, and raises what ends the reading.
 
         Raises: NotATrace for a file that SQLite cannot open, and for one with anything else in place of a known table.
         """
-        self._label, self._cancelled = label, cancelled
+        self._label, self._cancelled, self._check = label, cancelled, check
         self.damage = ""
         """The first damage that was met, as the end of a sentence; what stands before it was read."""
         self.wrong = 0
@@ -117,7 +130,7 @@ class Database:
             self._connection = connect(path, cancelled, self.is_short)
             self._read_schema({each.casefold() for each in known})
         except READ_ERRORS as error:
-            raise NotATrace(f"{label} cannot be read as SQLite ({error}): copy or export it anew.") from error
+            raise NotATrace(f"{label} cannot be read as SQLite ({one_line(error)}): copy or export it anew.") from error
 
     def _read_schema(self, known: set[str]) -> None:
         sql = "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master"
@@ -168,7 +181,7 @@ class Database:
                 try:
                     timed = {"start", "timestamp"} & set(self._columns_of(table))
                     if timed and self._connection.execute(f"SELECT rowid FROM {_quoted(table)} LIMIT 1").fetchone():
-                        found.append(table)
+                        found.append(one_line(table))
                 except (*READ_ERRORS, NotATrace):
                     continue
         return found
@@ -204,17 +217,23 @@ class Database:
         self.wrong += int(np.count_nonzero(~kept))
         return whole.where(kept)
 
-    def values(self, table: str, column: str) -> tuple[Int64, list[Any]]:
-        """The numbers of a table's rows, and the value of each in a column, whatever it is; texts are bytes."""
+    def values(self, table: str, column: str, wanted: Int64) -> list[Any]:
+        """The value in a column of some rows, whatever it is; texts are bytes, and None stands for what is missing."""
         if not self.has_column(table, column):
-            return np.empty(0, np.int64), []
-        rowid = Gathered("rowid")
+            return [None] * len(wanted)
+        gathered = Gathered("rowid")
         values: list[Any] = []
         for rows in self._fetch(table, _quoted(column)):
             numbers, some = zip(*rows, strict=True)
-            rowid.add(rowid=np.array(numbers, np.int64))
-            values.extend(some)
-        return rowid.take("rowid", "i8"), values
+            gathered.add(rowid=np.array(numbers, np.int64))
+            values += some
+        rowid = gathered.take("rowid", "i8")
+        if np.array_equal(rowid, wanted):
+            return values
+        # The last one is None.
+        at = np.searchsorted(rowid, wanted)
+        found = np.append(rowid, NULL)[at] == wanted
+        return list(map([*values, None].__getitem__, np.where(found, at, len(values)).tolist()))
 
     def records(self, table: str) -> list[dict[str, Any]]:
         """The rows of a table that describes something, by column; texts are decoded."""
@@ -249,10 +268,11 @@ class Database:
                     # A page that several others lead to is read again and again.
                     raise sqlite3.DatabaseError("rows repeat")
                 before = int(numbers[-1])
+                self._check()
                 yield rows
         except READ_ERRORS as error:
             if not self._cancelled():
-                self.damage = self.damage or f"the table {table} cannot be read to its end ({error})"
+                self.damage = self.damage or f"the table {table} cannot be read to its end ({one_line(error)})"
 
     def _whole(self, rows: list[tuple[Any, ...]]) -> Int64:
         """Rows as numbers, `NULL` for anything that is no whole number."""
@@ -267,6 +287,11 @@ class Database:
     def close(self) -> None:
         """Let go of the file."""
         self._connection.close()
+
+
+def one_line(error: object) -> str:
+    """What SQLite says, which may quote the file, for a sentence."""
+    return " ".join(str(error).split())[:MAX_QUOTED]
 
 
 def _quoted(name: str) -> str:

@@ -63,6 +63,8 @@ from tracetui.reading.spans import RANGE_PHASE
 
 MAX_MOMENT_NS = MAX_TIME_NS // 2
 """A moment further from 0 is none: differences would not fit."""
+ALWAYS_LOOKED_AT = 1 << 50
+"""Bytes beyond what any budget allows without a look."""
 WALL_CLOCK_NS = 10**18
 """Times above are of a wall clock, where the export shifted them (`--ts-normalize`)."""
 MAX_NAMED = 12
@@ -121,7 +123,9 @@ def load_nsight(source: Source, tell: Callable[[str, int], None], cancelled: Cal
     """
     file = None if source.rereadable else _unpacked(source, cancelled)
     path = str(source.path if file is None else file.name)
-    database = Database(path, source.label, TABLES, cancelled)
+    # Rows may be a few bytes each, so that the memory is looked at however small the file is.
+    source.count_unpacked(ALWAYS_LOOKED_AT)
+    database = Database(path, source.label, TABLES, cancelled, source.budget.check)
     try:
         if not any(table in database for table in EVENT_TABLES):
             raise OtherKind(source.label, DATABASE.name, DATABASE.advice)
@@ -227,11 +231,12 @@ class _Importer:
     # What things are called.
 
     def _describe(self) -> None:
-        identities, texts = self._database.values(STRINGS, "id")[1], self._database.values(STRINGS, "value")[1]
+        rows = self._database.numbers(STRINGS, ("id",))
+        texts = self._database.values(STRINGS, "value", rows.rowid)
         self._strings = {
             key: text.decode("utf-8", "replace")
-            for key, text in zip(identities, texts, strict=False)
-            if type(key) is int and isinstance(text, bytes)
+            for key, text in zip(rows.columns["id"].tolist(), texts, strict=True)
+            if isinstance(text, bytes)
         }
         naming = self._collector.naming
         for row in self._database.records(PROCESSES):
@@ -481,18 +486,15 @@ class _Importer:
     def _nvtx_texts(self, rows: Rows) -> tuple[Int64, list[str]]:
         """The number of the text of each range, and the texts."""
         numbers = Ids()
-        rowid, given = self._database.values(NVTX, "text")
-        texts = np.fromiter(map(numbers.__getitem__, given), np.int64, len(given))
-        own = np.full(len(rows), numbers[None], np.int64)
-        if len(rowid):
-            at = np.minimum(np.searchsorted(rowid, rows.rowid), len(rowid) - 1)
-            own = np.where(rowid[at] == rows.rowid, texts[at], own)
+        absent = numbers[None]
+        given = self._database.values(NVTX, "text", rows.rowid)
+        own = np.fromiter(map(numbers.__getitem__, given), np.int64, len(given))
         ids, inverse = np.unique(rows.columns["textId"], return_inverse=True)
         registered = np.array([numbers[self._strings.get(each)] for each in ids.tolist()], np.int64)[inverse]
         values = [
             each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each or NO_NAME) for each in numbers
         ]
-        return np.where(own == numbers[None], registered, own), values
+        return np.where(own == absent, registered, own), values
 
     def _domains(
         self, kind: Int64, columns: dict[str, Int64], text: Int64, texts: list[str]
@@ -529,9 +531,8 @@ class _Importer:
         for row in self._database.records(METRIC_NAMES):
             metric, name = row.get("metricId", row.get("id")), row.get("metricName", row.get("name"))
             names[row.get("typeId", NULL), metric] = names[NULL, metric] = str(name)
-        rowid, given = self._database.values(METRICS, "value")
+        given = self._database.values(METRICS, "value", rows.rowid)
         value = np.array([each if type(each) in (int, float) else np.nan for each in given], np.float64)
-        value = value[np.searchsorted(rowid, rows.rowid)]
         kind, metric = rows.columns["typeId"], rows.columns["metricId"]
         for mine in _groups(combined(kind, metric)):
             of, number = int(kind[mine[0]]), int(metric[mine[0]])

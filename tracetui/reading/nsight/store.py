@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from itertools import chain
 from typing import IO, Any
 
 import numpy as np
@@ -82,22 +83,24 @@ class RowStore:
         table, _, rowids = self._stretches[number]
         rowid = rowids[wanted]
         self._check()
-        try:
-            with closing(connect(self._path, is_short=self._is_short)) as connection:
-                info = connection.execute(f'PRAGMA table_xinfo("{table}")').fetchall()
-                present = {row[1].decode("utf-8", "replace").casefold() for row in info}
-                sources = [self._keys(number)[key] for key in keys]
-                names = [(each,) if isinstance(each, str) else each for each in sources]
-                selected = list(dict.fromkeys(name for each in names for name in each if name.casefold() in present))
-                columns = ", ".join(f'"{name}"' for name in ("rowid", *selected))
-                query = f'SELECT {columns} FROM "{table}" NOT INDEXED WHERE rowid'
-                if len(rowid) <= FEW:
-                    found = [row for each in rowid.tolist() for row in connection.execute(f"{query} = ?", (each,))]
-                else:
-                    ends = int(rowid[0]), int(rowid[-1])
-                    found = connection.execute(f"{query} BETWEEN ? AND ? ORDER BY rowid", ends).fetchall()
-        except READ_ERRORS as error:
-            raise TraceError(f"{self._label} cannot be read any more: {error}.") from error
+        sources = [self._keys(number)[key] for key in keys]
+        names = dict.fromkeys(chain.from_iterable((each,) if isinstance(each, str) else each for each in sources))
+        selected: list[str] = []
+        found: list[tuple[Any, ...]] = []
+        # Of a damaged table some rows can be read.
+        with suppress(*READ_ERRORS), closing(connect(self._path, is_short=self._is_short)) as connection:
+            info = connection.execute(f'PRAGMA table_xinfo("{table}")').fetchall()
+            present = {row[1].decode("utf-8", "replace").casefold() for row in info}
+            selected = [name for name in names if name.casefold() in present]
+            columns = ", ".join(f'"{name}"' for name in ("rowid", *selected))
+            query = f'SELECT {columns} FROM "{table}" NOT INDEXED WHERE rowid'
+            if len(rowid) <= FEW:
+                for each in rowid.tolist():
+                    found += connection.execute(f"{query} = ?", (each,)).fetchall()
+            else:
+                ends = int(rowid[0]), int(rowid[-1])
+                for row in connection.execute(f"{query} BETWEEN ? AND ? ORDER BY rowid", ends):
+                    found.append(row)
         rows = {row[0]: row[1:] for row in found}
         none = (None,) * len(selected)
         chosen = [rows.get(each, none) for each in rowid.tolist()]
