@@ -1,7 +1,7 @@
 """Opens an export of Nsight Systems: its tables become the columns that JSON traces are read into.
 
 All times of a file are of one clock. Ids of processes and threads stand in one number: the process in bits 24 to 47,
-the thread in the lowest 24, the machine above. A correlation id is unique within its process alone.
+the thread in the lowest 24, the machine above. A correlation id is unique within its process alone (R2.32).
 """
 
 from __future__ import annotations
@@ -28,35 +28,9 @@ from tracetui.reading.chrome import assemble, counted, note_times, trace_of
 from tracetui.reading.columns import NO_DUR, Collector, combined
 from tracetui.reading.decode import NO_NAME, Ids
 from tracetui.reading.memory_budget import PER_EVENT
+from tracetui.reading.nsight import tables
 from tracetui.reading.nsight.database import Database, Rows
 from tracetui.reading.nsight.store import RowStore
-from tracetui.reading.nsight.tables import (
-    ANALYSIS,
-    CALL_TABLES,
-    CALLS,
-    COPIES,
-    CUDA_DEVICES,
-    DIAGNOSTICS,
-    EVENT_TABLES,
-    EXPORT,
-    FILLS,
-    GPUS,
-    GRAPHS,
-    KERNELS,
-    MACHINE,
-    MEMORY,
-    MEMORY_KINDS,
-    METRIC_NAMES,
-    METRICS,
-    NVTX,
-    PROCESSES,
-    SESSION,
-    STRINGS,
-    TABLES,
-    THREADS,
-    WAITS,
-    CallTable,
-)
 from tracetui.reading.other_files import DATABASE
 from tracetui.reading.source import Source
 from tracetui.reading.spans import RANGE_PHASE
@@ -71,15 +45,22 @@ MAX_NAMED = 12
 """Maximum tables named in a sentence."""
 
 _MARK, _PUSH_POP, _START_END, _DOMAIN = (34,), (59, 70), (60, 71), 75
-"""Types of NVTX events: as the program made them, and as other tools hand them in."""
-_DIRECTIONS = dict(
-    enumerate(
-        (
-            *("HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"),
-            *("HtoD", "DtoH", "DtoD"),
-        ),
-        1,
-    )
+"""Types of tables.NVTX events: as the program made them, and as other tools hand them in."""
+_DIRECTIONS = (
+    "",
+    "HtoD",
+    "DtoH",
+    "HtoA",
+    "AtoH",
+    "AtoA",
+    "AtoD",
+    "DtoA",
+    "DtoD",
+    "HtoH",
+    "PtoP",
+    "HtoD",
+    "DtoH",
+    "DtoD",
 )
 """Directions of copies by `copyKind`; those of managed memory are the last three."""
 _MEMORY_KINDS = dict(enumerate(("Pageable", "Pinned", "Device", "Array", "Managed", "Device", "Managed", "Unknown")))
@@ -125,9 +106,9 @@ def load_nsight(source: Source, tell: Callable[[str, int], None], cancelled: Cal
     path = str(source.path if file is None else file.name)
     # Rows may be a few bytes each, so that the memory is looked at however small the file is.
     source.count_unpacked(ALWAYS_LOOKED_AT)
-    database = Database(path, source.label, TABLES, cancelled, source.budget.check)
+    database = Database(path, source.label, tables.TABLES, cancelled, source.budget.check)
     try:
-        if not any(table in database for table in EVENT_TABLES):
+        if not any(table in database for table in tables.EVENT_TABLES):
             raise OtherKind(source.label, DATABASE.name, DATABASE.advice)
         quality = Quality(format_losses=NSIGHT, damage=source.damage or "")
         collector = Collector(quality, source.label)
@@ -176,7 +157,7 @@ def _unpacked(source: Source, cancelled: Callable[[], bool]) -> IO[bytes]:
 
 
 class _Range(NamedTuple):
-    """What the text of an NVTX range says."""
+    """What the text of an tables.NVTX range says."""
 
     name: str
     is_operator: bool = False
@@ -213,10 +194,16 @@ class _Importer:
         """When the recording began, in columns of several tables."""
         self._gpu_of_device: dict[int, int] = {}
         self._knows_processes = all(
-            database.has_column(table, "globalPid") for table in (KERNELS, COPIES, FILLS, GRAPHS) if table in database
+            database.has_column(table, "globalPid")
+            for table in (tables.KERNELS, tables.COPIES, tables.FILLS, tables.GRAPHS)
+            if table in database
         )
         self.version = next(
-            (str(row.get("value")) for row in database.records(EXPORT) if row.get("name") == "EXPORT_PRODUCT_VERSION"),
+            (
+                str(row.get("value"))
+                for row in database.records(tables.EXPORT)
+                if row.get("name") == "EXPORT_PRODUCT_VERSION"
+            ),
             "",
         )
 
@@ -224,33 +211,31 @@ class _Importer:
         """What is to be read, in the order in which events are numbered."""
         yield self._describe
         yield from (self._kernels, self._graphs, self._copies, self._fills, self._calls, self._waits, self._nvtx)
-        for each in CALL_TABLES:
+        for each in tables.CALL_TABLES:
             yield partial(self._thread_calls, each)
         yield from (self._metrics, self._memory)
 
     # What things are called.
 
     def _describe(self) -> None:
-        rows = self._database.numbers(STRINGS, ("id",))
-        texts = self._database.values(STRINGS, "value", rows.rowid)
+        rows = self._database.numbers(tables.STRINGS, ("id",))
+        texts = self._database.values(tables.STRINGS, "value", rows.rowid)
         self._strings = {
             key: text.decode("utf-8", "replace")
             for key, text in zip(rows.columns["id"].tolist(), texts, strict=True)
             if isinstance(text, bytes)
         }
         naming = self._collector.naming
-        for row in self._database.records(PROCESSES):
+        for row in self._database.records(tables.PROCESSES):
             if (number := whole_number(row.get("globalPid"), 1 << 62)) is not None and row.get("name"):
                 self._names[number >> 24] = str(row["name"])
-        for row in self._database.records(THREADS):
-            if (number := whole_number(row.get("globalTid"), 1 << 62)) is not None and row.get(
-                "nameId"
-            ) in self._strings:
-                name = {"name": self._strings[row["nameId"]]}
-                naming.read(self._process(number), number & 0xFFFFFF, "thread_name", name)
+        for row in self._database.records(tables.THREADS):
+            name = self._strings.get(row.get("nameId", NULL))
+            if (number := whole_number(row.get("globalTid"), 1 << 62)) is not None and name:
+                naming.read(self._process(number), number & 0xFFFFFF, "thread_name", {"name": name})
         by_device: dict[int, set[int]] = defaultdict(set)
         given = {}
-        for row in self._database.records(CUDA_DEVICES):
+        for row in self._database.records(tables.CUDA_DEVICES):
             gpu, device, pid = (whole_number(row.get(name)) for name in ("gpuId", "cudaId", "pid"))
             if gpu is not None and device is not None and pid is not None:
                 by_device[device].add(gpu)
@@ -272,19 +257,11 @@ class _Importer:
 
     def _text_numbers(self, ids: Int64, change: Callable[[str], str] = str) -> Int64:
         """Numbers of names by their ids among the strings of the file."""
-        distinct, inverse = np.unique(ids, return_inverse=True)
-        names = self._collector.names
-        return np.array([names[change(self._strings.get(each, NO_NAME))] for each in distinct.tolist()], np.int64)[
-            inverse
-        ]
+        return _once(lambda each: self._collector.names[change(self._strings.get(each, NO_NAME))], ids)
 
     def _keyed(self, make: Callable[..., tuple[str, str, Any, Any]], *columns: NDArray[Any]) -> Int64:
-        """The collector's keys of rows, made once for each combination of values."""
-        if not len(columns[0]):
-            return np.empty(0, np.int64)
-        _, first, inverse = np.unique(combined(*columns), return_index=True, return_inverse=True)
-        values = zip(*(column[first].tolist() for column in columns), strict=True)
-        return np.array([self._collector.keys[make(*each)] for each in values], np.int64)[inverse]
+        """The collector's keys of rows."""
+        return _once(lambda *values: self._collector.keys[make(*values)], *columns)
 
     # Slices.
 
@@ -335,7 +312,7 @@ class _Importer:
         self._add(rows, event, name, keys, self._correlations(columns["correlationId"], owner))
 
     def _correlations(self, given: Int64, owner: Int64) -> Int64:
-        """Correlation ids that are those of one process alone."""
+        """Correlation ids that are those of one process alone (R2.32)."""
         identity, inverse = np.unique(owner >> 24, return_inverse=True)
         # Those of the first process stay as they are.
         users = [self._users[each] if self._knows_processes else 0 for each in identity.tolist()]
@@ -343,8 +320,8 @@ class _Importer:
         return np.where((given > 0) & (given < 1 << 32), given + (index << 32), NO_ID)
 
     def _kernels(self) -> None:
-        full = "demangledName" if self._database.has_column(KERNELS, "demangledName") else "shortName"
-        rows, event = self._read(KERNELS, _ON_DEVICE, "correlationId", "globalPid", full, *_LAUNCH, *_GRID)
+        full = "demangledName" if self._database.has_column(tables.KERNELS, "demangledName") else "shortName"
+        rows, event = self._read(tables.KERNELS, _ON_DEVICE, "correlationId", "globalPid", full, *_LAUNCH, *_GRID)
         columns = rows.columns
         self._add_on_device(rows, event, self._text_numbers(columns[full]), "kernel")
         registers, static, dynamic = (_amounts(columns[each]) for each in _LAUNCH)
@@ -353,16 +330,9 @@ class _Importer:
         self._keep_work(event, {"registers per thread": registers, "shared memory": shared}, *sizes)
 
     def _sizes(self, *axes: Int64) -> Int64:
-        """Numbers of the texts of sizes such as `[64,1,1]`, -1 where one is missing."""
-        table = self._collector.arguments.work
-        if not len(axes[0]):
-            return np.empty(0, np.int64)
-        _, first, inverse = np.unique(combined(*axes), return_index=True, return_inverse=True)
-        texts = [
-            b"" if min(size) < 0 else b"[%d, %d, %d]" % size
-            for size in zip(*(axis[first].tolist() for axis in axes), strict=True)
-        ]
-        return np.array([table.text_number(text) for text in texts], np.int64)[inverse]
+        """Numbers of the texts of sizes such as `[64, 1, 1]`, -1 where one is missing."""
+        number = self._collector.arguments.work.text_number
+        return _once(lambda *size: number(b"" if min(size) < 0 else b"[%d, %d, %d]" % size), *axes)
 
     def _keep_work(
         self, event: Int64, numbers: dict[str, Int64], grid: Int64 | None = None, block: Int64 | None = None
@@ -374,49 +344,48 @@ class _Importer:
         self._collector.arguments.work.keep({"event": event.astype(np.int32)} | part)
 
     def _graphs(self) -> None:
-        """Launches of graphs that were recorded as a whole: what ran in one is not known, nor when nothing ran."""
-        rows, event = self._read(GRAPHS, _ON_DEVICE, "correlationId", "globalPid", "graphId")
-        graph, inverse = np.unique(rows.columns["graphId"], return_inverse=True)
-        names = [self._collector.names[f"CUDA graph {each if each != NULL else '?'}"] for each in graph.tolist()]
-        self._add_on_device(rows, event, np.array(names, np.int64)[inverse], "kernel")
+        """Launches of graphs that were recorded as a whole, each one kernel (R2.35)."""
+        rows, event = self._read(tables.GRAPHS, _ON_DEVICE, "correlationId", "globalPid", "graphId")
+        names = self._collector.names
+        name = _once(lambda graph: names[f"CUDA graph {'?' if graph == NULL else graph}"], rows.columns["graphId"])
+        self._add_on_device(rows, event, name, "kernel")
         if len(rows):
+            launches = "1 launch of a CUDA graph is" if len(rows) == 1 else f"{len(rows):,} launches of CUDA graphs are"
             self._collector.quality.notes.append(
-                f"{counted(len(rows), 'launch').replace('launchs', 'launches')} of CUDA graphs are recorded as a whole "
-                "and shown as one kernel each: `nsys profile --cuda-graph-trace=node` records the kernels in them."
+                f"{launches} recorded as a whole and shown as one kernel each: "
+                "`nsys profile --cuda-graph-trace=node` records the kernels in them."
             )
 
     def _copies(self) -> None:
-        more = ("correlationId", "globalPid", "bytes", "copyKind", "srcKind", "dstKind")
-        rows, event = self._read(COPIES, _ON_DEVICE, *more)
-        kinds = self._memory_kinds()
-        what = [rows.columns[name] for name in ("copyKind", "srcKind", "dstKind")]
-        _, first, inverse = np.unique(combined(*what), return_index=True, return_inverse=True)
-        names = []
-        for copy, source, target in zip(*(column[first].tolist() for column in what), strict=True):
-            name = f"Memcpy {_DIRECTIONS[copy]}" if copy in _DIRECTIONS else "Memcpy"
-            ends = [kinds.get(each, "Unknown") for each in (source, target)]
-            names.append(self._collector.names[name if ends == ["Unknown"] * 2 else f"{name} ({ends[0]} -> {ends[1]})"])
-        self._add_on_device(rows, event, np.array(names, np.int64)[inverse], "gpu_memcpy")
+        kinds = ("copyKind", "srcKind", "dstKind")
+        rows, event = self._read(tables.COPIES, _ON_DEVICE, "correlationId", "globalPid", "bytes", *kinds)
+        memory = self._memory_kinds()
+
+        def number(copy: int, source: int, target: int) -> int:
+            name = f"Memcpy {_DIRECTIONS[copy]}" if 0 < copy < len(_DIRECTIONS) else "Memcpy"
+            ends = [memory.get(each, "Unknown") for each in (source, target)]
+            return self._collector.names[name if ends == ["Unknown"] * 2 else f"{name} ({ends[0]} -> {ends[1]})"]
+
+        self._add_on_device(rows, event, _once(number, *(rows.columns[kind] for kind in kinds)), "gpu_memcpy")
         self._keep_work(event, {"bytes": _amounts(rows.columns["bytes"])})
 
     def _fills(self) -> None:
-        rows, event = self._read(FILLS, _ON_DEVICE, "correlationId", "globalPid", "bytes", "memKind")
-        kinds = self._memory_kinds()
-        kind, inverse = np.unique(rows.columns["memKind"], return_inverse=True)
-        names = [self._collector.names[f"Memset ({kinds.get(each, 'Unknown')})"] for each in kind.tolist()]
-        self._add_on_device(rows, event, np.array(names, np.int64)[inverse], "gpu_memset")
+        rows, event = self._read(tables.FILLS, _ON_DEVICE, "correlationId", "globalPid", "bytes", "memKind")
+        memory, names = self._memory_kinds(), self._collector.names
+        name = _once(lambda kind: names[f"Memset ({memory.get(kind, 'Unknown')})"], rows.columns["memKind"])
+        self._add_on_device(rows, event, name, "gpu_memset")
         self._keep_work(event, {"bytes": _amounts(rows.columns["bytes"])})
 
     def _memory_kinds(self) -> dict[int, str]:
         given = {
-            row.get("id"): str(row.get("label") or "Unknown").split()[0] for row in self._database.records(MEMORY_KINDS)
+            row.get("id"): str(row.get("label") or "Unknown").split()[0]
+            for row in self._database.records(tables.MEMORY_KINDS)
         }
         return _MEMORY_KINDS | {key: label for key, label in given.items() if type(key) is int}
 
     def _calls(self) -> None:
-        rows, event = self._read(CALLS, (*_ON_THREAD, "nameId"), "correlationId")
-        ids, inverse = np.unique(rows.columns["nameId"], return_inverse=True)
-        drives = np.array([bool(_DRIVER.match(self._strings.get(each, ""))) for each in ids.tolist()], bool)[inverse]
+        rows, event = self._read(tables.CALLS, (*_ON_THREAD, "nameId"), "correlationId")
+        drives = _once(lambda each: bool(_DRIVER.match(self._strings.get(each, ""))), rows.columns["nameId"])
         name = self._text_numbers(rows.columns["nameId"], lambda text: _VERSION.sub("", text))
         thread = rows.columns["globalTid"]
         key = self._keyed(
@@ -428,21 +397,22 @@ class _Importer:
         return "X", category, self._process(global_tid), global_tid & 0xFFFFFF if global_tid != NULL else 0
 
     def _waits(self) -> None:
-        rows, event = self._read(WAITS, _ON_DEVICE, "correlationId", "globalPid", "syncType", "deprecatedSyncType")
+        rows, event = self._read(
+            tables.WAITS, _ON_DEVICE, "correlationId", "globalPid", "syncType", "deprecatedSyncType"
+        )
         kind = np.where(rows.columns["syncType"] == NULL, rows.columns["deprecatedSyncType"], rows.columns["syncType"])
-        kinds, inverse = np.unique(kind, return_inverse=True)
-        names = [self._collector.names[_WAITS.get(each, "Sync")] for each in kinds.tolist()]
-        self._add_on_device(rows, event, np.array(names, np.int64)[inverse], "cuda_sync")
+        name = _once(lambda each: self._collector.names[_WAITS.get(each, "Sync")], kind)
+        self._add_on_device(rows, event, name, "cuda_sync")
 
-    def _thread_calls(self, each: CallTable) -> None:
+    def _thread_calls(self, each: tables.CallTable) -> None:
         rows, event = self._read(each.table, (*_ON_THREAD, each.name))
         key = self._keyed(lambda tid: self._on_thread(each.category, tid), rows.columns["globalTid"])
         self._add(rows, event, self._text_numbers(rows.columns[each.name]), key)
 
-    # NVTX: ranges of threads nest, those that are started and ended anywhere overlap, marks are moments.
+    # tables.NVTX: ranges of threads nest, those that are started and ended anywhere overlap, marks are moments (R2.34).
 
     def _nvtx(self) -> None:
-        rows, event = self._read(NVTX, ("start",), "end", "globalTid", "eventType", "textId", "domainId")
+        rows, event = self._read(tables.NVTX, ("start",), "end", "globalTid", "eventType", "textId", "domainId")
         if not len(rows):
             return
         columns = rows.columns
@@ -487,10 +457,9 @@ class _Importer:
         """The number of the text of each range, and the texts."""
         numbers = Ids()
         absent = numbers[None]
-        given = self._database.values(NVTX, "text", rows.rowid)
+        given = self._database.values(tables.NVTX, "text", rows.rowid)
         own = np.fromiter(map(numbers.__getitem__, given), np.int64, len(given))
-        ids, inverse = np.unique(rows.columns["textId"], return_inverse=True)
-        registered = np.array([numbers[self._strings.get(each)] for each in ids.tolist()], np.int64)[inverse]
+        registered = _once(lambda each: numbers[self._strings.get(each)], rows.columns["textId"])
         values = [
             each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each or NO_NAME) for each in numbers
         ]
@@ -524,14 +493,14 @@ class _Importer:
     # Counters.
 
     def _metrics(self) -> None:
-        rows, event = self._read(METRICS, ("timestamp", "metricId"), "typeId")
+        rows, event = self._read(tables.METRICS, ("timestamp", "metricId"), "typeId")
         if not len(rows):
             return
         names = {}
-        for row in self._database.records(METRIC_NAMES):
+        for row in self._database.records(tables.METRIC_NAMES):
             metric, name = row.get("metricId", row.get("id")), row.get("metricName", row.get("name"))
             names[row.get("typeId", NULL), metric] = names[NULL, metric] = str(name)
-        given = self._database.values(METRICS, "value", rows.rowid)
+        given = self._database.values(tables.METRICS, "value", rows.rowid)
         value = np.array([each if type(each) in (int, float) else np.nan for each in given], np.float64)
         kind, metric = rows.columns["typeId"], rows.columns["metricId"]
         for mine in _groups(combined(kind, metric)):
@@ -549,7 +518,9 @@ class _Importer:
 
     def _memory(self) -> None:
         """What CUDA has allocated, as the sum of what was allocated and freed."""
-        rows, event = self._read(MEMORY, ("start", "bytes", "memoryOperationType"), "globalPid", "deviceId", "memKind")
+        rows, event = self._read(
+            tables.MEMORY, ("start", "bytes", "memoryOperationType"), "globalPid", "deviceId", "memKind"
+        )
         columns = rows.columns
         if not len(rows):
             return
@@ -580,18 +551,18 @@ class _Importer:
 
     def metadata(self) -> dict[str, Any]:
         """Devices and the name of the machine, under the names of a JSON trace."""
-        for table in (ANALYSIS, SESSION):
+        for table in (tables.ANALYSIS, tables.SESSION):
             self._session |= next(iter(self._database.records(table)), {})
         devices = []
         by_gpu = {gpu: device for device, gpu in self._gpu_of_device.items()}
-        for row in self._database.records(GPUS):
+        for row in self._database.records(tables.GPUS):
             entry = {key: row[name] for name, key in _PROPERTIES.items() if whole_number(row.get(name))}
             warps, lanes = whole_number(row.get("maxWarpsPerSm")), whole_number(row.get("threadsPerWarp"))
             if warps and lanes:
                 entry["maxThreadsPerMultiprocessor"] = warps * lanes
             gpu = whole_number(row.get("id"))
             devices.append({"id": by_gpu.get(gpu, gpu) if gpu is not None else None, "name": row.get("name"), **entry})
-        machine = {row.get("name"): row.get("value") for row in self._database.records(MACHINE)}
+        machine = {row.get("name"): row.get("value") for row in self._database.records(tables.MACHINE)}
         given = {"host_name": machine.get("Hostname"), "driver_version": machine.get("NvDriverVersion")}
         return {"deviceProperties": devices} | {key: value for key, value in given.items() if isinstance(value, str)}
 
@@ -609,16 +580,26 @@ class _Importer:
             notes.append(f"{counted(count, 'value')} {have} another type than an export writes and {are} left out.")
         if database.lacks:
             notes.append(f"Tables that lack a column were not read: {', '.join(database.lacks[:MAX_NAMED])}.")
-        if others := database.others(TABLES):
+        if others := database.others(tables.TABLES):
             more = f" and {len(others) - MAX_NAMED:,} more" if len(others) > MAX_NAMED else ""
             notes.append(f"Not shown, though the file holds it: {', '.join(others[:MAX_NAMED])}{more}.")
-        troubles = [row for row in database.records(DIAGNOSTICS) if row.get("severity") in (2, 3, 4)]
+        troubles = [row for row in database.records(tables.DIAGNOSTICS) if row.get("severity") in (2, 3, 4)]
         if troubles:
             said = str(troubles[0].get("text"))[:200]
             notes.append(
                 f"Nsight Systems reported {counted(len(troubles), 'problem')} while it recorded, the first: {said}"
             )
         quality.notes = [*notes, *filter(None, [source.remark]), *quality.notes]
+
+
+def _once(make: Callable[..., int], *columns: NDArray[Any]) -> Int64:
+    """A number for each row, made once for each combination of values."""
+    if not len(columns[0]):
+        return np.empty(0, np.int64)
+    member = combined(*columns) if len(columns) > 1 else columns[0]
+    _, first, inverse = np.unique(member, return_index=True, return_inverse=True)
+    values = zip(*(column[first].tolist() for column in columns), strict=True)
+    return np.array([make(*each) for each in values], np.int64)[inverse]
 
 
 def _amounts(values: Int64) -> Int64:
