@@ -175,16 +175,16 @@ class Database:
     def others(self, known: Collection[str]) -> list[str]:
         """Tables beside the known ones that have rows with a time."""
         taken = {each.casefold() for each in known}
-        found = []
+        others = []
         for table in sorted(self._columns):
             if table.casefold() not in taken:
                 try:
                     timed = {"start", "timestamp"} & set(self._columns_of(table))
                     if timed and self._connection.execute(f"SELECT rowid FROM {_quoted(table)} LIMIT 1").fetchone():
-                        found.append(one_line(table))
+                        others.append(one_line(table))
                 except (*READ_ERRORS, NotATrace):
                     continue
-        return found
+        return others
 
     def numbers(self, table: str, required: Sequence[str], optional: Sequence[str] = ()) -> Rows:
         """Whole numbers of a table, without the rows that lack a required one, which count as wrong.
@@ -232,8 +232,8 @@ class Database:
             return values
         # The last one is None.
         at = np.searchsorted(rowid, wanted)
-        found = np.append(rowid, NULL)[at] == wanted
-        return list(map([*values, None].__getitem__, np.where(found, at, len(values)).tolist()))
+        is_there = np.append(rowid, NULL)[at] == wanted
+        return list(map([*values, None].__getitem__, np.where(is_there, at, len(values)).tolist()))
 
     def records(self, table: str) -> list[dict[str, Any]]:
         """The rows of a table that describes something, by column; texts are decoded."""

@@ -47,20 +47,8 @@ MAX_NAMED = 12
 _MARK, _PUSH_POP, _START_END, _DOMAIN = (34,), (59, 70), (60, 71), 75
 """Types of tables.NVTX events: as the program made them, and as other tools hand them in."""
 _DIRECTIONS = (
-    "",
-    "HtoD",
-    "DtoH",
-    "HtoA",
-    "AtoH",
-    "AtoA",
-    "AtoD",
-    "DtoA",
-    "DtoD",
-    "HtoH",
-    "PtoP",
-    "HtoD",
-    "DtoH",
-    "DtoD",
+    *("", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"),
+    *("HtoD", "DtoH", "DtoD"),
 )
 """Directions of copies by `copyKind`; those of managed memory are the last three."""
 _MEMORY_KINDS = dict(enumerate(("Pageable", "Pinned", "Device", "Array", "Managed", "Device", "Managed", "Unknown")))
@@ -301,8 +289,7 @@ class _Importer:
         owner = columns["globalPid"]
 
         def key(device: int, stream: int, process: int) -> tuple[str, str, Any, Any]:
-            pid = (process >> 24) & 0xFFFFFF
-            gpu = self._gpus.get((pid, device), device)
+            gpu = self._gpus.get(((process >> 24) & 0xFFFFFF, device), device)
             # The same stream of another process is another stream.
             first = self._lanes.setdefault((gpu, stream), process >> 24)
             is_first = first == process >> 24 or not self._knows_processes
@@ -585,9 +572,9 @@ class _Importer:
             notes.append(f"Not shown, though the file holds it: {', '.join(others[:MAX_NAMED])}{more}.")
         troubles = [row for row in database.records(tables.DIAGNOSTICS) if row.get("severity") in (2, 3, 4)]
         if troubles:
-            said = str(troubles[0].get("text"))[:200]
+            first = str(troubles[0].get("text"))[:200]
             notes.append(
-                f"Nsight Systems reported {counted(len(troubles), 'problem')} while it recorded, the first: {said}"
+                f"Nsight Systems reported {counted(len(troubles), 'problem')} while it recorded, the first: {first}"
             )
         quality.notes = [*notes, *filter(None, [source.remark]), *quality.notes]
 

@@ -81,7 +81,7 @@ def _run(command: list[str], name: str, cancelled: Callable[[], bool]) -> None:
     ends = time.monotonic() + TIMEOUT_SECONDS
     while True:
         try:
-            _, said = process.communicate(timeout=_POLL_SECONDS)
+            _, errors = process.communicate(timeout=_POLL_SECONDS)
             break
         except subprocess.TimeoutExpired:
             if cancelled() or time.monotonic() > ends:
@@ -90,7 +90,7 @@ def _run(command: list[str], name: str, cancelled: Callable[[], bool]) -> None:
                 why = "was stopped" if cancelled() else f"took longer than {TIMEOUT_SECONDS:.0f} s"
                 raise NotATrace(f"The export of {name} {why}.") from None
     if process.returncode:
-        lines = said.decode("utf-8", "replace").strip().splitlines()
+        lines = errors.decode("utf-8", "replace").strip().splitlines()
         raise NotATrace(
             f"nsys cannot export {name}: {clean(lines[-1][:300]) if lines else f'exit {process.returncode}'}"
         )

@@ -86,7 +86,7 @@ class RowStore:
         sources = [self._keys(number)[key] for key in keys]
         names = dict.fromkeys(chain.from_iterable((each,) if isinstance(each, str) else each for each in sources))
         selected: list[str] = []
-        found: list[tuple[Any, ...]] = []
+        records: list[tuple[Any, ...]] = []
         # Of a damaged table some rows can be read.
         with suppress(*READ_ERRORS), closing(connect(self._path, is_short=self._is_short)) as connection:
             info = connection.execute(f'PRAGMA table_xinfo("{table}")').fetchall()
@@ -96,12 +96,12 @@ class RowStore:
             query = f'SELECT {columns} FROM "{table}" NOT INDEXED WHERE rowid'
             if len(rowid) <= FEW:
                 for each in rowid.tolist():
-                    found += connection.execute(f"{query} = ?", (each,)).fetchall()
+                    records += connection.execute(f"{query} = ?", (each,)).fetchall()
             else:
                 ends = int(rowid[0]), int(rowid[-1])
                 for row in connection.execute(f"{query} BETWEEN ? AND ? ORDER BY rowid", ends):
-                    found.append(row)
-        rows = {row[0]: row[1:] for row in found}
+                    records.append(row)
+        rows = {row[0]: row[1:] for row in records}
         none = (None,) * len(selected)
         chosen = [rows.get(each, none) for each in rowid.tolist()]
         return [_argument(key, of, selected, chosen) for key, of in zip(keys, sources, strict=True)]
