@@ -16,11 +16,11 @@ import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-TARGETS = ("opening", "panes", "packets", "snapshots")
+TARGETS = ("opening", "panes", "packets", "snapshots", "exports")
 DICTIONARIES = {"packets": "packets.dict", "snapshots": "snapshots.dict"}
-SEEDS = {"packets": "*.pftrace", "snapshots": "*.pickle"}
-LONGEST = 4096
-"""Bytes of an input."""
+SEEDS = {"packets": "*.pftrace", "snapshots": "*.pickle", "exports": "*.sqlite"}
+LONGEST = {"exports": 16_384}
+"""Bytes of an input, where these are not 4,096."""
 
 
 def main() -> int:
@@ -55,7 +55,7 @@ def _fuzz(target: str, *flags: str) -> int:
         words = [
             str(itself),
             *flags,
-            f"-max_len={LONGEST}",
+            f"-max_len={LONGEST.get(target, 4096)}",
             f"-dict={HERE / DICTIONARIES.get(target, 'json.dict')}",
             "-print_final_stats=1",
         ]

@@ -27,6 +27,7 @@ from tracetui.model.trace import Trace
 from tracetui.panes import PANES
 from tracetui.reading import load as loading
 from tracetui.reading.blocks import BlockReader
+from tracetui.reading.nsight.store import RowStore
 from tracetui.reading.perfetto import load as loading_packets
 from tracetui.reading.perfetto.packets import PacketReader
 from tracetui.reading.snapshot import load_snapshot
@@ -90,6 +91,9 @@ def check_repaired(trace: Trace) -> None:
 
     Raises: Broken.
     """
+    if isinstance(trace.store, RowStore):
+        # No export is written.
+        return
     written = io.BytesIO()
     repair_of(trace).write(written)
     data = written.getvalue()
@@ -136,6 +140,22 @@ def check_packets(data: bytes) -> None:
         check_repaired(whole)
         if is_protobuf(whole):
             check_cut(whole)
+
+
+def check_exports(data: bytes) -> None:
+    """Open an export of Nsight Systems, read its arguments, and make every pane of it.
+
+    Raises: Broken.
+    """
+    with opened(data) as trace:
+        if trace is None:
+            return
+        for row in range(len(trace.slices)):
+            with contextlib.suppress(TraceError):
+                trace.event_of(row)
+        for pane in PANES.values():
+            if pane.build(trace).failures:
+                raise Broken(pane.name)
 
 
 def check_cut(trace: Trace) -> None:

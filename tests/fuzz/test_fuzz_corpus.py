@@ -72,3 +72,10 @@ def test_all_that_was_kept_of_protobuf_opens_or_is_refused():
 @pytest.mark.full
 def test_every_pane_of_what_was_kept_can_be_made():
     check_each(properties.check_panes, kept("panes"), "panes")
+
+
+@pytest.mark.full
+def test_all_that_was_kept_of_exports_opens_or_is_refused():
+    inputs = kept("exports")
+    assert len(inputs) > 90
+    check_each(properties.check_exports, inputs, "exports")

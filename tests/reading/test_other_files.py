@@ -102,7 +102,6 @@ def test_a_file_is_named_by_its_content(name, packed, tmp_path):
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ("CUPTI_ACTIVITY_KIND_KERNEL", "Nsight Systems export"),
         ("rocpd_op", "ROCm profile"),
         ("users", "SQLite database"),
     ],
@@ -137,10 +136,10 @@ def test_a_folder_of_other_files_is_told_once_for_all(tmp_path, capsys):
     assert said.count("TORCH_TRACE") == 1
 
 
-def test_a_report_of_nsight_systems_is_known_by_its_name_where_its_bytes_say_nothing(tmp_path):
-    path = tmp_path / "report1.nsys-rep"
+def test_a_report_of_nsight_compute_is_known_by_its_name_where_its_bytes_say_nothing(tmp_path):
+    path = tmp_path / "report1.ncu-rep"
     path.write_bytes(b"\x01\0\x02\0 anything")
-    with pytest.raises(OtherKind, match="Nsight Systems report by its name"):
+    with pytest.raises(OtherKind, match="Nsight Compute report by its name"):
         load(str(path))
 
 
@@ -165,7 +164,7 @@ def test_no_sample_is_taken_for_another_file():
 
 def test_the_files_that_lie_beside_traces(shared_trace):
     folder = shared_trace("beside")
-    for pattern, said in (("compile/**/*.log", "TORCH_TRACE"), ("memory/*", "memory snapshot"), ("nsys/*", "Nsight")):
+    for pattern, said in (("compile/**/*.log", "TORCH_TRACE"), ("memory/*", "memory snapshot")):
         paths = list(folder.glob(pattern))
         assert paths
         for path in paths:

@@ -1,8 +1,9 @@
 """Open traces in the app: lanes, steps, kernels and the details of what is selected.
 
-A trace is JSON or Perfetto's .pftrace, plain or packed (gzip, zstd), and known by its content; it may be a URL. A
-folder, or nothing, offers the traces in it; `-` is standard input. Two traces are compared, and so are two parts of
-one: `A.json#3 B.json#3`, `A.json '#3' '#4'` (see `tracetui compare --help` for what can stand behind #)."""
+A trace is JSON, Perfetto's .pftrace or an export of Nsight Systems (.sqlite), plain or packed (gzip, zstd), and known
+by its content; it may be a URL. A folder, or nothing, offers the traces in it; `-` is standard input. Two traces are
+compared, and so are two parts of one: `A.json#3 B.json#3`, `A.json '#3' '#4'` (see `tracetui compare --help` for what
+can stand behind #)."""
 
 from __future__ import annotations
 

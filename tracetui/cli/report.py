@@ -155,4 +155,5 @@ def _stem(trace: str) -> str:
     """The name of a trace without folder and suffixes, and its scope, for a file in the current folder."""
     name, _, scope = url_name(trace).partition("#")
     kept = re.sub(r"\W+", "_", scope).strip("_")
-    return "-".join(filter(None, (re.split(r"\.(?:json|pftrace|perfetto-trace|pickle)", name)[0], kept))) or "trace"
+    bare = re.split(r"\.(?:json|pftrace|perfetto-trace|pickle|sqlite|nsys-rep)", name)[0]
+    return "-".join(filter(None, (bare, kept))) or "trace"

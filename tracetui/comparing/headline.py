@@ -313,7 +313,10 @@ def _scope_name(side: Side) -> str:
 def _stem(label: str) -> str:
     """A file's name without its folder and what it ends in."""
     name = os.path.basename(label) or label
-    return re.sub(r"(\.pt)?(\.trace)?(\.json|\.pftrace|\.perfetto-trace)?(\.gz|\.zst)?$", "", name) or name
+    return (
+        re.sub(r"(\.pt)?(\.trace)?(\.json|\.pftrace|\.perfetto-trace|\.sqlite|\.nsys-rep)?(\.gz|\.zst)?$", "", name)
+        or name
+    )
 
 
 def _distinct(names: list[str]) -> list[str]:

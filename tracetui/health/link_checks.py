@@ -341,6 +341,13 @@ LOSS_CHECKS = (
         "The writer derives them from the innermost annotations of calls, 1 ns wider at each end.",
     ),
     Check(
+        "no operators",
+        CheckSeverity.NOTE,
+        _is_lost(Loss.OPERATORS),
+        "Nsight Systems records no operators, shapes, modules and Python frames: NVTX ranges are the annotations. "
+        "torch.profiler records them; torch.autograd.profiler.emit_nvtx(record_shapes=True) gives it operators.",
+    ),
+    Check(
         "process of GPU activity",
         CheckSeverity.NOTE,
         _is_lost(Loss.GPU_PROCESSES),

@@ -26,7 +26,9 @@ from tracetui.model.table import NULL, Strings, Table, coded, micros, numbers, t
 from tracetui.model.trace import Kind, Trace
 
 NO_MEMORY = "No allocations were recorded. Record with profile_memory=True."
-NOT_IN_FORMAT = "This file format has no allocator events: export the trace as JSON, with profile_memory=True."
+NOT_IN_FORMAT = (
+    "This file format has no allocator events: the JSON of torch.profiler has them, with profile_memory=True."
+)
 OLDER = "(older than the recording)"
 """Stands for the op of memory that was allocated before the recording."""
 _EVENTS = Strings(["alloc", "free", "out of memory"])

@@ -154,10 +154,14 @@ class Loss(Enum):
     """Annotations of the GPU as they were recorded: they are made anew, a nanosecond wider at each end."""
     GPU_PROCESSES = auto()
     """Processes of GPU activity: those given are of the program that wrote the file."""
+    OPERATORS = auto()
+    """Operators and their shapes, modules and Python frames."""
 
 
-TORCH_PFTRACE = frozenset(Loss)
+TORCH_PFTRACE = frozenset(Loss) - {Loss.OPERATORS}
 """Losses by torch's encoder of Perfetto files."""
+NSIGHT = frozenset({Loss.MEMORY_EVENTS, Loss.HEADER, Loss.OCCUPANCY_ESTIMATES, Loss.OPERATORS})
+"""Losses by Nsight Systems, which knows neither PyTorch nor its operators."""
 
 
 # Names of processes in a file of several ranks: `rank 3 · node1 · python 4711`.

@@ -37,7 +37,7 @@ MAX_NAMED_OTHERS = 100
 """Maximum files of a folder without traces that are looked at, to say what they are."""
 SUFFIXES = (".json", ".json.gz", ".json.zst")
 """Endings of files that may be traces of ranks."""
-FILE_SUFFIXES = (*SUFFIXES, ".gz", ".zst", ".zip", ".pftrace", ".perfetto-trace")
+FILE_SUFFIXES = (*SUFFIXES, ".gz", ".zst", ".zip", ".pftrace", ".perfetto-trace", ".sqlite", ".nsys-rep")
 """Endings of names that folders do not have."""
 
 

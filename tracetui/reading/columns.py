@@ -303,7 +303,7 @@ class Collector:
 
     def _add(self, block: Block, events: DecodedEvents) -> None:
         times, name, key = events.times(), events.names(self.names), events.keys(self.keys)
-        self._check_keys()
+        self.check_keys()
         number = np.arange(self.events, self.events + len(events), dtype=np.int32)
         others = OtherColumns(times, name, key, number, self.key_classes()[key])
         # All checks that can fail are done before anything is kept, so that a second try starts clean.
@@ -325,7 +325,7 @@ class Collector:
         """Take in the events of some blocks that were scanned."""
         columns, first = blocks.columns, np.int32(self.events)
         names, keys = blocks.names(self.names), blocks.keys(self.keys)
-        self._check_keys()
+        self.check_keys()
         for index, offenders in blocks.offenders():
             self.quality.negative += len(offenders[NEGATIVE])
             self._note_offenders(blocks.block(index), blocks.offset + blocks.bounds[index], offenders)
@@ -347,7 +347,11 @@ class Collector:
             self._keep_others(events, others, *self._checked(events, others))
         self.events += len(blocks)
 
-    def _check_keys(self) -> None:
+    def check_keys(self) -> None:
+        """Do nothing, unless there are more keys than a trace has.
+
+        Raises: NotATrace.
+        """
         if len(self.keys) > MAX_KEYS:
             raise NotATrace(f"{self.label} has more than {MAX_KEYS:,} threads, as no trace does: it is not opened.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -9,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from tracetui.reading.decode import decode_raw
 from tracetui.reading.file_layout import FileLayout, top_keys
 from tracetui.reading.load_progress import LoadProgress, collector_off
 from tracetui.reading.memory_budget import PER_EVENT, PER_WINDOW_BYTE, not_enough_memory
+from tracetui.reading.other_files import is_database, is_report
 from tracetui.reading.perfetto.recognition import PROBED_BYTES, is_perfetto
 from tracetui.reading.scanner.scanned_events import ScannedBlocks, block_scanner
 from tracetui.reading.source import Source, open_source
@@ -79,18 +82,29 @@ def load(
     Raises: NotFound, NotATrace, NoEvents, NotEnoughMemory.
     """
     stop = cancelled or (lambda: False)
+    if is_report(path):
+        from tracetui.reading.nsight.report_export import exported
+
+        return replace(
+            load(exported(path, stop), progress, cancelled), label=Path(path).name, path=os.path.abspath(path)
+        )
     source = open_source(path, stop)
     try:
         with collector_off():
             start = source.peek(PROBED_BYTES)
             source.read_ahead()
-            if is_perfetto(start, is_whole=len(start) < PROBED_BYTES):
-                # 10 ms of import that JSON does not pay.
-                from tracetui.reading.perfetto.load import load_perfetto
 
-                def tell(stage: str, events: int) -> None:
-                    if progress is not None:
-                        progress(LoadProgress(source.consumed, source.size, events, stage))
+            def tell(stage: str, events: int) -> None:
+                if progress is not None:
+                    progress(LoadProgress(source.consumed, source.size, events, stage))
+
+            # 10 ms of import each that JSON does not pay.
+            if is_database(start):
+                from tracetui.reading.nsight.load import load_nsight
+
+                return load_nsight(source, tell, stop)
+            if is_perfetto(start, is_whole=len(start) < PROBED_BYTES):
+                from tracetui.reading.perfetto.load import load_perfetto
 
                 return load_perfetto(source, tell, stop)
             return with_directions(_load(source, progress or (lambda _: None), stop))
@@ -207,6 +221,8 @@ class RawEvents:
             start = source.peek(PROBED_BYTES)
             if is_perfetto(start, is_whole=len(start) < PROBED_BYTES):
                 raise NotATrace(f"{source.label} is protobuf: only JSON traces can be merged.")
+            if is_database(start):
+                raise NotATrace(f"{source.label} is SQLite: only JSON traces can be merged.")
             source.read_ahead()
             reader = BlockReader(source, scanner=block_scanner())
             # Threads of the reader end with it.

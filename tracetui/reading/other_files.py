@@ -14,7 +14,8 @@ from tracetui.errors import NotATrace, OtherKind
 PROBED_BYTES = 1 << 16
 """Bytes at the beginning of a file with which recognition is sure enough."""
 _TORCH_LOG = rb"[VDIWEF]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+:\d+\] "
-_NSIGHT_TABLES = (b"CUPTI_ACTIVITY_KIND", b"TARGET_INFO_", b"ENUM_NSYS", b"ENUM_CUDA_")
+_SQLITE = b"SQLite format 3\0"
+_NSIGHT_TABLES = (b"CUPTI_ACTIVITY_KIND", b"TARGET_INFO_", b"ENUM_NSYS", b"ENUM_CUDA_", b"NVTX_EVENTS", b"StringIds")
 _ROCM_TABLES = (b"rocpd_", b"rocpd_op")
 _SNAPSHOT_KEYS = (b"device_traces", b"allocator_settings", b"total_size", b"segment_pool_id")
 _OLD_CHECKPOINT = bytes.fromhex("80028a0a6cfc9c46f9206aa85019")
@@ -92,19 +93,9 @@ OTHER_FILES = (
         _like(rb"\x80[\x02-\x05](?:[\x80-\x95\]}(cKMXGJNU]|\Z)"),
     ),
     OtherFile(
-        "an Nsight Systems export (SQLite)",
-        "open the report that it was made of in Nsight Systems; a trace is what torch.profiler exports",
-        _has(b"SQLite format 3\0", *_NSIGHT_TABLES),
-    ),
-    OtherFile(
         "a ROCm profile (SQLite)",
         "rpd2tracing.py or `rocpd convert` makes a trace of it",
-        _has(b"SQLite format 3\0", *_ROCM_TABLES),
-    ),
-    OtherFile(
-        "an SQLite database, not a trace",
-        "profilers such as Nsight Systems and rocprofv3 export those: open it with the program that wrote it",
-        _starts(b"SQLite format 3\0"),
+        _has(_SQLITE, *_ROCM_TABLES),
     ),
     OtherFile("an Nsight Compute report", "`ncu-ui {}` opens it", _starts(b"NVR\0")),
     OtherFile(
@@ -163,6 +154,12 @@ OTHER_FILES = (
     ),
 )
 """Kinds of files that are known at once, the first that matches counts."""
+DATABASE = OtherFile(
+    "an SQLite database without a table of Nsight Systems, not a trace",
+    "open it with the program that wrote it; `nsys export --type sqlite` writes what opens here",
+    _starts(_SQLITE),
+)
+"""A database whose tables are known, once it was opened, to be those of another program."""
 _TABLES = (
     OtherFile(
         "a table of key_averages, not a trace",
@@ -182,10 +179,28 @@ _TABLES = (
 )
 """The same of texts, which only what holds no event is: a trace may have lost its beginning."""
 _BY_NAME = (
-    ((".nsys-rep", ".qdrep", ".qdstrm"), "an Nsight Systems report by its name", "`nsys-ui {}` opens it"),
+    ((".qdstrm",), "an unfinished Nsight Systems report by its name", "`nsys-ui {}` opens it"),
     ((".ncu-rep",), "an Nsight Compute report by its name", "`ncu-ui {}` opens it"),
 )
 """Kinds of files by the ending of their names, for bytes that nothing else is known of."""
+
+
+_REPORTS = (".nsys-rep", ".qdrep")
+
+
+def is_database(start: bytes) -> bool:
+    """Tell whether a file begins as one of SQLite does: an export of Nsight Systems, or another database."""
+    return start.startswith(_SQLITE)
+
+
+def is_export(start: bytes) -> bool:
+    """Tell whether the first bytes of a database name tables of Nsight Systems, as those of nearly all exports do."""
+    return is_database(start) and any(word in start for word in _NSIGHT_TABLES)
+
+
+def is_report(path: str) -> bool:
+    """Tell whether a file is a report of Nsight Systems by its name, which its bytes do not tell."""
+    return path.casefold().endswith(_REPORTS)
 
 
 def other_file(start: bytes, is_eventless: bool = False) -> OtherFile | None:

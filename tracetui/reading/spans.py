@@ -29,6 +29,8 @@ OTHER_CATEGORIES = "(one of too many categories)"
 
 TRACK_PHASE = "X track"
 """Stands for the phase of slices on tracks that are no threads."""
+RANGE_PHASE = "X range"
+"""Stands for the phase of slices that belong to a process and overlap as they like: on one lane, in rows."""
 
 Key = tuple[str, str, Any, Any]
 """Phase, category, pid, tid."""
@@ -70,6 +72,8 @@ class Keys:
 
         def find(text: Key, kind: Kind) -> int:
             lane_kind = torch.LANE_KINDS.get(kind, LaneKind.CPU)
+            if text[0] == RANGE_PHASE:
+                return self.lanes.number((*_lane_ids(text, kind), LaneKind.ASYNC))
             if text[0] != TRACK_PHASE or lane_kind is not LaneKind.CPU:
                 return self.lanes.number((*_lane_ids(text, kind), lane_kind))
             number = self.lanes.number((*_lane_ids(text, kind), LaneKind.ASYNC))

@@ -6,6 +6,7 @@ import re
 
 from tracetui.errors import UsageError
 from tracetui.model.trace import Trace
+from tracetui.reading.nsight.store import RowStore
 from tracetui.reading.perfetto.store import PacketStore
 from tracetui.writing.anonymizing import Anonymizer
 from tracetui.writing.cut import Cut
@@ -23,6 +24,18 @@ def is_protobuf(trace: Trace) -> bool:
     return isinstance(trace.store, PacketStore)
 
 
+def require_writable_format(trace: Trace) -> None:
+    """Check that a trace can be written in the format in which it was read.
+
+    Raises: UsageError for a database.
+    """
+    if isinstance(trace.store, RowStore):
+        raise UsageError(
+            f"{trace.label} is an export of Nsight Systems, and none can be written: "
+            "`nsys export` makes one of a part of the report."
+        )
+
+
 def suffix_of(trace: Trace) -> str:
     """The suffix of files in the format of a trace."""
     return _PROTOBUF[0] if is_protobuf(trace) else _JSON
@@ -33,6 +46,7 @@ def require_fitting_name(path: str, trace: Trace) -> None:
 
     Raises: UsageError where it has the suffix of another format.
     """
+    require_writable_format(trace)
     name = _PACKING.sub("", path.casefold())
     if is_protobuf(trace) and name.endswith(_JSON):
         raise UsageError(
@@ -50,6 +64,7 @@ def part_of(trace: Trace, wanted: Wanted, anonymizer: Anonymizer | None = None) 
 
     Raises: UsageError when there is no such step, nothing is left, or the names in a protobuf file are to be replaced.
     """
+    require_writable_format(trace)
     if not is_protobuf(trace):
         return Cut(trace, wanted, anonymizer)
     if anonymizer is not None:
@@ -60,5 +75,9 @@ def part_of(trace: Trace, wanted: Wanted, anonymizer: Anonymizer | None = None) 
 
 
 def repair_of(trace: Trace) -> Repair | PacketRepair:
-    """A trace to be written anew in its format."""
+    """A trace to be written anew in its format.
+
+    Raises: UsageError for a format that cannot be written.
+    """
+    require_writable_format(trace)
     return PacketRepair(trace) if is_protobuf(trace) else Repair(trace)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tracetui.errors import CannotRun, UsageError
+from tracetui.reading.other_files import is_database
 from tracetui.reading.perfetto.recognition import PROBED_BYTES, is_perfetto
 from tracetui.reading.source import open_source
 
@@ -48,6 +49,8 @@ class ServedFile:
             raise UsageError("Standard input cannot be read anew for each visit: save it to a file, and name that.")
         source = open_source(path)
         try:
+            if is_database(source.peek(PROBED_BYTES)):
+                raise UsageError(f"{source.label} is SQLite, which Perfetto's page does not open.")
             is_unpacked = source.wrapping not in _AS_IT_IS
             start = bytearray(PROBED_BYTES if is_unpacked else 0)
             count = source.readinto(memoryview(start)) if is_unpacked else 0

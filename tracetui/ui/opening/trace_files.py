@@ -23,13 +23,14 @@ from textual.app import App
 from textual.message import Message
 
 from tracetui.files import user_cache_folder, write_whole
-from tracetui.reading.other_files import is_snapshot, other_file
+from tracetui.reading.other_files import is_export, is_report, is_snapshot, other_file
 from tracetui.reading.perfetto.recognition import is_perfetto
 
 PATTERNS = (
     *("*.json", "*.json.gz", "*.json.zst", "*.pt.trace.json*", "*.trace", "*.trace.gz"),
     *("*.pftrace", "*.pftrace.gz", "*.pftrace.zst", "*.perfetto-trace", "*.perfetto-trace.gz"),
     *("*.pickle", "*.pickle.gz", "*.pickle.zst", "*.pkl"),
+    *("*.sqlite", "*.sqlite.gz", "*.sqlite.zst", "*.nsys-rep"),
 )
 """Usual names of traces and memory snapshots."""
 
@@ -81,7 +82,12 @@ def trace_file(path: Path) -> TraceFile | None:
 
 
 def looks_like_trace(path: Path) -> bool:
-    """True where the first bytes are a trace's or a memory snapshot's; zstd files are believed."""
+    """True where the first bytes are a trace's, a memory snapshot's or an export's of Nsight Systems.
+
+    zstd files are believed, and reports of Nsight Systems by their name.
+    """
+    if is_report(path.name):
+        return True
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)
@@ -94,8 +100,13 @@ def looks_like_trace(path: Path) -> bool:
         return True
     if other_file(head) is not None:
         return False
-    is_binary = head.startswith(b"\x28\xb5\x2f\xfd") or is_perfetto(head, is_whole=len(head) < _HEAD)
-    return is_binary or any(sign in head for sign in _SIGNS)
+    is_packed = head.startswith(b"\x28\xb5\x2f\xfd")
+    return (
+        is_packed
+        or is_export(head)
+        or is_perfetto(head, is_whole=len(head) < _HEAD)
+        or any(sign in head for sign in _SIGNS)
+    )
 
 
 class FolderSearch(NamedTuple):

@@ -1,0 +1,302 @@
+"""Reads tables of an SQLite file that anybody may have written.
+
+Nothing in the file is executed: views, triggers, virtual tables and computed columns in place of a known table are
+refused, and statements may do nothing but read. Every value is checked, as SQLite lets any type stand in any column.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from array import array
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.errors import NotATrace
+from tracetui.model.intervals import Int64
+from tracetui.model.table import NULL
+from tracetui.reading.columns import Gathered
+
+MAX_OBJECTS = 10_000
+"""Maximum tables, indices and the like of a file."""
+MAX_VALUE_BYTES = 1 << 26
+"""Maximum bytes of a text, and of a row."""
+MAX_RECORDS = 100_000
+"""Maximum rows of a table that describes something: processes, threads, devices."""
+_LIMITS = (
+    (sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES),
+    (sqlite3.SQLITE_LIMIT_SQL_LENGTH, 1 << 18),
+    (sqlite3.SQLITE_LIMIT_EXPR_DEPTH, 50),
+    (sqlite3.SQLITE_LIMIT_ATTACHED, 0),
+    (sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH, 1),
+    (sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0),
+)
+_ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_PRAGMA}
+_PRAGMAS = ("trusted_schema=off", "cell_size_check=on", "mmap_size=0", "query_only=on")
+MAX_QUOTED = 200
+"""Maximum characters of what is quoted in a sentence."""
+READ_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""Errors of a damaged file; messages and names of columns in it may be no UTF-8."""
+_ROWS = 1 << 14
+"""Rows that are fetched at once."""
+_STEPS = 1 << 16
+"""Steps of SQLite's machine between two looks at whether to go on."""
+
+
+def connect(path: str, cancelled: Callable[[], bool] = lambda: False, is_short: bool = False) -> sqlite3.Connection:
+    """A connection that reads a file and nothing else; texts come as bytes.
+
+    `is_short` lets it read what there is of a file that is cut off, which SQLite refuses otherwise.
+
+    Raises: one of READ_ERRORS.
+    """
+    name = quote(os.fsencode(os.path.abspath(path)))
+    connection = sqlite3.connect(f"file:{name}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+    connection.text_factory = bytes
+    for limit, value in _LIMITS:
+        connection.setlimit(limit, value)
+    for pragma in _PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}")
+    if is_short:
+        connection.execute("PRAGMA writable_schema=on")
+    connection.set_progress_handler(cancelled, _STEPS)
+    connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY)
+    return connection
+
+
+def is_cut_off(path: str) -> bool:
+    """Tell whether a file has fewer pages than its header says."""
+    with open(path, "rb") as file:
+        header = file.read(100)
+        size = file.seek(0, os.SEEK_END)
+    page = int.from_bytes(header[16:18], "big")
+    # The number of pages counts only where the last change wrote it.
+    return header[24:28] == header[92:96] and size < (1 << 16 if page == 1 else page) * int.from_bytes(
+        header[28:32], "big"
+    )
+
+
+class Rows(NamedTuple):
+    """Rows of a table by the number that SQLite gives each; all arrays have one entry per row."""
+
+    rowid: Int64
+    """Ascending."""
+    columns: dict[str, Int64]
+    """Whole numbers by column, `NULL` where there is none, also for a column that the table lacks."""
+
+    def where(self, mask: NDArray[np.bool_]) -> Rows:
+        """The rows of a mask."""
+        return Rows(self.rowid[mask], {name: values[mask] for name, values in self.columns.items()})
+
+    def __len__(self) -> int:
+        return len(self.rowid)
+
+
+class Database:
+    """The tables of a file."""
+
+    def __init__(
+        self,
+        path: str,
+        label: str,
+        known: Collection[str],
+        cancelled: Callable[[], bool] = lambda: False,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Open a file; `known` are the names of tables that will be read.
+
+        `check` is called now and then, and raises what ends the reading.
+
+        Raises: NotATrace for a file that SQLite cannot open, and for one with anything else in place of a known table.
+        """
+        self._label, self._cancelled, self._check = label, cancelled, check
+        self.damage = ""
+        """The first damage that was met, as the end of a sentence; what stands before it was read."""
+        self.wrong = 0
+        """Values of another type than their column should have."""
+        self.lacks: list[str] = []
+        """Tables that lack a column without which they mean nothing."""
+        self._columns: dict[str, dict[str, str]] = {}
+        self.is_short = is_cut_off(path)
+        """True where the file is shorter than it says."""
+        if self.is_short:
+            self.damage = "it is cut off"
+        try:
+            self._connection = connect(path, cancelled, self.is_short)
+            self._read_schema({each.casefold() for each in known})
+        except READ_ERRORS as error:
+            raise NotATrace(f"{label} cannot be read as SQLite ({one_line(error)}): copy or export it anew.") from error
+
+    def _read_schema(self, known: set[str]) -> None:
+        sql = "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master"
+        objects = self._connection.execute(sql).fetchmany(MAX_OBJECTS + 1)
+        if len(objects) > MAX_OBJECTS:
+            raise NotATrace(f"{self._label} has more than {MAX_OBJECTS:,} tables, as no export has: it is not opened.")
+        for kind, name, owner, page, made_by in objects:
+            kind, name, owner = (_text(each) for each in (kind, name, owner))
+            if kind == "index" or (name.casefold() not in known and owner.casefold() not in known):
+                if kind == "table" and page:
+                    self._columns[name] = {}
+                continue
+            is_virtual = kind == "table" and (not page or b"VIRTUAL" in (made_by or b"")[:20].upper())
+            if kind != "table" or is_virtual:
+                what = "virtual table" if is_virtual else kind
+                raise NotATrace(
+                    f"{self._label} has a {what} where an export has the plain table {owner}: it is not opened."
+                )
+            self._columns[name] = self._columns_of(name)
+
+    def _columns_of(self, table: str) -> dict[str, str]:
+        """The names of a table's columns by the same in lower case.
+
+        Raises: NotATrace for columns that are computed, or hide the number of a row.
+        """
+        info = self._connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
+        names = {_text(row[1]).casefold(): _text(row[1]) for row in info}
+        if "rowid" in names or any(row[6] for row in info):
+            raise NotATrace(f"{self._label} has columns in the table {table} that no export has: it is not opened.")
+        return names
+
+    def __contains__(self, table: str) -> bool:
+        return any(each.casefold() == table.casefold() for each in self._columns)
+
+    def has_column(self, table: str, column: str) -> bool:
+        """True where a known table has a column."""
+        return table in self and column.casefold() in self._columns_named(table)
+
+    def _columns_named(self, table: str) -> dict[str, str]:
+        return next((names for each, names in self._columns.items() if each.casefold() == table.casefold()), {})
+
+    def others(self, known: Collection[str]) -> list[str]:
+        """Tables beside the known ones that have rows with a time."""
+        taken = {each.casefold() for each in known}
+        others = []
+        for table in sorted(self._columns):
+            if table.casefold() not in taken:
+                try:
+                    timed = {"start", "timestamp"} & set(self._columns_of(table))
+                    if timed and self._connection.execute(f"SELECT rowid FROM {_quoted(table)} LIMIT 1").fetchone():
+                        others.append(one_line(table))
+                except (*READ_ERRORS, NotATrace):
+                    continue
+        return others
+
+    def numbers(self, table: str, required: Sequence[str], optional: Sequence[str] = ()) -> Rows:
+        """Whole numbers of a table, without the rows that lack a required one, which count as wrong.
+
+        Of a table that is damaged, what stands before the damage; no rows of one that is missing, or lacks a column.
+        """
+        names = (*required, *optional)
+        present = [name for name in names if self.has_column(table, name)]
+        if table in self and not set(required) <= set(present):
+            self.lacks.append(table)
+        if not present or not set(required) <= set(present):
+            return Rows(np.empty(0, np.int64), {name: np.empty(0, np.int64) for name in names})
+        gathered = Gathered("rowid", *present)
+        # What is absent is a number in all rows, so that they need no look at each value.
+        columns = ", ".join(
+            f"CASE WHEN {_quoted(each)} IS NULL THEN {NULL} ELSE {_quoted(each)} END" for each in present
+        )
+        for rows in self._fetch(table, columns):
+            chunk = self._whole(rows)
+            gathered.add(rowid=chunk[:, 0], **{name: chunk[:, at + 1] for at, name in enumerate(present)})
+        taken = {name: gathered.take(name, "i8") for name in ("rowid", *present)}
+        rowid = taken.pop("rowid")
+        absent = np.broadcast_to(np.int64(NULL), len(rowid))
+        whole = Rows(rowid, {name: taken.get(name, absent) for name in names})
+        kept = np.ones(len(rowid), bool)
+        for name in required:
+            kept &= whole.columns[name] != NULL
+        if kept.all():
+            return whole
+        self.wrong += int(np.count_nonzero(~kept))
+        return whole.where(kept)
+
+    def values(self, table: str, column: str, wanted: Int64) -> list[Any]:
+        """The value in a column of some rows, whatever it is; texts are bytes, and None stands for what is missing."""
+        if not self.has_column(table, column):
+            return [None] * len(wanted)
+        gathered = Gathered("rowid")
+        values: list[Any] = []
+        for rows in self._fetch(table, _quoted(column)):
+            numbers, some = zip(*rows, strict=True)
+            gathered.add(rowid=np.array(numbers, np.int64))
+            values += some
+        rowid = gathered.take("rowid", "i8")
+        if np.array_equal(rowid, wanted):
+            return values
+        # The last one is None.
+        at = np.searchsorted(rowid, wanted)
+        is_there = np.append(rowid, NULL)[at] == wanted
+        return list(map([*values, None].__getitem__, np.where(is_there, at, len(values)).tolist()))
+
+    def records(self, table: str) -> list[dict[str, Any]]:
+        """The rows of a table that describes something, by column; texts are decoded."""
+        names = list(self._columns_named(table).values())
+        if not names:
+            return []
+        records: list[dict[str, Any]] = []
+        for rows in self._fetch(table, ", ".join(map(_quoted, names))):
+            records += [
+                {
+                    name: _text(value) if isinstance(value, bytes) else value
+                    for name, value in zip(names, row[1:], strict=True)
+                }
+                for row in rows
+            ]
+            if len(records) > MAX_RECORDS:
+                raise NotATrace(
+                    f"{self._label} has more than {MAX_RECORDS:,} rows in {table}, as no export has: it is not opened."
+                )
+        return records
+
+    def _fetch(self, table: str, columns: str) -> Iterator[list[tuple[Any, ...]]]:
+        """Rows of a table, each with its number in front, some at a time; they end at the first damage."""
+        before = NULL
+        try:
+            cursor = self._connection.execute(
+                f"SELECT rowid, {columns} FROM {_quoted(table)} NOT INDEXED ORDER BY rowid"
+            )
+            while rows := cursor.fetchmany(_ROWS):
+                numbers = np.array([row[0] for row in rows], np.int64)
+                if numbers[0] <= before or (np.diff(numbers) <= 0).any():
+                    # A page that several others lead to is read again and again.
+                    raise sqlite3.DatabaseError("rows repeat")
+                before = int(numbers[-1])
+                self._check()
+                yield rows
+        except READ_ERRORS as error:
+            if not self._cancelled():
+                self.damage = self.damage or f"the table {table} cannot be read to its end ({one_line(error)})"
+
+    def _whole(self, rows: list[tuple[Any, ...]]) -> Int64:
+        """Rows as numbers, `NULL` for anything that is no whole number."""
+        try:
+            flat = array("q", chain.from_iterable(rows))
+        except TypeError:
+            values = list(chain.from_iterable(rows))
+            self.wrong += sum(type(value) is not int for value in values)
+            flat = array("q", [value if type(value) is int else NULL for value in values])
+        return np.frombuffer(flat, np.int64).reshape(len(rows), -1)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+
+def one_line(error: object) -> str:
+    """What SQLite says, which may quote the file, for a sentence."""
+    return " ".join(str(error).split())[:MAX_QUOTED]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
