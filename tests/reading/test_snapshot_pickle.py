@@ -18,7 +18,8 @@ from tracetui.errors import NotATrace, TraceError
 from tracetui.model.memory_snapshot import MemorySnapshot
 from tracetui.reading import snapshot as reading
 from tracetui.reading import snapshot_pickle
-from tracetui.reading.snapshot import holds_snapshot, load_snapshot
+from tracetui.reading.snapshot import load_snapshot
+from tracetui.reading.source import holds_snapshot
 
 HEAD = b"\x80\x04}\x94(\x8c\x08segments\x94]\x94\x8c\x0ddevice_traces\x94]\x94"
 """The beginning of a snapshot that is recognised, within its dictionary."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 from typing import TYPE_CHECKING
@@ -29,25 +28,10 @@ _OF_TRACES = {
 
 def is_snapshot_file(path: str) -> bool:
     """True where a file begins as a memory snapshot does; standard input is a trace."""
-    if path == "-" or os.path.isdir(path):
-        return False
-    if "://" not in path and not _may_be(path):
-        return False
-    # Loads numpy, which `--help` must not wait for.
-    from tracetui.reading.snapshot import holds_snapshot
+    # Loads what reads files, which `--help` must not wait for.
+    from tracetui.reading.source import holds_snapshot
 
-    return holds_snapshot(path)
-
-
-def _may_be(path: str) -> bool:
-    """True where the first byte is that of a pickle, or of something packed."""
-    try:
-        if not os.path.isfile(path):
-            return False
-        with open(path, "rb") as file:
-            return file.read(1) in (b"\x80", b"\x1f", b"\x28", b"P")
-    except OSError:
-        return False
+    return path != "-" and holds_snapshot(path)
 
 
 def read_snapshot(path: str) -> MemorySnapshot:

@@ -66,7 +66,7 @@ class SnapshotEvents:
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """What the allocator had reserved at the end."""
+    """Memory that the allocator had reserved at the end."""
 
     device: Int64
     address: Int64

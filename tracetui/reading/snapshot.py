@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.errors import NotATrace, NotEnoughMemory, NotFound
+from tracetui.errors import NotATrace, NotEnoughMemory
 from tracetui.model.intervals import Int64
 from tracetui.model.memory_snapshot import (
     ACTIONS,
@@ -34,18 +34,6 @@ MAX_BYTES = 1 << 44
 """Bytes of a block or segment; more are a mistake."""
 MAX_DEVICES = 1024
 _NO_CONTEXT = ("", "N/A")
-
-
-def holds_snapshot(path: str) -> bool:
-    """True where a file begins as a memory snapshot does; never waits for a pipe, and raises nothing."""
-    try:
-        source = open_source(path, lambda: True, takes=is_snapshot)
-    except (NotATrace, NotFound, OSError):
-        return False
-    try:
-        return is_snapshot(source.peek(PROBED_BYTES))
-    finally:
-        source.close()
 
 
 def load_snapshot(

@@ -14,6 +14,7 @@ import os
 import select
 import stat
 import sys
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,7 +24,7 @@ from pathlib import Path
 from tracetui.errors import NotATrace, NotFound
 from tracetui.files import is_url, public_url, url_name
 from tracetui.reading.memory_budget import MemoryBudget
-from tracetui.reading.other_files import PROBED_BYTES, refuse_other_content
+from tracetui.reading.other_files import PROBED_BYTES, is_snapshot, refuse_other_content
 from tracetui.reading.remote_files import RemoteFile
 from tracetui.reading.unpacking import GzipReader, Reader, Utf16Reader, ZipReader, ZstdReader
 
@@ -362,6 +363,30 @@ def open_source(
     except (NotATrace, NotFound):
         raw.close()
         raise
+
+
+def holds_snapshot(path: str) -> bool:
+    """True where a file begins as a memory snapshot does; never waits for a pipe, and raises nothing.
+
+    Most files are told by their first byte, without the readers of wrappings.
+    """
+    try:
+        if not is_url(path):
+            if not os.path.isfile(path):
+                return False
+            with open(path, "rb") as file:
+                start = file.read(512)
+            if start[:2] == b"\x1f\x8b":
+                start = zlib.decompressobj(31).decompress(start, 1)
+            if start[:1] not in (b"\x80", b"P") and start[:4] != _ZSTD and start[1:4] != _SKIPPED:
+                return False
+        source = open_source(path, lambda: True, takes=is_snapshot)
+    except (NotATrace, NotFound, OSError, zlib.error):
+        return False
+    try:
+        return is_snapshot(source.peek(PROBED_BYTES))
+    finally:
+        source.close()
 
 
 def _unwrap(raw: CountedFile, path: str, label: str) -> Source:

@@ -1,4 +1,4 @@
-"""What differs between two snapshots: who holds how much at the peak of each, by line or otherwise."""
+"""Two snapshots side by side: bytes held at the peak of each, by line or otherwise."""
 
 from __future__ import annotations
 

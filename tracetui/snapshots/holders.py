@@ -1,4 +1,4 @@
-"""Who holds the memory of a device at a moment, by line, stack, module and more; the sum of the rows is the curve."""
+"""Holders of the memory of a device at a moment, by line, stack, module and more; the sum of the rows is the curve."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def ages(history: DeviceHistory, lives: Int64, moment: int) -> Int64:
 
 
 def holders(history: DeviceHistory, moment: int, by: str = "line", of: Int64 | None = None) -> Table:
-    """Who holds what at a moment, the most first; of some allocations alone, or of all, whose sum is the curve.
+    """Holders at a moment, the largest first; of some allocations alone, or of all, whose sum is the curve.
 
     What was requested to be freed, what is older than the history without a stack, and what the allocator rounds up are
     rows of their own.

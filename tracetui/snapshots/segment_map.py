@@ -1,4 +1,4 @@
-"""What the allocator had reserved at a moment, what lies in it, and what stands between the free pieces."""
+"""Segments that the allocator had reserved at a moment, their blocks, and what lies between the free ones."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _history_note(history: DeviceHistory, moment: int) -> str:
 
 
 def _unfreed(history: DeviceHistory, moment: int, by: str) -> Table:
-    """What was allocated in the history and is still there."""
+    """Allocations of the history that were never freed."""
     lives = history.allocations
     own = np.flatnonzero((lives.start != OLDER) & (lives.end == history.count))
     table = holders(history, history.count, by, of=own)
@@ -202,11 +202,11 @@ class OutOfMemory:
     """Bytes that are free in segments."""
     stack: int
     sentences: tuple[str, ...]
-    """What happened, and what to do, the most useful first."""
+    """The facts of an OOM and what to do, the most useful first."""
 
 
 def out_of_memory(history: DeviceHistory, moment: int) -> OutOfMemory:
-    """What an OOM was about: the one right before a moment, or the state there if there is none."""
+    """The OOM right before a moment, or the state there if there is none."""
     is_oom = moment > 0 and history.action[moment - 1] == Action.OOM
     row = history.first_row + moment - 1
     asked = int(history.size[moment - 1]) if is_oom else None
@@ -236,7 +236,7 @@ def out_of_memory(history: DeviceHistory, moment: int) -> OutOfMemory:
 
 
 def _advice(history: DeviceHistory, mapped: SegmentMap, table: Table, asked: int, device_free: int | None) -> list[str]:
-    """What to do about an allocation that failed; the table is of who holds what then."""
+    """Advice about an allocation that failed; the table is of who holds what then."""
     free, largest = int(mapped.gap_size.sum()), int(mapped.gap_size.max(initial=0))
     said = []
     is_expandable = "expandable_segments:true" in history.snapshot.settings.lower() or mapped.is_expandable.any()

@@ -55,7 +55,7 @@ class SnapshotDocument(export.TableDocument):
 
 
 class SnapshotsDocument(export.TableDocument):
-    """Who holds the peaks of two memory snapshots."""
+    """Holders of the peaks of two memory snapshots, as JSON."""
 
     a: SnapshotFacts
     b: SnapshotFacts
@@ -96,7 +96,7 @@ def as_json(history: DeviceHistory, table: Table, pane: str, by: str | None, mom
 
 
 def difference_json(a: MemorySnapshot, b: MemorySnapshot, table: Table) -> str:
-    """What differs between two snapshots."""
+    """Differences between two snapshots."""
     document: SnapshotsDocument = {
         "a": snapshot_facts(a),
         "b": snapshot_facts(b),

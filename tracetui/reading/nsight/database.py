@@ -290,7 +290,7 @@ class Database:
 
 
 def one_line(error: object) -> str:
-    """What SQLite says, which may quote the file, for a sentence."""
+    """The message of SQLite, which may quote the file, for a sentence."""
     return " ".join(str(error).split())[:MAX_QUOTED]
 
 

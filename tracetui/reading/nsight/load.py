@@ -129,7 +129,7 @@ def load_nsight(source: Source, tell: Callable[[str, int], None], cancelled: Cal
 
 
 def _unpacked(source: Source, cancelled: Callable[[], bool]) -> IO[bytes]:
-    """What is packed, or comes through a pipe or from a server, as a file that goes with the trace."""
+    """A copy of what is packed, or comes through a pipe or from a server, that is deleted with the trace."""
     buffer = memoryview(bytearray(1 << 20))
     try:
         # It goes with the store of the trace.
@@ -145,7 +145,7 @@ def _unpacked(source: Source, cancelled: Callable[[], bool]) -> IO[bytes]:
 
 
 class _Range(NamedTuple):
-    """What the text of an tables.NVTX range says."""
+    """Name, and arguments, in the text of an NVTX range."""
 
     name: str
     is_operator: bool = False
@@ -179,7 +179,7 @@ class _Importer:
         self._lanes: dict[tuple[int, int], int] = {}
         """The process that first used a stream of a device."""
         self._session: dict[str, Any] = {}
-        """When the recording began, in columns of several tables."""
+        """Wall-clock start of the recording, in columns of several tables."""
         self._gpu_of_device: dict[int, int] = {}
         self._knows_processes = all(
             database.has_column(table, "globalPid")
@@ -196,7 +196,7 @@ class _Importer:
         )
 
     def steps(self) -> Iterable[Callable[[], None]]:
-        """What is to be read, in the order in which events are numbered."""
+        """The tables to read, in the order in which events are numbered."""
         yield self._describe
         yield from (self._kernels, self._graphs, self._copies, self._fills, self._calls, self._waits, self._nvtx)
         for each in tables.CALL_TABLES:
@@ -504,7 +504,7 @@ class _Importer:
             )
 
     def _memory(self) -> None:
-        """What CUDA has allocated, as the sum of what was allocated and freed."""
+        """A counter of the memory that CUDA has allocated: the sum of allocations less frees."""
         rows, event = self._read(
             tables.MEMORY, ("start", "bytes", "memoryOperationType"), "globalPid", "deviceId", "memKind"
         )

@@ -30,8 +30,7 @@ from tracetui.model.quantities import count, size
 from tracetui.model.results import guarded
 from tracetui.opening.trace_opening import AS_RECORDED, OpenOptions, open_trace
 from tracetui.reading.load_progress import LoadProgress
-from tracetui.reading.snapshot import holds_snapshot, load_snapshot
-from tracetui.reading.source import Stopped
+from tracetui.reading.source import Stopped, holds_snapshot
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
@@ -121,6 +120,9 @@ class LoadingScreen(Screen[None]):
         """Read the trace and prepare its picture, in a thread; a memory snapshot is read as what it is."""
         try:
             if holds_snapshot(self.path):
+                # Traces do not wait for the reader of pickles.
+                from tracetui.reading.snapshot import load_snapshot
+
                 self.post_message(SnapshotLoaded(self.path, load_snapshot(self.path, self._report, self._stop.is_set)))
                 return
             trace = open_trace(self.path, self._options, self._report, self._stop.is_set)
