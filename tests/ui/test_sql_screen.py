@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.app import Shown, burst, shown, training
+from tests.support.app import Shown, burst, settle, shown, training
 from tests.support.waiting import until
 from tracetui.ui.trace.sql_screen import SqlScreen
 
@@ -26,6 +26,24 @@ async def test_a_row_with_an_event_leads_to_its_slice():
         await until(pilot, lambda: app.screen is not screen)
         assert app.selected == "relu_kernel"
         assert app.view.selected == int(result.table.slices[1])
+
+
+async def test_a_row_leads_from_the_overview_to_the_lanes_around_it():
+    async with shown(training()) as (app, pilot):
+        app.view.action_tab("overview")
+        await until(pilot, lambda: app.view.lanes.size.width == 0)
+        screen = await opened(app, pilot, "sql select event from kernels where name = 'relu_kernel'")
+        await until(pilot, lambda: screen.result)
+        burst(app, "j", "enter")
+        await until(pilot, lambda: app.screen is not screen and app.view.lanes.size.width > 0)
+        await settle(pilot)
+        assert app.view.panes.pane == "kernels"
+        assert app.selected == "relu_kernel"
+        lanes = app.view.lanes
+        drawn = [strip.text for strip in lanes.render_lines(lanes.size.region)]
+        lanes.changed()
+        await settle(pilot)
+        assert drawn == [strip.text for strip in lanes.render_lines(lanes.size.region)]
 
 
 async def test_a_query_is_typed_and_a_mistake_told():

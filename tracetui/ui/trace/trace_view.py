@@ -558,6 +558,14 @@ class TraceView(LineCommands):
     def _go_to(self, row: int, gap: int = -1) -> None:
         """Go to a slice, or to the gap that it ends, in the timeline."""
         self.navigator.leave(to_part=True)
+        if self.panes.pane == "overview":
+            # The lanes have no width before they are laid out.
+            self.leave_overview()
+            self.call_after_refresh(self._show_slice, row, gap)
+        else:
+            self._show_slice(row, gap)
+
+    def _show_slice(self, row: int, gap: int) -> None:
         if gap >= 0:
             self.select_gap(gap, jump=True)
         else:

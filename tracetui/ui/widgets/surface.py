@@ -198,13 +198,17 @@ class Surface(AnalysisSafe, CachedStyle, Widget):
     def _paint(self) -> list[Region]:
         """Draw, make strips of the rows that differ, and return the regions that do."""
         width, height = self.size
+        if not (width and height):
+            # It is hidden: what was on screen last is not what it will show.
+            self._frame = None
+            return []
         ground = self._ground_style()
         if (ground, self.colours) != (self._ground, self._palette):
             self._ground, self._cell_writer, self._frame, self._palette = ground, CellWriter(ground), None, self.colours
         last = self._frame
         if last is not None and last.shape != (height, width):
             last = None
-        frame = self.draw(None if self._stale else last) if width and height else None
+        frame = self.draw(None if self._stale else last)
         self._stale = False
         if frame is None:
             return []
