@@ -167,6 +167,18 @@ def test_other_databases_and_empty_exports_are_told_apart(tmp_path: Path) -> Non
     assert looks_like_trace(Path(empty)) and not looks_like_trace(tmp_path / "missing")
 
 
+def test_an_export_with_many_tables_before_those_of_events_is_listed(tmp_path: Path) -> None:
+    made = Export()
+    for number in range(120):
+        made.add(f"EARLIER_{number:03}_{'x' * 80}", value=number)
+    path = Path(made.add(KERNELS, start=1, end=2, deviceId=0, streamId=7).write(tmp_path / "a.sqlite"))
+    assert b"CUPTI" not in path.read_bytes()[:8192]
+    assert looks_like_trace(path)
+    packed = tmp_path / "a.sqlite.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert looks_like_trace(packed)
+
+
 def test_no_export_is_written(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "out.json")
     for command in (["cut", path, "--window", "0ms:1ms"], ["repair", path]):

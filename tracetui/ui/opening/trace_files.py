@@ -23,7 +23,7 @@ from textual.app import App
 from textual.message import Message
 
 from tracetui.files import user_cache_folder, write_whole
-from tracetui.reading.other_files import is_export, is_report, is_snapshot, other_file
+from tracetui.reading.other_files import is_database, is_export, is_report, is_snapshot, other_file
 from tracetui.reading.perfetto.recognition import is_perfetto
 
 PATTERNS = (
@@ -45,6 +45,8 @@ _IS_NAMED = re.compile("|".join(map(fnmatch.translate, PATTERNS)))
 _SKIPPED = {"node_modules", "site-packages", "__pycache__"}
 _SIGNS = (b'"traceEvents"', b'"schemaVersion"', b'"deviceProperties"', b'"displayTimeUnit"', b'"ph"')
 _HEAD = 8192
+_SCHEMA = 1 << 18
+"""Bytes of a database after its head in which the names of its tables stand."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +91,13 @@ def looks_like_trace(path: Path) -> bool:
     if is_report(path.name):
         return True
     try:
-        with path.open("rb") as file:
+        with path.open("rb") as plain:
+            is_gzip = plain.read(2) == b"\x1f\x8b"
+            plain.seek(0)
+            file = gzip.GzipFile(fileobj=plain) if is_gzip else plain
             head = file.read(_HEAD)
-        if head.startswith(b"\x1f\x8b"):
-            with gzip.open(path) as file:
-                head = file.read(_HEAD)
+            if is_database(head):
+                head += file.read(_SCHEMA)
     except (OSError, EOFError, zlib.error):
         return False
     if is_snapshot(head):
