@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import Comparison
 from tracetui.errors import UsageError
+from tracetui.model import columns as col
 from tracetui.model.quantities import duration
 from tracetui.model.table import Table
 from tracetui.model.trace import Trace
@@ -103,8 +104,13 @@ class LoadedTrace(Trace):
         return table.take(rows)
 
     def view_strings(self, table: Table) -> list[str | None]:
-        """For each row of a table of this trace what `tracetui open --at` selects it by; None where it has no event."""
-        return [view_string(Viewpoint(event=event)) if event >= 0 else None for event in self._events(table).tolist()]
+        """For each row of a table of this trace what `tracetui open --at` selects it by; None where it has no event.
+
+        A row of a table of gaps stands for the gap before its event.
+        """
+        is_gap = col.BEFORE.name in table and col.AFTER.name in table
+        events = self._events(table).tolist()
+        return [view_string(Viewpoint(event=event, is_gap=is_gap)) if event >= 0 else None for event in events]
 
     def _events(self, table: Table) -> NDArray[np.int64]:
         """Number of the event of each row, -1 for none."""
