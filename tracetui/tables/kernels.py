@@ -65,11 +65,11 @@ PANE = Pane(
     ),
     groupings=(
         Grouping("name", f"short_name {_SUMS}", opens=""),
+        Grouping("tensor_cores", f"tensor_cores {_SUMS}", opens=""),
         Grouping("op", f"op {_SUMS}", opens=""),
         Grouping("family", f"family {_SUMS}", opens=""),
         Grouping("purpose", f"purpose {_SUMS}", opens="", is_offered=is_serving),
         Grouping("library", f"library {_SUMS}", opens="", is_offered=is_serving),
-        Grouping("tensor_cores", f"tensor_cores {_SUMS}", opens=""),
         Grouping("annotation", f"annotation {_SUMS}", opens=""),
         Grouping("stream", f"stream {_SUMS}", opens=""),
         Grouping(
