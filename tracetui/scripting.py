@@ -99,7 +99,8 @@ class LoadedTrace(Trace):
         rows = np.flatnonzero(self._events(table) == point.event)
         if len(rows) == 0:
             raise UsageError(
-                f"No row of {pane} is of event {point.event}: name another pane, as in `s3/launches/e120`."
+                f"No row of {pane} is of event {point.event}"
+                + ("." if point.pane else ": name another pane, as in `s3/launches/e120`.")
             )
         return table.take(rows)
 
