@@ -22,6 +22,7 @@ _OF_TRACES = {
     "range": "--range",
     "steps_by": "--steps-by",
     "capture": "--capture",
+    "snapshot": "--snapshot",
 }
 """Options that say something of a trace."""
 
