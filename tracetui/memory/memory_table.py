@@ -81,7 +81,6 @@ PANE = Pane(
     help="One row is an allocation or a free.",
     table=memory,
     columns="step event bytes total_allocated op holder device lifetime_us since_start total_reserved made_by start_us",
-    details="holder holder_stack",
     groupings=(
         Grouping(
             "op",
