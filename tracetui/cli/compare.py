@@ -72,10 +72,10 @@ def run(options: argparse.Namespace) -> int:
 
     Raises: UsageError for sides, scopes or columns that do not exist; TraceError for a file.
     """
-    if len(options.sides) == 1:
-        raise UsageError(missing_side(options.sides[0], opening(options)))
     if any(map(is_snapshot_file, options.sides)):
         return _compare_snapshots(options)
+    if len(options.sides) == 1:
+        raise UsageError(missing_side(options.sides[0], opening(options)))
     names = named_sides(options.sides)
     _require_fitting(names, options)
     sides = read_sides(names, opening(options))

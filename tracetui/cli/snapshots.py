@@ -65,7 +65,7 @@ def two_histories(options: argparse.Namespace) -> tuple[DeviceHistory, DeviceHis
     """
     others = [each for each in options.sides if not is_snapshot_file(each)]
     if len(options.sides) != 2 or others:
-        what = f"{others[0]} is none" if others else f"these are {len(options.sides)}"
+        what = f"{others[0]} is none" if others else f"the number of files is {len(options.sides)}"
         raise UsageError(f"A memory snapshot is compared with one other snapshot, and {what}.")
     if options.show != "all" or options.unfold:
         raise UsageError("--show and --unfold are about traces: of snapshots there is one table.")

@@ -228,10 +228,9 @@ def out_of_memory(history: DeviceHistory, moment: int) -> OutOfMemory:
         said.append(
             f"{size(asked)} was asked for{by}; {there}, the largest free piece of the allocator was {size(largest)}."
         )
-    said.append(f"Then {active_words(history, moment)}; {size(free)} was free in segments.")
-    if asked is not None:
         said += _advice(history, mapped, table, asked, device_free)
     said.append(f"Held most by {top_holders(table)}.")
+    said.append(f"Then {active_words(history, moment)}; {size(free)} was free in segments.")
     return OutOfMemory(moment, asked, device_free, largest, free, stack, tuple(said))
 
 
@@ -362,7 +361,7 @@ def summary_words(snapshot: MemorySnapshot) -> str:
     """The snapshot in a sentence: devices, events, peak."""
     histories = [history_of(snapshot, device) for device in range(snapshot.device_count)]
     told = [
-        f"device {each.device}: {count(each.count)} events, peak {size(each.active[each.peak])}, "
+        f"device {each.device}: {counted(each.count, 'event')}, peak {size(each.active[each.peak])}, "
         f"end {size(each.active[-1])} of {size(each.reserved[-1])} reserved"
         + (f", {counted(len(each.ooms), 'failed allocation')}" if each.ooms else "")
         for each in histories

@@ -159,8 +159,9 @@ class SnapshotView(StatedView):
 
     def on_mount(self) -> None:
         """Begin with what went wrong, or else with the peak."""
-        self.panes.view.focus()
         self._show_device()
+        # Textual gives the keys to the curve, which comes first.
+        self.call_after_refresh(self.panes.view.focus)
 
     def _show_device(self) -> None:
         words = f"   {summary_words(self.snapshot)}"
