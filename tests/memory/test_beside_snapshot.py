@@ -99,7 +99,8 @@ def test_each_event_has_the_line_that_allocated_it(late: int, tmp_path: Path) ->
 def test_any_order_of_allocations_and_frees(
     tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[int, int]], late: int
 ) -> None:
-    fake, live, expected = FakeAllocator(limit=64 * MIB), [], []
+    fake, expected = FakeAllocator(limit=64 * MIB), []
+    live: list[tuple[int, int]] = []
     for line, size in actions:
         if line == 0 and live:
             address, owner = live.pop(size % len(live))

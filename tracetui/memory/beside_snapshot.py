@@ -160,7 +160,8 @@ def _matched(trace: Trace, history: DeviceHistory, events: Allocator, mine: Int6
 
     def is_same(row: Int64, other: Int64) -> Bool:
         spare = size[row] - their_size[other]
-        return (their_key[other] == key[row]) & (spare >= 0) & (spare <= MAX_SLACK)
+        same: Bool = (their_key[other] == key[row]) & (spare >= 0) & (spare <= MAX_SLACK)
+        return same
 
     # What could be the same within a second, of so many events that there are not too many pairs.
     low, high = (np.searchsorted(position, axis.position(key, time + each)) for each in (-MAX_CLOCKS_NS, MAX_CLOCKS_NS))

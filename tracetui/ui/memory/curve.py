@@ -162,13 +162,13 @@ class CurveView(Widget, can_focus=True):
         cursor = self._column(self.cursor)
         label = size(top) if y == 0 else size(top / 2) if y == rows // 2 else ""
         pieces = [(f"{label:>{SCALE_CELLS - 1}} ", self._look("scale"))]
-        for column, (filled, held) in enumerate(zip(eighths.tolist(), is_reserved.tolist(), strict=True)):
+        for column, (filled, below) in enumerate(zip(eighths.tolist(), is_reserved.tolist(), strict=True)):
             if column == cursor:
                 pieces.append((CURSOR, self._look("cursor")))
             elif filled:
                 pieces.append((EIGHTHS[filled], self._look("active")))
             else:
-                pieces.append((RESERVED if held else " ", self._look("reserved")))
+                pieces.append((RESERVED if below else " ", self._look("reserved")))
         return pieces
 
     def _marks(self) -> list[tuple[str, Style]]:
