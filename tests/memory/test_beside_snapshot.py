@@ -20,10 +20,11 @@ from tests.support.memory_snapshots import LIBRARY, MIB, START_US, FakeAllocator
 from tests.support.paths import SAMPLES
 from tracetui.cli.main import main
 from tracetui.errors import NotATrace, NotFound
+from tracetui.files import NO_FILE
 from tracetui.memory.beside_snapshot import snapshot_holders
 from tracetui.memory.memory_table import memory
 from tracetui.model.trace import Trace
-from tracetui.opening.trace_opening import NO_FILE, OpenOptions, open_trace
+from tracetui.opening.trace_opening import OpenOptions, open_trace
 
 BASE_NS = START_US * 1000 - 5_000_000_000
 

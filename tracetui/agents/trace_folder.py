@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tracetui.errors import NotFound, TraceError, UsageError
-from tracetui.files import is_url
+from tracetui.files import NO_FILE, is_url
 from tracetui.model.trace import Trace
 from tracetui.opening.capture_files import beside, names_near, with_captures
 from tracetui.opening.rank_folder import FILE_SUFFIXES, RankOptions, open_rank_set, rank_candidates
 from tracetui.opening.rank_reading import SummaryWork
-from tracetui.opening.trace_opening import NO_FILE, OpenOptions, open_trace
+from tracetui.opening.trace_opening import OpenOptions, open_trace
 from tracetui.ranks.rank_set import RankSet
 from tracetui.reading.rank_header import read_rank_header
 

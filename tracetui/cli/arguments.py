@@ -11,7 +11,8 @@ from typing import NoReturn
 
 from tracetui.config import COLORS
 from tracetui.errors import UsageError, nearest
-from tracetui.opening.trace_opening import NO_FILE, OpenOptions
+from tracetui.files import NO_FILE
+from tracetui.opening.trace_opening import OpenOptions
 from tracetui.ui.base.differ_switch import VARIABLE
 
 # One style of error: a sentence, then where the help is.

@@ -181,11 +181,11 @@ def _matched(trace: Trace, history: DeviceHistory, events: Allocator, mine: Int6
     offset = best_votes[np.abs(best_votes).argmin()]
     offset = int(np.median(apart[np.abs(apart - offset) <= ALIKE_NS]))
     nearest = np.full(len(mine), MAX_APART_NS, np.int64)
-    at, every = np.searchsorted(position, axis.position(key, time + offset)), np.arange(len(mine))
+    at, rows = np.searchsorted(position, axis.position(key, time + offset)), np.arange(len(mine))
     for neighbour in (at - 1, at):
         other = order[np.clip(neighbour, 0, len(order) - 1)]
         apart = np.abs(their_time[other] - time - offset)
-        fits = is_same(every, other) & (apart < nearest)
+        fits = is_same(rows, other) & (apart < nearest)
         best[fits], nearest[fits] = other[fits], apart[fits]
     # One event of the history is one of the trace, the nearest.
     closest = np.lexsort((nearest, best))

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from tracetui.errors import NotATrace, NotFound, TraceError, UsageError
-from tracetui.files import is_url
+from tracetui.files import NO_FILE, is_url
 from tracetui.linking.captured_tree import refusals
 from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.linking.graph_recordings import batch_in_name, recorded_graphs, requests_of
@@ -26,7 +26,6 @@ from tracetui.linking.replays import node_id, replays
 from tracetui.model.recorded import GraphRecording, GraphScopes
 from tracetui.model.results import of_file_results
 from tracetui.model.trace import Trace
-from tracetui.opening.trace_opening import NO_FILE
 from tracetui.reading.load import load
 
 FOLDER = "capture_traces"

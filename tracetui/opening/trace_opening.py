@@ -11,15 +11,13 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracetui.files import is_url
+from tracetui.files import NO_FILE, is_url
 
 if TYPE_CHECKING:
     from tracetui.model.trace import Trace
     from tracetui.reading.load_progress import LoadProgress
 
 
-NO_FILE = "none"
-"""The word of the user for no file."""
 PICKLE = re.compile(r"\.(?:pickle|pkl)(?:\.gz|\.zst)?$")
 """Names of memory snapshots."""
 

@@ -173,24 +173,8 @@ def _line_or_older(history: DeviceHistory, life: int) -> str:
 # Out of memory: asked, there, in the way, to do.
 
 
-@dataclass(frozen=True)
-class OutOfMemory:
-    """An allocation that failed, or the end of a snapshot in which none did."""
-
-    moment: int
-    asked: int | None
-    """Bytes, None where no failure was recorded."""
-    device_free: int | None
-    largest_free: int
-    free: int
-    """Bytes that are free in segments."""
-    stack: int
-    sentences: tuple[str, ...]
-    """The facts of an OOM and what to do, the most useful first."""
-
-
-def out_of_memory(history: DeviceHistory, moment: int) -> OutOfMemory:
-    """The OOM right before a moment, or the state there if there is none."""
+def out_of_memory(history: DeviceHistory, moment: int) -> tuple[str, ...]:
+    """Sentences about the OOM right before a moment and what to do, or about the state there if there is none."""
     is_oom = moment > 0 and history.action[moment - 1] == Action.OOM
     row = history.first_row + moment - 1
     asked = int(history.size[moment - 1]) if is_oom else None
@@ -215,7 +199,7 @@ def out_of_memory(history: DeviceHistory, moment: int) -> OutOfMemory:
         sentences += _advice(history, mapped, table, asked, device_free)
     sentences.append(f"Held most by {top_holders(table)}.")
     sentences.append(f"Then {active_words(history, moment)}; {size(free)} was free in segments.")
-    return OutOfMemory(moment, asked, device_free, largest, free, stack, tuple(sentences))
+    return tuple(sentences)
 
 
 def _advice(history: DeviceHistory, mapped: SegmentMap, table: Table, asked: int, device_free: int | None) -> list[str]:
@@ -250,11 +234,9 @@ def _advice(history: DeviceHistory, mapped: SegmentMap, table: Table, asked: int
 
 
 def _oom(history: DeviceHistory, moment: int, by: str) -> Table:
-    failure = out_of_memory(history, moment)
+    sentences = " ".join(out_of_memory(history, moment))
     more = f" {counted(len(history.ooms), 'allocation')} failed in all." if len(history.ooms) > 1 else ""
-    return replace(
-        holders(history, moment, by), headline=" ".join(failure.sentences) + more, note=_history_note(history, moment)
-    )
+    return replace(holders(history, moment, by), headline=sentences + more, note=_history_note(history, moment))
 
 
 def _end(history: DeviceHistory) -> int:

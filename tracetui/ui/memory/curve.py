@@ -49,8 +49,8 @@ class CurveView(Widget, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         command(keys.LEFT, "pan(-1)", "Cursor earlier", "By a cell of the curve.", "cursor"),
         command(keys.RIGHT, "pan(1)", "Cursor later", "By a cell of the curve.", "cursor"),
-        command(keys.PAGE_UP, "page(-1)", "Cursor ten cells earlier"),
-        command(keys.PAGE_DOWN, "page(1)", "Cursor ten cells later"),
+        command(keys.PAGE_UP, "pan(-10)", "Cursor ten cells earlier"),
+        command(keys.PAGE_DOWN, "pan(10)", "Cursor ten cells later"),
         command(keys.FIRST, "go(0)", "Cursor before the first event"),
         command(keys.LAST, "go(1)", "Cursor at the end"),
     ]
@@ -77,10 +77,6 @@ class CurveView(Widget, can_focus=True):
         low, high = self._window
         if not low <= self.cursor <= high:
             self._center(high - low)
-
-    def action_page(self, pages: int) -> None:
-        """Move the cursor by ten cells."""
-        self.action_pan(10 * pages)
 
     def action_pan(self, cells: int) -> None:
         """Move the cursor by cells, at least by an event each."""

@@ -206,7 +206,7 @@ class SnapshotView(StatedView):
     def _say(self) -> None:
         table = self.panes.table
         if self.panes.pane == OOM:
-            sentences = out_of_memory(self.history, PANES[OOM].moment(self.history)).sentences
+            sentences = out_of_memory(self.history, PANES[OOM].moment(self.history))
         else:
             sentences = tuple(filter(None, (table.headline, table.note)))
         self.statement.sentences = tuple(clean(each) for each in sentences)
