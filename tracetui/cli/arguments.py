@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from tracetui.config import COLORS
 from tracetui.errors import UsageError, nearest
+from tracetui.files import NO_FILE
 from tracetui.opening.trace_opening import OpenOptions
 from tracetui.ui.base.differ_switch import VARIABLE
 
@@ -125,6 +126,13 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
         "than once. Without it capture_traces/ beside the trace is looked at; none: no file",
     )
     completes_files(capture)
+    snapshot = parser.add_argument(
+        "--snapshot",
+        metavar="FILE",
+        help="a memory snapshot of the same run, whose curve and holders the trace then has; without it the only one "
+        "beside the trace; none: no file",
+    )
+    completes_files(snapshot)
     add_no_cache(parser)
 
 
@@ -140,7 +148,9 @@ def add_no_cache(parser: argparse.ArgumentParser) -> None:
 def opening(options: argparse.Namespace) -> OpenOptions:
     """The options of the command line about the traces that it opens."""
     captures = tuple(getattr(options, "capture", ()))
-    return OpenOptions(options.steps_by, getattr(options, "device", None), captures, not options.no_cache)
+    # Commands that write a trace write what its file has.
+    snapshot = getattr(options, "snapshot", NO_FILE)
+    return OpenOptions(options.steps_by, getattr(options, "device", None), captures, not options.no_cache, snapshot)
 
 
 def add_differ(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:

@@ -24,7 +24,7 @@ from tracetui.cli.arguments import (
 )
 from tracetui.cli.inputs import read_trace
 from tracetui.cli.snapshots import PANES as SNAPSHOT_PANES
-from tracetui.cli.snapshots import is_snapshot_file, pane_of, print_pane
+from tracetui.cli.snapshots import is_snapshot_file, pane_of, print_rows
 from tracetui.cli.streams import console, is_drawn, print_failures, remark
 from tracetui.config import config
 from tracetui.errors import UsageError
@@ -141,6 +141,7 @@ def _show_snapshot(options: argparse.Namespace, form: str) -> int:
     import numpy as np
 
     from tracetui.checking.row_filter import chosen_columns, filtered_and_sorted
+    from tracetui.drawing.text import snapshot_text
     from tracetui.drawing.text.export import LINE_CELLS
 
     history, moment, table = pane_of(options)
@@ -152,7 +153,15 @@ def _show_snapshot(options: argparse.Namespace, form: str) -> int:
     printed = visible if columns is None else visible.with_columns(columns)
     by = None if options.pane == "segments" else options.by or "line"
     width = None if on_screen else asked_width(os.environ) or LINE_CELLS
-    print_pane(history, moment, printed, form, (options.pane, by), width, columns is not None)
+    print_rows(
+        history.snapshot,
+        printed,
+        options.pane if by is None else f"{options.pane} by {by}",
+        form,
+        width,
+        columns is not None,
+        lambda: snapshot_text.as_json(history, printed, options.pane, by, moment),
+    )
     if len(visible) < len(table):
         remark(f"{len(visible)} of {len(table)} rows; --limit shows more.")
     return 0

@@ -390,6 +390,17 @@ GROUP = ColumnSpec(
 )
 HELP = ColumnSpec("help", "help", "What it is.")
 HINT = ColumnSpec("hint", "hint", "What can be done about it.", width=18, grow=2, text=TextKind.PROSE)
+HOLDER = ColumnSpec(
+    "holder",
+    "holder",
+    "The line of the program that allocated it, by the memory snapshot beside the trace.",
+    width=18,
+    grow=1,
+    text=TextKind.NAME,
+)
+HOLDER_STACK = ColumnSpec(
+    "holder_stack", "stack", "The lines of the program around that, the innermost first.", text=TextKind.NAME, detail=1
+)
 HOLDS = ColumnSpec("holds", "holds", "Whether found is as wanted.")
 HOST = ColumnSpec(
     "host", "host", "Host of the rank, where a file or its name tells it.", width=12, text=TextKind.NAME, detail=1

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from numpy.typing import NDArray
 from tracetui.model.intervals import is_among
 from tracetui.model.recorded import Arguments, GraphRecording, GraphScopes, Loss
 from tracetui.model.table import Strings
+
+if TYPE_CHECKING:
+    from tracetui.model.memory_snapshot import MemorySnapshot
 
 # Stopping an analysis that runs in a thread and whose result nobody waits for any more.
 #
@@ -446,6 +449,8 @@ class Trace:
     """Captures in other files of the graphs that are replayed here."""
     graph_scopes: tuple[GraphScopes, ...] = ()
     """Names in other files of the nodes of these graphs."""
+    snapshot: MemorySnapshot | None = None
+    """A memory snapshot of the same run, in another file; its curves are among the counters."""
     op_args: Arguments = field(default_factory=Arguments)
     """Shapes, types and sequence numbers of operators."""
     work_args: Arguments = field(default_factory=Arguments)

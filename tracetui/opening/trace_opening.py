@@ -6,12 +6,20 @@ another file says stands in the trace that is returned; the file is not changed.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
+
+from tracetui.files import NO_FILE, is_url
 
 if TYPE_CHECKING:
     from tracetui.model.trace import Trace
     from tracetui.reading.load_progress import LoadProgress
+
+
+PICKLE = re.compile(r"\.(?:pickle|pkl)(?:\.gz|\.zst)?$")
+"""Names of memory snapshots."""
 
 
 class OpenOptions(NamedTuple):
@@ -25,6 +33,8 @@ class OpenOptions(NamedTuple):
     """Files with the capture of the graphs that are replayed, folders with such files, or `none`."""
     uses_cache: bool = True
     """True where a trace that was read before may come from the cache, and one that is read goes there."""
+    snapshot: str | None = None
+    """File of a memory snapshot of the same run, or `none`; without it the only one beside the trace."""
 
 
 AS_RECORDED = OpenOptions()
@@ -65,9 +75,25 @@ def open_trace(
     if options.device is not None:
         trace = with_device(trace, options.device)
     trace = with_captures(trace, options.captures, cancelled)
+    if options.snapshot != NO_FILE and (candidates := [options.snapshot] if options.snapshot else _pickles(trace)):
+        # Few traces have one.
+        from tracetui.opening.snapshot_files import with_snapshot
+
+        trace = with_snapshot(trace, candidates, options.snapshot is not None, progress, cancelled)
     if options.uses_cache:
         add_results(trace)
     return trace if options.steps_by is None else with_steps(trace, options.steps_by)
+
+
+def _pickles(trace: Trace) -> list[str]:
+    """The files beside a trace that may be memory snapshots, by their names."""
+    if trace.path is None or is_url(trace.path):
+        return []
+    try:
+        with os.scandir(os.path.dirname(os.path.realpath(trace.path))) as files:
+            return sorted(each.path for each in files if PICKLE.search(each.name))
+    except OSError:
+        return []
 
 
 def keep_opened(trace: Trace, stopped: Callable[[], bool] | None = None) -> bool:
