@@ -40,6 +40,7 @@ test-all: test test-rest
 # What takes minutes, or looks for what nobody has thought of: needs the extras `fuzz` and `mutants`.
 nightly:
 	$(PYTHON) -m pytest -m nightly
+	$(PYTHON) -m pytest -m "hypothesis and not nightly" --hypothesis-profile=many
 	$(MAKE) fuzz mutants
 
 format:

@@ -29,10 +29,14 @@ os.environ["TRACETUI_CONFIG"] = ""
 for name in ("NO_COLOR", "FORCE_COLOR", "TRACETUI_QUIET", "TRACETUI_THEME"):
     os.environ.pop(name, None)
 
-# How long an example takes, to make or to try, says more of what else the machine does.
-settings.register_profile("tracetui", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes, to make or to try, says more of what else the machine does. A run has as many examples as
+# notice what breaks outright; by night there are `many`.
 settings.register_profile(
-    "mutants", deadline=None, max_examples=20, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate)
+    "tracetui", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=30
+)
+settings.register_profile("many", settings.get_profile("tracetui"), max_examples=300)
+settings.register_profile(
+    "mutants", deadline=None, max_examples=50, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate)
 )
 settings.load_profile("tracetui")
 

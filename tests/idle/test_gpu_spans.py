@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
@@ -302,7 +302,6 @@ def slow_spans(trace: Trace) -> dict[tuple[int, str], Counter[str]]:
 
 
 @given(work_of_steps())
-@settings(max_examples=150, deadline=None)
 def test_every_step_is_idle_as_counted_moment_by_moment(made: list[Event]) -> None:
     trace = make_trace(made)
     found, expected = step_spans(trace), slow_spans(trace)
@@ -325,7 +324,6 @@ def test_every_step_is_idle_as_counted_moment_by_moment(made: list[Event]) -> No
 
 
 @given(work_of_steps())
-@settings(max_examples=100, deadline=None)
 def test_parts_of_the_idle_time_add_up_and_shares_stay_below_a_hundred(made: list[Event]) -> None:
     trace = make_trace(made)
     for one in [*step_verdicts(trace), verdict(trace)]:
@@ -341,7 +339,6 @@ def test_parts_of_the_idle_time_add_up_and_shares_stay_below_a_hundred(made: lis
 
 
 @given(work_of_steps())
-@settings(max_examples=50, deadline=None)
 def test_unrelated_work_beside_it_leaves_no_idle_time(made: list[Event]) -> None:
     beside = [Event("f", 0, 1_000, Kind.KERNEL, (device, "99")) for device in "01"]
     trace = make_trace([*made, *beside])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
@@ -173,7 +173,6 @@ def steps_of_work(draw: st.DrawFn) -> list[Event]:
 
 
 @given(steps_of_work())
-@settings(max_examples=150, deadline=None)
 def test_what_is_exposed_as_counted_moment_by_moment(made: list[Event]) -> None:
     trace = make_trace(made)
     pids = list(dict.fromkeys(lane.pid for lane in trace.lanes))

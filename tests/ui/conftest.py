@@ -25,7 +25,6 @@ from tracetui.ui.recording import recording_form, recording_screen
 from tracetui.ui.trace import pane_list
 from tracetui.ui.widgets import bar
 
-
 _parse_rules = Stylesheet._parse_rules
 _parsed: dict[tuple, list[RuleSet]] = {}
 

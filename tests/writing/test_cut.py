@@ -240,7 +240,7 @@ def files(draw):
     return draw(st.permutations(events))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(files(), st.integers(0, 60), st.integers(1, 40))
 def test_windows_of_anything(tmp_path, events, low, length):
     high = low + length
@@ -295,7 +295,7 @@ APART = PERIODS | {"cause", "cpu_doing", "shares", "partial", "verdict"}
 
 
 @pytest.mark.full
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(loops(), st.integers(0, 2))
 def test_steps_of_any_loop(tmp_path, events, step):
     whole = trace_of(tmp_path, events)
