@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, memcpy, op, python, step
 from tests.support.paths import SHARED
+from tests.support.traces import loaded
 from tracetui.findings import Finding, finding_list
 from tracetui.findings.scope import Scope
 from tracetui.model.trace import Kind, Trace
-from tracetui.reading.load import load
 
 IDLE = frozenset(
     [
@@ -132,4 +132,4 @@ WITH_GPU = sorted(
 
 @pytest.mark.parametrize("name", WITH_GPU or ["the real traces"])
 def test_real_traces_tell_no_idle_microsecond_twice(name: str, shared_trace: Callable[[str], Path]) -> None:
-    check_sums(load(str(shared_trace(name))))
+    check_sums(loaded(shared_trace(name)))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.support.build import Event, launch, make_trace, op
 from tests.support.paths import SHARED
 from tests.support.slow_gaps import slow_gaps
+from tests.support.traces import loaded
 from tracetui.idle.gaps import longest
 from tracetui.idle.idle_parts import (
     MIN_SPLIT_GAP_NS,
@@ -27,7 +28,6 @@ from tracetui.idle.idleness import idleness
 from tracetui.idle.waits import Cause
 from tracetui.linking.trees import open_at
 from tracetui.model.trace import Kind, Trace
-from tracetui.reading.load import load
 
 WITHOUT_GPU = ("d12", "d13", "d14", "d15")
 WITH_GPU = sorted(path.name for path in SHARED.glob("d*.json*") if not path.name.startswith(WITHOUT_GPU))
@@ -156,7 +156,7 @@ def test_the_longest_op_of_a_window(ops: list[tuple[int, int]], low: int, length
 
 @pytest.mark.parametrize("name", WITH_GPU or ["the real traces"])
 def test_real_traces_split_as_the_plain_script_says(name: str, shared_trace: Callable[[str], Path]) -> None:
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     expected = slow_gaps(trace, sorts=False)
     assert found_gaps(trace) == Counter(gap.key for gap in expected)
     idle = idleness(trace)

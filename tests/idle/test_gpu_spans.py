@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.paths import SHARED
+from tests.support.traces import loaded
 from tracetui.checking.evaluate import Evaluator
 from tracetui.checking.parser import parsed
 from tracetui.comparing.calls import recording_conditions
@@ -28,7 +29,6 @@ from tracetui.idle.idleness import MIN_GAP_NS, idleness
 from tracetui.idle.verdict import IDLE_PARTS, step_verdicts, verdict
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 
 US = 1_000
 TRACES = sorted(path.name for path in SHARED.glob("d*.json*"))
@@ -360,7 +360,7 @@ def test_a_trace_without_gpu_activity_has_no_span() -> None:
 @pytest.mark.parametrize("name", TRACES)
 def test_the_verdict_of_a_trace_and_a_comparison_agree(name, shared_trace) -> None:
     """In words, in the idle share, and in what the statement of a comparison says of it."""
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     one = side(trace)
     whole, found = verdict(trace), measures(one)
     if whole is None:
