@@ -91,7 +91,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(trace_picker, "is_cheap", lambda file: False)
     monkeypatch.delenv("TMUX", raising=False)
-    monkeypatch.setattr(bar, "NOTICE_SECONDS", POLL_SECONDS)
+    monkeypatch.setattr(bar, "NOTICE_SECONDS", 10 * POLL_SECONDS)
     # Tests wait until every table is there: each step would take as long as three.
     monkeypatch.setattr(pane_list, "QUIET_SECONDS", 0.0)
     monkeypatch.setattr(pane_list, "STEPS_AHEAD", ())
