@@ -12,7 +12,7 @@ import pytest
 
 import tracetui
 from tests.support.paths import SAMPLES
-from tests.support.waiting import POLL_SECONDS
+from tests.support.waiting import PROCESS_SECONDS
 from tests.support.workloads.children import LIGHT_TORCH, QUICK, needs_torch
 from tracetui.cli.main import COMMANDS
 
@@ -82,7 +82,7 @@ def run(folder, *words, **more):
         text=True,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=POLL_SECONDS,
+        timeout=PROCESS_SECONDS,
     )
 
 

@@ -7,10 +7,10 @@ import pytest
 from tests.support.autograd import MAIN
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.frames import frame, model
+from tests.support.traces import loaded
 from tracetui.errors import UsageError
 from tracetui.linking.call_sites import known_sites
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 
 
 def test_a_kernel_has_the_line_the_function_and_the_module_of_its_launch() -> None:
@@ -86,7 +86,7 @@ def test_without_frames_nothing_is_known_and_nothing_is_offered() -> None:
 
 
 def test_sums_by_call_site_are_those_of_all_kernels(shared_trace) -> None:
-    trace = load(str(shared_trace("d06_h100_stack_mem.json.gz")))
+    trace = loaded(shared_trace("d06_h100_stack_mem.json.gz"))
     total = PANES["kernels"].build(trace)["dur_us"].values.sum()
     for by in ("line", "function", "module"):
         table = PANES["kernels"].build(trace, by=by)
@@ -99,6 +99,6 @@ def test_sums_by_call_site_are_those_of_all_kernels(shared_trace) -> None:
 
 
 def test_the_functions_of_the_puzzler(shared_trace) -> None:
-    trace = load(str(shared_trace("puzzlers/fusion_mwe_trace.json.gz")))
+    trace = loaded(shared_trace("puzzlers/fusion_mwe_trace.json.gz"))
     rows = {row["function"]: row["calls"] for row in PANES["kernels"].build(trace, by="function").rows()}
     assert (rows["unfused"], rows["fused"], rows[None]) == (36, 5, 19)

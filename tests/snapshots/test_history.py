@@ -54,7 +54,7 @@ def history(snapshot: dict[str, Any], folder: Path) -> DeviceHistory:
     return history_of(loaded, fullest_device(loaded))
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ACTS)
 def test_what_is_live_is_the_height_of_the_curve(tmp_path: Path, acts: list[tuple[str, int]]) -> None:
     fake = played(acts)
@@ -114,7 +114,7 @@ def test_an_oom_says_what_was_asked_what_stands_in_the_way_and_what_to_do(tmp_pa
     assert (hole.bytes, hole.size) == (8 * MIB, 20 * MIB)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ACTS, st.integers(1, 20 * MIB))
 def test_no_hole_is_cheaper(tmp_path: Path, acts: list[tuple[str, int]], wanted: int) -> None:
     fake = played(acts)
@@ -192,7 +192,7 @@ def viewer() -> ModuleType:
     return module
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ACTS)
 def test_torch_sums_segments_up_to_the_same(tmp_path: Path, acts: list[tuple[str, int]]) -> None:
     snapshot = played(acts).snapshot()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op
+from tests.support.traces import loaded
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 
 QUERY = "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags"
 
@@ -154,7 +154,7 @@ def test_without_a_gpu_the_note_says_so() -> None:
 
 @pytest.mark.parametrize("by", ["line", "function"])
 def test_queries_are_grouped_by_the_place_that_made_them(by: str, shared_trace: Callable[[str], Path]) -> None:
-    trace = load(str(shared_trace("d10_cudagraph_stack.json")))
+    trace = loaded(shared_trace("d10_cudagraph_stack.json"))
     pane = PANES["occupancy"]
     rows, groups = pane.build(trace), pane.build(trace, by=by)
     assert len(rows) > 0 and by in pane.offered(trace)
