@@ -128,15 +128,17 @@ def load(
     device: str | None = None,
     captures: Sequence[str] = (),
     cache: bool = True,
+    peak: float | None = None,
+    flops: float | None = None,
 ) -> LoadedTrace:
     """Read a trace from a file or URL; warns where it is cut off or damaged, and what could be read is there.
 
-    `steps_by`, `device` and `captures` are `--steps-by`, `--device` and `--capture` of the command line. With `cache` a
-    large trace that was read before comes from the cache, and goes there. `progress` is called about 20 times a second
-    at most; once `cancelled` returns True, reading ends and the trace is a part.
+    `steps_by`, `device`, `captures`, `peak` and `flops` are those of the command line, `--steps-by` to `--flops`. With
+    `cache` a large trace that was read before comes from the cache, and goes there. `progress` is called about 20 times
+    a second at most; once `cancelled` returns True, reading ends and the trace is a part.
     Raises: TraceError for the file; UsageError for steps that the trace does not have, or an unknown device.
     """
-    options = OpenOptions(steps_by, device, tuple(captures), cache)
+    options = OpenOptions(steps_by, device, tuple(captures), cache, peak, flops)
     trace = open_trace(os.fspath(path), options, progress, cancelled)
     if cache:
         keep_opened(trace)

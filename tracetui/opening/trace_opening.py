@@ -25,6 +25,10 @@ class OpenOptions(NamedTuple):
     """Files with the capture of the graphs that are replayed, folders with such files, or `none`."""
     uses_cache: bool = True
     """True where a trace that was read before may come from the cache, and one that is read goes there."""
+    peak: float | None = None
+    """Peak of the GPU in TFLOP/s, for MFU, whatever its model has."""
+    flops: float | None = None
+    """Operations of a step, for MFU, in place of those that the trace tells."""
 
 
 AS_RECORDED = OpenOptions()
@@ -50,6 +54,8 @@ def open_trace(
     Raises: TraceError for the file; UsageError for steps that the trace does not have, or an unknown device.
     """
     # These load numpy, which the names above can do without.
+    from dataclasses import replace
+
     from tracetui.devices.descriptions import with_device
     from tracetui.linking.step_sources import with_steps
     from tracetui.opening.capture_files import with_captures
@@ -64,6 +70,8 @@ def open_trace(
         trace = load(path, progress, cancelled)
     if options.device is not None:
         trace = with_device(trace, options.device)
+    if options.peak is not None or options.flops is not None:
+        trace = replace(trace, peak_tflops=options.peak, step_flops=options.flops, cache={})
     trace = with_captures(trace, options.captures, cancelled)
     if options.uses_cache:
         add_results(trace)
