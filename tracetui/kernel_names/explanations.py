@@ -51,8 +51,7 @@ def explanation(name: str, kind: Kind | None = None) -> Explanation | None:
     if entry is not None:
         return entry
     family = decode(name, Kind.KERNEL if kind is None else kind).family
-    labels = (
-        [f"family:{family.name.lower()}"] if kind == Kind.KERNEL or (kind is None and family != Family.OTHER) else []
-    )
+    is_kernel = kind == Kind.KERNEL or (kind is None and family != Family.OTHER)
+    labels = [f"family:{family.name.lower()}"] if is_kernel else []
     labels += [] if kind is None else [f"kind:{kind.name.lower()}"]
     return next((each for label in labels for each in explanations() if label in each.patterns), None)
