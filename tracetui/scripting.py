@@ -136,15 +136,17 @@ def load(
     captures: Sequence[str] = (),
     snapshot: str | None = None,
     cache: bool = True,
+    peak: float | None = None,
+    flops: float | None = None,
 ) -> LoadedTrace:
     """Read a trace from a file or URL; warns where it is cut off or damaged, and what could be read is there.
 
-    `steps_by`, `device`, `captures` and `snapshot` are `--steps-by` and so on of the command line. With `cache` a
-    large trace that was read before comes from the cache, and goes there. `progress` is called about 20 times a second
-    at most; once `cancelled` returns True, reading ends and the trace is a part.
+    `steps_by` to `snapshot`, `peak` and `flops` are those of the command line, `--steps-by` and so on. With `cache`
+    a large trace that was read before comes from the cache, and goes there. `progress` is called about 20 times a
+    second at most; once `cancelled` returns True, reading ends and the trace is a part.
     Raises: TraceError for the file; UsageError for steps that the trace does not have, or an unknown device.
     """
-    options = OpenOptions(steps_by, device, tuple(captures), cache, snapshot)
+    options = OpenOptions(steps_by, device, tuple(captures), cache, snapshot, peak, flops)
     trace = open_trace(os.fspath(path), options, progress, cancelled)
     if cache:
         keep_opened(trace)

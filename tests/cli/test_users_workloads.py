@@ -40,6 +40,7 @@ REAL = [
     (128, ["bisect", "--good", TRACE, "--bad", TRACE, "--", "true"]),
     (0, ["sql", TRACE, "select count(*) from ops"]),
     (0, ["skill"]),
+    (0, ["explain", "cudaLaunchKernel"]),
     (0, ["config"]),
     # What needs a process, a port or a peer gets as far as saying so.
     (1, ["mcp", "missing"]),

@@ -24,6 +24,7 @@ from tracetui.comparing.measures import (
 )
 from tracetui.comparing.side import CAPTURE, RUN, STEP, Side
 from tracetui.errors import AnalysisFailed
+from tracetui.idle.utilisation import no_mfu
 from tracetui.idle.waits import KEYS, WORDS
 from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.links import links, no_gpu, op_rows
@@ -163,6 +164,7 @@ OP_MEASURES = ("cpu_ops", "view_ops")
 CALL_MEASURES = ("sync_us", "query_us", "occupancy_queries")
 """Measures of runtime calls that need not launch anything on the GPU."""
 SHAPE_MEASURES = ("moved_bytes", "flops", "moved_known_pct")
+PEAK_MEASURES = ("mfu_pct", "flops_known_pct")
 GPU_FAMILIES = tuple(each for each in Family if each <= Family.OTHER)
 
 
@@ -210,6 +212,8 @@ def lacking(side: Side, name: str) -> str:
         return f"{gap[:1].upper()}{gap[1:]}."
     if name in SHAPE_MEASURES:
         return NO_SHAPES
+    if name in PEAK_MEASURES and (why := no_mfu(side.trace)):
+        return why
     return f"It was not recorded in the {side.part_kind}{'' if len(side) == 1 else 's'}."
 
 

@@ -7,6 +7,7 @@ import difflib
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from tracetui.config import COLORS
@@ -117,6 +118,11 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
     """Declare what the user may say about a trace, see `OpenOptions`."""
     add_steps_by(parser)
     parser.add_argument("--device", metavar="NAME", help="what the GPU is, such as H100, whatever the trace says")
+    for name, metavar, help in (
+        ("--peak", "TFLOPS", "peak of the GPU in TFLOP/s for MFU, whatever its model has"),
+        ("--flops", "N", "floating-point operations of a step for MFU, as 1.2e15, in place of those that shapes tell"),
+    ):
+        parser.add_argument(name, metavar=metavar, type=_positive_number, help=help)
     capture = parser.add_argument(
         "--capture",
         metavar="FILE",
@@ -150,7 +156,8 @@ def opening(options: argparse.Namespace) -> OpenOptions:
     captures = tuple(getattr(options, "capture", ()))
     # Commands that write a trace write what its file has.
     snapshot = getattr(options, "snapshot", NO_FILE)
-    return OpenOptions(options.steps_by, getattr(options, "device", None), captures, not options.no_cache, snapshot)
+    device, peak, flops = (getattr(options, name, None) for name in ("device", "peak", "flops"))
+    return OpenOptions(options.steps_by, device, captures, not options.no_cache, snapshot, peak, flops)
 
 
 def add_differ(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
@@ -223,6 +230,13 @@ def job_count(text: str) -> int:
     if not 1 <= number <= MAX_JOBS:
         raise argparse.ArgumentTypeError(f"must be 1 to {MAX_JOBS}")
     return number
+
+
+def _positive_number(text: str) -> float:
+    with suppress(ValueError):
+        if 0 < (number := float(text)) < float("inf"):
+            return number
+    raise argparse.ArgumentTypeError(f"takes a number above 0, not {text!r}")
 
 
 def _whole_number(text: str) -> int:

@@ -303,6 +303,12 @@ FINGERPRINT = ColumnSpec(
 )
 FIRST_VALUE = ColumnSpec("first_value", "first", "Median in the first run.", is_number_text=True, is_key=True)
 FLOPS = ColumnSpec("flops", "operations", "Floating-point operations of a call.", unit="flop", detail=2)
+FLOPS_KNOWN_PCT = ColumnSpec(
+    "flops_known_pct",
+    "FLOPs known %",
+    "Share of its GPU time of which the operations and their peak are known; far below 100, MFU is a lower bound.",
+    unit="%",
+)
 FOLDED = ColumnSpec("folded", "folded", "View ops and occupancy queries within it that put nothing on the GPU.")
 FOLDED_CHANGE = ColumnSpec(
     "folded_change", "within it", "What of these is gone or new, or called at another rate.", width=12, grow=1
@@ -560,6 +566,12 @@ MEDIAN_US = ColumnSpec("median_us", "median", "Median duration.", unit="us", det
 MERGED = ColumnSpec("merged", "modules", "Modules of one class that share the row.")
 METADATA_ONLY = ColumnSpec("metadata_only", "view", "Whether it is known to only make a view.")
 METRIC = ColumnSpec("metric", "metric", "How it was looked up.")
+MFU_PCT = ColumnSpec(
+    "mfu_pct",
+    "MFU %",
+    "Model FLOPs utilisation: time that its known operations need at dense peaks of their precisions, by its period.",
+    unit="%",
+)
 MIN = ColumnSpec("min", "min", "Smallest value.")
 MIN_COMM_US = ColumnSpec(
     "min_comm_us", "min comm", "Shortest time that a step communicated: what is longer waits for others.", unit="us"

@@ -445,6 +445,10 @@ class Trace:
     quality: Quality
     chosen_steps: ChosenSteps | None = None
     """The steps that the user chose; None for the steps of the profiler."""
+    peak_tflops: float | None = None
+    """Peak rate of a device in TFLOP/s that the user gave for shares of it; None for those of its model."""
+    step_flops: float | None = None
+    """Operations of a step that the user gave; None for those that shapes tell."""
     graph_recordings: tuple[GraphRecording, ...] = ()
     """Captures in other files of the graphs that are replayed here."""
     graph_scopes: tuple[GraphScopes, ...] = ()

@@ -35,6 +35,10 @@ class OpenOptions(NamedTuple):
     """True where a trace that was read before may come from the cache, and one that is read goes there."""
     snapshot: str | None = None
     """File of a memory snapshot of the same run, or `none`; without it the only one beside the trace."""
+    peak: float | None = None
+    """Peak of the GPU in TFLOP/s, for MFU, whatever its model has."""
+    flops: float | None = None
+    """Operations of a step, for MFU, in place of those that the trace tells."""
 
 
 AS_RECORDED = OpenOptions()
@@ -60,6 +64,8 @@ def open_trace(
     Raises: TraceError for the file; UsageError for steps that the trace does not have, or an unknown device.
     """
     # These load numpy, which the names above can do without.
+    from dataclasses import replace
+
     from tracetui.devices.descriptions import with_device
     from tracetui.linking.step_sources import with_steps
     from tracetui.opening.capture_files import with_captures
@@ -74,6 +80,8 @@ def open_trace(
         trace = load(path, progress, cancelled)
     if options.device is not None:
         trace = with_device(trace, options.device)
+    if options.peak is not None or options.flops is not None:
+        trace = replace(trace, peak_tflops=options.peak, step_flops=options.flops, cache={})
     trace = with_captures(trace, options.captures, cancelled)
     if options.snapshot != NO_FILE and (candidates := [options.snapshot] if options.snapshot else _pickles(trace)):
         # Few traces have one.

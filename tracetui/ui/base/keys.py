@@ -115,7 +115,10 @@ ESCAPE = Key(
 )
 NEXT_PART = Key("tab", "next part: list, timeline, details; in a form the next field")
 PREVIOUS_PART = Key("shift+tab", "part before; in a form the field before")
-HELP = Key("question_mark", "help: the keys of the part with the focus first, colours and marks, columns")
+HELP = Key(
+    "question_mark",
+    "help: what the selected slice is, the keys of the part with the focus first, colours and marks, columns",
+)
 PALETTE = Key("ctrl+p", "all commands by name")
 TRACE_LIST = Key("t", "list of traces")
 THEME = Key("ctrl+t", "next theme: dark, light, the terminal's own colours")
