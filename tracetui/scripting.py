@@ -62,6 +62,7 @@ class LoadedTrace(Trace):
     layers = NamedTable()
     modules = NamedTable()
     flame = NamedTable()
+    source = NamedTable()
     memory = NamedTable()
     findings = NamedTable()
     range = NamedTable()
