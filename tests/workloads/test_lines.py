@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -36,7 +37,7 @@ def folder(tmp_path_factory):
     """The recordings of all programs, made by one process."""
     made = tmp_path_factory.mktemp("lines")
     words = [sys.executable, "-m", "tests.support.workloads.line_recording", str(made), *PROGRAMS]
-    subprocess.run(words, check=True, env=IMPORT_PATH, timeout=300)
+    subprocess.run(words, check=True, env={**os.environ, "PYTHONPATH": IMPORT_PATH}, timeout=300)
     return made
 
 
@@ -47,7 +48,7 @@ def program(request, folder) -> tuple[str, Trace]:
 
 def listed_by_hand(name: str) -> tuple[Listed, Listed]:
     """Operators and nodes of a program by file and line, from its comments."""
-    operators, nodes = Counter(), Counter()
+    operators, nodes = Listed(), Listed()
     folder = Path(package).parent
     for path in (folder / f"{name}.py", *sorted((folder / "nested").glob("*.py") if name == "modules" else ())):
         for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -64,7 +65,7 @@ def recorded(trace: Trace) -> tuple[Listed, Listed]:
     ops = within(trace, op_rows(trace), 1)
     rows = np.union1d(op_rows(trace), trace.slices.of_kind(Kind.LINE))
     above = nearest(forest(trace, rows), np.ones(len(rows), bool))
-    operators, nodes = Counter(), Counter()
+    operators, nodes = Listed(), Listed()
     for row in ops.tolist():
         name, record = trace.name_of(row), int(recorded_lines(trace).record[row])
         place = place_of(texts[ids[trace.slices.name[record]]]) if record >= 0 else ("", 0)
@@ -91,5 +92,5 @@ def test_sums_over_lines_are_the_step_to_the_nanosecond(program):
     table, whole = PANES["source"].build(trace, 1), steps(trace)
     spent = np.nansum([table["forward_cpu_us"].values, table["backward_cpu_us"].values]) * 1000
     assert round(spent) == int(whole.end[0] - whole.start[0])
-    counted = table["cpu_ops"].values
+    counted = table["cpu_ops"].values.astype(np.int64)
     assert counted[counted > 0].sum() == len(within(trace, op_rows(trace), 1))

@@ -3,7 +3,7 @@
 The line of an operator or a call is the innermost such slice around it on its thread; that of a GPU activity is the
 line of its launch. A node of the backward pass has the line of the forward operator that created it, unless code of
 the user runs within the node: that keeps its own. What a thread of the backward pass does without either has the line
-that waits for it (R3.97).
+that waits for it (R3.94).
 """
 
 from __future__ import annotations

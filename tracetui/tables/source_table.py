@@ -58,10 +58,18 @@ class _Places:
     is_backward: Bool
 
 
+NOWHERE = _Places(("",), np.array([NULL]), ("",), np.empty(0, np.int64), np.empty(0, bool))
+"""The places of a trace that has none."""
+
+
 def source(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     """Every line between the first and the last that ran, of the files with most time first; numbers of a line that
     did not run are null.
     """
+    if not PANE.is_offered(trace):
+        return _table(
+            trace, NOWHERE, _Sums(np.zeros((2, 1)), np.zeros((2, 1)), *np.zeros((4, 1)), np.array([-1])), False
+        )
     places = _places(trace)
     count = len(places.number)
     on_gpu, on_cpu, idle = np.zeros((2, count)), np.zeros((2, count)), np.zeros(count)
@@ -119,6 +127,16 @@ def of_file(table: Table, file: str) -> Table:
         offer = nearest(file, names, "Leave the file out to see all.")
         raise UsageError(f"Nothing of {file} ran here. {offer}")
     return table.take(np.flatnonzero(np.isin(table["file"].values, wanted)))
+
+
+def index_of_line(trace: Trace, table: Table, order: Int64, row: int) -> int:
+    """The index in `order` of the row for the line of a slice, -1 for none."""
+    places = _places(trace)
+    column = table["line" if has_lines(trace) else "function"]
+    strings = list(column.strings or ())
+    name = places.name[int(places.place[row])]
+    here = np.flatnonzero(column.values[order] == strings.index(name)) if name in strings else np.empty(0, np.int64)
+    return int(here[0]) if len(here) else -1
 
 
 @kept
@@ -214,7 +232,8 @@ class _Sums:
     @property
     def time(self) -> NDArray[np.float64]:
         """Time on the GPU, on the CPU where there is none."""
-        return (self.gpu if self.gpu.any() else self.cpu).sum(axis=0)
+        total: NDArray[np.float64] = (self.gpu if self.gpu.any() else self.cpu).sum(axis=0)
+        return total
 
     @property
     def ran(self) -> Bool:
@@ -227,28 +246,28 @@ def _table(trace: Trace, places: _Places, sums: _Sums, has_memory: bool) -> Tabl
     is_lines = has_lines(trace)
     ran, time = sums.ran, sums.time
     spent: dict[str, float] = {}
-    for index in np.flatnonzero(ran).tolist():
-        file = places.file[index]
+    for number in np.flatnonzero(ran).tolist():
+        file = places.file[number]
         # What has no file comes last.
-        spent[file] = spent.get(file, 0.0) + float(time[index]) if index < len(ran) - 1 else -1.0
-    shown: list[tuple[str, int, int, str | None]] = []
+        spent[file] = spent.get(file, 0.0) + float(time[number]) if number < len(ran) - 1 else -1.0
+    rows: list[tuple[str, int, int, str | None]] = []
     changed: list[str] = []
     for file in sorted(spent, key=lambda name: -spent[name]):
         mine = [index for index, each in enumerate(places.file) if each == file]
         lines = source_lines(trace, file) if is_lines and file else None
         if lines is None:
-            shown += [(file, int(places.number[index]), index, None) for index in mine if ran[index]]
+            rows += [(file, int(places.number[index]), index, None) for index in mine if ran[index]]
             changed += [file] if is_lines and file else []
             continue
         at = {int(places.number[index]): index for index in mine}
-        shown += [
+        rows += [
             (file, number, at.get(number, -1), lines[number - 1] if number <= len(lines) else None)
             for number in range(min(at), max(at) + 1)
         ]
-    index = np.array([each[2] for each in shown], np.int64)
-    known = index >= 0
-    known[known] = ran[index[known]]
-    null = ~known
+    index = np.array([each[2] for each in rows], np.int64)
+    known: Bool = np.where(index >= 0, ran[index], False).astype(np.bool_)
+    null: Bool = ~known
+    unknown: Bool = np.ones(len(index), np.bool_)
 
     def counts(column: ColumnSpec, values: NDArray[np.float64], absent: Bool = null) -> Column:
         return numbers(column, np.where(absent, NULL, values[index]).astype(np.int64))
@@ -256,12 +275,12 @@ def _table(trace: Trace, places: _Places, sums: _Sums, has_memory: bool) -> Tabl
     names = [places.name[each] or None for each in index.tolist()]
     names = [name if each >= 0 else None for name, each in zip(names, index.tolist(), strict=True)]
     has_gpu = len(links(trace).gpu) > 0
-    no_gpu = null if has_gpu else np.ones(len(index), bool)
+    no_gpu = null if has_gpu else unknown
     return Table(
         (
-            numbers(col.LINE_NUMBER, np.array([number or NULL for _, number, _, _ in shown], np.int64)),
-            texts(col.TEXT, [text for *_, text in shown]),
-            texts(col.FUNCTION, [None] * len(shown) if is_lines else names),
+            numbers(col.LINE_NUMBER, np.array([number or NULL for _, number, _, _ in rows], np.int64)),
+            texts(col.TEXT, [text for *_, text in rows]),
+            texts(col.FUNCTION, [None] * len(rows) if is_lines else names),
             numbers(
                 col.SHARE_PCT.but(help="Share of the GPU time, without a GPU of the time of the steps."),
                 np.where(null, np.nan, 100 * time[index] / max(float(time.sum()), 1.0)),
@@ -281,10 +300,10 @@ def _table(trace: Trace, places: _Places, sums: _Sums, has_memory: bool) -> Tabl
             counts(
                 col.ALLOCATED.but(help="Bytes that it allocated."),
                 sums.allocated,
-                null if has_memory else np.ones(len(index), bool),
+                null if has_memory else unknown,
             ),
-            texts(col.FILE.but(help="The file of the line."), [file or NO_PLACE for file, *_ in shown]),
-            texts(col.LINE, names if is_lines else [None] * len(shown)),
+            texts(col.FILE.but(help="The file of the line."), [file or NO_PLACE for file, *_ in rows]),
+            texts(col.LINE, names if is_lines else [None] * len(rows)),
         ),
         np.where(known, sums.first[index], -1),
         _note(trace, changed),

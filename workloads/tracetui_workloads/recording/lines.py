@@ -135,12 +135,12 @@ class _Deferred(ast.NodeTransformer):
     def __init__(self, lines: _Rewriter) -> None:
         self._lines = lines
 
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
         self.generic_visit(node)
         node.body = self._lines.recorded(node.body)
         return node
 
-    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> Any:
         self.generic_visit(node)
         node.elt = self._lines.recorded(node.elt)
         for part in node.generators:
@@ -154,7 +154,7 @@ class _Rewriter(ast.NodeTransformer):
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def visit_FunctionDef(self, node: Any) -> ast.AST:
+    def visit_FunctionDef(self, node: Any) -> Any:
         targets = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
         if _COMPILED & {getattr(each, "attr", getattr(each, "id", "")) for each in targets}:
             return node

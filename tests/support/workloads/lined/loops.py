@@ -1,5 +1,7 @@
 """Loops: `for`, `while` with `else`, `break` and `continue`, conditions on tensors."""
 
+# mypy: ignore-errors
+
 import torch
 
 w = torch.ones(4, 4, requires_grad=True)
