@@ -112,9 +112,7 @@ def run(options: argparse.Namespace) -> int:
     is_dumb = sys.stdout.isatty() and os.environ.get("TERM", "") in DUMB_TERMINALS
     form = "plain" if options.plain or (options.format == "table" and is_dumb) else options.format
     if options.file is not None and options.pane != SOURCE:
-        raise UsageError(
-            f"Only the pane {SOURCE} has a file behind the trace, and {options.pane} has none: leave {options.file} out."
-        )
+        raise UsageError(f"Only the pane {SOURCE} is of a file behind the trace: leave {options.file} out.")
     if options.pane in SNAPSHOT_PANES or is_snapshot_file(options.trace):
         return _show_snapshot(options, form)
     if options.at is not None:
