@@ -67,9 +67,8 @@ def source(trace: Trace, step: Part | None = None, by: str | None = None) -> Tab
     did not run are null.
     """
     if not PANE.is_offered(trace):
-        return _table(
-            trace, NOWHERE, _Sums(np.zeros((2, 1)), np.zeros((2, 1)), *np.zeros((4, 1)), np.array([-1])), False
-        )
+        one, two = np.zeros(1), np.zeros((2, 1))
+        return _table(trace, NOWHERE, _Sums(two, two, one, one, one, one, np.array([-1])), False)
     places = _places(trace)
     count = len(places.number)
     on_gpu, on_cpu, idle = np.zeros((2, count)), np.zeros((2, count)), np.zeros(count)
