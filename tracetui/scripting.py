@@ -63,6 +63,7 @@ class LoadedTrace(Trace):
     layers = NamedTable()
     modules = NamedTable()
     flame = NamedTable()
+    source = NamedTable()
     memory = NamedTable()
     findings = NamedTable()
     range = NamedTable()

@@ -105,7 +105,7 @@ def longest_in(trace: Trace, window: TimeRange) -> Int64:
 
 
 def explained(trace: Trace, row: int) -> str | None:
-    """What a slice is, in three sentences."""
+    """Three sentences on what a slice is."""
     entry = explanation(trace.name_of(row), Kind(int(trace.slices.kind[row])))
     return None if entry is None else entry.text
 

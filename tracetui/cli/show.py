@@ -46,6 +46,8 @@ READ_BY_EYE = ("table", "plain", "md")
 """Forms that have the columns of the settings; a script gets all columns, whatever these say."""
 FLAME, FLAME_FORMATS = "flame", ("folded", "speedscope")
 """The pane that is a tree of times, and the formats that only it has."""
+SOURCE = "source"
+"""The pane whose rows are lines of files."""
 DUMB_TERMINALS = ("dumb", "unknown")
 """Types of terminals that can do nothing but print."""
 PICTURE_LINES = 20
@@ -67,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"one of {', '.join(PANE_FILES)}; of a memory snapshot {', '.join(SNAPSHOT_PANES)}",
     )
     add_trace(parser)
+    parser.add_argument("file", nargs="?", metavar="FILE", help="only lines of this file; of the pane source")
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--step", type=int, metavar="N", help="only the step with this number")
     add_range(part)
@@ -108,6 +111,8 @@ def run(options: argparse.Namespace) -> int:
     # A terminal that can show nothing else gets plain text as well.
     is_dumb = sys.stdout.isatty() and os.environ.get("TERM", "") in DUMB_TERMINALS
     form = "plain" if options.plain or (options.format == "table" and is_dumb) else options.format
+    if options.file is not None and options.pane != SOURCE:
+        raise UsageError(f"Only the pane {SOURCE} is of a file behind the trace: leave {options.file} out.")
     if options.pane in SNAPSHOT_PANES or is_snapshot_file(options.trace):
         return _show_snapshot(options, form)
     if options.at is not None:
@@ -115,7 +120,14 @@ def run(options: argparse.Namespace) -> int:
     trace = read_trace(options.trace, opening(options))
     pane = pane_named(options.pane)
     part = pane.asked_part(trace, options.step, options.range)
+    if options.by == "line" and "line" in pane.groups and "line" not in pane.offered(trace):
+        raise UsageError("This trace does not say which line ran: --by function, or record it with --lines.")
     table = pane.build(trace, step=part, by=options.by)
+    if options.file is not None:
+        # Loads numpy.
+        from tracetui.tables.source_table import of_file
+
+        table = of_file(table, options.file)
     if options.pane == "overview" and form == "table" and not (options.columns or options.where or options.sort):
         print_overview(trace, part)
         return print_failures(table.failures) or int(trace.quality.is_part)

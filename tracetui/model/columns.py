@@ -56,6 +56,13 @@ A_BYTES = ColumnSpec("a_bytes", "bytes A", "Least bytes that these calls of A re
 A_SCATTER = ColumnSpec("a_scatter", "A scatters")
 A_US = ColumnSpec("a_us", "A", "GPU time of all these calls in a part of A, at the middle of all parts.", unit="us")
 B = ColumnSpec("b", "B", "Median over the parts of B.")
+BACKWARD_CPU_US = ColumnSpec(
+    "backward_cpu_us",
+    "backward CPU",
+    "Time of the steps that their thread spent on the backward pass of it.",
+    unit="us",
+    detail=1,
+)
 BACKWARD_GPU_US = ColumnSpec(
     "backward_gpu_us",
     "backward GPU",
@@ -313,6 +320,12 @@ FOLDED = ColumnSpec("folded", "folded", "View ops and occupancy queries within i
 FOLDED_CHANGE = ColumnSpec(
     "folded_change", "within it", "What of these is gone or new, or called at another rate.", width=12, grow=1
 )
+FORWARD_CPU_US = ColumnSpec(
+    "forward_cpu_us",
+    "forward CPU",
+    "Time of the steps that their thread spent on it, the backward pass left out.",
+    unit="us",
+)
 FORWARD_GPU_US = ColumnSpec("forward_gpu_us", "forward GPU", "Of the total: launched while it ran.", unit="us")
 FOUND = ColumnSpec("found", "found", "A number, a range over the steps, or a name.")
 FOUND_BY = ColumnSpec(
@@ -331,8 +344,8 @@ FREES = ColumnSpec("frees", "frees", "How often memory was freed.")
 FUNCTION = ColumnSpec(
     "function",
     "function",
-    "The innermost function of the user's code around the launch.",
-    width=14,
+    "The innermost function of the user's code around the launch, with its file and the line on which it begins.",
+    width=18,
     grow=1,
     text=TextKind.NAME,
     detail=2,
@@ -519,12 +532,13 @@ LIMITER = ColumnSpec(
 LINE = ColumnSpec(
     "line",
     "line",
-    "File and line of that function, where it begins: torch does not record the line of the call.",
+    "File and line of the user's code that ran; null where lines were not recorded (`tracetui run --lines`).",
     width=18,
     grow=1,
     text=TextKind.NAME,
     detail=2,
 )
+LINE_NUMBER = ColumnSpec("line_number", "no.", "Number of the line in its file.", is_key=True)
 LINK = ColumnSpec("link", "link", "launch, op, annotation, forward or dependency.")
 MADE_BY = ColumnSpec(
     "made_by",
@@ -813,6 +827,9 @@ TENSOR_CORES = ColumnSpec(
     "Whether it computes on Tensor Cores (AMD: Matrix Cores), by its name; ~ where likely.",
     width=3,
     detail=1,
+)
+TEXT = ColumnSpec(
+    "text", "source", "Text of the line, as it was when it was recorded.", width=30, grow=4, text=TextKind.NAME
 )
 TFLOPS = ColumnSpec("tflops", "TFLOP/s", "Rate of floating-point operations.", unit="TFLOP/s")
 THREAD = ColumnSpec("thread", "thread", "The thread that called.", width=12, text=TextKind.NAME, detail=1)

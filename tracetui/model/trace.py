@@ -88,6 +88,8 @@ class Kind(IntEnum):
     """A node of a CUDA graph that records an event: an end of dependencies, no GPU activity (R2.13)."""
     GRAPH_HOST = 13
     """A node of a CUDA graph that calls a function on the host; no GPU activity."""
+    LINE = 14
+    """A line of source that ran, of recordings that hold them (R2.15)."""
 
 
 GPU_WORK = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)

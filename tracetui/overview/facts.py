@@ -463,7 +463,7 @@ def _operators(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entr
 
 def _where_by(trace: Trace, has_gpu: bool) -> str:
     sites = known_sites(trace) if has_gpu else ()
-    return next((site for site in ("line", "module") if site in sites), "operator" if has_gpu else "")
+    return next((site for site in ("line", "function", "module") if site in sites), "operator" if has_gpu else "")
 
 
 def _where(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]:

@@ -61,7 +61,7 @@ PANE = Pane(
     table=kernels,
     columns=(
         "step index short_name dur_us launch_delay_us gap_before_us op occupancy_pct tensor_cores bound peak_pct grid "
-        "block registers limiter waves stream kineto_occupancy_pct line module start_us"
+        "block registers limiter waves stream kineto_occupancy_pct line function module start_us"
     ),
     groupings=(
         Grouping("name", f"short_name {_SUMS}", opens=""),
