@@ -41,6 +41,7 @@ PANE_FILES = {
     "modules": "tables.modules",
     "flame": "tables.flame",
     "memory": "memory.memory_table",
+    "compiles": "tables.compiles",
     "counters": "tables.counter_table",
     "findings": "findings",
     "range": "tables.range_table",
@@ -52,7 +53,7 @@ PANE_GROUPS = {
     "Overview": ("overview",),
     "Kernels": ("kernels", "ops", "views", "launches", "occupancy", "roofline"),
     "Idle": ("gaps", "findings"),
-    "Where": ("modules", "layers", "memory"),
+    "Where": ("modules", "layers", "compiles", "memory"),
     "Trace": ("summary", "steps", "serving", "health", "counters", "range"),
 }
 """The panes of the screen by the question that they answer; the number of a group, from 1, is its key."""

@@ -7,6 +7,7 @@ import json
 import random
 import re
 import tracemalloc
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +15,12 @@ import pytest
 
 from tests.support.compile_logs import EPOCH_US, artifact, compilation, entry, phase, resized
 from tracetui.errors import NoEvents, TraceError
+from tracetui.model.recorded import COMPILE_FACTS
 from tracetui.model.trace import Trace
 from tracetui.reading import torch_log
 from tracetui.reading.load import RawEvents, load
 from tracetui.reading.rank_header import read_rank_header
-from tracetui.reading.torch_log import CATEGORY, TorchLogReader
+from tracetui.reading.torch_log import TorchLogReader
 from tracetui.ui.opening.trace_files import looks_like_trace
 
 
@@ -36,7 +38,7 @@ def instants(trace: Trace) -> list[tuple[str, str]]:
     return [
         (trace.names[name], trace.lanes[lane].tid)
         for name, lane, category in zip(trace.instants.name, trace.instants.lane, trace.instants.category, strict=True)
-        if trace.categories[category] == CATEGORY
+        if trace.categories[category] == COMPILE_FACTS
     ]
 
 
@@ -92,9 +94,7 @@ def test_the_backward_pass_belongs_to_the_same_compilation(tmp_path):
 def test_two_processes_that_write_at_once_are_told_apart_where_their_lines_do_not_mix(tmp_path):
     one, two = resized(2).splitlines(True), resized(2).replace(" 7 torch", " 9 torch").splitlines(True)
     heads = [index for index, line in enumerate(one) if line.startswith("V")] + [len(one)]
-    log = "".join(
-        "".join(part[first:last]) for first, last in zip(heads, heads[1:], strict=False) for part in (one, two)
-    )
+    log = "".join("".join(part[first:last]) for first, last in pairwise(heads) for part in (one, two))
     trace = opened(tmp_path, log)
     assert [(lane.pid, lane.tid) for lane in trace.lanes] == [("7", "0/0"), ("7", "0/1"), ("9", "0/0"), ("9", "0/1")]
     assert not trace.quality.notes

@@ -125,6 +125,14 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
         "than once. Without it capture_traces/ beside the trace is looked at; none: no file",
     )
     completes_files(capture)
+    log = parser.add_argument(
+        "--compile-log",
+        metavar="FILE",
+        default="",
+        help="the log of torch.compile (TORCH_TRACE), or a folder of logs. Without it the one of the same process "
+        "beside the trace or in $TORCH_TRACE is used; none: no log",
+    )
+    completes_files(log)
     add_no_cache(parser)
 
 
@@ -140,7 +148,8 @@ def add_no_cache(parser: argparse.ArgumentParser) -> None:
 def opening(options: argparse.Namespace) -> OpenOptions:
     """The options of the command line about the traces that it opens."""
     captures = tuple(getattr(options, "capture", ()))
-    return OpenOptions(options.steps_by, getattr(options, "device", None), captures, not options.no_cache)
+    device, log = getattr(options, "device", None), getattr(options, "compile_log", "none")
+    return OpenOptions(options.steps_by, device, captures, not options.no_cache, log)
 
 
 def add_differ(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:

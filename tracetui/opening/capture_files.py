@@ -129,8 +129,8 @@ def beside(trace: Trace) -> list[Path]:
     if trace.path is None or is_url(trace.path):
         return []
     folder = Path(trace.path).resolve().parent / FOLDER
-    rank = _rank(trace)
-    return [path for path in _traces_in(folder) if rank is None or _rank_in(path.name) in (None, rank)]
+    rank = rank_of(trace)
+    return [path for path in _traces_in(folder) if rank is None or rank_in(path.name) in (None, rank)]
 
 
 def _files_of(name: str) -> list[Path]:
@@ -173,15 +173,15 @@ def names_near(trace: Trace) -> list[Path]:
     """
     if trace.path is None or is_url(trace.path):
         return []
-    rank, folder = _rank(trace), Path(trace.path).resolve().parent
+    rank, folder = rank_of(trace), Path(trace.path).resolve().parent
     for place in (folder, folder.parent):
         try:
             files = sorted(each for each in place.iterdir() if each.name.startswith(NAMES) and each.is_file())
         except OSError:
             continue
-        mine = [each for each in files if rank is None or _rank_in(each.name) == rank]
+        mine = [each for each in files if rank is None or rank_in(each.name) == rank]
         if mine:
-            return mine if len({_rank_in(each.name) for each in mine}) == 1 else []
+            return mine if len({rank_in(each.name) for each in mine}) == 1 else []
     return []
 
 
@@ -277,16 +277,17 @@ def _sizes(given: object) -> list[tuple[str, int]]:
     ]
 
 
-def _rank(trace: Trace) -> int | None:
+def rank_of(trace: Trace) -> int | None:
     """The rank of the process that was recorded, None where neither the file nor its name tells."""
     info = trace.metadata.get("distributedInfo")
     rank = info.get("rank") if isinstance(info, dict) else None
     if isinstance(rank, int):
         return rank
     leading = _LEADING.match(trace.label)
-    return int(leading[1]) if leading else _rank_in(trace.label)
+    return int(leading[1]) if leading else rank_in(trace.label)
 
 
-def _rank_in(name: str) -> int | None:
+def rank_in(name: str) -> int | None:
+    """The rank that the name of a file has in it."""
     match = _RANK.search(name)
     return int(match[1]) if match else None

@@ -6,6 +6,7 @@ another file says stands in the trace that is returned; the file is not changed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +26,8 @@ class OpenOptions(NamedTuple):
     """Files with the capture of the graphs that are replayed, folders with such files, or `none`."""
     uses_cache: bool = True
     """True where a trace that was read before may come from the cache, and one that is read goes there."""
+    compile_log: str = "none"
+    """File or folder with the log of torch.compile; empty for the one beside the trace, `none` for none."""
 
 
 AS_RECORDED = OpenOptions()
@@ -65,9 +68,21 @@ def open_trace(
     if options.device is not None:
         trace = with_device(trace, options.device)
     trace = with_captures(trace, options.captures, cancelled)
+    if options.compile_log != "none" and (options.compile_log or _may_have_log(path)):
+        from tracetui.opening.compile_logs import with_compile_log
+
+        trace = with_compile_log(trace, options.compile_log, cancelled)
     if options.uses_cache:
         add_results(trace)
     return trace if options.steps_by is None else with_steps(trace, options.steps_by)
+
+
+def _may_have_log(path: str) -> bool:
+    """True where a log of torch.compile may lie beside a trace."""
+    try:
+        return "TORCH_TRACE" in os.environ or any(".log" in name for name in os.listdir(os.path.dirname(path) or "."))
+    except OSError:
+        return False
 
 
 def keep_opened(trace: Trace, stopped: Callable[[], bool] | None = None) -> bool:

@@ -2,8 +2,8 @@
 
 A line of the log is an entry, an object of JSON behind the time and the process; its payload follows in lines behind a
 tab, and has a checksum. The phases that torch records as Chrome events become slices on a thread for each compilation,
-and what it says beside them (the user's stack, reasons, caches, generated code) instants of the category `CATEGORY`
-with arguments. Nothing larger than `MAX_PAYLOAD_BYTES` is held. What cannot be read is left out and counted.
+and what it says beside them (the user's stack, reasons, caches, generated code) instants of the category
+`COMPILE_FACTS` with arguments. Nothing larger than `MAX_PAYLOAD_BYTES` is held. What cannot be read is left out and counted.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from typing import Any
 
 import orjson
 
+from tracetui.model.recorded import COMPILE_FACTS, COMPILE_PHASES
 from tracetui.reading.unpacking import Reader
 
-CATEGORY = "torch_compile"
-"""Category of the instants that say something about a compilation."""
 UNNAMED = "outside of compilations"
 """Thread of the phases that belong to no compilation."""
 MAX_PAYLOAD_BYTES = 1 << 23
@@ -283,7 +282,7 @@ class TorchLogReader:
         yield {
             "ph": phase if isinstance(phase, str) else "i",
             "name": str(name)[:MAX_TEXT],
-            "cat": "dynamo_timed",
+            "cat": COMPILE_PHASES,
             "ts": time,
             **({"dur": event["dur"]} if "dur" in event else {}),
             "pid": pid,
@@ -312,7 +311,7 @@ class TorchLogReader:
         if name == _BREAKS:
             yield self._instant(pid, key, moment, "graph_break", {"reason": _cut(text)})
         elif name == _RECOMPILES:
-            yield self._instant(pid, key, moment, "recompile", {"reason": _cut(text)})
+            yield self._instant(pid, key, moment, "recompile", {"reason": _cut(_joined(text))})
         elif _CACHE.fullmatch(name):
             try:
                 about = orjson.loads(text)
@@ -327,13 +326,13 @@ class TorchLogReader:
 
     def _instant(self, pid: int, key: str, moment: float, name: str, args: Entry) -> Entry:
         thread = self._compilation(pid, key).thread
-        event = {"ph": "i", "s": "t", "name": name, "cat": CATEGORY, "ts": moment, "pid": pid, "tid": thread}
+        event = {"ph": "i", "s": "t", "name": name, "cat": COMPILE_FACTS, "ts": moment, "pid": pid, "tid": thread}
         return event | {"args": args, "is_of_line": True}
 
     def _slice(self, pid: int, mine: _Compilation, end: float) -> Entry:
         """A compilation of a log that has no phases."""
         start = end if mine.start is None else mine.start
-        event = {"ph": "X", "name": _FIRST_PHASE, "cat": "dynamo_timed", "ts": start, "dur": max(end - start, 0)}
+        event = {"ph": "X", "name": _FIRST_PHASE, "cat": COMPILE_PHASES, "ts": start, "dur": max(end - start, 0)}
         return event | {"pid": pid, "tid": mine.thread, "args": {}, "is_of_line": True}
 
     def _compilation(self, pid: int, key: str, begins: bool = False) -> _Compilation:
@@ -347,6 +346,15 @@ class TorchLogReader:
             runs = mine.runs + 1
             mine = self._compilations[pid, key] = _Compilation(f"{key} ({runs})", runs)
         return mine
+
+
+def _joined(text: str) -> str:
+    """The reasons of a recompilation, a line for each: torch writes one as text, several as a list."""
+    try:
+        reasons = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+    return "\n".join(map(str, reasons)) if isinstance(reasons, list) else text
 
 
 def _is_used(entry: Entry) -> bool:
