@@ -294,8 +294,8 @@ def recompilation(scope: Scope) -> Iterator[Finding]:
         yield from scope.with_cost(
             "recompilation",
             waited if has_gpu else took,
-            f"{known.sentence}{_of_others(again_frames)}",
-            f"code is compiled{where}: {duration(took)} in {counted(len(rows), 'slice')}; the log has the guards",
+            f"{known.words}{_of_others(again_frames)}",
+            f"{duration(known.time)} in all by the log; here code is compiled{where}, {duration(took)}",
             known.advice,
             longest(trace, rows),
             action=known.action,

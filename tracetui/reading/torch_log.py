@@ -3,7 +3,8 @@
 A line of the log is an entry, an object of JSON behind the time and the process; its payload follows in lines behind a
 tab, and has a checksum. The phases that torch records as Chrome events become slices on a thread for each compilation,
 and what it says beside them (the user's stack, reasons, caches, generated code) instants of the category
-`COMPILE_FACTS` with arguments. Nothing larger than `MAX_PAYLOAD_BYTES` is held. What cannot be read is left out and counted.
+`COMPILE_FACTS` with arguments. Nothing larger than `MAX_PAYLOAD_BYTES` is held. What cannot be read is left out and
+counted.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class Compilation:
     gpu: int = 0
     """Time on the GPU of what they and their graphs launched."""
     cpu: int = 0
-    """Time of the regions on their threads."""
+    """Time of the regions and graphs on their threads, without that of others in them."""
     example: int = -1
     """A slice of the trace: the longest region, or the first phase."""
 
@@ -230,8 +230,9 @@ def _join(trace: Trace, made: Sequence[Compilation]) -> None:
         parent = forest(trace, rows)
         gpu = gpu_union_times(trace)[rows].astype(np.int64)
         inner = np.flatnonzero(parent >= 0)
-        own = gpu.copy()
+        own, own_cpu = gpu.copy(), slices.dur[rows]
         np.subtract.at(own, parent[inner], gpu[inner])
+        np.subtract.at(own_cpu, parent[inner], slices.dur[rows[inner]])
         holders: list[Compilation | None] = []
         for at, row in enumerate(rows.tolist()):
             owner = owners[int(slices.name[row])] or (holders[parent[at]] if parent[at] >= 0 else None)
@@ -239,9 +240,9 @@ def _join(trace: Trace, made: Sequence[Compilation]) -> None:
             if owner is None:
                 continue
             owner.gpu += int(own[at])
+            owner.cpu += int(own_cpu[at])
             if int(slices.name[row]) in regions:
                 owner.calls += 1
-                owner.cpu += int(slices.dur[row])
                 if owner.example < 0 or slices.dur[row] > slices.dur[owner.example]:
                     owner.example = row
     shown = {(lane.pid, lane.tid): lane.first for lane in trace.lanes if lane.last > lane.first}
@@ -257,8 +258,8 @@ class Recompiled(NamedTuple):
     """A frame that was compiled several times."""
 
     compilations: list[Compilation]
-    sentence: str
-    """`f (train.py:7) was compiled three times because size 0 of x was 3, 4, 5: 956 ms`."""
+    words: str
+    """`f (train.py:7) was compiled three times because size 0 of x was 3, 4, 5`."""
     advice: str
     action: str
 
@@ -266,6 +267,11 @@ class Recompiled(NamedTuple):
     def time(self) -> int:
         """Time of all of them in ns."""
         return sum(each.time for each in self.compilations)
+
+    @property
+    def sentence(self) -> str:
+        """The words, with the time."""
+        return f"{self.words}: {duration(self.time)}"
 
 
 def recompiled(trace: Trace) -> list[Recompiled]:
@@ -282,8 +288,7 @@ def _recompiled(group: list[Compilation]) -> Recompiled:
     name = next((f"{each.function} ({each.place})" for each in group if each.function), f"frame {group[0].id}")
     times = _TIMES.get(len(group), f"{len(group):,} times")
     why, advice, action = _cause(group)
-    spent = duration(sum(each.time for each in group))
-    return Recompiled(group, f"{name} was compiled {times} because {why}: {spent}", advice, action)
+    return Recompiled(group, f"{name} was compiled {times} because {why}", advice, action)
 
 
 def _cause(group: list[Compilation]) -> tuple[str, str, str]:
