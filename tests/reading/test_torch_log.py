@@ -145,7 +145,7 @@ def test_escapes_and_odd_values_stay_data(tmp_path):
 
 def test_memory_does_not_grow_with_the_log():
     class Endless:
-        """Hands out a log of 60 MB of graphs, of which nothing is made."""
+        """Hands out a log of 60 MB of graphs, of which nothing is listed_here."""
 
         def __init__(self) -> None:
             self.data = artifact("before_pre_grad_graph", ("g" * 1000 + "\n") * 60, "0/0", 1).encode()
@@ -186,8 +186,10 @@ def test_the_public_logs_have_the_compilations_that_they_should(shared_trace):
                 load(str(path))
             continue
         trace = load(str(path))
-        made = [lane for name, lane in instants(trace) if name == "compilation_metrics"]
-        assert sorted(each.split(" ")[0] for each in made) == sorted(each["id"] for each in facts["compilations"])
-        assert np.unique(made).size == len(made)
+        listed_here = [lane for name, lane in instants(trace) if name == "compilation_metrics"]
+        assert sorted(each.split(" ")[0] for each in listed_here) == sorted(
+            each["id"] for each in facts["compilations"]
+        )
+        assert np.unique(listed_here).size == len(listed_here)
         assert not trace.quality.is_part
         assert trace.quality.unmatched_ends == 0

@@ -1,4 +1,4 @@
-"""What a log of torch.compile says of each compilation, and what the trace says of the code that it made.
+"""Compilations by a log of torch.compile, and calls and GPU time of their code by the trace.
 
 A log is read as a trace with a lane for each compilation (`reading/torch_log`). A region that ran is joined by its
 compile id (`Torch-Compiled Region: 0/1`), a graph that ran outside of regions, as those of the backward pass do, by its
@@ -151,13 +151,13 @@ def compilations(trace: Trace) -> tuple[Compilation, ...]:
             run = log.lanes[lane].tid
             start = first[lane] if first[lane] is not None else int(log.instants.time[row])
             by_lane[lane] = Compilation(run.split(" ")[0], log.lanes[lane].pid, run, lane, start=start + shift)
-        _note(by_lane[lane], log.names[int(log.instants.name[row])], event, dict(zip(_FACTS, given, strict=True)))
+        _take_in(by_lane[lane], log.names[int(log.instants.name[row])], event, dict(zip(_FACTS, given, strict=True)))
     for lane, each in by_lane.items():
         each.time = int(total[lane]) or each.time
         each.phases = tuple(own[lane].tolist())
-    made = sorted(by_lane.values(), key=lambda each: each.start)
-    _join(trace, made)
-    return tuple(made)
+    listed = sorted(by_lane.values(), key=lambda each: each.start)
+    _join(trace, listed)
+    return tuple(listed)
 
 
 def _phase_times(log: Trace) -> tuple[Int64, Int64, list[Any]]:
@@ -176,7 +176,7 @@ def _phase_times(log: Trace) -> tuple[Int64, Int64, list[Any]]:
     return own, own.sum(axis=1), first
 
 
-def _note(mine: Compilation, name: str, event: int, given: dict[str, Any]) -> None:
+def _take_in(mine: Compilation, name: str, event: int, given: dict[str, Any]) -> None:
     """Take in what one entry of the log says."""
     text = {key: value for key, value in given.items() if isinstance(value, str)}
     if name == "dynamo_start":
@@ -186,8 +186,8 @@ def _note(mine: Compilation, name: str, event: int, given: dict[str, Any]) -> No
     elif name == "graph_break":
         reason = text.get("reason", "")
         places, words = _BREAK_PLACE.search(reason), _BREAK_REASON.search(reason)
-        said = next(filter(None, words.groups()), "") if words else reason.split("\n", 1)[0][:500]
-        mine.breaks.append(GraphBreak(f"{places[1]}:{places[2]}" if places else "", said.strip(), reason))
+        why = next(filter(None, words.groups()), "") if words else reason.split("\n", 1)[0][:500]
+        mine.breaks.append(GraphBreak(f"{places[1]}:{places[2]}" if places else "", why.strip(), reason))
     elif name == "output_code":
         mine.code.append(event)
     elif name == "compilation_metrics":
@@ -205,11 +205,11 @@ def _note(mine: Compilation, name: str, event: int, given: dict[str, Any]) -> No
             mine.keys.add(key)
 
 
-def _join(trace: Trace, made: Sequence[Compilation]) -> None:
+def _join(trace: Trace, listed: Sequence[Compilation]) -> None:
     """Fill in what ran of each compilation, by its id and by the keys of its graphs."""
     slices, names = trace.slices, trace.names
     processes = {lane.pid for lane in trace.lanes}
-    mine = [each for each in made if each.process in processes] or made
+    mine = [each for each in listed if each.process in processes] or listed
     of_id: dict[str, Compilation | None] = {}
     for each in mine:
         of_id[each.id] = None if each.id in of_id else each
@@ -245,10 +245,10 @@ def _join(trace: Trace, made: Sequence[Compilation]) -> None:
                 owner.calls += 1
                 if owner.example < 0 or slices.dur[row] > slices.dur[owner.example]:
                     owner.example = row
-    shown = {(lane.pid, lane.tid): lane.first for lane in trace.lanes if lane.last > lane.first}
-    for each in made:
+    drawn = {(lane.pid, lane.tid): lane.first for lane in trace.lanes if lane.last > lane.first}
+    for each in listed:
         if each.example < 0:
-            each.example = shown.get((each.process, each.run), -1)
+            each.example = drawn.get((each.process, each.run), -1)
 
 
 # Why a frame was compiled again, in a sentence.
@@ -280,8 +280,8 @@ def recompiled(trace: Trace) -> list[Recompiled]:
     for each in compilations(trace):
         frame = each.id.rpartition("/")[0]
         frames.setdefault((each.process, frame, each.run.partition(" ")[2]), []).append(each)
-    found = [_recompiled(group) for group in frames.values() if any(each.reason for each in group)]
-    return sorted(found, key=lambda each: -each.time)
+    again = [_recompiled(group) for group in frames.values() if any(each.reason for each in group)]
+    return sorted(again, key=lambda each: -each.time)
 
 
 def _recompiled(group: list[Compilation]) -> Recompiled:

@@ -23,28 +23,28 @@ _PHASE_COLUMNS = (col.DYNAMO_US, col.AOT_US, col.INDUCTOR_US, col.AUTOTUNE_US, c
 
 def compiles(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     """One row per compilation in order of time; by `break` one per graph break. Always of the whole log."""
-    made = compilations(trace) if has_compilations(trace) else ()
+    listed = compilations(trace) if has_compilations(trace) else ()
     if by == "break":
-        return _breaks(made)
+        return _breaks(listed)
     has_gpu = len(links(trace).gpu) > 0
-    times = np.array([each.time for each in made], np.int64)
-    calls = np.array([each.calls for each in made], np.int64)
-    spent = np.array([each.gpu if has_gpu else each.cpu for each in made], np.int64)
+    times = np.array([each.time for each in listed], np.int64)
+    calls = np.array([each.calls for each in listed], np.int64)
+    spent = np.array([each.gpu if has_gpu else each.cpu for each in listed], np.int64)
     ran = (calls > 0) & (spent > 0)
     each_call = spent / np.maximum(calls, 1)
     table = Table(
         (
-            texts(col.COMPILE_ID, [each.run for each in made]),
-            texts(col.FUNCTION.but(help="The function that was compiled."), [each.function or None for each in made]),
-            texts(col.LINE.but(help="File and line where it begins."), [each.place or None for each in made]),
-            micros(col.START_US, np.array([each.start for each in made], np.int64)),
+            texts(col.COMPILE_ID, [each.run for each in listed]),
+            texts(col.FUNCTION.but(help="The function that was compiled."), [each.function or None for each in listed]),
+            texts(col.LINE.but(help="File and line where it begins."), [each.place or None for each in listed]),
+            micros(col.START_US, np.array([each.start for each in listed], np.int64)),
             micros(col.COMPILE_US, times),
-            *(_phase(made, phase) for phase in CompilePhase),
-            texts(col.RECOMPILED_FOR, [_one_line(each.reason) for each in made]),
-            numbers(col.GRAPH_BREAKS, np.array([len(each.breaks) for each in made], np.int64)),
-            texts(col.CACHE, [_caches(each) for each in made]),
-            texts(col.CUDAGRAPH_SKIP, [_one_line(each.skipped_graphs) for each in made]),
-            texts(col.FAILURE, [_one_line(each.failure) for each in made]),
+            *(_phase(listed, phase) for phase in CompilePhase),
+            texts(col.RECOMPILED_FOR, [_one_line(each.reason) for each in listed]),
+            numbers(col.GRAPH_BREAKS, np.array([len(each.breaks) for each in listed], np.int64)),
+            texts(col.CACHE, [_caches(each) for each in listed]),
+            texts(col.CUDAGRAPH_SKIP, [_one_line(each.skipped_graphs) for each in listed]),
+            texts(col.FAILURE, [_one_line(each.failure) for each in listed]),
             numbers(
                 col.CALLS.but(help="How often the trace has the compiled code run."), np.where(calls < 0, NULL, calls)
             ),
@@ -52,15 +52,15 @@ def compiles(trace: Trace, step: Part | None = None, by: str | None = None) -> T
                 col.GPU_US.but(
                     help="GPU time of what the compiled code launched, its graphs in the backward pass too."
                 ),
-                np.array([each.gpu for each in made], np.int64),
+                np.array([each.gpu for each in listed], np.int64),
                 null=(calls < 0) | (not has_gpu),
             ),
             micros(col.CALL_TIME_US, each_call, null=~ran),
             numbers(col.PAYS_AFTER, np.where(ran, np.ceil(times / np.maximum(each_call, 1)), np.nan)),
-            texts(col.USER_STACK, [each.stack or None for each in made]),
+            texts(col.USER_STACK, [each.stack or None for each in listed]),
         ),
-        np.array([each.example for each in made], np.int64),
-        _note(trace, made),
+        np.array([each.example for each in listed], np.int64),
+        _remark(trace, listed),
     )
     return table
 
@@ -72,9 +72,9 @@ PANE = Pane(
     table=compiles,
     columns=(
         "compile_id function line compile_us recompiled_for calls gpu_us call_time_us pays_after graph_breaks cache "
-        "cudagraph_skip failure dynamo_us aot_us inductor_us autotune_us cudagraphs_us start_us"
+        "cudagraph_skip failure dynamo_us aot_us inductor_us autotune_us cudagraphs_us start_us user_stack"
     ),
-    groupings=(Grouping("break", "compile_id function line why", details="user_stack"),),
+    groupings=(Grouping("break", "compile_id function line why user_stack", details="user_stack"),),
     details="recompiled_for cudagraph_skip failure user_stack",
     bars="compile_us",
     is_offered=has_compilations,
@@ -83,15 +83,15 @@ PANE = Pane(
 )
 
 
-def _phase(made: Sequence[Compilation], phase: CompilePhase) -> Column:
-    return micros(_PHASE_COLUMNS[phase], np.array([each.phases[phase] for each in made], np.int64))
+def _phase(listed: Sequence[Compilation], phase: CompilePhase) -> Column:
+    return micros(_PHASE_COLUMNS[phase], np.array([each.phases[phase] for each in listed], np.int64))
 
 
-def _breaks(made: Sequence[Compilation]) -> Table:
-    pairs = [(each, found) for each in made for found in each.breaks]
+def _breaks(listed: Sequence[Compilation]) -> Table:
+    pairs = [(each, cut) for each in listed for cut in each.breaks]
 
     def column(value: Callable[..., str]) -> list[str | None]:
-        return [value(each, found) or None for each, found in pairs]
+        return [value(each, cut) or None for each, cut in pairs]
 
     return Table(
         (
@@ -99,13 +99,13 @@ def _breaks(made: Sequence[Compilation]) -> Table:
             texts(col.FUNCTION.but(help="The function that was compiled."), column(lambda each, _: each.function)),
             texts(
                 col.LINE.but(help="File and line of the user's code at which the graph ends."),
-                column(lambda _, found: found.place),
+                column(lambda _, cut: cut.place),
             ),
-            texts(col.WHY.but(help="What torch could not trace."), column(lambda _, found: found.reason)),
-            texts(col.USER_STACK, column(lambda _, found: found.text)),
+            texts(col.WHY.but(help="What torch could not trace."), column(lambda _, cut: cut.reason)),
+            texts(col.USER_STACK, column(lambda _, cut: cut.text)),
         ),
         np.array([each.example for each, _ in pairs], np.int64),
-        "" if pairs else "No graph break is in the log." if made else NO_LOG,
+        "" if pairs else "No graph break is in the log." if listed else NO_LOG,
     )
 
 
@@ -117,11 +117,11 @@ def _one_line(text: str) -> str | None:
     return "; ".join(" ".join(line.split()) for line in text.splitlines() if line.strip()) or None
 
 
-def _note(trace: Trace, made: Sequence[Compilation]) -> str:
-    if not made:
+def _remark(trace: Trace, listed: Sequence[Compilation]) -> str:
+    if not listed:
         return NO_LOG
     parts = [f"{each.sentence}." for each in recompiled(trace)[:1]]
-    if any(each.calls < 0 for each in made) and any(each.calls >= 0 for each in made):
+    if any(each.calls < 0 for each in listed) and any(each.calls >= 0 for each in listed):
         parts.append("Several compilations have the same id: which of them ran is not known.")
     if trace.compile_log is not None:
         parts.append(f"From {log_of(trace).label}.")
