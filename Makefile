@@ -69,6 +69,7 @@ fuzz:
 	$(PYTHON) -m tests.fuzz packets --minutes 10
 	$(PYTHON) -m tests.fuzz snapshots --minutes 10
 	$(PYTHON) -m tests.fuzz exports --minutes 10
+	$(PYTHON) -m tests.fuzz logs --minutes 10
 	$(PYTHON) -m tests.fuzz.mutations --count 3000
 	$(PYTHON) -m tests.support.altered_traces --count 20000 --seed 1000
 	$(PYTHON) -m tests.fuzz.scanner --minutes 10

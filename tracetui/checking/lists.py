@@ -39,6 +39,8 @@ from tracetui.operators.costs import costs, is_overlapped
 from tracetui.operators.key_averages import KIND_WORDS, averages, grouped
 from tracetui.panes import PANES
 from tracetui.serving.serving_table import NOT_SERVED
+from tracetui.tables.compilations import has_compilations
+from tracetui.tables.compiles import NO_LOG
 from tracetui.tables.counter_table import NO_COUNTERS
 from tracetui.tables.layers import NO_LAYERS
 
@@ -453,6 +455,13 @@ LISTS: dict[str, ListKind] = {
         (_lacks_whole, lacks_gpu),
         NO_LAYERS,
         (("", "part"),),
+        has_step=False,
+    ),
+    "compiles": ListKind(
+        "Compilations of torch.compile, of the whole log.",
+        _whole_pane,
+        (_lacks_whole, lambda side: "" if has_compilations(side.trace) else NO_LOG),
+        named_by=(("", "compile_id"),),
         has_step=False,
     ),
     "counters": ListKind(

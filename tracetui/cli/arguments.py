@@ -139,6 +139,14 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
         "beside the trace; none: no file",
     )
     completes_files(snapshot)
+    log = parser.add_argument(
+        "--compile-log",
+        metavar="FILE",
+        default="",
+        help="the log of torch.compile (TORCH_TRACE), or a folder of logs. Without it the one of the same process "
+        "beside the trace or in $TORCH_TRACE is used; none: no log",
+    )
+    completes_files(log)
     add_no_cache(parser)
 
 
@@ -155,9 +163,9 @@ def opening(options: argparse.Namespace) -> OpenOptions:
     """The options of the command line about the traces that it opens."""
     captures = tuple(getattr(options, "capture", ()))
     # Commands that write a trace write what its file has.
-    snapshot = getattr(options, "snapshot", NO_FILE)
+    snapshot, log = (getattr(options, name, NO_FILE) for name in ("snapshot", "compile_log"))
     device, peak, flops = (getattr(options, name, None) for name in ("device", "peak", "flops"))
-    return OpenOptions(options.steps_by, device, captures, not options.no_cache, snapshot, peak, flops)
+    return OpenOptions(options.steps_by, device, captures, not options.no_cache, snapshot, peak, flops, log)
 
 
 def add_differ(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:

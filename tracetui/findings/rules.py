@@ -17,6 +17,7 @@ from tracetui.findings.cpu_work import (
     graph_breaks,
     graph_capture,
     recompilation,
+    recompiled_in_log,
     start_up,
 )
 from tracetui.findings.fusion import attention_unfused, tiny_kernels, unfused_elementwise
@@ -107,5 +108,5 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     not_judged,
 )
 """Rules for a trace of the PyTorch profiler; among findings of equal severity and cost the earlier rule comes first."""
-FOREIGN_RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (not_pytorch,)
+FOREIGN_RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (not_pytorch, recompiled_in_log)
 """Rules for any other trace."""

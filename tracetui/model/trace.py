@@ -457,6 +457,10 @@ class Trace:
     """Names in other files of the nodes of these graphs."""
     snapshot: MemorySnapshot | None = None
     """A memory snapshot of the same run, in another file; its curves are among the counters."""
+    compile_log: Trace | None = None
+    """The log of torch.compile that belongs to it, as a trace of its own; some of its lanes are here too."""
+    without_log: Trace | None = None
+    """The same trace without the lanes of the log."""
     op_args: Arguments = field(default_factory=Arguments)
     """Shapes, types and sequence numbers of operators."""
     work_args: Arguments = field(default_factory=Arguments)
@@ -470,7 +474,7 @@ class Trace:
     @property
     def event_count(self) -> int:
         """Events in the file, without elements of their array such as `{}`."""
-        return self.events - self.quality.empty
+        return (self.without_log or self).events - self.quality.empty
 
     @property
     def is_simulated(self) -> bool:

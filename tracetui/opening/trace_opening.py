@@ -39,6 +39,8 @@ class OpenOptions(NamedTuple):
     """Peak of the GPU in TFLOP/s, for MFU, whatever its model has."""
     flops: float | None = None
     """Operations of a step, for MFU, in place of those that the trace tells."""
+    compile_log: str = "none"
+    """File or folder with the log of torch.compile; empty for the one beside the trace, `none` for none."""
 
 
 AS_RECORDED = OpenOptions()
@@ -88,6 +90,10 @@ def open_trace(
         from tracetui.opening.snapshot_files import with_snapshot
 
         trace = with_snapshot(trace, candidates, options.snapshot is not None, progress, cancelled)
+    if options.compile_log != "none" and (options.compile_log or _may_have_log(path)):
+        from tracetui.opening.compile_logs import with_compile_log
+
+        trace = with_compile_log(trace, options.compile_log, cancelled)
     if options.uses_cache:
         add_results(trace)
     return trace if options.steps_by is None else with_steps(trace, options.steps_by)
@@ -102,6 +108,14 @@ def _pickles(trace: Trace) -> list[str]:
             return sorted(each.path for each in files if PICKLE.search(each.name))
     except OSError:
         return []
+
+
+def _may_have_log(path: str) -> bool:
+    """True where a log of torch.compile may lie beside a trace."""
+    try:
+        return "TORCH_TRACE" in os.environ or any(".log" in name for name in os.listdir(os.path.dirname(path) or "."))
+    except OSError:
+        return False
 
 
 def keep_opened(trace: Trace, stopped: Callable[[], bool] | None = None) -> bool:
