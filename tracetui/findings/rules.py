@@ -25,6 +25,7 @@ from tracetui.findings.gemm import batchable_products, fp32_math, misaligned_pro
 from tracetui.findings.idle import (
     before_first_kernel,
     dependency,
+    exposed_copy,
     host_sync,
     launch_overhead,
     long_gap_without_op,
@@ -66,6 +67,7 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     start_up,
     allocator,
     pageable_copy,
+    exposed_copy,
     host_sync,
     stalled_thread,
     peer_wait,
