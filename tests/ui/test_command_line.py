@@ -5,8 +5,10 @@ from __future__ import annotations
 from contextlib import nullcontext
 from functools import partial
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from textual.app import App
 from textual.widgets import Input
 
 from tests.support.app import Shown, burst, keys, settle, shown, training
@@ -144,7 +146,7 @@ async def test_generated_code_is_written_for_the_editor(editor, tmp_path, monkey
 
 def test_the_editor_has_the_file_while_the_app_is_away(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("VISUAL", f"cp --target-directory={tmp_path}")
-    away = SimpleNamespace(suspend=nullcontext)
+    away = cast(App[None], SimpleNamespace(suspend=nullcontext))
     sentence, is_warning = open_in_editor(away, "a = 1\n", "code.py")
     assert (tmp_path / "code.py").read_text() == "a = 1\n" and not is_warning and "was open in cp" in sentence
     monkeypatch.setenv("VISUAL", "there-is-no-such-editor")
