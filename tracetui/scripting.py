@@ -65,6 +65,7 @@ class LoadedTrace(Trace):
     flame = NamedTable()
     source = NamedTable()
     memory = NamedTable()
+    compiles = NamedTable()
     findings = NamedTable()
     range = NamedTable()
     health = NamedTable()
@@ -101,7 +102,7 @@ class LoadedTrace(Trace):
         if len(rows) == 0:
             raise UsageError(
                 f"No row of {pane} is of event {point.event}"
-                + ("." if point.pane else ": name another pane, as in `s3/launches/e120`.")
+                + ("." if pane == "gaps" else ": name another pane, as in `s3/launches/e120`.")
             )
         return table.take(rows)
 
