@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import Comparison
 from tracetui.errors import UsageError
+from tracetui.files import NO_FILE
 from tracetui.model import columns as col
 from tracetui.model.quantities import duration
 from tracetui.model.table import Table
@@ -148,7 +149,7 @@ def load(
     second at most; once `cancelled` returns True, reading ends and the trace is a part.
     Raises: TraceError for the file; UsageError for steps that the trace does not have, or an unknown device.
     """
-    options = OpenOptions(steps_by, device, tuple(captures), cache, snapshot, peak, flops)
+    options = OpenOptions(steps_by, device, tuple(captures), cache, snapshot, peak, flops, NO_FILE)
     trace = open_trace(os.fspath(path), options, progress, cancelled)
     if cache:
         keep_opened(trace)

@@ -163,7 +163,7 @@ def out_of_memory(history: DeviceHistory, moment: int) -> tuple[str, ...]:
     asked = int(history.size[moment - 1]) if is_oom else None
     device_free = history.snapshot.events.device_free.get(row) if is_oom else None
     mapped = segment_map(history, moment)
-    free, largest = int(mapped.gap_size.sum()), int(mapped.gap_size.max(initial=0))
+    free, largest = mapped.free_bytes, mapped.largest_free
     stack = int(history.snapshot.events.stack[row]) if is_oom else 0
     table = holders(history, moment)
     sentences: list[str] = []
@@ -187,7 +187,7 @@ def out_of_memory(history: DeviceHistory, moment: int) -> tuple[str, ...]:
 
 def _advice(history: DeviceHistory, mapped: SegmentMap, table: Table, asked: int, device_free: int | None) -> list[str]:
     """Advice about an allocation that failed; the table is of who holds what then."""
-    free, largest = int(mapped.gap_size.sum()), int(mapped.gap_size.max(initial=0))
+    free, largest = mapped.free_bytes, mapped.largest_free
     sentences = []
     is_expandable = "expandable_segments:true" in history.snapshot.settings.lower() or mapped.is_expandable.any()
     if free >= asked > largest:
