@@ -14,7 +14,7 @@ from tracetui.errors import UsageError
 from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
-from tracetui.tables.source_table import BY_FUNCTION, NO_LINES, NO_PLACE, of_file
+from tracetui.tables.source_table import BY_COMPILED, BY_FUNCTION, NO_LINES, NO_PLACE, of_file
 
 MAIN, BACKWARD = ("1", "main"), ("1", "backward")
 
@@ -105,3 +105,41 @@ def test_without_lines_a_row_is_a_function_and_without_frames_there_is_none() ->
     assert row["forward_cpu_us"] == 0.1 and table.note == BY_FUNCTION
     assert PANES["source"].build(make_trace(events[1:])).note == NO_LINES
     assert len(PANES["source"].build(make_trace([]))) == 0
+
+
+STACKS = [
+    'File "/home/u/a.py", line 3, in step\n    y = f(x)\n  File "/home/u/net.py", line 12, in forward\n    x + 1\n'
+    '  File "/usr/lib/python3/site-packages/torch/nn/functional.py", line 9, in relu\n    pass\n',
+    '  File "/home/u/net.py", line 14, in forward\n    return y.relu()',
+]
+
+
+def compiled(*stacks: object) -> Trace:
+    """A compiled region that launches a kernel for each stack."""
+    events = [annotation("ProfilerStep#1", 0, 1_000, lane=MAIN), op("Torch-Compiled Region: 0/0", 100, 800, lane=MAIN)]
+    for number, stack in enumerate(stacks, 1):
+        args = {} if stack is None else {"stack": stack}
+        launched = kernel(f"triton_poi_fused_{number}", 1_000 + 100 * number, 50, correlation=number, args=args)
+        events += [launch(100 + 20 * number, 10, number, lane=MAIN), launched]
+    return make_trace(events)
+
+
+def test_a_kernel_of_compiled_code_has_the_lines_that_it_was_fused_from() -> None:
+    table = PANES["source"].build(compiled(STACKS, STACKS[:1], None))
+    assert [(row["line"], row["line_number"], row["forward_gpu_us"]) for row in table.rows()] == [
+        ("/home/u/net.py:12", 12, 0.05),
+        ("/home/u/net.py:12, 14", 12, 0.05),
+        (None, None, 0.05),
+    ]
+    assert table.note == BY_COMPILED
+
+
+@pytest.mark.parametrize("stack", [3, "", [None, {"a": 1}], 'File "a.py", line 99999999999', "File " * 100_000, None])
+def test_odd_stacks_are_no_lines(stack: object) -> None:
+    assert [row["line"] for row in PANES["source"].build(compiled(stack, STACKS)).rows()][-1] is None
+
+
+def test_a_kernel_of_many_lines_names_some() -> None:
+    stacks = [f'File "n.py", line {number}, in f' for number in range(1, 12)]
+    (row,) = PANES["kernels"].build(compiled(stacks), by="line").rows()
+    assert row["line"] == "n.py:1, 2, 3, 4, 5, 6, 7, 8, 3 more"

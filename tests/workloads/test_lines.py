@@ -17,7 +17,7 @@ from tests.support.workloads.children import needs_torch
 from tests.support.workloads.lined import __file__ as package
 from tracetui import load
 from tracetui.linking.autograd import ENGINE
-from tracetui.linking.lines import line_texts, place_of, recorded_lines
+from tracetui.linking.lines import line_ids, place_of
 from tracetui.linking.links import op_rows
 from tracetui.linking.placement import within
 from tracetui.linking.steps import steps
@@ -61,14 +61,14 @@ def listed_by_hand(name: str) -> tuple[Listed, Listed]:
 
 def recorded(trace: Trace) -> tuple[Listed, Listed]:
     """Operators that a line calls itself, and nodes of the backward pass, by file and line."""
-    ids, texts = line_texts(trace)
+    ids, texts = line_ids(trace)
     ops = within(trace, op_rows(trace), 1)
     rows = np.union1d(op_rows(trace), trace.slices.of_kind(Kind.LINE))
     above = nearest(forest(trace, rows), np.ones(len(rows), bool))
     operators, nodes = Listed(), Listed()
     for row in ops.tolist():
-        name, record = trace.name_of(row), int(recorded_lines(trace).record[row])
-        place = place_of(texts[ids[trace.slices.name[record]]]) if record >= 0 else ("", 0)
+        name = trace.name_of(row)
+        place = place_of(texts[ids[row]]) if ids[row] >= 0 else ("", 0)
         around = int(above[np.searchsorted(rows, row)])
         if name.startswith(ENGINE):
             word = name.removeprefix(f"{ENGINE}: ").removesuffix("Backward0").removeprefix("torch::autograd::")

@@ -29,6 +29,10 @@ MIN_KNOWN_PERCENT = 90.0
 """Minimum percent of the GPU time with known operations for which an MFU is more than a lower bound."""
 
 
+MIN_BOUND_PERCENT = 50.0
+"""Minimum percent of it for which a lower bound says something of the whole."""
+
+
 @dataclass(frozen=True, eq=False)
 class Utilisation:
     """One entry per part; NaN where the trace does not hold it."""

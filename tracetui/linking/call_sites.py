@@ -13,7 +13,7 @@ import numpy as np
 
 from tracetui.linking.frames import frames, module_paths
 from tracetui.linking.graph_nodes import graph_nodes, with_captured_texts
-from tracetui.linking.lines import has_lines, line_texts, recorded_lines
+from tracetui.linking.lines import has_lines, line_ids
 from tracetui.linking.links import names_of
 from tracetui.linking.replays import replays
 from tracetui.model import columns as col
@@ -58,8 +58,8 @@ def _site_around(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequence[
         return np.where(known, paths.id[index], -1).astype(np.int64), paths.texts
     if kind == "function":
         return names_of(trace, np.where(known, frames(trace).user[index], -1)), trace.names
-    ids, texts = line_texts(trace)
-    return ids[names_of(trace, np.where(known, recorded_lines(trace).record[index], -1))], texts
+    ids, texts = line_ids(trace)
+    return np.where(known, ids[index], -1), texts
 
 
 def site_columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:

@@ -4,6 +4,8 @@ The line of an operator or a call is the innermost such slice around it on its t
 line of its launch. A node of the backward pass has the line of the forward operator that created it, unless code of
 the user runs within the node: that keeps its own. What a thread of the backward pass does without either has the line
 that waits for it (R3.95).
+
+A kernel of compiled code has the lines it was fused from, where Inductor has written their stacks into its event.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from functools import cache
 import numpy as np
 
 from tracetui.linking.autograd import autograd
-from tracetui.linking.frames import MODULE, frames, is_own
+from tracetui.linking.frames import COMPILED_REGION, MODULE, frames, is_own
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import copy_to_launched, links, row_of
 from tracetui.linking.trees import forest, is_named, nearest, open_at
@@ -28,7 +30,13 @@ PREFIX = "line: "
 """Begins the names of these slices; the file and the number of the line follow."""
 CPU_KINDS = (Kind.LINE, Kind.CPU_OP, Kind.RUNTIME, Kind.ANNOTATION, Kind.PYTHON)
 """Kinds of slices that say what a thread does."""
-_PLACE = re.compile(r"(.+):(\d{1,9})", re.DOTALL)
+MAX_FUSED_LINES = 8
+"""Lines that the text of a kernel names; of more, their number."""
+MAX_STACK_CHARS = 100_000
+_PLACE = re.compile(r"(.+?):(\d{1,9})(, .*)?", re.DOTALL)
+_STACK_FRAME = re.compile(r'File "([^"\n]{1,4000})", line (\d{1,9})(?:, in (\S{1,200}))?')
+_SAMPLED = 64
+"""Kernels of a trace with compiled regions that are looked at; the others are where one of them has a stack."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,24 +50,78 @@ class Lines:
 
 @cache
 def place_of(text: str) -> tuple[str, int]:
-    """The file and the number of a line such as `train.py:12`; of any other text the text and 0."""
+    """The file and the number of a line such as `train.py:12`, of several the first; of any other text it and 0."""
     match = _PLACE.fullmatch(text)
     return (match[1], int(match[2])) if match else (text, 0)
 
 
-def has_lines(trace: Trace) -> bool:
-    """True where the trace says which line ran."""
+def has_records(trace: Trace) -> bool:
+    """True where a slice of its own stands for each statement that ran."""
     return bool((trace.slices.kind == Kind.LINE).any())
 
 
-@kept(on_disk=True)
-def line_texts(trace: Trace) -> tuple[Int64, Strings]:
-    """The line of every name of the trace, as an id, -1 for names of other slices; and the texts of the ids."""
-    texts = Strings()
-    ids = np.full(len(trace.names) + 1, -1, np.int64)
+def has_lines(trace: Trace) -> bool:
+    """True where the trace says of some slices which line ran."""
+    return has_records(trace) or len(compiled_lines(trace)[0]) > 0
+
+
+@kept
+def line_ids(trace: Trace) -> tuple[Int64, Strings]:
+    """The line of every slice as an id, -1 for none; and the texts of the ids."""
+    texts, record = Strings(), recorded_lines(trace).record
+    of_name = np.full(len(trace.names) + 1, -1, np.int64)
     for number in distinct(trace.slices.name[trace.slices.of_kind(Kind.LINE)]).tolist():
-        ids[number] = texts.intern(trace.names[number].removeprefix(PREFIX))
+        of_name[number] = texts.intern(trace.names[number].removeprefix(PREFIX))
+    ids = np.full(len(record), -1, np.int64)
+    ids[record >= 0] = of_name[trace.slices.name[record[record >= 0]]]
+    rows, compiled, names = compiled_lines(trace)
+    # Records name files by the end of their path.
+    files = {place_of(text)[0] for text in texts}
+    for number, name in enumerate(names):
+        path = place_of(name)[0]
+        file = next((each for each in files if path.endswith(f"/{each}")), path)
+        ids[rows[compiled == number]] = texts.intern(name.replace(path, file))
     return ids, texts
+
+
+@kept(on_disk=True)
+def compiled_lines(trace: Trace) -> tuple[Int64, Int64, Strings]:
+    """The kernels of compiled code whose lines Inductor has written, an id for each, and the texts of the ids."""
+    texts, slices = Strings(), trace.slices
+    rows = links(trace).gpu
+    rows = rows[slices.kind[rows] == Kind.KERNEL]
+    none = np.empty(0, np.int64)
+    if len(rows) == 0 or not any(COMPILED_REGION.match(name) for name in trace.names):
+        return none, none, texts
+    # Kernels that Inductor wrote are the first of the sample.
+    triton = is_named(trace, rows, lambda name: name.startswith("triton_"))
+    some = rows[triton] if triton.any() else rows
+    (sample,) = trace.args_of(some[:: -(-len(some) // _SAMPLED)], ["stack"])
+    if all(stack is None for stack in sample):
+        return none, none, texts
+    (stacks,) = trace.args_of(rows, ["stack"])
+    names = [_line_of_stacks(stack) for stack in stacks]
+    ids = np.array([texts.intern(name) if name else -1 for name in names], np.int64)
+    return rows[ids >= 0], ids[ids >= 0], texts
+
+
+def _line_of_stacks(stacks: object) -> str:
+    """The lines of a kernel, such as `train.py:12, 14` or `a.py:3, b.py:5`; empty for none.
+
+    Of each stack it is the innermost frame in the user's own code.
+    """
+    lines: dict[tuple[str, str], None] = {}
+    for stack in stacks if isinstance(stacks, list) else [stacks]:
+        if isinstance(stack, str):
+            known = _STACK_FRAME.findall(stack[-MAX_STACK_CHARS:])
+            own = [each for each in known if is_own(f"{each[0]}({each[1]}): {each[2]}")]
+            lines.update((each[:2], None) for each in own[-1:])
+    words, before = [], ""
+    for file, number in list(lines)[:MAX_FUSED_LINES]:
+        words.append(number if file == before else f"{file}:{number}")
+        before = file
+    more = len(lines) - MAX_FUSED_LINES
+    return ", ".join(words) + (f", {more} more" if more > 0 else "")
 
 
 @kept
@@ -67,7 +129,7 @@ def recorded_lines(trace: Trace) -> Lines:
     """The line of every slice of a thread, and of every GPU activity."""
     slices = trace.slices
     record, backward = np.full(len(slices), -1, np.int32), np.zeros(len(slices), bool)
-    if not has_lines(trace):
+    if not has_records(trace):
         return Lines(record, backward)
     rows = slices.of_kind(*CPU_KINDS)
     parent, passes = forest(trace, rows), autograd(trace)

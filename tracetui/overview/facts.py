@@ -19,7 +19,7 @@ from tracetui.findings import finding_list
 from tracetui.findings.scope import Finding, Scope, Severity
 from tracetui.idle.idleness import device_order
 from tracetui.idle.scope_times import idle_stretches, idle_within, median_step, scope_title, times_in_words
-from tracetui.idle.utilisation import is_bound, mfu_sentence, scope_utilisation
+from tracetui.idle.utilisation import MIN_BOUND_PERCENT, is_bound, mfu_sentence, scope_utilisation
 from tracetui.idle.waits import WORDS, Cause, sync_calls
 from tracetui.kernel_names.slice_names import Family, families, short_kernel
 from tracetui.linking.call_sites import known_sites
@@ -260,11 +260,11 @@ def _gpu(trace: Trace, _: Part | None, base: Overview) -> Iterator[Entry]:
 
 
 def _mfu(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]:
-    """The MFU of the scope; none where it is not known, and of a trace whose start-up is left out."""
+    """The MFU of the scope; none where operations of most GPU time are not known, or start-up is left out."""
     if not base.has_gpu or base.start_up:
         return
     mfu, known = scope_utilisation(trace, part)
-    if not np.isnan(mfu):
+    if not np.isnan(mfu) and (known >= MIN_BOUND_PERCENT or not is_bound(trace, known)):
         title = base.title.partition(",")[0]
         key = "bound" if is_bound(trace, known) else ""
         yield Entry("mfu", "MFU", share=mfu / 100, note=mfu_sentence(trace, mfu, known, title), key=key)

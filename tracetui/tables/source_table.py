@@ -20,7 +20,7 @@ from tracetui.errors import UsageError, nearest
 from tracetui.files import is_url
 from tracetui.idle.idleness import idleness
 from tracetui.linking.frames import function_of
-from tracetui.linking.lines import Lines, function_lines, has_lines, line_texts, pieces, place_of, recorded_lines
+from tracetui.linking.lines import function_lines, has_lines, has_records, line_ids, pieces, place_of, recorded_lines
 from tracetui.linking.links import links, op_rows
 from tracetui.linking.placement import chosen, step_at, time_within, within
 from tracetui.linking.steps import steps
@@ -37,6 +37,7 @@ NO_LINES = (
     "or `tracetui.record(..., lines=True)`."
 )
 BY_FUNCTION = "By function: this trace does not say which line ran (`tracetui run --lines` records it)."
+BY_COMPILED = "By line for kernels of compiled code, whose lines Inductor recorded; by function for all else."
 NO_PLACE = "(no line)"
 """Stands for the file of what no line caused."""
 MAX_SOURCE_BYTES = 4 << 20
@@ -53,12 +54,14 @@ class _Places:
     number: Int64
     name: tuple[str, ...]
     """The text of the line, or of the function."""
+    is_line: Bool
+    """Mask of the places that are lines."""
     place: Int64
     """Index of the place of every slice, the last one for none."""
     is_backward: Bool
 
 
-NOWHERE = _Places(("",), np.array([NULL]), ("",), np.empty(0, np.int64), np.empty(0, bool))
+NOWHERE = _Places(("",), np.array([NULL]), ("",), np.zeros(1, bool), np.empty(0, np.int64), np.empty(0, bool))
 """The places of a trace that has none."""
 
 
@@ -131,9 +134,9 @@ def of_file(table: Table, file: str) -> Table:
 def index_of_line(trace: Trace, table: Table, order: Int64, row: int) -> int:
     """The index in `order` of the row for the line of a slice, -1 for none."""
     places = _places(trace)
-    column = table["line" if has_lines(trace) else "function"]
+    place = int(places.place[row])
+    name, column = places.name[place], table["line" if places.is_line[place] else "function"]
     strings = list(column.strings or ())
-    name = places.name[int(places.place[row])]
     here = np.flatnonzero(column.values[order] == strings.index(name)) if name in strings else np.empty(0, np.int64)
     return int(here[0]) if len(here) else -1
 
@@ -141,42 +144,37 @@ def index_of_line(trace: Trace, table: Table, order: Int64, row: int) -> int:
 @kept
 def _places(trace: Trace) -> _Places:
     """The places of a trace by file and number, those without either last."""
-    slices = trace.slices
-    if has_lines(trace):
-        lines, (ids, names) = recorded_lines(trace), line_texts(trace)
-        known = [(*place_of(text), text) for text in names]
-    else:
-        lines, ids, known = _functions(trace)
+    if len(trace.slices) == 0:
+        return NOWHERE
+    ids, texts = line_ids(trace)
+    known = [(*place_of(text), text, True) for text in texts]
+    lines = recorded_lines(trace)
+    if not has_records(trace):
+        # Lines of compiled kernels; what else ran is of its function.
+        lines = function_lines(trace)
+        names, function = np.unique(trace.slices.name[lines.record], return_inverse=True)
+        ids = np.where((ids < 0) & (lines.record >= 0), len(known) + function, ids)
+        known += [(*_place_of_function(trace.names[number]), False) for number in names.tolist()]
     order = sorted(range(len(known)), key=lambda index: known[index])
     rank = np.empty(len(known) + 1, np.int64)
     rank[order] = np.arange(len(known))
     rank[len(known)] = len(known)
-    record = lines.record
-    number = np.where(record >= 0, ids[slices.name[record]], -1) if len(slices) else np.empty(0, np.int64)
     known = [known[index] for index in order]
     return _Places(
-        (*(file for file, _, _ in known), ""),
-        np.array([*(line for _, line, _ in known), NULL], np.int64),
-        (*(text for _, _, text in known), ""),
-        rank[number],
+        (*(file for file, *_ in known), ""),
+        np.array([*(line for _, line, *_ in known), NULL], np.int64),
+        (*(text for *_, text, _ in known), ""),
+        np.array([*(is_line for *_, is_line in known), has_records(trace)], np.bool_),
+        rank[ids],
         lines.is_backward,
     )
 
 
-def _functions(trace: Trace) -> tuple[Lines, Int64, list[tuple[str, int, str]]]:
-    """Functions in place of lines: of every slice, the number of every name, and file and line of each."""
-    lines = function_lines(trace)
-    used = np.unique(lines.record[lines.record >= 0])
-    names = np.unique(trace.slices.name[used]) if len(used) else used
-    ids = np.full(len(trace.names) + 1, -1, np.int64)
-    ids[names] = np.arange(len(names))
-    known = []
-    for number in names.tolist():
-        text = trace.names[number]
-        file, _, rest = text.removesuffix(f": {function_of(text)}").rpartition("(")
-        line = rest.removesuffix(")")
-        known.append((file, int(line), text) if line.isdecimal() and len(line) < 10 else (text, 0, text))
-    return lines, ids, known
+def _place_of_function(name: str) -> tuple[str, int, str]:
+    """File, line of the `def` and name of a Python frame."""
+    file, _, rest = name.removesuffix(f": {function_of(name)}").rpartition("(")
+    line = rest.removesuffix(")")
+    return (file, int(line), name) if line.isdecimal() and len(line) < 10 else (name, 0, name)
 
 
 def _windows(trace: Trace, step: Part | None) -> list[tuple[int, Int64, Int64]]:
@@ -189,7 +187,7 @@ def _windows(trace: Trace, step: Part | None) -> list[tuple[int, Int64, Int64]]:
             (lane, *union(every.start[picked[lanes == lane]], every.end[picked[lanes == lane]]))
             for lane in np.unique(lanes).tolist()
         ]
-    marked = slices.of_kind(Kind.LINE) if has_lines(trace) else slices.of_kind(Kind.PYTHON)
+    marked = slices.of_kind(Kind.LINE) if has_records(trace) else slices.of_kind(Kind.PYTHON)
     windows = []
     for lane in np.unique(slices.lane[marked]).tolist():
         rows = marked[slices.lane[marked] == lane]
@@ -242,7 +240,6 @@ class _Sums:
 
 
 def _table(trace: Trace, places: _Places, sums: _Sums, has_memory: bool) -> Table:
-    is_lines = has_lines(trace)
     ran, time = sums.ran, sums.time
     spent: dict[str, float] = {}
     for number in np.flatnonzero(ran).tolist():
@@ -253,15 +250,21 @@ def _table(trace: Trace, places: _Places, sums: _Sums, has_memory: bool) -> Tabl
     changed: list[str] = []
     for file in sorted(spent, key=lambda name: -spent[name]):
         mine = [index for index, each in enumerate(places.file) if each == file]
-        lines = source_lines(trace, file) if is_lines and file else None
+        is_lines = bool(file) and bool(places.is_line[mine].all())
+        lines = source_lines(trace, file) if is_lines else None
         if lines is None:
             rows += [(file, int(places.number[index]), index, None) for index in mine if ran[index]]
-            changed += [file] if is_lines and file else []
+            changed += [file] if is_lines else []
             continue
-        at = {int(places.number[index]): index for index in mine}
+        # A kernel that was fused from several lines has a row of its own at the first.
+        at: dict[int, list[int]] = {}
+        for one in mine:
+            if ran[one]:
+                at.setdefault(int(places.number[one]), []).append(one)
         rows += [
-            (file, number, at.get(number, -1), lines[number - 1] if number <= len(lines) else None)
+            (file, number, one, lines[number - 1] if number <= len(lines) else None)
             for number in range(min(at), max(at) + 1)
+            for one in at.get(number, [-1])
         ]
     index = np.array([each[2] for each in rows], np.int64)
     known: Bool = np.where(index >= 0, ran[index], False).astype(np.bool_)
@@ -272,13 +275,14 @@ def _table(trace: Trace, places: _Places, sums: _Sums, has_memory: bool) -> Tabl
         return numbers(column, np.where(absent, NULL, values[index]).astype(np.int64))
 
     names = [(places.name[each] or None) if each >= 0 else None for each in index.tolist()]
+    by_line = places.is_line[index]
     has_gpu = len(links(trace).gpu) > 0
     no_gpu = null if has_gpu else unknown
     return Table(
         (
             numbers(col.LINE_NUMBER, np.array([number or NULL for _, number, _, _ in rows], np.int64)),
             texts(col.TEXT, [text for *_, text in rows]),
-            texts(col.FUNCTION, [None] * len(rows) if is_lines else names),
+            texts(col.FUNCTION, [None if line else name for line, name in zip(by_line, names, strict=True)]),
             numbers(
                 col.SHARE_PCT.but(help="Share of the GPU time, without a GPU of the time of the steps."),
                 np.where(null, np.nan, 100 * time[index] / max(float(time.sum()), 1.0)),
@@ -301,7 +305,7 @@ def _table(trace: Trace, places: _Places, sums: _Sums, has_memory: bool) -> Tabl
                 null if has_memory else unknown,
             ),
             texts(col.FILE.but(help="The file of the line."), [file or NO_PLACE for file, *_ in rows]),
-            texts(col.LINE, names if is_lines else [None] * len(rows)),
+            texts(col.LINE, [name if line else None for line, name in zip(by_line, names, strict=True)]),
         ),
         np.where(known, sums.first[index], -1),
         _note(trace, changed),
@@ -309,7 +313,9 @@ def _table(trace: Trace, places: _Places, sums: _Sums, has_memory: bool) -> Tabl
 
 
 def _note(trace: Trace, changed: list[str]) -> str:
-    if not has_lines(trace):
+    if not has_records(trace):
+        if has_lines(trace):
+            return BY_COMPILED
         return BY_FUNCTION if PANE.is_offered(trace) else NO_LINES
     words = []
     cost = _recorded(trace).get("cost_pct")
