@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import pty
 import re
@@ -22,6 +23,10 @@ ANSWERS = {b"\x1b[?2026$p": b"\x1b[?2026;2$y", b"\x1b[6n": b"\x1b[1;1R"}
 behind a frame to know when it was taken. One that stays silent is treated as slow."""
 _QUESTION = re.compile(b"|".join(map(re.escape, ANSWERS)))
 _LONGEST_QUESTION = max(map(len, ANSWERS))
+PACE_SECONDS = 0.3
+"""Seconds between the keys of a person who looks at what each did; what is put off until then is done and counted."""
+HELD_HERTZ = 30
+"""Keys a second of a key that is held."""
 KEPT = 1 << 20
 """Bytes of output that are remembered."""
 _NOT_PASSED_ON = {"NO_COLOR", "TMUX", "COLORTERM", "PYTHONDONTWRITEBYTECODE"}
@@ -42,8 +47,10 @@ _LANE = re.compile(r"^.?(?:GPU|stream)\b.*[▁-▉▊▋▌▍▎▏▐]")
 class Answer:
     """What a key caused."""
 
+    first: float
+    """Seconds from the key to the first byte that it painted."""
     seconds: float
-    """From the key to the last byte of what it painted."""
+    """To the last byte."""
     bytes: int
 
 
@@ -129,19 +136,20 @@ class PtyApp:
         while not self._ended() and time.perf_counter() < until:
             self.watch(quiet=0.05, patience=0.2)
 
-    def press(self, key: str, quiet: float = 0.06, patience: float = 2.0) -> Answer | None:
+    def press(self, key: str, quiet: float = PACE_SECONDS, patience: float = 2.0) -> Answer | None:
         """Write a key and wait until nothing has come for `quiet` seconds; None when nothing came at all."""
         os.write(self._terminal, key.encode())
         return self.watch(quiet, patience)
 
-    def watch(self, quiet: float, patience: float) -> Answer | None:
+    def watch(self, quiet: float, patience: float, until: float = math.inf) -> Answer | None:
         """Read until a silence of `quiet` seconds, giving up after `patience` without a first byte."""
         started = time.perf_counter()
+        first: float | None = None
         last: float | None = None
         count = 0
         while True:
-            until = started + patience if last is None else last + quiet
-            left = until - time.perf_counter()
+            end = started + patience if last is None else last + quiet
+            left = min(end, until) - time.perf_counter()
             if left <= 0 or not select.select([self._terminal], [], [], left)[0]:
                 break
             try:
@@ -149,13 +157,22 @@ class PtyApp:
             except OSError:
                 break
             last = time.perf_counter()
+            first = first or last
             answers, self._asked = answers_to(self._asked + data)
             os.write(self._terminal, answers)
             count += len(data)
             self.painted = (self.painted + data)[-KEPT:]
             if not self._is_pictured:
                 self._arrivals.append((last, data))
-        return None if last is None else Answer(last - started, count)
+        return None if first is None or last is None else Answer(first - started, last - started, count)
+
+    def hold(self, key: str, seconds: float) -> float:
+        """Repeat a key as a keyboard does while it is held; the seconds from its end to the last byte."""
+        for _ in range(int(seconds * HELD_HERTZ)):
+            os.write(self._terminal, key.encode())
+            self.watch(quiet=1 / HELD_HERTZ, patience=1 / HELD_HERTZ, until=time.perf_counter() + 1 / HELD_HERTZ)
+        answer = self.watch(quiet=0.5, patience=1.0)
+        return 0.0 if answer is None else answer.seconds
 
     def _ended(self) -> bool:
         if not self._is_over:

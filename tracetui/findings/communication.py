@@ -8,19 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tracetui.findings.idle_time import launching_idle
-from tracetui.findings.scope import BACKWARD, OPTIMIZER_STEP, Finding, Scope, Severity, longest
+from tracetui.findings.scope import BACKWARD, Finding, Scope, Severity, longest, optimizer_steps
 from tracetui.idle.gpu_spans import communicates
 from tracetui.kernel_names.decode import decode
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import Groups, combinations, distinct, group
-from tracetui.linking.links import links, names_of
+from tracetui.linking.links import links, names_of, slices_named
 from tracetui.linking.placement import chosen, step_index
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import Axis, Stretches, is_named, lane_numbers, nearest
+from tracetui.linking.trees import Stretches, is_named, lane_axis, lane_numbers, nearest
 from tracetui.model.intervals import Int64, covered
 from tracetui.model.quantities import counted, duration, rounded_percent, size
 from tracetui.model.recorded import whole_number
@@ -90,9 +91,17 @@ def _kind(around: Sequence[str], kernel: str) -> str:
     return UNNAMED if _GENERIC.search(kernel) else short_kernel(kernel)
 
 
+def _recorded_of(trace: Trace, rows: Int64) -> list[list[Any]]:
+    """Number of elements, their type, name and description of the process group of the first of some collectives."""
+    rows = rows[:MAX_READ_COLLECTIVES]
+    # Several rules ask for them, and each time blocks of the file are read.
+    keys = ["In msg nelems", "dtype", "Process Group Name", "Process Group Description"]
+    return trace.keep(("arguments of collectives", rows.tobytes()), lambda: trace.args_of(rows, keys))
+
+
 def form_of(trace: Trace, rows: Int64) -> str:
     """The form of parallelism that all recorded process groups name; empty where they differ or name none."""
-    (given,) = trace.args_of(rows[:MAX_READ_COLLECTIVES], ["Process Group Description"])
+    given = _recorded_of(trace, rows)[3]
     texts = {str(text) for text in given} - set(_UNNAMED_GROUPS)
     if len(texts) == 0 or any(str(text) in _UNNAMED_GROUPS for text in given):
         return ""
@@ -253,7 +262,7 @@ def _waiting(trace: Trace, rows: Int64) -> str:
     is waiting or contention.
     """
     rows = rows[:MAX_READ_COLLECTIVES]
-    given, types, groups_of = trace.args_of(rows, ["In msg nelems", "dtype", "Process Group Name"])
+    given, types, groups_of, _ = _recorded_of(trace, rows)
     numbers = list(map(whole_number, given))
     known = np.array([number is not None for number in numbers], bool)
     if not known.any():
@@ -302,9 +311,7 @@ def small_collectives(scope: Scope) -> Iterator[Finding]:
     """Many collectives in a step that cost their latency: gradients that are reduced one parameter at a time."""
     trace, slices = scope.trace, scope.trace.slices
     # In a trace without steps the steps of the optimizer count; without these nothing tells steps.
-    updates = slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP)
-    updates = updates[is_named(trace, updates, OPTIMIZER_STEP.search)]
-    rounds = scope.rounds if len(steps(trace)) else len(updates)
+    rounds = scope.rounds if len(steps(trace)) else len(optimizer_steps(trace))
     rows = scope.activities[communicates(trace)[scope.activities]]
     if len(rows) == 0 or rounds == 0:
         return
@@ -373,7 +380,7 @@ def _within_layers(scope: Scope, rows: Int64) -> bool:
 
 def _bytes(trace: Trace, rows: Int64) -> str:
     """A clause on the median size that the collectives send; empty where it is not recorded."""
-    numbers, types = trace.args_of(rows[:MAX_READ_COLLECTIVES], ["In msg nelems", "dtype"])
+    numbers, types, *_ = _recorded_of(trace, rows)
     sizes = [
         number * _BYTES[kind]
         for number, kind in zip(map(whole_number, numbers), types, strict=True)
@@ -488,12 +495,12 @@ def buffer_broadcast_idle(scope: Scope) -> int:
 def _buffer_work(scope: Scope) -> Int64:
     """The outermost slices of the broadcast inside the forward pass of DistributedDataParallel, in order of start."""
     trace, slices = scope.trace, scope.trace.slices
-    calls = slices.of_kind(Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON)
-    passes = calls[is_named(trace, calls, _FORWARD.search)]
-    rows = scope.inside(calls[is_named(trace, calls, _BUFFER_WORK.search)])
+    kinds = (Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON)
+    passes, rows = (slices_named(trace, pattern, *kinds) for pattern in (_FORWARD, _BUFFER_WORK))
+    rows = scope.inside(rows)
     if len(passes) == 0 or len(rows) == 0:
         return rows[:0]
-    axis = Axis.around(slices.start, slices.end)
+    axis = lane_axis(trace)
     inside = Stretches.of(axis, slices.lane[passes], slices.start[passes], slices.end[passes])
     rows = rows[inside.covered(slices.lane[rows], slices.start[rows], slices.start[rows] + 1) > 0]
     within = np.zeros(len(slices), bool)
@@ -512,8 +519,7 @@ _CALL = re.compile(r"^_?c10d\w*::|^(gloo|mpi|ucc|xccl):|ProcessGroup(Gloo|MPI)|^
 def cpu_communication(scope: Scope) -> Iterator[Finding]:
     """In a program without GPU the main thread waits in collectives of CPUs (gloo, MPI)."""
     trace, slices = scope.trace, scope.trace.slices
-    calls = slices.of_kind(Kind.CPU_OP, Kind.ANNOTATION)
-    rows = scope.inside(calls[is_named(trace, calls, _ON_CPU.search)])
+    rows = scope.inside(slices_named(trace, _ON_CPU, Kind.CPU_OP, Kind.ANNOTATION))
     ops = scope.ops
     if len(links(trace).gpu) or len(rows) == 0 or len(ops) == 0:
         return

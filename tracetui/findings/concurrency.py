@@ -22,6 +22,7 @@ from tracetui.linking.links import calls_named, links
 from tracetui.linking.trees import is_named, lane_numbers
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.quantities import counted, duration
+from tracetui.model.results import kept
 from tracetui.model.trace import Float64, Kind, Trace
 
 # Kernels with fewer blocks than the device has multiprocessors.
@@ -108,22 +109,45 @@ def underfilled(scope: Scope) -> Underfilled:
 
 def _blocks_beside(trace: Trace, rows: Int64) -> Float64:
     """Blocks per multiprocessor of other kernels of the device while each kernel ran, in the mean over its time."""
+    slices, process, beside = trace.slices, lane_numbers(trace).process, np.zeros(len(rows))
+    for device, resident in _resident_blocks(trace).items():
+        mine = np.flatnonzero(process[slices.lane[rows]] == device)
+        low, high = slices.start[rows[mine]] - resident.origin, slices.end[rows[mine]] - resident.origin
+        whole = np.interp(high, resident.moments, resident.total) - np.interp(low, resident.moments, resident.total)
+        own = resident.blocks[np.searchsorted(resident.rows, rows[mine])]
+        beside[mine] = whole / np.maximum(high - low, 1) - own
+    return np.maximum(beside, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class _ResidentBlocks:
+    """The blocks per multiprocessor of all kernels of a device, and their sum over time, which is linear between the
+    moments; these are in ns from `origin`.
+    """
+
+    rows: Int64
+    blocks: Float64
+    origin: int
+    moments: Int64
+    total: Float64
+
+
+@kept
+def _resident_blocks(trace: Trace) -> dict[int, _ResidentBlocks]:
+    """The blocks of the kernels of each device, by its number in `lane_numbers`."""
     slices, kernels = trace.slices, trace.slices.of_kind(Kind.KERNEL)
-    process, beside = lane_numbers(trace).process[slices.lane], np.zeros(len(rows))
-    for device in distinct(process[rows]).tolist():
-        mine, all_here = np.flatnonzero(process[rows] == device), kernels[process[kernels] == device]
-        setup = configuration(trace, all_here)
-        blocks = np.nan_to_num(residency(trace, all_here, setup).blocks_per_unit)
-        # The blocks that are resident change where a kernel starts or ends; their sum over time is linear between.
-        origin = int(slices.start[all_here].min())
-        moments = np.concatenate([slices.start[all_here], slices.end[all_here]]) - origin
+    process, result = lane_numbers(trace).process[slices.lane[kernels]], {}
+    for device in distinct(process).tolist():
+        rows = kernels[process == device]
+        blocks = np.nan_to_num(residency(trace, rows, configuration(trace, rows)).blocks_per_unit)
+        # The blocks that are resident change where a kernel starts or ends.
+        origin = int(slices.start[rows].min())
+        moments = np.concatenate([slices.start[rows], slices.end[rows]]) - origin
         order = np.argsort(moments, kind="stable")
         moments, change = moments[order], np.concatenate([blocks, -blocks])[order]
         total = np.append(0.0, np.cumsum(np.cumsum(change)[:-1] * np.diff(moments)))
-        low, high = slices.start[rows[mine]] - origin, slices.end[rows[mine]] - origin
-        whole = np.interp(high, moments, total) - np.interp(low, moments, total)
-        beside[mine] = whole / np.maximum(high - low, 1) - blocks[np.searchsorted(all_here, rows[mine])]
-    return np.maximum(beside, 0)
+        result[device] = _ResidentBlocks(rows, blocks, origin, moments, total)
+    return result
 
 
 def _persistent(scope: Scope, rows: Int64, setup: Configuration) -> Bool:

@@ -205,7 +205,7 @@ def _calls_for_each_tensor(scope: Scope, taken: Int64, freed: Int64) -> str:
     else:
         empty = scope.ops[is_named(trace, scope.ops, _EMPTY.search)]
         tensors = len(empty)
-        called = int((count_inside(trace.slices, empty, calls_named(trace, _MALLOC)) > 0).sum())
+        called = int((count_inside(trace, empty, calls_named(trace, _MALLOC)) > 0).sum())
         words = f"{called:,} of {counted(tensors, 'call')} of aten::empty and aten::empty_strided"
     # What is cached is freed seldom.
     many = called >= max(MIN_UNCACHED_CALLS, MIN_UNCACHED_SHARE * tensors) and 2 * len(freed) >= len(taken)

@@ -24,7 +24,7 @@ from tracetui.linking.links import links, names_of, op_rows
 from tracetui.linking.placement import step_index
 from tracetui.linking.replays import replays
 from tracetui.linking.step_kinds import unserving_steps
-from tracetui.linking.trees import Axis, is_named
+from tracetui.linking.trees import is_named, lane_axis
 from tracetui.memory.allocator import DIRECTED, PAGEABLE, TO_HOST, bytes_of
 from tracetui.model.intervals import Int64, covered, covered_within, union
 from tracetui.model.quantities import counted, duration, rate, rounded_percent, size
@@ -330,7 +330,7 @@ def _waits(scope: Scope) -> _Waits:
     trace, slices = scope.trace, scope.trace.slices
     syncs, copies = scope.inside(sync_calls(trace)), scope.copies_to_host
     launch, blocking = links(trace).launch[copies], blocking_copies(trace, copies)
-    axis = Axis.around(slices.start, slices.end)
+    axis = lane_axis(trace)
     calls = slices.of_kind(Kind.RUNTIME)
     at = axis.position(slices.lane[calls], slices.start[calls])
     previous = np.searchsorted(at, axis.position(slices.lane[syncs], slices.start[syncs])) - 1

@@ -18,7 +18,7 @@ from tracetui.linking.frames import MODULE, is_own
 from tracetui.linking.groups import group
 from tracetui.linking.links import op_rows
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import Axis, Stretches, forest, is_named, nearest
+from tracetui.linking.trees import Stretches, forest, is_named, lane_axis, nearest
 from tracetui.model.intervals import Int64, covered, without
 from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.results import kept
@@ -50,7 +50,7 @@ def launching_idle(scope: Scope, rows: Int64) -> int:
     """Time in ns of launch overhead in which its thread was in one of the slices, in the mean over the devices."""
     slices, parts, skew = scope.trace.slices, launching_parts(scope), clock_skew(scope.trace)
     parts = parts.take(parts.lane >= 0)
-    axis = Axis.around(slices.start, slices.end)
+    axis = lane_axis(scope.trace)
     inside = Stretches.of(axis, slices.lane[rows], slices.start[rows], slices.end[rows])
     return int(inside.covered(parts.lane, parts.start - skew, parts.end - skew).sum()) // scope.devices
 
@@ -82,7 +82,12 @@ def place_times(trace: Trace, parts: IdleParts) -> dict[str, int]:
     frame that calls another one is that of the other one. What several devices wait for counts once.
     """
     slices, inside, (rows, parent) = trace.slices, _inside(trace, parts), _named_slices(trace)
-    time = inside.covered(slices.lane[rows], slices.start[rows], slices.end[rows])
+    low, high = parts.start.min(initial=0), parts.end.max(initial=0)
+    near = np.flatnonzero(
+        (slices.start[rows] < high - clock_skew(trace)) & (slices.end[rows] > low - clock_skew(trace))
+    )
+    time = np.zeros(len(rows), np.int64)
+    time[near] = inside.covered(slices.lane[rows[near]], slices.start[rows[near]], slices.end[rows[near]])
     inner = np.flatnonzero(parent >= 0)
     own = np.maximum(time - np.bincount(parent[inner], time[inner], len(rows)).astype(np.int64), 0)
     names = group(slices.name[rows])
@@ -93,7 +98,7 @@ def place_times(trace: Trace, parts: IdleParts) -> dict[str, int]:
 def _inside(trace: Trace, parts: IdleParts) -> Stretches:
     """The time of the parts on their threads, on the clock of the CPU."""
     on_thread, skew = parts.take(parts.lane >= 0), clock_skew(trace)
-    axis = Axis.around(trace.slices.start, trace.slices.end)
+    axis = lane_axis(trace)
     return Stretches.of(axis, on_thread.lane, on_thread.start - skew, on_thread.end - skew)
 
 

@@ -100,7 +100,7 @@ def _random_on_cpu(scope: Scope) -> Int64:
     trace = scope.trace
     rows = scope.ops[is_named(trace, scope.ops, _RANDOM.search)]
     rows = rows[forest(trace, rows) < 0]
-    calls = count_inside(trace.slices, rows, trace.slices.of_kind(Kind.RUNTIME))
+    calls = count_inside(trace, rows, trace.slices.of_kind(Kind.RUNTIME))
     on_cpu: Int64 = rows[calls == 0]
     return on_cpu
 

@@ -30,12 +30,12 @@ from tracetui.idle.scope_times import (
 from tracetui.idle.waits import Cause, sync_calls
 from tracetui.kernel_names import decode
 from tracetui.linking.groups import distinct, group
-from tracetui.linking.links import calls_named, links, op_rows
-from tracetui.linking.placement import chosen, step_index, within
+from tracetui.linking.links import calls_named, links, slices_named
+from tracetui.linking.placement import chosen, ops_within, step_index, within
 from tracetui.linking.replays import GRAPH_LAUNCH, graph_captures
 from tracetui.linking.step_kinds import unserving_steps
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import Axis, Stretches, is_named
+from tracetui.linking.trees import Stretches, is_named, lane_axis
 from tracetui.memory.allocator import TO_HOST
 from tracetui.model.intervals import Int64, covered, union
 from tracetui.model.quantities import counted, duration, rounded_percent
@@ -154,7 +154,7 @@ def _compiled_share(trace: Trace) -> float:
         return 0.0
     regions = slices.of_kind(Kind.CPU_OP, Kind.ANNOTATION)
     regions = regions[is_named(trace, regions, _IN_COMPILED.search)]
-    axis = Axis.around(slices.start, slices.end)
+    axis = lane_axis(trace)
     inside = Stretches.of(axis, slices.lane[regions], slices.start[regions], slices.end[regions])
     launch = links(trace).launch[kernels].astype(np.int64)
     called = slices.start[launch]
@@ -166,6 +166,11 @@ def _compiled_share(trace: Trace) -> float:
 def _has(trace: Trace, kinds: tuple[Kind, ...], pattern: re.Pattern[str]) -> bool:
     rows = trace.slices.of_kind(*kinds)
     return bool(is_named(trace, rows, pattern.search).any())
+
+
+def optimizer_steps(trace: Trace) -> Int64:
+    """The steps of optimizers, ascending."""
+    return slices_named(trace, OPTIMIZER_STEP, Kind.CPU_OP, Kind.ANNOTATION)
 
 
 MIN_START_UP_SHARE = 0.4
@@ -190,7 +195,7 @@ class Scope:
     @cached_property
     def ops(self) -> Int64:
         """Rows of the operators, ascending."""
-        return within(self.trace, op_rows(self.trace), self.step)
+        return ops_within(self.trace, self.step)
 
     @cached_property
     def activities(self) -> Int64:
@@ -358,8 +363,9 @@ class Scope:
             start, (low, high) = self.trace.slices.start[rows], self.windows
             index = np.searchsorted(low, start, side="right") - 1
             return rows[(index >= 0) & (start < high[index])]
-        index = step_index(self.trace, rows)
-        return rows[np.isin(index, chosen(self.trace, self.step))]
+        if self.step is not None:
+            return within(self.trace, rows, self.step)
+        return rows[step_index(self.trace, rows) >= 0]
 
     def gpu_cost(self, rows: Int64) -> int:
         """Time in ns that the program would save at most if some GPU activities took none.
@@ -391,7 +397,7 @@ class Scope:
         gaps = self.gaps[idle.known[self.gaps]]
         if len(gaps) == 0 or len(rows) == 0:
             return 0
-        axis = Axis.around(slices.start, slices.end)
+        axis = lane_axis(self.trace)
         inside = Stretches.of(axis, slices.lane[rows], slices.start[rows], slices.end[rows])
         low = idle.start[gaps]
         high = low + idle.cpu_late[gaps] + idle.in_launch[gaps]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetui.findings.idle_time import alone, idle_cost, launching_parts
-from tracetui.findings.scope import MIN_SHARES, OPTIMIZER_STEP, Finding, Scope, longest, severity_of_share
+from tracetui.findings.scope import MIN_SHARES, Finding, Scope, longest, optimizer_steps, severity_of_share
 from tracetui.idle.idleness import idleness
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.groups import group
@@ -17,7 +17,7 @@ from tracetui.linking.links import links, names_of, op_rows
 from tracetui.linking.placement import within
 from tracetui.linking.step_sources import step_sources
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import Axis, Stretches, is_named
+from tracetui.linking.trees import Stretches, is_named, lane_axis
 from tracetui.memory.allocator import CPU, allocator
 from tracetui.model.intervals import Bool, Int64, covered_within, union
 from tracetui.model.quantities import counted, duration, size, size_change
@@ -93,8 +93,7 @@ def loop_of(scope: Scope) -> OptimizerLoop:
 
     def find() -> OptimizerLoop:
         trace = scope.trace
-        rows = trace.slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP)
-        rows = within(trace, rows[is_named(trace, rows, OPTIMIZER_STEP.search)], scope.step)
+        rows = within(trace, optimizer_steps(trace), scope.step)
         if len(rows) == 0:
             return _NO_LOOP
         work = _launched_within(scope, rows)
@@ -121,7 +120,7 @@ def loop_of(scope: Scope) -> OptimizerLoop:
 
 def _launched_within(scope: Scope, rows: Int64) -> Int64:
     """The activities whose launch began inside one of the slices, on its thread; in order of start."""
-    slices, axis = scope.trace.slices, Axis.around(scope.trace.slices.start, scope.trace.slices.end)
+    slices, axis = scope.trace.slices, lane_axis(scope.trace)
     inside_of = Stretches.of(axis, slices.lane[rows], slices.start[rows], slices.end[rows])
     launch = links(scope.trace).launch[scope.activities].astype(np.int64)
     at = axis.position(slices.lane[launch], slices.start[launch])

@@ -15,8 +15,8 @@ from tracetui.idle.scope_times import scope_windows
 from tracetui.idle.utilisation import scope_utilisation
 from tracetui.idle.verdict import IDLE_PARTS, totals, verdict_on
 from tracetui.linking.captured_tree import capture_counts
-from tracetui.linking.links import busy_stretches, links, no_gpu, op_rows
-from tracetui.linking.placement import between_share, chosen, within
+from tracetui.linking.links import busy_stretches, links, no_gpu
+from tracetui.linking.placement import between_share, chosen, ops_within, within
 from tracetui.linking.step_kinds import step_kinds, unprofiled_time
 from tracetui.linking.step_sources import coverage, step_markers, steps_sentence
 from tracetui.linking.steps import steps
@@ -140,7 +140,7 @@ def counts(trace: Trace, step: Part | None = None) -> dict[str, int]:
     """Counts of the trace or of the step with a number, under the names of the summary's lines."""
     return {
         **activity_counts(trace, step),
-        "cpu_ops": len(within(trace, op_rows(trace), step)),
+        "cpu_ops": len(ops_within(trace, step)),
         "launches": len(within(trace, links(trace).launches, step)),
         "occupancy_queries": len(within(trace, queries(trace), step)),
         "view_ops": len(within(trace, idle_view_rows(trace), step)),

@@ -30,7 +30,7 @@ from tracetui.linking.groups import count_within, distinct, group
 from tracetui.linking.links import links, names_of, no_gpu, op_rows
 from tracetui.linking.placement import step_column, step_index, within
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import Axis, lane_numbers, open_at
+from tracetui.linking.trees import Axis, lane_axis, lane_numbers, open_at
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part, TimeRange
 from tracetui.model.pane import Grouping, Pane
@@ -81,7 +81,7 @@ def longest(
 def _apart(trace: Trace, rows: Int64) -> tuple[Int64, Int64, Int64, Axis]:
     """Start and end of the time that each slice covers and no earlier one does, on an axis of all lanes; their rows."""
     slices = trace.slices
-    axis = Axis.around(slices.start, slices.end)
+    axis = lane_axis(trace)
     starts = axis.position(slices.lane[rows], slices.start[rows])
     ends = axis.position(slices.lane[rows], slices.end[rows])
     starts[1:] = np.maximum(starts[1:], np.maximum.accumulate(ends)[:-1])

@@ -22,7 +22,7 @@ from tracetui.linking.groups import distinct
 from tracetui.linking.links import links
 from tracetui.linking.placement import before_capture, step_index
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import Axis, Stretches, is_named, lane_numbers
+from tracetui.linking.trees import Stretches, is_named, lane_axis, lane_numbers
 from tracetui.model.intervals import Bool, Int64, union
 from tracetui.model.native import insertion_index
 from tracetui.model.results import kept
@@ -255,7 +255,7 @@ def after_sync(trace: Trace) -> Bool:
     # A wait that ended as the device ran dry, in the time of the CPU.
     moment = idle.start - clock_skew(trace)
     syncs = indicating_slices(trace)[Cause.HOST_SYNC]
-    axis = Axis.around(slices.start, slices.end)
+    axis = lane_axis(trace)
     open_waits = Stretches.of(axis, slices.lane[syncs], slices.start[syncs], slices.end[syncs])
     lane = np.where(idle.known, slices.lane[idle.launch], 0).astype(np.int64)
     waited = open_waits.covered(lane, moment, moment + 1) > 0
@@ -470,7 +470,7 @@ def told_to_wait(trace: Trace) -> Bool:
     same = slices.lane[work[order[1:]]] == slices.lane[work[order[:-1]]]
     previous = np.full(len(slices), int(slices.start.min()), np.int64)
     previous[work[order[1:][same]]] = launched[order[:-1][same]]
-    axis = Axis.around(slices.start, slices.end)
+    axis = lane_axis(trace)
     points = axis.position(slices.lane[waits], slices.start[waits])
     lane = slices.lane[idle.launch]
     first = insertion_index(points, axis.position(lane, previous[idle.after]))

@@ -317,15 +317,21 @@ def _exact_sums(cell: Int64, ns: Int64, size: int) -> Int64:
     return np.asarray(np.minimum(sums, MAX_SUM_NS))
 
 
+@kept
+def _device_stretches(trace: Trace) -> list[tuple[Int64, Int64]]:
+    """Starts and ends (ns) of the disjoint intervals in which each device ran something."""
+    order, slices = device_order(trace), trace.slices
+    each = [order.row[order.device == number] for number in distinct(order.device).tolist()]
+    return [union(slices.start[rows], slices.end[rows]) for rows in each]
+
+
 def idle_within(trace: Trace, low: Int64, high: Int64) -> Int64:
     """Time in ns in each window in which a device ran nothing, summed over the devices; an array of windows.
 
     At most `MAX_SUM_NS`.
     """
-    order, slices = device_order(trace), trace.slices
     idle, rounded = np.zeros(len(low), np.int64), np.zeros(len(low))
-    for number in distinct(order.device).tolist():
-        rows = order.row[order.device == number]
-        mine = high - low - covered_within(*union(slices.start[rows], slices.end[rows]), low, high)
+    for busy in _device_stretches(trace):
+        mine = high - low - covered_within(*busy, low, high)
         idle, rounded = idle + mine, rounded + mine
     return np.where(rounded < MAX_SUM_NS, idle, MAX_SUM_NS)

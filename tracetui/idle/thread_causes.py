@@ -28,7 +28,7 @@ from tracetui.linking.links import calls_named, links, op_rows
 from tracetui.linking.placement import step_index
 from tracetui.linking.replays import graph_captures
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import Axis, Stretches, count_inside, is_named
+from tracetui.linking.trees import Axis, Stretches, count_inside, is_named, lane_axis
 from tracetui.memory.allocator import PAGEABLE, TO_HOST, bytes_of
 from tracetui.model.intervals import Bool, Int64, union, without
 from tracetui.model.native import insertion_index
@@ -122,7 +122,7 @@ def start_up_ops(trace: Trace) -> Int64:
     # What waits, or calls others, has its time from these.
     long: Int64 = ops[(own >= MIN_FIRST_OP_NS) & (2 * own >= slices.dur[ops])]
     long = long[~is_named(trace, long, lambda name: cause_of_name(Kind.CPU_OP, name) is not None)]
-    long = long[count_inside(slices, long, links(trace).launches) > 0]
+    long = long[count_inside(trace, long, links(trace).launches) > 0]
     if len(long) == 0 or is_warm(trace):
         return long[:0]
     ops = ops[_alike(trace, ops, long)]
@@ -304,8 +304,7 @@ class ThreadCauses:
 
 def thread_causes(trace: Trace, lanes: Int64, low: Int64, high: Int64) -> ThreadCauses:
     """The causes on some lanes, which ascend, within some windows [low, high) of time; elsewhere nothing is known."""
-    slices = trace.slices
-    axis = Axis.around(slices.start, slices.end)
+    axis = lane_axis(trace)
     home = np.full(len(trace.lanes), -1, np.int64)
     home[lanes] = np.arange(len(lanes))
     inner, inner_cause = _innermost(trace, axis, home, union(low, high))

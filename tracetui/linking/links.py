@@ -317,13 +317,18 @@ def names_of(trace: Trace, rows: NDArray[np.integer]) -> Int64:
 
 def calls_named(trace: Trace, pattern: re.Pattern[str]) -> Int64:
     """Rows of the runtime and driver calls whose name matches the pattern, ascending."""
+    return slices_named(trace, pattern, Kind.RUNTIME)
+
+
+def slices_named(trace: Trace, pattern: re.Pattern[str], *kinds: Kind) -> Int64:
+    """Rows of the slices of some kinds whose name matches the pattern, ascending; kept with the trace."""
     # Keys are written to disk, which a pattern cannot be.
-    return _calls_matching(trace, pattern.pattern, pattern.flags)
+    return _slices_matching(trace, pattern.pattern, pattern.flags, *map(int, kinds))
 
 
 @kept(of_file=True)
-def _calls_matching(trace: Trace, pattern: str, flags: int) -> Int64:
-    rows = trace.slices.of_kind(Kind.RUNTIME)
+def _slices_matching(trace: Trace, pattern: str, flags: int, *kinds: int) -> Int64:
+    rows = trace.slices.of_kind(*map(Kind, kinds))
     return rows[is_named(trace, rows, re.compile(pattern, flags).search)]
 
 

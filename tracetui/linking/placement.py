@@ -13,12 +13,12 @@ import numpy as np
 from tracetui.errors import UsageError
 from tracetui.linking.autograd import autograd
 from tracetui.linking.groups import count_within
-from tracetui.linking.links import links
+from tracetui.linking.links import links, step_annotations
 from tracetui.linking.step_sources import no_steps
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import lane_numbers
+from tracetui.linking.trees import lane_numbers, rows_from
 from tracetui.model import columns as col
-from tracetui.model.intervals import Int64, Part, TimeRange
+from tracetui.model.intervals import Int64, Part, TimeRange, without
 from tracetui.model.results import kept
 from tracetui.model.table import NULL, Column, numbers
 from tracetui.model.trace import GPU_WORK, Kind, Trace
@@ -83,6 +83,22 @@ def within(trace: Trace, rows: Int64, part: Part | None) -> Int64:
     near = (moment >= all_steps.start[wanted].min()) & (moment < all_steps.end[wanted].max())
     rows = np.compress(near, rows)
     return rows[np.isin(step_index(trace, rows), wanted)]
+
+
+def cpu_slices_within(trace: Trace, kind: Kind, part: Part | None) -> Int64:
+    """The slices of a kind of the CPU, not of the GPU, that belong to a part, as `within` has them, ascending."""
+    if part is None or isinstance(part, TimeRange):
+        return within(trace, trace.slices.of_kind(kind), part)
+    wanted, all_steps = chosen(trace, part), steps(trace)
+    rows = rows_from(trace, int(all_steps.start[wanted].min()), int(all_steps.end[wanted].max()))
+    rows = rows[trace.slices.kind[rows] == kind]
+    mine: Int64 = rows[np.isin(step_index(trace, rows), wanted)]
+    return mine
+
+
+def ops_within(trace: Trace, part: Part | None) -> Int64:
+    """The operators that belong to a part, ascending."""
+    return without(cpu_slices_within(trace, Kind.CPU_OP, part), np.sort(step_annotations(trace)))
 
 
 def time_within(trace: Trace, rows: Int64, part: Part | None) -> Int64:

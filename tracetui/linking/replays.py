@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import calls_named, links
-from tracetui.linking.trees import Axis, Stretches, lane_numbers
+from tracetui.linking.trees import Stretches, lane_axis, lane_numbers
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.recorded import GraphScopes, whole_number
@@ -223,7 +223,7 @@ def in_capture(trace: Trace, rows: Int64) -> Bool:
         return np.zeros(len(rows), bool)
     # The backward pass of a step that is captured launches on a thread of its own.
     process = lane_numbers(trace).process
-    axis = Axis.around(slices.start, slices.end)
+    axis = lane_axis(trace)
     capturing = Stretches.of(axis, process[captures.lane], captures.start, captures.end)
     start = slices.start[rows]
     return np.asarray(capturing.covered(process[slices.lane[rows]], start, start + 1) > 0)

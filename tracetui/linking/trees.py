@@ -14,7 +14,7 @@ from tracetui.model.intervals import TOLERANCE, Bool, Int64, covered_within, nes
 from tracetui.model.native import insertion_index
 from tracetui.model.results import kept
 from tracetui.model.table import NULL
-from tracetui.model.trace import GPU_WORK, Int32, LaneKind, Slices, Trace
+from tracetui.model.trace import GPU_WORK, Int32, LaneKind, Trace
 
 
 def is_named(trace: Trace, rows: Int64, wanted: Callable[[str], object]) -> Bool:
@@ -132,6 +132,12 @@ class Axis:
         return passed
 
 
+@kept
+def lane_axis(trace: Trace) -> Axis:
+    """The axis for all slices of a trace."""
+    return Axis.around(trace.slices.start, trace.slices.end)
+
+
 @dataclass(frozen=True, eq=False)
 class Stretches:
     """Disjoint, ascending intervals on an axis."""
@@ -230,13 +236,30 @@ def _summed_up(parent: Int64, *values: NDArray[np.number]) -> list[NDArray[np.fl
     return totals
 
 
-def count_inside(slices: Slices, rows: Int64, marked: Int64) -> Int64:
-    """Number of the `marked` slices that start within each of `rows`, on the same lane; both ascend."""
-    lane, axis = slices.lane, Axis.around(slices.start, slices.end)
-    points = axis.position(lane[marked], slices.start[marked])
-    first = insertion_index(points, axis.position(lane[rows], slices.start[rows]))
-    last = insertion_index(points, axis.position(lane[rows], slices.end[rows]))
-    return last - first
+def count_inside(trace: Trace, rows: Int64, marked: Int64) -> Int64:
+    """Number of the `marked` slices, which ascend, that start within each of `rows`, on the same lane."""
+    slices = trace.slices
+    first, last = (first_from(trace, slices.lane[rows], moment[rows]) for moment in (slices.start, slices.end))
+    counted: Int64 = np.searchsorted(marked, last) - np.searchsorted(marked, first)
+    return counted
+
+
+def first_from(trace: Trace, lane: NDArray[np.integer], moment: Int64) -> Int64:
+    """The row of the first slice that starts at each time (ns) of a lane or later; where none does, the end of the
+    rows of the lane.
+    """
+    rows = np.empty(len(moment), np.int64)
+    for number in np.flatnonzero(np.bincount(lane)).tolist():
+        here, mine = lane == number, trace.lanes[number]
+        rows[here] = mine.first + np.searchsorted(trace.slices.start[mine.first : mine.last], moment[here])
+    return rows
+
+
+def rows_from(trace: Trace, low: int, high: int) -> Int64:
+    """The rows of all slices that start in [low, high), ascending."""
+    lanes = np.arange(len(trace.lanes))
+    first, last = (first_from(trace, lanes, np.full(len(lanes), moment)) for moment in (low, high))
+    return np.concatenate([np.arange(*each) for each in zip(first, last, strict=True)] or [lanes])
 
 
 @kept(of_file=True)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tracetui.linking.groups import group
 from tracetui.linking.links import links, no_gpu, op_rows
-from tracetui.linking.placement import chosen, step_index, time_within, within
+from tracetui.linking.placement import chosen, ops_within, step_index, time_within, within
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import count_inside
 from tracetui.model import columns as col
@@ -46,7 +46,7 @@ def view_rows(trace: Trace) -> Int64:
 def idle_rows(trace: Trace) -> Int64:
     """Rows of the ops inside which nothing was launched, on their thread; ascending (R3.18)."""
     rows = op_rows(trace)
-    return np.compress(count_inside(trace.slices, rows, links(trace).launches) == 0, rows)
+    return np.compress(count_inside(trace, rows, links(trace).launches) == 0, rows)
 
 
 def idle_view_rows(trace: Trace) -> Int64:
@@ -64,7 +64,7 @@ def views(trace: Trace, step: Part | None = None, by: str | None = None) -> Tabl
     slices = trace.slices
     own = self_times(trace, step)[rows]
     names = group(slices.name[rows])
-    calls = np.bincount(slices.name[within(trace, op_rows(trace), step)], minlength=len(trace.names))
+    calls = np.bincount(slices.name[ops_within(trace, step)], minlength=len(trace.names))
     total = names.sum(time_within(trace, rows, step))
     doubtful = names.sum(is_overlapped(own)) > 0
     per_step, share = _per_step(trace, step, rows, own, names.member, len(names))

@@ -17,8 +17,8 @@ from tracetui.idle.scope_times import scope_windows
 from tracetui.idle.waits import SYNC_NAME, WORDS, Cause
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import distinct, group
-from tracetui.linking.links import calls_named, links, no_gpu, op_rows
-from tracetui.linking.placement import chosen, within
+from tracetui.linking.links import calls_named, links, no_gpu
+from tracetui.linking.placement import chosen, ops_within, within
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange, covered
@@ -204,7 +204,7 @@ def _op_names(trace: Trace, part: TimeRange) -> Iterator[RangeFact]:
 @kept
 def _op_times_in_range(trace: Trace, part: TimeRange) -> tuple[Int64, Int64]:
     """The operators that run within a range, and the self time in ns of each there."""
-    rows = within(trace, op_rows(trace), part)
+    rows = ops_within(trace, part)
     return rows, self_times(trace, part)[rows]
 
 

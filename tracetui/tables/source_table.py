@@ -21,8 +21,8 @@ from tracetui.files import is_url
 from tracetui.idle.idleness import idleness
 from tracetui.linking.frames import function_of
 from tracetui.linking.lines import function_lines, has_lines, has_records, line_ids, pieces, place_of, recorded_lines
-from tracetui.linking.links import links, op_rows
-from tracetui.linking.placement import chosen, step_at, time_within, within
+from tracetui.linking.links import links
+from tracetui.linking.placement import chosen, ops_within, step_at, time_within, within
 from tracetui.linking.steps import steps
 from tracetui.memory.allocator import allocation_causes, allocator
 from tracetui.model import columns as col
@@ -77,7 +77,7 @@ def source(trace: Trace, step: Part | None = None, by: str | None = None) -> Tab
     on_gpu, on_cpu, idle = np.zeros((2, count)), np.zeros((2, count)), np.zeros(count)
     kernels, operators = np.zeros(count), np.zeros(count)
     first = np.full(count, -1, np.int64)
-    gpu, ops = within(trace, links(trace).gpu, step), within(trace, op_rows(trace), step)
+    gpu, ops = within(trace, links(trace).gpu, step), ops_within(trace, step)
     if len(trace.slices):
         place, side = places.place, places.is_backward.astype(np.int64)
         np.add.at(on_gpu, (side[gpu], place[gpu]), time_within(trace, gpu, step))

@@ -1,7 +1,8 @@
 """The panes of one trace as tabs, for the current step.
 
-Tables are built in a thread, the visible pane first, and kept by (pane, step, grouping). The rest follows while no
-key is pressed, then the steps before and after, so that they are there when they are asked for. The list never selects
+Tables are built in a thread, the visible pane first, and kept by (pane, step, grouping). What the rest of the screen
+tells follows while no key is pressed, then the same of the steps before and after; other panes are built when they are
+opened. The list never selects
 anything by itself: it reports what the user moved to, and follows the selection.
 """
 
@@ -38,7 +39,7 @@ from tracetui.model.table import Table, TextKind
 from tracetui.model.trace import Interrupted, Trace, interruptible
 from tracetui.overview.facts import Overview
 from tracetui.overview.overview_table import kept_overview, table_of
-from tracetui.panes import PANES
+from tracetui.panes import PANE_GROUPS, PANES
 from tracetui.tables.source_table import index_of_line
 from tracetui.text import clean
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
@@ -61,7 +62,9 @@ UNKNOWN_LENGTH = 1000
 MAX_KEPT_TABLES = 150
 """Maximum tables kept; those that were listed the longest ago go first."""
 EARLY_PANES = ("findings", "gaps")
-"""Panes that are built before the others: the sentence at the top and the colours of idle time come with them."""
+"""Panes that are built whichever is open: the sentence at the top and the colours of idle time come with them."""
+WHOLE_PANES = ("summary", "health")
+"""Panes of the whole trace that are built once: the header has their warnings."""
 STEPS_AHEAD = (1, -1)
 """Steps that are built before they are asked for, counted from the one that is listed."""
 QUIET_SECONDS = 0.15
@@ -162,9 +165,11 @@ class PaneList(DescribedList):
     @property
     def longest(self) -> int:
         """Rows of the longest list that goes with the timeline, of the current step; a large number while unknown."""
-        timed = [name for name in TABS if PANES[name].is_timed] if len(links(self.trace).gpu) else ["ops"]
-        tables = [self._tables.get(self._key(name)) for name in timed]
-        return max((len(table) if isinstance(table, Table) else 0 if table else UNKNOWN_LENGTH) for table in tables)
+        has_gpu = len(links(self.trace).gpu) > 0
+        table = self._tables.get(self._key("gaps" if has_gpu else "ops"))
+        rows = len(table) if isinstance(table, Table) else 0 if table else UNKNOWN_LENGTH
+        # Kernels and launches have as many rows, whether they are built or not.
+        return max(rows, sum(self._count_activities(self.part).values())) if has_gpu else rows
 
     @property
     def groups_names(self) -> bool:
@@ -414,14 +419,16 @@ class PaneList(DescribedList):
 
     def _build(self) -> None:
         """Have the missing tables of this step built, the visible one first."""
-        panes = [self.pane, *EARLY_PANES, *TABS]
+        beside = next(names for names in PANE_GROUPS.values() if self.pane in names)
+        early = EARLY_PANES if len(links(self.trace).gpu) else (*EARLY_PANES, "ops")
+        panes = [self.pane, *early, *(pane for pane in beside if pane in self._offered), *WHOLE_PANES, "range"]
         wanted = [self._key(pane) for pane in panes if pane == self.pane or pane != "range" or self.time_range]
         for key in wanted:
             if key in self._tables:
                 # To the end of the order: it is not the next to go.
                 self._tables[key] = self._tables.pop(key)
         missing = [key for key in dict.fromkeys(wanted) if key not in self._tables]
-        ahead = [key for key in self._keys_ahead(panes) if key not in self._tables]
+        ahead = [key for key in self._keys_ahead([self.pane, *early]) if key not in self._tables]
         if self._key(self.pane) not in missing:
             self._show(self._cursors.get(self.pane, 0))
         else:
