@@ -111,14 +111,14 @@ def split_changes(text: str) -> list[str]:
 def read_change(text: str) -> Asked:
     """A change that was typed.
 
-    Raises: UsageError for one that is not understood, Unanswerable for a kind that is not offered.
+    Raises: UsageError for one that is not understood, or of a kind that is not offered.
     """
     call = _CALL.fullmatch(text)
     if call is None:
         raise UsageError(f"{clean(text)!r} is no change: write {EXAMPLES}.")
     kind, inner = call[1], call[2].strip()
     if kind in NOT_OFFERED:
-        raise Unanswerable(f"{kind}() is not offered: {NOT_OFFERED[kind]}.")
+        raise UsageError(f"{kind}() is not offered: {NOT_OFFERED[kind]}.")
     if kind not in OFFERED:
         raise UsageError(f"There is no change {clean(kind)}(). {nearest(kind, OFFERED)}")
     if kind in ("scale", "cpu"):
@@ -199,7 +199,7 @@ def _require_own_time(trace: Trace, rows: Int64, asked: Asked) -> None:
     ranks = header_fields(trace.metadata)["world_size"] or 1
     if ranks > 1 and communicates(trace)[rows].any():
         raise Unanswerable(
-            f"{clean(asked.text)} changes communication among {ranks} ranks: how long that takes, the others decide too."
+            f"{clean(asked.text)} changes communication among {ranks} ranks: its time depends on the others too."
         )
 
 

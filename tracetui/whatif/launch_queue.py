@@ -40,6 +40,10 @@ BEFORE_RECORDING_NS = 200_000
 """A first activity of a stream that starts so long after its launch waited for work that was not recorded."""
 RETURN_NS = 3_000
 """A call that returned earlier than this before an end did not wait for it."""
+QUEUED_NS = 15_000
+"""An activity whose stream was busy for so long after its launch waited for the stream alone."""
+RETURN_CALL_NS = 10_000
+"""Maximum duration of a wait or a copy that need not wait: in many traces each one waits, and none says how long."""
 MIN_SAMPLES = 5
 """Activities of a kind from which their own median is taken."""
 USUAL_LATENCY_NS, USUAL_GAP_NS, USUAL_RETURN_NS = 8_000.0, 1_500.0, 5_000.0
@@ -165,7 +169,7 @@ def launch_queue(trace: Trace) -> LaunchQueue:
     calls = _in_order(trace, without(np.union1d(joined.launches, waiting), final_flush(trace)))
     activities = _activities(trace, calls)
     follows = _followed(trace, calls)
-    latency, gap = _usual_times(calls, activities)
+    latency = _usual_latency(calls, activities)
     dependencies = _dependencies(trace, calls, activities, latency)
     waits, return_time, base = _waits(trace, calls, activities)
     queued, base = _full_queue(trace, calls, activities, base)
@@ -188,7 +192,7 @@ def launch_queue(trace: Trace) -> LaunchQueue:
         before=activities.before,
         dependencies=dependencies,
         usual_latency=latency,
-        usual_gap=gap,
+        usual_gap=_usual_gap(calls, activities, dependencies),
         part=step_index(trace, activities.row),
         step_lane=steps(trace).lane,
         step_start=steps(trace).start,
@@ -260,7 +264,7 @@ def _activities(trace: Trace, calls: _Calls) -> _Activities:
     known[known] = lane[following[known]] == lane[known]
     rows, lane, is_lost, launch = rows[known], lane[known], is_lost[known], launch[following[known]]
     by_launch = np.lexsort((slices.start[rows], ~is_lost, launch))
-    rows, lane, is_lost, launch = (each[by_launch] for each in (rows, lane, is_lost, launch))
+    rows, lane, launch, is_lost = rows[by_launch], lane[by_launch], launch[by_launch], is_lost[by_launch]
     kind = np.select([slices.kind[rows] == Kind.MEMCPY, slices.kind[rows] == Kind.MEMSET], [1, 2], 0)
     start, end = slices.start[rows], slices.end[rows]
     return _Activities(rows, launch, lane, start, end, kind.astype(np.int64), is_lost, _previous(lane))
@@ -294,18 +298,24 @@ def _has_engine(home: Int64) -> bool:
     return bool((home != np.arange(len(home))).any())
 
 
-def _usual_times(calls: _Calls, activities: _Activities) -> tuple[Float64, Float64]:
-    """By kind the median latency on idle streams, and the median gap on busy ones."""
+def _usual_latency(calls: _Calls, activities: _Activities) -> Float64:
+    """By kind the median latency on idle streams, of calls with one activity."""
     launched, ready = calls.start[activities.launch], activities.end[activities.before]
-    is_first = activities.before < 0
-    latency, gap = activities.start - launched, activities.start - ready
+    latency = activities.start - launched
     is_alone = np.bincount(activities.launch, minlength=1)[activities.launch] == 1
-    idle = ~activities.is_lost & is_alone & (is_first | (ready <= launched)) & (latency < IDLE_STREAM_NS)
-    busy = ~idle & ~is_first & (ready > launched + 15_000) & (gap < BUSY_GAP_NS)
-    return (
-        _medians(latency[idle], activities.kind[idle], USUAL_LATENCY_NS),
-        _medians(gap[busy], activities.kind[busy], USUAL_GAP_NS),
-    )
+    idle = ~activities.is_lost & is_alone & ((activities.before < 0) | (ready <= launched))
+    idle &= latency < IDLE_STREAM_NS
+    return _medians(latency[idle], activities.kind[idle], USUAL_LATENCY_NS)
+
+
+def _usual_gap(calls: _Calls, activities: _Activities, dependencies: Pairs) -> Float64:
+    """By kind the median time from the end of what an activity waited for to its start, long after its launch."""
+    ready = np.where(activities.before >= 0, activities.end[activities.before], np.iinfo(np.int64).min)
+    np.maximum.at(ready, dependencies.waiting, activities.end[dependencies.activity])
+    busy = ready > calls.start[activities.launch] + QUEUED_NS
+    gap = activities.start[busy] - ready[busy]
+    usual = gap < BUSY_GAP_NS
+    return _medians(gap[usual], activities.kind[busy][usual], USUAL_GAP_NS)
 
 
 def _medians(values: Int64, kind: Int64, default: float) -> Float64:
@@ -419,6 +429,7 @@ def _waits(trace: Trace, calls: _Calls, activities: _Activities) -> tuple[Pairs,
     waited = reached > calls.start
     return_time = np.where(waited | np.isnan(return_time), return_time, np.minimum(return_time, 2_000.0))
     fast = _quick(trace.slices.name[calls.row].astype(np.int64), dur)
+    fast = np.where(allocates, fast, np.minimum(fast, RETURN_CALL_NS))
     return Pairs(waiting, activity), return_time, np.where(waited, np.minimum(fast, dur), dur).astype(np.float64)
 
 
@@ -437,12 +448,11 @@ def _quick(name: Int64, dur: Int64) -> Float64:
     names = group(name)
     ranked = dur[np.lexsort((dur, names.member))]
     first = np.cumsum(names.calls) - names.calls
-    return ranked[first + names.calls // 10].astype(np.float64)[names.member]
+    fast: Float64 = ranked[first + names.calls // 10].astype(np.float64)
+    return fast[names.member]
 
 
-def _full_queue(
-    trace: Trace, calls: _Calls, activities: _Activities, base: Float64
-) -> tuple[Int64, Float64]:
+def _full_queue(trace: Trace, calls: _Calls, activities: _Activities, base: Float64) -> tuple[Int64, Float64]:
     """The activity that each launch waits for when the queue of its stream is full, -1 for none; and its duration then.
 
     HIP has no such limit that any trace reached, and a trace that goes beyond it has none either.
@@ -467,4 +477,3 @@ def _full_queue(
         base[launching[full]] = usual[full]
         queued[launching[mine[MAX_UNFINISHED_CALLS:]]] = newest[mine[:-MAX_UNFINISHED_CALLS]]
     return queued, base
-

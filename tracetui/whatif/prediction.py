@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from tracetui.errors import Unanswerable, UsageError
 from tracetui.linking.steps import steps
@@ -18,7 +17,7 @@ from tracetui.model.recorded import header_fields
 from tracetui.model.trace import Trace
 from tracetui.whatif.changes import MAX_CHANGES, Asked, Change, change, read_change
 from tracetui.whatif.launch_queue import LaunchQueue, launch_queue
-from tracetui.whatif.replay import Limits, Span, anchored, free, limits, recorded, replay, span
+from tracetui.whatif.replay import Limits, Span, Times, anchored, free, limits, recorded, replay, span
 
 NOISE = 0.07
 """Share by which two recordings of one program differed, fixed before the pairs of docs/whatif.md were made."""
@@ -91,7 +90,7 @@ def predict(trace: Trace, texts: Sequence[str]) -> Prediction:
         Predicted(each, _interval(queue, [each]), _interval(queue, changes[: index + 1]))
         for index, each in enumerate(changes)
     )
-    times = reduce(lambda sofar, each: each.apply(sofar, True), changes, anchored(queue))
+    times = _changed(anchored(queue), changes, low=True)
     return Prediction(
         measured,
         error,
@@ -121,9 +120,15 @@ def _interval(queue: LaunchQueue, changes: Sequence[Change]) -> Interval:
     ends = []
     for start in (anchored(queue), free(queue)):
         for low in (True, False):
-            times = reduce(lambda sofar, each, low=low: each.apply(sofar, low), changes, start)
-            ends.append(span(queue, replay(queue, times)).time)
+            ends.append(span(queue, replay(queue, _changed(start, changes, low))).time)
     return Interval(min(ends), max(ends))
+
+
+def _changed(times: Times, changes: Sequence[Change], low: bool) -> Times:
+    """The times after all changes, applied in their order."""
+    for each in changes:
+        times = each.apply(times, low)
+    return times
 
 
 def _scope(trace: Trace, queue: LaunchQueue, measured: Span) -> str:
@@ -139,7 +144,9 @@ def _remarks(trace: Trace, queue: LaunchQueue, asked: Sequence[Asked]) -> list[s
     remarks = []
     ranks = header_fields(trace.metadata)["world_size"] or 1
     if ranks > 1:
-        remarks.append(f"The other {counted(ranks - 1, 'rank')} are taken to change alike: communication keeps its time.")
+        remarks.append(
+            f"The other {counted(ranks - 1, 'rank')} are taken to change alike: communication keeps its time."
+        )
     if any(each.kind == "drop" for each in asked):
         remarks.append("drop: whether the program can do without is not known; it saves at most that.")
     if not queue.is_on_gpu and any(each.kind == "scale" for each in asked):

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetui.linking.groups import distinct
-from tracetui.model.intervals import Int64
 from tracetui.model.trace import Float64
 from tracetui.whatif.launch_queue import BEFORE_RECORDING_NS, NEVER, USUAL_RETURN_NS, LaunchQueue, Pairs
 
@@ -126,7 +125,12 @@ def replay(queue: LaunchQueue, times: Times) -> Replayed:
     waits = _by_waiting(_in_force(queue, times))
     depends = _by_waiting(queue.dependencies)
     bounds, before = queue.first.tolist(), queue.before.tolist()
-    latency, gap, gpu, earliest = times.latency.tolist(), times.gap.tolist(), times.gpu.tolist(), times.earliest.tolist()
+    latency, gap, gpu, earliest = (
+        times.latency.tolist(),
+        times.gap.tolist(),
+        times.gpu.tolist(),
+        times.earliest.tolist(),
+    )
     call_start, call_end = [0.0] * len(follows), [0.0] * len(follows)
     start, end = [0.0] * len(before), [0.0] * len(before)
     for number, previous in enumerate(follows):
