@@ -4,7 +4,9 @@
     python -m tests.benchmarks.whatif_pairs cpu                    ten programs on the CPU, each recorded as it is and changed
 
 The second recording is the truth, the interval that the first one predicts covers it or not. Times of both are medians
-over steps. The factors were chosen before anything was recorded, and so was the noise.
+over steps. The factors were chosen before anything was recorded, and so was the noise. The program as it is is recorded
+once more behind the changed one: where these two differ by more than the noise, or the steps by more than is answered,
+the machine was busy, and all three are recorded again.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ import numpy as np
 from tracetui.errors import TracetuiError
 from tracetui.reading.load import load
 from tracetui.whatif.launch_queue import launch_queue
-from tracetui.whatif.prediction import predict
+from tracetui.whatif.prediction import NOISE, Prediction, predict
 from tracetui.whatif.replay import anchored, free, recorded, replay, span
 
 MIN_ACTIVITIES = 20
 STEPS = 9
+MAX_ATTEMPTS = 5
 Step = Callable[[], object]
 
 
@@ -57,7 +60,9 @@ def identity(paths: Sequence[str]) -> None:
         halved = 100 * (1 - span(queue, replay(queue, replace(times, gpu=times.gpu / 2))).time / before)
         errors.append(abs(error))
         gpu_errors += [abs(error)] if halved > 10 else []
-        print(f"{Path(path).name:44} free {error:+7.2f} %  anchored {100 * exact:+.2f} %  half the GPU time: {-halved:+.1f} %")
+        print(
+            f"{Path(path).name:44} free {error:+7.2f} %  anchored {100 * exact:+.2f} %  half the GPU time: {-halved:+.1f} %"
+        )
     for words, column in (("all", errors), ("where half the GPU time saves > 10 %", gpu_errors)):
         if column:
             middle, most = np.percentile(column, [50, 90])
@@ -90,10 +95,10 @@ def pairs() -> list[Pair]:
     torch.manual_seed(0)
     torch.set_num_threads(1)
 
-    def mlp(width: int = 512, layers: int = 3) -> nn.Sequential:
+    def mlp(width: int = 768, layers: int = 4) -> nn.Sequential:
         return nn.Sequential(*[each for _ in range(layers) for each in (nn.Linear(width, width), nn.GELU())])
 
-    def trained(model: nn.Module, width: int = 512, batch: int = 128) -> Step:
+    def trained(model: nn.Module, width: int = 768, batch: int = 256) -> Step:
         optimizer, data = torch.optim.AdamW(model.parameters()), torch.randn(batch, width)
 
         def step() -> None:
@@ -118,13 +123,13 @@ def pairs() -> list[Pair]:
             return 10_000
 
         def __getitem__(self, index: int) -> torch.Tensor:
-            time.sleep(0.001)
-            return torch.full((512,), float(index))
+            time.sleep(0.003)
+            return torch.full((768,), float(index))
 
     def loading(changed: bool) -> Step:
         workers = 2 if changed else 0
         batches = iter(DataLoader(Slow(), batch_size=16, num_workers=workers, prefetch_factor=8 if changed else None))
-        rest = trained(mlp(512, 6), batch=512)
+        rest = trained(mlp())
 
         def step() -> None:
             next(batches)
@@ -133,13 +138,17 @@ def pairs() -> list[Pair]:
         return step
 
     def sleeping(changed: bool) -> Step:
-        return inside("load", lambda: time.sleep(0 if changed else 0.02), trained(mlp()))
+        return inside("load", lambda: time.sleep(0 if changed else 0.05), trained(mlp()))
 
     def half_sleep(changed: bool) -> Step:
-        return inside("load", lambda: time.sleep(0.015 if changed else 0.03), trained(mlp()))
+        return inside("load", lambda: time.sleep(0.04 if changed else 0.08), trained(mlp()))
 
     def half_product(changed: bool) -> Step:
-        left, right, bias = torch.randn(256 if changed else 512, 1024), torch.randn(1024, 1024), torch.randn(512, 1024)
+        left, right, bias = (
+            torch.randn(1024 if changed else 2048, 1024),
+            torch.randn(1024, 1024),
+            torch.randn(2048, 1024),
+        )
 
         def step() -> None:
             torch.mm(left, right)
@@ -149,16 +158,16 @@ def pairs() -> list[Pair]:
         return step
 
     def no_gelu(changed: bool) -> Step:
-        layer, data = nn.Linear(512, 1024), torch.randn(1024, 512)
+        layer, data = nn.Linear(512, 2048), torch.randn(2048, 512)
         after = nn.Identity() if changed else nn.GELU()
         return torch.no_grad()(lambda: after(layer(data)))
 
     def preprocessing(changed: bool) -> Step:
-        rounds = 60_000 if changed else 120_000
+        rounds = 400_000 if changed else 800_000
         return inside("preprocess", lambda: sum(each * each for each in range(rounds)), trained(mlp()))
 
     def no_optimizer(changed: bool) -> Step:
-        model, data = mlp(1024, 3), torch.randn(32, 1024)
+        model, data = mlp(1024, 6), torch.randn(64, 1024)
         optimizer = torch.optim.AdamW(model.parameters())
 
         def step() -> None:
@@ -170,7 +179,7 @@ def pairs() -> list[Pair]:
         return step
 
     def no_softmax(changed: bool) -> Step:
-        query = torch.randn(8, 512, 64)
+        query = torch.randn(16, 768, 64)
 
         def step() -> None:
             scores = query @ query.transpose(1, 2)
@@ -180,22 +189,22 @@ def pairs() -> list[Pair]:
 
     def no_dropout(changed: bool) -> Step:
         dropout = nn.Dropout(0.1)
-        model = nn.Sequential(nn.Linear(512, 2048), nn.Identity() if changed else dropout, nn.Linear(2048, 512))
+        model = nn.Sequential(nn.Linear(768, 3072), nn.Identity() if changed else dropout, nn.Linear(3072, 768))
         return trained(model)
 
     def two_thirds(changed: bool) -> Step:
-        model, data, times = nn.Linear(512, 512), torch.randn(512, 512), 2 if changed else 3
+        model, data, times = nn.Linear(1024, 1024), torch.randn(1024, 1024), 2 if changed else 3
 
         def validate() -> None:
             for _ in range(times):
                 model(data)
 
-        return inside("validate", validate, trained(mlp(512, 2)))
+        return inside("validate", validate, trained(mlp(768, 2)))
 
     return [
         Pair("samples read by two workers", "cpu(DataLoader, 0)", loading),
-        Pair("20 ms of sleep", "cpu(load, 0)", sleeping),
-        Pair("30 ms of sleep, half", "cpu(load, 0.5)", half_sleep),
+        Pair("50 ms of sleep", "cpu(load, 0)", sleeping),
+        Pair("80 ms of sleep, half", "cpu(load, 0.5)", half_sleep),
         Pair("a product of half as many rows", "cpu(^aten::mm$, 0.5)", half_product),
         Pair("gelu left out", "cpu(gelu, 0)", no_gelu),
         Pair("half of a Python loop", "cpu(preprocess, 0.5)", preprocessing),
@@ -206,30 +215,43 @@ def pairs() -> list[Pair]:
     ]
 
 
+def attempt(pair: Pair, folder: Path) -> tuple[Prediction, list[float]] | str:
+    """The prediction, and the times as it is, changed and again as it is; or why they say nothing."""
+    times, prediction = [], None
+    for number, changed in enumerate((False, True, False)):
+        path = folder / f"{number}.json"
+        record(pair.program(changed), path)
+        trace = load(str(path))
+        queue = launch_queue(trace)
+        times.append(span(queue, recorded(queue)).time)
+        if number == 0:
+            try:
+                prediction = predict(trace, [pair.change])
+            except TracetuiError as error:
+                return str(error)
+    assert prediction is not None
+    drift = times[2] / times[0] - 1
+    return f"the same program took {100 * drift:+.0f} %" if abs(drift) > NOISE else (prediction, times)
+
+
 def cpu_pairs(folder: Path) -> None:
     """Record each program in both forms, and print whether the interval covers the second."""
-    covered = answered = 0
+    answered = covered = 0
     for pair in pairs():
-        times, prediction = [], None
-        for changed in (False, True):
-            path = folder / f"{pair.name.replace(' ', '_')}_{changed}.json"
-            record(pair.program(changed), path)
-            trace = load(str(path))
-            queue = launch_queue(trace)
-            times.append(span(queue, recorded(queue)).time)
-            if not changed:
-                try:
-                    prediction = predict(trace, [pair.change])
-                except TracetuiError as error:
-                    print(f"{pair.name:38} refused: {error}")
-                    break
-        if prediction is None:
+        tried = [attempt(pair, folder)]
+        while isinstance(tried[-1], str) and len(tried) < MAX_ATTEMPTS:
+            tried.append(attempt(pair, folder))
+        last = tried[-1]
+        if isinstance(last, str):
+            print(f"{pair.name:36} {pair.change:24} not answered: {last}", flush=True)
             continue
-        covers, low, high = prediction.interval.covers(times[1]), prediction.interval.low, prediction.interval.high
+        interval, times = last[0].interval, last[1]
+        covers = interval.covers(times[1])
         answered, covered = answered + 1, covered + covers
         print(
-            f"{pair.name:38} {pair.change:24} {times[0] / 1e6:7.2f} -> {times[1] / 1e6:7.2f} ms, "
-            f"predicted {low / 1e6:.2f}..{high / 1e6:.2f} ms, {'in' if covers else 'OUT'}",
+            f"{pair.name:36} {pair.change:24} {times[0] / 1e6:7.2f} -> {times[1] / 1e6:7.2f} ms (again {times[2] / 1e6:.2f}), "
+            f"predicted {interval.low / 1e6:.2f}..{interval.high / 1e6:.2f} ms, {'in' if covers else 'OUT'}"
+            f", attempt {len(tried)}",
             flush=True,
         )
     print(f"{covered} of {answered} covered")

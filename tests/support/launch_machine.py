@@ -216,8 +216,8 @@ def full_queue(machine: Machine) -> Callable[[], object]:
 
     def step() -> None:
         for _ in range(1_500):
-            machine.op("aten::mul", 1.0, lambda: machine.kernel("mul", 12.0))
-        machine.op("load", 15_000.0)
+            machine.op("aten::mul", 1.0, lambda: machine.kernel("mul", 30.0))
+        machine.op("load", 40_000.0)
         machine.wait()
 
     return step

@@ -41,25 +41,36 @@ _BETWEEN = re.compile(r"(?<=\))[\s;]+(?=\w+\s*\()")
 class Reliability:
     """How a kind of change did on pairs of recordings that differ in one thing; docs/whatif.md has the pairs."""
 
-    status: str
     pairs: int
     covered: int
     """Pairs whose second recording lay in the interval that the first one predicted."""
     programs: int
+    is_bound: bool = False
+    """True where only the most that can be saved is predicted."""
+
+    @property
+    def status(self) -> str:
+        """How far to rely on it: an estimate has covered nine of ten pairs, of ten programs or more."""
+        if self.is_bound:
+            return "at most"
+        is_tried = self.programs >= MIN_PROGRAMS and self.covered >= MIN_COVERED * self.pairs
+        return "estimate" if is_tried else "experimental"
 
     @property
     def words(self) -> str:
         """In a few words."""
-        return f"{self.status}; {self.covered} of {counted(self.pairs, 'pair')} of {counted(self.programs, 'program')}"
+        tried = f"right on {self.covered} of {counted(self.pairs, 'pair')}, {counted(self.programs, 'program')}"
+        return f"{self.status}, {tried if self.pairs else 'no pair of recordings yet'}"
 
 
+MIN_PROGRAMS, MIN_COVERED = 10, 0.9
 OFFERED = {
-    "scale": Reliability("estimate", 5, 4, 1),
-    "cpu": Reliability("estimate", 1, 1, 1),
-    "drop": Reliability("saves at most", 3, 2, 2),
-    "graph": Reliability("experimental", 1, 1, 1),
+    "scale": Reliability(pairs=2, covered=1, programs=1),
+    "cpu": Reliability(pairs=8, covered=6, programs=8),
+    "drop": Reliability(pairs=0, covered=0, programs=0, is_bound=True),
+    "graph": Reliability(pairs=0, covered=0, programs=0),
 }
-"""Each kind of change by name."""
+"""Each kind of change by name; the pairs are recordings, and simulated ones do not count."""
 EXAMPLES = "scale(softmax, 0.5), cpu(DataLoader, 0), drop(sync), graph(3:7)"
 NOT_OFFERED = {
     "fuse": "its predictions were 8 and 13 % off on two of four pairs, as fusing changes what the CPU does too: "
