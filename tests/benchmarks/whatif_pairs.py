@@ -1,7 +1,7 @@
-"""How `tracetui whatif` does: replays without a change, and pairs of programs recorded here that differ in one thing.
+"""Figures of `tracetui whatif`: replays without a change, and pairs of programs recorded here that differ in one thing.
 
-    python -m tests.benchmarks.whatif_pairs identity TRACE ...     errors of free replays, and of those that the GPU binds
-    python -m tests.benchmarks.whatif_pairs cpu                    ten programs on the CPU, each recorded as it is and changed
+    python -m tests.benchmarks.whatif_pairs identity TRACE ...     errors of free replays
+    python -m tests.benchmarks.whatif_pairs cpu                    ten programs, as they are and changed
 
 The second recording is the truth, the interval that the first one predicts covers it or not. Times of both are medians
 over steps. The factors were chosen before anything was recorded, and so was the noise. The program as it is is recorded
@@ -44,12 +44,13 @@ class Pair:
 
 def identity(paths: Sequence[str]) -> None:
     """Print the error of the free replay of each trace, its median, 90th percentile and largest."""
-    errors, gpu_errors = [], []
+    errors: list[float] = []
+    gpu_errors: list[float] = []
     for path in paths:
         try:
             queue = launch_queue(load(path))
-        except TracetuiError as error:
-            print(f"{Path(path).name:44} {error}")
+        except TracetuiError as refusal:
+            print(f"{Path(path).name:44} {refusal}")
             continue
         before = span(queue, recorded(queue)).time
         if len(queue.row) < MIN_ACTIVITIES or before <= 0:
@@ -60,9 +61,7 @@ def identity(paths: Sequence[str]) -> None:
         halved = 100 * (1 - span(queue, replay(queue, replace(times, gpu=times.gpu / 2))).time / before)
         errors.append(abs(error))
         gpu_errors += [abs(error)] if halved > 10 else []
-        print(
-            f"{Path(path).name:44} free {error:+7.2f} %  anchored {100 * exact:+.2f} %  half the GPU time: {-halved:+.1f} %"
-        )
+        print(f"{Path(path).name:44} free {error:+7.2f} %  anchored {100 * exact:+.2f} %  half GPU {-halved:+.1f} %")
     for words, column in (("all", errors), ("where half the GPU time saves > 10 %", gpu_errors)):
         if column:
             middle, most = np.percentile(column, [50, 90])
@@ -249,7 +248,8 @@ def cpu_pairs(folder: Path) -> None:
         covers = interval.covers(times[1])
         answered, covered = answered + 1, covered + covers
         print(
-            f"{pair.name:36} {pair.change:24} {times[0] / 1e6:7.2f} -> {times[1] / 1e6:7.2f} ms (again {times[2] / 1e6:.2f}), "
+            f"{pair.name:36} {pair.change:24} {times[0] / 1e6:7.2f} -> {times[1] / 1e6:7.2f} ms "
+            f"(again {times[2] / 1e6:.2f}), "
             f"predicted {interval.low / 1e6:.2f}..{interval.high / 1e6:.2f} ms, {'in' if covers else 'OUT'}"
             f", attempt {len(tried)}",
             flush=True,

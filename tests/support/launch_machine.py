@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 from tests.support.build import Event, make_trace
 from tracetui.model.trace import Kind, Trace
@@ -136,7 +137,7 @@ class Machine:
         correlation: int | None = None,
     ) -> None:
         begin = round(1000 * start)
-        ids = {} if correlation is None else {"correlation": correlation}
+        ids: dict[str, Any] = {} if correlation is None else {"correlation": correlation}
         self.events.append(Event(name, begin, round(1000 * end) - begin, kind, lane or self.thread, **ids))
 
 

@@ -38,10 +38,14 @@ def test_anything_else_is_refused_as_text(text):
 def graphed(machine: Machine):
     """Ten small kernels that a graph could hold, between others."""
 
+    def add() -> None:
+        for _ in range(10):
+            machine.op("aten::add", 15.0, lambda: machine.kernel("add", 5.0))
+
     def step() -> None:
         for _ in range(3):
             machine.op("aten::mm", 20.0, lambda: machine.kernel("gemm", 30.0))
-        machine.graph(lambda: [machine.op("aten::add", 15.0, lambda: machine.kernel("add", 5.0)) for _ in range(10)])
+        machine.graph(add)
         machine.wait()
 
     return step
@@ -92,7 +96,15 @@ def test_what_matches_nothing_is_no_answer(text):
 
 
 def test_communication_among_ranks_is_left_alone():
-    trace = run(lambda machine: lambda: (machine.kernel("ncclDevKernel_AllReduce", 50.0), machine.wait()))
+
+    def reducing(machine: Machine):
+        def step() -> None:
+            machine.kernel("ncclDevKernel_AllReduce", 50.0)
+            machine.wait()
+
+        return step
+
+    trace = run(reducing)
     assert predict(trace, ["scale(nccl, 0.5)"]).saves[0] > 0.3
     trace.metadata["distributedInfo"] = {"rank": 0, "world_size": 4}  # type: ignore[index]
     with pytest.raises(Unanswerable, match="4 ranks"):

@@ -39,7 +39,7 @@ _BETWEEN = re.compile(r"(?<=\))[\s;]+(?=\w+\s*\()")
 
 @dataclass(frozen=True)
 class Reliability:
-    """How a kind of change did on pairs of recordings that differ in one thing; docs/whatif.md has the pairs."""
+    """The record of a kind of change on pairs of recordings that differ in one thing; docs/whatif.md has the pairs."""
 
     pairs: int
     covered: int
@@ -50,7 +50,7 @@ class Reliability:
 
     @property
     def status(self) -> str:
-        """How far to rely on it: an estimate has covered nine of ten pairs, of ten programs or more."""
+        """A word for it: an estimate has covered nine of ten pairs, of ten programs or more."""
         if self.is_bound:
             return "at most"
         is_tried = self.programs >= MIN_PROGRAMS and self.covered >= MIN_COVERED * self.pairs
@@ -105,12 +105,12 @@ class Change:
 
     asked: Asked
     matched: str
-    """What it matches, in words."""
+    """The matched things, in words."""
     apply: Apply
 
     @property
     def reliability(self) -> Reliability:
-        """How its kind did on pairs."""
+        """The record of its kind."""
         return OFFERED[self.asked.kind]
 
 
@@ -129,20 +129,20 @@ def read_change(text: str) -> Asked:
         raise UsageError(f"{clean(text)!r} is no change: write {EXAMPLES}.")
     kind, inner = call[1], call[2].strip()
     if kind in NOT_OFFERED:
-        raise UsageError(f"{kind}() is not offered: {NOT_OFFERED[kind]}.")
+        raise UsageError(f"The change {kind}() is not offered: {NOT_OFFERED[kind]}.")
     if kind not in OFFERED:
         raise UsageError(f"There is no change {clean(kind)}(). {nearest(kind, OFFERED)}")
     if kind in ("scale", "cpu"):
         pattern, comma, number = inner.rpartition(",")
         factor = _factor(number) if comma else None
         if factor is None:
-            raise UsageError(f"{kind}() takes a name and a factor from 0 to {MAX_FACTOR:g}: {kind}(softmax, 0.5).")
+            raise UsageError(f"Give {kind}() a name and a factor from 0 to {MAX_FACTOR:g}: {kind}(softmax, 0.5).")
         return Asked(text.strip(), kind, _expression(pattern), factor)
     if kind == "graph":
         first, colon, last = inner.partition(":")
         numbers = [each.strip() for each in (first, last)]
         if not colon or not all(each.isascii() and each.isdigit() and len(each) < 10 for each in numbers):
-            raise UsageError("graph() takes the numbers of the first and last kernel of a step: graph(3:7).")
+            raise UsageError("Give graph() the numbers of the first and last kernel of a step: graph(3:7).")
         if not 1 <= int(numbers[0]) < int(numbers[1]):
             raise UsageError(f"{clean(inner)} is no range of kernels: the first is 1, and a graph has two or more.")
         return Asked(text.strip(), kind, ":".join(numbers))
@@ -172,7 +172,7 @@ def _expression(text: str) -> str:
 
 
 def change(trace: Trace, queue: LaunchQueue, asked: Asked) -> Change:
-    """What a change matches in a trace.
+    """A change with the things that it matches in a trace.
 
     Raises: Unanswerable where that is nothing, or the replay does not hold for it.
     """

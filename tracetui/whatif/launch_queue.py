@@ -47,7 +47,7 @@ RETURN_CALL_NS = 10_000
 MIN_SAMPLES = 5
 """Activities of a kind from which their own median is taken."""
 USUAL_LATENCY_NS, USUAL_GAP_NS, USUAL_RETURN_NS = 8_000.0, 1_500.0, 5_000.0
-"""Where a trace has nothing to measure them by."""
+"""Times of a trace that has nothing to measure them by."""
 
 ALLOCATION = re.compile(r"^(cu|cuda|hip)(Host|Ext)?(Malloc|Free|Alloc|HostAlloc|HostMalloc)|^(cu|hip)Mem(Alloc|Free)")
 """Calls that allocate: some of them wait for the GPU, and none may stand in a graph."""
@@ -58,7 +58,7 @@ NEVER = -np.inf
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """What each of some calls or activities waited for: parallel arrays of indices."""
+    """Activities that each of some calls or activities waited for: parallel arrays of indices."""
 
     waiting: Int64
     activity: Int64
@@ -319,9 +319,9 @@ def _usual_gap(calls: _Calls, activities: _Activities, dependencies: Pairs) -> F
 
 
 def _medians(values: Int64, kind: Int64, default: float) -> Float64:
-    every = float(np.median(values)) if len(values) else default
+    overall = float(np.median(values)) if len(values) else default
     own = [values[kind == each] for each in range(3)]
-    return np.array([np.median(each) if len(each) >= MIN_SAMPLES else every for each in own])
+    return np.array([np.median(each) if len(each) >= MIN_SAMPLES else overall for each in own])
 
 
 class _Ended:
@@ -348,16 +348,16 @@ def _dependencies(trace: Trace, calls: _Calls, activities: _Activities, latency:
         np.where(activities.before >= 0, activities.end[activities.before], NEVER),
         np.where(activities.is_lost, NEVER, launched + latency[activities.kind]),
     )
-    is_told_to_wait = _behind_stream_waits(trace, calls)[activities.launch]
-    every, ended, pairs = np.arange(len(start)), _Ended(activities), []
+    is_made_to_wait = _behind_stream_waits(trace, calls)[activities.launch]
+    numbers, ended, pairs = np.arange(len(start)), _Ended(activities), []
     for lane in ended.lanes if len(ended.lanes) > 1 else ():
-        others = every[(activities.lane != lane) & (process[activities.lane] == process[lane])]
+        others = numbers[(activities.lane != lane) & (process[activities.lane] == process[lane])]
         last = ended.on(lane, start[others] + 1_000, others)
         others, last = others[last >= 0], last[last >= 0]
         end = activities.end[last]
         is_tight = (start[others] - TIGHT_NS < end) & (end > ready[others] + 1_000)
         newest = ended.on(lane, np.full(len(others), np.inf), others)
-        depends = is_tight | (is_told_to_wait[others] & (newest == last))
+        depends = is_tight | (is_made_to_wait[others] & (newest == last))
         pairs.append((others[depends], last[depends]))
     recorded, by_row = graph_dependencies(trace), np.argsort(activities.row)
     after, before = (index_in(activities.row[by_row], rows) for rows in (recorded.after, recorded.before))
@@ -384,7 +384,7 @@ def _behind_stream_waits(trace: Trace, calls: _Calls) -> Bool:
 
 
 def _waits(trace: Trace, calls: _Calls, activities: _Activities) -> tuple[Pairs, Float64, Float64]:
-    """What each call waited for, how long after its end it returned, and its duration where it need not wait."""
+    """The activities each call waited for, the time from their end to its own, and its duration without waiting."""
     number, dur = np.arange(len(calls.row)), calls.end - calls.start
     named = [
         is_named(trace, calls.row, pattern.search) for pattern in (SYNC_NAME, ALLOCATION, _THREAD_WAITS, _EVENT_WAITS)

@@ -56,7 +56,7 @@ class Prediction:
     """Deviation of the free replay without a change from the recording, as a share."""
     changes: tuple[Predicted, ...]
     limits: Limits
-    """What the anchored replay is made of with all changes at their low bound."""
+    """Parts of the anchored replay with all changes at their low bound."""
     scope: str
     remarks: tuple[str, ...]
 
@@ -135,8 +135,8 @@ def _scope(trace: Trace, queue: LaunchQueue, measured: Span) -> str:
     what = "from the end of one's GPU work to that of the next" if queue.is_on_gpu else "on the CPU"
     if measured.parts == 0:
         return "the capture, from its first launch to the last end" if queue.is_on_gpu else "the capture, on the CPU"
-    found = steps(trace)
-    by = f" ({found.words})" if found.words else ""
+    words = steps(trace).words
+    by = f" ({words})" if words else ""
     return f"a step, the median of {counted(measured.parts, 'step')} {what}{by}"
 
 

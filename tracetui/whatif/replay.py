@@ -228,7 +228,7 @@ class Limits:
 
 
 def limits(queue: LaunchQueue, times: Times, replayed: Replayed) -> Limits:
-    """What the longest chain within the steps is made of; latency, gaps and returns from waits are waits."""
+    """Parts of the longest chain within the steps; latency, gaps and returns from waits are waits."""
     waits, depends = _by_waiting(_in_force(queue, times)), _by_waiting(queue.dependencies)
     cpu = gpu = wait = 0.0
     whole = span(queue, replayed)

@@ -1,4 +1,4 @@
-"""What a step would take with changes, as lines of text and as JSON."""
+"""The predicted time of a step with changes, as lines of text and as JSON."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LimitsDocument(TypedDict):
 
 
 class WhatIfDocument(TypedDict):
-    """The time of a step with all changes, `low_us` to `high_us`; two recordings of one program differ by `noise_pct`."""
+    """The time of a step with all changes, `low_us` to `high_us`; two recordings may differ by `noise_pct`."""
 
     trace: str
     scope: str
