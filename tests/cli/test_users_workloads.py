@@ -41,6 +41,7 @@ REAL = [
     (0, ["sql", TRACE, "select count(*) from ops"]),
     (0, ["skill"]),
     (0, ["explain", "cudaLaunchKernel"]),
+    (0, ["whatif", OTHER, "cpu(aten::gelu, 0.5)"]),
     (0, ["config"]),
     # What needs a process, a port or a peer gets as far as saying so.
     (1, ["mcp", "missing"]),

@@ -38,6 +38,7 @@ from tracetui.cli import run as run_command
 from tracetui.cli import show as show_command
 from tracetui.cli import skill as skill_command
 from tracetui.cli import sql as sql_command
+from tracetui.cli import whatif as whatif_command
 from tracetui.cli import workloads as workloads_command
 from tracetui.cli.arguments import Parser, add_everywhere, similar_options
 from tracetui.cli.completion import PrintCompletion, print_candidates
@@ -158,6 +159,7 @@ COMMANDS: dict[str, ModuleType] = {
     "mcp": mcp_command,
     "skill": skill_command,
     "explain": explain_command,
+    "whatif": whatif_command,
 }
 """Every command by name; a first argument that is none of them is a trace to open."""
 
@@ -183,6 +185,7 @@ examples:
   tracetui compare eager.json compiled.json              what differs by more than noise, and why
   tracetui compare trace.json '#3' '#4'                  two steps of one trace
   tracetui ranks FOLDER                                  one trace per rank: who is late, and why
+  tracetui whatif trace.json 'scale(softmax, 0.5)'       what a step would take if something were changed
   tracetui history FOLDER                                traces over time: what changed, and with which run
   tracetui merge FOLDER -o merged.json.gz                all ranks as one trace, on one clock
   tracetui check trace.json 'kernels == 5' 'dur_us < 2ms'   assertions for a CI

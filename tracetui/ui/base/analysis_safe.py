@@ -20,7 +20,7 @@ from tracetui.ui.base.textual_internals import HookedPump
 _PRODUCT = Path(results.__file__).parents[1]
 _ANALYSES = frozenset(
     ("linking", "kernel_names", "operators", "memory", "devices", "idle", "serving")
-    + ("tables", "health", "findings", "ranks", "comparing", "checking", "panes.py")
+    + ("tables", "health", "findings", "ranks", "comparing", "checking", "whatif", "panes.py")
 )
 """The parts of the product that make tables of a trace."""
 

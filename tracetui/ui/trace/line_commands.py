@@ -7,15 +7,17 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
+from textual import work
 from textual.binding import Binding
 from textual.reactive import reactive
 
-from tracetui.errors import UsageError
+from tracetui.errors import TracetuiError, UsageError
 from tracetui.linking.links import links
 from tracetui.linking.placement import activities_of_step_number
 from tracetui.model.intervals import Int64, TimeRange, read_time_range
 from tracetui.model.quantities import count
-from tracetui.model.trace import Kind, Trace
+from tracetui.model.results import guarded
+from tracetui.model.trace import Interrupted, Kind, Trace
 from tracetui.model.viewpoint import ALL, read_view_string
 from tracetui.panes import pane_named
 from tracetui.ui.base import keys
@@ -93,6 +95,7 @@ class LineCommands(RangeCommands):
             LineCommand("range", "START+LENGTH, as in 100ms+50ms: list what ran in it", self._read_range),
             LineCommand("flame", "the flame view", without_argument("flame", self.action_flame)),
             LineCommand("sql", "QUERY, or nothing: ask with SQL", self._read_query),
+            LineCommand("whatif", "CHANGE: what a step would take, as in scale(softmax, 0.5)", self._read_whatif),
             *self._code_commands(),
             LineCommand("at", f"VIEW: a view string, as {keys.COPY_VIEW} copies it", self._read_viewpoint),
             *super().line_commands(),
@@ -167,6 +170,38 @@ class LineCommands(RangeCommands):
 
         require_duckdb()
         return partial(self.show_sql, text)
+
+    def _read_whatif(self, text: str) -> Deed:
+        # Few ask.
+        from tracetui.whatif.changes import EXAMPLES, read_change, split_changes
+
+        changes = split_changes(text)
+        if not changes:
+            raise UsageError(f"Name one change or several: {EXAMPLES}.")
+        for each in changes:
+            read_change(each)
+
+        def ask() -> None:
+            self.notice("Replaying the launches ...")
+            self._replay(changes)
+
+        return ask
+
+    @work(thread=True, exclusive=True, group="whatif")
+    def _replay(self, changes: list[str]) -> None:
+        from tracetui.drawing.text.whatif_text import as_lines
+        from tracetui.ui.widgets.picker import TextPage
+        from tracetui.whatif.prediction import predict
+
+        try:
+            with guarded("The replay"):
+                lines = as_lines(predict(self.trace, changes))
+        except Interrupted:
+            return
+        except TracetuiError as error:
+            self.app.call_from_thread(self.notice, str(error), warn=True)
+        else:
+            self.app.call_from_thread(self.app.push_screen, TextPage("What if", lines))
 
     def _read_viewpoint(self, text: str) -> Deed:
         viewpoint = read_view_string(text)

@@ -1,0 +1,1 @@
+"""Step time if something were changed: the launch queue of a trace, its replay, changes, and what they predict."""
