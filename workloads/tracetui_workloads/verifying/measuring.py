@@ -1,0 +1,209 @@
+"""Times of functions beside each other on one device, and whether they can be told apart on this machine.
+
+Every block calls each function once, in changing order, with caches cleared before the call. The first function is
+there twice: what cannot be told from itself is told from nothing. A fixed piece of work in each block watches the clock.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter, thread_time
+from typing import Any
+
+import torch
+
+from tracetui_workloads.recording.devices import Target
+from tracetui_workloads.recording.profiling import LoadMeter, timing_of
+from tracetui_workloads.verifying.building import Plan
+
+MIN_BLOCKS, MAX_BLOCKS = 11, 101
+CLEARED_BYTES = {"cpu": 64 << 20, "cuda": 256 << 20}
+"""Bytes that are written to clear the caches, by kind of device: more than their L2 holds."""
+WATCHED_LOOPS, WATCHED_CYCLES = 20_000, 1_000_000
+"""Work that watches the clock: turns of a loop, or cycles of a GPU."""
+MIN_NOISE = 0.02
+"""Share below which no difference is believed."""
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A function to be timed."""
+
+    name: str
+    prepare: Callable[[], Call]
+    """Makes the call, with inputs that no call before has changed."""
+    is_warm: bool = False
+    """True where it is called once before, in place of clearing caches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Microseconds of each function by block, and what disturbed the machine meanwhile."""
+
+    times: Sequence[Sequence[float]]
+    off_core: float
+    """Share of the time in which this thread did not run; 0 on a GPU."""
+    clock: float
+    """Width of the middle half of the times of the fixed work, as a share of its median."""
+    load: str
+    """A sentence on other programs; empty where there are few."""
+
+
+def measure(contenders: Sequence[Contender], target: Target, seconds: float, tick: Callable[[], None]) -> Samples:
+    """Time functions in blocks; `tick` is called between these and may raise to stop."""
+    times: list[list[float]] = [[] for _ in contenders]
+    watched: list[float] = []
+    measured = _cuda_time if target.kind == "cuda" else _host_time
+    device = "cuda" if target.kind == "cuda" else "cpu"
+    cleared = torch.empty(CLEARED_BYTES[device], dtype=torch.uint8, device=device)
+    on_core = wall = 0.0
+    meter, until, order = LoadMeter(), perf_counter() + seconds, random.Random(0)
+    while len(watched) < MIN_BLOCKS or (len(watched) < MAX_BLOCKS and perf_counter() < until):
+        for index in order.sample(range(len(contenders)), len(contenders)):
+            contender = contenders[index]
+            if contender.is_warm:
+                contender.prepare()()
+            call = contender.prepare()
+            if not contender.is_warm:
+                cleared.fill_(len(watched) % 2)
+            core, began = thread_time(), perf_counter()
+            times[index].append(measured(call))
+            on_core, wall = on_core + thread_time() - core, wall + perf_counter() - began
+            target.synchronize()
+            tick()
+        watched.append(measured(_cycles if device == "cuda" else _loops))
+    load = meter.load()
+    ordered = sorted(watched)
+    quarter, middle, three_quarters = (ordered[len(ordered) * n // 4] for n in (1, 2, 3))
+    return Samples(
+        times,
+        max(1 - on_core / max(wall, 1e-9), 0.0) if device == "cpu" else 0.0,
+        (three_quarters - quarter) / middle,
+        load.sentence if load and load.is_high else "",
+    )
+
+
+def _host_time(call: Call) -> float:
+    began = perf_counter()
+    call()
+    return 1e6 * (perf_counter() - began)
+
+
+def _cuda_time(call: Call) -> float:
+    """Microseconds on the GPU; what was queued before keeps it busy until the call is queued."""
+    event: Any = torch.cuda.Event
+    begin, end = event(enable_timing=True), event(enable_timing=True)
+    begin.record()
+    call()
+    end.record()
+    end.synchronize()
+    return 1000 * float(begin.elapsed_time(end))
+
+
+def _loops() -> None:
+    for _ in range(WATCHED_LOOPS):
+        pass
+
+
+def _cycles() -> None:
+    sleep: Any = torch.cuda._sleep
+    sleep(WATCHED_CYCLES)
+
+
+def noise_of(samples: Samples) -> float:
+    """The share by which the first function differs from the second, which is the same, as its interval has it."""
+    _, low, high = ratio_of(samples.times[1], samples.times[0])
+    return max(high - 1, 1 - low, MIN_NOISE)
+
+
+def ratio_of(times: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
+    """The median of the ratios of two functions by block, and its interval."""
+    timing = timing_of([mine / max(other, 1e-9) for mine, other in zip(times, base, strict=True)], 1, "")
+    low, high = timing.low_us, timing.high_us
+    return timing.median_us, timing.median_us if low is None else low, timing.median_us if high is None else high
+
+
+def refusal(samples: Samples, limit: float) -> str:
+    """The reason why no time may be believed, as a sentence; empty where the machine is quiet."""
+    reasons = (
+        (noise_of(samples), limit, "the operator differs from itself by {:.0f} %"),
+        (samples.off_core, 2 * limit, "it was off its core for {:.0f} % of the time"),
+        (samples.clock, 2 * limit, "the clock changed by {:.0f} %"),
+    )
+    words = [text.format(100 * share) for share, most, text in reasons if share > most]
+    return f"This machine is too noisy: {', '.join(words)}. {samples.load}".rstrip() if words else ""
+
+
+def verdict(low: float, high: float, noise: float) -> str:
+    """The word for an interval of ratios, given the share by which a thing differs from itself."""
+    return "faster" if high < 1 - noise else "slower" if low > 1 + noise else "cannot tell"
+
+
+# Alternatives: other ways to compute the same.
+
+
+class NotApplicable(Exception):
+    """An operator has no such alternative; the message is the reason, without a full stop."""
+
+
+def alternative(name: str, plan: Plan, device: str) -> Callable[[], Call]:
+    """Makes calls of an alternative of an operator, each with new arguments.
+
+    Raises: NotApplicable.
+    """
+    run: Callable[..., object] = plan.operator
+    change: Callable[[torch.Tensor], torch.Tensor] | None = None
+    if name == "compile":
+        # A function of its own: an operator is none.
+        run = torch.compile(lambda *args, **named: plan.operator(*args, **named), dynamic=False)
+    elif name == "channels_last":
+        if not any(len(each.dims) == 4 for each in plan.tensors):
+            raise NotApplicable("no input has four dimensions")
+        change = _channels_last
+    elif name == "bf16":
+        if not any(each.dtype in ("float16", "float32", "float64") for each in plan.tensors):
+            raise NotApplicable("no input is of another floating type")
+        change = _bf16
+    else:
+        run = _attention(plan)
+
+    def prepare() -> Call:
+        args, named = plan.made(device)
+        if change is not None:
+            args = [change(each) if isinstance(each, torch.Tensor) else each for each in args]
+        return partial(run, *args, **named)
+
+    return prepare
+
+
+def _channels_last(each: torch.Tensor) -> torch.Tensor:
+    return each.contiguous(memory_format=torch.channels_last) if each.dim() == 4 else each
+
+
+def _bf16(each: torch.Tensor) -> torch.Tensor:
+    return each.bfloat16() if each.is_floating_point() else each
+
+
+def _attention(plan: Plan) -> Callable[..., object]:
+    """`scaled_dot_product_attention` in place of another operator of attention.
+
+    Raises: NotApplicable.
+    """
+    name, schema = plan.operator._schema.name, plan.operator._schema.arguments
+    if name == "aten::scaled_dot_product_attention":
+        raise NotApplicable("it is that already")
+    if "attention" not in name or [each.name for each in schema[:3]] != ["query", "key", "value"]:
+        raise NotApplicable("it is no attention")
+
+    def run(*args: Any, **named: Any) -> object:
+        given = dict(zip((each.name for each in schema), args, strict=False)) | named
+        mask = given.get("attn_mask", given.get("attn_bias"))
+        causal = bool(given.get("is_causal")) and mask is None
+        return torch.nn.functional.scaled_dot_product_attention(*args[:3], attn_mask=mask, is_causal=causal)
+
+    return run
