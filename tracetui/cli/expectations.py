@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypedDict, cast
 from tracetui.cli.inputs import read_trace
 from tracetui.cli.streams import remark
 from tracetui.errors import UsageError
-from tracetui.text import clean
+from tracetui.text import aligned, clean
 
 if TYPE_CHECKING:
     from tracetui_workloads.api import Workload
@@ -141,13 +141,6 @@ def document(verification: Verification) -> VerificationDocument:
         ],
         "skipped": [{"expectation": text, "reason": reason} for text, reason in verification.skipped],
     }
-
-
-def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of texts as lines with columns of equal width."""
-    safe = [[clean(text) for text in row] for row in cells]
-    widths = [max(map(len, column)) for column in zip(*safe, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in safe]
 
 
 # `--guess`, before a trace is opened: one or two questions, then for each expectation the guess and the value in it.

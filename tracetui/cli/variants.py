@@ -37,7 +37,7 @@ from tracetui.cli.streams import remark
 from tracetui.cli.expectations import VerificationDocument
 from tracetui.errors import CannotRun, RunFailed, UsageError
 from tracetui.opening.trace_opening import SideName
-from tracetui.text import clean
+from tracetui.text import aligned, clean
 
 if TYPE_CHECKING:
     from tracetui.linking.step_kinds import UnprofiledTime
@@ -396,7 +396,7 @@ def time_lines(timed: Sequence[tuple[str, UnprofiledTime]]) -> list[str]:
             interval = f"{duration(1000 * time.low_us)} to {duration(1000 * time.high_us)}"
         versus = against_first(timed[0], time) if index else ""
         cells.append((name, f"{duration(1000 * time.median_us)} per step", interval, versus))
-    return expectations.aligned(cells) if cells else []
+    return aligned(cells) if cells else []
 
 
 def against_first(first: tuple[str, UnprofiledTime], time: UnprofiledTime) -> str:

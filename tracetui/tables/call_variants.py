@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,3 +178,25 @@ def tensor_types(trace: Trace) -> Sequence[str]:
             if isinstance(each, str):
                 counts[each] += times
     return [each for each, _ in counts.most_common(20)]
+
+
+def task_fields(trace: Trace, variants: Sequence[CallVariant], is_timed: bool) -> dict[str, Any]:
+    """What the process that builds variants again must know; of `aten` alone.
+
+    Raises: Unanswerable where there is none, and for times of a trace that was never recorded.
+    """
+    if is_timed and trace.is_simulated:
+        raise Unanswerable("The trace is simulated: its times were never measured, and nothing here can verify them.")
+    asked = [each for each in variants if each.name.startswith(ATEN)]
+    if not asked:
+        name = f"{variants[0].name} is none" if variants else "there are no operators in this trace"
+        raise Unanswerable(f"Only operators of aten can be built again, and {name}.")
+    about = trace.metadata.get("tracetui")
+    threads = about.get("threads") if isinstance(about, Mapping) else None
+    return {
+        "operators": [each.recorded(trace) for each in asked],
+        "list_types": tensor_types(trace),
+        "gpus": sorted({device.name for device in trace.devices}),
+        "label": trace.label,
+        "threads": threads if type(threads) is int else 0,
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -58,20 +58,22 @@ class Task:
 
 
 @contextmanager
-def requested(task: Task, threads: int = 0, argv: Sequence[str] = ()) -> Iterator[Request]:
+def requested(kind: str, operators: Iterable[Mapping[str, Any]], threads: int = 0, **more: Any) -> Iterator[Request]:
     """The request for a task, whose file is there while this lasts.
 
     Args:
-        threads: CPU threads of torch, 0 for as many as a recording takes.
+        operators: the fields of each `RecordedOp`.
+        threads: CPU threads of torch as they were recorded, 0 where that is not known; those of another machine may
+            be more than there are here.
+        more: further fields of `Task`.
     """
-    on_gpu = task.kind == TIME and any(each.kernels for each in task.operators)
-    device = "auto" if on_gpu else "cpu"
+    task = Task(kind, [RecordedOp(**each) for each in operators], **more)
+    device = "auto" if kind == TIME and any(each.kernels for each in task.operators) else "cpu"
+    options = Options(device=device, threads=threads if 0 < threads <= (os.cpu_count() or 1) else 0)
     with tempfile.TemporaryDirectory(prefix="tracetui-verify-") as folder:
         path = Path(folder, "task.json")
         path.write_text(json.dumps(asdict(task)))
-        out = os.path.join(folder, "none")
-        options = Options(device=device, threads=threads)
-        yield Request("the operator", out, options=options, argv=tuple(argv), bench=True, operators=str(path))
+        yield Request("the operator", str(path.with_name("none")), options=options, bench=True, operators=str(path))
 
 
 def read_task(path: str) -> Task:

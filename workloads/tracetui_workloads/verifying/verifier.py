@@ -23,8 +23,8 @@ from tracetui_workloads.verifying.task import SCRIPT, TIME, RecordedOp, Task, re
 if TYPE_CHECKING:
     from tracetui_workloads.verifying.building import Plan
 
-AS_RECORDED, AGAIN, WARM = "as recorded", "the same again", "with warm caches"
-"""Names of the contenders that are there beside alternatives."""
+HERE, AGAIN, WARM = "here", "here again", "here, warm"
+"""Names of the contenders beside alternatives: as recorded, the same, and with caches that are not cleared."""
 MAX_RUN = 1 << 20
 """Maximum elements of all inputs of an operator that is run where it is only checked."""
 ANOTHER = "--script FILE writes a program to take there."
@@ -92,7 +92,7 @@ class Verification(Recording):
             call = recorded()
             recorded = partial(_given, call)
         contenders = [
-            measuring.Contender(AS_RECORDED, recorded),
+            measuring.Contender(HERE, recorded),
             measuring.Contender(AGAIN, recorded),
             measuring.Contender(WARM, recorded, is_warm=True),
         ]
@@ -112,19 +112,22 @@ class Verification(Recording):
         with self._reporter.during("timing"), self._reporter.without_heartbeat():
             samples = measuring.measure(contenders, target, task.seconds, self._reporter.interrupts.check)
         noise = measuring.noise_of(samples)
-        answer |= {"noise": round(noise, 4), "refused": measuring.refusal(samples, task.max_noise) or None, "times": []}
-        times = {}
+        answer |= {"noise": round(noise, 4), "refused": measuring.refusal(samples, task.max_noise) or None}
+        answer["times"] = absent
+        if answer["refused"] is not None:
+            return
+        rows, times = [], {}
         for contender, own in zip(contenders, samples.times, strict=True):
             timing = times[contender.name] = timing_of(own, 1, "")
-            row = {"name": contender.name, **{key: asdict(timing)[key] for key in ("median_us", "low_us", "high_us")}}
-            if contender.name != AS_RECORDED:
+            row = {key: value for key, value in asdict(timing).items() if key in ("median_us", "low_us", "high_us")}
+            if contender.name != HERE:
                 ratio, low, high = measuring.ratio_of(own, samples.times[0])
                 row |= {"ratio": ratio, "ratio_low": low, "ratio_high": high}
                 row["verdict"] = measuring.verdict(low, high, noise)
-            answer["times"].append({"why": None, **row})
-        answer["times"] += absent
+            rows.append({"name": contender.name, "why": None, **row})
+        answer["times"] = [*rows, *absent]
         if op.times_us:
-            here = [times[AS_RECORDED].median_us, times[WARM].median_us]
+            here = [times[HERE].median_us, times[WARM].median_us]
             mine = timing_of(op.times_us, 1, "")
             low, high = (mine.median_us if each is None else each for each in (mine.low_us, mine.high_us))
             word = measuring.verdict(max(here) / max(low, 1e-9), min(here) / max(high, 1e-9), noise)
