@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from tracetui_workloads.recording.launcher import Outcome, Request, keep_times
 
 from tracetui.cli import expectations
+from tracetui.cli.expectations import VerificationDocument
 from tracetui.cli.inputs import read_sides, read_trace
 from tracetui.cli.recording import (
     DOES_NOT_HOLD,
@@ -34,7 +35,6 @@ from tracetui.cli.recording import (
     time_all,
 )
 from tracetui.cli.streams import remark
-from tracetui.cli.expectations import VerificationDocument
 from tracetui.errors import CannotRun, RunFailed, UsageError
 from tracetui.opening.trace_opening import SideName
 from tracetui.text import aligned, clean

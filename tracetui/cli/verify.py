@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+
 from tracetui.cli.arguments import add_force, add_opening, add_trace, completes_files, opening, row_count
 from tracetui.cli.inputs import read_trace
 from tracetui.cli.recording import ERRORS, print_failure

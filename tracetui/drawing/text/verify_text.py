@@ -92,9 +92,9 @@ def verify_document(
             row[key] = answer[key] or SAME if key in answer else None  # type: ignore[literal-required]
         if is_timed:
             times = sorted(variant.recorded(trace)["times_us"])
-            row |= {"recorded_us": times[len(times) // 2], "roofline_us": variant.roofline_us(trace)}
+            row["recorded_us"], row["roofline_us"] = times[len(times) // 2], variant.roofline_us(trace)
             kept = ("overload", "refused", "noise", "against_recorded", "times")
-            row |= {key: answer[key] for key in kept if key in answer}  # type: ignore[typeddict-item]
+            row |= {key: answer[key] for key in kept if key in answer}
         rows.append(row)
     built = [variant for variant, row in zip(asked, rows, strict=False) if row["why"] is None]
     everything = sum(each.self_cpu_us for each in variants)
@@ -118,10 +118,10 @@ def coverage_lines(document: VerifyDocument, limit: int | None = None) -> list[s
     rows = document["operators"][:limit]
     lines = [("operator", "calls", "self CPU", "GPU", "built again", "children", "shapes")]
     for row in rows:
-        times = (duration(1000 * row[key]) for key in ("self_cpu_us", "gpu_us"))  # type: ignore[literal-required]
+        cpu, gpu = duration(1000 * row["self_cpu_us"]), duration(1000 * row["gpu_us"])
         children = {None: "–", SAME: SAME}.get(row.get("children"), "others")
         built = "yes" if row["why"] is None else "no"
-        lines.append((row["op"], f"{row['calls']:,}", *times, built, children, row["input_shapes"][:MAX_SHAPES]))
+        lines.append((row["op"], f"{row['calls']:,}", cpu, gpu, built, children, row["input_shapes"][:MAX_SHAPES]))
     reasons = {f"{row['op']}: {row['why']}." for row in rows if row["why"] is not None}
     shares = [
         f"{percent(share)} of the {where} time"

@@ -93,8 +93,8 @@ import runpy, sys
 sys.path.append(sys.argv.pop(1))
 runpy.run_module(f"tracetui_workloads.{sys.argv.pop(1)}", run_name="__main__", alter_sys=True)
 """
-"""The same as `python -m tracetui_workloads.recording.recorder`, or another module, with this package last on `sys.path`: packages
-that are installed for that Python come first."""
+"""The same as `python -m tracetui_workloads.recording.recorder`, or another module, with this package last on
+`sys.path`: packages that are installed for that Python come first."""
 PACKAGE_PARENT = Path(__file__).resolve().parents[2]
 """The folder that contains the package `tracetui_workloads`."""
 

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -31,39 +32,62 @@ MAX_REASON = 160
 """Maximum characters of a sentence of torch."""
 
 _TYPES = {
-    **{"float": "float32", "double": "float64", "c10::Half": "float16", "c10::BFloat16": "bfloat16", "bool": "bool"},
-    **{"long int": "int64", "long": "int64", "__int64": "int64", "int": "int32", "short int": "int16"},
-    **{"short": "int16", "signed char": "int8", "unsigned char": "uint8", "unsigned short": "uint16"},
-    **{"unsigned int": "uint32", "unsigned long": "uint64", "c10::complex<float>": "complex64"},
-    **{"c10::complex<double>": "complex128", "c10::Float8_e4m3fn": "float8_e4m3fn"},
-    **{"c10::Float8_e5m2": "float8_e5m2"},
+    "float": "float32",
+    "double": "float64",
+    "c10::Half": "float16",
+    "c10::BFloat16": "bfloat16",
+    "bool": "bool",
+    "long int": "int64",
+    "long": "int64",
+    "__int64": "int64",
+    "int": "int32",
+    "short int": "int16",
+    "short": "int16",
+    "signed char": "int8",
+    "unsigned char": "uint8",
+    "unsigned short": "uint16",
+    "unsigned int": "uint32",
+    "unsigned long": "uint64",
+    "c10::complex<float>": "complex64",
+    "c10::complex<double>": "complex128",
+    "c10::Float8_e4m3fn": "float8_e4m3fn",
+    "c10::Float8_e5m2": "float8_e5m2",
 }
 """Names of torch's types by those that the profiler writes, which are the compiler's."""
 _NUMBERED = {
-    **{0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16", 6: "float32", 7: "float64"},
-    **{9: "complex64", 10: "complex128", 11: "bool", 15: "bfloat16", 23: "float8_e5m2", 24: "float8_e4m3fn"},
-    **{27: "uint16", 28: "uint32", 29: "uint64"},
+    0: "uint8",
+    1: "int8",
+    2: "int16",
+    3: "int32",
+    4: "int64",
+    5: "float16",
+    6: "float32",
+    7: "float64",
+    9: "complex64",
+    10: "complex128",
+    11: "bool",
+    15: "bfloat16",
+    23: "float8_e5m2",
+    24: "float8_e4m3fn",
+    27: "uint16",
+    28: "uint32",
+    29: "uint64",
 }
 """Names of torch's types by number, as values have them."""
 _FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 _LISTS = {"List[int]": int, "List[float]": float, "List[bool]": bool, "List[number]": complex}
 _WORD = re.compile(r"[a-z_]{1,24}")
-_VALUES_MATTER = frozenset(
-    "nonzero masked_select _unique2 repeat_interleave bincount item _local_scalar_dense is_nonzero equal".split()
+_VALUES_MATTER = re.compile(
+    "nonzero|masked_select|_unique2|repeat_interleave|bincount|item|_local_scalar_dense|is_nonzero|equal"
 )
-_INDEX_LIMITS: Mapping[str, Callable[[Any, Any], int]] = {
-    "embedding": lambda dims, values: dims[0][0],
-    **dict.fromkeys(
-        "gather index_select index_copy_ index_add index_add_ scatter scatter_ scatter_add scatter_add_".split(),
-        lambda dims, values: dims[0][int(values[1])],
-    ),
-    **dict.fromkeys(
-        "nll_loss nll_loss_forward nll_loss_nd cross_entropy_loss".split(),
-        lambda dims, values: dims[0][min(1, len(dims[0]) - 1)],
-    ),
-    "nll_loss_backward": lambda dims, values: dims[1][1],
-    "embedding_dense_backward": lambda dims, values: int(values[2]),
-}
+"""Operators whose work depends on the numbers in their inputs."""
+_INDEX_LIMITS: Sequence[tuple[str, Callable[[Any, Any], int]]] = (
+    ("embedding", lambda dims, values: dims[0][0]),
+    (r"gather|index_(select|copy_)|(index|scatter)_add_?|scatter_?", lambda dims, values: dims[0][int(values[1])]),
+    (r"nll_loss(_forward|_nd)?|cross_entropy_loss", lambda dims, values: dims[0][min(1, len(dims[0]) - 1)]),
+    ("nll_loss_backward", lambda dims, values: dims[1][1]),
+    ("embedding_dense_backward", lambda dims, values: int(values[2])),
+)
 """Number below which the whole numbers in the inputs must be, by operator, from sizes and values; of others 1."""
 
 
@@ -75,7 +99,7 @@ class _OtherOverload(CannotBuild):
     """The inputs are those of another overload."""
 
 
-def tensor(dims, strides, dtype, device, below=1):  # type: ignore[no-untyped-def]
+def tensor(dims: Any, strides: Any, dtype: Any, device: str, below: int = 1) -> Any:
     """A tensor of random numbers; whole ones are below a number, so that they can be indices."""
     made = torch.empty_strided(dims, strides, dtype=dtype, device=device)
     flat = made.as_strided((made.untyped_storage().nbytes() // made.element_size(),), (1,))
@@ -84,6 +108,21 @@ def tensor(dims, strides, dtype, device, below=1):  # type: ignore[no-untyped-de
     else:
         flat.copy_(torch.rand(flat.shape, device=device))
     return made
+
+
+def microseconds(call: Any, device: str) -> float:
+    """The time of a call; on a GPU by its own clock, from when it is done with what was queued before."""
+    if device == "cpu":
+        began = perf_counter()
+        call()
+        return 1e6 * (perf_counter() - began)
+    event: Any = torch.cuda.Event
+    begin, end = event(enable_timing=True), event(enable_timing=True)
+    begin.record()
+    call()
+    end.record()
+    end.synchronize()
+    return float(1e3 * begin.elapsed_time(end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,34 +184,31 @@ class Plan:
         flat = [each for value in self.args for each in (value if isinstance(value, list) else [value])]
         return [each for each in flat if isinstance(each, TensorSpec)]
 
-    def script(self, recorded: RecordedOp, label: str, device: str) -> str:
-        """A program that times the operator as it was recorded.
+    def script(self, recorded: RecordedOp, label: str, threads: int) -> str:
+        """A program that times the operator as it was recorded, on the kind of device that it was recorded on.
 
         Names in it are torch's and values are literals: no text of the trace stands in it but in a quoted string.
         """
-        about = f"{self.operator} of {ascii(label)}"
-        times = sorted(recorded.times_us)
-        args = "".join(f"\n    {each!r}," for each in self.args)
-        return f"""\
-import statistics, time, torch
-from math import inf, nan
-# {about}
-device = {device!r}
-{inspect.getsource(tensor).replace("  # type: ignore[no-untyped-def]", "")}
-args = [{args}
-]
-named = {dict(self.named)!r}
-wait = torch.cuda.synchronize if device == "cuda" else lambda: None
-times = []
-with torch.no_grad():
-    for _ in range(50):
-        wait()
-        begin = time.perf_counter()
-        torch.ops.{str(self.operator)}(*args, **named)
-        wait()
-        times.append(1e6 * (time.perf_counter() - begin))
-print({f"recorded {times[len(times) // 2] if times else 0:.1f} us, here"!r}, round(statistics.median(times), 1), "us")
-"""
+        times = sorted(recorded.times_us) or [0.0]
+        about, device = f"recorded {times[len(times) // 2]:.1f} us, here", "cuda" if recorded.kernels else "cpu"
+        lines = [
+            "import statistics, torch",
+            "from math import inf, nan",
+            "from time import perf_counter",
+            "from typing import Any",
+            f"# {self.operator} of {label!a}",
+            f"torch.set_num_threads({threads})",
+            f"device = {device!r}",
+            *(inspect.getsource(each).rstrip() for each in (tensor, microseconds)),
+            "args = [",
+            *(f"    {each!r}," for each in self.args),
+            "]",
+            f"named = {dict(self.named)!r}",
+            "with torch.no_grad():",
+            f"    times = [microseconds(lambda: torch.ops.{self.operator}(*args, **named), device) for _ in range(50)]",
+            f"print({about!r}, round(statistics.median(times), 1), 'us')",
+        ]
+        return "\n".join(lines) + "\n"
 
 
 def _made(value: Any, device: str) -> Any:
@@ -249,7 +285,8 @@ def _plans(op: RecordedOp, list_types: Sequence[str], reasons: list[str]) -> Ite
         strides = [[]] * len(dims)
     guesses = [*types, *list_types] if "TensorList" in types else ["float"]
     guesses = list(dict.fromkeys(each for each in [*guesses, "float"] if isinstance(each, str) and each in _TYPES))
-    overloads = [getattr(packet, each) for each in packet.overloads()]
+    listed: Any = packet
+    overloads = [getattr(packet, each) for each in listed.overloads()]
     for overload in sorted(overloads, key=lambda each: abs(len(each._schema.arguments) - len(dims))):
         schema = overload._schema.arguments
         if len(schema) < len(dims) or any(each.name in ("filename", "path") for each in schema):
@@ -270,7 +307,10 @@ def _plans(op: RecordedOp, list_types: Sequence[str], reasons: list[str]) -> Ite
                 continue
             by_name = {each.name for each in schema if each.kwarg_only}
             named = {each: value for each, value in args.items() if each in by_name}
-            reader.notes += [*notes, *["its work depends on values, which are not recorded"] * (name in _VALUES_MATTER)]
+            reader.notes += [
+                *notes,
+                *["its work depends on values, which are not recorded"] * bool(_VALUES_MATTER.fullmatch(name)),
+            ]
             yield Plan(overload, [args[each] for each in args if each not in by_name], named, reader.notes)
 
 
@@ -325,7 +365,7 @@ class _Inputs:
         return TensorSpec(sizes, steps, _TYPES[kind], self._limit(), not sizes and beside)
 
     def _limit(self) -> int:
-        limit = _INDEX_LIMITS.get(self.name)
+        limit = next((each for names, each in _INDEX_LIMITS if re.fullmatch(names, self.name)), None)
         try:
             return max(int(limit(self.dims, self.values)), 1) if limit else 1
         except (IndexError, ValueError, TypeError):

@@ -1,7 +1,7 @@
 """Times of functions beside each other on one device, and whether they can be told apart on this machine.
 
 Every block calls each function once, in changing order, with caches cleared before the call. The first function is
-there twice: what cannot be told from itself is told from nothing. A fixed piece of work in each block watches the clock.
+there twice: what cannot be told from itself is told from nothing. Fixed work in each block watches the clock.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 
 from tracetui_workloads.recording.devices import Target
 from tracetui_workloads.recording.profiling import LoadMeter, timing_of
-from tracetui_workloads.verifying.building import Plan
+from tracetui_workloads.verifying.building import Plan, microseconds
 
 MIN_BLOCKS, MAX_BLOCKS = 11, 101
 CLEARED_BYTES = {"cpu": 64 << 20, "cuda": 256 << 20}
@@ -58,7 +58,6 @@ def measure(contenders: Sequence[Contender], target: Target, seconds: float, tic
     """Time functions in blocks; `tick` is called between these and may raise to stop."""
     times: list[list[float]] = [[] for _ in contenders]
     watched: list[float] = []
-    measured = _cuda_time if target.kind == "cuda" else _host_time
     device = "cuda" if target.kind == "cuda" else "cpu"
     cleared = torch.empty(CLEARED_BYTES[device], dtype=torch.uint8, device=device)
     on_core = wall = 0.0
@@ -72,11 +71,11 @@ def measure(contenders: Sequence[Contender], target: Target, seconds: float, tic
             if not contender.is_warm:
                 cleared.fill_(len(watched) % 2)
             core, began = thread_time(), perf_counter()
-            times[index].append(measured(call))
+            times[index].append(microseconds(call, device))
             on_core, wall = on_core + thread_time() - core, wall + perf_counter() - began
             target.synchronize()
             tick()
-        watched.append(measured(_cycles if device == "cuda" else _loops))
+        watched.append(microseconds(_cycles if device == "cuda" else _loops, device))
     load = meter.load()
     ordered = sorted(watched)
     quarter, middle, three_quarters = (ordered[len(ordered) * n // 4] for n in (1, 2, 3))
@@ -86,23 +85,6 @@ def measure(contenders: Sequence[Contender], target: Target, seconds: float, tic
         (three_quarters - quarter) / middle,
         load.sentence if load and load.is_high else "",
     )
-
-
-def _host_time(call: Call) -> float:
-    began = perf_counter()
-    call()
-    return 1e6 * (perf_counter() - began)
-
-
-def _cuda_time(call: Call) -> float:
-    """Microseconds on the GPU; what was queued before keeps it busy until the call is queued."""
-    event: Any = torch.cuda.Event
-    begin, end = event(enable_timing=True), event(enable_timing=True)
-    begin.record()
-    call()
-    end.record()
-    end.synchronize()
-    return 1000 * float(begin.elapsed_time(end))
 
 
 def _loops() -> None:
@@ -204,6 +186,7 @@ def _attention(plan: Plan) -> Callable[..., object]:
         given = dict(zip((each.name for each in schema), args, strict=False)) | named
         mask = given.get("attn_mask", given.get("attn_bias"))
         causal = bool(given.get("is_causal")) and mask is None
-        return torch.nn.functional.scaled_dot_product_attention(*args[:3], attn_mask=mask, is_causal=causal)
+        query, key, value = args[:3]
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
 
     return run

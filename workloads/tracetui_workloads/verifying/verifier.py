@@ -53,14 +53,15 @@ class Verification(Recording):
                 with during(f"building {plain(op.name)[:80]}"):
                     answer, plan = self._built(op, task, target)
                 if plan is not None and task.kind == TIME:
-                    self._time(op, plan, task, target, answer)
+                    self._compare(op, plan, task, target, answer)
                 answers.append(answer)
         about = {"name": target.name, "torch": torch.__version__, "threads": torch.get_num_threads()}
         return Result("", 0, {"operators": answers, "machine": about})
 
     def _built(self, op: RecordedOp, task: Task, target: Target) -> tuple[dict[str, Any], Plan | None]:
         """What is known of an operator without timing it, and its plan; None where it cannot be built."""
-        # It imports torch.
+        import torch
+
         from tracetui_workloads.verifying.building import CannotBuild, build, elements
 
         device = target.device if op.kernels and task.kind == TIME else "cpu"
@@ -72,7 +73,7 @@ class Verification(Recording):
             return {"why": plain(str(why)), "notes": []}, None
         answer: dict[str, Any] = {"why": None, "notes": list(dict.fromkeys(plan.notes)), "overload": str(plan.operator)}
         if task.kind == SCRIPT:
-            answer["script"] = plan.script(op, task.label, "cuda" if op.kernels else "cpu")
+            answer["script"] = plan.script(op, task.label, torch.get_num_threads())
         elif is_run:
             children, kernels = recorded_again(bound(plan, device), target)
             answer["children"] = _difference(op.children, children)
@@ -80,7 +81,7 @@ class Verification(Recording):
                 answer["kernels"] = _difference(op.kernels, kernels)
         return answer, plan
 
-    def _time(self, op: RecordedOp, plan: Plan, task: Task, target: Target, answer: dict[str, Any]) -> None:
+    def _compare(self, op: RecordedOp, plan: Plan, task: Task, target: Target, answer: dict[str, Any]) -> None:
         """Time an operator beside its alternatives, and put the result into its answer."""
         from tracetui_workloads.verifying import measuring
 
@@ -130,7 +131,7 @@ class Verification(Recording):
             here = [times[HERE].median_us, times[WARM].median_us]
             mine = timing_of(op.times_us, 1, "")
             low, high = (mine.median_us if each is None else each for each in (mine.low_us, mine.high_us))
-            word = measuring.verdict(max(here) / max(low, 1e-9), min(here) / max(high, 1e-9), noise)
+            word = measuring.verdict(min(here) / max(high, 1e-9), max(here) / max(low, 1e-9), noise)
             answer["against_recorded"] = {"faster": "faster here", "slower": "slower here"}.get(word, word)
 
 
@@ -146,7 +147,6 @@ def bound(plan: Plan, device: str) -> Callable[[], object]:
 
 def recorded_again(call: Callable[[], object], target: Target) -> tuple[list[str], list[str]]:
     """The names of the operators that an operator calls, and of the kernels that are launched, in order."""
-    from torch.autograd import DeviceType
     from torch.profiler import profile
 
     with profile(activities=target.activities) as profiler:
@@ -154,7 +154,7 @@ def recorded_again(call: Callable[[], object], target: Target) -> tuple[list[str
         target.synchronize()
     results: Any = profiler.profiler
     top = next((each for each in results.kineto_results.experimental_event_tree() if _is_aten(each)), None)
-    on_device = sorted((each for each in profiler.events() or () if each.device_type != DeviceType.CPU), key=_start)
+    on_device = sorted((each for each in profiler.events() or () if each.device_type.name != "CPU"), key=_start)
     return [each.name for each in (top.children if top else ()) if _is_aten(each)], [each.name for each in on_device]
 
 
