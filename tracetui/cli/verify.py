@@ -14,7 +14,7 @@ from tracetui.cli.arguments import add_force, add_opening, add_trace, completes_
 from tracetui.cli.inputs import read_trace
 from tracetui.cli.recording import ERRORS, print_failure
 from tracetui.cli.streams import RecordingProgress, remark
-from tracetui.errors import Unanswerable, UsageError, nearest
+from tracetui.errors import Unanswerable, UsageError
 
 HELP = "build an operator of a trace again, and time it here beside alternatives"
 
@@ -66,18 +66,16 @@ def run(options: argparse.Namespace) -> int:
     """
     # These load numpy, which `--help` must not wait for.
     from tracetui_workloads.recording.launcher import record_now
-    from tracetui_workloads.verifying.task import ALTERNATIVES, CHECK, SCRIPT, TIME, requested
+    from tracetui_workloads.verifying.task import CHECK, SCRIPT, TIME, requested
 
     from tracetui.drawing.text.envelope import json_text
     from tracetui.drawing.text.verify_text import coverage_lines, verified_lines, verify_document
     from tracetui.linking.links import op_rows
     from tracetui.linking.placement import within
-    from tracetui.tables.call_variants import call_variants, chosen_variants, task_fields
+    from tracetui.tables.call_variants import call_variants, chosen_variants, read_alternatives, task_fields
     from tracetui.writing.output import require_writable, write_text
 
-    alternatives = [word.strip() for word in options.vs.split(",") if word.strip()]
-    if odd := [word for word in alternatives if word not in ALTERNATIVES]:
-        raise UsageError(f"There is no alternative {odd[0]}. {nearest(odd[0], ALTERNATIVES)}")
+    alternatives = read_alternatives(options.vs)
     if not (0 < options.seconds < 1e4 and 0 < options.noise < 1e6):
         raise UsageError("--seconds and --noise must be above 0.")
     if options.op is None and (alternatives or options.script):

@@ -25,6 +25,8 @@ from tracetui.operators.costs import self_times
 from tracetui.operators.ops import gpu_union_times
 
 ATEN = "aten::"
+ALTERNATIVES = ("compile", "channels_last", "bf16", "sdpa")
+"""Ways in which an operator can be run beside the recorded one."""
 _INPUTS = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs", "Input dims")
 """The last one is how torch 1.8 and 1.9 write the first."""
 MAX_CALLS = 100_000
@@ -167,6 +169,17 @@ def _operator_at(trace: Trace, wanted: str, step: int | None) -> int:
     if row < 0:
         raise Unanswerable(f"{trace.name_of(int(rows[0]))} has no operator: nothing says what to build again.")
     return row
+
+
+def read_alternatives(text: str) -> list[str]:
+    """Alternatives with commas between them.
+
+    Raises: UsageError for one that there is not.
+    """
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if odd := [word for word in words if word not in ALTERNATIVES]:
+        raise UsageError(f"There is no alternative {odd[0]}. {nearest(odd[0], ALTERNATIVES)}")
+    return words
 
 
 def tensor_types(trace: Trace) -> Sequence[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict, cast
 
 from tracetui.model.quantities import counted, duration, percent
 from tracetui.model.trace import Trace
@@ -79,7 +79,7 @@ def verify_document(
     asked = [each for each in variants if each.name.startswith(ATEN)]
     rows = []
     for variant, answer in zip(asked, answers["operators"], strict=False):
-        row: VerifiedOp = {
+        row: dict[str, Any] = {
             "op": variant.name,
             "input_shapes": variant.shapes,
             "calls": len(variant.rows),
@@ -88,14 +88,13 @@ def verify_document(
             "why": answer["why"],
             "notes": answer["notes"],
         }
-        for key in ("children", "kernels"):
-            row[key] = answer[key] or SAME if key in answer else None  # type: ignore[literal-required]
+        row |= {key: answer[key] or SAME if key in answer else None for key in ("children", "kernels")}
         if is_timed:
             times = sorted(variant.recorded(trace)["times_us"])
-            row["recorded_us"], row["roofline_us"] = times[len(times) // 2], variant.roofline_us(trace)
+            row |= {"recorded_us": times[len(times) // 2], "roofline_us": variant.roofline_us(trace)}
             kept = ("overload", "refused", "noise", "against_recorded", "times")
             row |= {key: answer[key] for key in kept if key in answer}
-        rows.append(row)
+        rows.append(cast(VerifiedOp, row))
     built = [variant for variant, row in zip(asked, rows, strict=False) if row["why"] is None]
     everything = sum(each.self_cpu_us for each in variants)
     cpu, gpu = (sum(getattr(each, key) for each in asked) for key in ("self_cpu_us", "gpu_us"))
@@ -158,7 +157,7 @@ def verified_lines(row: VerifiedOp, machine: VerifyMachine) -> list[str]:
         cells.append((f"  {way['name']}", duration(1000 * way["median_us"]), interval, versus))
     lines += aligned(cells)
     if row.get("refused"):
-        lines.append(f"  {row['refused']} No time here is given; --noise PERCENT allows more.")
+        lines.append(f"  {row['refused']} No times are given; `tracetui verify --noise PERCENT` allows more.")
     elif "against_recorded" in row:
         noise = f"noise {percent(100 * row['noise'])}"
         threads = counted(machine["threads"], "thread")

@@ -31,48 +31,23 @@ MAX_LITERAL = 4096
 MAX_REASON = 160
 """Maximum characters of a sentence of torch."""
 
-_TYPES = {
-    "float": "float32",
-    "double": "float64",
-    "c10::Half": "float16",
-    "c10::BFloat16": "bfloat16",
-    "bool": "bool",
-    "long int": "int64",
-    "long": "int64",
-    "__int64": "int64",
-    "int": "int32",
-    "short int": "int16",
-    "short": "int16",
-    "signed char": "int8",
-    "unsigned char": "uint8",
-    "unsigned short": "uint16",
-    "unsigned int": "uint32",
-    "unsigned long": "uint64",
-    "c10::complex<float>": "complex64",
-    "c10::complex<double>": "complex128",
-    "c10::Float8_e4m3fn": "float8_e4m3fn",
-    "c10::Float8_e5m2": "float8_e5m2",
-}
+_TYPES = dict(
+    re.findall(
+        r"([^=,]+)=(\w+)",
+        "float=float32,double=float64,c10::Half=float16,c10::BFloat16=bfloat16,bool=bool,long int=int64,long=int64,"
+        "__int64=int64,int=int32,short int=int16,short=int16,signed char=int8,unsigned char=uint8,"
+        "unsigned short=uint16,unsigned int=uint32,unsigned long=uint64,c10::complex<float>=complex64,"
+        "c10::complex<double>=complex128,c10::Float8_e4m3fn=float8_e4m3fn,c10::Float8_e5m2=float8_e5m2",
+    )
+)
 """Names of torch's types by those that the profiler writes, which are the compiler's."""
-_NUMBERED = {
-    0: "uint8",
-    1: "int8",
-    2: "int16",
-    3: "int32",
-    4: "int64",
-    5: "float16",
-    6: "float32",
-    7: "float64",
-    9: "complex64",
-    10: "complex128",
-    11: "bool",
-    15: "bfloat16",
-    23: "float8_e5m2",
-    24: "float8_e4m3fn",
-    27: "uint16",
-    28: "uint32",
-    29: "uint64",
-}
+_NUMBERED: dict[str, str] = dict(
+    re.findall(
+        r"(\d+)=(\w+)",
+        "0=uint8,1=int8,2=int16,3=int32,4=int64,5=float16,6=float32,7=float64,9=complex64,10=complex128,11=bool,"
+        "15=bfloat16,23=float8_e5m2,24=float8_e4m3fn,27=uint16,28=uint32,29=uint64",
+    )
+)
 """Names of torch's types by number, as values have them."""
 _FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 _LISTS = {"List[int]": int, "List[float]": float, "List[bool]": bool, "List[number]": complex}
@@ -295,6 +270,8 @@ def _plans(op: RecordedOp, list_types: Sequence[str], reasons: list[str]) -> Ite
             reader = _Inputs(name, dims, types, strides, values, guess)
             try:
                 args = {each.name: reader.argument(index, each) for index, each in enumerate(schema[: len(dims)])}
+                # Without it what makes tensors would take memory also where they are to be made on `meta`.
+                args |= {each.name: _TorchName("device") for each in schema[len(dims) :] if "Device" in str(each.type)}
                 if missing := [each.name for each in schema[len(dims) :] if not each.has_default_value()]:
                     raise _OtherOverload(missing[0])
             except _OtherOverload:
@@ -397,9 +374,9 @@ class _Inputs:
         if name == "memory_format" and isinstance(value, int) and 0 <= value < len(_FORMATS):
             return _TorchName(_FORMATS[value])
         if name in ("dtype", "out_dtype"):
-            if not isinstance(value, int) or value not in _NUMBERED:
+            if str(value) not in _NUMBERED:
                 raise CannotBuild(f"the type of number {text[:20]!r} is not known")
-            return _TorchName(_NUMBERED[value])
+            return _TorchName(_NUMBERED[str(value)])
         if name == "layout":
             return _TorchName("strided")
         if want == "bool" and isinstance(value, int) and value in (0, 1):

@@ -13,8 +13,6 @@ from typing import Any
 
 from tracetui_workloads.recording.protocol import Options, Request
 
-ALTERNATIVES = ("compile", "channels_last", "bf16", "sdpa")
-"""Ways in which an operator can be run beside the recorded one."""
 CHECK, TIME, SCRIPT = "check", "time", "script"
 """Kinds of tasks: build operators again and say which cannot be; time them; write a program for each."""
 
@@ -47,6 +45,7 @@ class Task:
     list_types: Sequence[str] = ()
     """Types of tensors in the trace, the most frequent first: those of lists of tensors are not recorded."""
     alternatives: Sequence[str] = ()
+    """Ways to run it that are timed beside it: names that `measuring.alternative` knows."""
     seconds: float = 10.0
     """Seconds of timing for each operator."""
     max_noise: float = 0.05

@@ -18,6 +18,7 @@ from tracetui_workloads.recording.exceptions import Cancel, RecordingError, firs
 from tracetui_workloads.recording.profiling import timing_of
 from tracetui_workloads.recording.protocol import Result, plain
 from tracetui_workloads.recording.recorder import Recording, main
+from tracetui_workloads.verifying.noise import noise_of, ratio_of, refusal, verdict
 from tracetui_workloads.verifying.task import SCRIPT, TIME, RecordedOp, Task, read_task
 
 if TYPE_CHECKING:
@@ -112,8 +113,8 @@ class Verification(Recording):
                     absent.append({"name": name, "why": f"{type(error).__name__}: {plain(first_line(error))[:160]}"})
         with self._reporter.during("timing"), self._reporter.without_heartbeat():
             samples = measuring.measure(contenders, target, task.seconds, self._reporter.interrupts.check)
-        noise = measuring.noise_of(samples)
-        answer |= {"noise": round(noise, 4), "refused": measuring.refusal(samples, task.max_noise) or None}
+        noise = noise_of(samples)
+        answer |= {"noise": round(noise, 4), "refused": refusal(samples, task.max_noise) or None}
         answer["times"] = absent
         if answer["refused"] is not None:
             return
@@ -122,16 +123,16 @@ class Verification(Recording):
             timing = times[contender.name] = timing_of(own, 1, "")
             row = {key: value for key, value in asdict(timing).items() if key in ("median_us", "low_us", "high_us")}
             if contender.name != HERE:
-                ratio, low, high = measuring.ratio_of(own, samples.times[0])
+                ratio, low, high = ratio_of(own, samples.times[0])
                 row |= {"ratio": ratio, "ratio_low": low, "ratio_high": high}
-                row["verdict"] = measuring.verdict(low, high, noise)
+                row["verdict"] = verdict(low, high, noise)
             rows.append({"name": contender.name, "why": None, **row})
         answer["times"] = [*rows, *absent]
         if op.times_us:
             here = [times[HERE].median_us, times[WARM].median_us]
             mine = timing_of(op.times_us, 1, "")
             low, high = (mine.median_us if each is None else each for each in (mine.low_us, mine.high_us))
-            word = measuring.verdict(min(here) / max(high, 1e-9), max(here) / max(low, 1e-9), noise)
+            word = verdict(min(here) / max(high, 1e-9), max(here) / max(low, 1e-9), noise)
             answer["against_recorded"] = {"faster": "faster here", "slower": "slower here"}.get(word, word)
 
 
