@@ -109,6 +109,7 @@ def test_every_command_that_takes_options_of_opening_takes_no_cache() -> None:
         "report",
         "history",
         "sql",
+        "verify",
     }
     for words in (["open", "x"], ["show", "ops", "x"], ["cut", "x", "-o", "y"], ["report", "x"]):
         assert opening(parser.parse_args(words)).uses_cache

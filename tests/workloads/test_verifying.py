@@ -91,7 +91,9 @@ HOSTILE = {
     "above 1 GiB": recorded("aten::zeros", [[]], ["ScalarList"], [f"[{BILLION}, 9]"]),
     "indices": recorded("aten::index", [[4, 4], []], ["float", ""]),
     "no plain word": recorded("aten::gelu", [[4], []], ["float", ""], ["", "no'ne\n"]),
-    "type of number": recorded("aten::_to_copy", [[4], *[[]] * 6], ["float", "Scalar", *[""] * 5], ["", "77", *[""] * 5]),
+    "type of number": recorded(
+        "aten::_to_copy", [[4], *[[]] * 6], ["float", "Scalar", *[""] * 5], ["", "77", *[""] * 5]
+    ),
 }
 
 

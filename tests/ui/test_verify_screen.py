@@ -1,0 +1,54 @@
+"""`:verify` in a trace: what it says without a process, and that leaving stops the process."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tracetui_workloads.recording.launcher import Outcome, Stage
+
+from tests.support.app import burst, shown, training
+from tests.support.waiting import until
+from tracetui.ui.trace import verify_screen
+from tracetui.ui.trace.verify_screen import VerifyScreen
+
+MACHINE = {"name": "a CPU", "torch": "2", "threads": 1}
+ANSWER = {"why": None, "notes": ["odd \x1b[31m"], "children": "", "refused": None, "noise": 0.02, "times": []}
+
+
+async def opened(app, pilot, line):
+    burst(app, "colon", *"kernel 1", "enter")
+    burst(app, "colon", *line, "enter")
+    await until(pilot, lambda: isinstance(app.screen, VerifyScreen))
+    return app.screen
+
+
+async def test_the_answer_is_told_and_escape_goes_back(monkeypatch):
+    asked = []
+
+    async def record(request, hear, cancel):
+        asked.append(request.operators)
+        hear(Stage("timing"))
+        return Outcome(None, None, metadata={"operators": [ANSWER], "machine": MACHINE})
+
+    monkeypatch.setattr(verify_screen, "record", record)
+    async with shown(training()) as (app, pilot):
+        screen = await opened(app, pilot, "verify bf16")
+        await until(pilot, lambda: any("children: same" in line for line in screen.lines))
+        assert asked and screen.alternatives == ["bf16"] and not any("\x1b" in line for line in screen.lines)
+        burst(app, "escape")
+        await until(pilot, lambda: app.screen is not screen)
+
+
+async def test_leaving_stops_the_process(monkeypatch):
+    ended = asyncio.Event()
+
+    async def record(request, hear, cancel):
+        await cancel.wait()
+        ended.set()
+        return Outcome(None, None, metadata={"operators": [ANSWER], "machine": MACHINE})
+
+    monkeypatch.setattr(verify_screen, "record", record)
+    async with shown(training()) as (app, pilot):
+        screen = await opened(app, pilot, "verify")
+        burst(app, "escape")
+        await until(pilot, lambda: app.screen is not screen and ended.is_set())
