@@ -22,7 +22,7 @@ async def opened(app, pilot, line):
     return app.screen
 
 
-async def test_the_answer_is_told_and_escape_goes_back(monkeypatch):
+async def test_the_answer_stands_there_and_escape_goes_back(monkeypatch):
     asked = []
 
     async def record(request, hear, cancel):

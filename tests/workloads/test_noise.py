@@ -1,4 +1,4 @@
-"""Noise and verdicts: a thing is never told from itself, and what is twice as long always is."""
+"""Noise and verdicts: nothing differs from itself, and what is twice as long does."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_against_a_is_never_faster_or_slower(spread):
 
 
 @given(st.integers(), st.floats(0, 0.02), st.sampled_from([0.5, 2.0]))
-def test_what_differs_by_more_than_the_noise_is_told(seed, spread, factor):
+def test_what_differs_by_more_than_the_noise_has_a_verdict(seed, spread, factor):
     samples, other = noisy(seed, spread, factor)
     _, low, high = ratio_of(other, samples.times[0])
     assert verdict(low, high, noise_of(samples)) == ("faster" if factor < 1 else "slower")

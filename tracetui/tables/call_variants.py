@@ -194,7 +194,7 @@ def tensor_types(trace: Trace) -> Sequence[str]:
 
 
 def task_fields(trace: Trace, variants: Sequence[CallVariant], is_timed: bool) -> dict[str, Any]:
-    """What the process that builds variants again must know; of `aten` alone.
+    """The fields of a task for the process that builds variants again; of `aten` alone.
 
     Raises: Unanswerable where there is none, and for times of a trace that was never recorded.
     """

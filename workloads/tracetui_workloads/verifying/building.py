@@ -76,13 +76,13 @@ class _OtherOverload(CannotBuild):
 
 def tensor(dims: Any, strides: Any, dtype: Any, device: str, below: int = 1) -> Any:
     """A tensor of random numbers; whole ones are below a number, so that they can be indices."""
-    made = torch.empty_strided(dims, strides, dtype=dtype, device=device)
-    flat = made.as_strided((made.untyped_storage().nbytes() // made.element_size(),), (1,))
+    result = torch.empty_strided(dims, strides, dtype=dtype, device=device)
+    flat = result.as_strided((result.untyped_storage().nbytes() // result.element_size(),), (1,))
     if dtype in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
         flat.random_(0, 2 if dtype == torch.bool else below)
     else:
         flat.copy_(torch.rand(flat.shape, device=device))
-    return made
+    return result
 
 
 def microseconds(call: Any, device: str) -> float:
@@ -117,7 +117,7 @@ class TensorSpec:
         count = 0 if 0 in self.dims else 1 + sum((n - 1) * s for n, s in zip(self.dims, self.strides, strict=True))
         return count * int(getattr(torch, self.dtype).itemsize)
 
-    def made(self, device: str) -> Any:
+    def new(self, device: str) -> Any:
         """The tensor on a device."""
         place = "cpu" if self.on_cpu and device != "meta" else device
         return tensor(self.dims, self.strides, getattr(torch, self.dtype), place, self.below)
@@ -133,7 +133,7 @@ class _TorchName:
 
     name: str
 
-    def made(self, device: str) -> Any:
+    def new(self, device: str) -> Any:
         return torch.device(device) if self.name == "device" else getattr(torch, self.name)
 
     def __repr__(self) -> str:
@@ -149,9 +149,9 @@ class Plan:
     named: Mapping[str, Any]
     notes: Sequence[str]
 
-    def made(self, device: str) -> tuple[list[Any], dict[str, Any]]:
+    def new(self, device: str) -> tuple[list[Any], dict[str, Any]]:
         """The arguments on a device, as new ones."""
-        return [_made(each, device) for each in self.args], {k: _made(each, device) for k, each in self.named.items()}
+        return [_new(each, device) for each in self.args], {k: _new(each, device) for k, each in self.named.items()}
 
     @property
     def tensors(self) -> list[TensorSpec]:
@@ -186,10 +186,10 @@ class Plan:
         return "\n".join(lines) + "\n"
 
 
-def _made(value: Any, device: str) -> Any:
+def _new(value: Any, device: str) -> Any:
     if isinstance(value, list):
-        return [_made(each, device) for each in value]
-    return value.made(device) if isinstance(value, TensorSpec | _TorchName) else value
+        return [_new(each, device) for each in value]
+    return value.new(device) if isinstance(value, TensorSpec | _TorchName) else value
 
 
 def build(op: RecordedOp, list_types: Sequence[str], device: str, must_run: bool) -> Plan:
@@ -202,7 +202,7 @@ def build(op: RecordedOp, list_types: Sequence[str], device: str, must_run: bool
         try:
             _require_sizes(plan, must_run)
             if must_run:
-                args, named = plan.made(device)
+                args, named = plan.new(device)
                 with torch.no_grad():
                     plan.operator(*args, **named)
             return plan
@@ -226,7 +226,7 @@ def _require_sizes(plan: Plan, may_fail: bool) -> None:
 
 def _result_size(plan: Plan, may_fail: bool) -> int:
     try:
-        args, named = plan.made("meta")
+        args, named = plan.new("meta")
         with torch.no_grad():
             result = plan.operator(*args, **named)
     except Exception:

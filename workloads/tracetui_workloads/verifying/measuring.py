@@ -1,7 +1,7 @@
-"""Times of functions beside each other on one device, and whether they can be told apart on this machine.
+"""Times of functions beside each other on one device, and what disturbed the machine meanwhile.
 
 Every block calls each function once, in changing order, with caches cleared before the call. The first function is
-there twice: what cannot be told from itself is told from nothing. Fixed work in each block watches the clock.
+there twice: no other may differ from it by less than it does from itself. Fixed work in each block watches the clock.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def alternative(name: str, plan: Plan, device: str) -> Callable[[], Call]:
         run = _attention(plan)
 
     def prepare() -> Call:
-        args, named = plan.made(device)
+        args, named = plan.new(device)
         if change is not None:
             args = [change(each) if isinstance(each, torch.Tensor) else each for each in args]
         return partial(run, *args, **named)

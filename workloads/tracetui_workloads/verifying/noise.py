@@ -1,4 +1,4 @@
-"""The noise of a machine, and what may be said beside it: what cannot tell a thing from itself tells no two apart."""
+"""The noise of a machine, and what may be said beside it: where a thing differs from itself, no two do."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Verification(Recording):
         return Result("", 0, {"operators": answers, "machine": about})
 
     def _built(self, op: RecordedOp, task: Task, target: Target) -> tuple[dict[str, Any], Plan | None]:
-        """What is known of an operator without timing it, and its plan; None where it cannot be built."""
+        """The answer about an operator without times, and its plan; None where it cannot be built."""
         import torch
 
         from tracetui_workloads.verifying.building import CannotBuild, build, elements
@@ -142,7 +142,7 @@ def _given(call: Callable[[], object]) -> Callable[[], object]:
 
 def bound(plan: Plan, device: str) -> Callable[[], object]:
     """A call of the operator with new arguments."""
-    args, named = plan.made(device)
+    args, named = plan.new(device)
     return partial(plan.operator, *args, **named)
 
 
