@@ -31,15 +31,16 @@ numbers:
 test:
 	$(TEST)
 
-# What the quick tier leaves out of the full one.
+# What the quick tier leaves out of the full one: four at a time, as much of it waits for processes.
 test-rest:
-	$(PYTHON) -m pytest -m "full and not (smoke or nightly)"
+	$(PYTHON) -m pytest -n 4 -m "full and not (smoke or nightly)"
 
 test-all: test test-rest
 
 # What takes minutes, or looks for what nobody has thought of: needs the extras `fuzz` and `mutants`.
 nightly:
 	$(PYTHON) -m pytest -m nightly
+	$(PYTHON) -m pytest -m "hypothesis and not nightly" --hypothesis-profile=many
 	$(MAKE) fuzz mutants
 
 format:
@@ -68,6 +69,7 @@ fuzz:
 	$(PYTHON) -m tests.fuzz packets --minutes 10
 	$(PYTHON) -m tests.fuzz snapshots --minutes 10
 	$(PYTHON) -m tests.fuzz exports --minutes 10
+	$(PYTHON) -m tests.fuzz logs --minutes 10
 	$(PYTHON) -m tests.fuzz.mutations --count 3000
 	$(PYTHON) -m tests.support.altered_traces --count 20000 --seed 1000
 	$(PYTHON) -m tests.fuzz.scanner --minutes 10

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from pathlib import Path
 from unittest import mock
 
@@ -27,10 +29,14 @@ os.environ["TRACETUI_CONFIG"] = ""
 for name in ("NO_COLOR", "FORCE_COLOR", "TRACETUI_QUIET", "TRACETUI_THEME"):
     os.environ.pop(name, None)
 
-# How long an example takes, to make or to try, says more of what else the machine does.
-settings.register_profile("tracetui", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes, to make or to try, says more of what else the machine does. A run has as many examples as
+# notice what breaks outright; by night there are `many`.
 settings.register_profile(
-    "mutants", deadline=None, max_examples=20, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate)
+    "tracetui", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=30
+)
+settings.register_profile("many", settings.get_profile("tracetui"), max_examples=300)
+settings.register_profile(
+    "mutants", deadline=None, max_examples=50, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate)
 )
 settings.load_profile("tracetui")
 
@@ -80,15 +86,27 @@ FIRST = ("workloads", "terminal", "browser", "load", "ui", "comparing", "writing
 """Folders of tests that take long, those that take longest first."""
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while tests are collected, and later not among what was: almost all of it stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start what takes long first: at the end all who run tests are to have something left to do."""
     here = Path(__file__).parent
+    rank = {here / folder: rank for rank, folder in enumerate(FIRST)}
 
-    def rank(item: pytest.Item) -> int:
-        path = item.path.relative_to(here)
-        return next((rank for rank, folder in enumerate(FIRST) if path.is_relative_to(folder)), len(FIRST))
+    @cache
+    def of_folder(folder: Path) -> int:
+        return rank[folder] if folder in rank else len(FIRST) if folder == here else of_folder(folder.parent)
 
-    items.sort(key=rank)
+    items.sort(key=lambda item: of_folder(item.path.parent))
 
 
 def pytest_configure() -> None:

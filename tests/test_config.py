@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tracetui.cli.main import main
 from tracetui.config import CHOICES, MAX_CONFIG_BYTES, Config, config
 from tracetui.model import columns
 from tracetui.model.table import ColumnSpec
@@ -66,6 +67,12 @@ def test_what_is_right_stays_beside_what_is_wrong(tmp_path: Path, monkeypatch: p
     found = settings('theme = "x"\npane = "ops"\n[columns]\nops = "x"\ngaps = "cause"', tmp_path, monkeypatch)
     assert len(found.problems) == 2
     assert (found.word("theme"), found.word("pane"), set(found.columns)) == ("auto", "ops", {"gaps"})
+
+
+def test_a_theme_of_the_environment_that_does_not_exist_is_told(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("TRACETUI_THEME", "blue")
+    assert main(["config"]) == 2
+    assert "TRACETUI_THEME: there is no theme 'blue'. There are" in capsys.readouterr().err
 
 
 def test_no_file_and_no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,8 @@ from itertools import count
 from pathlib import Path
 from typing import IO
 
+NO_FILE = "none"
+"""The word of the user for no file, where one beside a trace would be read."""
 _DESCRIPTORS = ("/dev/fd", "/proc/self/fd")
 """Folders whose entries are files that this process has open already."""
 _MAX_LINKS = 40

@@ -40,7 +40,9 @@ PANE_FILES = {
     "layers": "tables.layers",
     "modules": "tables.modules",
     "flame": "tables.flame",
+    "source": "tables.source_table",
     "memory": "memory.memory_table",
+    "compiles": "tables.compiles",
     "counters": "tables.counter_table",
     "findings": "findings",
     "range": "tables.range_table",
@@ -52,7 +54,7 @@ PANE_GROUPS = {
     "Overview": ("overview",),
     "Kernels": ("kernels", "ops", "views", "launches", "occupancy", "roofline"),
     "Idle": ("gaps", "findings"),
-    "Where": ("modules", "layers", "memory"),
+    "Where": ("modules", "layers", "source", "compiles", "memory"),
     "Trace": ("summary", "steps", "serving", "health", "counters", "range"),
 }
 """The panes of the screen by the question that they answer; the number of a group, from 1, is its key."""

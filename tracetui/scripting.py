@@ -63,6 +63,7 @@ class LoadedTrace(Trace):
     layers = NamedTable()
     modules = NamedTable()
     flame = NamedTable()
+    source = NamedTable()
     memory = NamedTable()
     findings = NamedTable()
     range = NamedTable()
@@ -99,7 +100,8 @@ class LoadedTrace(Trace):
         rows = np.flatnonzero(self._events(table) == point.event)
         if len(rows) == 0:
             raise UsageError(
-                f"No row of {pane} is of event {point.event}: name another pane, as in `s3/launches/e120`."
+                f"No row of {pane} is of event {point.event}"
+                + ("." if point.pane else ": name another pane, as in `s3/launches/e120`.")
             )
         return table.take(rows)
 
@@ -133,16 +135,19 @@ def load(
     steps_by: str | None = None,
     device: str | None = None,
     captures: Sequence[str] = (),
+    snapshot: str | None = None,
     cache: bool = True,
+    peak: float | None = None,
+    flops: float | None = None,
 ) -> LoadedTrace:
     """Read a trace from a file or URL; warns where it is cut off or damaged, and what could be read is there.
 
-    `steps_by`, `device` and `captures` are `--steps-by`, `--device` and `--capture` of the command line. With `cache` a
-    large trace that was read before comes from the cache, and goes there. `progress` is called about 20 times a second
-    at most; once `cancelled` returns True, reading ends and the trace is a part.
+    `steps_by` to `snapshot`, `peak` and `flops` are those of the command line, `--steps-by` and so on. With `cache`
+    a large trace that was read before comes from the cache, and goes there. `progress` is called about 20 times a
+    second at most; once `cancelled` returns True, reading ends and the trace is a part.
     Raises: TraceError for the file; UsageError for steps that the trace does not have, or an unknown device.
     """
-    options = OpenOptions(steps_by, device, tuple(captures), cache)
+    options = OpenOptions(steps_by, device, tuple(captures), cache, snapshot, peak, flops)
     trace = open_trace(os.fspath(path), options, progress, cancelled)
     if cache:
         keep_opened(trace)

@@ -19,8 +19,8 @@ from tests.support.chromium import Chromium, executable
 from tests.support.paths import SAMPLES
 from tests.support.report_page import Page, read_page
 from tests.support.reports import ATTACKS, check_tables, html_of, training
+from tests.support.traces import loaded
 from tracetui.model.trace import Trace
-from tracetui.reading.load import load
 
 pytestmark = pytest.mark.full
 
@@ -98,7 +98,7 @@ def test_a_foreign_script_does_not_run(browser: Chromium, tmp_path: Path) -> Non
 
 
 def test_headings_sort(browser: Chromium, tmp_path: Path) -> None:
-    html = html_of(load(str(SAMPLES / "mlp_train_cpu.json.gz")))
+    html = html_of(loaded(SAMPLES / "mlp_train_cpu.json.gz"))
     # One page for all: three clicks on a heading undo each other, so the last entry begins as the first did.
     plan = [("self_cpu_us", 1), ("self_cpu_us", 1), ("self_cpu_us", 1), ("calls", 3)]
     path = tmp_path / "report.html"
@@ -143,7 +143,7 @@ def check_sorted(head: list[str], original: list[list[str]], key: str, order: st
     ],
 )
 def test_real_traces(name: str, opened: Callable[[str], Page], shared_trace: Callable[[str], Path]) -> None:
-    trace: Trace = load(str(shared_trace(name)))
+    trace: Trace = loaded(shared_trace(name))
     found = opened(html_of(trace))
     assert sortable(found) and len(found.slice_titles) > 50
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.build import make_trace, op, step
 from tests.support.checks import cpu_only, outcome, pane, status, work
+from tests.support.traces import loaded
 from tracetui.checking.report import CheckReport, assertion, beside, report, usual
 from tracetui.checking.values import Amount, ExpressionError
 from tracetui.comparing.noise import other_steps
@@ -242,7 +243,7 @@ def test_the_noise_of_two_files_is_the_larger():
 
 
 def test_other_steps_of_a_real_trace_against_a_plain_loop(shared_trace):
-    trace = load(str(shared_trace(D01)))
+    trace = loaded(shared_trace(D01))
     durations = {row["step"]: row["dur_us"] for row in pane(trace, "steps") if not row["partial"]}
     first, second, *others = durations
     made = report(side(trace, str(first)), [assertion("not_slower(dur_us)")], side(trace, str(second)))

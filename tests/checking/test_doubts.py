@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.checks import US, work
+from tests.support.traces import loaded
 from tracetui.checking import namespace as touched
 from tracetui.checking.functions import FIELDS
 from tracetui.checking.lists import LISTS, listing, measured
@@ -15,7 +16,6 @@ from tracetui.comparing.side import side
 from tracetui.health.health_table import CHECKS, doubtful_checks
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 
 E17 = "edge/e17_impossible_kernel_duration.json"
 
@@ -98,7 +98,7 @@ def test_the_doubts_of_a_baseline_are_of_the_baseline():
 
 
 def test_the_real_trace_with_an_impossible_kernel(shared_trace):
-    trace = load(str(shared_trace(E17)))
+    trace = loaded(shared_trace(E17))
     assert remarks(trace, "kernels > 0", "cpu_ops > 0") == ""
     assert "work that runs past others (gpu_busy_us)" in remarks(trace, "kernels > 0", "gpu_busy_us > 0")
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.support.checks import work
 from tests.support.paths import SAMPLES
+from tests.support.traces import loaded
 from tracetui.checking.evaluate import Evaluator
 from tracetui.checking.namespace import UNLIKE, names
 from tracetui.checking.parser import parsed
@@ -19,7 +18,6 @@ from tracetui.comparing.measures import measures
 from tracetui.comparing.side import side
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 
 REAL = [
     "d01_v100_torch1.9_6steps_mem_occ.json.gz",
@@ -28,11 +26,6 @@ REAL = [
     "d08_b200_cuda13_ep_moe.json",
 ]
 CPU = ["mlp_eager_cpu.json.gz", "mlp_train_cpu.json.gz", "attention_flash_cpu.json.gz"]
-
-
-@cache
-def loaded(path: Path) -> Trace:
-    return load(str(path))
 
 
 @pytest.fixture(params=[*REAL, *CPU])

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.checks import US, cpu_only, outcome, pane, uneven, work
+from tests.support.traces import loaded
 from tracetui.checking.report import assertion, report
 from tracetui.checking.values import Offender
 from tracetui.comparing.side import side
@@ -20,7 +21,6 @@ from tracetui.drawing.text.check_text import (
     outcome_text,
 )
 from tracetui.model.viewpoint import read_view_string
-from tracetui.reading.load import load
 
 D03 = "d03_v100_2rank_5steps_mem_occ_nccl.json.gz"
 
@@ -70,7 +70,7 @@ def test_a_name_of_a_row_is_not_printed_raw():
 
 
 def test_the_same_rows_as_in_the_panes_of_a_real_trace(shared_trace):
-    trace = load(str(shared_trace(D03)))
+    trace = loaded(shared_trace(D03))
     kernels = pane(trace, "kernels")
     longest = max((row for row in kernels if row["kind"] == "kernel" and row["step"]), key=lambda row: row["dur_us"])
     said = outcome_text(outcome(trace, "max(kernels.dur_us) < 4ms"))

@@ -103,6 +103,7 @@ def test_every_command_that_takes_options_of_opening_takes_no_cache() -> None:
         "check",
         "compare",
         "cut",
+        "explain",
         "merge",
         "perfetto",
         "ranks",

@@ -20,7 +20,7 @@ import pytest
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.pins import written
 from tests.support.processes import COMMAND, tracetui
-from tests.support.waiting import POLL_SECONDS
+from tests.support.waiting import PROCESS_SECONDS
 from tracetui.cli.main import RECORDED, TRIED, main
 from tracetui.panes import PANES
 from tracetui.reading.load import load
@@ -237,7 +237,7 @@ def test_a_reader_that_stops_reading():
     child.stdout.close()
     errors = child.stderr.read()
     child.stderr.close()
-    assert child.wait(POLL_SECONDS) == 0
+    assert child.wait(PROCESS_SECONDS) == 0
     assert errors == b""
 
 
@@ -258,7 +258,7 @@ def test_ctrl_c_ends_without_a_traceback():
     output, errors = child.stdout.read(), child.stderr.read()
     child.stdout.close()
     child.stderr.close()
-    assert child.wait(POLL_SECONDS) == 130
+    assert child.wait(PROCESS_SECONDS) == 130
     assert output == errors == b""
 
 
@@ -276,7 +276,7 @@ def test_output_that_cannot_be_written_is_one_sentence():
     command = [sys.executable, "-m", "tracetui", "show", "ops", str(SAMPLES / "mlp_eager_cpu.json.gz")]
     with open("/dev/full", "w") as full:
         result = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=POLL_SECONDS, check=False
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PROCESS_SECONDS, check=False
         )
     assert result.returncode == 1
     assert result.stderr.splitlines() == ["tracetui: The output cannot be written: No space left on device."]

@@ -18,7 +18,7 @@ from tests.support.comparing import tutorial
 from tests.support.comparing.played import compiled, eager, played
 from tests.support.comparing.recording import write
 from tests.support.paths import ROOT, SAMPLES
-from tests.support.waiting import POLL_SECONDS
+from tests.support.waiting import PROCESS_SECONDS
 from tracetui.cli.inputs import named_pair, split
 from tracetui.cli.main import main
 from tracetui.errors import UsageError
@@ -263,7 +263,7 @@ def test_standard_input_may_be_one_side():
         cwd=ROOT,
         input=EAGER.read_bytes(),
         capture_output=True,
-        timeout=POLL_SECONDS,
+        timeout=PROCESS_SECONDS,
     )
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout)["b"]["compiled"] is True
@@ -315,7 +315,7 @@ def on_a_terminal(sides: tuple[str, ...], lines: int, columns: int) -> str:
     except OSError:
         pass  # Linux ends a terminal this way.
     os.close(ours)
-    assert child.wait(POLL_SECONDS) == 0
+    assert child.wait(PROCESS_SECONDS) == 0
     return re.sub(r"\x1b\[[0-9;]*m|\r", "", b"".join(parts).decode())
 
 

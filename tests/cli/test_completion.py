@@ -18,6 +18,7 @@ from tests.support.processes import COMMAND, loaded_after
 from tests.support.waiting import POLL_SECONDS
 from tracetui.cli.completion import SCRIPTS, candidates, print_candidates, step_numbers
 from tracetui.cli.main import COMMANDS, build_parser, main
+from tracetui.cli.snapshots import PANES as SNAPSHOT_PANES
 from tracetui.panes import PANES
 
 TRAIN = str(SAMPLES / "mlp_train_cpu.json.gz")
@@ -59,7 +60,7 @@ def test_what_a_word_may_become(words: list[str], found: list[str]) -> None:
 
 def test_every_command_and_every_pane_is_offered() -> None:
     assert set(COMMANDS) <= set(offered(""))
-    assert offered("show", "") == list(PANES)
+    assert offered("show", "") == [*PANES, *SNAPSHOT_PANES]
 
 
 def test_traces_are_offered_and_other_files_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -90,6 +91,15 @@ def test_exit_codes(runs, tmp_path, words, code, capsys):
 def test_a_trace_of_the_folder_is_not_compared_with_itself(runs, capsys):
     assert code_of("check", runs / "run6.json", "--history", runs, "--format", "json") == 1
     assert "6 runs before" in json.loads(capsys.readouterr().out)["checks"][0]["expression"]
+
+
+def test_a_folder_with_copies_of_the_trace_alone_says_so(runs, tmp_path, capsys):
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    for name in ("a.json", "b.json"):
+        shutil.copy(runs / "run6.json", folder / name)
+    assert code_of("check", folder / "a.json", "--history", folder) == 0
+    assert "are copies of it" in " ".join(capsys.readouterr().out.split())
 
 
 COPY = [sys.executable, "-c", "import shutil, sys; shutil.copy(*sys.argv[1:])"]

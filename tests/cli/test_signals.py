@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.processes import free_port
-from tests.support.waiting import POLL_SECONDS
+from tests.support.waiting import PROCESS_SECONDS
 from tracetui.cli.main import ending_in_order
 
 SAMPLE = str(SAMPLES / "mlp_eager_cpu.json.gz")
@@ -36,7 +36,7 @@ def ended(number: int, wait_for: str, *words: str, folder: Path, times: int = 1)
             break
     for _ in range(times):
         command.send_signal(number)
-    command.communicate(timeout=POLL_SECONDS)
+    command.communicate(timeout=PROCESS_SECONDS)
     return command.returncode
 
 
@@ -59,7 +59,7 @@ def test_a_cut_that_is_ended_leaves_no_part(tmp_path):
         writer.flush()
         time.sleep(1.0)
         command.terminate()
-        assert command.wait(POLL_SECONDS) == 128 + signal.SIGTERM
+        assert command.wait(PROCESS_SECONDS) == 128 + signal.SIGTERM
     assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]
 
 

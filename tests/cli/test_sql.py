@@ -42,6 +42,9 @@ def test_formats_have_the_same_rows(capsys, tmp_path):
     assert printed(capsys, TRACE, query, "--format", "csv").splitlines()[1].startswith("aten::mm,")
     assert printed(capsys, TRACE, query, "--format", "md").splitlines()[2].startswith("| `aten::mm` |")
     assert "aten::mm" in printed(capsys, TRACE, query).splitlines()[1]
+    path = tmp_path / "rows.json"
+    assert printed(capsys, TRACE, query, "-o", str(path)) == ""
+    assert json.loads(path.read_text())["rows"] == document["rows"]
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "rows.parquet"
     assert printed(capsys, TRACE, query, "--format", "parquet", "-o", str(path)) == ""
@@ -57,6 +60,17 @@ def test_a_query_is_read_from_a_file_or_from_standard_input(capsys, tmp_path, mo
     assert printed(capsys, TRACE) == expected
 
 
+def test_names_of_kernels_stand_as_they_are_compared(capsys, shared_trace):
+    trace = str(shared_trace("d03_v100_2rank_5steps_mem_occ_nccl.json.gz"))
+    query = (
+        "select name, short_name, count(*) n from kernels where name like 'void at::%' group by all order by n limit 3"
+    )
+    rows = json.loads(printed(capsys, trace, query, "--format", "json"))["rows"]
+    text = printed(capsys, trace, query, "--format", "md")
+    assert text.count("`void at::native") == len(rows) == 3
+    assert all(row["name"] != row["short_name"] for row in rows)
+
+
 MISTAKES = {
     "no trace": ([COUNT], "Name a trace"),
     "two queries": ([TRACE, COUNT, "-f", "x.sql"], "leave one out"),
@@ -66,6 +80,8 @@ MISTAKES = {
     "ranks": ([TRACE, COUNT, "--ranks", "0"], "of a folder"),
     "seconds": ([TRACE, COUNT, "--seconds", "0"], "above 0"),
     "many": ([*[TRACE] * 27, "select 1 x"], "more than the 26"),
+    "order": ([COUNT, TRACE], "comes last"),
+    "nothing": ([TRACE, " "], "query is empty"),
     "view": ([TRACE, "select * from kernls"], "kernels"),
 }
 
@@ -121,6 +137,7 @@ def typing(monkeypatch: pytest.MonkeyPatch, lines: Iterable[str | type[BaseExcep
 def test_queries_are_typed(capsys, monkeypatch, tmp_path):
     lines: list[str | type[BaseException]] = [
         COUNT + ";",
+        "help",
         "select count(*) n",
         "from ops",
         "",
@@ -129,9 +146,12 @@ def test_queries_are_typed(capsys, monkeypatch, tmp_path):
         KeyboardInterrupt,
         COUNT,
         "",
+        "exit",
+        COUNT + ";",
     ]
     typing(monkeypatch, lines, tmp_path)
     out = printed(capsys, TRACE)
+    assert "describe kernels" in out
     assert out.count("\nn\n") + out.count(" n\n") == 3
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import tracetui
 from tests.support.paths import SAMPLES
-from tests.support.waiting import POLL_SECONDS
+from tests.support.waiting import PROCESS_SECONDS
 from tests.support.workloads.children import LIGHT_TORCH, QUICK, needs_torch
 from tracetui.cli.main import COMMANDS
 
@@ -40,6 +40,7 @@ REAL = [
     (128, ["bisect", "--good", TRACE, "--bad", TRACE, "--", "true"]),
     (0, ["sql", TRACE, "select count(*) from ops"]),
     (0, ["skill"]),
+    (0, ["explain", "cudaLaunchKernel"]),
     (0, ["config"]),
     # What needs a process, a port or a peer gets as far as saying so.
     (1, ["mcp", "missing"]),
@@ -83,7 +84,7 @@ def run(folder, *words, **more):
         text=True,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=POLL_SECONDS,
+        timeout=PROCESS_SECONDS,
     )
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.comparing import edited
 from tests.support.comparing.edited import Edit, Recording
+from tests.support.traces import loaded
 from tracetui.comparing.kernel_changes import KernelChanges, kernel_changes
 from tracetui.comparing.match import MATCH_KINDS, match
 from tracetui.comparing.noise import representative
@@ -255,7 +256,7 @@ REGIONS: list[tuple[str, str, dict[str, tuple[Any, ...]]]] = [
 def test_the_puzzle_of_one_trace(
     shared_trace: Shared, before: str, after: str, expected: dict[str, tuple[Any, ...]]
 ) -> None:
-    trace = load(str(shared_trace(PUZZLER)))
+    trace = loaded(shared_trace(PUZZLER))
     a, b = side(trace, before), side(trace, after)
     changes = kernel_changes(a, b)
     told = ("mark", "how", "calls_a", "calls_b", "a_us", "b_us")

@@ -8,11 +8,11 @@ import pytest
 
 from tests.support.build import annotation, kernel, launch, make_trace, op
 from tests.support.comparing.played import compiled, eager, trace_of
+from tests.support.traces import loaded
 from tracetui.comparing.headline import BUSY, ON_CPU, WALL, Headline, Spent, headline, ratio_words, side_names
 from tracetui.comparing.noise import Change
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import Comparison
-from tracetui.reading.load import load
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
@@ -107,7 +107,7 @@ def test_names_are_what_tells_sides_apart() -> None:
 
 
 def test_the_three_ratios_of_the_puzzler(shared_trace) -> None:
-    trace = load(str(shared_trace("puzzlers/fusion_mwe_trace.json.gz")))
+    trace = loaded(shared_trace("puzzlers/fusion_mwe_trace.json.gz"))
     found = headline([side(trace, scope) for scope in ("unfused[1]", "fused[1]", "unfused[2]", "fused[2]")])
     assert [each.time for each in found.sides] == [1613, 191, 634, 157]
     assert [each.count for each in found.sides] == [36, 5, 19, 4]

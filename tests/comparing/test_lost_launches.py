@@ -7,12 +7,12 @@ import numpy as np
 from tests.support.build import Event, annotation, kernel, launch, make_trace
 from tests.support.comparing.played import compiled, eager, played, said, trace_of, without_launches
 from tests.support.comparing.recording import Call, Work
+from tests.support.traces import loaded
 from tracetui.comparing.change_rows import paired, totals
 from tracetui.comparing.measures import launch_gap, measures, rests_on_launches
 from tracetui.comparing.op_changes import op_changes
 from tracetui.comparing.side import side
 from tracetui.model.trace import Kind, Trace
-from tracetui.reading.load import load
 
 PUZZLE = "puzzlers/fusion_mwe_trace.json.gz"
 CALL = "cuLaunchKernel"
@@ -126,7 +126,7 @@ def test_graphs_are_told_where_all_launches_are_known():
 
 
 def test_the_puzzle(shared_trace):
-    trace = load(str(shared_trace(PUZZLE)))
+    trace = loaded(shared_trace(PUZZLE))
     a, b = side(trace, "unfused[1]"), side(trace, "unfused[2]")
     rows = {str(row["measure"]): row for row in totals(a, b).rows()}
     for name in ("launches", "launch_us", "graph_launches"):

@@ -13,13 +13,13 @@ from tests.support.build import make_trace
 from tests.support.comparing.recording import Call, record_steps
 from tests.support.comparing.small import PROGRAMS
 from tests.support.comparing.tutorial import split_stack
+from tests.support.traces import loaded
 from tracetui.comparing.change_rows import paired
 from tracetui.comparing.kernel_changes import kernel_changes
 from tracetui.comparing.noise import Change
 from tracetui.comparing.op_changes import op_changes
 from tracetui.comparing.side import Side, side
 from tracetui.model.trace import Trace
-from tracetui.reading.load import load
 
 SHARED = (
     "d01_v100_torch1.9_6steps_mem_occ.json.gz",
@@ -47,7 +47,7 @@ def check(trace: Trace) -> None:
 
 @pytest.mark.parametrize("name", SHARED)
 def test_of_a_real_trace_no_step_is_another(name: str, shared_trace: Callable[[str], Path]) -> None:
-    check(load(str(shared_trace(name))))
+    check(loaded(shared_trace(name)))
 
 
 @pytest.mark.full

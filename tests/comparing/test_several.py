@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 from tests.support.comparing import tutorial
 from tests.support.comparing.played import compiled, eager, played, trace_of
 from tests.support.comparing.recording import write
+from tests.support.traces import loaded
 from tracetui.cli.inputs import named_sides
 from tracetui.cli.main import main
 from tracetui.comparing.change_rows import paired
@@ -22,7 +23,6 @@ from tracetui.comparing.side import side
 from tracetui.comparing.statement import Several
 from tracetui.errors import UsageError
 from tracetui.opening.trace_opening import SideName
-from tracetui.reading.load import load
 
 PUZZLE = "puzzlers/fusion_mwe_trace.json.gz"
 FOUR = ("#unfused[1]", "#fused[1]", "#unfused[2]", "#fused[2]")
@@ -196,7 +196,7 @@ def test_the_four_variants_of_the_puzzle(capsys, shared_trace):
     assert re.search(r"^kernels +36 +5 ÷7\.20 +19 ÷1\.89 +4 ÷9\.00$", text, re.MULTILINE)
     # Of C and D not all launches were recorded.
     assert re.search(r"^launches +36 +5 ÷7\.20 +– +–$", text, re.MULTILINE)
-    trace = load(str(shared_trace(PUZZLE)))
+    trace = loaded(shared_trace(PUZZLE))
     rows = {row["measure"]: row for row in Several(tuple(side(trace, each[1:]) for each in FOUR)).totals.rows()}
     assert rows["launches"]["d_remark"] == "D: the launches of 2 of 4 GPU activities were not recorded"
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.support.build import Event, annotation, make_trace, op, python
 from tests.support.comparing.played import compiled, eager, trace_of
+from tests.support.traces import loaded
 from tracetui.comparing.side import side
 from tracetui.comparing.variants import alike, apart, variants
-from tracetui.reading.load import load
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ def test_runs_of_a_name_that_differ_stand_apart() -> None:
     ],
 )
 def test_the_puzzlers(shared_trace, file: str, scopes: tuple[str, ...]) -> None:
-    assert variants(load(str(shared_trace(f"puzzlers/{file}.json.gz"))))[0].scopes == scopes
+    assert variants(loaded(shared_trace(f"puzzlers/{file}.json.gz")))[0].scopes == scopes

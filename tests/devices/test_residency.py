@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.build import kernel, launch, make_trace, op
 from tests.support.devices import A100, H100, MI300X
+from tests.support.traces import loaded
 from tracetui.devices.descriptions import limits_of, with_device
 from tracetui.devices.residency import ARTEFACT, UPPER_BOUND, advice, block_limits, configuration, residency
 from tracetui.errors import UsageError
@@ -15,7 +16,6 @@ from tracetui.linking.links import links
 from tracetui.model.table import Cell
 from tracetui.model.trace import Device, Kind, Trace
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 
 KINETO = {
     "d01_v100_torch1.9_6steps_mem_occ.json.gz": (8_772, 0),
@@ -44,7 +44,7 @@ def row_of(device: Device, name: str = "k", **config: int) -> dict[str, Cell]:
 
 @pytest.mark.parametrize("name", KINETO)
 def test_the_estimate_is_that_of_kineto_for_every_kernel(name, shared_trace):
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     rows = links(trace).gpu
     rows = rows[trace.slices.kind[rows] == Kind.KERNEL]
     setup = configuration(trace, rows)

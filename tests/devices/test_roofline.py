@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.devices import A100, H100, MI300X
+from tests.support.traces import loaded
 from tracetui.cli.main import main
 from tracetui.devices.descriptions import limits_of, peaks_of
 from tracetui.devices.kernel_work import kernel_work
@@ -17,7 +18,6 @@ from tracetui.drawing.text.pictures import Roof, roofline_lines, scatter
 from tracetui.linking.links import links
 from tracetui.model.trace import Device, Kind, Trace
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 from tracetui.ui.trace.slice_description import kernel_facts
 
 
@@ -137,7 +137,7 @@ MEASURED = (
 
 @pytest.mark.parametrize("name", MEASURED)
 def test_no_kernel_of_a_real_trace_is_faster_than_possible(name, shared_trace):
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     work, found = kernel_work(trace), roofline(trace)
     assert (found.bound >= 0).any()
     assert not (found.bound == BOUNDS.find("?")).any()
@@ -152,7 +152,7 @@ def test_no_kernel_of_a_real_trace_is_faster_than_possible(name, shared_trace):
 
 def test_the_products_of_a_megatron_step_by_hand(shared_trace):
     """40 layers: 8192 tokens by 4096 to 1536 (attention, a shard of 8), at 82.6 % of an A100."""
-    trace = load(str(shared_trace("d05a_a100_megatron_tp8_rank0.json")))
+    trace = loaded(shared_trace("d05a_a100_megatron_tp8_rank0.json"))
     rows = [
         row for row in PANES["roofline"].build(trace).rows() if row["input_shapes"] == "[[8192, 4096], [4096, 1536]]"
     ]

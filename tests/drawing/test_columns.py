@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.support.paths import SAMPLES
+from tests.support.traces import loaded
 from tracetui.checking.row_filter import column_meant
 from tracetui.comparing import change_rows
 from tracetui.comparing.side import side
@@ -79,7 +80,7 @@ def test_screen_and_text_have_the_same_headings(every_table) -> None:
         if len(table) == 0 or pane in ("summary", "totals", "findings"):
             continue
         few = table.take(np.arange(min(len(table), 3)))
-        lines = render(few, load(str(SAMPLES / "mlp_eager_cpu.json.gz")), pane, "table").splitlines()
+        lines = render(few, loaded(SAMPLES / "mlp_eager_cpu.json.gz"), pane, "table").splitlines()
         # A sentence about all rows and an empty line stand above the headings.
         headings = lines[2 if few.headline else 0]
         for shown in layout_of(pane, few, by):
@@ -131,6 +132,6 @@ def test_no_column_is_declared_twice() -> None:
 
 
 def test_a_pane_without_an_order_shows_all_its_columns() -> None:
-    table = PANES["steps"].build(load(str(SAMPLES / "mlp_train_cpu.json.gz")))
+    table = PANES["steps"].build(loaded(SAMPLES / "mlp_train_cpu.json.gz"))
     assert [column.name for column in ordered(table, "no such pane")][:2] == table.column_names[:2]
     assert COLUMNS["short_name"].text is TextKind.DECODED

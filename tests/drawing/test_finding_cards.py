@@ -13,12 +13,12 @@ from rich.console import Console
 
 from tests.support.app import training
 from tests.support.paths import SAMPLES
+from tests.support.traces import loaded
 from tracetui.drawing.format import EVIDENCE, MIN_CELLS, TITLE, finding_cards, is_list_of_findings, wrapped
 from tracetui.drawing.text.export import render, rich_table
 from tracetui.model import columns as col
 from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 
 TITLE_TEXT = "Matrix products of misaligned operands in 内核 softmax: 229.74 ms, 19 % of the steps"
 EVIDENCE_TEXT = "365 kernels, 229.74 ms; the longest, GEMM bf16 256x128 TN align1, " + "x" * 150
@@ -82,7 +82,7 @@ def printed(table: Table, trace, pane: str, width: int) -> str:
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_findings_and_steps_on_a_terminal_lose_neither_title_nor_verdict(width):
-    trace = load(str(SAMPLES / "mlp_eager_cpu.json.gz"))
+    trace = loaded(SAMPLES / "mlp_eager_cpu.json.gz")
     table = findings()
     text = printed(table, trace, "findings", width)
     assert words(TITLE_TEXT)[:60] in words(text.replace("229.74 ms · step 6", ""))

@@ -9,11 +9,11 @@ import pytest
 
 from tests.support.build import kernel, launch, make_trace, op, python
 from tests.support.paths import SAMPLES
+from tests.support.traces import loaded
 from tracetui.drawing.flame import SCHEMA, Icicle, Look, flame_text
 from tracetui.drawing.timeline.palette import palette
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 
 
 def three() -> Trace:
@@ -104,7 +104,7 @@ def test_folded_text_adds_up_to_the_tree() -> None:
 
 
 def test_speedscope_holds_a_sample_per_path_whose_weights_are_the_total() -> None:
-    table = PANES["flame"].build(load(str(SAMPLES / "mlp_train_cpu.json.gz")), None, "op-cpu")
+    table = PANES["flame"].build(loaded(SAMPLES / "mlp_train_cpu.json.gz"), None, "op-cpu")
     read = json.loads(flame_text(table, "speedscope", "a\x1bb"))
     (profile,) = read["profiles"]
     frames = [frame["name"] for frame in read["shared"]["frames"]]

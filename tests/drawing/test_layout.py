@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from tests.support.build import Event, kernel, make_trace, op, python, step
+from tests.support.traces import loaded
 from tracetui.drawing.timeline.grid import TimelineGrid, View, label_width
 from tracetui.drawing.timeline.layout import Fold, Layout, idle_lanes
 from tracetui.drawing.timeline.palette import palette
 from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.model.trace import Counter, Kind, LaneKind, Trace
-from tracetui.reading.load import load
 
 
 def stack(depth: int, thread: int = 1) -> list[Event]:
@@ -291,7 +291,7 @@ def test_frames_make_a_thread_busy_only_where_there_is_nothing_else():
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_labels_beside_the_lanes_keep_their_numbers_and_units(width: int, shared_trace: Callable[[str], Path]) -> None:
-    timeline_index = TimelineIndex(load(str(shared_trace("d01_v100_torch1.9_6steps_mem_occ.json.gz"))))
+    timeline_index = TimelineIndex(loaded(shared_trace("d01_v100_torch1.9_6steps_mem_occ.json.gz")))
     layout = Layout(timeline_index)
     left = label_width(width)
     window = Window.fit(0, 200_860_000, width - left)

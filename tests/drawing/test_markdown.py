@@ -13,13 +13,13 @@ from markdown_it import MarkdownIt
 
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.paths import SAMPLES
+from tests.support.traces import loaded
 from tracetui.cli.main import main
 from tracetui.drawing.text.export import COMMENT_LIMIT, NARROW, code, prose, render
 from tracetui.drawing.text.readable_table import WHOLE, Extent, shown_texts, telling
 from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Device, Trace
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 from tracetui.text import clean
 
 NASTY = [
@@ -169,7 +169,7 @@ def test_what_is_the_same_in_every_row_is_said_once() -> None:
 
 @pytest.mark.parametrize("pane", PANES)
 def test_every_pane_of_a_sample_reads_back(pane: str) -> None:
-    trace = load(str(SAMPLES / "mlp_train_cpu.json.gz"))
+    trace = loaded(SAMPLES / "mlp_train_cpu.json.gz")
     if pane == "summary":
         text = render(PANES[pane].build(trace), trace, pane, "md")
         assert ["file", trace.label] in parsed(text)[0]
@@ -182,7 +182,7 @@ def test_every_pane_of_a_sample_reads_back(pane: str) -> None:
     "name", ["d03_v100_2rank_5steps_mem_occ_nccl.json.gz", "d06_h100_stack_mem.json.gz", "d10_cudagraph_stack.json"]
 )
 def test_every_pane_of_a_real_trace_reads_back(name: str, shared_trace) -> None:
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     for pane in PANES.values():
         for by in (None, *pane.offered(trace)):
             table = pane.build(trace, by=by)

@@ -9,6 +9,7 @@ import pytest
 from tests.support.app import training
 from tests.support.build import Event, make_trace
 from tests.support.paths import SAMPLES
+from tests.support.traces import loaded
 from tracetui.drawing.hues import Hue
 from tracetui.drawing.overview.canvas import Canvas, Look, Pen
 from tracetui.drawing.overview.picture import Picture, strip_cells
@@ -16,7 +17,6 @@ from tracetui.idle.scope_times import median_step
 from tracetui.model.trace import Kind
 from tracetui.overview.facts import overview_of, overview_stages
 from tracetui.overview.strip import strip_of
-from tracetui.reading.load import load
 
 SIZES = [(60, 12), (80, 18), (100, 24), (120, 34), (160, 44), (200, 44), (300, 90)]
 LOOKS = [Look(256), Look(256, dark=False), Look(16), Look(0), Look(0, plain=True)]
@@ -26,7 +26,7 @@ LOOKS = [Look(256), Look(256, dark=False), Look(16), Look(0), Look(0, plain=True
 def made(name):
     trace = {
         "training": training,
-        "sample": lambda: load(str(SAMPLES / "mlp_eager_cpu.json.gz")),
+        "sample": lambda: loaded(SAMPLES / "mlp_eager_cpu.json.gz"),
         "names": lambda: make_trace([Event("矩阵乘法 \x1b[31m[bold]" * 9, 0, 100, Kind.OTHER)]),
     }[name]()
     return trace, overview_of(trace, median_step(trace))

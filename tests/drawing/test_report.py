@@ -16,6 +16,7 @@ from tests.support.build import make_trace, op, step
 from tests.support.paths import SAMPLES
 from tests.support.report_page import Page, read_page
 from tests.support.reports import ATTACKS, check_tables, html_of, training
+from tests.support.traces import loaded
 from tracetui.cli.main import main
 from tracetui.drawing.report.lanes_svg import BUDGET, Stretch, blocks, lanes_figure
 from tracetui.drawing.report.page import NAME_WIDTH, Report, Section, page
@@ -25,7 +26,6 @@ from tracetui.model import columns as col
 from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Trace
 from tracetui.panes import pane_named
-from tracetui.reading.load import load
 from tracetui.text import clean
 
 
@@ -58,7 +58,7 @@ def test_tables_are_those_of_the_panes() -> None:
     ],
 )
 def test_real_traces(name: str, shared_trace) -> None:
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     html = html_of(trace)
     found = read_page(html)
     assert len(html.encode()) < 2_500_000
@@ -171,7 +171,7 @@ def test_null_and_doubt_are_marked() -> None:
 
 
 def test_a_trace_without_a_gpu_is_a_whole_page() -> None:
-    found = read(load(str(SAMPLES / "mlp_train_cpu.json.gz")))
+    found = read(loaded(SAMPLES / "mlp_train_cpu.json.gz"))
     assert {"Operators", "Health", "Summary"} <= set(found.sections.values())
     assert any("There is no GPU activity in this trace" in words for words in found.texts)
     assert len(found.slice_titles) > 20

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, python, step
@@ -74,7 +74,6 @@ def _held_by_its_durations(trace: Trace) -> None:
 
 
 @given(st.lists(OPS, max_size=12), st.lists(st.tuples(MOMENTS, MOMENTS, MOMENTS), min_size=1, max_size=6))
-@settings(max_examples=150, deadline=None)
 def test_no_place_has_more_time_than_its_name_has_in_the_trace(slices, work):
     kinds = {"train.py(1): f": Kind.PYTHON, "note": Kind.ANNOTATION}
     events = [

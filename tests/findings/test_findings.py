@@ -7,7 +7,7 @@ import pytest
 from tests.support.build import annotation, kernel, launch, make_trace, op, step
 from tests.support.findings import ids, one
 from tests.support.paths import SAMPLES
-from tracetui import load
+from tests.support.traces import loaded
 from tracetui.findings import Severity, finding_list, findings
 from tracetui.model.trace import Device, Quality
 from tracetui.model.viewpoint import read_view_string
@@ -67,7 +67,7 @@ def test_the_headline_says_that_idle_time_is_unexplained_rather_than_small():
     ],
 )
 def test_every_finding_of_a_real_trace_has_its_evidence_in_it(name, shared_trace):
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     every = finding_list(trace)
     assert len({finding.id for finding in every}) == len(every)
     for finding in every:
@@ -92,7 +92,7 @@ def test_every_finding_of_a_real_trace_has_its_evidence_in_it(name, shared_trace
 )
 def test_the_samples_are_read_as_the_tutorials_read_them(name, told, not_told):
     """Cold steps are cold, and warm compiled code waits neither for the compiler nor, on a CPU, for its guards."""
-    found_ids = ids(load(str(SAMPLES / f"{name}.json.gz")))
+    found_ids = ids(loaded(SAMPLES / f"{name}.json.gz"))
     assert set(told) <= set(found_ids)
     assert not set(not_told) & set(found_ids)
 
@@ -100,7 +100,7 @@ def test_the_samples_are_read_as_the_tutorials_read_them(name, told, not_told):
 def test_compiling_takes_the_views_of_a_linear_away():
     calls = {}
     for variant in ("eager", "compile"):
-        trace = load(str(SAMPLES / f"linear_{variant}_cpu.json.gz"))
+        trace = loaded(SAMPLES / f"linear_{variant}_cpu.json.gz")
         transposed = [row for row in PANES["ops"].build(trace).rows() if row["name"] == "aten::t"]
         calls[variant] = transposed[0]["calls"] if transposed else 0
     assert calls == {"eager": 3, "compile": 0}

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, memcpy, op, python, step
 from tests.support.paths import SHARED
+from tests.support.traces import loaded
 from tracetui.findings import Finding, finding_list
 from tracetui.findings.scope import Scope
 from tracetui.model.trace import Kind, Trace
-from tracetui.reading.load import load
 
 IDLE = frozenset(
     [
@@ -84,13 +84,11 @@ def check_sums(trace: Trace) -> None:
 
 
 @given(programs())
-@settings(max_examples=120, deadline=None)
 def test_no_idle_microsecond_is_in_two_findings(events: list[Event]) -> None:
     check_sums(make_trace(events))
 
 
 @given(programs())
-@settings(max_examples=60, deadline=None)
 def test_an_unrelated_stream_of_long_kernels_removes_idle_findings(events: list[Event]) -> None:
     last = max(event.start + event.dur for event in events)
     calls = [launch(-2_000_000 + number, 1, 900 + number) for number in range(3)]
@@ -134,4 +132,4 @@ WITH_GPU = sorted(
 
 @pytest.mark.parametrize("name", WITH_GPU or ["the real traces"])
 def test_real_traces_tell_no_idle_microsecond_twice(name: str, shared_trace: Callable[[str], Path]) -> None:
-    check_sums(load(str(shared_trace(name))))
+    check_sums(loaded(shared_trace(name)))

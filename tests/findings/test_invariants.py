@@ -14,6 +14,7 @@ from tests.support import invariants
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.invariants import INVARIANTS, Broken, broken
 from tests.support.paths import SAMPLES, SHARED
+from tests.support.traces import loaded
 from tracetui.findings import Finding, Severity
 from tracetui.idle.scope_times import idle_stretches
 from tracetui.model.trace import Trace
@@ -37,7 +38,7 @@ def given() -> Iterator[Any]:
 
 @pytest.mark.parametrize("name", [*given()] or ["the real traces"])
 def test_the_invariants_hold_of_a_real_trace(name: str, shared_trace: Callable[[str], Path]) -> None:
-    assert list(broken(load(str(shared_trace(name))))) == []
+    assert list(broken(loaded(shared_trace(name)))) == []
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.json.gz")), ids=lambda path: path.name)

@@ -9,7 +9,7 @@ import pytest
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op
 from tests.support.findings import MS, ids, one
 from tests.support.paths import SAMPLES
-from tracetui import load
+from tests.support.traces import loaded
 from tracetui.findings.scope import Scope
 from tracetui.findings.training import is_optimizer_loop, loop_of, optimizer_loop_idle
 from tracetui.model.trace import Trace
@@ -66,4 +66,4 @@ def test_the_same_ops_outside_of_an_optimizer_are_no_loop():
 
 
 def test_the_sample_on_a_cpu_has_no_loop_on_a_gpu():
-    assert "optimizer-loop" not in ids(load(str(SAMPLES / "mlp_eager_cpu.json.gz")))
+    assert "optimizer-loop" not in ids(loaded(SAMPLES / "mlp_eager_cpu.json.gz"))

@@ -361,6 +361,7 @@ SAID: list[tuple[Program, dict[str, Severity]]] = [
     (small_kernels, {"launch-overhead": Severity.MAJOR}),
     (single_precision("volta_sgemm_128x64_tn"), {"fp32-math": Severity.MAJOR}),
     (copies("Pageable", blocking=True), {"pageable-copy": Severity.MAJOR}),
+    (copies("Pinned", blocking=False), {"exposed-copy": Severity.MAJOR}),
     (starts_up, {"start-up": Severity.MAJOR}),
     (allocates, {"allocator": Severity.MAJOR}),
     (saves_once, {"outlier-step": Severity.MAJOR}),
@@ -387,7 +388,7 @@ IDLE = {
 }
 """Findings about idle time."""
 SILENT: list[tuple[Program, set[str]]] = [
-    (busy, {*IDLE, "pageable-copy", "fp32-math", "low-waves", "exposed-communication", "untrusted"}),
+    (busy, {*IDLE, "pageable-copy", "exposed-copy", "fp32-math", "low-waves", "exposed-communication", "untrusted"}),
     (one_value_a_step, {*IDLE, "pageable-copy"}),
     (loads_beside_the_gpu, IDLE),
     (a_value_an_element, {"pageable-copy", "data-loading", "stalled-thread", "long-gap-without-op", "dependency"}),
@@ -396,7 +397,7 @@ SILENT: list[tuple[Program, set[str]]] = [
     (single_precision("volta_dgemm_128x64_tn"), {"fp32-math", *IDLE}),
     (single_precision("volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_tn"), {"fp32-math"}),
     (copies("Pinned", blocking=False), {"pageable-copy", "host-sync", "launch-overhead"}),
-    (copies("Pageable", blocking=True), IDLE),
+    (copies("Pageable", blocking=True), {*IDLE, "exposed-copy"}),
     (starts_up, IDLE - {"start-up"}),
     (allocates, IDLE - {"allocator"}),
     (saves_once, {"cold-step", "data-loading", "stalled-thread", "host-sync", "launch-overhead"}),

@@ -24,6 +24,7 @@ import numpy as np
 from tracetui.drawing.text import export, snapshot_text
 from tracetui.errors import TraceError, UsageError
 from tracetui.model.trace import Trace
+from tracetui.opening.compile_logs import joined
 from tracetui.panes import PANES
 from tracetui.reading import load as loading
 from tracetui.reading.blocks import BlockReader
@@ -156,6 +157,25 @@ def check_exports(data: bytes) -> None:
         for pane in PANES.values():
             if pane.build(trace).failures:
                 raise Broken(pane.name)
+
+
+def check_logs(data: bytes) -> None:
+    """Open a log of torch.compile, read its arguments, join it with itself, and make every pane of it.
+
+    Raises: Broken.
+    """
+    with opened(data) as trace, opened(data, SMALL) as pieces:
+        if trace is None:
+            return
+        if pieces is not None:
+            compare(trace, pieces)
+        both = joined(trace, trace)
+        for row in range(len(both.slices)):
+            both.event_of(row)
+        for each in (trace, both):
+            for pane in PANES.values():
+                if pane.build(each).failures:
+                    raise Broken(pane.name)
 
 
 def check_cut(trace: Trace) -> None:

@@ -13,7 +13,8 @@ from tests.fuzz import properties
 
 FUZZ = Path(__file__).parent
 SNAPSHOTS = sorted((FUZZ / "corpus").glob("*.pickle"))
-SEEDS = [path for path in sorted((FUZZ / "corpus").iterdir()) if path not in SNAPSHOTS]
+LOGS = sorted((FUZZ / "corpus").glob("*.log"))
+SEEDS = [path for path in sorted((FUZZ / "corpus").iterdir()) if path not in [*SNAPSHOTS, *LOGS]]
 
 
 def kept(target: str) -> dict[str, bytes]:
@@ -40,6 +41,17 @@ def test_a_snapshot_whose_bytes_are_changed_is_read_or_refused(path):
         for _ in range(rng.randrange(1, 5)):
             changed[rng.randrange(len(changed))] = rng.randrange(256)
         properties.check_snapshots(bytes(changed))
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name)
+def test_a_log_whose_bytes_are_changed_is_read_or_refused(path):
+    data, rng = path.read_bytes(), random.Random(path.name)
+    properties.check_logs(data)
+    for _ in range(25):
+        changed = bytearray(data)
+        for _ in range(rng.randrange(1, 5)):
+            changed[rng.randrange(len(changed))] = rng.choice(b'\n\t{}[]":,0\xff') if rng.random() < 0.5 else 65
+        properties.check_logs(bytes(changed))
 
 
 def check_each(check: Callable[[bytes], None], inputs: dict[str, bytes], target: str) -> None:

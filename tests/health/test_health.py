@@ -15,6 +15,7 @@ from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.health import H200, SHAPES, plain
 from tests.support.paths import SHARED
 from tests.support.shortened import shortened
+from tests.support.traces import loaded
 from tracetui.drawing.text.export import render
 from tracetui.errors import TraceError
 from tracetui.health.health_table import CHECKS, doubtful_checks, doubts
@@ -283,7 +284,7 @@ ALIKE = ("d03_v100_2rank_5steps_mem_occ_nccl.json.gz", "d13_mtia_456k_events.jso
 def test_real_traces_have_the_doubts_that_a_plain_script_counted(
     shared_trace: Callable[[str], Path], name: str
 ) -> None:
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     facts = EXPECTED[name]["facts"]
     found_here = {check: doubt.count if doubt else 0 for check, doubt in doubts(trace).items()}
     assert found_here["overlaps on a stream"] == facts["kernel_overlaps_in_stream"]
@@ -296,7 +297,7 @@ def test_real_traces_have_the_doubts_that_a_plain_script_counted(
 
 
 def test_the_launches_of_a_lagging_queue_are_older_than_the_capture(shared_trace: Callable[[str], Path]) -> None:
-    trace = load(str(shared_trace("d07_mi300x_8rank_3steps_stack.json.gz")))
+    trace = loaded(shared_trace("d07_mi300x_8rank_3steps_stack.json.gz"))
     assert doubt(trace, "work from before the capture").count == 968
     assert doubt(trace, "work without launch").count == 0
 
@@ -323,7 +324,7 @@ def test_the_launches_of_a_lagging_queue_are_older_than_the_capture(shared_trace
 def test_damaged_files_have_the_doubts_that_were_put_in(
     shared_trace: Callable[[str], Path], name: str, wanted: dict[str, int]
 ) -> None:
-    trace = load(str(shared_trace(f"edge/{name}")))
+    trace = loaded(shared_trace(f"edge/{name}"))
     listed = {check.name for check in doubtful_checks(trace)}
     assert {check: number for check, number in found(trace).items() if check in listed | set(wanted)} == wanted
 

@@ -11,13 +11,13 @@ import pytest
 
 from tests.support.histories import run_of_digest, write_trace
 from tests.support.paths import SAMPLES
+from tests.support.traces import loaded
 from tracetui.errors import UsageError
 from tracetui.history.digest import STEP_TIME, Digest, digest
 from tracetui.history.series import commits, history, in_series, kept_history, natural
 from tracetui.history.shifts import measure, verdicts
 from tracetui.opening import cache_folder
 from tracetui.opening.rank_reading import SummaryWork
-from tracetui.reading.load import load
 
 HERE = SummaryWork(1, uses_cache=False)
 
@@ -42,7 +42,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def test_a_digest_comes_back_from_its_bytes():
-    made = digest(load(str(SAMPLES / "mlp_train_cpu.json.gz")))
+    made = digest(loaded(SAMPLES / "mlp_train_cpu.json.gz"))
     again = Digest.from_bytes(made.to_bytes())
     assert again.facts == made.facts and again.units == made.units
     np.testing.assert_array_equal(again.values, made.values)
@@ -52,7 +52,7 @@ def test_a_digest_comes_back_from_its_bytes():
 
 @pytest.mark.parametrize("bad", [b"", b"x", Digest.to_bytes, "cut"])
 def test_other_bytes_are_no_digest(bad):
-    made = digest(load(str(SAMPLES / "linear_eager_cpu.json.gz"))).to_bytes()
+    made = digest(loaded(SAMPLES / "linear_eager_cpu.json.gz")).to_bytes()
     data = made[:-9] if bad == "cut" else made[:20] + made if callable(bad) else bad
     with pytest.raises(ValueError):
         Digest.from_bytes(data)

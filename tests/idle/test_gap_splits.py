@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, launch, make_trace, op
 from tests.support.paths import SHARED
 from tests.support.slow_gaps import slow_gaps
+from tests.support.traces import loaded
 from tracetui.idle.gaps import longest
 from tracetui.idle.idle_parts import (
     MIN_SPLIT_GAP_NS,
@@ -27,7 +28,6 @@ from tracetui.idle.idleness import idleness
 from tracetui.idle.waits import Cause
 from tracetui.linking.trees import open_at
 from tracetui.model.trace import Kind, Trace
-from tracetui.reading.load import load
 
 WITHOUT_GPU = ("d12", "d13", "d14", "d15")
 WITH_GPU = sorted(path.name for path in SHARED.glob("d*.json*") if not path.name.startswith(WITHOUT_GPU))
@@ -72,7 +72,6 @@ def nested(made: list[Event]) -> list[Event]:
 
 
 @given(events())
-@settings(max_examples=150, deadline=None)
 def test_small_traces_split_as_moment_by_moment(made: list[Event]) -> None:
     trace = make_trace(made)
     idle = idleness(trace)
@@ -121,7 +120,6 @@ def found_gaps(trace: Trace) -> Counter[tuple[int, ...]]:
 
 
 @given(events(), st.lists(st.tuples(st.sampled_from("12"), MOMENTS), max_size=8))
-@settings(max_examples=100, deadline=None)
 def test_what_is_open_at_a_moment_is_the_deepest_that_holds_it(made: list[Event], asked: list[tuple[str, int]]) -> None:
     """Where slices of a lane overlap, it may be none of them, but never one that is not open."""
     trace = make_trace(made)
@@ -142,7 +140,6 @@ def test_what_is_open_at_a_moment_is_the_deepest_that_holds_it(made: list[Event]
 
 
 @given(st.lists(st.tuples(MOMENTS, st.integers(1, 60)), min_size=1, max_size=12), MOMENTS, st.integers(1, 300))
-@settings(max_examples=150, deadline=None)
 def test_the_longest_op_of_a_window(ops: list[tuple[int, int]], low: int, length: int) -> None:
     apart: list[Event] = []
     for start, dur in sorted(ops):
@@ -159,7 +156,7 @@ def test_the_longest_op_of_a_window(ops: list[tuple[int, int]], low: int, length
 
 @pytest.mark.parametrize("name", WITH_GPU or ["the real traces"])
 def test_real_traces_split_as_the_plain_script_says(name: str, shared_trace: Callable[[str], Path]) -> None:
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     expected = slow_gaps(trace, sorts=False)
     assert found_gaps(trace) == Counter(gap.key for gap in expected)
     idle = idleness(trace)

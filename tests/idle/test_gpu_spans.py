@@ -6,11 +6,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.paths import SHARED
+from tests.support.traces import loaded
 from tracetui.checking.evaluate import Evaluator
 from tracetui.checking.parser import parsed
 from tracetui.comparing.calls import recording_conditions
@@ -28,7 +29,6 @@ from tracetui.idle.idleness import MIN_GAP_NS, idleness
 from tracetui.idle.verdict import IDLE_PARTS, step_verdicts, verdict
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 
 US = 1_000
 TRACES = sorted(path.name for path in SHARED.glob("d*.json*"))
@@ -302,7 +302,6 @@ def slow_spans(trace: Trace) -> dict[tuple[int, str], Counter[str]]:
 
 
 @given(work_of_steps())
-@settings(max_examples=150, deadline=None)
 def test_every_step_is_idle_as_counted_moment_by_moment(made: list[Event]) -> None:
     trace = make_trace(made)
     found, expected = step_spans(trace), slow_spans(trace)
@@ -325,7 +324,6 @@ def test_every_step_is_idle_as_counted_moment_by_moment(made: list[Event]) -> No
 
 
 @given(work_of_steps())
-@settings(max_examples=100, deadline=None)
 def test_parts_of_the_idle_time_add_up_and_shares_stay_below_a_hundred(made: list[Event]) -> None:
     trace = make_trace(made)
     for one in [*step_verdicts(trace), verdict(trace)]:
@@ -341,7 +339,6 @@ def test_parts_of_the_idle_time_add_up_and_shares_stay_below_a_hundred(made: lis
 
 
 @given(work_of_steps())
-@settings(max_examples=50, deadline=None)
 def test_unrelated_work_beside_it_leaves_no_idle_time(made: list[Event]) -> None:
     beside = [Event("f", 0, 1_000, Kind.KERNEL, (device, "99")) for device in "01"]
     trace = make_trace([*made, *beside])
@@ -363,7 +360,7 @@ def test_a_trace_without_gpu_activity_has_no_span() -> None:
 @pytest.mark.parametrize("name", TRACES)
 def test_the_verdict_of_a_trace_and_a_comparison_agree(name, shared_trace) -> None:
     """In words, in the idle share, and in what the statement of a comparison says of it."""
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     one = side(trace)
     whole, found = verdict(trace), measures(one)
     if whole is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, python
@@ -88,7 +88,6 @@ def programs(draw: st.DrawFn) -> list[Event]:
 
 
 @given(programs())
-@settings(max_examples=60, deadline=None)
 def test_every_simulated_loop(events: list[Event]) -> None:
     check_invariants(make_trace(events))
 
@@ -120,7 +119,6 @@ SLICES = st.tuples(st.sampled_from("12"), st.integers(0, 400), st.integers(0, 10
 
 
 @given(st.lists(SLICES, min_size=1, max_size=8), st.lists(WINDOWS, min_size=1, max_size=6))
-@settings(max_examples=120, deadline=None)
 def test_windows_are_cut_and_never_lost_wherever_the_slices_are(
     slices: list[tuple[str, int, int, int]], windows: list[tuple[int, int, int]]
 ) -> None:

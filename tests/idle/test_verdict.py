@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
+from tests.support.traces import loaded
 from tracetui.idle.gpu_spans import Exposure, exposure, step_exposure
 from tracetui.idle.verdict import FRAMES, NOTHING_SEEN, step_verdicts, totals, verdict, verdict_on
 from tracetui.model.trace import Device, Kind, Trace
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 
 US = 1_000
 
@@ -173,7 +173,6 @@ def steps_of_work(draw: st.DrawFn) -> list[Event]:
 
 
 @given(steps_of_work())
-@settings(max_examples=150, deadline=None)
 def test_what_is_exposed_as_counted_moment_by_moment(made: list[Event]) -> None:
     trace = make_trace(made)
     pids = list(dict.fromkeys(lane.pid for lane in trace.lanes))
@@ -251,7 +250,7 @@ RESNET = "d07_mi300x_8rank_3steps_stack.json.gz"
 
 def test_owlv2_waits_for_its_data(shared_trace: Callable[[str], Path]) -> None:
     """Idle 47 %, late 3 %, small 2 %: see 3(g)."""
-    found = verdict(load(str(shared_trace(OWLV2))))
+    found = verdict(loaded(shared_trace(OWLV2)))
     assert found is not None
     assert found.words == "host-stall-bound (data loading)"
     assert [round(number) for number in (found.idle_pct, found.late_pct, found.small_pct or 0)] == [47, 3, 2]
@@ -259,7 +258,7 @@ def test_owlv2_waits_for_its_data(shared_trace: Callable[[str], Path]) -> None:
 
 def test_resnet_keeps_its_gpu_busy(shared_trace: Callable[[str], Path]) -> None:
     """Three steps of 895 activities, idle for at most 1 %; what keeps the GPU busy is communication."""
-    for found in step_verdicts(load(str(shared_trace(RESNET)))):
+    for found in step_verdicts(loaded(shared_trace(RESNET))):
         assert found is not None
         assert (found.activities, found.words) == (895, "communication-bound")
         assert found.idle_pct < 1
@@ -267,7 +266,7 @@ def test_resnet_keeps_its_gpu_busy(shared_trace: Callable[[str], Path]) -> None:
 
 def test_the_control_run_has_overhead_gaps(shared_trace: Callable[[str], Path]) -> None:
     """Idle 12 to 23 % of the periods, small 73 to 83 % but for the fifth of its six steps."""
-    found = [one for one in step_verdicts(load(str(shared_trace(CONTROL)))) if one is not None]
+    found = [one for one in step_verdicts(loaded(shared_trace(CONTROL))) if one is not None]
     # In all but the first more time goes by with nothing but communication than for launches.
     words = ["GPU-bound with overhead gaps", *["communication-bound"] * 5]
     assert [one.words for one in found] == words

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.waiting import POLL_SECONDS
+from tests.support.waiting import PROCESS_SECONDS
 from tracetui.kernel_names.text import demangled, identifiers
 
 NAMES = [
@@ -34,7 +34,7 @@ CXXFILT = shutil.which("c++filt")
 @pytest.mark.parametrize("name", NAMES)
 def test_names_read_as_binutils_reads_them(name):
     read = subprocess.run(
-        [str(CXXFILT)], input=name, capture_output=True, text=True, check=True, timeout=POLL_SECONDS
+        [str(CXXFILT)], input=name, capture_output=True, text=True, check=True, timeout=PROCESS_SECONDS
     ).stdout
     assert read.startswith("void "), "not a mangled name"
     assert re.sub(r">\s+(?=>)", ">", read.removeprefix("void ")).startswith(f"{demangled(name)}(")

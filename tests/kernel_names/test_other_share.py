@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.support.paths import SHARED
+from tests.support.traces import loaded
 from tracetui.errors import TracetuiError
 from tracetui.kernel_names import Family, decode
 from tracetui.model.trace import GPU_WORK, Kind
-from tracetui.reading.load import load
 
 FOLDERS = ("", "inference", "ranks", "pftrace", "puzzlers", "edge")
 NOT_TRACES = {"expected.json", "truth.json", "names.json", "families.json", "findings.json", "graph_counters.json"}
@@ -34,7 +34,7 @@ if not FILES:
 @pytest.mark.parametrize("file", FILES)
 def test_hardly_any_gpu_time_is_other_and_no_short_name_is_bare(file):
     try:
-        trace = load(str(SHARED / file))
+        trace = loaded(SHARED / file)
     except TracetuiError as error:
         pytest.skip(f"no trace: {error}")
     slices = trace.slices

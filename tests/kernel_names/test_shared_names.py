@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from tests.support.paths import SHARED
+from tests.support.traces import loaded
 from tracetui.kernel_names import MAX_SHORT_NAME, Decoded, decode
 from tracetui.linking.links import links
 from tracetui.model.trace import GPU_WORK, Kind, Trace
-from tracetui.reading.load import load
 
 FILES = sorted(path.relative_to(SHARED).as_posix() for path in [*SHARED.glob("d*.json*"), *SHARED.glob("puzzlers/*")])
 
@@ -38,7 +38,7 @@ NO_OPERATORS = re.compile(r"triton_(?:_\d[\dde]*)?")
 @cache
 def gpu_names(file: str) -> tuple[tuple[str, Kind, float], ...]:
     """Name, kind and total time (ns) of everything different that ran on the GPU."""
-    trace = load(str(SHARED / file))
+    trace = loaded(SHARED / file)
     slices = trace.slices
     rows = slices.of_kind(*GPU_WORK)
     pairs, place = np.unique(slices.name[rows].astype(np.int64) * 256 + slices.kind[rows], return_inverse=True)
@@ -101,7 +101,7 @@ class Product(NamedTuple):
 @cache
 def products(file: str) -> tuple[Product, ...]:
     """The different matrix products of a trace whose op recorded shapes and whose name tells a tile."""
-    trace = load(str(SHARED / file))
+    trace = loaded(SHARED / file)
     found, gpu = links(trace), links(trace).gpu
     gpu = gpu[found.owner[gpu] >= 0]
     event, owner = trace.slices.event, found.owner[gpu]

@@ -11,11 +11,11 @@ import pytest
 from tests.support.autograd import ENGINE_THREAD, MAIN
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.frames import frame, model
+from tests.support.traces import loaded
 from tracetui.linking.chains import chain
 from tracetui.linking.frames import compiled_region, frames, is_own, module_paths
 from tracetui.linking.links import links
 from tracetui.model.trace import Kind, Trace
-from tracetui.reading.load import load
 
 
 def row_of(trace: Trace, name: str) -> int:
@@ -146,7 +146,7 @@ def up(trace: Trace, row: int, wanted: Callable[[str], bool]) -> int:
 
 
 def test_a_real_trace_agrees_with_climbing_from_each_launch(shared_trace: Callable[[str], Path]) -> None:
-    trace = load(str(shared_trace("d06_h100_stack_mem.json.gz")))
+    trace = loaded(shared_trace("d06_h100_stack_mem.json.gz"))
     found, paths = frames(trace), module_paths(trace)
     kernels = links(trace).gpu[::7].tolist()
     for row in kernels:
@@ -160,7 +160,7 @@ def test_a_real_trace_agrees_with_climbing_from_each_launch(shared_trace: Callab
 
 
 def test_the_profilers_own_ids_of_callers_agree_with_time(shared_trace: Callable[[str], Path]) -> None:
-    trace = load(str(shared_trace("d06_h100_stack_mem.json.gz")))
+    trace = loaded(shared_trace("d06_h100_stack_mem.json.gz"))
     rows = trace.slices.of_kind(Kind.PYTHON)
     own, parents = trace.args_of(rows, ["Python id", "Python parent id"])
     row_by_id = dict(zip(own, rows.tolist(), strict=True))

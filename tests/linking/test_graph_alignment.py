@@ -25,7 +25,7 @@ from tracetui.linking.graph_nodes import (
 from tracetui.model.recorded import GraphRecording, GraphScopes
 from tracetui.model.trace import Kind, Trace
 
-FIELDS = ("op", "line", "function", "module", "shapes", "types")
+FIELDS = ("op", "function", "module", "shapes", "types")
 
 
 def aligned(nodes: list[int], launches: list[int], streams: list[int] | None = None) -> Alignment:
@@ -141,7 +141,6 @@ def test_every_field_of_a_node_is_that_of_its_launch_in_its_recording() -> None:
     assert [told(nodes, field) for field in FIELDS] == [
         ["aten::mm", "aten::add", "op b_kernel", "op c_kernel"],
         ["model.py(9): project", "model.py(12): forward", "model.py(10): forward", "model.py(10): forward"],
-        ["project", "forward", "forward", "forward"],
         ["Linear_0", "Block_0", None, None],
         ["[[2, 3]]", None, None, None],
         ['["float"]', None, None, None],
@@ -242,7 +241,7 @@ def test_names_without_a_capture_are_all_that_is_known() -> None:
     nodes = graph_nodes(scoped({6: "given b"}))
     assert (told(nodes, "module"), told(nodes, "op"), nodes.named_by.tolist()) == (["given b"], [None], [0])
     assert (nodes.recording.tolist(), nodes.launch.tolist(), nodes.by_position.tolist()) == ([-1], [-1], [False])
-    assert [nodes.op_call.tolist(), nodes.shapes.tolist(), nodes.line.tolist()] == [[-1]] * 3
+    assert [nodes.op_call.tolist(), nodes.shapes.tolist(), nodes.function.tolist()] == [[-1]] * 3
 
 
 def test_a_node_with_a_capture_and_without_a_name_keeps_its_capture() -> None:

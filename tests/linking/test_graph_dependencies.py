@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.paths import SHARED
+from tests.support.traces import loaded
 from tracetui.linking.chains import (
     FIRST_DEPENDENCY_ID,
     chain,
@@ -117,7 +118,7 @@ def test_a_node_without_correlation_has_no_launch(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["graph_counters.json", "graph_counters.pftrace.gz"])
 def test_dependencies_and_nodes_are_those_of_the_window(name: str) -> None:
     facts = json.loads((SHARED / "pftrace" / "expected.json").read_text())["graph_counters.pftrace.gz"]["facts"]
-    trace = load(str(SHARED / "pftrace" / name))
+    trace = loaded(SHARED / "pftrace" / name)
     assert len(graph_dependencies(trace)) == facts["dependency_arrows"]
     kinds = [(Kind.GRAPH_EVENT, "EventRecord"), (Kind.GRAPH_HOST, "HostNode"), (Kind.GPU_ANNOTATION, "Annotation")]
     for kind, stage in [*kinds, (Kind.KERNEL, "Kernel"), (Kind.MEMCPY, "Memcpy")]:

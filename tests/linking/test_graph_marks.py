@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.build import kernel, launch, make_trace
 from tests.support.paths import SHARED
+from tests.support.traces import loaded
 from tracetui.linking.replays import MARKED
-from tracetui.reading.load import load
 from tracetui.tables.kernels import kernels
 
 NODE = {"graph id": 5, "graph node id": 1}
@@ -64,7 +64,7 @@ def test_streams_of_marks_and_of_moved_lanes() -> None:
 @pytest.mark.parametrize("name", ["graph_counters.json", "graph_counters.pftrace.gz", "kineto_counters.json"])
 def test_the_marks_of_shared_traces(name: str) -> None:
     expected = json.loads((SHARED / "pftrace" / "expected.json").read_text())
-    rows = [each for each in kernels(load(str(SHARED / "pftrace" / name))).rows() if each["graph_mark"]]
+    rows = [each for each in kernels(loaded(SHARED / "pftrace" / name)).rows() if each["graph_mark"]]
     assert {each["graph_mark"] for each in rows} == {"block0", "allreduce"}
     if name.startswith("kineto"):
         facts = expected["kineto_counters.json"]["facts"]

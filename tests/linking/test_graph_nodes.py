@@ -44,11 +44,10 @@ def told(trace: Trace, column: str = "op") -> list[str | None]:
     return [None if cell is None else str(cell) for cell in marked]
 
 
-def test_the_capture_in_the_same_trace_names_operator_line_function_and_module():
+def test_the_capture_in_the_same_trace_names_operator_function_and_module():
     trace = make_trace([*captured([LAYER]), *replay(10_000, 91, NAMES), *replay(20_000, 92, NAMES)])
     assert told(trace) == ["~aten::rms_norm", "~aten::mm", "~aten::add"] * 2
-    assert told(trace, "line")[:3] == ["~model.py(5): norm", "~model.py(9): project", "~model.py(12): forward"]
-    assert told(trace, "function")[:3] == ["~norm", "~project", "~forward"]
+    assert told(trace, "function")[:3] == ["~model.py(5): norm", "~model.py(9): project", "~model.py(12): forward"]
     assert told(trace, "module")[:3] == ["~Norm_0", "~Linear_0", "~Block_0"]
     assert capture_counts(trace).words == "6 of 6 by the capture in this trace"
 
@@ -56,7 +55,7 @@ def test_the_capture_in_the_same_trace_names_operator_line_function_and_module()
 def test_without_a_capture_nothing_is_said():
     trace = make_trace(replay(10_000, 91, NAMES))
     assert told(trace) == [None] * 3
-    assert told(trace, "line") == [None] * 3
+    assert told(trace, "function") == [None] * 3
     assert known_sites(trace) == ()
     assert capture_counts(trace).words is None
     assert refusals(trace) == []
@@ -65,7 +64,7 @@ def test_without_a_capture_nothing_is_said():
 def test_a_recording_in_another_file_does_the_same_and_call_sites_are_known():
     trace = with_recording(replay(10_000, 91, NAMES), recording([LAYER]))
     assert told(trace) == ["~aten::rms_norm", "~aten::mm", "~aten::add"]
-    assert known_sites(trace) == ("line", "function", "module")
+    assert known_sites(trace) == ("function", "module")
     assert capture_counts(trace).words == "3 of 3 by capture.json"
     by_module = {row["module"]: row["calls"] for row in kernels(trace, by="module").rows()}
     assert by_module == {"Norm_0": 1, "Linear_0": 1, "Block_0": 1}
@@ -89,14 +88,18 @@ def test_a_gap_before_a_replay_is_put_down_to_the_launch_and_one_within_it_to_th
     events = [kernel("before", 1_000, 10), call, launch(10_000, 100, 91, "cudaGraphLaunch")]
     events += [kernel(name, 20_000 + 10_000 * n, 10, correlation=91) for n, name in enumerate(NAMES)]
     table = gaps(with_recording(events, recording([LAYER])))
-    cells = [(table["line"].cell(row), table["line"].is_doubtful(row)) for row in range(len(table))]
+    cells = [(table["function"].cell(row), table["function"].is_doubtful(row)) for row in range(len(table))]
     assert cells == [
         ("serve.py(3): decode", False),
         ("model.py(9): project", True),
         ("model.py(12): forward", True),
     ]
-    by_line = {row["line"]: row["gaps"] for row in gaps(with_recording(events, recording([LAYER])), by="line").rows()}
-    assert by_line == {"serve.py(3): decode": 1, "model.py(9): project": 1, "model.py(12): forward": 1}
+    grouped = gaps(with_recording(events, recording([LAYER])), by="function")
+    assert {row["function"]: row["gaps"] for row in grouped.rows()} == {
+        "serve.py(3): decode": 1,
+        "model.py(9): project": 1,
+        "model.py(12): forward": 1,
+    }
 
 
 def test_what_warms_up_before_the_capture_does_not_count():

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.paths import SHARED
+from tests.support.traces import loaded
 from tracetui.linking.step_sources import step_sources
 from tracetui.linking.steps import steps
 from tracetui.panes import PANES
@@ -40,7 +41,7 @@ def wanted_rows(found: list[dict[str, Any]], fact: dict[str, Any]) -> list[dict[
 
 @pytest.mark.parametrize("file", FILES)
 def test_steps_are_those_that_a_slow_search_finds(shared_trace, facts: dict[str, Any], file: str) -> None:
-    trace, fact = load(str(shared_trace(f"inference/{file}"))), facts[file]
+    trace, fact = loaded(shared_trace(f"inference/{file}")), facts[file]
     table = PANES["steps"].build(trace)
     found = [{**row, "slice": trace.name_of(int(steps(trace).row[i]))} for i, row in enumerate(table.rows())]
     wanted = wanted_rows(found, fact)
@@ -58,7 +59,7 @@ def test_steps_are_those_that_a_slow_search_finds(shared_trace, facts: dict[str,
 
 @pytest.mark.parametrize("file", FILES)
 def test_every_series_is_offered_with_what_it_covers(shared_trace, facts: dict[str, Any], file: str) -> None:
-    trace, fact = load(str(shared_trace(f"inference/{file}"))), facts[file]
+    trace, fact = loaded(shared_trace(f"inference/{file}")), facts[file]
     offered = {source.way: source for source in step_sources(trace)}
     for name, covered in fact["work_covered"].items():
         way = name if name.split(" ")[0] in ("frame", "module", "op") else f"annotation {name}"
@@ -72,7 +73,7 @@ def test_every_series_is_offered_with_what_it_covers(shared_trace, facts: dict[s
 
 def test_how_the_steps_were_found_is_said(shared_trace, facts: dict[str, Any]) -> None:
     for file in ("i03_mi300x_vllm_tp4_no_annotations.json.gz", "i06_cpu_transformers_generate_no_stack.json.gz"):
-        trace = load(str(shared_trace(f"inference/{file}")))
+        trace = loaded(shared_trace(f"inference/{file}"))
         found_by = steps(trace).found_by
         assert found_by == facts[file]["found_by"]
         column = PANES["steps"].build(trace)["found_by"]
@@ -80,9 +81,9 @@ def test_how_the_steps_were_found_is_said(shared_trace, facts: dict[str, Any]) -
 
 
 def test_the_recording_of_a_graph_and_overlapping_stages_have_no_steps(shared_trace) -> None:
-    captured = load(str(shared_trace("inference/i01c_capture_bs32.json.gz")))
+    captured = loaded(shared_trace("inference/i01c_capture_bs32.json.gz"))
     assert "recording of a CUDA graph" in PANES["steps"].build(captured).note
-    stages = load(str(shared_trace("inference/i04_mtia_serving_stages.json.gz")))
+    stages = loaded(shared_trace("inference/i04_mtia_serving_stages.json.gz"))
     assert len(steps(stages)) == 0 and re.search(r"--steps-by can name 'Stage::", PANES["steps"].build(stages).note)
 
 
@@ -119,5 +120,5 @@ def test_what_a_recording_lacks_is_replaced_by_the_next_rule(
 
 
 def test_nested_annotations_say_which_one_was_taken(shared_trace) -> None:
-    trace = load(str(shared_trace("inference/i02_mi300x_sglang_decode_nested.json.gz")))
+    trace = loaded(shared_trace("inference/i02_mi300x_sglang_decode_nested.json.gz"))
     assert PANES["steps"].build(trace).note == "Steps are `step[..]` annotations, inside `execute_context_..`."

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op
+from tests.support.traces import loaded
 from tracetui.linking.chains import chain, dispatch_cost, first_activity, follow, follow_back
 from tracetui.linking.links import innermost_around, links, op_rows
 from tracetui.model.trace import Kind, Trace
-from tracetui.reading.load import load
 
 
 def row_of(trace: Trace, name: str) -> int:
@@ -226,7 +226,7 @@ SOUND = [
 def test_the_op_around_a_launch_is_the_one_that_the_external_id_names(
     shared_trace: Callable[[str], Path], name: str, launched: int
 ) -> None:
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     slices, found = trace.slices, links(trace)
     ops = {int(slices.external[row]): row for row in op_rows(trace).tolist()}
     rows = [row for row in found.gpu.tolist() if found.launch[row] >= 0 and int(slices.external[row]) in ops]

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from tests.support.build import Event, kernel, launch, make_trace
+from tests.support.traces import loaded
 from tracetui.linking.links import region
 from tracetui.model.trace import Kind
-from tracetui.reading.load import load
 
 
 def test_work_counts_where_it_was_launched_and_without_launch_where_it_ran() -> None:
@@ -41,7 +41,7 @@ def test_a_region_without_work() -> None:
 
 
 def test_four_variants_of_the_fusion_puzzle(shared_trace: Callable[[str], Path]) -> None:
-    trace = load(str(shared_trace("puzzlers/fusion_mwe_trace.json.gz")))
+    trace = loaded(shared_trace("puzzlers/fusion_mwe_trace.json.gz"))
     tops = [trace.names.find(name) for name in ("fusion.py(201): unfused", "fusion.py(225): fused")]
     rows = np.flatnonzero(np.isin(trace.slices.name, tops))
     rows = rows[np.argsort(trace.slices.start[rows])]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.graphs import replay
+from tests.support.traces import loaded
 from tracetui.comparing.side import side
 from tracetui.errors import UsageError
 from tracetui.linking.placement import chosen
@@ -18,7 +19,6 @@ from tracetui.linking.step_sources import no_steps, step_sources, with_steps
 from tracetui.linking.steps import steps
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 
 
 def frame(name: str, start: int, dur: int) -> Event:
@@ -157,7 +157,7 @@ def outermost(runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def test_the_variants_of_the_puzzler(shared_trace) -> None:
-    trace = load(str(shared_trace("puzzlers/fusion_mwe_trace.json.gz")))
+    trace = loaded(shared_trace("puzzlers/fusion_mwe_trace.json.gz"))
     rows = {row["steps_by"]: row for row in PANES["steps"].build(trace, by="source").rows()}
     assert rows["unfused"]["runs"] == rows["fused"]["runs"] == 2
     assert (rows["unfused"]["per_run"], rows["fused"]["per_run"]) == ("36, ~19", "5, ~4")
@@ -173,7 +173,7 @@ def test_the_variants_of_the_puzzler(shared_trace) -> None:
     ],
 )
 def test_steps_of_inference(shared_trace, file: str, name: str, runs: int) -> None:
-    trace = load(str(shared_trace(f"inference/{file}")))
+    trace = loaded(shared_trace(f"inference/{file}"))
     assert step_sources(trace)[0].name == name
     assert len(steps(with_steps(trace, name))) == runs
 
@@ -201,7 +201,7 @@ def test_activities_without_a_launch_are_in_the_run_in_which_they_start() -> Non
 
 
 def test_a_comparison_of_chosen_steps_has_the_activities_of_its_runs(shared_trace) -> None:
-    trace = load(str(shared_trace("puzzlers/fusion_mwe_trace.json.gz")))
+    trace = loaded(shared_trace("puzzlers/fusion_mwe_trace.json.gz"))
     by_step = [side(with_steps(trace, "unfused"), number) for number in ("1", "2")]
     assert [len(each.activities()[0]) for each in by_step] == [36, 19]
     assert [each.inferred() for each in by_step] == [0, 17]

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.autograd import backward, forward
 from tests.support.build import Event, kernel, launch, make_trace, op, step
+from tests.support.traces import loaded
 from tracetui.devices.descriptions import with_device
 from tracetui.errors import UsageError
 from tracetui.linking.placement import activities_of_step, before_capture, step_index, within
@@ -18,7 +19,6 @@ from tracetui.linking.step_sources import step_markers, with_steps
 from tracetui.linking.steps import steps
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 
 AUTOGRAD = ("1", "2")
 
@@ -190,7 +190,7 @@ def test_work_that_was_launched_before_the_capture_runs_before_any_of_the_captur
 
 
 def test_a_real_trace_holds_the_end_of_its_warm_up(shared_trace: Callable[[str], Path]) -> None:
-    assert len(before_capture(load(str(shared_trace("d07_mi300x_8rank_3steps_stack.json.gz"))))) == 968
+    assert len(before_capture(loaded(shared_trace("d07_mi300x_8rank_3steps_stack.json.gz")))) == 968
 
 
 def iterations() -> Trace:

@@ -14,6 +14,7 @@ from tests.support.autograd import backward, forward
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.memory_events import Moment, copied, two_ops, with_memory
 from tests.support.slow import slow_events
+from tests.support.traces import loaded
 from tracetui.drawing.timeline.grid import TimelineGrid, View
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import palette
@@ -183,7 +184,7 @@ def test_a_step_has_the_copies_that_it_launched() -> None:
 
 
 def test_rates_are_those_that_the_profiler_wrote(shared_trace: Callable[[str], Path]) -> None:
-    trace = load(str(shared_trace("d06_h100_stack_mem.json.gz")))
+    trace = loaded(shared_trace("d06_h100_stack_mem.json.gz"))
     copies = trace.slices.of_kind(Kind.MEMCPY, Kind.MEMSET)
     (written,) = trace.args_of(copies, ("memory bandwidth (GB/s)",))
     rates = defaultdict(list)
@@ -248,7 +249,7 @@ def test_a_real_trace_reads_as_the_slow_way_reads_it(shared_trace: Callable[[str
 def test_real_traces_have_their_events_and_peaks(
     shared_trace: Callable[[str], Path], name: str, events: int, peaks: dict[str, int | None]
 ) -> None:
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     found = allocator(trace)
     assert len(found) == events
     assert {row["device"]: row["peak"] for row in rows(trace, by="device")} == peaks

@@ -15,7 +15,7 @@ import pytest
 from tests.support import rank_workers
 from tests.support.paths import ROOT, SHARED
 from tests.support.rank_workers import is_running, noted_processes
-from tests.support.waiting import POLL_SECONDS, SOON, wait_until
+from tests.support.waiting import PROCESS_SECONDS, SOON, wait_until
 from tracetui.cli.main import main
 from tracetui.errors import TraceError
 from tracetui.opening import rank_reading
@@ -126,7 +126,7 @@ def started(files: list[Path]) -> tuple[subprocess.Popen[str], list[int]]:
 def test_a_parent_that_is_killed_leaves_no_worker(files: list[Path]) -> None:
     parent, workers = started(files)
     parent.kill()
-    parent.communicate(timeout=POLL_SECONDS)
+    parent.communicate(timeout=PROCESS_SECONDS)
     wait_until(lambda: not any(map(is_running, workers)), "a worker is left", SOON)
 
 
@@ -136,7 +136,7 @@ def test_ctrl_c_ends_all_and_nobody_says_anything(files: list[Path]) -> None:
     parent, workers = started(files)
     # A terminal sends it to all processes of the command.
     os.killpg(parent.pid, signal.SIGINT)
-    assert parent.communicate(timeout=POLL_SECONDS) == ("", "") and parent.returncode == 130
+    assert parent.communicate(timeout=PROCESS_SECONDS) == ("", "") and parent.returncode == 130
     assert not any(map(is_running, workers))
 
 

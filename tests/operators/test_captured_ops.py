@@ -75,5 +75,5 @@ def test_a_step_has_what_was_replayed_in_it_and_call_sites_tell_rows_apart():
     }
     by_module = {(row["name"], row["module"]): row["kernels"] for row in captured(served(), by="module")}
     assert by_module == {("aten::mm", "Linear_0"): 2, ("aten::mm", "Linear_1"): 2, ("aten::add", None): 2}
-    by_line = {(row["name"], row["line"]): row["kernels"] for row in captured(served(), by="line")}
-    assert by_line == {("aten::mm", "model.py(9): project"): 4, ("aten::add", "model.py(1): forward"): 2}
+    by_function = {(row["name"], row["function"]): row["kernels"] for row in captured(served(), by="function")}
+    assert by_function == {("aten::mm", "model.py(9): project"): 4, ("aten::add", "model.py(1): forward"): 2}

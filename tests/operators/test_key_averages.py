@@ -19,6 +19,7 @@ import pytest
 from tests.support.newest_torch import NoNewerTorch, newest_torch
 from tests.support.paths import IMPORT_PATH, ROOT, SAMPLES
 from tests.support.slow_key_averages import slow_key_averages
+from tests.support.traces import loaded
 from tracetui.model.table import Table
 from tracetui.operators.ops import torch_time
 from tracetui.panes import PANES
@@ -212,7 +213,7 @@ def test_rows_of_real_traces_are_those_of_the_rules(shared_trace, name: str, by:
 
 @pytest.mark.parametrize("name", ["d05a_a100_megatron_tp8_rank0.json", "d08_b200_cuda13_ep_moe.json"])
 def test_the_plain_pane_has_the_same_rows_without_the_device(shared_trace, name: str) -> None:
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     plain, every = PANES["ops"].build(trace), PANES["ops"].build(trace, by="event")
     kinds = [row["kind"] for row in every.rows()]
     on_threads = [

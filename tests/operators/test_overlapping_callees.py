@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
+from tests.support.traces import loaded
 from tracetui.checking.evaluate import Evaluator
 from tracetui.checking.report import CheckOutcome, Status, assertion, checked
 from tracetui.comparing.calls import calls
@@ -24,7 +25,6 @@ from tracetui.model.table import Cell, Table
 from tracetui.model.trace import Trace
 from tracetui.operators.costs import costs
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 from tracetui.ui.widgets.columns import cell_text, layout_of
 
 US = 1_000
@@ -180,7 +180,7 @@ def test_views_are_ranked_and_given_a_share_without_it() -> None:
 
 @pytest.mark.parametrize("trace", ["inference/i04_mtia_serving_stages.json.gz"])
 def test_a_real_trace_with_overlapping_calls(trace, shared_trace) -> None:
-    ops = PANES["ops"].build(load(str(shared_trace(trace))))
+    ops = PANES["ops"].build(loaded(shared_trace(trace)))
     values = np.asarray(ops["self_cpu_us"].values, np.float64)[ops.order("self_cpu_us", descending=True)]
     below = int((values < 0).sum())
     assert below > 0

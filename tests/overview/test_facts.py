@@ -7,6 +7,7 @@ import pytest
 from tests.support.app import training
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.paths import SAMPLES
+from tests.support.traces import loaded
 from tracetui.findings.scope import Scope
 from tracetui.idle.scope_times import median_step
 from tracetui.model.intervals import TimeRange
@@ -42,7 +43,7 @@ def assert_is_whole(trace, part):
 
 @pytest.mark.parametrize("name", SHARED_NAMES)
 def test_bars_are_the_scope(name, shared_trace):
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     assert_is_whole(trace, median_step(trace))
     assert_is_whole(trace, None)
     low, high = trace.window
@@ -79,7 +80,7 @@ def test_the_times_of_a_step_are_those_of_its_scope():
 
 
 def test_a_start_up_is_left_out_and_said(shared_trace):
-    trace = load(str(shared_trace("puzzlers/more_small_kernels.json.gz")))
+    trace = loaded(shared_trace("puzzlers/more_small_kernels.json.gz"))
     overview = assert_is_whole(trace, None)
     assert overview.start_up > 100 * overview.ns
     assert overview.title == "the trace, after start-up"

@@ -94,6 +94,8 @@ def _millis(nanoseconds: int) -> str:
         ("allocator", f"at most {_percent(cpu_work.MAX_UNFILLED_SHARE)} of the device"),
         ("allocator", f"{cpu_work.MIN_PINNED_CALLS} and more allocations of pinned memory"),
         ("pageable-copy", f"below {thread_causes.MIN_COPY_BYTES >> 10} KiB"),
+        ("exposed-copy", f"at least {_percent(idle.MIN_EXPOSED_COPIES)} of the time"),
+        ("exposed-copy", f"below {thread_causes.MIN_COPY_BYTES >> 10} KiB"),
         ("stalled-thread", f"at least {thread_causes.MIN_STALLED_CALLS} calls"),
         ("stalled-thread", f"in {thread_causes.MIN_STALLED_FUNCTIONS} different functions"),
         ("stalled-thread", f"longer than {_millis(thread_causes.MIN_STALL_NS)}"),

@@ -15,8 +15,8 @@ import pytest
 from tracetui_workloads import registry
 
 from tests.support.paths import ROOT, SAMPLES
-from tests.support.waiting import POLL_SECONDS
-from tracetui import load
+from tests.support.traces import loaded
+from tests.support.waiting import PROCESS_SECONDS
 from tracetui.model.trace import Kind
 from tracetui.operators.ops import ops
 from tracetui.tables.expectations import Expectation, expectations
@@ -45,7 +45,7 @@ UNFUSED = {"linear_compile", "matmul_add_64_cold_compile", "matmul_add_4096_warm
 
 def trace_of(name):
     """The sample, read."""
-    return load(str(SAMPLES / f"{name}.json.gz"))
+    return loaded(SAMPLES / f"{name}.json.gz")
 
 
 def about(name):
@@ -214,7 +214,7 @@ def test_an_unknown_sample_is_refused(tmp_path):
         [sys.executable, str(SAMPLES / "record.py"), "nothing", "-o", str(tmp_path / "new")],
         capture_output=True,
         text=True,
-        timeout=POLL_SECONDS,
+        timeout=PROCESS_SECONDS,
     )
     assert result.returncode == 2
     assert "there is no nothing; there are matmul_add_64_cold_eager" in result.stderr
@@ -226,7 +226,7 @@ def test_an_unknown_sample_is_refused(tmp_path):
 def test_the_script_records_the_same_program_and_says_what_it_leaves_out(tmp_path):
     words = ["linear_eager", "mlp_train", "fused_mlp_geglu", "--device", "cpu", "-o", str(tmp_path)]
     command = [sys.executable, str(SAMPLES / "record.py"), *words]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=5 * POLL_SECONDS, cwd=ROOT)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=5 * PROCESS_SECONDS, cwd=ROOT)
     assert result.returncode == 1
     told = result.stdout.splitlines()
     assert told[1].startswith("fused_mlp_geglu: left out, tracetui: fused_mlp needs a GPU")

@@ -22,12 +22,6 @@ from tracetui.reading.other_files import OTHER_FILES, other_file
 from tracetui.reading.rank_header import read_rank_header
 from tracetui.ui.opening.trace_files import looks_like_trace
 
-LOG = (
-    b'V0524 12:48:44.657000 140144363024384 torch/_logging/structured.py:19] {"str": ["a.py", 0]}\n'
-    b'V0524 12:48:44.658000 1401 torch/_dynamo/utils.py:1288] {"chromium_event": {}}\n'
-    b'\t{"name": "dynamo", "ph": "B", "ts": 1, "pid": 0, "tid": 0, "cat": "x"}\n'
-)
-
 
 def snapshot() -> bytes:
     block = {"device": 0, "address": 1 << 40, "total_size": 2, "blocks": []}
@@ -63,7 +57,6 @@ def database(folder: Path, table: str) -> bytes:
 SAFETENSORS = struct.pack("<Q", 30) + b'{"w": {"dtype": "F32"}}       '
 TENSORBOARD = struct.pack("<QI", 24, 7) + b"\x09\0\0\0\0\0\0\0\0\x1a\x0dbrain.Event:2" + b"abcd"
 KINDS = {
-    "TORCH_TRACE": LOG,
     "memory snapshot": snapshot(),
     "checkpoint": zipped("archive/data.pkl"),
     "Git LFS": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
@@ -113,7 +106,7 @@ def test_databases_are_told_apart_by_their_tables(table, said, tmp_path):
         load(str(path))
 
 
-@pytest.mark.parametrize("said", ["memory snapshot", "TORCH_TRACE"])
+@pytest.mark.parametrize("said", ["memory snapshot", "safetensors"])
 def test_every_way_in_for_traces_says_the_same(said, tmp_path, capsys):
     path, trace = tmp_path / "trace.json", next(SAMPLES.glob("*.json*"))
     path.write_bytes(KINDS[said])
@@ -129,11 +122,11 @@ def test_every_way_in_for_traces_says_the_same(said, tmp_path, capsys):
 
 def test_a_folder_of_other_files_is_told_once_for_all(tmp_path, capsys):
     for rank in range(3):
-        (tmp_path / f"dedicated_log_torch_trace_rank_{rank}.log").write_bytes(LOG)
+        (tmp_path / f"rank_{rank}.json").write_bytes(SAFETENSORS)
     assert main(["ranks", str(tmp_path)]) == 1
     said = capsys.readouterr().err
     assert "3 files" in said
-    assert said.count("TORCH_TRACE") == 1
+    assert said.count("safetensors") == 1
 
 
 def test_a_report_of_nsight_compute_is_known_by_its_name_where_its_bytes_say_nothing(tmp_path):
@@ -164,12 +157,11 @@ def test_no_sample_is_taken_for_another_file():
 
 def test_the_files_that_lie_beside_traces(shared_trace):
     folder = shared_trace("beside")
-    for pattern, said in (("compile/**/*.log", "TORCH_TRACE"), ("memory/*", "memory snapshot")):
-        paths = list(folder.glob(pattern))
-        assert paths
-        for path in paths:
-            with pytest.raises(OtherKind, match=said):
-                load(str(path))
+    paths = list(folder.glob("memory/*"))
+    assert paths
+    for path in paths:
+        with pytest.raises(OtherKind, match="memory snapshot"):
+            load(str(path))
 
 
 def test_advice_is_half_a_sentence():

@@ -20,7 +20,7 @@ from tests.support.serving import (
     slow_percentile,
     slow_union,
 )
-from tracetui import load
+from tests.support.traces import loaded
 from tracetui.kernel_names.slice_names import purposes
 from tracetui.linking.links import links
 from tracetui.linking.placement import step_index
@@ -323,7 +323,7 @@ def test_padded_batches_are_those_of_the_names() -> None:
 
 
 def test_steps_of_unknown_batch_stand_apart_by_their_kernels(shared_trace) -> None:
-    table = rows(load(str(shared_trace(f"inference/{RECORDED[2]}.json.gz"))), "batch")
+    table = rows(loaded(shared_trace(f"inference/{RECORDED[2]}.json.gz")), "batch")
     # One prefill and nine decodes, which the recording does not name.
     assert [(row["batch"], row["kernels"], row["steps"]) for row in table] == [(None, 1212, 1), (None, 1292, 9)]
     assert table[1]["gpu_period_us"] == pytest.approx(44_850, abs=20)
@@ -358,7 +358,7 @@ ON_CPU = ("i05_cpu_transformers_generate_stack", "i06_cpu_transformers_generate_
 @pytest.mark.parametrize("name", [RECORDED[0], RECORDED[2], "i07_assembled_vllm_async_decode"])
 def test_numbers_of_recorded_servers_follow_from_the_facts_of_their_steps(name, shared_trace) -> None:
     facts = json.loads(shared_trace("inference/expected.json").read_text())[f"{name}.json.gz"]["steps"]
-    trace = load(str(shared_trace(f"inference/{name}.json.gz")))
+    trace = loaded(shared_trace(f"inference/{name}.json.gz"))
     # That a step of i03 is a decode is known from its program alone.
     told = {"idle"} if name == RECORDED[2] else {"prefill", "decode", "idle"}
     every = [fact | {"kind": fact["kind"] if fact["kind"] in told else "unknown"} for fact in facts]
@@ -393,7 +393,7 @@ def test_numbers_of_recorded_servers_follow_from_the_facts_of_their_steps(name, 
 @pytest.mark.parametrize("name", ON_CPU)
 def test_periods_on_a_cpu_are_those_of_the_facts(name, shared_trace) -> None:
     facts = json.loads(shared_trace("inference/expected.json").read_text())[f"{name}.json.gz"]
-    decodes = [row for row in rows(load(str(shared_trace(f"inference/{name}.json.gz")))) if row["kind"] == "decode"]
+    decodes = [row for row in rows(loaded(shared_trace(f"inference/{name}.json.gz"))) if row["kind"] == "decode"]
     assert len(decodes) == 1
     assert decodes[0]["gpu_period_us"] == pytest.approx(facts["between_decode_starts_us_median"], abs=0.01)
     assert decodes[0]["steps"] == sum(fact["kind"] == "decode" for fact in facts["steps"])
@@ -403,7 +403,7 @@ def test_periods_on_a_cpu_are_those_of_the_facts(name, shared_trace) -> None:
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_purposes_of_recorded_kernels_are_those_of_a_plain_sum(name, shared_trace) -> None:
-    trace = load(str(shared_trace(f"inference/{name}.json.gz")))
+    trace = loaded(shared_trace(f"inference/{name}.json.gz"))
     slices, gpu = trace.slices, links(trace).gpu
     ids, texts = purposes(trace, gpu)
     found: dict[int, dict[str, list[tuple[float, float]]]] = {}

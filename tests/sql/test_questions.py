@@ -11,8 +11,8 @@ from tests.support.app import training
 from tests.support.build import kernel, make_trace
 from tests.support.memory_events import copied, two_ops
 from tests.support.paths import ROOT, SAMPLES
+from tests.support.traces import loaded
 from tracetui.model.trace import Trace
-from tracetui.reading.load import load
 from tracetui.sql.database import Database
 
 PAGE = (ROOT / "docs" / "sql.md").read_text()
@@ -22,7 +22,7 @@ QUESTIONS = re.findall(r"^(\w[^\n]*\?)\n\n```sql\n(.*?)```", PAGE, re.MULTILINE 
 @cache
 def traces() -> tuple[Trace, ...]:
     """Traces of a GPU, with copies and with memory, and a recorded one with operators and shapes."""
-    return training(), copied(), two_ops(), beside(), load(str(SAMPLES / "mlp_train_cpu.json.gz"))
+    return training(), copied(), two_ops(), beside(), loaded(SAMPLES / "mlp_train_cpu.json.gz")
 
 
 def beside() -> Trace:

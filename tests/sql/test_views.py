@@ -15,6 +15,7 @@ from tests.support.app import training
 from tests.support.build import kernel, launch, make_trace, op
 from tests.support.memory_events import copied, two_ops
 from tests.support.paths import SAMPLES, SHARED
+from tests.support.traces import loaded
 from tracetui.drawing.text.export import row_values
 from tracetui.errors import TraceError
 from tracetui.model.table import NULL, Table, coded, micros, numbers, texts
@@ -55,7 +56,7 @@ def test_panes_of_made_traces_are_their_views(make):
 
 @pytest.mark.parametrize("name", ["mlp_train_cpu", "combined_compile_cpu"])
 def test_panes_of_recorded_traces_are_their_views(name):
-    assert list(differing(load(str(SAMPLES / f"{name}.json.gz")))) == []
+    assert list(differing(loaded(SAMPLES / f"{name}.json.gz"))) == []
 
 
 def shared_paths() -> list[str]:
@@ -187,7 +188,7 @@ def test_an_integer_of_time_is_in_microseconds_only_in_slices():
     """Panes have floats in microseconds already: none is divided again."""
     whole = [
         (name, column.name)
-        for trace in (training(), copied(), load(str(SAMPLES / "mlp_train_cpu.json.gz")))
+        for trace in (training(), copied(), loaded(SAMPLES / "mlp_train_cpu.json.gz"))
         for name in PANES
         for column in PANES[name].build(trace).columns
         if column.unit == "us" and column.values.dtype.kind == "i" and not column.is_text

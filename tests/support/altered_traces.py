@@ -31,6 +31,7 @@ import orjson
 
 from tests.support.invariants import broken, some_steps
 from tests.support.paths import SAMPLES, SHARED
+from tests.support.traces import loaded
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import Comparison
 from tracetui.drawing.text import export
@@ -616,7 +617,7 @@ def _beside_panes(trace: Trace) -> Iterator[str]:
 @lru_cache
 def _sample() -> Trace:
     """A trace without a GPU, beside which every other one stands."""
-    return load(str(SAMPLES / "mlp_eager_cpu.json.gz"))
+    return loaded(SAMPLES / "mlp_eager_cpu.json.gz")
 
 
 def _compared(trace: Trace) -> Iterator[str]:

@@ -40,6 +40,7 @@ CATEGORIES = {
     Kind.BOOKKEEPING: "Trace",
     Kind.GRAPH_EVENT: "graph_event_node",
     Kind.GRAPH_HOST: "graph_host_node",
+    Kind.LINE: "source_line",
 }
 ON_GPU = {Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.GRAPH_EVENT, Kind.GRAPH_HOST}
 

@@ -8,14 +8,14 @@ import subprocess
 import sys
 
 from tests.support.paths import ROOT
-from tests.support.waiting import POLL_SECONDS
+from tests.support.waiting import PROCESS_SECONDS
 
 
 def loaded_after(statement: str) -> set[str]:
     """Top-level modules that are loaded once a statement has run."""
     script = f"{statement}\nimport sys, json; print(json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
     result = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True, timeout=POLL_SECONDS
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True, timeout=PROCESS_SECONDS
     )
     return set(json.loads(result.stdout.splitlines()[-1]))
 
@@ -31,7 +31,7 @@ def tracetui(*words: object, **more) -> subprocess.CompletedProcess:
         cwd=ROOT,
         text=not isinstance(more.get("input"), bytes),
         capture_output=True,
-        timeout=POLL_SECONDS,
+        timeout=PROCESS_SECONDS,
         **more,
     )
 

@@ -22,6 +22,7 @@ from tests.support.checks import uneven, work
 from tests.support.memory_snapshots import fragmented, write
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.rank_files import write_ranks
+from tests.support.traces import loaded
 from tracetui.checking.namespace import names
 from tracetui.cli import attach, recording, repair, variants, workloads
 from tracetui.cli import cache as cache_command
@@ -212,7 +213,7 @@ def example_traces() -> tuple[Trace, ...]:
     """A trace without events, small ones of a GPU, and one without."""
     with tempfile.TemporaryDirectory() as folder:
         shown = [load(str(catalogue.write(name, Path(folder)))) for name in ("mlp", "combined")]
-    return (make_trace([]), uneven(), work(500, 510), *shown, load(str(SAMPLES / "mlp_train_cpu.json.gz")))
+    return (make_trace([]), uneven(), work(500, 510), *shown, loaded(SAMPLES / "mlp_train_cpu.json.gz"))
 
 
 def types_of(tables: Iterable[Table]) -> tuple[Types, set[str]]:

@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 
 from textual.pilot import Pilot, WaitForScreenTimeout
 
-POLL_SECONDS = 300.0
+POLL_SECONDS = 120.0
 """Seconds after which something does not come any more; a test that passes never waits so long, on no machine."""
+PROCESS_SECONDS = 300.0
+"""Seconds after which a process, a recording too, does not end any more."""
 SOON = 60.0
 """Seconds within which what was stopped has gone: mostly at once. What is stopped in tests would last 600 seconds."""
 LOOK = 0.02

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, step
 from tests.support.paths import SHARED
+from tests.support.traces import loaded
 from tracetui.devices.counters import counter_samples, extents, kernel_samples, whole
 from tracetui.model.hardware_counters import hardware_counter
 from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Counter, Device, Trace
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 from tracetui.ui.trace.slice_description import kernel_facts
 
 
@@ -207,7 +207,7 @@ def test_extents_are_those_of_a_walk_over_every_nanosecond(
 def test_the_pane_has_the_means_that_are_known_of_shared_traces(name: str) -> None:
     expected = json.loads((SHARED / "pftrace" / "expected.json").read_text())
     facts = expected.get(name, expected["graph_counters.pftrace.gz"])["facts"]
-    found = {row["counter"]: row for row in rows(load(str(SHARED / "pftrace" / name)))}
+    found = {row["counter"]: row for row in rows(loaded(SHARED / "pftrace" / name))}
     assert {counter: row["samples"] for counter, row in found.items()} == facts["counters"]
     assert {row["gpu"] for row in found.values()} == set(facts.get("environment_counters_of_gpu", [0]))
     for counter, mean in facts.get("counter_mean", {}).items():

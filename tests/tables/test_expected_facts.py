@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.support.paths import SHARED
+from tests.support.traces import loaded
 from tracetui.linking.links import links
 from tracetui.linking.placement import step_index
 from tracetui.linking.steps import steps
@@ -18,7 +19,6 @@ from tracetui.model.intervals import Int64
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.operators.views import INNER_VIEWS, idle_view_rows, view_rows
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 from tracetui.tables.occupancy import queries
 
 EXPECTED = SHARED / "expected.json"
@@ -35,7 +35,7 @@ def case(request: pytest.FixtureRequest) -> Iterator[tuple[Trace, Facts]]:
     if not EXPECTED.exists():
         pytest.skip("needs ../shared/traces, which is not there")
     facts = json.loads(EXPECTED.read_text())[request.param]["facts"]
-    yield load(str(SHARED / request.param)), facts
+    yield loaded(SHARED / request.param), facts
 
 
 def micros(trace: Trace, rows: Int64) -> float:

@@ -12,12 +12,12 @@ import pytest
 from tests.support.build import annotation, kernel, launch, make_trace, op, python, step
 from tests.support.frames import model
 from tests.support.paths import SAMPLES
+from tests.support.traces import loaded
 from tracetui.linking.placement import step_labels
 from tracetui.model.intervals import Part, TimeRange
 from tracetui.model.table import Table
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 from tracetui.tables.flame import GROUPINGS, shared_beginning, time_columns
 
 D03 = "d03_v100_2rank_5steps_mem_occ_nccl.json.gz"
@@ -188,7 +188,7 @@ def test_sums_are_those_of_the_other_panes(made: Trace) -> None:
 
 @pytest.mark.parametrize("name", ["mlp_train_cpu", "combined_compile_cpu"])
 def test_sums_of_samples_without_a_gpu_are_those_of_ops(name: str) -> None:
-    trace = load(str(SAMPLES / f"{name}.json.gz"))
+    trace = loaded(SAMPLES / f"{name}.json.gz")
     assert "cpu_us" in flame(trace), "what has no GPU has its time on the CPU"
     for part in parts(trace):
         check_sums(trace, part)
@@ -196,13 +196,13 @@ def test_sums_of_samples_without_a_gpu_are_those_of_ops(name: str) -> None:
 
 @pytest.mark.parametrize("name", [D03, D06, D10])
 def test_sums_of_real_traces_are_those_of_the_other_panes(shared_trace: Any, name: str) -> None:
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     for part in parts(trace):
         check_sums(trace, part)
 
 
 def test_totals_of_modules_are_those_of_the_modules_pane(shared_trace: Any) -> None:
-    trace = load(str(shared_trace(D06)))
+    trace = loaded(shared_trace(D06))
     table, modules = flame(trace), PANES["modules"].build(trace)
     encoders = [row for row in modules.rows() if re.search(r"Vision.*EncoderLayer_\d+$", str(row["path"]))]
     found = [row for row in table.rows() if str(row["tree"]).strip() == "EncoderLayer"]

@@ -15,6 +15,7 @@ from tests.support.build import Event, annotation, kernel, launch, make_trace, o
 from tests.support.captures import CapturedLaunch, recording
 from tests.support.graphs import replay
 from tests.support.slow_layers import SlowKernel, slow_medians, slow_series
+from tests.support.traces import loaded
 from tracetui.linking.links import NO_GPU
 from tracetui.linking.step_sources import with_steps
 from tracetui.model.intervals import TimeRange
@@ -217,7 +218,7 @@ def test_layers_of_recorded_servers_are_those_of_the_slow_definition(name, share
     ],
 )
 def test_kernels_of_head_layers_and_tail_of_recorded_servers(name, steps, kernels, shared_trace) -> None:
-    trace = load(str(shared_trace(f"inference/{name}")))
+    trace = loaded(shared_trace(f"inference/{name}"))
     rows = list(PANES["layers"].build(with_steps(trace, steps) if steps else trace).rows())
     head, layer, tail = rows[-3:]
     assert [head["kernels"], layer["layers"], layer["kernels"], tail["kernels"]] == kernels

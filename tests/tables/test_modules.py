@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.frames import model
+from tests.support.traces import loaded
 from tracetui.model.table import Table
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
@@ -265,7 +266,7 @@ def test_forward_and_backward_of_a_real_training_step_agree_too(shared_trace) ->
 
 
 def test_the_four_variants_of_the_puzzler(shared_trace) -> None:
-    table = PANES["modules"].build(load(str(shared_trace(PUZZLE))), by="call")
+    table = PANES["modules"].build(loaded(shared_trace(PUZZLE)), by="call")
     variants = [row for row in table.rows() if re.fullmatch("(un)?fused", str(row["tree"]).strip())]
     assert [(str(row["tree"]).strip(), row["activities"]) for row in variants] == [
         ("unfused", 36),
@@ -280,7 +281,7 @@ def test_the_four_variants_of_the_puzzler(shared_trace) -> None:
 @pytest.mark.parametrize("by", [None, "function", "call"])
 def test_own_times_of_all_rows_are_those_of_the_trace(shared_trace, by: str | None) -> None:
     for file in (D06, D07, PUZZLE):
-        trace = load(str(shared_trace(file)))
+        trace = loaded(shared_trace(file))
         table = PANES["modules"].build(trace, by=by)
         total = PANES["kernels"].build(trace)["dur_us"].values.sum()
         assert table["own_gpu_us"].values.sum() == pytest.approx(total)

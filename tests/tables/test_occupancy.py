@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op
+from tests.support.traces import loaded
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 
 QUERY = "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags"
 
@@ -152,10 +152,9 @@ def test_without_a_gpu_the_note_says_so() -> None:
     assert "queries" not in PANES["occupancy"].build(make_trace([query(0)])).note
 
 
-@pytest.mark.parametrize("by", ["line", "function"])
-def test_queries_are_grouped_by_the_place_that_made_them(by: str, shared_trace: Callable[[str], Path]) -> None:
-    trace = load(str(shared_trace("d10_cudagraph_stack.json")))
-    pane = PANES["occupancy"]
+def test_queries_are_grouped_by_the_function_that_made_them(shared_trace: Callable[[str], Path]) -> None:
+    trace = loaded(shared_trace("d10_cudagraph_stack.json"))
+    pane, by = PANES["occupancy"], "function"
     rows, groups = pane.build(trace), pane.build(trace, by=by)
     assert len(rows) > 0 and by in pane.offered(trace)
     assert {row[by] for row in groups.rows()} == {row[by] for row in rows.rows()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tracetui import load
+from tests.support.traces import loaded
 from tracetui.idle.waits import queueing
 from tracetui.linking.links import links
 from tracetui.tables.occupancy import queries
@@ -24,14 +24,14 @@ NVIDIA = (
 @pytest.mark.full
 @pytest.mark.parametrize("name", NVIDIA)
 def test_the_shortest_way_from_a_launch_to_its_kernel_is_a_few_microseconds(name, shared_trace):
-    latency = queueing(load(str(shared_trace(name)))).latency
+    latency = queueing(loaded(shared_trace(name))).latency
     assert 4_000 <= latency[latency > 0].min() <= 12_000
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", NVIDIA)
 def test_kernels_that_wait_for_each_other_follow_within_a_few_microseconds(name, shared_trace):
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     slices, found = trace.slices, links(trace)
     rows = found.gpu[np.lexsort((slices.start[found.gpu], slices.lane[found.gpu]))]
     before, after = rows[:-1], rows[1:]
@@ -44,7 +44,7 @@ def test_kernels_that_wait_for_each_other_follow_within_a_few_microseconds(name,
 @pytest.mark.full
 @pytest.mark.parametrize("name", [name for name in NVIDIA if "h100" not in name])
 def test_an_occupancy_query_takes_about_a_microsecond(name, shared_trace):
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     took = trace.slices.dur[queries(trace)]
     assert len(took)
     assert np.percentile(took, 90) <= 2_000

@@ -189,7 +189,7 @@ def text_of(events: Events) -> bytes:
     return json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()
 
 
-usual = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+usual = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.full
@@ -201,7 +201,7 @@ def test_every_pane_can_be_made(events):
             check_every_pane(trace)
 
 
-@settings(usual, max_examples=60)
+@settings(usual)
 @given(programs(), st.sampled_from((None, None, 1, 2, 3, 4)))
 def test_sums_add_up(events, step):
     with opened(text_of(events)) as trace:
@@ -215,7 +215,7 @@ def test_sums_add_up(events, step):
 
 
 @pytest.mark.full
-@settings(usual, max_examples=60)
+@settings(usual)
 @given(programs(), st.lists(st.integers(0, 500_000), min_size=1, max_size=3, unique=True))
 def test_ranges_add_up(events, cuts):
     """Ranges from before the first event to behind the last, cut anywhere."""

@@ -15,6 +15,7 @@ from tests.support.build import annotation, kernel, launch, make_trace, memcpy, 
 from tests.support.paths import SAMPLES
 from tests.support.sums import ranges
 from tests.support.sums.slices import SlowTrace
+from tests.support.traces import loaded
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Trace
@@ -129,7 +130,7 @@ def test_the_sentence():
 
 
 def test_only_findings_of_the_range_are_listed():
-    trace = load(str(SAMPLES / "mlp_train_cpu.json.gz"))
+    trace = loaded(SAMPLES / "mlp_train_cpu.json.gz")
     table = PANES["findings"].build(trace)
     assert table.slices is not None and "whole trace" not in table.note
     low, high = trace.window
@@ -142,7 +143,7 @@ def test_only_findings_of_the_range_are_listed():
 @pytest.mark.parametrize("pane", PANES)
 @pytest.mark.parametrize("name", ["mlp_train_cpu", "linear_compile_cpu"])
 def test_every_pane_has_a_range(pane, name):
-    trace = load(str(SAMPLES / f"{name}.json.gz"))
+    trace = loaded(SAMPLES / f"{name}.json.gz")
     low, high = trace.window
     for part in (TimeRange(low, high), TimeRange(low + (high - low) // 3, high // 2), TimeRange(high + 5, high + 6)):
         for by in (None, *PANES[pane].offered(trace)):

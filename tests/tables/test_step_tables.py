@@ -8,6 +8,7 @@ import pytest
 from tests.support.app import training
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.paths import SAMPLES
+from tests.support.traces import loaded
 from tracetui.health import health_table
 from tracetui.health.link_checks import CheckSeverity
 from tracetui.linking import replays
@@ -16,9 +17,8 @@ from tracetui.linking.placement import step_index, within
 from tracetui.linking.step_sources import with_steps
 from tracetui.linking.steps import steps
 from tracetui.panes import PANES
-from tracetui.reading.load import load
 
-TRACES = {"made": training, "recorded": lambda: load(str(SAMPLES / "mlp_train_cpu.json.gz"))}
+TRACES = {"made": training, "recorded": lambda: loaded(SAMPLES / "mlp_train_cpu.json.gz")}
 SINGLE_ROWS = ("kernels", "launches", "occupancy", "memory", "gaps")
 """Panes with a row for each thing that happened, and the step that it belongs to."""
 

@@ -105,7 +105,9 @@ def test_tables_are_kept() -> None:
 def test_what_does_not_exist_is_refused_in_words() -> None:
     with pytest.raises(UsageError, match=r"no pane 'kernel'\. Did you mean kernels\?"):
         pane_named("kernel")
-    with pytest.raises(UsageError, match=r"cannot be grouped by 'colour'\. There are name, op, family, .*, graph, "):
+    with pytest.raises(
+        UsageError, match=r"grouped by 'colour'\. There are name, tensor_cores, op, family, .*, graph, "
+    ):
         PANES["kernels"].build(small(), by="colour")
 
 

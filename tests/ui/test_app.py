@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from textual.widgets import Static
 
 from tests.support.app import keys, opened, settle, shown, to_pane, training
 from tests.support.build import kernel, launch, make_trace, op, step
@@ -227,6 +228,17 @@ async def test_the_narrow_screen_toggles_the_details() -> None:
         assert app.selected == "cudaLaunchKernel"
         await pilot.press("i")
         assert isinstance(app.focused, TableView)
+
+
+async def test_help_says_what_the_selected_slice_is() -> None:
+    async with shown(training()) as (app, pilot):
+        for key, title in ((".", "kernel"), ("g", "a launch of a kernel")):
+            await pilot.press(key)
+            await settle(pilot)
+            await pilot.press("question_mark")
+            about = str(app.screen.query_one("#about", Static).render())
+            assert title in about.partition("\n")[0] and about.count(". ") >= 1
+            await pilot.press("escape")
 
 
 async def test_help_and_palette_list_every_command() -> None:

@@ -29,12 +29,12 @@ def column(app: object, name: str) -> list[object]:
 async def test_groups_by_function_lead_to_the_kernels_of_the_function() -> None:
     async with shown(two_functions(), (160, 45)) as (app, pilot):
         groups = list(app.view.panes.groupings)
-        assert groups[-2:] == ["line", "function"]
+        assert groups[-1:] == ["function"] and "line" not in groups
         await keys(pilot, *["b"] * len(groups))
         assert app.view.panes.arrangement.by == "function"
-        assert column(app, "function") == ["long", "short", "(no function)"]
+        assert column(app, "function") == ["a.py(5): long", "a.py(9): short", "(no function)"]
         await keys(pilot, "enter")
-        assert column(app, "function") == ["long", "long"]
+        assert column(app, "function") == ["a.py(5): long"] * 2
         await keys(pilot, "escape")
         await keys(pilot, "end", "enter")
         assert column(app, "function") == [None]

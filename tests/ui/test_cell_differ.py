@@ -69,7 +69,7 @@ def walks(draw):
     ]
 
 
-@settings(max_examples=60, deadline=None, phases=[Phase.reuse, Phase.generate])
+@settings(phases=[Phase.reuse, Phase.generate])
 @given(walks(), st.sampled_from(["truecolor", "256", "standard"]), st.booleans())
 def test_cells_are_those_that_textual_writes(walk, colours, can_erase_colour):
     """Also where frames in between were not written, and where the differ forgot what is shown."""

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.paths import ROOT, SAMPLES
-from tests.support.waiting import POLL_SECONDS
+from tests.support.waiting import PROCESS_SECONDS
 from tracetui.config import CHOICES, TABLES
 from tracetui.ui.base.keys import FIXED, KEY_NAMES, chosen_keys, key_name, shown_key
 
@@ -132,7 +132,7 @@ def test_a_chosen_key_works_and_stands_everywhere(tmp_path: Path) -> None:
         env={**os.environ, "TRACETUI_CONFIG": str(file)},
         capture_output=True,
         text=True,
-        timeout=POLL_SECONDS,
+        timeout=PROCESS_SECONDS,
         check=True,
     )
     seen = json.loads(result.stdout)

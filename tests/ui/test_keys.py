@@ -65,7 +65,7 @@ ACTIONS = {
     "q": "close dismiss_none quit",
     "question_mark": "close help",
     "r": "record",
-    "s": "zoom",
+    "s": "tab",
     "shift+tab": "field part",
     "slash": "search",
     "space": "mark mark_part turn",
@@ -191,7 +191,7 @@ async def test_the_timeline_is_moved_from_every_part():
             zoomed = window(app)
             await pilot.press("d")
             assert window(app).start_ns > zoomed.start_ns
-            await pilot.press("a", "s")
+            await pilot.press("a", "-")
             await pilot.press("f")
             assert window(app).end_ns(app.view.lanes.cells) - window(app).start_ns < 1_000_000
             await pilot.press("backspace")

@@ -13,7 +13,7 @@ from tracetui_workloads.recording.launcher import DeviceChosen, LogLine, Note, O
 from tracetui_workloads.recording.protocol import OPTIONS, Options
 
 from tests.support.paths import ROOT
-from tests.support.waiting import POLL_SECONDS
+from tests.support.waiting import PROCESS_SECONDS
 from tests.support.workloads.children import COMMAND, ENVIRONMENT, needs_torch
 from tracetui.cli import recording
 from tracetui.cli.main import build_parser, main
@@ -27,7 +27,7 @@ def tracetui(*words, folder):
         cwd=folder,
         text=True,
         capture_output=True,
-        timeout=POLL_SECONDS,
+        timeout=PROCESS_SECONDS,
         env=ENVIRONMENT,
         stdin=subprocess.DEVNULL,
     )
@@ -314,7 +314,7 @@ def test_without_torch_the_list_says_so(tmp_path):
         "from tracetui.cli.main import main\nsys.exit(main(['workloads']))"
     )
     result = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=POLL_SECONDS
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=PROCESS_SECONDS
     )
     assert result.returncode == 0
     assert all("PyTorch is not installed" in line for line in result.stdout.splitlines())

@@ -14,7 +14,7 @@ import time
 import pytest
 from tracetui_workloads.recording.launcher import Note, Stage, record
 
-from tests.support.waiting import POLL_SECONDS, SOON
+from tests.support.waiting import POLL_SECONDS, PROCESS_SECONDS, SOON
 from tests.support.workloads.children import LIGHT_TORCH, asked, is_gone, needs_torch, own_function
 from tests.support.workloads.faults import contents, light, own
 from tracetui.cli.streams import RecordingProgress
@@ -153,7 +153,7 @@ def test_a_supervisor_ends_as_its_recorder_did(tmp_path):
         pass_fds=(pipe, parent_pipe),
         env={**os.environ, **LIGHT_TORCH},
         capture_output=True,
-        timeout=POLL_SECONDS,
+        timeout=PROCESS_SECONDS,
     )
     for file in (parent_pipe, held, pipe):
         os.close(file)

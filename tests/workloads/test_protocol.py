@@ -37,7 +37,7 @@ from tracetui_workloads.recording.protocol import (
 )
 
 from tests.support.paths import ROOT
-from tests.support.waiting import POLL_SECONDS
+from tests.support.waiting import POLL_SECONDS, PROCESS_SECONDS
 
 SAID: list[Event] = [
     protocol.Hello(42, "3.11.7"),
@@ -276,6 +276,6 @@ def test_neither_the_registry_nor_the_launcher_loads_torch():
     script += "assert len(tracetui_workloads.registry.entries()) > 5\n"
     script += "print(sorted({'torch', 'triton', 'numpy', 'tracetui', 'rich'} & {m.split('.')[0] for m in sys.modules}))"
     result = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=POLL_SECONDS, check=True
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=PROCESS_SECONDS, check=True
     )
     assert result.stdout == "[]\n"

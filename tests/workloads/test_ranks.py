@@ -27,7 +27,7 @@ from tracetui_workloads.recording.launcher import (
 from tracetui_workloads.recording.protocol import Failure
 
 from tests.support.paths import IMPORT_PATH, ROOT
-from tests.support.waiting import POLL_SECONDS, wait_until
+from tests.support.waiting import PROCESS_SECONDS, wait_until
 from tests.support.workloads.children import QUICK, content_of, followed, is_gone, needs_torch
 from tests.support.workloads.ranks import faulty, faulty_site
 from tracetui.opening.rank_folder import open_rank_set
@@ -323,7 +323,7 @@ record_now(faulty(Path({str(tmp_path / "run")!r}), "hang"), lambda event: print(
     while "warming up" not in parent.stdout.readline():
         pass
     parent.send_signal(signal.SIGKILL)
-    parent.wait(POLL_SECONDS)
+    parent.wait(PROCESS_SECONDS)
     parent.stdout.close()
     wait_until(lambda: is_gone(pid), "rank 0 stays")
     wait_until(lambda: not list(meeting.iterdir()), "the ranks stay")

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.support.paths import IMPORT_PATH
-from tests.support.waiting import POLL_SECONDS
+from tests.support.waiting import PROCESS_SECONDS
 from tests.support.workloads.children import QUICK, content_of, events_of, needs_torch
 from tracetui import load
 from tracetui.linking.steps import steps
@@ -98,7 +98,7 @@ def loops(tmp_path_factory):
         cwd=folder,
         text=True,
         capture_output=True,
-        timeout=POLL_SECONDS,
+        timeout=PROCESS_SECONDS,
         env={**os.environ, **QUICK, "PYTHONPATH": IMPORT_PATH},
     )
     assert result.returncode == 0, result.stderr

@@ -12,6 +12,7 @@ import pytest
 from tests.support.cells import cells_of
 from tests.support.paths import SAMPLES, SHARED
 from tests.support.processes import tracetui
+from tests.support.traces import loaded
 from tracetui.linking.steps import steps
 from tracetui.model.trace import Kind
 from tracetui.panes import PANES
@@ -221,7 +222,7 @@ COLUMNS = {"kernels": ("kind", "dur_us", "stream", "grid", "registers", "launch_
 
 @pytest.mark.parametrize("name", [*FAST, *(pytest.param(name, marks=pytest.mark.full) for name in SLOW)])
 def test_the_numbers_of_real_traces_stay(name, shared_trace, tmp_path):
-    whole = load(str(shared_trace(name)))
+    whole = loaded(shared_trace(name))
     path = tmp_path / "hidden.json"
     with path.open("wb") as sink:
         kept = Cut(whole, Wanted(), Anonymizer(b"salt")).write(sink)

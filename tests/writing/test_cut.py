@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.cells import cells_of
 from tests.support.paths import SAMPLES, SHARED
+from tests.support.traces import loaded
 from tracetui.errors import UsageError
 from tracetui.linking.step_sources import with_steps
 from tracetui.linking.steps import steps
@@ -91,7 +92,7 @@ def test_cells_are_those_of_the_table():
 
 @pytest.mark.parametrize("name", STEPPED)
 def test_the_panes_of_a_step_are_those_of_the_whole(name, shared_trace, tmp_path):
-    whole = load(str(shared_trace(name)))
+    whole = loaded(shared_trace(name))
     texts = raw_events(whole)
     numbers = list(dict.fromkeys(steps(whole).number.tolist()))
     # The first has nothing in front of it and the last nothing behind; those between are all like the middle one.
@@ -124,7 +125,7 @@ def test_the_same_for_the_samples(path, tmp_path):
 
 @pytest.mark.parametrize("name", REAL)
 def test_a_cut_of_everything_has_every_event(name, shared_trace, tmp_path):
-    whole = load(str(shared_trace(name)))
+    whole = loaded(shared_trace(name))
     part, document = cut_of(whole, tmp_path / "part.json")
     assert raw_events(part) == raw_events(whole)
     assert isinstance(document, dict) == (", object" in whole.format)
@@ -240,7 +241,7 @@ def files(draw):
     return draw(st.permutations(events))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(files(), st.integers(0, 60), st.integers(1, 40))
 def test_windows_of_anything(tmp_path, events, low, length):
     high = low + length
@@ -295,7 +296,7 @@ APART = PERIODS | {"cause", "cpu_doing", "shares", "partial", "verdict"}
 
 
 @pytest.mark.full
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(loops(), st.integers(0, 2))
 def test_steps_of_any_loop(tmp_path, events, step):
     whole = trace_of(tmp_path, events)

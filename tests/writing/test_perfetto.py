@@ -20,7 +20,7 @@ import zstandard
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.perfetto.writer import BEGIN, event, packet
 from tests.support.processes import free_port, loaded_after, tracetui
-from tests.support.waiting import POLL_SECONDS, wait_until
+from tests.support.waiting import POLL_SECONDS, PROCESS_SECONDS, wait_until
 from tracetui.errors import CannotRun, NotATrace, NotFound, UsageError
 from tracetui.writing.perfetto_server import PAGE, PerfettoServer, ServedFile
 
@@ -48,7 +48,7 @@ def serving():
 
 def ask(server, method="GET", path=None, host=None, **headers):
     """Status, headers and body of an answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=POLL_SECONDS)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PROCESS_SECONDS)
     try:
         connection.putrequest(method, server.place if path is None else path, skip_host=True)
         connection.putheader("Host", host or f"127.0.0.1:{server.port}")
@@ -282,7 +282,7 @@ def started():
 
 def fetched(port, path):
     """The body that the page would get."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=POLL_SECONDS)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PROCESS_SECONDS)
     try:
         connection.request("GET", path, headers={"Origin": PAGE})
         return connection.getresponse().read()
@@ -293,7 +293,7 @@ def fetched(port, path):
 def test_the_command_prints_the_link_and_nothing_else(started):
     child, port, path = started("--once")
     assert fetched(port, path) == EAGER.read_bytes()
-    out, err = child.communicate(timeout=POLL_SECONDS)
+    out, err = child.communicate(timeout=PROCESS_SECONDS)
     assert (child.returncode, out) == (0, "")
     assert f"ssh -L 9001:127.0.0.1:{port} " in err
     assert all(line.startswith("tracetui: ") for line in err.splitlines())
@@ -303,7 +303,7 @@ def test_ctrl_c_ends_it_well(started):
     child, port, path = started()
     assert fetched(port, path) == EAGER.read_bytes()
     os.kill(child.pid, signal.SIGINT)
-    _, err = child.communicate(timeout=POLL_SECONDS)
+    _, err = child.communicate(timeout=PROCESS_SECONDS)
     assert child.returncode == 0
     assert "Traceback" not in err
 
@@ -312,7 +312,7 @@ def test_a_part_is_served_and_leaves_no_file(started, tmp_path):
     child, port, path = started("--steps", "3", "--once", env={**os.environ, "TMPDIR": str(tmp_path)})
     assert path.endswith("/mlp_eager_cpu.cut.json.gz")
     assert len(json.loads(gzip.decompress(fetched(port, path)))["traceEvents"]) == 46
-    child.communicate(timeout=POLL_SECONDS)
+    child.communicate(timeout=PROCESS_SECONDS)
     assert os.listdir(tmp_path) == []
 
 

@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from tests.support.paths import SHARED
+from tests.support.traces import loaded
 from tracetui.cli.main import main
 from tracetui.model.trace import Trace
 from tracetui.reading.load import load
@@ -57,7 +58,7 @@ LONG = {"r02_json_lines_real.pfw.gz"}
     ],
 )
 def test_every_damaged_file_becomes_a_whole_one(name, repaired, tmp_path):
-    before = load(str(SHARED / "edge" / name))
+    before = loaded(SHARED / "edge" / name)
     data, done = repaired(SHARED / "edge" / name)
     whole = json.loads(data.decode())
     after = load(str(tmp_path / "repaired.json"))

@@ -15,7 +15,7 @@ import numpy as np
 
 from tracetui.agents.answers import answer
 from tracetui.agents.trace_folder import TraceFolder
-from tracetui.agents.window_text import described, longest_in, picture, window_of
+from tracetui.agents.window_text import described, explained, longest_in, picture, window_of
 from tracetui.checking.row_filter import chosen_columns, filtered_and_sorted
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import Comparison
@@ -279,7 +279,7 @@ class Tools:
         document = {
             **_facts(trace, opened),
             "view": view_string(replace(viewpoint, start_ns=window.start, length_ns=window.length)),
-            "selected": None if row < 0 else described(opened, row),
+            "selected": None if row < 0 else {**described(opened, row), "explanation": explained(opened, row)},
             "legend": legend,
             "lanes": lines,
         }

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tracetui.errors import NotFound, TraceError, UsageError
-from tracetui.files import is_url
+from tracetui.files import NO_FILE, is_url
 from tracetui.model.trace import Trace
-from tracetui.opening.capture_files import NO_CAPTURE, beside, names_near, with_captures
+from tracetui.opening.capture_files import beside, names_near, with_captures
 from tracetui.opening.rank_folder import FILE_SUFFIXES, RankOptions, open_rank_set, rank_candidates
 from tracetui.opening.rank_reading import SummaryWork
 from tracetui.opening.trace_opening import OpenOptions, open_trace
@@ -83,7 +83,7 @@ class TraceFolder:
             raise UsageError(f"{name} is {kind}.")
 
         def read(is_over: Callable[[], bool]) -> Trace:
-            options = OpenOptions(steps_by or None, captures=(NO_CAPTURE,), uses_cache=False)
+            options = OpenOptions(steps_by or None, captures=(NO_FILE,), uses_cache=False, snapshot=NO_FILE)
             trace = open_trace(str(path), options, cancelled=is_over)
             inside = all(self._holds(each) for each in (*beside(trace), *names_near(trace)))
             return with_captures(trace, cancelled=is_over) if inside else trace

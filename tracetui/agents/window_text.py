@@ -16,6 +16,7 @@ from tracetui.errors import UsageError
 from tracetui.idle.gaps import gap_before, idle_blocks
 from tracetui.idle.idleness import idleness
 from tracetui.idle.scope_times import median_step, scope_windows
+from tracetui.kernel_names.explanations import explanation
 from tracetui.linking.links import links
 from tracetui.linking.placement import activities_of_step_number, chosen
 from tracetui.model.intervals import Int64, TimeRange
@@ -38,7 +39,7 @@ def window_of(trace: Trace, viewpoint: Viewpoint) -> tuple[TimeRange, int]:
     """
     if viewpoint.step is not None:
         chosen(trace, viewpoint.step)
-    row = _row_of(trace, viewpoint)
+    row = row_of(trace, viewpoint)
     given = viewpoint.time_range
     if viewpoint.start_ns is not None:
         start = round(viewpoint.start_ns)
@@ -59,7 +60,11 @@ def window_of(trace: Trace, viewpoint: Viewpoint) -> tuple[TimeRange, int]:
     return TimeRange(int(low[0]), int(high[-1])), row
 
 
-def _row_of(trace: Trace, viewpoint: Viewpoint) -> int:
+def row_of(trace: Trace, viewpoint: Viewpoint) -> int:
+    """The slice that a viewpoint names, -1 for none.
+
+    Raises: UsageError for an event, a kernel or a gap that the trace does not have.
+    """
     if viewpoint.kernel > 0:
         number = median_step(trace) if viewpoint.step is None else viewpoint.step
         activities = links(trace).gpu if number is None else activities_of_step_number(trace, number)
@@ -97,6 +102,12 @@ def longest_in(trace: Trace, window: TimeRange) -> Int64:
     begins, ends = (start >= window.start) & (start < window.end), (end > window.start) & (end <= window.end)
     rows = np.flatnonzero((begins | ends) & (trace.slices.kind != Kind.BOOKKEEPING))
     return rows[np.argsort(-trace.slices.dur[rows], kind="stable")]
+
+
+def explained(trace: Trace, row: int) -> str | None:
+    """Three sentences on what a slice is."""
+    entry = explanation(trace.name_of(row), Kind(int(trace.slices.kind[row])))
+    return None if entry is None else entry.text
 
 
 def described(trace: Trace, row: int) -> dict[str, Any]:

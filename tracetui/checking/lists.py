@@ -24,6 +24,7 @@ from tracetui.comparing.measures import (
 )
 from tracetui.comparing.side import CAPTURE, RUN, STEP, Side
 from tracetui.errors import AnalysisFailed
+from tracetui.idle.utilisation import no_mfu
 from tracetui.idle.waits import KEYS, WORDS
 from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.links import links, no_gpu, op_rows
@@ -38,6 +39,8 @@ from tracetui.operators.costs import costs, is_overlapped
 from tracetui.operators.key_averages import KIND_WORDS, averages, grouped
 from tracetui.panes import PANES
 from tracetui.serving.serving_table import NOT_SERVED
+from tracetui.tables.compilations import has_compilations
+from tracetui.tables.compiles import NO_LOG
 from tracetui.tables.counter_table import NO_COUNTERS
 from tracetui.tables.layers import NO_LAYERS
 
@@ -163,6 +166,7 @@ OP_MEASURES = ("cpu_ops", "view_ops")
 CALL_MEASURES = ("sync_us", "query_us", "occupancy_queries")
 """Measures of runtime calls that need not launch anything on the GPU."""
 SHAPE_MEASURES = ("moved_bytes", "flops", "moved_known_pct")
+PEAK_MEASURES = ("mfu_pct", "flops_known_pct")
 GPU_FAMILIES = tuple(each for each in Family if each <= Family.OTHER)
 
 
@@ -210,6 +214,8 @@ def lacking(side: Side, name: str) -> str:
         return f"{gap[:1].upper()}{gap[1:]}."
     if name in SHAPE_MEASURES:
         return NO_SHAPES
+    if name in PEAK_MEASURES and (why := no_mfu(side.trace)):
+        return why
     return f"It was not recorded in the {side.part_kind}{'' if len(side) == 1 else 's'}."
 
 
@@ -449,6 +455,13 @@ LISTS: dict[str, ListKind] = {
         (_lacks_whole, lacks_gpu),
         NO_LAYERS,
         (("", "part"),),
+        has_step=False,
+    ),
+    "compiles": ListKind(
+        "Compilations of torch.compile, of the whole log.",
+        _whole_pane,
+        (_lacks_whole, lambda side: "" if has_compilations(side.trace) else NO_LOG),
+        named_by=(("", "compile_id"),),
         has_step=False,
     ),
     "counters": ListKind(

@@ -354,6 +354,8 @@ _MEASURES: dict[str, tuple[str, ...]] = {
     "moved_bytes": ("steps.kernels", "kernels.bytes"),
     "flops": ("steps.kernels", "kernels.flops"),
     "moved_known_pct": _BUSY,
+    "mfu_pct": ("steps.mfu_pct", "steps.period_us", "kernels.flops"),
+    "flops_known_pct": _BUSY,
     **{f"{family.name.lower()}_us": _BUSY for family in Family},
 }
 """Columns behind a measure of a step, where that is not the column of the same name."""
@@ -374,6 +376,7 @@ _LINES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("kernels", "copies"), ("summary", "kernels")),
     "steps": ("steps.start_us",),
     "verdict": (*_SUMS, "steps.verdict"),
+    **dict.fromkeys(("mfu", "mfu_pct", "flops_known_pct"), (*_SUMS, "steps.mfu_pct", "kernels.flops")),
     "self_cpu_total_us": (*_SUMS, "ops.self_cpu_us"),
 }
 

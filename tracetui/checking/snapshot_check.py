@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -16,20 +16,40 @@ from tracetui.snapshots.history import DeviceHistory
 from tracetui.snapshots.segment_map import segment_map
 from tracetui.snapshots.snapshot_tables import PANES, pane_table, summary_words
 
-VALUES: dict[str, tuple[str, Unit]] = {
-    "peak_bytes": ("Most bytes that were active at once.", BYTES),
-    "final_bytes": ("Bytes that are active at the end.", BYTES),
-    "reserved_bytes": ("Bytes that the allocator holds at the end.", BYTES),
-    "peak_reserved_bytes": ("Most bytes that the allocator held at once.", BYTES),
-    "before_history_bytes": ("Bytes that were active before the first event.", BYTES),
-    "unfreed_bytes": ("Bytes that the history allocates and does not free.", BYTES),
-    "free_bytes": ("Bytes that are free in segments at the end.", BYTES),
-    "largest_free_bytes": ("The largest free piece of a segment at the end.", BYTES),
-    "pending_bytes": ("Bytes that were requested to be freed and are not, at the end.", BYTES),
-    "ooms": ("Allocations that failed.", THINGS),
-    "events": ("Events of the history.", THINGS),
+VALUES: dict[str, tuple[str, Unit, Callable[[DeviceHistory], int]]] = {
+    "peak_bytes": ("Most bytes that were active at once.", BYTES, lambda history: int(history.active[history.peak])),
+    "final_bytes": ("Bytes that are active at the end.", BYTES, lambda history: int(history.active[-1])),
+    "reserved_bytes": ("Bytes that are reserved at the end.", BYTES, lambda history: int(history.reserved[-1])),
+    "peak_reserved_bytes": ("Most bytes reserved at once.", BYTES, lambda history: int(history.reserved.max())),
+    "before_history_bytes": (
+        "Bytes that were active before the first event.",
+        BYTES,
+        lambda history: int(history.active[0]),
+    ),
+    "unfreed_bytes": (
+        "Bytes that the history allocates and does not free.",
+        BYTES,
+        lambda history: int(np.sum(pane_table(history, "unfreed")["bytes"].values)),
+    ),
+    "free_bytes": (
+        "Bytes that are free in segments at the end.",
+        BYTES,
+        lambda history: int(segment_map(history, history.count).gap_size.sum()),
+    ),
+    "largest_free_bytes": (
+        "The largest free piece of a segment at the end.",
+        BYTES,
+        lambda history: int(segment_map(history, history.count).gap_size.max(initial=0)),
+    ),
+    "pending_bytes": (
+        "Bytes that were requested to be freed and are not, at the end.",
+        BYTES,
+        lambda history: int(history.pending[-1]),
+    ),
+    "ooms": ("Allocations that failed.", THINGS, lambda history: len(history.ooms)),
+    "events": ("Events of the history.", THINGS, lambda history: history.count),
 }
-"""Names, each with its help and unit."""
+"""Names, each with its help, its unit, and how it is worked out."""
 
 
 class SnapshotNames(Namespace):
@@ -49,32 +69,8 @@ class SnapshotNames(Namespace):
         """
         if name not in VALUES:
             raise UnknownName(nearest(name, [*self.names, *self.lists]))
-        return number(self._value(name), VALUES[name][1])
-
-    def _value(self, name: str) -> int:
-        history = self._history
-        match name:
-            case "peak_bytes":
-                return int(history.active[history.peak])
-            case "final_bytes":
-                return int(history.active[-1])
-            case "reserved_bytes":
-                return int(history.reserved[-1])
-            case "peak_reserved_bytes":
-                return int(history.reserved.max())
-            case "before_history_bytes":
-                return int(history.active[0])
-            case "unfreed_bytes":
-                return int(np.sum(pane_table(history, "unfreed")["bytes"].values))
-            case "pending_bytes":
-                return int(history.pending[-1])
-            case "ooms":
-                return len(history.ooms)
-            case "events":
-                return history.count
-            case _:
-                gaps = segment_map(history, history.count).gap_size
-                return int(gaps.max(initial=0)) if name == "largest_free_bytes" else int(gaps.sum())
+        _, unit, value = VALUES[name]
+        return number(value(self._history), unit)
 
     def make_rows(self, name: str) -> Rows:
         """A pane as a list."""
@@ -114,7 +110,7 @@ def snapshot_names(history: DeviceHistory) -> Table:
     """One row per name that can be asked of a snapshot, with value, unit and help."""
     known = SnapshotNames(history)
     listed = [
-        ListedName("value", name, help, unit.label, plain(known.bare(name))) for name, (help, unit) in VALUES.items()
+        ListedName("value", name, help, unit.label, plain(known.bare(name))) for name, (help, unit, _) in VALUES.items()
     ]
     for name in known.lists:
         table = known.rows(name).table

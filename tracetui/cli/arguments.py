@@ -7,10 +7,12 @@ import difflib
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from tracetui.config import COLORS
 from tracetui.errors import UsageError, nearest
+from tracetui.files import NO_FILE
 from tracetui.opening.trace_opening import OpenOptions
 from tracetui.ui.base.differ_switch import VARIABLE
 
@@ -116,6 +118,11 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
     """Declare what the user may say about a trace, see `OpenOptions`."""
     add_steps_by(parser)
     parser.add_argument("--device", metavar="NAME", help="what the GPU is, such as H100, whatever the trace says")
+    for name, metavar, help in (
+        ("--peak", "TFLOPS", "peak of the GPU in TFLOP/s for MFU, whatever its model has"),
+        ("--flops", "N", "floating-point operations of a step for MFU, as 1.2e15, in place of those that shapes tell"),
+    ):
+        parser.add_argument(name, metavar=metavar, type=_positive_number, help=help)
     capture = parser.add_argument(
         "--capture",
         metavar="FILE",
@@ -125,6 +132,21 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
         "than once. Without it capture_traces/ beside the trace is looked at; none: no file",
     )
     completes_files(capture)
+    snapshot = parser.add_argument(
+        "--snapshot",
+        metavar="FILE",
+        help="a memory snapshot of the same run, whose curve and holders the trace then has; without it the only one "
+        "beside the trace; none: no file",
+    )
+    completes_files(snapshot)
+    log = parser.add_argument(
+        "--compile-log",
+        metavar="FILE",
+        default="",
+        help="the log of torch.compile (TORCH_TRACE), or a folder of logs. Without it the one of the same process "
+        "beside the trace or in $TORCH_TRACE is used; none: no log",
+    )
+    completes_files(log)
     add_no_cache(parser)
 
 
@@ -140,7 +162,10 @@ def add_no_cache(parser: argparse.ArgumentParser) -> None:
 def opening(options: argparse.Namespace) -> OpenOptions:
     """The options of the command line about the traces that it opens."""
     captures = tuple(getattr(options, "capture", ()))
-    return OpenOptions(options.steps_by, getattr(options, "device", None), captures, not options.no_cache)
+    # Commands that write a trace write what its file has.
+    snapshot, log = (getattr(options, name, NO_FILE) for name in ("snapshot", "compile_log"))
+    device, peak, flops = (getattr(options, name, None) for name in ("device", "peak", "flops"))
+    return OpenOptions(options.steps_by, device, captures, not options.no_cache, snapshot, peak, flops, log)
 
 
 def add_differ(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
@@ -213,6 +238,13 @@ def job_count(text: str) -> int:
     if not 1 <= number <= MAX_JOBS:
         raise argparse.ArgumentTypeError(f"must be 1 to {MAX_JOBS}")
     return number
+
+
+def _positive_number(text: str) -> float:
+    with suppress(ValueError):
+        if 0 < (number := float(text)) < float("inf"):
+            return number
+    raise argparse.ArgumentTypeError(f"takes a number above 0, not {text!r}")
 
 
 def _whole_number(text: str) -> int:

@@ -200,6 +200,8 @@ def _with_history(checked: CheckReport, side: Side, options: argparse.Namespace)
     series = like([each.without(run) for each in known.series], run)
     if series is None:
         why = f"No run in {options.history} has the program, the device and the steps of this trace."
+        if like(known.series, run) is not None:
+            why = f"The runs in {options.history} that are like this trace are copies of it, or were recorded later."
         outcome = CheckOutcome("not worse than before", Status.UNDECIDED, (), why)
         return replace(checked, outcomes=(*checked.outcomes, outcome), remarks=(*checked.remarks, *known.left_out))
     outcomes = []

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from tracetui.cli.arguments import add_opening, add_sort, add_where, completes_files, opening, row_count
 from tracetui.cli.inputs import missing_side, named_sides, read_sides
 from tracetui.cli.show import FORMATS
-from tracetui.cli.snapshots import is_snapshot_file, print_difference, two_histories
+from tracetui.cli.snapshots import is_snapshot_file, print_rows, two_histories
 from tracetui.cli.streams import console, is_drawn, print_failures, remark
 from tracetui.errors import AnalysisFailed, UsageError
 from tracetui.opening.trace_opening import SideName
@@ -72,10 +72,10 @@ def run(options: argparse.Namespace) -> int:
 
     Raises: UsageError for sides, scopes or columns that do not exist; TraceError for a file.
     """
-    if len(options.sides) == 1:
-        raise UsageError(missing_side(options.sides[0], opening(options)))
     if any(map(is_snapshot_file, options.sides)):
         return _compare_snapshots(options)
+    if len(options.sides) == 1:
+        raise UsageError(missing_side(options.sides[0], opening(options)))
     names = named_sides(options.sides)
     _require_fitting(names, options)
     sides = read_sides(names, opening(options))
@@ -101,12 +101,23 @@ def _compare_snapshots(options: argparse.Namespace) -> int:
     import numpy as np
 
     from tracetui.checking.row_filter import filtered_and_sorted
+    from tracetui.drawing.text.export import LINE_CELLS
+    from tracetui.drawing.text.snapshot_text import difference_json
     from tracetui.snapshots.difference import difference
 
     a, b = two_histories(options)
     table = filtered_and_sorted(difference(a, b), options.where, options.sort)
     visible = table if options.limit is None else table.take(np.arange(min(options.limit, len(table))))
-    print_difference(a.snapshot, b.snapshot, visible, options)
+    width = shutil.get_terminal_size().columns if is_drawn() else LINE_CELLS
+    title = f"peak of {b.snapshot.label} beside that"
+    print_rows(
+        a.snapshot,
+        visible,
+        title,
+        options.format,
+        width,
+        document=lambda: difference_json(a.snapshot, b.snapshot, visible),
+    )
     return 0
 
 

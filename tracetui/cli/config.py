@@ -50,11 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the settings; the exit code is 2 where the file has others that are wrong."""
     # Keys are declared for Textual, which takes a third of a second to import.
+    from tracetui.ui.app import VARIABLE
     from tracetui.ui.base.keys import key_problems
 
     asked = config()
     settings = list(in_force(asked, *options.color_in_force))
     problems = [*asked.problems, *key_problems()]
+    if (theme := os.environ.get(VARIABLE)) and theme not in CHOICES["theme"]:
+        problems.append(clean(f"{VARIABLE}: there is no theme {theme!r:.60}. There are {', '.join(CHOICES['theme'])}."))
     if options.format == "json":
         # Loads numpy by way of the columns.
         from tracetui.drawing.text.envelope import json_text

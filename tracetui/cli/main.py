@@ -25,6 +25,7 @@ from tracetui.cli import compare as compare_command
 from tracetui.cli import config as config_command
 from tracetui.cli import cut as cut_command
 from tracetui.cli import demo as demo_command
+from tracetui.cli import explain as explain_command
 from tracetui.cli import history as history_command
 from tracetui.cli import mcp as mcp_command
 from tracetui.cli import merge as merge_command
@@ -158,6 +159,7 @@ COMMANDS: dict[str, ModuleType] = {
     "config": config_command,
     "mcp": mcp_command,
     "skill": skill_command,
+    "explain": explain_command,
 }
 """Every command by name; a first argument that is none of them is a trace to open."""
 

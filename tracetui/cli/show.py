@@ -24,7 +24,7 @@ from tracetui.cli.arguments import (
 )
 from tracetui.cli.inputs import read_trace
 from tracetui.cli.snapshots import PANES as SNAPSHOT_PANES
-from tracetui.cli.snapshots import is_snapshot_file, pane_of, print_pane
+from tracetui.cli.snapshots import is_snapshot_file, pane_of, print_rows
 from tracetui.cli.streams import console, is_drawn, print_failures, remark
 from tracetui.config import config
 from tracetui.errors import UsageError
@@ -46,6 +46,8 @@ READ_BY_EYE = ("table", "plain", "md")
 """Forms that have the columns of the settings; a script gets all columns, whatever these say."""
 FLAME, FLAME_FORMATS = "flame", ("folded", "speedscope")
 """The pane that is a tree of times, and the formats that only it has."""
+SOURCE = "source"
+"""The pane whose rows are lines of files."""
 DUMB_TERMINALS = ("dumb", "unknown")
 """Types of terminals that can do nothing but print."""
 PICTURE_LINES = 20
@@ -67,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"one of {', '.join(PANE_FILES)}; of a memory snapshot {', '.join(SNAPSHOT_PANES)}",
     )
     add_trace(parser)
+    parser.add_argument("file", nargs="?", metavar="FILE", help="only lines of this file; of the pane source")
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--step", type=int, metavar="N", help="only the step with this number")
     add_range(part)
@@ -108,6 +111,8 @@ def run(options: argparse.Namespace) -> int:
     # A terminal that can show nothing else gets plain text as well.
     is_dumb = sys.stdout.isatty() and os.environ.get("TERM", "") in DUMB_TERMINALS
     form = "plain" if options.plain or (options.format == "table" and is_dumb) else options.format
+    if options.file is not None and options.pane != SOURCE:
+        raise UsageError(f"Only the pane {SOURCE} is of a file behind the trace: leave {options.file} out.")
     if options.pane in SNAPSHOT_PANES or is_snapshot_file(options.trace):
         return _show_snapshot(options, form)
     if options.at is not None:
@@ -115,7 +120,14 @@ def run(options: argparse.Namespace) -> int:
     trace = read_trace(options.trace, opening(options))
     pane = pane_named(options.pane)
     part = pane.asked_part(trace, options.step, options.range)
+    if options.by == "line" and "line" in pane.groups and "line" not in pane.offered(trace):
+        raise UsageError("This trace does not say which line ran: --by function, or record it with --lines.")
     table = pane.build(trace, step=part, by=options.by)
+    if options.file is not None:
+        # Loads numpy.
+        from tracetui.tables.source_table import of_file
+
+        table = of_file(table, options.file)
     if options.pane == "overview" and form == "table" and not (options.columns or options.where or options.sort):
         print_overview(trace, part)
         return print_failures(table.failures) or int(trace.quality.is_part)
@@ -141,6 +153,7 @@ def _show_snapshot(options: argparse.Namespace, form: str) -> int:
     import numpy as np
 
     from tracetui.checking.row_filter import chosen_columns, filtered_and_sorted
+    from tracetui.drawing.text import snapshot_text
     from tracetui.drawing.text.export import LINE_CELLS
 
     history, moment, table = pane_of(options)
@@ -152,7 +165,15 @@ def _show_snapshot(options: argparse.Namespace, form: str) -> int:
     printed = visible if columns is None else visible.with_columns(columns)
     by = None if options.pane == "segments" else options.by or "line"
     width = None if on_screen else asked_width(os.environ) or LINE_CELLS
-    print_pane(history, moment, printed, form, (options.pane, by), width, columns is not None)
+    print_rows(
+        history.snapshot,
+        printed,
+        options.pane if by is None else f"{options.pane} by {by}",
+        form,
+        width,
+        columns is not None,
+        lambda: snapshot_text.as_json(history, printed, options.pane, by, moment),
+    )
     if len(visible) < len(table):
         remark(f"{len(visible)} of {len(table)} rows; --limit shows more.")
     return 0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tracetui.cli.streams import TraceProgress, console, is_drawn, remark
+from tracetui.cli.streams import TraceProgress, console, remark
 from tracetui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _OF_TRACES = {
     "range": "--range",
     "steps_by": "--steps-by",
     "capture": "--capture",
+    "snapshot": "--snapshot",
 }
 """Options that say something of a trace."""
 
@@ -64,28 +66,12 @@ def two_histories(options: argparse.Namespace) -> tuple[DeviceHistory, DeviceHis
     """
     others = [each for each in options.sides if not is_snapshot_file(each)]
     if len(options.sides) != 2 or others:
-        what = f"{others[0]} is none" if others else f"these are {len(options.sides)}"
+        what = f"{others[0]} is none" if others else f"the number of files is {len(options.sides)}"
         raise UsageError(f"A memory snapshot is compared with one other snapshot, and {what}.")
     if options.show != "all" or options.unfold:
         raise UsageError("--show and --unfold are about traces: of snapshots there is one table.")
     a, b = options.sides
     return read_history(a, options), read_history(b, options)
-
-
-def print_difference(a: MemorySnapshot, b: MemorySnapshot, table: Table, options: argparse.Namespace) -> None:
-    """Print what differs between two snapshots in the format that was asked for."""
-    from tracetui.drawing.text import export, snapshot_text
-
-    words = f"peak of {b.label} beside that"
-    if options.format == "json":
-        sys.stdout.write(snapshot_text.difference_json(a, b, table))
-    elif options.format == "csv":
-        sys.stdout.write(export.csv_rows(table))
-    elif options.format == "md":
-        sys.stdout.write(snapshot_text.as_markdown(a, table, words))
-    else:
-        width = shutil.get_terminal_size().columns if is_drawn() else export.LINE_CELLS
-        sys.stdout.write(snapshot_text.as_plain(a, table, words, width))
 
 
 def require_options_of_snapshots(options: argparse.Namespace) -> None:
@@ -121,35 +107,32 @@ def print_state(path: str, options: argparse.Namespace) -> int:
 
     Raises: UsageError for options of traces; TraceError for the file.
     """
-    from tracetui.drawing.text import export, snapshot_text
+    from tracetui.drawing.text.export import LINE_CELLS
     from tracetui.snapshots.snapshot_tables import pane_table
 
     history = read_history(path, options)
     pane = "oom" if history.ooms else "peak"
-    table = pane_table(history, pane)
-    sys.stdout.write(snapshot_text.as_plain(history.snapshot, table, f"{pane} by line", export.LINE_CELLS))
+    print_rows(history.snapshot, pane_table(history, pane), f"{pane} by line", "table", LINE_CELLS)
     return 0
 
 
-def print_pane(
-    history: DeviceHistory,
-    moment: int,
+def print_rows(
+    snapshot: MemorySnapshot,
     table: Table,
+    title: str,
     form: str,
-    words: tuple[str, str | None],
     width: int | None,
-    chosen: bool,
+    chosen: bool = False,
+    document: Callable[[], str] = str,
 ) -> None:
-    """Print rows of a pane in a format; `words` are the pane and its grouping, chosen columns are printed all.
+    """Print rows of a snapshot in a format, of which JSON is what `document` makes; chosen columns are printed all.
 
     Without a width the output is a terminal.
     """
     from tracetui.drawing.text import export, snapshot_text
 
-    snapshot, (pane, by) = history.snapshot, words
-    title = pane if by is None else f"{pane} by {by}"
     if form == "json":
-        sys.stdout.write(snapshot_text.as_json(history, table, pane, by, moment))
+        sys.stdout.write(document())
     elif form == "csv":
         sys.stdout.write(export.csv_rows(table))
         remark(f"{table.headline} {table.note}".rstrip())

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     )
     completes_files(parser.add_argument("-f", "--file", metavar="FILE", help="read the query from a file"))
-    parser.add_argument("--format", choices=FORMATS, default="table", help="what to print (default: table)")
+    parser.add_argument("--format", choices=FORMATS, help="what to print (default: that of FILE's suffix, or table)")
     add_output(parser, "FILE", "write to a file; parquet needs one")
     parser.add_argument(
         "--limit",
@@ -85,6 +85,9 @@ def run(options: argparse.Namespace) -> int:
     from tracetui.writing.output import require_writable
 
     require_duckdb()
+    if options.format is None:
+        suffix = Path(options.output or "").suffix[1:].lower()
+        options.format = suffix if suffix in FORMATS else "table"
     if options.format == "parquet" and options.output in (None, "-"):
         raise UsageError("A parquet file is no text: name it with -o FILE.")
     if not 0 < options.seconds < 1e6 or options.memory < 1:
@@ -112,6 +115,10 @@ def run(options: argparse.Namespace) -> int:
 def _parted(words: list[str]) -> tuple[list[str], str | None]:
     """The traces and the query: the last word, where it has several words and is no file."""
     last = words[-1]
+    if not last.strip():
+        raise UsageError("The query is empty.")
+    if odd := next((word for word in words[:-1] if re.search(r"\w\s+\w", word) and not os.path.lexists(word)), None):
+        raise UsageError(f"There is no trace {odd!r:.80}. The query comes last: `tracetui sql trace.json 'select 1'`.")
     is_query = bool(re.search(r"\s", last.strip())) and not os.path.lexists(last)
     if is_query and len(words) == 1:
         raise UsageError(f"Name a trace before the query: `tracetui sql trace.json {last!r}`.")
@@ -211,6 +218,11 @@ def _prompt(database: Database, options: argparse.Namespace) -> None:
     while True:
         try:
             line = input(CONTINUED if lines else PROMPT)
+            if not lines and line.strip(" ;").lower() in ("exit", "quit", "help", "?"):
+                if line.strip(" ;").lower() in ("exit", "quit"):
+                    break
+                print("show tables lists the views, describe kernels the columns of one; ctrl+d ends all.")
+                continue
             lines.append(line)
             if (line.strip() and not line.rstrip().endswith(";")) or not "".join(lines).strip(" ;"):
                 lines = [each for each in lines if each.strip()]

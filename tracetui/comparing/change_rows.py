@@ -25,6 +25,7 @@ from tracetui.comparing.noise import (
     shared_tick,
 )
 from tracetui.comparing.side import Side
+from tracetui.idle.utilisation import is_bound
 from tracetui.linking.groups import combinations
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64
@@ -160,6 +161,8 @@ MIN_KNOWN_PERCENT = 90.0
 """Minimum percent of the GPU time with known bytes, for sums of bytes to be compared."""
 SHAPE_MEASURES = ("moved_bytes", "flops")
 """Measures that cover only activities whose shapes were recorded."""
+MAX_WORK_DIFFERENCE = 0.01
+"""Maximum difference of the known operations of two sides, as a share, for lower bounds of MFU to be compared."""
 _SCATTER = (
     "How far {}'s parts lie apart: between the quartiles; of fewer than four parts, and beside a single one, "
     "between the least and the largest."
@@ -219,7 +222,20 @@ def paired(
         reason = f"known of {' and '.join(map(rounded_percent, shares.values()))} of the GPU time"
         reason += f" of {next(iter(shares))}" if len(shares) == 1 else ""
         result |= {name: replace(result[name], doubt=reason) for name in SHAPE_MEASURES if name in result}
+    if "mfu_pct" in result and (doubt := _mfu_doubt(a, b, result)):
+        result["mfu_pct"] = replace(result["mfu_pct"], doubt=doubt)
     return result
+
+
+def _mfu_doubt(a: Side, b: Side, all_totals: Mapping[str, Total]) -> str:
+    """The reason why two MFU cannot be compared: of one side more operations may be known than of the other."""
+    work, known = all_totals.get("flops"), all_totals["flops_known_pct"].difference
+    medians = known.a.median, known.b.median
+    bound = any(is_bound(side.trace, share) for side, share in zip((a, b), medians, strict=True))
+    # Where both do the same known work, only the time differs.
+    if not bound or (work and abs(work.difference.ratio - 1) < MAX_WORK_DIFFERENCE) or np.isnan(medians).any():
+        return ""
+    return f"FLOPs are known of {' and '.join(map(rounded_percent, medians))} of the GPU time"
 
 
 def _mixed(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> str:

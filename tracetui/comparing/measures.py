@@ -18,7 +18,8 @@ from tracetui.devices.kernel_work import kernel_work
 from tracetui.errors import AnalysisFailed
 from tracetui.idle.gpu_spans import GpuSpans, gaps_of, gpu_spans
 from tracetui.idle.idle_parts import idle_by_cause
-from tracetui.idle.scope_times import idle_by_group, idle_stretches, idle_within, step_periods
+from tracetui.idle.scope_times import idle_by_group, idle_stretches, idle_within, recorded_extent, step_periods
+from tracetui.idle.utilisation import utilisation
 from tracetui.idle.waits import KEYS, WORDS, Cause, final_flush, sync_calls
 from tracetui.kernel_names import Family
 from tracetui.kernel_names.slice_names import families
@@ -77,7 +78,7 @@ def measures(side: Side) -> dict[str, Measure]:
 
 def known_measures(side: Side) -> tuple[dict[str, Measure], list[AnalysisFailed]]:
     """The measures that could be made, and the failures of the others."""
-    makers = (_cpu_times, _gpu_times, _counts, _idle_causes, _moved, _families)
+    makers = (_cpu_times, _gpu_times, _counts, _idle_causes, _moved, _utilisation, _families)
 
     def some(make: Callable[[Side], Iterator[Measure]]) -> list[Measure]:
         with guarded("A measure"):
@@ -259,6 +260,23 @@ def _moved(side: Side) -> Iterator[Measure]:
         sums = _tally(part[has], side, values[has]) if has.any() else np.full(len(side), np.nan)
         yield Measure(name, sums, help, unit)
     yield Measure("moved_known_pct", share, "Share of the GPU time of which the bytes are known.", "%")
+
+
+def _utilisation(side: Side) -> Iterator[Measure]:
+    """MFU over the period of steps, a range, the GPU span of runs, or the capture; and what it rests on."""
+    rows, part = side.activities()
+    trace, spans = side.trace, _spans(side)
+    low, high = _periods(side) if side.part_kind == STEP else spans.extents
+    if side.part_kind == RANGE:
+        low, high = side.start, side.end
+    elif side.part_kind == CAPTURE:
+        low, high = np.array(recorded_extent(trace)).reshape(2, 1)
+    given = trace.step_flops if side.part_kind == STEP else None
+    used = utilisation(trace, rows, part, side.times(rows), np.where(spans.ran, high - low, 0), given)
+    help = "Model FLOPs utilisation: time that the known operations need at the dense peaks of their precisions."
+    yield Measure("mfu_pct", used.mfu_pct, help, "%")
+    help = "Share of the GPU time of which the operations and their peak are known."
+    yield Measure("flops_known_pct", used.known_pct, help, "%")
 
 
 def _families(side: Side) -> Iterator[Measure]:

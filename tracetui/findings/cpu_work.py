@@ -7,7 +7,7 @@ operators between compiled regions are part of the launch overhead: findings abo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +43,7 @@ from tracetui.model.quantities import counted, duration, size
 from tracetui.model.recorded import whole_number
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
+from tracetui.tables.compilations import Recompiled, compilations, has_compilations, recompiled
 from tracetui.tables.launches import LAUNCH_NAME
 
 MAX_NAMED_CALLS = 4
@@ -269,7 +270,9 @@ def recompilation(scope: Scope) -> Iterator[Finding]:
     """Code was compiled while the GPU waited for it, or at all in a trace without a GPU."""
     trace, slices = scope.trace, scope.trace.slices
     rows = scope.inside(indicating_slices(trace)[Cause.COMPILATION])
+    again_frames = recompiled(trace) if has_compilations(trace) else []
     if len(rows) == 0 or captures_of(scope).are_longer:
+        yield from _recompiled_before(trace, again_frames)
         return
     waited = _waited_for_compilation(scope)
     took = covered(slices.start[rows], slices.end[rows])
@@ -286,6 +289,18 @@ def recompilation(scope: Scope) -> Iterator[Finding]:
     again = len(repeated) > 0 or (scope.rounds > 1 and count > 1)
     versions = f"; compiled again: {', '.join(repeated[:MAX_NAMED_COMPILES])}" if repeated else ""
     where = f" in {count:,} of {scope.rounds:,} steps" if scope.rounds > 1 else ""
+    if again_frames:
+        known = again_frames[0]
+        yield from scope.with_cost(
+            "recompilation",
+            waited if has_gpu else took,
+            f"{known.words}{_of_others(again_frames)}",
+            f"{duration(known.time)} in all by the log; here code is compiled{where}, {duration(took)}",
+            known.advice,
+            longest(trace, rows),
+            action=known.action,
+        )
+        return
     yield from scope.with_cost(
         "recompilation",
         waited if has_gpu else took,
@@ -298,6 +313,33 @@ def recompilation(scope: Scope) -> Iterator[Finding]:
         longest(trace, rows),
         action="find the guard that fails" if again else "warm up before recording",
     )
+
+
+def recompiled_in_log(scope: Scope) -> Iterator[Finding]:
+    """A frame was compiled again and again in a log of torch.compile that is opened alone."""
+    if has_compilations(scope.trace):
+        yield from _recompiled_before(scope.trace, recompiled(scope.trace))
+
+
+def _recompiled_before(trace: Trace, frames: Sequence[Recompiled]) -> Iterator[Finding]:
+    """A finding on compilations of the log of which none took time in the recording."""
+    if not frames:
+        return
+    worst, of_all = frames[0], sum(each.time for each in compilations(trace))
+    yield Finding(
+        "recompilation",
+        Severity.NOTE if trace.compile_log is not None else Severity.MAJOR,
+        f"{worst.sentence}{_of_others(frames)}",
+        f"{percent_text(100 * worst.time / max(of_all, 1))} of the {duration(of_all)} of all compilations in the log",
+        worst.advice,
+        max(worst.compilations, key=lambda each: each.time).example,
+        action=worst.action,
+    )
+
+
+def _of_others(frames: Sequence[Recompiled]) -> str:
+    others = len(frames) - 1
+    return f"; {counted(others, 'other frame')} too" if others else ""
 
 
 def _waited_for_compilation(scope: Scope) -> int:

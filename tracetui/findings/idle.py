@@ -260,6 +260,9 @@ def unrecorded_graph_work(scope: Scope) -> Iterator[Finding]:
 
 MAX_NAMED_OPS = 3
 """Maximum operators named in a sentence, the most frequent first."""
+MIN_EXPOSED_COPIES = 0.02
+"""Minimum share of the time in which copies run and nothing computes."""
+_WITH_HOST = re.compile(r"HtoD|DtoH|HostToDevice|DeviceToHost", re.IGNORECASE)
 MIN_DEPENDENCY_NS = 100_000
 """Minimum ns of a wait that is more than the handling of an event that has happened."""
 _READS = re.compile(r"^aten::")
@@ -377,6 +380,34 @@ def pageable_copy(scope: Scope) -> Iterator[Finding]:
         "only for its copy may be slower.",
         longest(trace, rows),
         action="pin the memory",
+    )
+
+
+def exposed_copy(scope: Scope) -> Iterator[Finding]:
+    """Copies between CPU and GPU from pinned memory during which nothing computes (R3.30)."""
+    trace = scope.trace
+    rows = scope.copies
+    rows = rows[is_named(trace, rows, _WITH_HOST.search) & ~is_named(trace, rows, PAGEABLE.search)]
+    moved = bytes_of(trace, rows)
+    large = (moved == NULL) | (moved >= MIN_COPY_BYTES)
+    rows, moved = rows[large], moved[large]
+    exposed = alone(scope, rows)
+    if exposed < MIN_EXPOSED_COPIES * scope.time:
+        return
+    to_host = is_named(trace, rows, TO_HOST.search)
+    direction = "to the CPU" if to_host.all() else "between CPU and GPU" if to_host.any() else "to the GPU"
+    spent, total = int(trace.slices.dur[rows].sum()), int(moved[moved > 0].sum())
+    yield from scope.with_cost(
+        "exposed-copy",
+        exposed,
+        f"Nothing computes during copies {direction}",
+        f"{scope.per_step(len(rows), 'copy')}, {duration(spent)}"
+        + (f", {size(total)} at {rate(total, spent)}" if total else "")
+        + f"; {duration(exposed)} of it with nothing else on the GPU",
+        "Keep on the GPU what is copied again and again, such as weights that are offloaded. Copy the rest earlier, on "
+        "a second stream with non_blocking=True, while the GPU computes.",
+        longest(trace, rows),
+        action="copy less, or beside computation",
     )
 
 

@@ -28,8 +28,10 @@ from tracetui.linking.trees import forest, is_named, lane_numbers
 from tracetui.memory.allocator import CPU, allocator
 from tracetui.model.intervals import Int64, covered, covered_within, union
 from tracetui.model.quantities import counted, duration, rounded_percent
+from tracetui.model.recorded import COMPILE_PHASES
 from tracetui.model.results import kept
 from tracetui.model.trace import Kind, Trace
+from tracetui.tables.compilations import has_compilations
 
 MAX_NAMED_OPS = 3
 """Maximum operators of a CPU named in a sentence."""
@@ -51,7 +53,7 @@ _GENERATED = re.compile(r"^triton_|^kernel\d*$|_0d1d")
 def not_pytorch(scope: Scope) -> Iterator[Finding]:
     """The trace comes from another program: no other rule applies."""
     trace = scope.trace
-    if trace.is_torch:
+    if trace.is_torch or has_compilations(trace):
         return
     yield Finding(
         "not-pytorch",
@@ -144,7 +146,7 @@ def _unknown_device_rows(trace: Trace) -> Int64:
     slices = trace.slices
     process = lane_numbers(trace).process[slices.lane]
     rows = slices.of_kind(Kind.OTHER)
-    own = [number for number, text in enumerate(trace.categories) if text.casefold() == "trace"]
+    own = [number for number, text in enumerate(trace.categories) if text.casefold() in ("trace", COMPILE_PHASES)]
     rows = rows[~np.isin(slices.category[rows], own)]
     host = process[slices.of_kind(Kind.CPU_OP, Kind.PYTHON)]
     return rows[~np.isin(process[rows], host)] if len(host) else rows[:0]

@@ -17,6 +17,7 @@ from tracetui.findings.cpu_work import (
     graph_breaks,
     graph_capture,
     recompilation,
+    recompiled_in_log,
     start_up,
 )
 from tracetui.findings.fusion import attention_unfused, tiny_kernels, unfused_elementwise
@@ -24,6 +25,7 @@ from tracetui.findings.gemm import batchable_products, fp32_math, misaligned_pro
 from tracetui.findings.idle import (
     before_first_kernel,
     dependency,
+    exposed_copy,
     host_sync,
     launch_overhead,
     long_gap_without_op,
@@ -65,6 +67,7 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     start_up,
     allocator,
     pageable_copy,
+    exposed_copy,
     host_sync,
     stalled_thread,
     peer_wait,
@@ -107,5 +110,5 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     not_judged,
 )
 """Rules for a trace of the PyTorch profiler; among findings of equal severity and cost the earlier rule comes first."""
-FOREIGN_RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (not_pytorch,)
+FOREIGN_RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (not_pytorch, recompiled_in_log)
 """Rules for any other trace."""

@@ -12,6 +12,7 @@ from tracetui.health.health_table import doubtful_checks
 from tracetui.health.recording_checks import kinds_in_words
 from tracetui.idle.gpu_spans import step_spans
 from tracetui.idle.scope_times import scope_windows
+from tracetui.idle.utilisation import mfu_sentence, no_mfu, scope_utilisation
 from tracetui.idle.verdict import IDLE_PARTS, totals, verdict_on
 from tracetui.linking.captured_tree import capture_counts
 from tracetui.linking.links import busy_stretches, links, no_gpu, op_rows
@@ -96,6 +97,7 @@ def facts(trace: Trace, step: Part | None = None) -> list[SummaryFact]:
         *_in_graphs(trace),
         *_gpu_time(trace, step),
         *_verdict(trace, step),
+        *_utilisation(trace, step),
         SummaryFact("recorded_with", _options(trace)),
         SummaryFact("workload", _workload(trace)),
         *_unprofiled(trace),
@@ -233,6 +235,16 @@ def _verdict(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
     yield SummaryFact("self_cpu_total_us", sums.cpu / 1000, "us")
     yield SummaryFact("self_device_total_us", sums.device / 1000 if judged else None, "us")
     yield SummaryFact("totals_say", sums.reading)
+
+
+def _utilisation(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
+    """MFU, the share of the GPU time that it rests on, and both in a sentence."""
+    mfu, known = scope_utilisation(trace, step)
+    yield SummaryFact("mfu_pct", None if np.isnan(mfu) else mfu, "%")
+    yield SummaryFact("flops_known_pct", None if np.isnan(known) else known, "%")
+    whole = "the median step" if len(steps(trace)) > 1 else "the step" if len(steps(trace)) else "the trace"
+    of = whole if step is None else "the range" if isinstance(step, TimeRange) else f"step {step}"
+    yield SummaryFact("mfu", mfu_sentence(trace, mfu, known, of) or no_mfu(trace) or None)
 
 
 def _median_wait(trace: Trace, step: Part | None) -> float | None:

@@ -31,7 +31,7 @@ from tracetui.opening.cache_folder import DIGESTS
 from tracetui.opening.rank_reading import SummaryKind
 from tracetui.text import clean
 
-DIGEST_VERSION = 1
+DIGEST_VERSION = 2
 """Number of the layout and of what the measures mean; a digest of another one is not read."""
 MAX_NAMES = 16
 """Maximum modules, and maximum kernels or operators, whose times are kept: the largest."""

@@ -94,8 +94,8 @@ def require_measures(all_series: Sequence[Series], wanted: Sequence[str]) -> Non
     known = {name: None for series in all_series for name in series.units}
     for each in wanted:
         if known and not fnmatch.filter(known, each):
-            some = [name for name in known if ":" not in name]
-            raise UsageError(f"No run has a measure {each}; there are {', '.join(some)}, kernel:*, op:* and module:*.")
+            some = dict.fromkeys(name.partition(":")[0] + ":*" if ":" in name else name for name in known)
+            raise UsageError(f"No run has a measure {each}; there are {', '.join(some)}.")
 
 
 def measure(series: Series, name: str) -> Measure:

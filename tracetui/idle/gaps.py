@@ -255,7 +255,7 @@ PANE = Pane(
     table=gaps,
     columns=(
         "step index dur_us cause cpu_doing after cpu_late_us in_launch_us waiting_us after_sync shares before "
-        "start_us line module"
+        "start_us line function module"
     ),
     largest_first="dur_us",
     bars="total_us idle_us dur_us",

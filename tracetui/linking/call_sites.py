@@ -1,8 +1,8 @@
 """The place in the program that caused a slice: the line, the function and the module (R3.45, R3.46, R3.55).
 
-They are those of the frames: for a GPU activity of the frames around its launch, in the backward pass of the forward
-operator. A replayed activity has those of the capture of its graph, where these are known. Nothing is known where the
-recording has no Python frames.
+Function and module are those of the frames: for a GPU activity of the frames around its launch, in the backward pass of
+the forward operator. A replayed activity has those of the capture of its graph, where these are known. Nothing is known
+where the recording has no Python frames; and no line where it has no lines, because a frame has that of its `def`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tracetui.linking.frames import frames, function_of, module_paths
+from tracetui.linking.frames import frames, module_paths
 from tracetui.linking.graph_nodes import graph_nodes, with_captured_texts
+from tracetui.linking.lines import has_lines, line_texts, recorded_lines
 from tracetui.linking.links import names_of
 from tracetui.linking.replays import replays
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.pane import Grouping
-from tracetui.model.results import kept
-from tracetui.model.table import Column, Strings, coded
+from tracetui.model.table import Column, coded
 from tracetui.model.trace import Kind, Trace
 
 SITES = ("line", "function", "module")
@@ -34,6 +34,8 @@ def site_of(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequence[str],
     if len(trace.slices) == 0:
         return np.full(len(rows), -1, np.int64), (), None
     ids, texts = _site_around(trace, rows, kind)
+    if kind == "line":
+        return ids, texts, None
     return with_captured_texts(trace, rows, ids, texts, kind)
 
 
@@ -54,11 +56,10 @@ def _site_around(trace: Trace, rows: Int64, kind: str) -> tuple[Int64, Sequence[
     if kind == "module":
         paths = module_paths(trace)
         return np.where(known, paths.id[index], -1).astype(np.int64), paths.texts
-    name = names_of(trace, np.where(known, frames(trace).user[index], -1))
-    if kind == "line":
-        return name, trace.names
-    ids, texts = functions_by_name(trace)
-    return np.where(name >= 0, ids[name], -1), texts
+    if kind == "function":
+        return names_of(trace, np.where(known, frames(trace).user[index], -1)), trace.names
+    ids, texts = line_texts(trace)
+    return ids[names_of(trace, np.where(known, recorded_lines(trace).record[index], -1))], texts
 
 
 def site_columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:
@@ -70,7 +71,10 @@ def launch_site_columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:
     """Columns line, function and module of some activities, for the first of a replay those of its launch."""
     inferred = (graph_nodes(trace).index_of(rows) >= 0) & ~np.isin(rows, replays(trace).first)
     doubtful = inferred if inferred.any() else None
-    return tuple(coded(col.COLUMNS[kind], *launch_site_of(trace, rows, kind), doubtful=doubtful) for kind in SITES)
+    return tuple(
+        coded(col.COLUMNS[kind], *launch_site_of(trace, rows, kind), doubtful=None if kind == "line" else doubtful)
+        for kind in SITES
+    )
 
 
 def site_column(trace: Trace, rows: Int64, kind: str) -> Column:
@@ -82,9 +86,10 @@ def site_column(trace: Trace, rows: Int64, kind: str) -> Column:
 def known_sites(trace: Trace) -> tuple[str, ...]:
     """The kinds of call sites that a trace holds."""
     nodes = graph_nodes(trace)
-    if len(trace.slices.of_kind(Kind.PYTHON)) == 0 and not (nodes.line >= 0).any():
-        return ()
-    return SITES if len(module_paths(trace).texts) or (nodes.module >= 0).any() else SITES[:2]
+    known = {"line": has_lines(trace)}
+    known["function"] = len(trace.slices.of_kind(Kind.PYTHON)) > 0 or bool((nodes.function >= 0).any())
+    known["module"] = known["function"] and (len(module_paths(trace).texts) > 0 or bool((nodes.module >= 0).any()))
+    return tuple(site for site in SITES if known[site])
 
 
 def site_groupings(columns: str = "", opens: str | None = None) -> tuple[Grouping, ...]:
@@ -95,13 +100,3 @@ def site_groupings(columns: str = "", opens: str | None = None) -> tuple[Groupin
         return Grouping(site, names, opens, is_offered=lambda trace: site in known_sites(trace))
 
     return tuple(by(site) for site in SITES)
-
-
-@kept(on_disk=True)
-def functions_by_name(trace: Trace) -> tuple[Int64, Strings]:
-    """The function of every name of the trace, as an id, and the texts of the ids."""
-    texts = Strings()
-    used = np.unique(trace.slices.name[trace.slices.of_kind(Kind.PYTHON)]).tolist()
-    ids = np.full(len(trace.names) + 1, -1, np.int64)
-    ids[used] = [texts.intern(function_of(trace.names[number])) for number in used]
-    return ids, texts

@@ -15,7 +15,6 @@ import numpy as np
 
 from tracetui.kernel_names import Family, decode
 from tracetui.kernel_names.text import plain
-from tracetui.linking.frames import function_of
 from tracetui.linking.graph_recordings import Captured, Choice, choose, recorded_graphs
 from tracetui.linking.links import links, names_of
 from tracetui.linking.replays import NODE_BITS, graph_captures, node_id, replays, scopes_of
@@ -179,7 +178,6 @@ class GraphNodes:
     rows: Int64
     """Slices, ascending."""
     op: Int32
-    line: Int32
     function: Int32
     module: Int32
     shapes: Int32
@@ -213,7 +211,7 @@ class GraphNodes:
 
 @kept(on_disk=True)
 def graph_nodes(trace: Trace) -> GraphNodes:
-    """The operator, line, function and module of the replayed GPU activities whose capture is known."""
+    """The operator, function and module of the replayed GPU activities whose capture is known."""
     own = (recorded_graphs(trace),) if len(graph_captures(trace)) else ()
     recordings = tuple(each for each in (*own, *trace.graph_recordings) if len(each))
     return _with_scopes(trace, _captured_nodes(trace, recordings))
@@ -271,7 +269,7 @@ def _captured_nodes(trace: Trace, recordings: tuple[GraphRecording, ...]) -> Gra
     return known.collected(parts, matches)
 
 
-_SHAPES = 4
+_SHAPES = 3
 """Index of the shapes among the fields."""
 
 
@@ -282,7 +280,7 @@ class _Nodes:
     ordinal: Int64
     """Index of the node in the replay, by start."""
     fields: Int64
-    """A row per field: op, line, function, module, shapes, types, values, call of the op, recording, launch."""
+    """A row per field: op, function, module, shapes, types, values, call of the op, recording, launch."""
     by_position: Bool
     rows: Int64
 
@@ -337,15 +335,11 @@ class _KnownGraphs:
     def _fields(self, number: int, recording: GraphRecording) -> Int64:
         """A row per field with the texts of all recordings."""
         to = np.array([*(self.texts.intern(text) for text in recording.texts), -1], np.int64)
-        functions = [
-            self.texts.intern(function_of(recording.text(each))) if each >= 0 else -1 for each in recording.line
-        ]
         count = len(recording.kind)
         return np.stack(
             [
                 to[recording.op],
                 to[recording.line],
-                np.array(functions, np.int64),
                 to[recording.module],
                 to[recording.shapes],
                 to[recording.types],
@@ -429,12 +423,11 @@ class _KnownGraphs:
         rows = np.concatenate([part.rows for part in parts])
         order = np.argsort(rows)
         fields = np.concatenate([part.fields for part in parts], axis=1)[:, order]
-        op, line, function, module, shapes, types, values, op_call, recording = fields[:9].astype(np.int32)
+        op, function, module, shapes, types, values, op_call, recording = fields[:8].astype(np.int32)
         unnamed = np.concatenate([part.by_position for part in parts])[order]
         return GraphNodes(
             rows[order],
             op,
-            line,
             function,
             module,
             shapes,
@@ -443,7 +436,7 @@ class _KnownGraphs:
             op_call,
             unnamed,
             recording,
-            fields[9],
+            fields[8],
             np.full(len(rows), -1, np.int32),
             self.texts,
             self.recordings,
@@ -471,7 +464,6 @@ def _with_scopes(trace: Trace, nodes: GraphNodes) -> GraphNodes:
     return GraphNodes(
         replayed[kept],
         spread(nodes.op),
-        spread(nodes.line),
         spread(nodes.function),
         np.where(module >= 0, module, number).astype(np.int32),
         spread(nodes.shapes),
@@ -493,5 +485,5 @@ def _no_nodes(recordings: tuple[GraphRecording, ...]) -> GraphNodes:
     none, rows = np.empty(0, np.int32), np.empty(0, np.int64)
     unnamed = np.empty(0, bool)
     return GraphNodes(
-        rows, none, none, none, none, none, none, none, none, unnamed, none, rows, none, Strings(), recordings, ()
+        rows, none, none, none, none, none, none, none, unnamed, none, rows, none, Strings(), recordings, ()
     )

@@ -16,6 +16,7 @@ from tracetui.linking.groups import distinct
 from tracetui.linking.step_names import StepName, step_name
 from tracetui.linking.trees import disorderly_lanes, forest, is_named, lane_numbers, nearest, nearest_row
 from tracetui.model.intervals import Bool, Int64, covered, index_in, index_of, run_starts, union, without
+from tracetui.model.recorded import COMPILE_PHASES
 from tracetui.model.results import kept
 from tracetui.model.table import NULL
 from tracetui.model.trace import GPU_WORK, Int32, Kind, Slices, Trace
@@ -292,6 +293,7 @@ def no_gpu(trace: Trace) -> str:
     if not trace.is_torch:
         return NOT_TORCH
     others = trace.slices.category[trace.slices.kind == Kind.OTHER]
+    others = others[others != trace.categories.find(COMPILE_PHASES)]
     if len(others) == 0:
         return NO_GPU
     category = trace.categories[int(np.bincount(others).argmax())]

@@ -237,8 +237,10 @@ def no_steps(trace: Trace) -> str:
         )
     names = [f"{each.name!r} ({counted(len(each.rows), 'run')})" for each in step_sources(trace)]
     if not names:
+        is_nsight = trace.format.startswith("Nsight")
+        how = "Push an NVTX range at the start and pop it at the end" if is_nsight else "Call prof.step() at the end"
         return (
-            "This trace has no steps. Call prof.step() at the end of each iteration to record them. Looked for: "
+            f"This trace has no steps. {how} of each iteration to record them. Looked for: "
             "annotations and functions of inference servers, graphs and kernels that repeat."
         )
     more = f" and {len(names) - MAX_NAMED_SOURCES:,} more" if len(names) > MAX_NAMED_SOURCES else ""

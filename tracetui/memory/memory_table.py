@@ -7,6 +7,7 @@ copy, the pane lists copies and fills.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,11 @@ from tracetui.model.intervals import Int64, Part, TimeRange
 from tracetui.model.pane import Grouping, Pane
 from tracetui.model.quantities import moment, size
 from tracetui.model.recorded import Loss
-from tracetui.model.table import NULL, Strings, Table, coded, micros, numbers, texts
+from tracetui.model.table import NULL, ColumnSpec, Strings, Table, coded, micros, numbers, texts
 from tracetui.model.trace import Kind, Trace
+
+if TYPE_CHECKING:
+    from tracetui.memory.beside_snapshot import Holders
 
 NO_MEMORY = "No allocations were recorded. Record with profile_memory=True."
 NOT_IN_FORMAT = (
@@ -31,6 +35,7 @@ NOT_IN_FORMAT = (
 )
 OLDER = "(older than the recording)"
 """Stands for the op of memory that was allocated before the recording."""
+_OP = col.OP.but(help="The op that needed the memory, or in which it was freed.")
 _EVENTS = Strings(["alloc", "free", "out of memory"])
 _MAX_NAMED_OPS = 4
 """Maximum ops listed per chain."""
@@ -47,7 +52,9 @@ def memory(trace: Trace, step: Part | None = None, by: str | None = None) -> Tab
     else:
         rows = np.arange(len(allocations)) if step is None else np.flatnonzero(np.isin(index, chosen(trace, step)))
     if by == "op":
-        return _by_op(trace, allocations, rows)
+        return _by_op(trace, allocations, rows, _op_names(trace, allocation_causes(trace).op), trace.names, _OP)
+    if by == "holder" and (holders := _holders(trace)) is not None:
+        return _by_op(trace, allocations, rows, holders.line, holders.names, col.HOLDER)
     if by == "device":
         return _by_device(trace, allocations, rows)
     return _events(trace, allocations, rows, index)
@@ -57,13 +64,23 @@ def _has_allocations(trace: Trace) -> bool:
     return len(allocator(trace)) > 0
 
 
+def _holders(trace: Trace) -> Holders | None:
+    """The holders of the allocator's events, None without a memory snapshot beside the trace."""
+    if trace.snapshot is None:
+        return None
+    # Few traces have one.
+    from tracetui.memory.beside_snapshot import snapshot_holders
+
+    return snapshot_holders(trace)
+
+
 PANE = Pane(
     "memory",
     "Memory",
     key="M",
     help="One row is an allocation or a free.",
     table=memory,
-    columns="step event bytes total_allocated op device lifetime_us since_start total_reserved made_by start_us",
+    columns="step event bytes total_allocated op holder device lifetime_us since_start total_reserved made_by start_us",
     groupings=(
         Grouping(
             "op",
@@ -77,6 +94,12 @@ PANE = Pane(
             opens="",
             is_offered=_has_allocations,
         ),
+        Grouping(
+            "holder",
+            columns="holder device at_peak at_peak_pct allocated allocs freed largest",
+            opens="device",
+            is_offered=lambda trace: trace.snapshot is not None and _has_allocations(trace),
+        ),
         Grouping("copy", "copy calls bytes total_us gbps median_gbps median_bytes max_us hint", details="copy hint"),
     ),
 )
@@ -85,6 +108,9 @@ PANE = Pane(
 def _events(trace: Trace, allocations: Allocator, rows: Int64, index: Int64) -> Table:
     lifetime, causes = allocations.lifetime()[rows], allocation_causes(trace)
     kind = np.select([allocations.failed[rows], allocations.bytes[rows] < 0], [2, 1], 0)
+    holding = []
+    if (by := _holders(trace)) is not None:
+        holding = [coded(col.HOLDER, by.line[rows], by.names), coded(col.HOLDER_STACK, by.stack[rows], by.names)]
     return Table(
         (
             micros(col.START_US.but(help="Moment, from the first event of the trace."), allocations.time[rows]),
@@ -104,6 +130,7 @@ def _events(trace: Trace, allocations: Allocator, rows: Int64, index: Int64) -> 
             micros(col.LIFETIME_US, lifetime, null=lifetime == NULL),
             numbers(col.SINCE_START, allocations.since_start[rows]),
             coded(col.MADE_BY, _op_names(trace, causes.made_by[rows]), trace.names),
+            *holding,
         ),
         causes.made_by[rows],
         _memory_note(trace, allocations, rows),
@@ -130,8 +157,8 @@ class _Needs:
         return np.append(values.astype(np.int64), np.full(self.older, older))
 
 
-def _by_op(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
-    """Bytes allocated and freed, and in use at the device's peak, by device and op."""
+def _by_op(trace: Trace, allocations: Allocator, rows: Int64, name: Int64, names: Strings, column: ColumnSpec) -> Table:
+    """Bytes allocated and freed, and in use at the peak of the device, by device and a name of events."""
     note, causes = _memory_note(trace, allocations, rows), allocation_causes(trace)
     at_peak, full = _bytes_at_peak(allocations, rows)
     inside = np.zeros(len(allocations), bool)
@@ -139,13 +166,13 @@ def _by_op(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
     # Memory in use at the peak of a step may be older than the step.
     rows = np.flatnonzero(inside | (at_peak > 0))
     size = np.where(inside & ~allocations.failed, allocations.bytes, 0)[rows]
-    wide = len(trace.names) + 1
-    pairs = group((allocations.device[rows] + 1) * wide + _op_names(trace, causes.op[rows]) + 1)
-    needs = _needs(trace.names, pairs.key // wide - 1, pairs.key % wide - 1, pairs.sum(at_peak[rows]), full)
+    wide = len(names) + 1
+    pairs = group((allocations.device[rows] + 1) * wide + name[rows] + 1)
+    needs = _needs(names, pairs.key // wide - 1, pairs.key % wide - 1, pairs.sum(at_peak[rows]), full)
     largest = pairs.largest(size)
     table = Table(
         (
-            coded(col.OP.but(help="The op that needed the memory, or in which it was freed."), needs.op, needs.names),
+            coded(column, needs.op, needs.names),
             coded(col.DEVICE.but(help="The device whose memory it is."), needs.device, allocations.devices),
             numbers(col.ALLOCS, needs.with_older(pairs.sum(size > 0))),
             numbers(col.ALLOCATED, needs.with_older(pairs.sum(np.maximum(size, 0)))),
@@ -243,6 +270,8 @@ def _memory_note(trace: Trace, allocations: Allocator, rows: Int64) -> str:
     parts = [_peak_words(trace, allocations, number, peaks[number]) for number in devices or peaks]
     if (allocations.total == NULL).any():
         parts.append("The trace holds no running totals: since_start counts from the start of the recording.")
+    if (holders := _holders(trace)) is not None and holders.sentence:
+        parts.append(holders.sentence)
     failed = int(allocations.failed[rows].sum())
     if failed:
         parts.append(f"{failed:,} allocations failed: out of memory.")

@@ -46,16 +46,25 @@ ANNOTATION = ColumnSpec(
     text=TextKind.NAME,
     detail=1,
 )
+AOT_US = ColumnSpec("aot_us", "AOT", "Of it: AOTAutograd itself.", unit="us", detail=2)
 API = ColumnSpec("api", "call", "Name of the call.", width=16, grow=1, text=TextKind.NAME, is_key=True)
 ATTENTION_PCT = ColumnSpec("attention_pct", "attention %", "Share of GPU busy time: attention.", unit="%")
 AT_PEAK = ColumnSpec(
     "at_peak", "at peak", "Bytes that it had allocated and that were in use when the device was fullest.", unit="bytes"
 )
 AT_PEAK_PCT = ColumnSpec("at_peak_pct", "% of peak", "Their share of what was in use then on that device.", unit="%")
+AUTOTUNE_US = ColumnSpec("autotune_us", "autotune", "Of it: trying variants of kernels.", unit="us", detail=2)
 A_BYTES = ColumnSpec("a_bytes", "bytes A", "Least bytes that these calls of A read and write.", unit="bytes")
 A_SCATTER = ColumnSpec("a_scatter", "A scatters")
 A_US = ColumnSpec("a_us", "A", "GPU time of all these calls in a part of A, at the middle of all parts.", unit="us")
 B = ColumnSpec("b", "B", "Median over the parts of B.")
+BACKWARD_CPU_US = ColumnSpec(
+    "backward_cpu_us",
+    "backward CPU",
+    "Time of the steps that their thread spent on the backward pass of it.",
+    unit="us",
+    detail=1,
+)
 BACKWARD_GPU_US = ColumnSpec(
     "backward_gpu_us",
     "backward GPU",
@@ -128,10 +137,16 @@ B_BYTES = ColumnSpec(
 )
 B_SCATTER = ColumnSpec("b_scatter", "B scatters")
 B_US = ColumnSpec("b_us", "B", "GPU time in a part of B.", unit="us")
+CACHE = ColumnSpec(
+    "cache", "caches", "How often caches of compiled graphs had it, had it not, or were passed by.", detail=1
+)
 CALLS = ColumnSpec("calls", "calls", "How often it was called.", is_key=True)
 CALLS_A = ColumnSpec("calls_a", "calls A", "Calls in the representative part of A.")
 CALLS_B = ColumnSpec("calls_b", "calls B", "Calls in that of B.")
 CALL_PER_NODE_US = ColumnSpec("call_per_node_us", "call per node", "That time shared among the nodes.", unit="us")
+CALL_TIME_US = ColumnSpec(
+    "call_time_us", "per call", "GPU time of a call; without a GPU the time of its region on the CPU.", unit="us"
+)
 CALL_US = ColumnSpec("call_us", "call", "Mean time that the CPU spent in the launch call.", unit="us")
 CAME_LAST = ColumnSpec("came_last", "last", "Collectives that it came last to, in which ranks wait for all.", detail=2)
 CAPTURED_BY = ColumnSpec(
@@ -192,6 +207,14 @@ COLLECTIVES = ColumnSpec("collectives", "collectives", "Number of collectives.")
 COMM_KERNELS = ColumnSpec("comm_kernels", "comm kernels", "Of the kernels: those that move data between devices.")
 COMM_PCT = ColumnSpec("comm_pct", "comm %", "Share of GPU busy time: communication between devices.", unit="%")
 COMM_US = ColumnSpec("comm_us", "comm", "Sum of the durations of these.", unit="us")
+COMPILE_ID = ColumnSpec(
+    "compile_id",
+    "compile id",
+    "Number of the frame and of its compilation; (2) where the same id came up again after a reset.",
+    text=TextKind.NAME,
+    is_key=True,
+)
+COMPILE_US = ColumnSpec("compile_us", "compiled in", "Time of all phases.", unit="us", is_key=True)
 COMPUTE_MODEL_PCT = ColumnSpec(
     "compute_model_pct",
     "model compute %",
@@ -228,6 +251,10 @@ CPU_TOTAL_US = ColumnSpec(
     "cpu_total_us", "total CPU", "CPU time with what it called; an op inside an op of its name counts twice.", unit="us"
 )
 CPU_US = ColumnSpec("cpu_us", "total CPU", "Time of its calls on the CPU, with what they called.", unit="us")
+CUDAGRAPHS_US = ColumnSpec("cudagraphs_us", "CUDA graphs", "Of it: recording CUDA graphs.", unit="us", detail=2)
+CUDAGRAPH_SKIP = ColumnSpec(
+    "cudagraph_skip", "no CUDA graph", "Why no CUDA graph is made of it.", text=TextKind.REMARK, detail=2
+)
 DELAY_US = ColumnSpec(
     "delay_us",
     "launch→start",
@@ -261,6 +288,7 @@ DRAM_PCT = ColumnSpec(
     unit="%",
 )
 DUR_US = ColumnSpec("dur_us", "duration", "Duration on the CPU.", unit="us", is_key=True)
+DYNAMO_US = ColumnSpec("dynamo_us", "dynamo", "Of it: tracing, guards and bytecode.", unit="us", detail=2)
 EFFECT = ColumnSpec("effect", "effect", "What it does to the numbers.", width=24, grow=3, text=TextKind.PROSE)
 EVENT = ColumnSpec("event", "event", "alloc, free, or out of memory.", width=13)
 EVERY_US = ColumnSpec("every_us", "every", "Median distance between samples.", unit="us", detail=1)
@@ -291,6 +319,9 @@ EXPOSED_WAIT_US = ColumnSpec(
 )
 EXTERNAL_ID = ColumnSpec("external_id", "external id", "As recorded.")
 FAILED = ColumnSpec("failed", "failed", "Allocations without memory.")
+FAILURE = ColumnSpec(
+    "failure", "failed with", "The error with which the compilation ended.", text=TextKind.REMARK, detail=1
+)
 FAMILY = ColumnSpec("family", "family", "Sort of work, decoded from the name.", width=16, grow=1, detail=1)
 FILE = ColumnSpec("file", "file", "The file of the rank.", width=20, grow=1, text=TextKind.NAME, detail=3)
 FINGERPRINT = ColumnSpec(
@@ -303,9 +334,21 @@ FINGERPRINT = ColumnSpec(
 )
 FIRST_VALUE = ColumnSpec("first_value", "first", "Median in the first run.", is_number_text=True, is_key=True)
 FLOPS = ColumnSpec("flops", "operations", "Floating-point operations of a call.", unit="flop", detail=2)
+FLOPS_KNOWN_PCT = ColumnSpec(
+    "flops_known_pct",
+    "FLOPs known %",
+    "Share of its GPU time of which the operations and their peak are known; far below 100, MFU is a lower bound.",
+    unit="%",
+)
 FOLDED = ColumnSpec("folded", "folded", "View ops and occupancy queries within it that put nothing on the GPU.")
 FOLDED_CHANGE = ColumnSpec(
     "folded_change", "within it", "What of these is gone or new, or called at another rate.", width=12, grow=1
+)
+FORWARD_CPU_US = ColumnSpec(
+    "forward_cpu_us",
+    "forward CPU",
+    "Time of the steps that their thread spent on it, the backward pass left out.",
+    unit="us",
 )
 FORWARD_GPU_US = ColumnSpec("forward_gpu_us", "forward GPU", "Of the total: launched while it ran.", unit="us")
 FOUND = ColumnSpec("found", "found", "A number, a range over the steps, or a name.")
@@ -325,8 +368,8 @@ FREES = ColumnSpec("frees", "frees", "How often memory was freed.")
 FUNCTION = ColumnSpec(
     "function",
     "function",
-    "The innermost function of the user's code around the launch.",
-    width=14,
+    "The innermost function of the user's code around the launch, with its file and the line on which it begins.",
+    width=18,
     grow=1,
     text=TextKind.NAME,
     detail=2,
@@ -374,6 +417,7 @@ GPU_WALL_US = ColumnSpec(
     unit="us",
 )
 GRAPH = ColumnSpec("graph", "graph", "The graph of which it is a node.", width=9)
+GRAPH_BREAKS = ColumnSpec("graph_breaks", "breaks", "Graph breaks in it.")
 GRAPH_MARK = ColumnSpec(
     "graph_mark",
     "marked as",
@@ -390,6 +434,17 @@ GROUP = ColumnSpec(
 )
 HELP = ColumnSpec("help", "help", "What it is.")
 HINT = ColumnSpec("hint", "hint", "What can be done about it.", width=18, grow=2, text=TextKind.PROSE)
+HOLDER = ColumnSpec(
+    "holder",
+    "holder",
+    "The line of the program that allocated it, by the memory snapshot beside the trace.",
+    width=18,
+    grow=1,
+    text=TextKind.NAME,
+)
+HOLDER_STACK = ColumnSpec(
+    "holder_stack", "stack", "The lines of the program around that, the innermost first.", text=TextKind.NAME, detail=1
+)
 HOLDS = ColumnSpec("holds", "holds", "Whether found is as wanted.")
 HOST = ColumnSpec(
     "host", "host", "Host of the rank, where a file or its name tells it.", width=12, text=TextKind.NAME, detail=1
@@ -426,6 +481,7 @@ IMBALANCE_PCT = ColumnSpec(
     unit="%",
 )
 INDEX = ColumnSpec("index", "#", "Index within the step, by start.")
+INDUCTOR_US = ColumnSpec("inductor_us", "inductor", "Of it: generating and compiling kernels.", unit="us", detail=2)
 INFERRED = ColumnSpec(
     "inferred",
     "inferred",
@@ -502,12 +558,13 @@ LIMITER = ColumnSpec(
 LINE = ColumnSpec(
     "line",
     "line",
-    "File and line of that function, where it begins: torch does not record the line of the call.",
+    "File and line of the user's code that ran; null where lines were not recorded (`tracetui run --lines`).",
     width=18,
     grow=1,
     text=TextKind.NAME,
     detail=2,
 )
+LINE_NUMBER = ColumnSpec("line_number", "no.", "Number of the line in its file.", is_key=True)
 LINK = ColumnSpec("link", "link", "launch, op, annotation, forward or dependency.")
 MADE_BY = ColumnSpec(
     "made_by",
@@ -549,6 +606,12 @@ MEDIAN_US = ColumnSpec("median_us", "median", "Median duration.", unit="us", det
 MERGED = ColumnSpec("merged", "modules", "Modules of one class that share the row.")
 METADATA_ONLY = ColumnSpec("metadata_only", "view", "Whether it is known to only make a view.")
 METRIC = ColumnSpec("metric", "metric", "How it was looked up.")
+MFU_PCT = ColumnSpec(
+    "mfu_pct",
+    "MFU %",
+    "Model FLOPs utilisation: time that its known operations need at dense peaks of their precisions, by its period.",
+    unit="%",
+)
 MIN = ColumnSpec("min", "min", "Smallest value.")
 MIN_COMM_US = ColumnSpec(
     "min_comm_us", "min comm", "Shortest time that a step communicated: what is longer waits for others.", unit="us"
@@ -644,6 +707,11 @@ PARTIAL = ColumnSpec(
 PATH = ColumnSpec(
     "path", "path", "The names of the rows above it and its own, outermost first.", text=TextKind.NAME, detail=3
 )
+PAYS_AFTER = ColumnSpec(
+    "pays_after",
+    "pays after",
+    "Calls that take as long as compiling did: it has paid after so many where the eager code took twice as long.",
+)
 PCT = ColumnSpec("pct", "%", "Share of all gaps.", unit="%")
 PCT_OF_STEP_CPU = ColumnSpec(
     "pct_of_step_cpu", "% of step", "Self CPU time within steps, of the duration of the steps.", unit="%"
@@ -690,6 +758,14 @@ RAN_ON_STREAM = ColumnSpec(
     "original_stream", "ran on", "The stream on which it ran, where its lane is that of its mark.", detail=2
 )
 RATIO = ColumnSpec("ratio", "B / A", "B by A.", detail=3)
+RECOMPILED_FOR = ColumnSpec(
+    "recompiled_for",
+    "recompiled for",
+    "The guards that failed, behind the compilation that they were of.",
+    width=24,
+    grow=2,
+    text=TextKind.REMARK,
+)
 REGISTERS = ColumnSpec("registers", "registers", "Registers per thread.", detail=2)
 REMARK = ColumnSpec("remark", "remark", "Why nothing can be said of the row.", text=TextKind.REMARK, detail=3)
 REPLAYS = ColumnSpec("replays", "replays", "How often it was launched.")
@@ -791,6 +867,9 @@ TENSOR_CORES = ColumnSpec(
     width=3,
     detail=1,
 )
+TEXT = ColumnSpec(
+    "text", "source", "Text of the line, as it was when it was recorded.", width=30, grow=4, text=TextKind.NAME
+)
 TFLOPS = ColumnSpec("tflops", "TFLOP/s", "Rate of floating-point operations.", unit="TFLOP/s")
 THREAD = ColumnSpec("thread", "thread", "The thread that called.", width=12, text=TextKind.NAME, detail=1)
 TIME_PCT = ColumnSpec("time_pct", "of time %", "Share of the time of the trace that its runs cover.", unit="%")
@@ -823,6 +902,9 @@ TREE = ColumnSpec(
 TREND = ColumnSpec("trend", "runs", "Its medians over the runs, as a line.", width=40, is_key=True)
 UNIT = ColumnSpec("unit", "unit", "Unit of the value.")
 UNSIZED = ColumnSpec("unsized", "unsized", "Those whose size the trace does not say.", detail=3)
+USER_STACK = ColumnSpec(
+    "user_stack", "user stack", "The user's stack, the innermost frame last.", text=TextKind.NAME, detail=3
+)
 US_PER_LAUNCH = ColumnSpec("us_per_launch", "per launch", "Time spent in queries per launch.", unit="us")
 VALUE = ColumnSpec("value", "value", "Its value in this trace, as text.", width=20, grow=1, text=TextKind.PROSE)
 VARIANT = ColumnSpec("variant", "variant", "Number of the sequence of kernels, the most frequent first.")

@@ -279,3 +279,9 @@ def _whole(value: object, limit: int) -> int | None:
         value = int(value)
     number = whole_number(value, limit)
     return number if number is not None and number >= 0 else None
+
+
+COMPILE_PHASES = "dynamo_timed"
+"""Category of the phases in logs of torch.compile, as torch writes it."""
+COMPILE_FACTS = "torch_compile"
+"""Category of the instants with what such a log says of a compilation beside its phases."""

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from numpy.typing import NDArray
 from tracetui.model.intervals import is_among
 from tracetui.model.recorded import Arguments, GraphRecording, GraphScopes, Loss
 from tracetui.model.table import Strings
+
+if TYPE_CHECKING:
+    from tracetui.model.memory_snapshot import MemorySnapshot
 
 # Stopping an analysis that runs in a thread and whose result nobody waits for any more.
 #
@@ -85,6 +88,8 @@ class Kind(IntEnum):
     """A node of a CUDA graph that records an event: an end of dependencies, no GPU activity (R2.13)."""
     GRAPH_HOST = 13
     """A node of a CUDA graph that calls a function on the host; no GPU activity."""
+    LINE = 14
+    """A line of source that ran, of recordings that hold them (R2.15)."""
 
 
 GPU_WORK = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
@@ -442,10 +447,20 @@ class Trace:
     quality: Quality
     chosen_steps: ChosenSteps | None = None
     """The steps that the user chose; None for the steps of the profiler."""
+    peak_tflops: float | None = None
+    """Peak rate of a device in TFLOP/s that the user gave for shares of it; None for those of its model."""
+    step_flops: float | None = None
+    """Operations of a step that the user gave; None for those that shapes tell."""
     graph_recordings: tuple[GraphRecording, ...] = ()
     """Captures in other files of the graphs that are replayed here."""
     graph_scopes: tuple[GraphScopes, ...] = ()
     """Names in other files of the nodes of these graphs."""
+    snapshot: MemorySnapshot | None = None
+    """A memory snapshot of the same run, in another file; its curves are among the counters."""
+    compile_log: Trace | None = None
+    """The log of torch.compile that belongs to it, as a trace of its own; some of its lanes are here too."""
+    without_log: Trace | None = None
+    """The same trace without the lanes of the log."""
     op_args: Arguments = field(default_factory=Arguments)
     """Shapes, types and sequence numbers of operators."""
     work_args: Arguments = field(default_factory=Arguments)
@@ -459,7 +474,7 @@ class Trace:
     @property
     def event_count(self) -> int:
         """Events in the file, without elements of their array such as `{}`."""
-        return self.events - self.quality.empty
+        return (self.without_log or self).events - self.quality.empty
 
     @property
     def is_simulated(self) -> bool:

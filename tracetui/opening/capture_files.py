@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from tracetui.errors import NotATrace, NotFound, TraceError, UsageError
-from tracetui.files import is_url
+from tracetui.files import NO_FILE, is_url
 from tracetui.linking.captured_tree import refusals
 from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.linking.graph_recordings import batch_in_name, recorded_graphs, requests_of
@@ -44,8 +44,6 @@ NAMES = "kernel_annotations_rank"
 """Beginning of the name of a file with names of nodes."""
 MAX_NAMES_BYTES = 256 << 20
 """Maximum size of such a file."""
-NO_CAPTURE = "none"
-"""The word of the user for no file."""
 _TRACE = re.compile(r"\.json(?:\.gz|\.zst)?$|\.pftrace(?:\.gz|\.zst)?$")
 _LEADING = re.compile(r"(\d{1,6})\.\w+\.pt\.trace\.")
 """The name of the trace of a rank by torchtitan: `000003.1699.pt.trace.json.gz`."""
@@ -58,7 +56,7 @@ def with_captures(trace: Trace, named: Sequence[str] = (), cancelled: Callable[[
     `named` are files or folders of the user's choice, or `none`; without any the folder beside the trace is looked at.
     Raises: TraceError for a named file that cannot be used; UsageError for a named folder without files.
     """
-    if NO_CAPTURE in named or not (named or beside(trace) or names_near(trace)):
+    if NO_FILE in named or not (named or beside(trace) or names_near(trace)):
         return trace
     files = [file for name in named for file in _files_of(name)]
     # A file of a folder may be something else; one that is named is meant.
@@ -129,8 +127,8 @@ def beside(trace: Trace) -> list[Path]:
     if trace.path is None or is_url(trace.path):
         return []
     folder = Path(trace.path).resolve().parent / FOLDER
-    rank = _rank(trace)
-    return [path for path in _traces_in(folder) if rank is None or _rank_in(path.name) in (None, rank)]
+    rank = rank_of(trace)
+    return [path for path in _traces_in(folder) if rank is None or rank_in(path.name) in (None, rank)]
 
 
 def _files_of(name: str) -> list[Path]:
@@ -173,15 +171,15 @@ def names_near(trace: Trace) -> list[Path]:
     """
     if trace.path is None or is_url(trace.path):
         return []
-    rank, folder = _rank(trace), Path(trace.path).resolve().parent
+    rank, folder = rank_of(trace), Path(trace.path).resolve().parent
     for place in (folder, folder.parent):
         try:
             files = sorted(each for each in place.iterdir() if each.name.startswith(NAMES) and each.is_file())
         except OSError:
             continue
-        mine = [each for each in files if rank is None or _rank_in(each.name) == rank]
+        mine = [each for each in files if rank is None or rank_in(each.name) == rank]
         if mine:
-            return mine if len({_rank_in(each.name) for each in mine}) == 1 else []
+            return mine if len({rank_in(each.name) for each in mine}) == 1 else []
     return []
 
 
@@ -277,16 +275,17 @@ def _sizes(given: object) -> list[tuple[str, int]]:
     ]
 
 
-def _rank(trace: Trace) -> int | None:
+def rank_of(trace: Trace) -> int | None:
     """The rank of the process that was recorded, None where neither the file nor its name tells."""
     info = trace.metadata.get("distributedInfo")
     rank = info.get("rank") if isinstance(info, dict) else None
     if isinstance(rank, int):
         return rank
     leading = _LEADING.match(trace.label)
-    return int(leading[1]) if leading else _rank_in(trace.label)
+    return int(leading[1]) if leading else rank_in(trace.label)
 
 
-def _rank_in(name: str) -> int | None:
+def rank_in(name: str) -> int | None:
+    """The rank in the name of a file, None for none."""
     match = _RANK.search(name)
     return int(match[1]) if match else None

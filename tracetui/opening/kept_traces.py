@@ -85,6 +85,8 @@ def is_as_recorded(trace: Trace) -> bool:
         trace.chosen_steps is None
         and not trace.graph_recordings
         and not trace.graph_scopes
+        and trace.snapshot is None
+        and trace.compile_log is None
         and all(device.id != ALL_DEVICES for device in trace.devices)
     )
 

@@ -6,12 +6,20 @@ another file says stands in the trace that is returned; the file is not changed.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
+
+from tracetui.files import NO_FILE, is_url
 
 if TYPE_CHECKING:
     from tracetui.model.trace import Trace
     from tracetui.reading.load_progress import LoadProgress
+
+
+PICKLE = re.compile(r"\.(?:pickle|pkl)(?:\.gz|\.zst)?$")
+"""Names of memory snapshots."""
 
 
 class OpenOptions(NamedTuple):
@@ -25,6 +33,14 @@ class OpenOptions(NamedTuple):
     """Files with the capture of the graphs that are replayed, folders with such files, or `none`."""
     uses_cache: bool = True
     """True where a trace that was read before may come from the cache, and one that is read goes there."""
+    snapshot: str | None = None
+    """File of a memory snapshot of the same run, or `none`; without it the only one beside the trace."""
+    peak: float | None = None
+    """Peak of the GPU in TFLOP/s, for MFU, whatever its model has."""
+    flops: float | None = None
+    """Operations of a step, for MFU, in place of those that the trace tells."""
+    compile_log: str = "none"
+    """File or folder with the log of torch.compile; empty for the one beside the trace, `none` for none."""
 
 
 AS_RECORDED = OpenOptions()
@@ -50,6 +66,8 @@ def open_trace(
     Raises: TraceError for the file; UsageError for steps that the trace does not have, or an unknown device.
     """
     # These load numpy, which the names above can do without.
+    from dataclasses import replace
+
     from tracetui.devices.descriptions import with_device
     from tracetui.linking.step_sources import with_steps
     from tracetui.opening.capture_files import with_captures
@@ -64,10 +82,40 @@ def open_trace(
         trace = load(path, progress, cancelled)
     if options.device is not None:
         trace = with_device(trace, options.device)
+    if options.peak is not None or options.flops is not None:
+        trace = replace(trace, peak_tflops=options.peak, step_flops=options.flops, cache={})
     trace = with_captures(trace, options.captures, cancelled)
+    if options.snapshot != NO_FILE and (candidates := [options.snapshot] if options.snapshot else _pickles(trace)):
+        # Few traces have one.
+        from tracetui.opening.snapshot_files import with_snapshot
+
+        trace = with_snapshot(trace, candidates, options.snapshot is not None, progress, cancelled)
+    if options.compile_log != "none" and (options.compile_log or _may_have_log(path)):
+        from tracetui.opening.compile_logs import with_compile_log
+
+        trace = with_compile_log(trace, options.compile_log, cancelled)
     if options.uses_cache:
         add_results(trace)
     return trace if options.steps_by is None else with_steps(trace, options.steps_by)
+
+
+def _pickles(trace: Trace) -> list[str]:
+    """The files beside a trace that may be memory snapshots, by their names."""
+    if trace.path is None or is_url(trace.path):
+        return []
+    try:
+        with os.scandir(os.path.dirname(os.path.realpath(trace.path))) as files:
+            return sorted(each.path for each in files if PICKLE.search(each.name))
+    except OSError:
+        return []
+
+
+def _may_have_log(path: str) -> bool:
+    """True where a log of torch.compile may lie beside a trace."""
+    try:
+        return "TORCH_TRACE" in os.environ or any(".log" in name for name in os.listdir(os.path.dirname(path) or "."))
+    except OSError:
+        return False
 
 
 def keep_opened(trace: Trace, stopped: Callable[[], bool] | None = None) -> bool:

@@ -58,7 +58,7 @@ from tracetui.operators.key_averages import (
 
 CAPTURED_OP = "captured op"
 """Kind of the rows."""
-_FIELDS = {"name": "op", "line": "line", "function": "function", "module": "module", "input_shapes": "shapes"}
+_FIELDS = {"name": "op", "function": "function", "module": "module", "input_shapes": "shapes"}
 """Columns that have texts of the capture, and the fields of `GraphNodes`."""
 
 

@@ -19,6 +19,7 @@ from tracetui.findings import finding_list
 from tracetui.findings.scope import Finding, Scope, Severity
 from tracetui.idle.idleness import device_order
 from tracetui.idle.scope_times import idle_stretches, idle_within, median_step, scope_title, times_in_words
+from tracetui.idle.utilisation import is_bound, mfu_sentence, scope_utilisation
 from tracetui.idle.waits import WORDS, Cause, sync_calls
 from tracetui.kernel_names.slice_names import Family, families, short_kernel
 from tracetui.linking.call_sites import known_sites
@@ -60,7 +61,7 @@ class Entry:
     """A row of the overview."""
 
     section: str
-    """`gpu`, `idle`, `cpu`, `todo`, `step`, `serving`, `kernel`, `op`, `where` or `trust`."""
+    """`gpu`, `mfu`, `idle`, `cpu`, `todo`, `step`, `serving`, `kernel`, `op`, `where` or `trust`."""
     name: str
     ns: float | None = None
     """Time in the scope; of GPU and idle time the mean over the devices, of a finding what it could save at most."""
@@ -258,6 +259,17 @@ def _gpu(trace: Trace, _: Part | None, base: Overview) -> Iterator[Entry]:
             yield Entry("gpu", FAMILY_WORDS[family], ns, ns / base.ns, calls[family], key=family.name.lower())
 
 
+def _mfu(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]:
+    """The MFU of the scope; none where it is not known, and of a trace whose start-up is left out."""
+    if not base.has_gpu or base.start_up:
+        return
+    mfu, known = scope_utilisation(trace, part)
+    if not np.isnan(mfu):
+        title = base.title.partition(",")[0]
+        key = "bound" if is_bound(trace, known) else ""
+        yield Entry("mfu", "MFU", share=mfu / 100, note=mfu_sentence(trace, mfu, known, title), key=key)
+
+
 def _idle(trace: Trace, _: Part | None, base: Overview) -> Iterator[Entry]:
     """Idle time of the devices by cause, their mean."""
     if not base.has_gpu:
@@ -451,7 +463,7 @@ def _operators(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entr
 
 def _where_by(trace: Trace, has_gpu: bool) -> str:
     sites = known_sites(trace) if has_gpu else ()
-    return next((site for site in ("line", "module") if site in sites), "operator" if has_gpu else "")
+    return next((site for site in ("line", "function", "module") if site in sites), "operator" if has_gpu else "")
 
 
 def _where(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]:
@@ -481,7 +493,7 @@ def _trust(trace: Trace, _: Part | None, __: Overview) -> Iterator[Entry]:
         yield Entry("trust", str(row["check"]), count=number, note=str(row["effect"] or ""), key=str(row["severity"]))
 
 
-SECTIONS = ("gpu", "idle", "cpu", "todo", "step", "serving", "kernel", "op", "where", "trust")
+SECTIONS = ("gpu", "mfu", "idle", "cpu", "todo", "step", "serving", "kernel", "op", "where", "trust")
 """In the order of the rows."""
 _STAGES: tuple[tuple[tuple[str, str, Maker], ...], ...] = (
     (
@@ -494,6 +506,7 @@ _STAGES: tuple[tuple[tuple[str, str, Maker], ...], ...] = (
         ("phases of the CPU", "cpu", _cpu),
         ("steps", "step", _steps),
         ("kinds of steps", "serving", _serving),
+        ("MFU", "mfu", _mfu),
     ),
     (("what to do first", "todo", _todo), ("doubts about the trace", "trust", _trust)),
     (("source lines", "where", _where),),

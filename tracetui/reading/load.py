@@ -30,7 +30,7 @@ from tracetui.reading.memory_budget import PER_EVENT, PER_WINDOW_BYTE, not_enoug
 from tracetui.reading.other_files import is_database, is_report
 from tracetui.reading.perfetto.recognition import PROBED_BYTES, is_perfetto
 from tracetui.reading.scanner.scanned_events import ScannedBlocks, block_scanner
-from tracetui.reading.source import Source, open_source
+from tracetui.reading.source import LOG, Source, open_source
 from tracetui.reading.store import BlockLocation, Container, FileBlocks, MemoryBlocks, Store
 
 # Names of copies whose producer writes the direction beside the name: `Memcpy` with `copy kind` (torch 2.15, R2.25a).
@@ -186,6 +186,10 @@ def _trace(
     parts: TraceParts,
 ) -> Trace:
     producer = "PyTorch profiler" if parts.is_torch else "Chrome trace events"
+    if source.wrapping == LOG:
+        return replace(
+            trace_of(source, collector, parts, store, ""), format=LOG, origin_ns=parts.origin, metadata=metadata
+        )
     trace = trace_of(source, collector, parts, store, f"{producer}, {layout.container}")
     label = trace.label
     if is_simulated(metadata) and "simulated" not in label:

@@ -69,11 +69,6 @@ OTHER_FILES = (
         "where it was downloaded, it may be the error of the server: look into it",
         _like(rb"(?:\xef\xbb\xbf)?\s*<(?:\?xml|Error>)"),
     ),
-    OtherFile(
-        "a log of torch.compile (TORCH_TRACE)",
-        "`tlparse {}` makes a report of it; a trace is what torch.profiler exports",
-        _like(rb"(?:[^\n]{0,4096}\n){0,16}?" + _TORCH_LOG + rb'\{"'),
-    ),
     OtherFile("a log of torch", "read it as text; a trace is what torch.profiler exports", _like(_TORCH_LOG)),
     OtherFile(
         "a memory snapshot of PyTorch",
@@ -185,6 +180,7 @@ _BY_NAME = (
 """Kinds of files by the ending of their names, for bytes that nothing else is known of."""
 
 
+_COMPILE_LOG = re.compile(rb"(?:[^\n]{0,4096}\n){0,16}?(?:\[rank\d+\]:)?" + _TORCH_LOG + rb'\{"')
 _REPORTS = (".nsys-rep", ".qdrep")
 
 
@@ -196,6 +192,11 @@ def is_database(start: bytes) -> bool:
 def is_export(start: bytes) -> bool:
     """Tell whether the first bytes of a database name tables of Nsight Systems, as those of nearly all exports do."""
     return is_database(start) and any(word in start for word in _NSIGHT_TABLES)
+
+
+def is_compile_log(start: bytes) -> bool:
+    """Tell whether a file begins as a log of torch.compile does (`TORCH_TRACE`)."""
+    return _COMPILE_LOG.match(start) is not None
 
 
 def is_report(path: str) -> bool:

@@ -94,7 +94,7 @@ class _Rows:
 
     # What the machine calls
 
-    def made(self, values: dict[str, Any]) -> object:
+    def complete(self, values: dict[str, Any]) -> object:
         """Take a dictionary that is complete; returns what stands for it."""
         if "action" in values:
             return self._event(values)
@@ -253,33 +253,34 @@ class _Rows:
         if first[-1] != self.events.number or any(a >= b for a, b in pairwise(starts)):
             raise NotATrace(f"{self._label} holds events that belong to no device: it is no memory snapshot.")
         settings = top.get("allocator_settings")
+        action, flags = np.array(self._action, np.uint8), np.array(self._segment_flags, np.int8)
+        event_address, event_size, event_stream, event_time = map(_column, self._event_numbers)
+        stack, context, metadata = map(_ids, self._event_ids)
+        device, address, size, stream = map(_column, self._segment_numbers)
+        name, is_start, time = self._annotation_columns
         return MemorySnapshot(
             self._label,
             path,
             size_bytes,
-            self._all_events(first),
-            self._all_segments(),
-            self._all_blocks(),
-            Annotations(
-                _ids(self._annotation_columns[0]),
-                np.array(self._annotation_columns[1], bool),
-                _column(self._annotation_columns[2]),
+            SnapshotEvents(
+                action,
+                event_address,
+                event_size,
+                event_stream,
+                event_time,
+                stack,
+                context,
+                metadata,
+                first,
+                self._device_free,
             ),
+            Segments(device, address, size, stream, (flags & 1).astype(bool), (flags & 2).astype(bool)),
+            self._all_blocks(),
+            Annotations(_ids(name), np.array(is_start, bool), _column(time)),
             self._all_stacks(),
             self._texts,
             settings if isinstance(settings, str) else "",
         )
-
-    def _all_events(self, first: Int64) -> SnapshotEvents:
-        address, size, stream, time = map(_column, self._event_numbers)
-        stack, context, metadata = map(_ids, self._event_ids)
-        action = np.array(self._action, np.uint8)
-        return SnapshotEvents(action, address, size, stream, time, stack, context, metadata, first, self._device_free)
-
-    def _all_segments(self) -> Segments:
-        device, address, size, stream = map(_column, self._segment_numbers)
-        flags = np.array(self._segment_flags, np.int8)
-        return Segments(device, address, size, stream, (flags & 1).astype(bool), (flags & 2).astype(bool))
 
     def _all_blocks(self) -> Blocks:
         """The blocks of the segments; others that a file may hold are nowhere."""

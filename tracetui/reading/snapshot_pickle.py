@@ -1,7 +1,7 @@
 """The pickle of a memory snapshot, opcode by opcode: nothing is imported, called or executed.
 
 A snapshot is plain data: dictionaries, lists, tuples, texts, numbers. This machine knows the opcodes of these and
-refuses every other one. What is complete becomes rows at once (`Receiver.made`) and its dictionary goes, so that an
+refuses every other one. What is complete becomes rows at once (`Receiver.complete`) and its dictionary goes, so that an
 event takes the bytes of its columns and not of its objects. A stack that was read before is one look-up of its bytes.
 """
 
@@ -104,7 +104,7 @@ class RowKind(Reference):
 class Receiver(Protocol):
     """Takes what is complete."""
 
-    def made(self, values: dict[str, Any]) -> object:
+    def complete(self, values: dict[str, Any]) -> object:
         """Take a dictionary; returns what stands for it from now on."""
 
     def stack_of(self, frames: list[Any]) -> StackReference | None:
@@ -184,22 +184,22 @@ class PickleMachine:
                 append(_U16(data, pos + 1)[0])
                 pos += 3
             elif op == 0x5D:  # EMPTY_LIST
-                found = match_stack(data, pos)
+                match = match_stack(data, pos)
                 known = None
-                if found is not None:
-                    known = runs.get(found[1]) or self._known_stack(found[1])
-                if found is not None and known is not None and data[pos + 1] == 0x94:
+                if match is not None:
+                    known = runs.get(match[1]) or self._known_stack(match[1])
+                if match is not None and known is not None and data[pos + 1] == 0x94:
                     append(known)
                     memo.append(known)
-                    pos = found.end()
+                    pos = match.end()
                 else:
                     append(Items())
                     self._count_loose()
                     pos += 1
             elif op == 0x7D:  # EMPTY_DICT
-                found = match_fields(data, pos)
-                if found is not None and self._take_fields(found[1], stack):
-                    pos = found.end()
+                match = match_fields(data, pos)
+                if match is not None and self._take_fields(match[1], stack):
+                    pos = match.end()
                     continue
                 append(Fields())
                 self._count_loose()
@@ -294,10 +294,10 @@ class PickleMachine:
             if type(name) is not str:
                 return False
             values[name] = read
-        made = self._receiver.made(values)
-        memo.append(made)
+        complete = self._receiver.complete(values)
+        memo.append(complete)
         memo += new
-        stack.append(made)
+        stack.append(complete)
         return True
 
     def _set(self, stack: list[Any], mark: int) -> None:
@@ -307,12 +307,12 @@ class PickleMachine:
         fields, keys = stack[mark - 1], stack[mark::2]
         if type(fields) is not Fields or (len(stack) - mark) % 2 or not all(type(key) is str for key in keys):
             self._refuse("sets fields of what is no dictionary of named values")
-        made = self._receiver.made(dict(zip(keys, stack[mark + 1 :: 2], strict=True)))
+        complete = self._receiver.complete(dict(zip(keys, stack[mark + 1 :: 2], strict=True)))
         del stack[mark:]
-        stack[-1] = made
+        stack[-1] = complete
         self._loose -= 1
         if fields.memo_index >= 0:
-            self._memo[fields.memo_index] = made
+            self._memo[fields.memo_index] = complete
 
     def _append(self, stack: list[Any], mark: int) -> None:
         """Put values at the end of a list; rows are only counted."""

@@ -24,7 +24,7 @@ from pathlib import Path
 from tracetui.errors import NotATrace, NotFound
 from tracetui.files import is_url, public_url, url_name
 from tracetui.reading.memory_budget import MemoryBudget
-from tracetui.reading.other_files import PROBED_BYTES, is_snapshot, refuse_other_content
+from tracetui.reading.other_files import PROBED_BYTES, is_compile_log, is_snapshot, refuse_other_content
 from tracetui.reading.remote_files import RemoteFile
 from tracetui.reading.unpacking import GzipReader, Reader, Utf16Reader, ZipReader, ZstdReader
 
@@ -126,6 +126,8 @@ LONG = 1 << 22
 """Bytes of a packed file up to which threads cost more than they save."""
 ALONE = 1 << 23
 """Bytes up to which no thread inflates for the reader alone: those that scan may come first."""
+LOG = "torch.compile log"
+"""Wrapping of a log of torch.compile, which is read as the trace that it describes."""
 _INFLATED = ("gzip", "zstd", "zip")
 """Wrappings whose libraries free the GIL, so that a thread beside the reader is worth its while."""
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -143,7 +145,7 @@ class Source:
         self.path = path
         """Path or URL of the file; None for standard input and other pipes."""
         self.wrapping = wrapping
-        """`plain`, `gzip`, `zstd`, `zip` or `utf-16`."""
+        """`plain`, `gzip`, `zstd`, `zip`, `utf-16` or `LOG`."""
         self.size = raw.size
         """Bytes on disk, None for a pipe and where a server does not tell."""
         self._raw = raw
@@ -229,6 +231,14 @@ class Source:
     def count_unpacked(self, count: int) -> None:
         """Count bytes that were packed once more within the others."""
         self._given += count
+
+    def as_compile_log(self) -> Source:
+        """The trace that the log of torch.compile in here is read as."""
+        # Few open one.
+        from tracetui.reading.torch_log import TorchLogReader
+
+        self.budget.close()
+        return Source(self.label, self.path, self._raw, TorchLogReader(self), LOG)
 
     def give_back(self, data: bytes) -> None:
         """Take back bytes that were read, to be read again before all others."""
@@ -357,6 +367,8 @@ def open_source(
         raw = _open_raw(path, cancelled, label)
     try:
         source = _unwrap(raw, path, label)
+        if is_compile_log(source.peek(PROBED_BYTES)):
+            source = source.as_compile_log()
         if (start := source.peek(PROBED_BYTES)) and not takes(start):
             refuse_other_content(start, label)
         return source

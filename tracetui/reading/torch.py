@@ -32,6 +32,7 @@ _KINDS: dict[str, Kind] = {
     "cuda_event": Kind.SYNC,
     "overhead": Kind.OVERHEAD,
     "trace": Kind.BOOKKEEPING,
+    "source_line": Kind.LINE,
 } | {
     f"{vendor}_{layer}": Kind.RUNTIME
     for vendor in ("cuda", "hip", "xpu", "mtia", "glow", "privateuse1")

@@ -19,7 +19,13 @@ MAX_NAMED = 3
 
 def difference(a: DeviceHistory, b: DeviceHistory, by: str = "line") -> Table:
     """The holders of both peaks, what changed most first; the changes add up to that of the peaks."""
-    sides = [_amounts(holders(each, each.peak, by)) for each in (a, b)]
+    sides = [
+        {
+            str(row["holder"]): (int(row["bytes"] or 0), int(row["blocks"] or 0))
+            for row in holders(each, each.peak, by).rows()
+        }
+        for each in (a, b)
+    ]
     names = sorted({*sides[0], *sides[1]})
     columns = [np.array([side.get(name, (0, 0)) for name in names], np.int64).reshape(-1, 2) for side in sides]
     change = columns[1][:, 0] - columns[0][:, 0]
@@ -39,11 +45,6 @@ def difference(a: DeviceHistory, b: DeviceHistory, by: str = "line") -> Table:
         headline=f"{headline}: {', '.join(most)}." if change.any() else f"{headline}: every holder has what it had.",
     )
     return table.take(order)
-
-
-def _amounts(table: Table) -> dict[str, tuple[int, int]]:
-    rows = ((str(row["holder"]), row["bytes"], row["blocks"]) for row in table.rows())
-    return {name: (int(held or 0), int(blocks or 0)) for name, held, blocks in rows}
 
 
 def _signed(change: int) -> str:

@@ -57,7 +57,7 @@ class Frames:
             for frame in frames:
                 if int(self._stacks.file[frame]) in wanted:
                     return self.words(frame)
-        node = next((found[1] for frame in frames if (found := _NODE.search(self._function(frame)))), None)
+        node = next((match[1] for frame in frames if (match := _NODE.search(self._function(frame)))), None)
         return f"(backward pass: {node})" if node else NO_PYTHON
 
     def module(self, stack: int) -> str:
@@ -73,7 +73,7 @@ class Frames:
     def operator(self, stack: int) -> str | None:
         """The innermost operator of PyTorch, where C++ frames were recorded."""
         names = (self._function(frame) for frame in self._stacks.of(stack))
-        return next((f"aten::{found[1]}" for name in names if (found := _OPERATOR.search(name))), None)
+        return next((f"aten::{match[1]}" for name in names if (match := _OPERATOR.search(name))), None)
 
     def key(self, stack: int) -> str:
         """A stack as its lines of the program, the innermost first."""
@@ -134,5 +134,5 @@ def innermost_annotation(snapshot: MemorySnapshot, time_us: Int64) -> Int64:
             # Of two of one name the inner ends first.
             del open_names[len(open_names) - 1 - open_names[::-1].index(int(marks.name[row]))]
         current[index + 1] = open_names[-1] if open_names else -1
-    found: Int64 = current[np.searchsorted(marks.time_us[order], time_us, side="right")]
-    return found
+    innermost: Int64 = current[np.searchsorted(marks.time_us[order], time_us, side="right")]
+    return innermost

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tracetui.linking.groups import combinations, group
 from tracetui.model.intervals import Int64
-from tracetui.model.memory_snapshot import MemorySnapshot
 from tracetui.model.quantities import size
 from tracetui.model.table import NULL, ColumnSpec, Table, TextKind, micros, numbers, texts
 from tracetui.snapshots.frames import frames_of, innermost_annotation
@@ -54,31 +53,28 @@ def _annotations(history: DeviceHistory, lives: Int64, moment: int) -> list[str]
     """The user's metadata, or the innermost annotation around the allocation."""
     snapshot = history.snapshot
     start = history.allocations.start[lives]
-    named = np.full(len(lives), -1, np.int64)
+    annotation = np.full(len(lives), -1, np.int64)
     known = start != OLDER
-    named[known] = innermost_annotation(snapshot, history.time_us[start[known]])
+    annotation[known] = innermost_annotation(snapshot, history.time_us[start[known]])
     metadata = history.allocations.metadata[lives]
-    return _named(snapshot, np.where(metadata >= 0, metadata, named))
+    numbers = np.where(metadata >= 0, metadata, annotation)
+    return [snapshot.text(each) or NO_VALUE for each in numbers.tolist()]
 
 
 def _contexts(history: DeviceHistory, lives: Int64, moment: int) -> list[str]:
-    return _named(history.snapshot, history.allocations.context[lives])
+    return [history.snapshot.text(each) or NO_VALUE for each in history.allocations.context[lives].tolist()]
 
 
 def _streams(history: DeviceHistory, lives: Int64, moment: int) -> list[str]:
     return [f"stream {each:#x}" if each > 1 << 16 else f"stream {each}" for each in history.allocations.stream[lives]]
 
 
-def _named(snapshot: MemorySnapshot, numbers: NDArray[np.integer]) -> list[str]:
-    return [snapshot.text(each) or NO_VALUE for each in numbers.tolist()]
-
-
 def _by_stack(words: str, history: DeviceHistory, lives: Int64, moment: int) -> list[str]:
     frames = frames_of(history.snapshot)
     stack = history.allocations.stack[lives]
     make = {"line": frames.line, "module": frames.module, "stack": frames.key}[words]
-    named = {each: make(each) for each in np.unique(stack).tolist()}
-    return [named[each] for each in stack.tolist()]
+    texts_of = {each: make(each) for each in np.unique(stack).tolist()}
+    return [texts_of[each] for each in stack.tolist()]
 
 
 GROUPINGS: dict[str, Callable[[DeviceHistory, Int64, int], list[str]]] = {
@@ -120,30 +116,24 @@ def holders(history: DeviceHistory, moment: int, by: str = "line", of: Int64 | N
     for row in np.flatnonzero(pending).tolist():
         names[row] = PENDING_ROW
     unique = sorted(set(names))
-    index = {name: number for number, name in enumerate(unique)}
-    group = np.array([index[name] for name in names], np.int64)
-    amount = lives.size[own]
-    total = np.zeros(len(unique), np.int64)
-    np.add.at(total, group, amount)
-    before = np.zeros(len(unique), np.int64)
-    np.add.at(before, group[older], amount[older])
-    largest = np.zeros(len(unique), np.int64)
-    np.maximum.at(largest, group, amount)
-    age = np.full(len(unique), NULL, np.int64)
-    np.maximum.at(age, group, ages(history, own, moment))
-    blocks = np.bincount(group, minlength=len(unique))
+    number = {name: index for index, name in enumerate(unique)}
+    groups = group(np.array([number[name] for name in names], np.int64))
+    sizes, age = lives.size[own], ages(history, own, moment)
+    total, before = (groups.sum(each).astype(np.int64) for each in (sizes, np.where(older, sizes, 0)))
+    largest, age = sizes[groups.largest(sizes)], age[groups.largest(age)]
+    blocks = groups.calls
     # The stack of most bytes in each group.
-    pair, pair_of = np.unique(np.stack([group, lives.stack[own].astype(np.int64)]), axis=1, return_inverse=True)
-    pair_bytes = np.bincount(pair_of.ravel(), amount, pair.shape[1])
-    order = np.argsort(pair_bytes, kind="stable")
+    pairs = combinations(groups.member, lives.stack[own])
+    pair_bytes = np.bincount(pairs.member, sizes, len(pairs))
+    order = pairs.first[np.argsort(pair_bytes, kind="stable")]
     stack = np.zeros(len(unique), np.int64)
-    stack[pair[0, order]] = pair[1, order]
+    stack[groups.member[order]] = lives.stack[own][order]
     rest = history.unexplained(moment) if of is None else 0
     if rest:
         unique.append(ROUNDING_ROW if rest == history.rounding and rest > 0 else UNEXPLAINED_ROW)
         total, before, largest = (np.append(each, value) for each, value in ((total, rest), (before, 0), (largest, 0)))
         age, blocks, stack = (np.append(each, value) for each, value in ((age, NULL), (blocks, 0), (stack, 0)))
-    whole = max(int(history.active[moment]) if of is None else int(amount.sum()), 1)
+    whole = max(int(history.active[moment]) if of is None else int(sizes.sum()), 1)
     table = Table(
         (
             texts(HOLDER, unique),

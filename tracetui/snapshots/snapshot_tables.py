@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetui.errors import UsageError
-from tracetui.model.intervals import Int64
 from tracetui.model.memory_snapshot import Action, MemorySnapshot
 from tracetui.model.quantities import count, counted, duration, size
 from tracetui.model.table import ColumnSpec, Table, TextKind, numbers, texts
@@ -62,13 +61,6 @@ def active_words(history: DeviceHistory, moment: int) -> str:
     return f"{size(history.active[moment])} active of {size(history.reserved[moment])} reserved"
 
 
-def moment_words(history: DeviceHistory, moment: int) -> str:
-    """A moment in words: its event, and its time from the first one where clocks were recorded."""
-    at = history.at_us(moment)
-    time = f", {duration(at * 1000)} after the first" if at is not None else ""
-    return f"event {count(moment)} of {count(history.count)}{time}"
-
-
 def top_holders(table: Table) -> str:
     """The first rows of a list of holders in words."""
     rows = [table.row(index) for index in range(min(len(table), MAX_NAMED))]
@@ -77,16 +69,18 @@ def top_holders(table: Table) -> str:
 
 def _peak(history: DeviceHistory, moment: int, by: str) -> Table:
     table = holders(history, moment, by)
-    when = "the peak" if moment == history.peak else "that moment"
-    lead = f"Device {history.device} holds {active_words(history, moment)} at {when} ({moment_words(history, moment)})"
+    when, at = "the peak" if moment == history.peak else "that moment", history.at_us(moment)
+    time = f", {duration(at * 1000)} after the first" if at is not None else ""
+    event = f"event {count(moment)} of {count(history.count)}{time}"
+    lead = f"Device {history.device} holds {active_words(history, moment)} at {when} ({event})"
     return replace(table, headline=f"{lead}: {top_holders(table)}.", note=_history_note(history, moment))
 
 
 def _history_note(history: DeviceHistory, moment: int) -> str:
     """The limits of what is known."""
-    said = []
+    sentences = []
     if not (history.action == Action.ALLOC).any():
-        said.append("The file holds no history: torch.cuda.memory._record_memory_history starts one.")
+        sentences.append("The file holds no history: torch.cuda.memory._record_memory_history starts one.")
     lives = history.allocations
     own = history.live(moment)
     older = own[(lives.start[own] == OLDER) & (lives.stack[own] == 0)]
@@ -94,11 +88,11 @@ def _history_note(history: DeviceHistory, moment: int) -> str:
         words = (
             f"{size(lives.size[older].sum())} is from before the history began; nothing in the file says who made it"
         )
-        said.append(f"{words}: start recording earlier, or with a larger max_entries.")
+        sentences.append(f"{words}: start recording earlier, or with a larger max_entries.")
     rest = history.unexplained(moment)
     if rest != history.rounding:
-        said.append(f"{size(abs(rest - history.rounding))} is not explained: events contradict each other.")
-    return " ".join(said)
+        sentences.append(f"{size(abs(rest - history.rounding))} is not explained: events contradict each other.")
+    return " ".join(sentences)
 
 
 def _unfreed(history: DeviceHistory, moment: int, by: str) -> Table:
@@ -156,26 +150,16 @@ def segments_table(history: DeviceHistory, moment: int, by: str = "") -> Table:
 
 
 def _drawings(mapped: SegmentMap) -> list[str]:
-    """Each segment as cells."""
-    first = np.searchsorted(mapped.gap_region, np.arange(len(mapped) + 1))
-    return [
-        _drawing(
-            int(mapped.address[row]),
-            int(mapped.size[row]),
-            mapped.gap_address[first[row] : first[row + 1]],
-            mapped.gap_size[first[row] : first[row + 1]],
-        )
-        for row in range(len(mapped))
-    ]
-
-
-def _drawing(start: int, length: int, gap_start: Int64, gap_size: Int64, cells: int = MAP_CELLS) -> str:
-    """A segment as cells: used, in part, free."""
-    edges = start + length * np.arange(cells + 1) / cells
-    low = np.maximum(edges[:-1, None], gap_start[None, :])
-    high = np.minimum(edges[1:, None], (gap_start + gap_size)[None, :])
-    share = np.maximum(high - low, 0).sum(axis=1) * cells / max(length, 1)
-    return "".join("█" if each < 0.01 else "·" if each > 0.99 else "▒" for each in share.tolist())
+    """Each segment as cells: used, in part, free."""
+    first, drawings = np.searchsorted(mapped.gap_region, np.arange(len(mapped) + 1)), []
+    for row in range(len(mapped)):
+        gaps = slice(first[row], first[row + 1])
+        edges = mapped.address[row] + mapped.size[row] * np.arange(MAP_CELLS + 1) / MAP_CELLS
+        low = np.maximum(edges[:-1, None], mapped.gap_address[None, gaps])
+        high = np.minimum(edges[1:, None], (mapped.gap_address + mapped.gap_size)[None, gaps])
+        share = np.maximum(high - low, 0).sum(axis=1) * MAP_CELLS / max(int(mapped.size[row]), 1)
+        drawings.append("".join("█" if each < 0.01 else "·" if each > 0.99 else "▒" for each in share.tolist()))
+    return drawings
 
 
 def _line_or_older(history: DeviceHistory, life: int) -> str:
@@ -189,24 +173,8 @@ def _line_or_older(history: DeviceHistory, life: int) -> str:
 # Out of memory: asked, there, in the way, to do.
 
 
-@dataclass(frozen=True)
-class OutOfMemory:
-    """An allocation that failed, or the end of a snapshot in which none did."""
-
-    moment: int
-    asked: int | None
-    """Bytes, None where no failure was recorded."""
-    device_free: int | None
-    largest_free: int
-    free: int
-    """Bytes that are free in segments."""
-    stack: int
-    sentences: tuple[str, ...]
-    """The facts of an OOM and what to do, the most useful first."""
-
-
-def out_of_memory(history: DeviceHistory, moment: int) -> OutOfMemory:
-    """The OOM right before a moment, or the state there if there is none."""
+def out_of_memory(history: DeviceHistory, moment: int) -> tuple[str, ...]:
+    """Sentences about the OOM right before a moment and what to do, or about the state there if there is none."""
     is_oom = moment > 0 and history.action[moment - 1] == Action.OOM
     row = history.first_row + moment - 1
     asked = int(history.size[moment - 1]) if is_oom else None
@@ -215,9 +183,9 @@ def out_of_memory(history: DeviceHistory, moment: int) -> OutOfMemory:
     free, largest = int(mapped.gap_size.sum()), int(mapped.gap_size.max(initial=0))
     stack = int(history.snapshot.events.stack[row]) if is_oom else 0
     table = holders(history, moment)
-    said: list[str] = []
+    sentences: list[str] = []
     if asked is None:
-        said.append("No allocation failed in this history; the list is what is held at its end.")
+        sentences.append("No allocation failed in this history; the list is what is held at its end.")
     else:
         by = f" in {frames_of(history.snapshot).line(stack)}" if stack else ""
         there = (
@@ -225,83 +193,72 @@ def out_of_memory(history: DeviceHistory, moment: int) -> OutOfMemory:
             if device_free is not None
             else "how much the device had is not recorded"
         )
-        said.append(
+        sentences.append(
             f"{size(asked)} was asked for{by}; {there}, the largest free piece of the allocator was {size(largest)}."
         )
-    said.append(f"Then {active_words(history, moment)}; {size(free)} was free in segments.")
-    if asked is not None:
-        said += _advice(history, mapped, table, asked, device_free)
-    said.append(f"Held most by {top_holders(table)}.")
-    return OutOfMemory(moment, asked, device_free, largest, free, stack, tuple(said))
+        sentences += _advice(history, mapped, table, asked, device_free)
+    sentences.append(f"Held most by {top_holders(table)}.")
+    sentences.append(f"Then {active_words(history, moment)}; {size(free)} was free in segments.")
+    return tuple(sentences)
 
 
 def _advice(history: DeviceHistory, mapped: SegmentMap, table: Table, asked: int, device_free: int | None) -> list[str]:
     """Advice about an allocation that failed; the table is of who holds what then."""
     free, largest = int(mapped.gap_size.sum()), int(mapped.gap_size.max(initial=0))
-    said = []
+    sentences = []
     is_expandable = "expandable_segments:true" in history.snapshot.settings.lower() or mapped.is_expandable.any()
     if free >= asked > largest:
         remedy = "" if is_expandable else " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True avoids that."
-        said.append(
+        sentences.append(
             f"It is fragmented: {size(free)} is free in the segments, but in no piece of {size(asked)}.{remedy}"
         )
     elif largest >= asked:
-        said.append("A free piece was large enough, but is of another stream or pool than what was asked for.")
+        sentences.append("A free piece was large enough, but is of another stream or pool than what was asked for.")
     else:
         missing = asked - free - (device_free or 0)
         first = next((row for row in table.rows() if not str(row["holder"]).startswith("(")), None)
         who = f", as {first['holder']} holds ({size(float(first['bytes'] or 0))})" if first is not None else ""
-        said.append(f"It is full: {size(max(missing, 0))} more must be freed than there is{who}.")
+        sentences.append(f"It is full: {size(max(missing, 0))} more must be freed than there is{who}.")
     if device_free is not None and device_free >= asked:
-        said.append("The device had more free than was asked for: a limit of the process or another one came first.")
+        sentences.append(
+            "The device had more free than was asked for: a limit of the process or another one came first."
+        )
     hole = cheapest_hole(mapped, history, asked)
     if hole is not None and hole.bytes:
         own = mapped.lives[hole.first : hole.last + 1]
         lines = list(dict.fromkeys(_line_or_older(history, int(each)) for each in own[:50]))[:MAX_NAMED]
         blocks, verb = counted(len(own), "block"), "stands" if len(own) == 1 else "stand"
         there = f"{verb} in the way of one piece of {size(hole.size)}"
-        said.append(f"{blocks} of {size(hole.bytes)} {there}: {', '.join(lines)}.")
-    return said
+        sentences.append(f"{blocks} of {size(hole.bytes)} {there}: {', '.join(lines)}.")
+    return sentences
 
 
 def _oom(history: DeviceHistory, moment: int, by: str) -> Table:
-    found = out_of_memory(history, moment)
+    sentences = " ".join(out_of_memory(history, moment))
     more = f" {counted(len(history.ooms), 'allocation')} failed in all." if len(history.ooms) > 1 else ""
-    return replace(
-        holders(history, moment, by), headline=" ".join(found.sentences) + more, note=_history_note(history, moment)
-    )
+    return replace(holders(history, moment, by), headline=sentences + more, note=_history_note(history, moment))
+
+
+def _end(history: DeviceHistory) -> int:
+    return history.count
+
+
+def _oom_moment(history: DeviceHistory) -> int:
+    return history.ooms[0] if history.ooms else history.count
 
 
 PANES = {
     pane.name: pane
     for pane in (
         SnapshotPane("peak", "Peak", "Who holds what when most is active.", _peak, lambda history: history.peak),
+        SnapshotPane("live", "Live", "Who holds what at a moment; without one at the end.", _peak, _end),
         SnapshotPane(
-            "live", "Live", "Who holds what at a moment; without one at the end.", _peak, lambda history: history.count
+            "segments", "Segments", "What is reserved, and what fragments it.", segments_table, _end, is_grouped=False
         ),
         SnapshotPane(
-            "segments",
-            "Segments",
-            "What is reserved, and what fragments it.",
-            segments_table,
-            lambda history: history.count,
-            is_grouped=False,
+            "unfreed", "Unfreed", "What the history allocates and never frees.", _unfreed, _end, takes_moment=False
         ),
-        SnapshotPane(
-            "unfreed",
-            "Unfreed",
-            "What the history allocates and never frees.",
-            _unfreed,
-            lambda history: history.count,
-            takes_moment=False,
-        ),
-        SnapshotPane(
-            "oom",
-            "OOM",
-            "The allocation that failed, and who holds what then.",
-            _oom,
-            lambda history: history.ooms[0] if history.ooms else history.count,
-        ),
+        SnapshotPane("oom", "OOM", "The allocation that failed, and who holds what then.", _oom, _oom_moment),
     )
 }
 """The tables of a snapshot."""
@@ -314,9 +271,9 @@ def read_moment(history: DeviceHistory, words: str) -> int:
 
     Raises: UsageError for anything else, and for what the history has not.
     """
-    named: dict[str, int] = {"peak": history.peak, "start": 0, "end": history.count}
-    if words in named:
-        return named[words]
+    moments: dict[str, int] = {"peak": history.peak, "start": 0, "end": history.count}
+    if words in moments:
+        return moments[words]
     if words == "oom":
         if not history.ooms:
             raise UsageError("No allocation failed in this history: --at oom has no moment.")
@@ -325,12 +282,12 @@ def read_moment(history: DeviceHistory, words: str) -> int:
         if int(words) > history.count:
             raise UsageError(f"The history of device {history.device} has {count(history.count)} events, no {words}.")
         return int(words)
-    found = _MOMENT.fullmatch(words)
-    if found is None:
+    match = _MOMENT.fullmatch(words)
+    if match is None:
         raise UsageError(f"{words!r} is no moment: write peak, start, end, oom, the number of an event, or 12.5ms.")
     if not history.start_us:
         raise UsageError("The history has no times: name the number of an event.")
-    at = history.start_us + float(found[1]) * _UNITS[found[2]]
+    at = history.start_us + float(match[1]) * _UNITS[match[2]]
     return int(np.searchsorted(history.time_us, at, side="right"))
 
 
@@ -361,14 +318,11 @@ def pane_table(history: DeviceHistory, name: str, moment: int | None = None, by:
 def summary_words(snapshot: MemorySnapshot) -> str:
     """The snapshot in a sentence: devices, events, peak."""
     histories = [history_of(snapshot, device) for device in range(snapshot.device_count)]
-    told = [
-        f"device {each.device}: {count(each.count)} events, peak {size(each.active[each.peak])}, "
+    devices = [
+        f"device {each.device}: {counted(each.count, 'event')}, peak {size(each.active[each.peak])}, "
         f"end {size(each.active[-1])} of {size(each.reserved[-1])} reserved"
         + (f", {counted(len(each.ooms), 'failed allocation')}" if each.ooms else "")
         for each in histories
         if each.count or each.reserved[-1]
     ]
-    return "; ".join(told) or "nothing is reserved on any device"
-
-
-__all__ = ["PANES", "OutOfMemory", "chosen_history", "out_of_memory", "pane_table", "read_moment", "summary_words"]
+    return "; ".join(devices) or "nothing is reserved on any device"

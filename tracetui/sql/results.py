@@ -80,8 +80,9 @@ def _spec(name: str, known: Mapping[str, ColumnSpec], is_text: bool) -> ColumnSp
         spec = ColumnSpec(
             name, name, text=TextKind.NAME, unit="" if is_text else UNITS.get(re.split(r"\W|_", name)[-1], "")
         )
-    # The words above it are those of the query.
-    return replace(spec, heading=name, is_key=True)
+    # The words above it are those of the query, and names stand as they are compared.
+    text = TextKind.NAME if spec.text is TextKind.KERNEL else spec.text
+    return replace(spec, heading=name, is_key=True, text=text)
 
 
 def _column(spec: ColumnSpec, sql_type: str, values: np.ndarray[Any, Any], nulls: np.ndarray[Any, Any]) -> Column:

@@ -34,7 +34,7 @@ from tracetui.text import clean
 
 NO_COUNTERS = (
     "The trace has no counters: torch 2.15 records those of the GPU, with a PerformanceMetricsConfig or "
-    "CuspyConfig(enable_environment_counters=True)."
+    "CuspyConfig(enable_environment_counters=True), and nsys with --gpu-metrics-devices."
 )
 NO_STEPS = "This trace has no steps by which counters could be listed."
 SAMPLED, DERIVED, PROGRAM = "sampled", "derived", "program"

@@ -61,15 +61,15 @@ PANE = Pane(
     table=kernels,
     columns=(
         "step index short_name dur_us launch_delay_us gap_before_us op occupancy_pct tensor_cores bound peak_pct grid "
-        "block registers limiter waves stream kineto_occupancy_pct line module start_us"
+        "block registers limiter waves stream kineto_occupancy_pct line function module start_us"
     ),
     groupings=(
         Grouping("name", f"short_name {_SUMS}", opens=""),
+        Grouping("tensor_cores", f"tensor_cores {_SUMS}", opens=""),
         Grouping("op", f"op {_SUMS}", opens=""),
         Grouping("family", f"family {_SUMS}", opens=""),
         Grouping("purpose", f"purpose {_SUMS}", opens="", is_offered=is_serving),
         Grouping("library", f"library {_SUMS}", opens="", is_offered=is_serving),
-        Grouping("tensor_cores", f"tensor_cores {_SUMS}", opens=""),
         Grouping("annotation", f"annotation {_SUMS}", opens=""),
         Grouping("stream", f"stream {_SUMS}", opens=""),
         Grouping(

@@ -65,7 +65,7 @@ PANE = Pane(
     table=launches,
     columns=(
         "step index api dur_us delay_us kernel op queue_depth stream_wait_us dispatch_us kernels thread "
-        "start_us line module"
+        "start_us line function module"
     ),
     groupings=(
         Grouping("name", _SUMS, opens=""),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 
 from tracetui.idle.gpu_spans import behind_sentence, communicates, step_spans, step_times, union_in_cells
 from tracetui.idle.scope_times import idle_within, step_periods
+from tracetui.idle.utilisation import mfu_sentence, scope_utilisation, step_utilisation
 from tracetui.idle.verdict import judged_steps
 from tracetui.idle.waits import sync_calls
 from tracetui.linking.groups import PartSums, distinct, group
@@ -81,6 +83,7 @@ def step_table(trace: Trace, step: Part | None = None, by: str | None = None) ->
             *_periods(trace, picked),
             numbers(col.PARTIAL, partial_steps(trace)[picked]),
             *_judged(trace, picked),
+            *_utilisation(trace, picked),
             texts(col.FINGERPRINT, _fingerprints(trace, rows[is_kernel], kernels)),
             *_found_by(trace, picked),
         ),
@@ -97,9 +100,9 @@ PANE = Pane(
     table=step_table,
     columns=(
         "step kind requests tokens thread period_us gpu_span_us dur_us kernels gpu_busy_us gpu_idle_us verdict "
-        "idle_pct exposed_comm_us wait_before_us sync_us late_pct launch_delay_us launches copies view_ops "
-        "occupancy_queries cpu_ops gpu_others_us fingerprint start_us graph_replays after_us gpu_period_us "
-        "idle_between_us between_us exposed_us kind_from"
+        "idle_pct mfu_pct flops_known_pct exposed_comm_us wait_before_us sync_us late_pct launch_delay_us launches "
+        "copies view_ops occupancy_queries cpu_ops gpu_others_us fingerprint start_us graph_replays after_us "
+        "gpu_period_us idle_between_us between_us exposed_us kind_from"
     ),
     groupings=(Grouping("source", "steps_by runs time_pct activities_pct per_run median_us found_by where"),),
     of_step=False,
@@ -292,6 +295,16 @@ def _judged(trace: Trace, picked: Int64) -> tuple[Column, ...]:
     )
 
 
+def _utilisation(trace: Trace, picked: Int64) -> tuple[Column, ...]:
+    """MFU, and the share of the GPU time that it rests on."""
+    used = step_utilisation(trace)
+    inferred = used.inferred[picked] if used.inferred.any() else None
+    return (
+        replace(numbers(col.MFU_PCT, used.mfu_pct[picked]), doubtful=inferred),
+        numbers(col.FLOPS_KNOWN_PCT, used.known_pct[picked]),
+    )
+
+
 def _fingerprints(trace: Trace, kernels: Int64, counts: Int64) -> list[str | None]:
     """A short hash of the names of each step's kernels in order of launch; None for a step without.
 
@@ -323,7 +336,9 @@ def _note(trace: Trace) -> str:
     """The reason for no steps, or what they are; and how many GPU activities are in theirs by a guess."""
     if not len(steps(trace)):
         return no_steps(trace)
-    note = f"{steps_sentence(trace)} {behind_sentence(trace)}".strip()
+    which = "the step" if len(steps(trace)) == 1 else "the median step"
+    mfu = mfu_sentence(trace, *scope_utilisation(trace, None), which)
+    note = " ".join(filter(None, (steps_sentence(trace), behind_sentence(trace), mfu)))
     count = len(placed_by_start(trace))
     if count == 0:
         return note

@@ -13,6 +13,7 @@ from tests.support.build import Event, annotation, kernel, launch, make_trace, o
 from tests.support.comparing import tutorial
 from tests.support.paths import SAMPLES
 from tests.support.slow import slow_events
+from tests.support.traces import loaded
 from tracetui.comparing.calls import is_compile, is_generated, ops_within, shared_name, versionless_name
 from tracetui.comparing.op_changes import op_changes
 from tracetui.comparing.side import side
@@ -80,7 +81,7 @@ def test_a_slow_script_finds_the_same(pair):
 
 @pytest.mark.parametrize("name", SHARED)
 def test_a_step_has_the_numbers_of_the_ops_pane(name, shared_trace):
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     number = int(side(trace).number[0]) if side(trace).part_kind == "step" else None
     pane = {(row["name"], row["kind"]): row for row in ops(trace, number).rows()}
     table = op_changes(side(trace, str(number) if number is not None else "all"), side(trace, "all"), unfold=True)
@@ -98,7 +99,7 @@ def test_a_step_has_the_numbers_of_the_ops_pane(name, shared_trace):
 
 @pytest.mark.parametrize("name", ["mlp_eager", "mlp_train", "split_stack_eager"])
 def test_folding_moves_time_and_loses_none(name):
-    trace = load(str(SAMPLES / f"{name}_cpu.json.gz"))
+    trace = loaded(SAMPLES / f"{name}_cpu.json.gz")
     folded, whole = (changed(trace, trace, "3", "4", unfold) for unfold in (False, True))
     assert len(folded) < len(whole)
     for column in ("self_cpu_a_us", "self_cpu_b_us"):
@@ -126,14 +127,14 @@ def test_the_tutorials_mlp():
 
 
 def test_what_the_cpp_compiler_fused():
-    eager, compiled = (load(str(SAMPLES / f"mlp_{mode}_cpu.json.gz")) for mode in ("eager", "compile"))
+    eager, compiled = (loaded(SAMPLES / f"mlp_{mode}_cpu.json.gz") for mode in ("eager", "compile"))
     rows = changed(eager, compiled)
     assert marks(rows, "fused into") == {"aten::gelu", "aten::mul"}
     assert rows["aten::mul"]["fused_into"] == "graph_0_cpp_fused__unsafe_view_gelu_mul_0"
 
 
 def test_compiled_beside_compiled_finds_its_rows():
-    trace = load(str(SAMPLES / "mlp_compile_cpu.json.gz"))
+    trace = loaded(SAMPLES / "mlp_compile_cpu.json.gz")
     rows = changed(trace, trace, "2", "3")
     assert not marks(rows, "gone") | marks(rows, "new")
     assert rows["## Call CompiledFxGraph ##"]["calls_b"] == 1

@@ -12,12 +12,12 @@ from tests.support.build import launch, make_trace, op, step
 from tests.support.comparing import tutorial
 from tests.support.comparing.played import trace_of
 from tests.support.comparing.recording import Call, Work
+from tests.support.traces import loaded
 from tracetui.comparing.change_rows import paired, totals
 from tracetui.comparing.measures import measures
 from tracetui.comparing.noise import Change
 from tracetui.comparing.side import side
 from tracetui.model.trace import Trace
-from tracetui.reading.load import load
 
 
 def rows(a: Trace, b: Trace, scope_a: str = "", scope_b: str = ""):
@@ -83,7 +83,7 @@ def test_what_neither_side_has_is_left_out():
 
 
 def test_bytes_of_little_of_the_work_are_not_compared(shared_trace):
-    trace = load(str(shared_trace("puzzlers/fusion_mwe_trace.json.gz")))
+    trace = loaded(shared_trace("puzzlers/fusion_mwe_trace.json.gz"))
     found = rows(trace, trace, "unfused[1]", "unfused[2]")
     assert found["moved_bytes"]["b"] < found["moved_bytes"]["a"]
     assert found["moved_known_pct"]["b"] < 90
@@ -130,7 +130,7 @@ def test_one_part_each_is_noted_and_so_is_a_step_left_out():
 
 
 def test_steps_of_a_real_trace(shared_trace):
-    trace = load(str(shared_trace("d03_v100_2rank_5steps_mem_occ_nccl.json.gz")))
+    trace = loaded(shared_trace("d03_v100_2rank_5steps_mem_occ_nccl.json.gz"))
     found = rows(trace, trace, "3", "4")
     assert found["kernels"]["change"] == "same"
     assert found["gpu_span_us"]["difference"] < 0

@@ -5,11 +5,11 @@ from __future__ import annotations
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.comparing import tutorial
 from tests.support.comparing.played import eager, played, said, trace_of
+from tests.support.traces import loaded
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import warning_sentences
 from tracetui.health.link_checks import CheckSeverity
 from tracetui.model.trace import Kind, Trace
-from tracetui.reading.load import load
 
 PAST = "work that runs past others"
 
@@ -67,7 +67,7 @@ def test_what_touches_nothing_that_is_compared_is_not_said():
 
 
 def test_the_real_one(shared_trace):
-    wrong = load(str(shared_trace("edge/e17_impossible_kernel_duration.json")))
-    right = load(str(shared_trace("d16_b300_tiny.json.gz")))
+    wrong = loaded(shared_trace("edge/e17_impossible_kernel_duration.json"))
+    right = loaded(shared_trace("d16_b300_tiny.json.gz"))
     assert said(wrong, right)[0].startswith(f"Warning about A (health): {PAST} (1 of 42). ")
     assert not any("Warning about" in line for line in said(right, right, "all", ""))

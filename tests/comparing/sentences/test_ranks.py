@@ -10,10 +10,10 @@ import pytest
 from tests.support.build import make_trace
 from tests.support.comparing.played import played, said
 from tests.support.comparing.recording import Call, Work
+from tests.support.traces import loaded
 from tracetui.comparing.fairness import Rank, is_one_job, rank
 from tracetui.comparing.side import side
 from tracetui.model.trace import Trace
-from tracetui.reading.load import load
 
 COLLECTIVE = "ncclDevKernel_AllReduce_Sum_f16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 HOUR = 3600 * 10**9
@@ -74,7 +74,7 @@ def test_a_rank_is_read():
 
 def test_real_ranks(shared_trace):
     names = "d05a_a100_megatron_tp8_rank0.json", "d05b_a100_megatron_tp8_rank1.json"
-    a, b = (load(str(shared_trace(name))) for name in names)
+    a, b = (loaded(shared_trace(name)) for name in names)
     lines = said(a, b)
     assert lines[0].startswith("A and B are ranks 0 and 1 of one job of 8: ")
     assert not any("NCCL" in line for line in lines)

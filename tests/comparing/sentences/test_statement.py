@@ -8,10 +8,10 @@ from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.comparing import tutorial
 from tests.support.comparing.statements import first, said, sample
 from tests.support.comparing.tutorial import COMPILED, FUSED
+from tests.support.traces import loaded
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import MAX_SENTENCES, Comparison, statement
 from tracetui.model.trace import Kind, Trace
-from tracetui.reading.load import load
 
 PUZZLE = "puzzlers/fusion_mwe_trace.json.gz"
 
@@ -108,7 +108,7 @@ def test_attention():
     ],
 )
 def test_the_puzzle(a, b, times, counts, shared_trace):
-    trace = load(str(shared_trace(PUZZLE)))
+    trace = loaded(shared_trace(PUZZLE))
     text = said(trace, trace, a, b)
     assert first(text).startswith("GPU per run, from the first kernel to the last, 1,613 → ")
     assert f"{times} (one run each, noise unknown, 5 % assumed)" in first(text)
@@ -116,7 +116,7 @@ def test_the_puzzle(a, b, times, counts, shared_trace):
 
 
 def test_work_without_a_launch_is_named(shared_trace):
-    trace = load(str(shared_trace(PUZZLE)))
+    trace = loaded(shared_trace(PUZZLE))
     text = said(trace, trace, "unfused[1]", "unfused[2]")
     assert "17 GPU activities of B without a launch record" in text
     assert (
@@ -156,7 +156,7 @@ def test_two_runs_of_one_program():
 
 
 def test_a_kernel_that_became_many_is_weighed_with_all_of_them(shared_trace):
-    trace = load(str(shared_trace(PUZZLE)))
+    trace = loaded(shared_trace(PUZZLE))
     text = said(trace, trace, "fused[1]", "unfused[2]")
     assert "tanh became triton_per_fused_layer_norm_tanh_0_0d1d2d3d4d (2 → 16 kernels, 51.0 → 80.0 µs)" in text
     assert "has a match" not in text

@@ -7,11 +7,11 @@ import pytest
 from tests.support.comparing import tutorial
 from tests.support.comparing.played import said, trace_of
 from tests.support.comparing.recording import Call, Work
+from tests.support.traces import loaded
 from tracetui.comparing.fairness import shared_calls, unrelated_programs
 from tracetui.comparing.op_changes import op_changes
 from tracetui.comparing.side import side
 from tracetui.model.trace import Trace
-from tracetui.reading.load import load
 
 CLAIMS = ("times as", " less", " more", "became", "gone", "new:", "faster", "slower")
 
@@ -79,12 +79,11 @@ def test_without_a_gpu_nothing_is_said_of_counterparts():
 
 def test_real_strangers(shared_trace):
     a, b = (
-        load(str(shared_trace(name)))
-        for name in ("d06_h100_stack_mem.json.gz", "d07_mi300x_8rank_3steps_stack.json.gz")
+        loaded(shared_trace(name)) for name in ("d06_h100_stack_mem.json.gz", "d07_mi300x_8rank_3steps_stack.json.gz")
     )
     lines = said(a, b)
     assert lines[0].startswith("These are different programs: of A's GPU time under 0.1 % has a match in B, ")
     assert not [claim for claim in CLAIMS for line in lines[1:] if claim in line]
     names = "d01_v100_torch1.9_6steps_mem_occ.json.gz", "d02_v100_2020_array.json.gz"
-    d01, d02 = (load(str(shared_trace(name))) for name in names)
+    d01, d02 = (loaded(shared_trace(name)) for name in names)
     assert not is_told(d01, d02)

@@ -11,6 +11,7 @@ from tests.support.build import make_trace, op, step
 from tests.support.comparing import tutorial
 from tests.support.comparing.played import compiled, eager, played, said, trace_of
 from tests.support.comparing.recording import Call, Work
+from tests.support.traces import loaded
 from tracetui.comparing.calls import recording_conditions
 from tracetui.comparing.change_rows import paired, totals
 from tracetui.comparing.noise import groups_of_parts, is_mixed
@@ -18,7 +19,6 @@ from tracetui.comparing.op_changes import op_changes
 from tracetui.comparing.side import side
 from tracetui.drawing.text.comparison_text import in_words
 from tracetui.model.trace import Trace
-from tracetui.reading.load import load
 
 PUZZLE = "puzzlers/fusion_mwe_trace.json.gz"
 CLAIMS = re.compile(r"times as|% (less|more)|became|new:|gone:|the same|Less CPU|cannot tell")
@@ -115,7 +115,7 @@ def test_compiled_are_only_sides_of_which_all_parts_are():
 
 
 def test_the_puzzle(shared_trace):
-    trace = load(str(shared_trace(PUZZLE)))
+    trace = loaded(shared_trace(PUZZLE))
     lines = said(trace, trace, "unfused", "fused")
     assert lines[:2] == [
         "The runs of A differ in what they run (36 and 19 kernels): compare #unfused[1] or #unfused[2].",
@@ -129,7 +129,7 @@ def test_the_puzzle(shared_trace):
 
 def test_real_steps_are_not_called_mixed(shared_trace):
     for name in ("d01_v100_torch1.9_6steps_mem_occ.json.gz", "d04_a100_8rank_6steps_occ_nccl.json.gz"):
-        assert not is_mixed(side(load(str(shared_trace(name)))))
+        assert not is_mixed(side(loaded(shared_trace(name))))
 
 
 def test_what_is_played_is_what_the_tests_say():

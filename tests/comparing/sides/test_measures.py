@@ -12,6 +12,7 @@ from tests.support.build import Event, annotation, kernel, launch, make_trace, m
 from tests.support.comparing import tutorial
 from tests.support.paths import SAMPLES
 from tests.support.slow import slow_events
+from tests.support.traces import loaded
 from tracetui.comparing.measures import measures
 from tracetui.comparing.side import side
 from tracetui.linking.steps import steps
@@ -60,7 +61,7 @@ def same_as_the_steps_pane(trace: Trace) -> int:
 @pytest.mark.parametrize("name", SHARED)
 def test_steps_have_the_numbers_of_the_steps_pane(name, shared_trace):
     steps = {SHARED[0]: 6, SHARED[1]: 5}
-    count = same_as_the_steps_pane(load(str(shared_trace(name))))
+    count = same_as_the_steps_pane(loaded(shared_trace(name)))
     assert count == steps.get(name, count)
 
 
@@ -205,7 +206,7 @@ PUZZLER = "puzzlers/fusion_mwe_trace.json.gz"
 
 @pytest.mark.parametrize(("scope", "idle"), [("fused[1]", 125), ("unfused[1]", 1_425)])
 def test_causes_of_a_run_are_what_it_stood_still(scope, idle, shared_trace):
-    found = values(load(str(shared_trace(PUZZLER))), scope)
+    found = values(loaded(shared_trace(PUZZLER)), scope)
     assert causes(found) == found["gpu_idle_us"] == [idle]
 
 
@@ -214,7 +215,7 @@ def test_causes_of_a_run_are_what_it_stood_still(scope, idle, shared_trace):
     [(SHARED[3], "aten::linear", 20), (SHARED[4], "aten::mm", 5), (SHARED[0], "aten::conv2d", 20)],
 )
 def test_causes_are_never_more_than_that(name, scope, least, shared_trace):
-    found = values(load(str(shared_trace(name))), scope)
+    found = values(loaded(shared_trace(name)), scope)
     told, whole = np.array(causes(found)), np.array(found["gpu_idle_us"])
     assert len(whole) > least
     assert (told <= np.nan_to_num(whole) + 1e-6).all()

@@ -6,9 +6,9 @@ from tests.support.build import annotation, make_trace, op, python
 from tests.support.comparing.played import compiled, eager, played
 from tests.support.comparing.recording import write
 from tests.support.paths import SAMPLES
+from tests.support.traces import loaded
 from tracetui.cli.main import main
 from tracetui.comparing.side import repeated_scopes, step_scopes
-from tracetui.reading.load import load
 
 
 def test_what_runs_again_and_is_within_nothing_that_does():
@@ -67,5 +67,5 @@ def test_a_scope_alone_and_no_file(capsys, tmp_path):
 
 
 def test_the_puzzle(shared_trace):
-    found = repeated_scopes(load(str(shared_trace("puzzlers/fusion_mwe_trace.json.gz"))))
+    found = repeated_scopes(loaded(shared_trace("puzzlers/fusion_mwe_trace.json.gz")))
     assert found[:2] == [("unfused", 2), ("fused", 2)]

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.build import annotation, kernel, launch, make_trace, op, python, step
 from tests.support.comparing import tutorial
+from tests.support.traces import loaded
 from tracetui.comparing.calls import calls
 from tracetui.comparing.measures import measures
 from tracetui.comparing.side import side
@@ -17,7 +18,6 @@ from tracetui.linking.links import links
 from tracetui.linking.placement import step_index
 from tracetui.model.intervals import read_time_range
 from tracetui.model.trace import Trace
-from tracetui.reading.load import load
 from tracetui.tables.range_table import range_table
 
 PUZZLE = "puzzlers/fusion_mwe_trace.json.gz"
@@ -156,7 +156,7 @@ def test_steps_are_the_same_as_a_range_of_them():
 
 
 def test_work_without_a_launch_goes_by_its_own_start(shared_trace):
-    trace = load(str(shared_trace(PUZZLE)))
+    trace = loaded(shared_trace(PUZZLE))
     held = {scope: side(trace, scope) for scope in ("unfused[1]", "fused[1]", "unfused[2]", "fused[2]")}
     assert [len(each.activities()[0]) for each in held.values()] == [36, 5, 19, 4]
     assert [each.inferred() for each in held.values()] == [0, 0, 17, 2]
@@ -165,7 +165,7 @@ def test_work_without_a_launch_goes_by_its_own_start(shared_trace):
 
 @pytest.mark.parametrize("name", ["d01_v100_torch1.9_6steps_mem_occ.json.gz", "d04_a100_8rank_6steps_occ_nccl.json.gz"])
 def test_parts_are_those_of_the_steps(name, shared_trace):
-    trace = load(str(shared_trace(name)))
+    trace = loaded(shared_trace(name))
     gpu = links(trace).gpu
     every = side(trace, f"0:{10**9}")
     assert every.part_of(gpu).tolist() == step_index(trace, gpu).tolist()
@@ -186,7 +186,7 @@ def test_a_range_holds_what_ran_in_it_on_any_thread():
 
 
 def test_two_ranges_can_be_compared(shared_trace):
-    trace = load(str(shared_trace(PUZZLE)))
+    trace = loaded(shared_trace(PUZZLE))
     for text in ("2100us+1600us", "4000us+400us", "2500us+77us"):
         assert_like_the_pane(trace, text)
 

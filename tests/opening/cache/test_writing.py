@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.paths import ROOT
 from tests.support.same_columns import columns_of
-from tests.support.waiting import POLL_SECONDS
+from tests.support.waiting import PROCESS_SECONDS
 from tracetui.errors import TraceError
 from tracetui.linking.links import links
 from tracetui.linking.steps import steps
@@ -265,7 +265,7 @@ def test_two_processes_write_the_same_trace_while_a_third_reads_it(path: str, ca
         each.stdin.flush()
     while any(each.poll() is None for each in writers):
         assert columns_of(read_trace(path)) == wanted
-    assert [each.wait(POLL_SECONDS) for each in writers] == [0, 0]
+    assert [each.wait(PROCESS_SECONDS) for each in writers] == [0, 0]
     for each in writers:
         each.communicate()
     assert len(list(cache.iterdir())) == 1 and columns_of(read_trace(path)) == wanted
@@ -290,7 +290,7 @@ def test_what_a_killed_process_left_is_cleared_by_the_next_and_not_while_it_live
 @pytest.mark.full
 def test_a_file_that_may_not_grow_is_no_error(path: str, cache: Path) -> None:
     writer = started(KEEP_LITTLE, path)
-    assert writer.communicate("\n", timeout=POLL_SECONDS)[0] == "False\n" and writer.returncode == 0
+    assert writer.communicate("\n", timeout=PROCESS_SECONDS)[0] == "False\n" and writer.returncode == 0
     assert not list(cache.iterdir())
 
 

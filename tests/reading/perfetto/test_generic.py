@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.paths import SHARED
@@ -305,7 +305,6 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 # A sequence writes the events of a track in order of time.
 @given(
     st.lists(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.peak_memory import peak_of_loading
@@ -225,7 +225,6 @@ def test_no_event_is_said_in_a_sentence(tmp_path):
         opened(tmp_path, CLOCK + THREAD + NAMES)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_damage_leaves_a_trace_or_a_sentence(tmp_path_factory, data):
     raw = bytearray(WHOLE + w.deflated(LAST) + LAST)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.perfetto import writer as w
@@ -83,7 +83,6 @@ def test_messages_as_columns_are_those_read_one_by_one(messages: list[bytes]) ->
     check(messages, wire.FEW // max(len(messages), 1) + 2)
 
 
-@settings(max_examples=200)
 @given(st.lists(st.binary(max_size=24), min_size=1, max_size=6))
 def test_any_bytes_are_read_the_same_both_ways(messages: list[bytes]) -> None:
     check(messages, wire.FEW // len(messages) + 2)

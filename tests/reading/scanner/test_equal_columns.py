@@ -81,7 +81,7 @@ EVENTS = st.fixed_dictionaries(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(EVENTS, min_size=1, max_size=8), st.sampled_from([None, 1]), st.booleans())
 def test_generated_events_have_the_same_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: list[Any], indent: int | None, ascii_only: bool
@@ -105,7 +105,7 @@ def small_trace() -> bytes:
 PIECES = (b"", b'"', b"\\", b"{", b"}", b"[", b"]", b",", b"-", b"e9", b"\xff", b"\x00", b"0")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.data())
 def test_mutated_bytes_have_the_same_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_trace: bytes, data: st.DataObject

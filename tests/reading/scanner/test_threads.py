@@ -27,7 +27,7 @@ from tracetui.reading.source import Source
 
 pytestmark = needs_scanner
 
-RELAXED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
+RELAXED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 LONG = "x" * 300
 """A name that is longer than a block."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tests.support.paths import SAMPLES
+from tests.support.traces import loaded
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import statement
 from tracetui.model.trace import Trace
-from tracetui.reading.load import load
 
 
 def said(a: Trace, b: Trace, scope_a: str = "", scope_b: str = "") -> str:
@@ -19,4 +19,4 @@ def first(text: str) -> str:
 
 
 def sample(name: str) -> Trace:
-    return load(str(SAMPLES / f"{name}_cpu.json.gz"))
+    return loaded(SAMPLES / f"{name}_cpu.json.gz")

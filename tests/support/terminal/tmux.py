@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyte
 
-from tests.support.waiting import POLL_SECONDS
+from tests.support.waiting import POLL_SECONDS, PROCESS_SECONDS
 
 PAUSE = 0.05
 """Seconds between two looks at the screen."""
@@ -162,5 +162,5 @@ class Tmux:
 
     def _run(self, *words: str, env: dict[str, str] | None = None) -> str:
         command = ["tmux", "-S", self._socket, *words]
-        result = subprocess.run(command, capture_output=True, text=True, check=True, env=env, timeout=POLL_SECONDS)
+        result = subprocess.run(command, capture_output=True, text=True, check=True, env=env, timeout=PROCESS_SECONDS)
         return result.stdout

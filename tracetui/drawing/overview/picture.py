@@ -23,6 +23,7 @@ from tracetui.drawing.hues import (
 )
 from tracetui.drawing.overview.canvas import PLAIN, QUIET, STRONG, Canvas, Look, Pen
 from tracetui.kernel_names.slice_names import Family
+from tracetui.model.quantities import rounded_percent
 from tracetui.overview.facts import (
     MAKING,
     OTHER_CPU,
@@ -204,8 +205,12 @@ class Picture:
     def _scope_title(self, room: int) -> str:
         """Title of the scope with its length, and with all its times where there is room."""
         overview = self.overview
-        full = f"{self._where_title} · {length_words(overview)}"
-        return full if len(full) <= room else f"{self._where_title} · {overview.title} · {three_digits(overview.ns)}"
+        scope = f"{overview.title} · {three_digits(overview.ns)}"
+        titles = [f"{self._where_title} · {words}" for words in (length_words(overview), scope)]
+        for _, entry in self.of("mfu"):
+            mfu = f"MFU {'≥ ' * (entry.key == 'bound')}{rounded_percent(100 * (entry.share or 0))}"
+            titles = [f"{words} · {mfu}" for words in (*titles, scope)] + titles
+        return next((words for words in titles if len(words) <= room), titles[-1])
 
     @property
     def _where_title(self) -> str:

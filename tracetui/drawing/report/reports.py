@@ -139,6 +139,7 @@ PANES_OF_REPORT = (
     PaneOfReport("Serving", "serving", is_expected=False),
     PaneOfReport("Serving by batch", "serving", "batch", is_expected=False),
     PaneOfReport("Layers", "layers", is_expected=False),
+    PaneOfReport("Compilations", "compiles", is_expected=False),
     PaneOfReport("Kernels by name", "kernels", "name"),
     PaneOfReport("Kernels of the step", "kernels", of_step=True, limit=100),
     PaneOfReport("Operators", "ops"),

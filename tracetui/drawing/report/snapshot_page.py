@@ -20,14 +20,12 @@ def snapshot_report(history: DeviceHistory, version: str = "") -> Report:
     snapshot = history.snapshot
     sections = [Section("Active and reserved bytes over the events", figure=_curve(history))]
     if history.ooms:
-        sections.insert(0, Section("Out of memory", out_of_memory(history, history.ooms[0]).sentences))
+        sections.insert(0, Section("Out of memory", out_of_memory(history, history.ooms[0])))
     for name in ("peak", "unfreed", "segments"):
         table = pane_table(history, name)
         sentences = tuple(clean(each) for each in (table.headline, table.note) if each)
         sections.append(Section(PANES[name].title, sentences, table=Table(table.columns), limit=20))
-    first = (
-        out_of_memory(history, history.ooms[0]).sentences[0] if history.ooms else pane_table(history, "peak").headline
-    )
+    first = out_of_memory(history, history.ooms[0])[0] if history.ooms else pane_table(history, "peak").headline
     tiles = (
         Tile("active at the peak", size(history.active[history.peak])),
         Tile("active at the end", size(history.active[-1])),

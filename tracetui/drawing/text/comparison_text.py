@@ -39,7 +39,10 @@ from tracetui.text import clean
 TABLES = ("totals", "kernels", "ops")
 """The tables of a comparison."""
 TITLES = {"totals": "Per part", "kernels": "GPU work", "ops": "CPU work"}
-KEY = ("cpu_us", "gpu_span_us", "gpu_busy_us", "kernels", "dur_us", "launches", "gpu_idle_pct", "copies", "moved_bytes")
+KEY = ("cpu_us", "gpu_span_us", "gpu_busy_us", "kernels", "dur_us", "launches", "gpu_idle_pct", "copies") + (
+    "moved_bytes",
+    "mfu_pct",
+)
 """Measures that a short list has before any other, in this order."""
 _REMARK = "The kernel that it went into, why nothing is known, or what of its views changed."
 TOLD = ("less", "more")
@@ -444,6 +447,7 @@ def right(words: Sequence[str], name: str) -> list[str]:
 # Several sides beside the first as text: their names, the opening sentences of each, and one table of all.
 
 SEVERAL_KEY = ("gpu_span_us", "gpu_busy_us", "gpu_idle_pct", "kernels", "copies", "launches", "moved_bytes") + (
+    "mfu_pct",
     "cpu_us",
     "dur_us",
     "cpu_ops",

@@ -121,10 +121,9 @@ def as_plain(snapshot: MemorySnapshot, table: Table, words: str, width: int | No
 
 def as_blocks(snapshot: MemorySnapshot, table: Table, words: str) -> str:
     """One `name: value` per line, to be heard."""
-    said = [f"headline: {clean(table.headline)}"] if table.headline else []
-    return (
-        "\n".join([title(snapshot, words), *said, *export.blocks(table), *filter(None, ["", clean(table.note)])]) + "\n"
-    )
+    headline = f"headline: {clean(table.headline)}" if table.headline else ""
+    lines = (title(snapshot, words), headline, *export.blocks(table), clean(table.note))
+    return "\n".join(filter(None, lines)) + "\n"
 
 
 def as_rich(snapshot: MemorySnapshot, table: Table, words: str, width: int) -> RenderableType:

@@ -457,8 +457,8 @@ class _Importer:
     ) -> tuple[Int64, dict[int, str]]:
         """The domain of each range as a number, and the names of those that have one."""
         domain = combined(columns["globalTid"] >> 24, columns["domainId"])
-        made = np.flatnonzero(kind == _DOMAIN)
-        return domain, {int(domain[row]): texts[text[row]] for row in made.tolist()}
+        named = np.flatnonzero(kind == _DOMAIN)
+        return domain, {int(domain[row]): texts[text[row]] for row in named.tolist()}
 
     def _keep_operators(self, event: Int64, mask: NDArray[np.bool_], ranges: list[_Range], inverse: Int64) -> None:
         if not mask.any():

@@ -115,7 +115,10 @@ ESCAPE = Key(
 )
 NEXT_PART = Key("tab", "next part: list, timeline, details; in a form the next field")
 PREVIOUS_PART = Key("shift+tab", "part before; in a form the field before")
-HELP = Key("question_mark", "help: the keys of the part with the focus first, colours and marks, columns")
+HELP = Key(
+    "question_mark",
+    "help: what the selected slice is, the keys of the part with the focus first, colours and marks, columns",
+)
 PALETTE = Key("ctrl+p", "all commands by name")
 TRACE_LIST = Key("t", "list of traces")
 THEME = Key("ctrl+t", "next theme: dark, light, the terminal's own colours")
@@ -164,7 +167,7 @@ COPY_ROW = Key("y", "copy the row, as Markdown", BOTH)
 COPY_VIEW = Key("Y", "copy the view string (below); in a comparison the command that opens it", BOTH)
 EXPORT = Key("e", "export the list, as CSV and Markdown", BOTH)
 TABS = Key(
-    "1,2,3,4,5,6,7,8,9,M,H,R,C,S,L,K,T",
+    "1,2,3,4,5,6,7,8,9,M,H,R,C,S,L,K,T,s",
     "the tab with this key; in a trace 1 to 5 open a group of panes, and again the next pane in it",
     BOTH,
 )
@@ -172,7 +175,7 @@ TABS = Key(
 FIT = Key("f", "fit the selection, a kernel with its launch and operator; again: it alone, and back", TIMELINE)
 FIT_ALL = Key("0", "fit the whole trace; in a comparison the steps", TIMELINE)
 ZOOM_IN = Key("plus,equals_sign,w", "zoom in", TIMELINE)
-ZOOM_OUT = Key("minus,s", "zoom out", TIMELINE)
+ZOOM_OUT = Key("minus", "zoom out", TIMELINE)
 PAN_LEFT = Key("a", "pan left; in the list of traces attach to a job that runs", TIMELINE)
 PAN_RIGHT = Key("d", "pan right", TIMELINE)
 NEXT_SAME = Key("greater_than_sign", "next slice of this name", TIMELINE)

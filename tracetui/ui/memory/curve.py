@@ -49,8 +49,8 @@ class CurveView(Widget, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         command(keys.LEFT, "pan(-1)", "Cursor earlier", "By a cell of the curve.", "cursor"),
         command(keys.RIGHT, "pan(1)", "Cursor later", "By a cell of the curve.", "cursor"),
-        command(keys.PAGE_UP, "page(-1)", "Cursor ten cells earlier"),
-        command(keys.PAGE_DOWN, "page(1)", "Cursor ten cells later"),
+        command(keys.PAGE_UP, "pan(-10)", "Cursor ten cells earlier"),
+        command(keys.PAGE_DOWN, "pan(10)", "Cursor ten cells later"),
         command(keys.FIRST, "go(0)", "Cursor before the first event"),
         command(keys.LAST, "go(1)", "Cursor at the end"),
     ]
@@ -77,10 +77,6 @@ class CurveView(Widget, can_focus=True):
         low, high = self._window
         if not low <= self.cursor <= high:
             self._center(high - low)
-
-    def action_page(self, pages: int) -> None:
-        """Move the cursor by ten cells."""
-        self.action_pan(10 * pages)
 
     def action_pan(self, cells: int) -> None:
         """Move the cursor by cells, at least by an event each."""
@@ -162,13 +158,13 @@ class CurveView(Widget, can_focus=True):
         cursor = self._column(self.cursor)
         label = size(top) if y == 0 else size(top / 2) if y == rows // 2 else ""
         pieces = [(f"{label:>{SCALE_CELLS - 1}} ", self._look("scale"))]
-        for column, (filled, held) in enumerate(zip(eighths.tolist(), is_reserved.tolist(), strict=True)):
+        for column, (filled, below) in enumerate(zip(eighths.tolist(), is_reserved.tolist(), strict=True)):
             if column == cursor:
                 pieces.append((CURSOR, self._look("cursor")))
             elif filled:
                 pieces.append((EIGHTHS[filled], self._look("active")))
             else:
-                pieces.append((RESERVED if held else " ", self._look("reserved")))
+                pieces.append((RESERVED if below else " ", self._look("reserved")))
         return pieces
 
     def _marks(self) -> list[tuple[str, Style]]:

@@ -159,8 +159,9 @@ class SnapshotView(StatedView):
 
     def on_mount(self) -> None:
         """Begin with what went wrong, or else with the peak."""
-        self.panes.view.focus()
         self._show_device()
+        # Textual gives the keys to the curve, which comes first.
+        self.call_after_refresh(self.panes.view.focus)
 
     def _show_device(self) -> None:
         words = f"   {summary_words(self.snapshot)}"
@@ -205,7 +206,7 @@ class SnapshotView(StatedView):
     def _say(self) -> None:
         table = self.panes.table
         if self.panes.pane == OOM:
-            sentences = out_of_memory(self.history, PANES[OOM].moment(self.history)).sentences
+            sentences = out_of_memory(self.history, PANES[OOM].moment(self.history))
         else:
             sentences = tuple(filter(None, (table.headline, table.note)))
         self.statement.sentences = tuple(clean(each) for each in sentences)

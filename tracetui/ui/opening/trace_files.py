@@ -23,7 +23,14 @@ from textual.app import App
 from textual.message import Message
 
 from tracetui.files import user_cache_folder, write_whole
-from tracetui.reading.other_files import is_database, is_export, is_report, is_snapshot, other_file
+from tracetui.reading.other_files import (
+    is_compile_log,
+    is_database,
+    is_export,
+    is_report,
+    is_snapshot,
+    other_file,
+)
 from tracetui.reading.perfetto.recognition import is_perfetto
 
 PATTERNS = (
@@ -31,6 +38,7 @@ PATTERNS = (
     *("*.pftrace", "*.pftrace.gz", "*.pftrace.zst", "*.perfetto-trace", "*.perfetto-trace.gz"),
     *("*.pickle", "*.pickle.gz", "*.pickle.zst", "*.pkl"),
     *("*.sqlite", "*.sqlite.gz", "*.sqlite.zst", "*.nsys-rep"),
+    *("*torch_trace*.log", "*.compile.log", "*.compile.log.gz"),
 )
 """Usual names of traces and memory snapshots."""
 
@@ -100,7 +108,7 @@ def looks_like_trace(path: Path) -> bool:
                 head += file.read(_SCHEMA)
     except (OSError, EOFError, zlib.error):
         return False
-    if is_snapshot(head):
+    if is_snapshot(head) or is_compile_log(head):
         return True
     if other_file(head) is not None:
         return False

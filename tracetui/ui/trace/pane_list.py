@@ -39,6 +39,7 @@ from tracetui.model.trace import Interrupted, Trace, interruptible
 from tracetui.overview.facts import Overview
 from tracetui.overview.overview_table import kept_overview, table_of
 from tracetui.panes import PANES
+from tracetui.tables.source_table import index_of_line
 from tracetui.text import clean
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.trace.described_list import DescribedList, TableKey
@@ -601,6 +602,11 @@ class PaneList(DescribedList):
         elif self.pane in ("findings", "range", "health"):
             # The most severe is on top: a finding that is about the selection by chance is no reason to leave it.
             view.located = view.slice_row >= 0 and view.slice_row in self._followed_slices[:1]
+        elif self.pane == "source" and view.table is not None and self._followed_slices:
+            index = index_of_line(self.trace, view.table, view.order, int(self._followed_slices[0]))
+            view.located = index >= 0
+            if view.located:
+                view.put_cursor(index)
         elif self.pane == "steps" and view.table is not None:
             index, view.located = place_on_step(self.trace, view.table, view.order, self._followed_slices, self.step)
             if index >= 0:

@@ -433,11 +433,11 @@ def _captured(trace: Trace, row: int, launch: int) -> Iterator[DetailFact]:
         return
     recording, index = nodes.recordings[nodes.recording[entry]], int(nodes.launch[entry])
     call = int(recording.call[index]) if index >= 0 and not recording.label else -1
-    texts = {name: getattr(nodes, name)[entry] for name in ("op", "line", "module", "shapes")}
+    texts = {name: getattr(nodes, name)[entry] for name in ("op", "function", "module", "shapes")}
     known = {name: clean(nodes.texts[number]) for name, number in texts.items() if number >= 0}
     how = ", by position only" if nodes.by_position[entry] else ""
     yield DetailFact("captured by", f"~{known.get('op', 'no operator')}{how}", call)
-    for name, label in (("line", "captured from"), ("module", "captured in"), ("shapes", "input shapes")):
+    for name, label in (("function", "captured from"), ("module", "captured in"), ("shapes", "input shapes")):
         if name in known:
             yield DetailFact(label, f"~{known[name]}", call)
     yield DetailFact("capture file", clean(recording.label) or OWN_CAPTURE)

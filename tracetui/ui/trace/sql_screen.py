@@ -29,7 +29,7 @@ from tracetui.ui.widgets.picker import HelpScreen, help_rows
 from tracetui.ui.widgets.table_view import TableView
 
 EXAMPLE = "select name, count(*) calls, sum(dur_us) from kernels group by all order by 3 desc"
-WELCOME = f": types a query, such as: {EXAMPLE}; show tables lists the views."
+WELCOME = f"A query is typed behind `sql` below, such as: {EXAMPLE}; show tables lists the views."
 
 
 class SqlScreen(Overlay[int]):
@@ -99,8 +99,10 @@ class SqlScreen(Overlay[int]):
         self.set_focus(self.table)
         self.search_line.close()
         self.hints.show_hints()
-        if message.accepted and message.text.strip():
-            self._ask(message.text.strip())
+        # Who does not see that the line is open presses its key again.
+        query = message.text.lstrip(": ").rstrip()
+        if message.accepted and query:
+            self._ask(query)
 
     def _ask(self, query: str) -> None:
         if query in self.asked:

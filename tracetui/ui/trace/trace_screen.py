@@ -20,6 +20,7 @@ from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import CompareAsked
 from tracetui.ui.trace.marks import ComparableScopes, MarkedPart, part_of_list, part_of_slice
 from tracetui.ui.trace.navigator import Marks
+from tracetui.ui.trace.slice_description import short_name
 from tracetui.ui.trace.trace_view import TraceView
 from tracetui.ui.widgets.searchable_view import SizedScreen
 
@@ -94,6 +95,21 @@ class TraceScreen(SizedScreen):
         if action == "leave":
             return self.is_over_another or bool(getattr(self.app, "has_list", False))
         return self.is_over_another if action == "leave_below" else True
+
+    def explained(self) -> tuple[str, str]:
+        """The name of the slice of the current row, or of the selected one, and what it is."""
+        # The page is read only once it is asked for.
+        from tracetui.kernel_names.explanations import explanation
+
+        view, listed = self.view, self.view.panes.view
+        is_of_row = listed.has_focus and listed.slice_row >= 0 and not view.panes.lists_gaps
+        row = listed.slice_row if is_of_row else view.selected
+        if row < 0 or (view.gap >= 0 and not is_of_row):
+            return "", ""
+        entry = explanation(self.trace.name_of(row), Kind(int(self.trace.slices.kind[row])))
+        if entry is None:
+            return "", ""
+        return f"{cut_name(short_name(self.trace, row), 60)}: {entry.title[:1].lower()}{entry.title[1:]}", entry.text
 
     def action_lesson(self) -> None:
         """Show the lesson of the workload, or say that this is a recording of none."""

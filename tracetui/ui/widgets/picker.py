@@ -108,9 +108,16 @@ class HelpScreen(Overlay[None]):
         command(keys.HELP, "close", "Close the help"),
     ]
 
-    def __init__(self, rows: list[HelpRow], title: str, has_legend: bool = False) -> None:
-        """`has_legend` says whether there are colours and marks to explain."""
+    DEFAULT_CSS = """
+    HelpScreen #about { height: auto; max-height: 50%; padding: 0 1 1 1; }
+    """
+
+    def __init__(
+        self, rows: list[HelpRow], title: str, has_legend: bool = False, about: tuple[str, str] = ("", "")
+    ) -> None:
+        """`has_legend` says whether there are colours and marks to explain, `about` what is selected and what it is."""
         super().__init__()
+        self._about = about
         self._has_legend = has_legend
         self._rows = rows
         self._title = title
@@ -118,6 +125,9 @@ class HelpScreen(Overlay[None]):
     def compose(self) -> ComposeResult:
         """A title, the list, the legend and how to leave."""
         yield Bar(id="title")
+        name, text = self._about
+        if text:
+            yield Static(Text.assemble((f"{clean(name)}\n", "bold"), text), markup=False, id="about")
         yield TableView()
         if self._has_legend:
             yield Legend()

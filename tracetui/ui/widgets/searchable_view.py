@@ -470,6 +470,10 @@ class SizedScreen(AnalysisSafe, Screen[None]):
         else:
             self.app.call_later(self.app.run_action, "app.traces")
 
+    def explained(self) -> tuple[str, str]:
+        """Name and explanation of what is selected, empty for none."""
+        return "", ""
+
     def action_help(self) -> None:
         """Show the help for what has the focus."""
         # The help is needed only once it is asked for.
@@ -477,4 +481,4 @@ class SizedScreen(AnalysisSafe, Screen[None]):
 
         rows = help_rows(self, self.view.panes.table)
         title = f"Help: keys, and below them the columns of {self.view.panes.pane}"
-        self.app.push_screen(HelpScreen(rows, title, has_legend=True))
+        self.app.push_screen(HelpScreen(rows, title, has_legend=True, about=self.explained()))

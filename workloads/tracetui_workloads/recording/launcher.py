@@ -249,6 +249,33 @@ async def _record_process(
     failure = None if request.bench else trace_file.destination_failure(Path(request.out))
     if failure:
         return Outcome(None, failure)
+    # The log of torch.compile, unless the user has it written elsewhere.
+    log_folder = ""
+    if request.options.compile and not (request.bench or request.rendezvous or "TORCH_TRACE" in os.environ):
+        log_folder = tempfile.mkdtemp(prefix="tracetui-compile-")
+        environment = {**(environment or {}), "TORCH_TRACE": log_folder}
+    try:
+        return await _record_child(
+            request, on_event, cancel, timeout, started, log_folder, python, grace_s, environment, ring, give_up
+        )
+    finally:
+        if log_folder:
+            shutil.rmtree(log_folder, ignore_errors=True)
+
+
+async def _record_child(
+    request: Request,
+    on_event: Listener | None,
+    cancel: asyncio.Event,
+    timeout: float | None,
+    started: float,
+    log_folder: str,
+    python: str,
+    grace_s: float,
+    environment: Mapping[str, str] | None,
+    ring: Sequence[int],
+    give_up: asyncio.Event | None,
+) -> Outcome:
     child = _Child(request, on_event, ring)
     try:
         await child.start(python, environment)
@@ -261,6 +288,11 @@ async def _record_process(
         # Also when this task itself is cancelled: the child must not outlive it.
         code = await asyncio.shield(child.end())
     outcome = child.outcome(code, stopped_by, timeout, python)
+    if log_folder and outcome.path:
+        try:
+            trace_file.keep_compile_log(Path(log_folder), outcome.path)
+        except OSError as error:
+            outcome = replace(outcome, notes=(*outcome.notes, f"The log of torch.compile was not kept: {error}."))
     return replace(outcome, seconds=time.monotonic() - started)
 
 

@@ -98,6 +98,7 @@ class Options:
     )
     stack: bool = _option(False, "record Python stacks; slows the run", group=WHAT_IS_RECORDED)
     memory: bool = _option(False, "record allocations", group=WHAT_IS_RECORDED)
+    lines: bool = _option(False, "record which line of your own source ran", group=WHAT_IS_RECORDED)
     threads: int = _option(0, "CPU threads of torch; 0: OMP_NUM_THREADS, or the physical cores", minimum=0)
     time_seconds: float = _option(1.0, "seconds to time it without the profiler; 0: not at all", minimum=0)
 

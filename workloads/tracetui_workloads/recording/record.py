@@ -25,11 +25,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tracetui_workloads.recording import devices, profiling, trace_file
 from tracetui_workloads.recording.exceptions import RecordingError
 from tracetui_workloads.recording.protocol import Options, encode
+
+if TYPE_CHECKING:
+    from tracetui_workloads.recording.lines import LineRecorder
 
 
 @contextmanager
@@ -43,6 +46,7 @@ def record(
     shapes: bool = True,
     stack: bool = False,
     memory: bool = False,
+    lines: bool = False,
     params: Mapping[str, Any] | None = None,
     replace: bool = False,
 ) -> Iterator[Recorder]:
@@ -56,6 +60,7 @@ def record(
         wait: iterations before the profiler starts.
         warmup: iterations that the profiler observes and discards.
         active: iterations that are recorded; the trace is written after the last of them, and the loop may continue.
+        lines: record the line of source that ran, in functions of your own files and in the loop itself.
         params: kept in the trace, to tell recordings apart.
         replace: replace a file that exists.
 
@@ -66,7 +71,13 @@ def record(
     unchanged, and no trace is written.
     """
     options = Options(
-        wait=wait, warmup=warmup, active=active, shapes="on" if shapes else "off", stack=stack, memory=memory
+        wait=wait,
+        warmup=warmup,
+        active=active,
+        shapes="on" if shapes else "off",
+        stack=stack,
+        memory=memory,
+        lines=lines,
     )
     recorder = Recorder(Path(out), label, options, params or {}, replace)
     try:
@@ -97,16 +108,21 @@ class Recorder:
         self._done = 0
         self._token = trace_file.new_token()
         self._owner = os.getpid()
+        self._lines: LineRecorder | None = None
 
     def __call__(self) -> None:
         """End an iteration."""
         if not self._is_running:
             return
         with self._harmless():
+            if self._lines:
+                # The line that calls this would end within the next iteration.
+                self._lines.close_lines()
             self._close_annotation()
             if self._done == self._options.wait + self._options.warmup:
                 self._add_metadata()
             self._done += 1
+            self._record_lines()
             self._profiler.step()
             if self._done < self._options.steps:
                 self._open_annotation()
@@ -125,12 +141,28 @@ class Recorder:
             self._target = devices.current()
             metadata = loop_metadata(self._label, self._options, self._params, self._target)
             # Encoded before the recording, which would otherwise include it.
-            self._text = encode(metadata)
+            self._metadata = metadata
+            self._text = encode({"recording": self._token} if self._options.lines else metadata)
             self._profiler = profiling.new_profiler(self._target, self._options, self._options.shapes == "on")
             profiling.load_profiler()
+            if self._options.lines:
+                # Imports torch.
+                from tracetui_workloads.recording.lines import LineRecorder
+
+                self._lines = LineRecorder()
+                self._lines.install()
             self._is_running = True
+            self._record_lines()
             self._profiler.start()
             self._open_annotation()
+
+    def _record_lines(self) -> None:
+        """Record lines from the first recorded iteration on."""
+        if self._lines and self._done == self._options.wait + self._options.warmup:
+            self._lines.install()
+            self._lines.switch(True)
+            if reason := self._lines.watch_frames():
+                warn(reason)
 
     def finish(self) -> None:
         """Write the recorded iterations, unless the trace has been written; what prevents it becomes a warning."""
@@ -165,7 +197,16 @@ class Recorder:
         contents = trace_file.read_contents(raw)
         if contents.steps < recorded:
             raise RecordingError("incomplete", f"The trace holds {contents.steps} of {recorded} steps.")
-        trace_file.pack(raw, part, self._out)
+        placeholder = b""
+        if self._lines:
+            from tracetui_workloads.recording import lines
+
+            placeholder = self._text.encode()
+            self._metadata["lines"] = lines.metadata(self._lines, contents.lines, contents.step_us)
+            said, level = lines.sentence(self._metadata["lines"], contents.steps)
+            if level == "warning":
+                warn(said)
+        trace_file.pack(raw, part, self._out, placeholder, encode(self._metadata).encode() if placeholder else b"")
         trace_file.require_writable(self._out)
         self.path = trace_file.move_to_destination(part, self._out, self._replaces)
         if self.path != self._out:
@@ -205,6 +246,8 @@ class Recorder:
 
     def _stop(self) -> None:
         self._is_running = False
+        if self._lines:
+            self._lines.restore()
         self._close_annotation()
         self._target.synchronize()
         self._profiler.stop()
@@ -278,6 +321,7 @@ def loop_metadata(label: str, options: Options, params: Mapping[str, Any], targe
             "shapes": options.shapes == "on",
             "stack": options.stack,
             "memory": options.memory,
+            "lines": options.lines,
         },
         "argv": list(sys.argv),
         "git": profiling.working_tree(f"{sys.argv[0]}:"),

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     import torch
     from torch.profiler import profile
 
+    from tracetui_workloads.recording.lines import LineRecorder
+
 
 # Preparing a workload in the child: finding what a request names, and the context that `prepare` receives.
 
@@ -197,6 +199,7 @@ class Recording:
         self._token = token
         self._meter: LoadMeter | None = None
         self._ranks = ALONE
+        self._lines: LineRecorder | None = None
 
     @property
     def situation(self) -> Situation:
@@ -234,6 +237,12 @@ class Recording:
             workload, params, prepared = self._build(target)
             # Before the first call, because a training step changes its weights.
             operands = profiling.digests(prepared.operands)
+            if self._options.lines and not self._request.bench:
+                # Imports torch. Before the first call, which may compile functions.
+                from tracetui_workloads.recording.lines import LineRecorder
+
+                self._lines = LineRecorder(self._program_folder(workload))
+                self._lines.install()
         self._warm_up(prepared, target)
         if self._request.bench:
             return self._only_time(prepared, target)
@@ -246,8 +255,14 @@ class Recording:
         with during("recording", self._options.steps), self._reporter.without_heartbeat():
             profiler = profiling.new_profiler(target, self._options, shapes)
             placeholder = encode({"recording": self._token})
+            if self._lines:
+                # The first calls may have imported more.
+                self._lines.install()
+                self._lines.switch(True)
             profiling.record_steps(profiler, prepared, self._options, placeholder, self._reporter)
             target.synchronize()
+            if self._lines:
+                self._lines.switch(False)
         metadata["load"] = self._load()
         if self._options.cold:
             self._check(prepared, target)
@@ -258,6 +273,13 @@ class Recording:
         if prepared.close:
             prepared.close()
         return self._move_to_destination(metadata)
+
+    def _program_folder(self, workload: Workload) -> str:
+        """The folder of the program, to which the names of its files are relative; empty for the current one."""
+        if not registry.is_function(self._request.workload):
+            return os.path.dirname(sys.modules[workload.prepare.partition(":")[0]].__file__ or "")
+        program = self._request.workload.rpartition(":")[0]
+        return os.path.dirname(os.path.abspath(program)) if user_function.is_path(program) else ""
 
     def _threads(self) -> int:
         """CPU threads for torch: those asked for, those of the environment, or the physical cores, shared by ranks."""
@@ -409,6 +431,11 @@ class Recording:
         if metadata["unprofiled"] and not target.is_gpu and contents.step_us:
             # On a GPU the steps on the CPU are over before their work is.
             metadata["unprofiled"]["profiled_us"] = median(contents.step_us)
+        if self._lines:
+            from tracetui_workloads.recording import lines
+
+            metadata["lines"] = lines.metadata(self._lines, contents.lines, contents.step_us)
+            self._reporter.note(*lines.sentence(metadata["lines"], contents.steps))
         trace_file.pack(self._raw, self._part, self.out, placeholder.encode(), encode(metadata).encode())
         if self._request.table:
             self._table.write_text(profiling.table(profiler, target.is_gpu))

@@ -29,6 +29,9 @@ _STEP = re.compile(rb'"ProfilerStep#(\d+)"')
 _STEP_DURATION = re.compile(
     rb'"cat":\s*"user_annotation",\s*"name":\s*"ProfilerStep#\d+"[^{}]*?"dur":\s*(\d+(?:\.\d+)?)'
 )
+_LINE = re.compile(rb'"cat":\s*"cpu_op",\s*"name":\s*"line: ')
+_LINE_WITH_CATEGORY = b'"cat": "source_line", "name": "line: '
+"""A record of `lines.PREFIX` as the profiler writes it, and as it is kept."""
 _REGION = re.compile(rb'"Torch-Compiled Region')
 _GPU_ACTIVITY = re.compile(rb'"cat":\s*"(?:kernel|gpu_memcpy|gpu_memset)"')
 COPY_BLOCK_BYTES = 1 << 20
@@ -55,6 +58,8 @@ class Contents:
     """Number of calls of compiled code."""
     step_us: tuple[float, ...] = ()
     """Durations of the profiler steps on the CPU, in the order of the file."""
+    lines: int = 0
+    """Number of records of lines."""
 
 
 def new_token() -> str:
@@ -70,6 +75,22 @@ def part_paths(out: Path, token: str) -> tuple[Path, Path]:
 def table_path(out: Path) -> Path:
     """The path of torch's table beside a trace."""
     return out.with_name(f"{_stem(out)}.txt")
+
+
+def compile_log_path(out: Path) -> Path:
+    """The path of the log of torch.compile beside a trace."""
+    return out.with_name(f"{_stem(out)}.compile.log.gz")
+
+
+def keep_compile_log(folder: Path, out: Path) -> None:
+    """Pack the log that torch wrote to a folder beside a trace; nothing where it wrote none, or several.
+
+    Raises: OSError.
+    """
+    logs = list(folder.glob("*.log"))
+    if len(logs) == 1:
+        with logs[0].open("rb") as source, gzip.open(compile_log_path(out), "wb", compresslevel=6) as packed:
+            shutil.copyfileobj(source, packed, 1 << 20)
 
 
 def _stem(out: Path) -> str:
@@ -203,14 +224,16 @@ def read_contents(path: Path) -> Contents:
             raise RecordingError("incomplete", message)
         steps = {match.group(1) for match in _STEP.finditer(data)}
         durations = tuple(float(match.group(1)) for match in _STEP_DURATION.finditer(data))
-        gpu_activities, regions = (sum(1 for _ in each.finditer(data)) for each in (_GPU_ACTIVITY, _REGION))
-        return Contents(len(steps), gpu_activities, regions, durations)
+        found = (sum(1 for _ in each.finditer(data)) for each in (_GPU_ACTIVITY, _REGION, _LINE))
+        gpu_activities, regions, lines = found
+        return Contents(len(steps), gpu_activities, regions, durations, lines)
 
 
 def pack(raw: Path, part: Path, out: Path, placeholder: bytes = b"", metadata: bytes = b"") -> None:
     """Copy the profiler's file to the partial file that will be kept, compressed where `out` ends in `.gz`.
 
     The placeholder, which the profiler wrote near the start of the file, gives way to metadata that was not known then.
+    Records of lines, which it writes like operators, get a category of their own.
 
     Raises: RecordingError where the placeholder is not there.
     """
@@ -218,13 +241,17 @@ def pack(raw: Path, part: Path, out: Path, placeholder: bytes = b"", metadata: b
         with _packer(target, out) as packed:
             head = max(raw.stat().st_size - TAIL_BYTES, 0)
             is_replaced = not placeholder
+            rest = b""
             for start in range(0, head, COPY_BLOCK_BYTES):
-                block = source.read(min(COPY_BLOCK_BYTES, head - start))
+                block = rest + source.read(min(COPY_BLOCK_BYTES, head - start))
+                # What a pattern must match stands on one line of the file.
+                cut = block.rfind(b"\n") + 1
+                block, rest = _LINE.sub(_LINE_WITH_CATEGORY, block[:cut]), block[cut:]
                 if not is_replaced and placeholder in block:
                     block, is_replaced = block.replace(placeholder, metadata, 1), True
                 packed.write(block)
             # The profiler writes its export path near the end of the file.
-            tail = source.read().replace(os.fsencode(raw), os.fsencode(out.name))
+            tail = _LINE.sub(_LINE_WITH_CATEGORY, rest + source.read()).replace(os.fsencode(raw), os.fsencode(out.name))
             if not is_replaced and placeholder not in tail:
                 raise RecordingError("incomplete", "The trace lacks the metadata of its recording.")
             packed.write(tail if is_replaced else tail.replace(placeholder, metadata, 1))

@@ -1,0 +1,1 @@
+"""A package with modules inside modules."""

@@ -1,0 +1,169 @@
+"""The line of source that ran, of recordings that hold one slice for each statement (`tracetui run --lines`).
+
+The line of an operator or a call is the innermost such slice around it on its thread; that of a GPU activity is the
+line of its launch. A node of the backward pass has the line of the forward operator that created it, unless code of
+the user runs within the node: that keeps its own. What a thread of the backward pass does without either has the line
+that waits for it (R3.95).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from tracetui.linking.autograd import autograd
+from tracetui.linking.frames import MODULE, frames, is_own
+from tracetui.linking.groups import distinct
+from tracetui.linking.links import copy_to_launched, links, row_of
+from tracetui.linking.trees import Axis, forest, is_named, nearest
+from tracetui.model.intervals import Bool, Int64, covered_within
+from tracetui.model.results import kept
+from tracetui.model.table import Strings
+from tracetui.model.trace import Int32, Kind, Trace
+
+PREFIX = "line: "
+"""Begins the names of these slices; the file and the number of the line follow."""
+CPU_KINDS = (Kind.LINE, Kind.CPU_OP, Kind.RUNTIME, Kind.ANNOTATION, Kind.PYTHON)
+"""Kinds of slices that say what a thread does."""
+_PLACE = re.compile(r"(.+):(\d{1,9})", re.DOTALL)
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """The line of every slice, as the row of its record; -1 for none."""
+
+    record: Int32
+    is_backward: Bool
+    """Mask of the slices that run within a node of the backward pass, and of what these launched."""
+
+
+@cache
+def place_of(text: str) -> tuple[str, int]:
+    """The file and the number of a line such as `train.py:12`; of any other text the text and 0."""
+    match = _PLACE.fullmatch(text)
+    return (match[1], int(match[2])) if match else (text, 0)
+
+
+def has_lines(trace: Trace) -> bool:
+    """True where the trace says which line ran."""
+    return bool((trace.slices.kind == Kind.LINE).any())
+
+
+@kept(on_disk=True)
+def line_texts(trace: Trace) -> tuple[Int64, Strings]:
+    """The line of every name of the trace, as an id, -1 for names of other slices; and the texts of the ids."""
+    texts = Strings()
+    ids = np.full(len(trace.names) + 1, -1, np.int64)
+    for number in distinct(trace.slices.name[trace.slices.of_kind(Kind.LINE)]).tolist():
+        ids[number] = texts.intern(trace.names[number].removeprefix(PREFIX))
+    return ids, texts
+
+
+@kept
+def recorded_lines(trace: Trace) -> Lines:
+    """The line of every slice of a thread, and of every GPU activity."""
+    slices = trace.slices
+    record, backward = np.full(len(slices), -1, np.int32), np.zeros(len(slices), bool)
+    if not has_lines(trace):
+        return Lines(record, backward)
+    rows = slices.of_kind(*CPU_KINDS)
+    parent, passes = forest(trace, rows), autograd(trace)
+    is_line = slices.kind[rows] == Kind.LINE
+    is_node = np.zeros(len(slices), bool)
+    is_node[passes.nodes] = True
+    itself = np.arange(len(rows))
+    around = np.where(is_line, itself, nearest(parent, is_line))
+    node = np.where(is_node[rows], itself, nearest(parent, is_node[rows]))
+    record[rows], backward[rows] = row_of(rows, around), node >= 0
+    forward = passes.forward[rows].astype(np.int64)
+    # With a hook on its tensor a node has its number on the slice inside only.
+    inner = np.flatnonzero(is_node[rows] & (forward >= 0))[::-1]
+    outer = nearest(parent, is_node[rows])[inner]
+    bare = (outer >= 0) & (forward[outer] < 0)
+    forward[outer[bare]] = forward[inner[bare]]
+    of_forward = np.where(forward >= 0, record[forward], -1)
+    # The record of a line within the node is nearer.
+    taken = (of_forward >= 0) & (around <= node) & (node >= 0)
+    record[rows[taken]] = of_forward[taken]
+    _take_from_waiting(trace, record, rows[(record[rows] < 0) & (node >= 0)])
+    joined = links(trace)
+    copy_to_launched(record, joined.gpu, joined.launch)
+    launched = joined.gpu[joined.launch[joined.gpu] >= 0]
+    backward[launched] = backward[joined.launch[launched]]
+    return Lines(record, backward)
+
+
+def _take_from_waiting(trace: Trace, record: Int32, rows: Int64) -> None:
+    """Give slices of a thread of the backward pass the line on which the thread of the forward pass is meanwhile."""
+    home = autograd(trace).home[trace.slices.lane[rows]]
+    away = home != trace.slices.lane[rows]
+    rows, home = rows[away], home[away]
+    if len(rows) == 0:
+        return
+    open_line = innermost_at(trace, trace.slices.of_kind(Kind.LINE), home, trace.slices.start[rows])
+    record[rows] = open_line
+
+
+def innermost_at(trace: Trace, rows: Int64, lane: Int64, moment: Int64) -> Int64:
+    """The innermost of the slices, ascending, that is open at each time on a lane; -1 for none."""
+    if len(rows) == 0 or len(moment) == 0:
+        return np.full(len(moment), -1, np.int64)
+    slices, parent = trace.slices, forest(trace, rows)
+    axis = Axis.around(np.append(slices.start[rows], moment), np.append(slices.end[rows], moment))
+    starts = axis.position(slices.lane[rows], slices.start[rows])
+    index = np.searchsorted(starts, axis.position(lane, moment), side="right") - 1
+    index[(index >= 0) & (slices.lane[rows[index]] != lane)] = -1
+    over = np.flatnonzero((index >= 0) & (slices.end[rows[index]] <= moment))
+    while len(over):
+        index[over] = parent[index[over]]
+        over = over[index[over] >= 0]
+        over = over[slices.end[rows[index[over]]] <= moment[over]]
+    return row_of(rows, index)
+
+
+@kept
+def function_lines(trace: Trace) -> Lines:
+    """The function in place of the line, as the row of its innermost frame of the user's own code (R3.46)."""
+    slices, record = trace.slices, frames(trace).user.copy()
+    python = slices.of_kind(Kind.PYTHON)
+    own = python[is_named(trace, python, lambda name: is_own(name) and not name.startswith(MODULE))]
+    record[own] = own
+    return Lines(record, autograd(trace).node >= 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Time of a thread, cut wherever the slice changes that it is in: parallel arrays, none overlaps another."""
+
+    start: Int64
+    end: Int64
+    row: Int64
+    """The innermost slice, -1 for time in none."""
+
+
+def pieces(trace: Trace, lane: int, low: Int64, high: Int64) -> Pieces:
+    """The time of a thread in disjoint windows: every moment of them is in one piece.
+
+    While the thread is in no operator or call, the time is that of the backward pass on another thread that it waits
+    for, where there is one.
+    """
+    slices = trace.slices
+    home = autograd(trace).home
+    helpers = [other for other in np.flatnonzero(home == lane).tolist() if other != lane]
+    rows = slices.of_kind(*CPU_KINDS)
+    rows = rows[np.isin(slices.lane[rows], [lane, *helpers])]
+    rows = rows[(slices.end[rows] > low.min(initial=0)) & (slices.start[rows] < high.max(initial=0))]
+    edges = np.unique(np.concatenate([low, high, slices.start[rows], slices.end[rows]]))
+    start, end = edges[:-1], edges[1:]
+    inside = covered_within(low, high, start, end) > 0
+    start, end = start[inside], end[inside]
+    row = innermost_at(trace, rows, np.full(len(start), lane), start)
+    waits = (row < 0) | ~np.isin(slices.kind[row], (Kind.CPU_OP, Kind.RUNTIME))
+    for other in helpers:
+        meanwhile = innermost_at(trace, rows, np.full(len(start), other), start)
+        taken = waits & (meanwhile >= 0) & (autograd(trace).node[meanwhile] >= 0)
+        row, waits = np.where(taken, meanwhile, row), waits & ~taken
+    return Pieces(start, end, row)
