@@ -31,9 +31,9 @@ numbers:
 test:
 	$(TEST)
 
-# What the quick tier leaves out of the full one: four at a time, as much of it waits for processes.
+# What the quick tier leaves out of the full one.
 test-rest:
-	$(PYTHON) -m pytest -n 4 -m "full and not (smoke or nightly)"
+	$(PYTHON) -m pytest -m "full and not (smoke or nightly)"
 
 test-all: test test-rest
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import Comparison
 from tracetui.errors import UsageError
+from tracetui.files import NO_FILE
 from tracetui.model import columns as col
 from tracetui.model.quantities import duration
 from tracetui.model.table import Table
@@ -65,6 +66,7 @@ class LoadedTrace(Trace):
     flame = NamedTable()
     source = NamedTable()
     memory = NamedTable()
+    compiles = NamedTable()
     findings = NamedTable()
     range = NamedTable()
     health = NamedTable()
@@ -101,7 +103,7 @@ class LoadedTrace(Trace):
         if len(rows) == 0:
             raise UsageError(
                 f"No row of {pane} is of event {point.event}"
-                + ("." if point.pane else ": name another pane, as in `s3/launches/e120`.")
+                + ("." if pane == "gaps" else ": name another pane, as in `s3/launches/e120`.")
             )
         return table.take(rows)
 
@@ -147,7 +149,7 @@ def load(
     second at most; once `cancelled` returns True, reading ends and the trace is a part.
     Raises: TraceError for the file; UsageError for steps that the trace does not have, or an unknown device.
     """
-    options = OpenOptions(steps_by, device, tuple(captures), cache, snapshot, peak, flops)
+    options = OpenOptions(steps_by, device, tuple(captures), cache, snapshot, peak, flops, NO_FILE)
     trace = open_trace(os.fspath(path), options, progress, cancelled)
     if cache:
         keep_opened(trace)

@@ -93,7 +93,7 @@ def test_two_are_compared_by_who_holds_their_peaks(
     fake.alloc(MIB, [frame(6)])
     other = write(tmp_path / "b.pickle", fake.snapshot())
     rows = json.loads(printed(capsys, "compare", path, other, "--format", "json"))["rows"]
-    assert [(row["holder"], row["change"]) for row in rows] == [
+    assert [(row["holder"], row["change_bytes"]) for row in rows] == [
         ("train.py:5 forward", 16 * MIB),
         ("train.py:6 forward", MIB),
     ]

@@ -32,15 +32,25 @@ def test_a_seed_opens_and_every_pane_of_it_can_be_made(path):
         properties.check_every_pane(trace)
 
 
+def changed(data: bytes, rng: random.Random, byte: Callable[[random.Random], int]) -> bytes:
+    """The data with one to four bytes changed."""
+    copy = bytearray(data)
+    for _ in range(rng.randrange(1, 5)):
+        copy[rng.randrange(len(copy))] = byte(rng)
+    return bytes(copy)
+
+
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
 def test_a_snapshot_whose_bytes_are_changed_is_read_or_refused(path):
     data, rng = path.read_bytes(), random.Random(path.name)
     properties.check_snapshots(data)
     for _ in range(60):
-        changed = bytearray(data)
-        for _ in range(rng.randrange(1, 5)):
-            changed[rng.randrange(len(changed))] = rng.randrange(256)
-        properties.check_snapshots(bytes(changed))
+        properties.check_snapshots(changed(data, rng, lambda rng: rng.randrange(256)))
+
+
+def byte_of_a_log(rng: random.Random) -> int:
+    """A byte that means something in a log, or a letter."""
+    return rng.choice(b'\n\t{}[]":,0\xff') if rng.random() < 0.5 else 65
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name)
@@ -48,10 +58,7 @@ def test_a_log_whose_bytes_are_changed_is_read_or_refused(path):
     data, rng = path.read_bytes(), random.Random(path.name)
     properties.check_logs(data)
     for _ in range(25):
-        changed = bytearray(data)
-        for _ in range(rng.randrange(1, 5)):
-            changed[rng.randrange(len(changed))] = rng.choice(b'\n\t{}[]":,0\xff') if rng.random() < 0.5 else 65
-        properties.check_logs(bytes(changed))
+        properties.check_logs(changed(data, rng, byte_of_a_log))
 
 
 def check_each(check: Callable[[bytes], None], inputs: dict[str, bytes], target: str) -> None:

@@ -212,7 +212,7 @@ def test_the_command_line_names_holders_and_lists_the_curve(tmp_path: Path, caps
     path = str(tmp_path / "trace.json")
     assert main(["show", "memory", path, "--by", "holder", "--format", "csv"]) == 0
     assert "train.py:40 backward" in capsys.readouterr().out
-    assert main(["show", "counters", path, "--snapshot", str(tmp_path / "memory.pickle")]) == 0
+    assert main(["show", "counters", path, "--snapshot", str(tmp_path / "memory.pickle"), "--format", "csv"]) == 0
     assert "active (snapshot)" in capsys.readouterr().out
     assert main(["show", "counters", path, "--snapshot", "none"]) == 0
     assert "active (snapshot)" not in capsys.readouterr().out

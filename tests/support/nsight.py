@@ -43,15 +43,15 @@ class Export:
         self.rows.setdefault(table, []).append(row)
         return self
 
+    def _activity(self, start: int, end: int, correlation: int) -> dict[str, Any]:
+        """What a kernel, a copy and a fill have in common."""
+        row = {"start": start, "end": end, "deviceId": 0, "streamId": 7, "correlationId": correlation}
+        return row | ({"globalPid": pid_of(100)} if self.version == NEW else {})
+
     def kernel(self, start: int, end: int, name: str = "void gemm<float>(float*)", **more: Any) -> Export:
         """Add a kernel."""
-        row: dict[str, Any] = {
-            "start": start,
-            "end": end,
-            "deviceId": 0,
+        row = self._activity(start, end, 1) | {
             "contextId": 1,
-            "streamId": 7,
-            "correlationId": 1,
             "demangledName": self.text(name),
             "shortName": self.text(name.split("(")[0]),
             "registersPerThread": 32,
@@ -65,40 +65,18 @@ class Export:
             "blockZ": 1,
         }
         if self.version == NEW:
-            row |= {"globalPid": pid_of(100), "graphNodeId": None, "localMemoryPerThread": 0}
+            row |= {"graphNodeId": None, "localMemoryPerThread": 0}
         return self.add("CUPTI_ACTIVITY_KIND_KERNEL", **{**row, **more})
 
     def copy(self, start: int, end: int, size: int = 4096, kind: int = 1, **more: Any) -> Export:
         """Add a copy, by default from pageable memory to the device."""
-        row: dict[str, Any] = {
-            "start": start,
-            "end": end,
-            "deviceId": 0,
-            "contextId": 1,
-            "streamId": 7,
-            "correlationId": 2,
-            "bytes": size,
-            "copyKind": kind,
-            "srcKind": 0,
-            "dstKind": 2,
-        }
-        if self.version == NEW:
-            row["globalPid"] = pid_of(100)
+        row = {"contextId": 1, "bytes": size, "copyKind": kind, "srcKind": 0, "dstKind": 2}
+        row |= self._activity(start, end, 2)
         return self.add("CUPTI_ACTIVITY_KIND_MEMCPY", **{**row, **more})
 
     def fill(self, start: int, end: int, size: int = 64, **more: Any) -> Export:
         """Add a fill."""
-        row = {
-            "start": start,
-            "end": end,
-            "deviceId": 0,
-            "streamId": 7,
-            "correlationId": 3,
-            "bytes": size,
-            "memKind": 2,
-        }
-        if self.version == NEW:
-            row["globalPid"] = pid_of(100)
+        row = {"bytes": size, "memKind": 2} | self._activity(start, end, 3)
         return self.add("CUPTI_ACTIVITY_KIND_MEMSET", **{**row, **more})
 
     def call(self, start: int, end: int, name: str = "cudaLaunchKernel_v7000", **more: Any) -> Export:

@@ -71,7 +71,7 @@ def test_the_four_variants_of_the_puzzler_and_how_much_faster_the_fused_one_is(s
     tmux.press("b")
     tmux.wait_for("run_example_pt2", "by function")
     tmux.press("b")
-    screen = tmux.wait_for("by call", "50.1")
+    screen = tmux.wait_for("by call", "50.1", "25.3")
     variants = re.findall(r"\b((?:un)?fused)\s+1\s+(\d+)\.0 µs", screen)
     assert variants == [("unfused", "188"), ("fused", "66"), ("unfused", "95"), ("fused", "26")]
     tmux.press("Space")

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
+from types import SimpleNamespace
+from typing import cast
 
+import pytest
+from textual.app import App
 from textual.widgets import Input
 
 from tests.support.app import Shown, burst, keys, settle, shown, training
+from tests.support.compile_logs import compilation, entry
 from tests.support.waiting import until
+from tracetui.reading.load import load
+from tracetui.ui.base.exports import exports_folder, open_in_editor
 from tracetui.ui.trace.line_commands import operators_meant
 
 
@@ -76,7 +84,7 @@ SENTENCES = {
     "op mm": "No operator begins with 'mm'.",
     "sort bar": "There is no column 'bar'.",
     "where dur > 3lightyears": "'lightyears' is no unit",
-    "by day": "This list cannot be grouped by 'day': it can be grouped by name, op",
+    "by day": "This list cannot be grouped by 'day': it can be grouped by name, tensor_cores",
     "gaps now": "Nothing goes behind :gaps.",
     "range soon": "'soon' is no range of time",
     "theme pink": "There is no theme 'pink': there are dark, light",
@@ -118,3 +126,29 @@ def test_an_operator_is_meant_by_its_name_before_others_begin_so():
     assert operators_meant(names, "aten::add") == ["aten::add"]
     assert operators_meant(names, "addm") == ["aten::addmm"]
     assert operators_meant(names, "C10D::A") == ["c10d::add"]
+
+
+@pytest.mark.parametrize("editor", ["", "true"])
+async def test_generated_code_is_written_for_the_editor(editor, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("EDITOR", editor)
+    monkeypatch.delenv("VISUAL", raising=False)
+    code = entry({"inductor_output_code": {"filename": "/tmp/x.py"}}, "triton = 1\n\x1b[2J", "0/0", at_us=1500)
+    (tmp_path / "log.log").write_text(compilation("0/0", 1000, 1000, more=code))
+    async with shown(load(str(tmp_path / "log.log"))) as (app, pilot):
+        await typed(app, pilot, "code 0/1")
+        assert "no generated code of '0/1': there is some of 0/0" in below(app)
+        await pilot.press("escape")
+        await typed(app, pilot, "code 0/0")
+        await until(pilot, lambda: exports_folder().exists() and [*exports_folder().iterdir()])
+        (path,) = exports_folder().iterdir()
+        text = path.read_text()
+        assert "# /tmp/x.py\ntriton = 1" in text and "\x1b" not in text
+
+
+def test_the_editor_has_the_file_while_the_app_is_away(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("VISUAL", f"cp --target-directory={tmp_path}")
+    away = cast(App[None], SimpleNamespace(suspend=nullcontext))
+    sentence, is_warning = open_in_editor(away, "a = 1\n", "code.py")
+    assert (tmp_path / "code.py").read_text() == "a = 1\n" and not is_warning and "was open in cp" in sentence
+    monkeypatch.setenv("VISUAL", "there-is-no-such-editor")
+    assert open_in_editor(away, "a = 1\n", "code.py")[1]

@@ -73,7 +73,7 @@ async def test_one_mark_is_compared_with_what_is_current() -> None:
         await keys(pilot, *["b"] * (groups.index("function") + 1))
         await keys(pilot, "home", "space", "j")
         await keys(pilot, "c")
-        assert await compared(app, pilot) == ("slow", "fast")
+        assert await compared(app, pilot) == ("a.py(5): slow", "a.py(9): fast")
 
 
 async def test_steps_and_sources_of_steps_are_parts_too() -> None:

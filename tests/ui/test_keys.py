@@ -364,7 +364,7 @@ async def test_the_help_begins_with_the_keys_of_the_focus_and_has_a_legend(part,
         assert table is not None and table["does"].cell(0) == first
         legend = app.screen.query_one(Legend)
         assert legend.size.height == len(legend_lines(legend.colours, legend.size.width))
-        assert app.screen.query_one(TableView).size.height >= 8
+        assert app.screen.query_one(TableView).size.height >= 6
 
 
 async def test_marks_are_listed_by_slice_step_and_index():

@@ -8,13 +8,16 @@ import pytest
 
 from tests.support.app import Shown, burst, keys, settle, shown, to_pane, training
 from tests.support.build import kernel, launch
+from tests.support.compile_logs import compilation
 from tests.support.health import plain
 from tests.support.memory_events import copied, two_ops
 from tests.support.waiting import until
 from tracetui.model.trace import Quality, Trace
 from tracetui.panes import PANES
+from tracetui.reading.load import load
 from tracetui.ui.base import keys as declared_keys
 from tracetui.ui.trace.pane_groups import GROUP_KEYS, OWN_KEYS, TABS
+from tracetui.ui.trace.pane_list import PaneList
 from tracetui.ui.widgets.bar import damage_marks
 from tracetui.ui.widgets.columns import layout_of
 from tracetui.ui.widgets.tabs import Tab, TabGroup, group_parts
@@ -150,8 +153,8 @@ async def test_a_tab_counts_what_its_list_lists_and_is_dim_where_that_is_nothing
         for name in TABS:
             await keys(pilot, *to_pane(name))
             tab = next(tab for tab in panes._tabs() if tab.name == name)
-            is_extra = name in ("counters", "range")
-            assert len(panes._tabs()) == len(TABS) - 2 + is_extra, "no tab for counters and ranges without any"
+            is_extra = name in (extra := ("counters", "range", "source", "compiles"))
+            assert len(panes._tabs()) == len(TABS) - len(extra) + is_extra, "no tab for what the trace does not have"
             listed = len(app.list.order)
             if name == "health":
                 assert 0 < int(tab.count) < listed, "what was found, not what was looked for"
@@ -171,3 +174,9 @@ async def test_the_count_of_a_filtered_tab_is_that_of_its_rows() -> None:
         await keys(pilot, *to_pane("ops"))
         tabs = {tab.name: tab.count for tab in app.view.panes._tabs()}
         assert (tabs["kernels"], tabs["ops"]) == ("", str(len(app.list.order)))
+
+
+def test_a_log_of_torch_compile_opens_on_its_compilations(tmp_path) -> None:
+    (tmp_path / "log.log").write_text(compilation("0/0", 1000, 1000))
+    assert PaneList(load(str(tmp_path / "log.log"))).pane == "compiles"
+    assert PaneList(training()).pane == "overview"

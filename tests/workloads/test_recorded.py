@@ -201,7 +201,8 @@ def test_compiled_results_are_compared_with_eager(recorded):
 def test_nothing_is_left(recorded):
     stories = [recorded[name] for name in recorded.requests]
     names = {f"{name}.json.gz" for name in recorded.requests}
-    assert {path.name for path in recorded.folder.iterdir()} == {*names, "linear.txt"}
+    logs = {f"{name}.compile.log.gz" for name, each in recorded.requests.items() if each.options.compile}
+    assert {path.name for path in recorded.folder.iterdir()} == {*names, *logs, "linear.txt"}
     assert all(is_gone(story.pid) for story in stories)
 
 

@@ -25,7 +25,7 @@ from tracetui.writing.cut import Cut, without_stack
 from tracetui.writing.selection import Wanted
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
-PERIODS = {"period_us", "gpu_idle_us", "idle_pct"}
+PERIODS = {"period_us", "gpu_idle_us", "idle_pct", "mfu_pct"}
 """Columns that rest on the end of the step before, which a part of a trace does not have."""
 COMPARED = ("kernels", "ops", "launches", "gaps", "views", "occupancy", "steps", "roofline")
 TIMES = ("start_us", "launch_start_us", "gpu_start_us", "gpu_end_us")

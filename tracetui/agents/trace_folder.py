@@ -83,7 +83,9 @@ class TraceFolder:
             raise UsageError(f"{name} is {kind}.")
 
         def read(is_over: Callable[[], bool]) -> Trace:
-            options = OpenOptions(steps_by or None, captures=(NO_FILE,), uses_cache=False, snapshot=NO_FILE)
+            options = OpenOptions(
+                steps_by or None, captures=(NO_FILE,), uses_cache=False, snapshot=NO_FILE, compile_log=NO_FILE
+            )
             trace = open_trace(str(path), options, cancelled=is_over)
             inside = all(self._holds(each) for each in (*beside(trace), *names_near(trace)))
             return with_captures(trace, cancelled=is_over) if inside else trace

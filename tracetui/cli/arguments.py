@@ -142,7 +142,6 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
     log = parser.add_argument(
         "--compile-log",
         metavar="FILE",
-        default="",
         help="the log of torch.compile (TORCH_TRACE), or a folder of logs. Without it the one of the same process "
         "beside the trace or in $TORCH_TRACE is used; none: no log",
     )

@@ -32,6 +32,7 @@ from tracetui.cli.arguments import add_no_cache, add_output, add_range, add_step
 from tracetui.cli.inputs import read_trace, write_trace
 from tracetui.cli.streams import remark
 from tracetui.errors import UsageError
+from tracetui.files import NO_FILE
 
 if TYPE_CHECKING:
     from tracetui.model.trace import Trace
@@ -77,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     wanted, anonymizer = wanted_part(options), _anonymizer(options)
     refuse_terminal(options.output)
     require_writable(options.output, [(options.trace, "the trace")], options.force)
-    trace = read_trace(options.trace, opening(options)._replace(compile_log="none"))
+    trace = read_trace(options.trace, opening(options)._replace(compile_log=NO_FILE))
     require_fitting_name(options.output, trace)
     kept, size = write_trace(options.output, trace, part_of(trace, wanted, anonymizer).write, options.force)
     remark(_summary(trace, kept, size))

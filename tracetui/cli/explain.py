@@ -11,6 +11,7 @@ from textwrap import fill
 from tracetui.cli.arguments import add_no_cache, completes_files
 from tracetui.cli.inputs import read_trace
 from tracetui.errors import UsageError
+from tracetui.files import NO_FILE
 from tracetui.opening.trace_opening import OpenOptions
 from tracetui.text import clean
 
@@ -38,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
 
     name, kind = options.what, None
     if options.at is not None:
-        trace = read_trace(options.what, OpenOptions(uses_cache=not options.no_cache))
+        trace = read_trace(options.what, OpenOptions(uses_cache=not options.no_cache, compile_log=NO_FILE))
         row = row_of(trace, read_view_string(options.at))
         if row < 0:
             raise UsageError(f"{options.at!r} names no event: write e1234, or s3/k5 for the fifth kernel of step 3.")

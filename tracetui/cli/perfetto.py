@@ -24,7 +24,7 @@ from tracetui.cli.cut import add_part, wanted_part
 from tracetui.cli.inputs import add_cluster, rank_numbers, read_rank_folder, read_trace, require_no_cluster, write_trace
 from tracetui.cli.streams import CountProgress, remark
 from tracetui.errors import UsageError
-from tracetui.files import is_url
+from tracetui.files import NO_FILE, is_url
 from tracetui.opening.rank_folder import is_folder
 
 HELP = "serve a trace for ui.perfetto.dev"
@@ -68,7 +68,7 @@ def _part(options: argparse.Namespace, folder: str) -> str:
     from tracetui.writing.formats import part_of, suffix_of
 
     wanted = wanted_part(options)
-    trace = read_trace(options.trace, opening(options)._replace(compile_log="none"))
+    trace = read_trace(options.trace, opening(options)._replace(compile_log=NO_FILE))
     stem = Path("trace" if options.trace == "-" else options.trace).name.partition(".")[0] or "trace"
     path = os.path.join(folder, f"{stem}.cut{suffix_of(trace)}.gz")
     kept, _ = write_trace(path, trace, part_of(trace, wanted).write)

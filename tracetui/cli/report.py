@@ -95,7 +95,7 @@ def _of_ranks(options: argparse.Namespace) -> tuple[Report, bool]:
     if len(options.traces) > 1:
         raise UsageError("A report on ranks is about one folder: `tracetui ranks` takes several.")
     if options.step is not None or opening(options)._replace(uses_cache=True) != AS_RECORDED:
-        raise UsageError("--step, --steps-by, --device and --capture are about one trace, not about a folder of ranks.")
+        raise UsageError("--step, --steps-by, --device and the like are about one trace, not about a folder of ranks.")
     ranks = read_rank_folder(options.traces[0], options)
     return rank_report(ranks, __version__), not any(each.loss for each in ranks.summaries)
 

@@ -218,9 +218,10 @@ def _prompt(database: Database, options: argparse.Namespace) -> None:
     while True:
         try:
             line = input(CONTINUED if lines else PROMPT)
-            if not lines and line.strip(" ;").lower() in ("exit", "quit", "help", "?"):
-                if line.strip(" ;").lower() in ("exit", "quit"):
-                    break
+            word = "" if lines else line.strip(" ;").lower()
+            if word in ("exit", "quit"):
+                break
+            if word in ("help", "?"):
                 print("show tables lists the views, describe kernels the columns of one; ctrl+d ends all.")
                 continue
             lines.append(line)

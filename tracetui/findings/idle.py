@@ -355,25 +355,18 @@ def _by_op(trace: Trace, rows: Int64) -> str:
 def pageable_copy(scope: Scope) -> Iterator[Finding]:
     """Copies from or to memory that is not pinned are staged, and the thread waits in their calls."""
     trace = scope.trace
-    rows = scope.copies
-    rows = rows[is_named(trace, rows, PAGEABLE.search)]
-    moved = bytes_of(trace, rows)
-    large = (moved == NULL) | (moved >= MIN_COPY_BYTES)
-    rows, moved = rows[large], moved[large]
+    rows = _large(trace, scope.copies[is_named(trace, scope.copies, PAGEABLE.search)])
     parts = parts_of(scope, Cause.PAGEABLE)
     if len(rows) == 0:
         return
     exposed, idle = alone(scope, rows), idle_cost(scope, parts)
     back = is_named(trace, rows, TO_HOST.search)
     direction = "from" if back.all() else "from and to" if back.any() else "to"
-    spent, total = int(trace.slices.dur[rows].sum()), int(moved[moved > 0].sum())
     yield from scope.with_cost(
         "pageable-copy",
         exposed + idle,
         f"Copies {direction} the GPU use memory that is not pinned",
-        f"{scope.per_step(len(rows), 'copy')}, {duration(spent)}"
-        + (f", {size(total)} at {rate(total, spent)}" if total else "")
-        + f"; {duration(exposed)} of it with nothing else on the GPU"
+        _copies_in_words(scope, rows, exposed)
         + (f", and {duration(idle)} of idle time in their calls" if idle else ""),
         "Such a copy goes through a staging buffer while the CPU waits. Allocate the buffers pinned (pin_memory=True "
         "in the DataLoader, or torch.empty(..., pin_memory=True)) and copy with non_blocking=True; to pin a tensor "
@@ -383,27 +376,37 @@ def pageable_copy(scope: Scope) -> Iterator[Finding]:
     )
 
 
+def _large(trace: Trace, copies: Int64) -> Int64:
+    """The copies of more than a value, and those that do not say how much they move."""
+    moved = bytes_of(trace, copies)
+    return np.compress((moved == NULL) | (moved >= MIN_COPY_BYTES), copies)
+
+
+def _copies_in_words(scope: Scope, rows: Int64, exposed: int) -> str:
+    """Number, time, bytes and rate of some copies, and how long of it nothing else ran, in ns."""
+    moved = bytes_of(scope.trace, rows)
+    spent, total = int(scope.trace.slices.dur[rows].sum()), int(moved[moved > 0].sum())
+    return (
+        f"{scope.per_step(len(rows), 'copy')}, {duration(spent)}"
+        + (f", {size(total)} at {rate(total, spent)}" if total else "")
+        + f"; {duration(exposed)} of it with nothing else on the GPU"
+    )
+
+
 def exposed_copy(scope: Scope) -> Iterator[Finding]:
     """Copies between CPU and GPU from pinned memory during which nothing computes (R3.30)."""
-    trace = scope.trace
-    rows = scope.copies
-    rows = rows[is_named(trace, rows, _WITH_HOST.search) & ~is_named(trace, rows, PAGEABLE.search)]
-    moved = bytes_of(trace, rows)
-    large = (moved == NULL) | (moved >= MIN_COPY_BYTES)
-    rows, moved = rows[large], moved[large]
+    trace, rows = scope.trace, scope.copies
+    rows = _large(trace, rows[is_named(trace, rows, _WITH_HOST.search) & ~is_named(trace, rows, PAGEABLE.search)])
     exposed = alone(scope, rows)
     if exposed < MIN_EXPOSED_COPIES * scope.time:
         return
     to_host = is_named(trace, rows, TO_HOST.search)
     direction = "to the CPU" if to_host.all() else "between CPU and GPU" if to_host.any() else "to the GPU"
-    spent, total = int(trace.slices.dur[rows].sum()), int(moved[moved > 0].sum())
     yield from scope.with_cost(
         "exposed-copy",
         exposed,
         f"Nothing computes during copies {direction}",
-        f"{scope.per_step(len(rows), 'copy')}, {duration(spent)}"
-        + (f", {size(total)} at {rate(total, spent)}" if total else "")
-        + f"; {duration(exposed)} of it with nothing else on the GPU",
+        _copies_in_words(scope, rows, exposed),
         "Keep on the GPU what is copied again and again, such as weights that are offloaded. Copy the rest earlier, on "
         "a second stream with non_blocking=True, while the GPU computes.",
         longest(trace, rows),

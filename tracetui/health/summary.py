@@ -12,7 +12,7 @@ from tracetui.health.health_table import doubtful_checks
 from tracetui.health.recording_checks import kinds_in_words
 from tracetui.idle.gpu_spans import step_spans
 from tracetui.idle.scope_times import scope_windows
-from tracetui.idle.utilisation import mfu_sentence, no_mfu, scope_utilisation
+from tracetui.idle.utilisation import scope_utilisation
 from tracetui.idle.verdict import IDLE_PARTS, totals, verdict_on
 from tracetui.linking.captured_tree import capture_counts
 from tracetui.linking.links import busy_stretches, links, no_gpu, op_rows
@@ -238,13 +238,10 @@ def _verdict(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
 
 
 def _utilisation(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
-    """MFU, the share of the GPU time that it rests on, and both in a sentence."""
+    """MFU, and the share of the GPU time that it rests on."""
     mfu, known = scope_utilisation(trace, step)
     yield SummaryFact("mfu_pct", None if np.isnan(mfu) else mfu, "%")
     yield SummaryFact("flops_known_pct", None if np.isnan(known) else known, "%")
-    whole = "the median step" if len(steps(trace)) > 1 else "the step" if len(steps(trace)) else "the trace"
-    of = whole if step is None else "the range" if isinstance(step, TimeRange) else f"step {step}"
-    yield SummaryFact("mfu", mfu_sentence(trace, mfu, known, of) or no_mfu(trace) or None)
 
 
 def _median_wait(trace: Trace, step: Part | None) -> float | None:

@@ -18,7 +18,7 @@ from tracetui.linking.autograd import autograd
 from tracetui.linking.frames import MODULE, frames, is_own
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import copy_to_launched, links, row_of
-from tracetui.linking.trees import Axis, forest, is_named, nearest
+from tracetui.linking.trees import forest, is_named, nearest, open_at
 from tracetui.model.intervals import Bool, Int64, covered_within
 from tracetui.model.results import kept
 from tracetui.model.table import Strings
@@ -103,25 +103,7 @@ def _take_from_waiting(trace: Trace, record: Int32, rows: Int64) -> None:
     rows, home = rows[away], home[away]
     if len(rows) == 0:
         return
-    open_line = innermost_at(trace, trace.slices.of_kind(Kind.LINE), home, trace.slices.start[rows])
-    record[rows] = open_line
-
-
-def innermost_at(trace: Trace, rows: Int64, lane: Int64, moment: Int64) -> Int64:
-    """The innermost of the slices, ascending, that is open at each time on a lane; -1 for none."""
-    if len(rows) == 0 or len(moment) == 0:
-        return np.full(len(moment), -1, np.int64)
-    slices, parent = trace.slices, forest(trace, rows)
-    axis = Axis.around(np.append(slices.start[rows], moment), np.append(slices.end[rows], moment))
-    starts = axis.position(slices.lane[rows], slices.start[rows])
-    index = np.searchsorted(starts, axis.position(lane, moment), side="right") - 1
-    index[(index >= 0) & (slices.lane[rows[index]] != lane)] = -1
-    over = np.flatnonzero((index >= 0) & (slices.end[rows[index]] <= moment))
-    while len(over):
-        index[over] = parent[index[over]]
-        over = over[index[over] >= 0]
-        over = over[slices.end[rows[index[over]]] <= moment[over]]
-    return row_of(rows, index)
+    record[rows] = open_at(trace, home, trace.slices.start[rows], trace.slices.of_kind(Kind.LINE))
 
 
 @kept
@@ -160,10 +142,10 @@ def pieces(trace: Trace, lane: int, low: Int64, high: Int64) -> Pieces:
     start, end = edges[:-1], edges[1:]
     inside = covered_within(low, high, start, end) > 0
     start, end = start[inside], end[inside]
-    row = innermost_at(trace, rows, np.full(len(start), lane), start)
+    row = open_at(trace, np.full(len(start), lane), start, rows)
     waits = (row < 0) | ~np.isin(slices.kind[row], (Kind.CPU_OP, Kind.RUNTIME))
     for other in helpers:
-        meanwhile = innermost_at(trace, rows, np.full(len(start), other), start)
+        meanwhile = open_at(trace, np.full(len(start), other), start, rows)
         taken = waits & (meanwhile >= 0) & (autograd(trace).node[meanwhile] >= 0)
         row, waits = np.where(taken, meanwhile, row), waits & ~taken
     return Pieces(start, end, row)

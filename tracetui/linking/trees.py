@@ -254,18 +254,24 @@ def disorderly_lanes(trace: Trace) -> Bool:
     return mask
 
 
-def open_at(trace: Trace, lane: NDArray[np.integer], moment: Int64) -> Int64:
-    """The deepest slice of each lane that is open at each time (ns), -1 for none."""
+def open_at(trace: Trace, lane: NDArray[np.integer], moment: Int64, rows: Int64 | None = None) -> Int64:
+    """The deepest slice of each lane that is open at each time (ns), of all or of some that ascend; -1 for none."""
     slices = trace.slices
-    row = np.full(len(moment), -1, np.int64)
+    start, end = slices.start, slices.end
+    parent: NDArray[np.integer] = slices.parent
+    if rows is not None:
+        start, end, parent = start[rows], end[rows], forest(trace, rows)
+    index = np.full(len(moment), -1, np.int64)
     for number in np.unique(lane).tolist():
         first, last = trace.lanes[number].first, trace.lanes[number].last
+        if rows is not None:
+            first, last = np.searchsorted(rows, (first, last)).tolist()
         mine = np.flatnonzero(lane == number)
-        index = np.searchsorted(slices.start[first:last], moment[mine], side="right") - 1
-        row[mine] = np.where(index >= 0, first + index, -1)
-    ended = np.flatnonzero((row >= 0) & (slices.end[row] <= moment)) if len(slices) else row
+        begun = np.searchsorted(start[first:last], moment[mine], side="right") - 1
+        index[mine] = np.where(begun >= 0, first + begun, -1)
+    ended = np.flatnonzero((index >= 0) & (end[index] <= moment)) if len(end) else index[:0]
     while len(ended):
-        row[ended] = slices.parent[row[ended]]
-        ended = ended[row[ended] >= 0]
-        ended = ended[slices.end[row[ended]] <= moment[ended]]
-    return row
+        index[ended] = parent[index[ended]]
+        ended = ended[index[ended] >= 0]
+        ended = ended[end[index[ended]] <= moment[ended]]
+    return index if rows is None or len(rows) == 0 else np.where(index >= 0, rows[index], -1)

@@ -19,6 +19,7 @@ ACTIVITIES = ColumnSpec("activities", "activities", "Kernels, copies and fills."
 ACTIVITIES_PCT = ColumnSpec(
     "activities_pct", "of GPU %", "Share of the GPU activities of the trace that its runs launched.", unit="%"
 )
+ADDRESS = ColumnSpec("address", "address", "Where it begins.", text=TextKind.NAME, width=16, is_key=True)
 ADVICE = ColumnSpec("advice", "advice", "What to do about it.", text=TextKind.PROSE, is_key=True)
 AFTER = ColumnSpec("after", "then ran", "The activity that ended the gap.", width=14, grow=2, text=TextKind.KERNEL)
 AFTER_ACTIVITIES = ColumnSpec(
@@ -95,6 +96,9 @@ BETWEEN_US = ColumnSpec(
     of_servers=True,
 )
 BLOCK = ColumnSpec("block", "block", "Threads per block in x, y and z.", width=10, text=TextKind.NAME, detail=2)
+BLOCKS = ColumnSpec("blocks", "blocks", "How many allocations these are.")
+BLOCKS_A = ColumnSpec("blocks_a", "blocks A", "Its allocations in A.")
+BLOCKS_B = ColumnSpec("blocks_b", "blocks B", "Its allocations in B.")
 BLOCKS_PER_SM = ColumnSpec(
     "blocks_per_sm", "blocks per SM", "Blocks of the grid per multiprocessor or compute unit.", detail=2
 )
@@ -132,6 +136,8 @@ BUSY_US = ColumnSpec(
 )
 BYTE = ColumnSpec("byte", "at byte", "Where it stands in the file.")
 BYTES = ColumnSpec("bytes", "bytes", "Bytes in all, of those that say how many.", unit="bytes", detail=2)
+BYTES_A = ColumnSpec("bytes_a", "bytes A", "Bytes that it holds at the peak of A.", unit="bytes", is_key=True)
+BYTES_B = ColumnSpec("bytes_b", "bytes B", "Bytes that it holds at the peak of B.", unit="bytes", is_key=True)
 B_BYTES = ColumnSpec(
     "b_bytes", "bytes B", "The same of B; of a fused kernel an estimate from what went into it.", unit="bytes"
 )
@@ -358,6 +364,7 @@ FOUND_BY = ColumnSpec(
     "profiler step, annotation, function, module or graph; ~ where the end of a step is a guess.",
     width=13,
 )
+FREE = ColumnSpec("free", "free", "Bytes of it that are free.", unit="bytes", is_key=True)
 FREED = ColumnSpec(
     "freed",
     "freed",
@@ -493,6 +500,14 @@ INPUT_SHAPES = ColumnSpec(
 )
 INTENSITY = ColumnSpec("intensity", "FLOP/byte", "Operations by bytes.", unit="FLOP/byte")
 IN_LAUNCH_US = ColumnSpec("in_launch_us", "launch API", "Of it: inside the launch call.", unit="us")
+IN_THE_WAY = ColumnSpec(
+    "in_the_way",
+    "in the way",
+    "The line of the smallest blocks between its free pieces.",
+    width=24,
+    grow=2,
+    text=TextKind.NAME,
+)
 JUMP = ColumnSpec("jump", "jump", "A view string: `tracetui open --at` goes to the example.", text=TextKind.NAME)
 KERNEL = ColumnSpec(
     "kernel", "kernel", "The activity that started first.", width=16, grow=3, text=TextKind.KERNEL, is_key=True
@@ -520,6 +535,7 @@ KINETO_OCCUPANCY_PCT = ColumnSpec(
     detail=1,
 )
 LARGEST = ColumnSpec("largest", "largest", "Largest allocation; the row jumps to it.", unit="bytes")
+LARGEST_FREE = ColumnSpec("largest_free", "largest free", "Its largest free piece.", unit="bytes")
 LAST = ColumnSpec("last", "at the end", "Allocated after the last event.", unit="bytes")
 LAST_VALUE = ColumnSpec("last_value", "last", "Median in the last run.", is_number_text=True, is_key=True)
 LATE_PCT = ColumnSpec(
@@ -575,6 +591,7 @@ MADE_BY = ColumnSpec(
     text=TextKind.NAME,
     detail=3,
 )
+MAP = ColumnSpec("map", "map", "Its memory from start to end: █ used, ▒ in part, · free.", width=24)
 MARK = ColumnSpec("mark", "mark", "What became of it.", width=12)
 MARKED_STREAM = ColumnSpec(
     "annotated_stream", "marked stream", "The stream that its mark names, where its lane is another.", detail=2
@@ -676,6 +693,10 @@ ODD = ColumnSpec(
 )
 OF = ColumnSpec("of", "of op", "The operator that was counted.")
 OFFENDER = ColumnSpec("offender", "offender", "How it begins.", width=40, grow=1, text=TextKind.NAME)
+OLDER = ColumnSpec("older", "before", "Bytes of it from before the history.", unit="bytes", detail=1)
+OLDEST_US = ColumnSpec(
+    "oldest_us", "age", "How long the oldest of them has been there, in the history.", unit="us", detail=1
+)
 OP = ColumnSpec("op", "op", "The operator that asked.", width=12, grow=1, text=TextKind.NAME, is_key=True)
 OTHER_US = ColumnSpec(
     "other_us", "other", "Of it: all else, waiting for other streams and unknown launches.", unit="us"
@@ -741,6 +762,8 @@ PHASE = ColumnSpec(
     width=9,
     detail=1,
 )
+PIECES = ColumnSpec("pieces", "pieces", "Free pieces in it.")
+POOL = ColumnSpec("pool", "pool", "Segments of blocks above 1 MiB are large; expandable ones grow.", width=10, detail=1)
 PRODUCTS_PCT = ColumnSpec("products_pct", "GEMM %", "Share of GPU busy time: GEMMs.", unit="%")
 PURPOSE = ColumnSpec(
     "purpose", "purpose", "What it does in a model, decoded from the name: norm, sampling, ...", width=13, detail=1
@@ -809,6 +832,7 @@ SINCE_START = ColumnSpec(
     unit="bytes",
     detail=3,
 )
+SIZE = ColumnSpec("size", "size", "Bytes that were reserved of the device.", unit="bytes", is_key=True)
 SKEW_US = ColumnSpec("skew_us", "skew", "Last arrival less the first.", unit="us")
 SLOWEST_US = ColumnSpec(
     "slowest_us", "longest", "Period of the step on the rank on which it lasted longest.", unit="us"
@@ -827,6 +851,7 @@ SOURCE_OF_VALUES = ColumnSpec(
     width=8,
     detail=1,
 )
+STACK = ColumnSpec("stack", "stack", "Number of the stack of most of it; the details list it.", detail=2)
 STAGE = ColumnSpec("stage", "stage", "Stage of the pipeline that the rank is, from 0.", detail=2)
 START_US = ColumnSpec("start_us", "start µs", "Start, from the first event of the trace.", unit="us", is_moment=True)
 STEP = ColumnSpec("step", "step", "Number of the step.")
@@ -902,6 +927,7 @@ TREE = ColumnSpec(
 TREND = ColumnSpec("trend", "runs", "Its medians over the runs, as a line.", width=40, is_key=True)
 UNIT = ColumnSpec("unit", "unit", "Unit of the value.")
 UNSIZED = ColumnSpec("unsized", "unsized", "Those whose size the trace does not say.", detail=3)
+USED = ColumnSpec("used", "used", "Bytes of it that are active.", unit="bytes")
 USER_STACK = ColumnSpec(
     "user_stack", "user stack", "The user's stack, the innermost frame last.", text=TextKind.NAME, detail=3
 )

@@ -474,7 +474,12 @@ class Trace:
     @property
     def event_count(self) -> int:
         """Events in the file, without elements of their array such as `{}`."""
-        return (self.without_log or self).events - self.quality.empty
+        return self.of_file.events - self.quality.empty
+
+    @property
+    def of_file(self) -> Trace:
+        """The trace with what its own file has, without the lanes of a log."""
+        return self.without_log or self
 
     @property
     def is_simulated(self) -> bool:

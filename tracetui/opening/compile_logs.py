@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tracetui.errors import TraceError, UsageError
-from tracetui.files import is_url
+from tracetui.files import NO_FILE, is_url
 from tracetui.model.intervals import Int64, nest_slices
 from tracetui.model.recorded import COMPILE_FACTS
 from tracetui.model.table import Strings
@@ -26,8 +26,6 @@ from tracetui.opening.capture_files import rank_in, rank_of
 from tracetui.reading.load import load
 from tracetui.reading.source import LOG, open_source
 
-NO_LOG = "none"
-"""The word of the user for no log."""
 OWN_ENDINGS = (".compile.log", ".compile.log.gz")
 """Endings of the log that is recorded with a trace, in place of those of the trace."""
 _TRACE_ENDING = re.compile(r"(?:\.pt)?(?:\.trace)?\.json(?:\.gz|\.zst)?$")
@@ -38,12 +36,12 @@ _HEAD_BYTES = 1 << 16
 _PROCESS = re.compile(rb'"pid":(\d{1,18})')
 
 
-def with_compile_log(trace: Trace, named: str = "", cancelled: Callable[[], bool] | None = None) -> Trace:
+def with_compile_log(trace: Trace, named: str | None = None, cancelled: Callable[[], bool] | None = None) -> Trace:
     """A trace with the log of its compilations: the one that is named, a file or a folder, or the one beside it.
 
     Raises: TraceError for a named file that cannot be used, UsageError for a folder without a log of the trace.
     """
-    if named == NO_LOG or trace.format.startswith(LOG):
+    if named == NO_FILE or trace.format.startswith(LOG):
         return trace
     path = _named_log(trace, named) if named else _log_beside(trace)
     if path is None:

@@ -39,8 +39,8 @@ class OpenOptions(NamedTuple):
     """Peak of the GPU in TFLOP/s, for MFU, whatever its model has."""
     flops: float | None = None
     """Operations of a step, for MFU, in place of those that the trace tells."""
-    compile_log: str = "none"
-    """File or folder with the log of torch.compile; empty for the one beside the trace, `none` for none."""
+    compile_log: str | None = None
+    """File or folder with the log of torch.compile, or `none`; without it the one beside the trace."""
 
 
 AS_RECORDED = OpenOptions()
@@ -90,7 +90,7 @@ def open_trace(
         from tracetui.opening.snapshot_files import with_snapshot
 
         trace = with_snapshot(trace, candidates, options.snapshot is not None, progress, cancelled)
-    if options.compile_log != "none" and (options.compile_log or _may_have_log(path)):
+    if options.compile_log != NO_FILE and (options.compile_log or _may_have_log(path)):
         from tracetui.opening.compile_logs import with_compile_log
 
         trace = with_compile_log(trace, options.compile_log, cancelled)

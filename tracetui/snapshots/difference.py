@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from tracetui.model import columns as col
 from tracetui.model.quantities import size
-from tracetui.model.table import ColumnSpec, Table, numbers, texts
+from tracetui.model.table import Table, numbers, texts
 from tracetui.snapshots.history import DeviceHistory
 from tracetui.snapshots.holders import HOLDER, holders
 
-CHANGE = ColumnSpec("change", "change", "Bytes of B less those of A.", unit="bytes", is_key=True)
-BYTES_A = ColumnSpec("bytes_a", "bytes A", "Bytes that it holds at the peak of A.", unit="bytes", is_key=True)
-BYTES_B = ColumnSpec("bytes_b", "bytes B", "Bytes that it holds at the peak of B.", unit="bytes", is_key=True)
-BLOCKS_A = ColumnSpec("blocks_a", "blocks A", "Its allocations in A.")
-BLOCKS_B = ColumnSpec("blocks_b", "blocks B", "Its allocations in B.")
+_CHANGE = replace(col.CHANGE_BYTES, heading="change", help="Bytes of B less those of A.", is_key=True)
 MAX_NAMED = 3
 
 
@@ -36,11 +35,11 @@ def difference(a: DeviceHistory, b: DeviceHistory, by: str = "line") -> Table:
     table = Table(
         (
             texts(HOLDER, names),
-            numbers(CHANGE, change),
-            numbers(BYTES_A, columns[0][:, 0]),
-            numbers(BYTES_B, columns[1][:, 0]),
-            numbers(BLOCKS_A, columns[0][:, 1]),
-            numbers(BLOCKS_B, columns[1][:, 1]),
+            numbers(_CHANGE, change),
+            numbers(col.BYTES_A, columns[0][:, 0]),
+            numbers(col.BYTES_B, columns[1][:, 0]),
+            numbers(col.BLOCKS_A, columns[0][:, 1]),
+            numbers(col.BLOCKS_B, columns[1][:, 1]),
         ),
         headline=f"{headline}: {', '.join(most)}." if change.any() else f"{headline}: every holder has what it had.",
     )

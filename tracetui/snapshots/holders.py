@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from tracetui.linking.groups import combinations, group
+from tracetui.model import columns as col
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import size
-from tracetui.model.table import NULL, ColumnSpec, Table, TextKind, micros, numbers, texts
+from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.snapshots.frames import frames_of, innermost_annotation
 from tracetui.snapshots.history import OLDER, DeviceHistory
 
@@ -20,17 +22,9 @@ ROUNDING_ROW = "(rounded up by the allocator)"
 UNEXPLAINED_ROW = "(events that contradict each other)"
 NO_VALUE = "(none)"
 
-HOLDER = ColumnSpec("holder", "holder", "What holds the memory.", width=36, grow=3, text=TextKind.NAME, is_key=True)
-BYTES = ColumnSpec("bytes", "bytes", "Bytes that it holds then, as they were requested.", unit="bytes", is_key=True)
-SHARE = ColumnSpec("share_pct", "%", "Their share of all that is active then.", unit="%")
-BLOCKS = ColumnSpec("blocks", "blocks", "How many allocations these are.")
-LARGEST = ColumnSpec("largest", "largest", "The largest of them.", unit="bytes")
-OLDEST = ColumnSpec(
-    "oldest_us", "age", "How long the oldest of them has been there, in the history.", unit="us", detail=1
-)
-OLDER_BYTES = ColumnSpec("older", "before", "Bytes of it from before the history.", unit="bytes", detail=1)
-OPERATOR = ColumnSpec("op", "op", "The operator of most of it.", width=16, text=TextKind.NAME, detail=1)
-STACK = ColumnSpec("stack", "stack", "Number of the stack of most of it; the details list it.", detail=2)
+HOLDER = replace(col.HOLDER, help="What holds the memory.", width=36, grow=3, is_key=True)
+_BYTES = replace(col.BYTES, help="Bytes that it holds then, as they were requested.", is_key=True, detail=0)
+_OP = replace(col.OP, help="The operator of most of it.", width=16, grow=0, is_key=False, detail=1)
 
 _AGES = ((1_000, "under 1 ms"), (10_000, "1 to 10 ms"), (100_000, "10 to 100 ms"), (1_000_000, "0.1 to 1 s"))
 
@@ -137,14 +131,14 @@ def holders(history: DeviceHistory, moment: int, by: str = "line", of: Int64 | N
     table = Table(
         (
             texts(HOLDER, unique),
-            numbers(BYTES, total),
-            numbers(SHARE, 100 * total / whole),
-            numbers(BLOCKS, np.where(blocks > 0, blocks, NULL)),
-            numbers(LARGEST, np.where(largest > 0, largest, NULL)),
-            micros(OLDEST, age * 1000.0, null=age == NULL),
-            numbers(OLDER_BYTES, np.where(before > 0, before, NULL)),
-            texts(OPERATOR, [frames.operator(each) if each else None for each in stack.tolist()]),
-            numbers(STACK, np.where(stack > 0, stack, NULL)),
+            numbers(_BYTES, total),
+            numbers(col.SHARE_PCT.but(help="Their share of all that is active then."), 100 * total / whole),
+            numbers(col.BLOCKS, np.where(blocks > 0, blocks, NULL)),
+            numbers(col.LARGEST.but(help="The largest of them."), np.where(largest > 0, largest, NULL)),
+            micros(col.OLDEST_US, age * 1000.0, null=age == NULL),
+            numbers(col.OLDER, np.where(before > 0, before, NULL)),
+            texts(_OP, [frames.operator(each) if each else None for each in stack.tolist()]),
+            numbers(col.STACK, np.where(stack > 0, stack, NULL)),
         )
     )
     return table.take(table.order("bytes", descending=True))

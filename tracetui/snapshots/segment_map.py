@@ -54,6 +54,16 @@ class SegmentMap:
         return largest
 
     @property
+    def free_bytes(self) -> int:
+        """Bytes of all free pieces."""
+        return int(self.gap_size.sum())
+
+    @property
+    def largest_free(self) -> int:
+        """Bytes of the largest free piece of all, 0 for none."""
+        return int(self.gap_size.max(initial=0))
+
+    @property
     def used(self) -> Int64:
         """Bytes of each region that are not free."""
         return self.size - self.free

@@ -9,36 +9,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetui.errors import UsageError
+from tracetui.model import columns as col
 from tracetui.model.memory_snapshot import Action, MemorySnapshot
 from tracetui.model.quantities import count, counted, duration, size
-from tracetui.model.table import ColumnSpec, Table, TextKind, numbers, texts
+from tracetui.model.table import Table, numbers, texts
 from tracetui.snapshots.frames import frames_of
 from tracetui.snapshots.history import OLDER, DeviceHistory, fullest_device, history_of
-from tracetui.snapshots.holders import BLOCKS, GROUPINGS, OLDER_ROW, holders
+from tracetui.snapshots.holders import GROUPINGS, OLDER_ROW, holders
 from tracetui.snapshots.segment_map import SegmentMap, cheapest_hole, segment_map
 
 MAX_NAMED = 3
 """Holders that a sentence names."""
-MAP_CELLS = 24
+MAP_CELLS = col.MAP.width
 """Cells of the drawing of a segment."""
-
-ADDRESS = ColumnSpec("address", "address", "Where it begins.", text=TextKind.NAME, width=16, is_key=True)
-SEGMENT_SIZE = ColumnSpec("size", "size", "Bytes that were reserved of the device.", unit="bytes", is_key=True)
-USED = ColumnSpec("used", "used", "Bytes of it that are active.", unit="bytes")
-FREE = ColumnSpec("free", "free", "Bytes of it that are free.", unit="bytes", is_key=True)
-LARGEST_FREE = ColumnSpec("largest_free", "largest free", "Its largest free piece.", unit="bytes")
-PIECES = ColumnSpec("pieces", "pieces", "Free pieces in it.")
-MAP = ColumnSpec("map", "map", "Its memory from start to end: █ used, ▒ in part, · free.", width=MAP_CELLS)
-POOL = ColumnSpec("pool", "pool", "Segments of blocks above 1 MiB are large; expandable ones grow.", width=10, detail=1)
-SEGMENT_STREAM = ColumnSpec("stream", "stream", "The stream whose blocks it holds.", detail=2)
-IN_THE_WAY = ColumnSpec(
-    "in_the_way",
-    "in the way",
-    "The line of the smallest blocks between its free pieces.",
-    width=24,
-    grow=2,
-    text=TextKind.NAME,
-)
 
 
 @dataclass(frozen=True)
@@ -121,17 +104,17 @@ def segments_table(history: DeviceHistory, moment: int, by: str = "") -> Table:
     ]
     table = Table(
         (
-            texts(ADDRESS, [f"{each:#x}" for each in mapped.address.tolist()]),
-            numbers(SEGMENT_SIZE, mapped.size),
-            numbers(USED, mapped.used),
-            numbers(FREE, free),
-            texts(MAP, _drawings(mapped)),
-            numbers(LARGEST_FREE, largest),
-            numbers(PIECES, np.bincount(mapped.gap_region, minlength=len(mapped))),
-            numbers(BLOCKS, first[1:] - first[:-1]),
-            texts(POOL, pools),
-            numbers(SEGMENT_STREAM, mapped.stream),
-            texts(IN_THE_WAY, in_the_way),
+            texts(col.ADDRESS, [f"{each:#x}" for each in mapped.address.tolist()]),
+            numbers(col.SIZE, mapped.size),
+            numbers(col.USED, mapped.used),
+            numbers(col.FREE, free),
+            texts(col.MAP, _drawings(mapped)),
+            numbers(col.LARGEST_FREE, largest),
+            numbers(col.PIECES, np.bincount(mapped.gap_region, minlength=len(mapped))),
+            numbers(col.BLOCKS, first[1:] - first[:-1]),
+            texts(col.POOL, pools),
+            numbers(col.STREAM.but(help="The stream whose blocks it holds."), mapped.stream),
+            texts(col.IN_THE_WAY, in_the_way),
         )
     )
     table = table.take(table.order("free", descending=True))
@@ -180,7 +163,7 @@ def out_of_memory(history: DeviceHistory, moment: int) -> tuple[str, ...]:
     asked = int(history.size[moment - 1]) if is_oom else None
     device_free = history.snapshot.events.device_free.get(row) if is_oom else None
     mapped = segment_map(history, moment)
-    free, largest = int(mapped.gap_size.sum()), int(mapped.gap_size.max(initial=0))
+    free, largest = mapped.free_bytes, mapped.largest_free
     stack = int(history.snapshot.events.stack[row]) if is_oom else 0
     table = holders(history, moment)
     sentences: list[str] = []
@@ -204,7 +187,7 @@ def out_of_memory(history: DeviceHistory, moment: int) -> tuple[str, ...]:
 
 def _advice(history: DeviceHistory, mapped: SegmentMap, table: Table, asked: int, device_free: int | None) -> list[str]:
     """Advice about an allocation that failed; the table is of who holds what then."""
-    free, largest = int(mapped.gap_size.sum()), int(mapped.gap_size.max(initial=0))
+    free, largest = mapped.free_bytes, mapped.largest_free
     sentences = []
     is_expandable = "expandable_segments:true" in history.snapshot.settings.lower() or mapped.is_expandable.any()
     if free >= asked > largest:

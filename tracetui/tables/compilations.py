@@ -160,6 +160,17 @@ def compilations(trace: Trace) -> tuple[Compilation, ...]:
     return tuple(listed)
 
 
+def code_events(trace: Trace) -> dict[str, list[int]]:
+    """Events of the log with generated code, by the id of the compilation and its run."""
+    return {each.run: each.code for each in compilations(trace) if each.code}
+
+
+def code_of(trace: Trace, events: Sequence[int]) -> str:
+    """The generated code in some events of the log, each piece behind a line with the file that torch wrote."""
+    names, codes = log_of(trace).store.args(np.array(events, np.int64), ("file", "code"))
+    return "\n".join(f"# {name}\n{code}" for name, code in zip(names, codes, strict=True))
+
+
 def _phase_times(log: Trace) -> tuple[Int64, Int64, list[Any]]:
     """By lane: self time of each phase, the time of all, and the first start."""
     slices = log.slices

@@ -271,8 +271,7 @@ def _table(trace: Trace, places: _Places, sums: _Sums, has_memory: bool) -> Tabl
     def counts(column: ColumnSpec, values: NDArray[np.float64], absent: Bool = null) -> Column:
         return numbers(column, np.where(absent, NULL, values[index]).astype(np.int64))
 
-    names = [places.name[each] or None for each in index.tolist()]
-    names = [name if each >= 0 else None for name, each in zip(names, index.tolist(), strict=True)]
+    names = [(places.name[each] or None) if each >= 0 else None for each in index.tolist()]
     has_gpu = len(links(trace).gpu) > 0
     no_gpu = null if has_gpu else unknown
     return Table(
@@ -323,7 +322,7 @@ def _note(trace: Trace, changed: list[str]) -> str:
 
 
 def _recorded(trace: Trace) -> Mapping[str, Any]:
-    """Sentences of the recording about its lines."""
+    """The metadata of the recording about its lines, empty for none."""
     about = trace.metadata.get("tracetui")
     lines = about.get("lines") if isinstance(about, dict) else None
     return lines if isinstance(lines, dict) else {}

@@ -21,7 +21,7 @@ _JSON = ".json"
 
 def is_protobuf(trace: Trace) -> bool:
     """True for a trace that was read from Perfetto's protobuf format."""
-    return isinstance((trace.without_log or trace).store, PacketStore)
+    return isinstance(trace.of_file.store, PacketStore)
 
 
 def require_writable_format(trace: Trace) -> None:
@@ -29,7 +29,7 @@ def require_writable_format(trace: Trace) -> None:
 
     Raises: UsageError for a database.
     """
-    if isinstance((trace.without_log or trace).store, RowStore):
+    if isinstance(trace.of_file.store, RowStore):
         raise UsageError(
             f"{trace.label} is an export of Nsight Systems, and none can be written: "
             "`nsys export` makes one of a part of the report."
@@ -64,7 +64,7 @@ def part_of(trace: Trace, wanted: Wanted, anonymizer: Anonymizer | None = None) 
 
     Raises: UsageError when there is no such step, nothing is left, or the names in a protobuf file are to be replaced.
     """
-    trace = trace.without_log or trace
+    trace = trace.of_file
     require_writable_format(trace)
     if not is_protobuf(trace):
         return Cut(trace, wanted, anonymizer)
@@ -80,6 +80,6 @@ def repair_of(trace: Trace) -> Repair | PacketRepair:
 
     Raises: UsageError for a format that cannot be written.
     """
-    trace = trace.without_log or trace
+    trace = trace.of_file
     require_writable_format(trace)
     return PacketRepair(trace) if is_protobuf(trace) else Repair(trace)

@@ -39,9 +39,9 @@ from tracetui.text import clean
 TABLES = ("totals", "kernels", "ops")
 """The tables of a comparison."""
 TITLES = {"totals": "Per part", "kernels": "GPU work", "ops": "CPU work"}
-KEY = ("cpu_us", "gpu_span_us", "gpu_busy_us", "kernels", "dur_us", "launches", "gpu_idle_pct", "copies") + (
-    "moved_bytes",
-    "mfu_pct",
+KEY = (
+    *("cpu_us", "gpu_span_us", "gpu_busy_us", "kernels", "dur_us", "launches", "gpu_idle_pct", "copies"),
+    *("moved_bytes", "mfu_pct"),
 )
 """Measures that a short list has before any other, in this order."""
 _REMARK = "The kernel that it went into, why nothing is known, or what of its views changed."

@@ -184,7 +184,6 @@ _PHRASES = {
     "step_wait_us": "GPU wait before a step (median)",
     "mfu_pct": "MFU",
     "flops_known_pct": "FLOPs known, of GPU time",
-    "mfu": "MFU in words",
     "late_pct": "GPU activities starved of launches",
     "idle_cpu_late_pct": "of idle time: starved of a launch",
     "idle_in_launch_pct": "of idle time: inside launch calls",

@@ -9,13 +9,14 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import subprocess
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from platformdirs import user_data_path
-from textual.app import App
+from textual.app import App, SuspendNotSupported
 
 from tracetui.files import write_numbered, write_whole
 from tracetui.model.quantities import counted
@@ -55,6 +56,22 @@ def export_path(name: str) -> Path:
     folder = exports_folder()
     folder.mkdir(parents=True, exist_ok=True)
     return folder / re.sub(r"[^\w.#+-]+", "_", name)
+
+
+def open_in_editor(app: App[Any], text: str, name: str) -> ExportNotice:
+    """Write text to a file among the exports, and have `$VISUAL` or `$EDITOR` open it while the app is away."""
+    try:
+        path = save(text, name)
+        words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+        if not words:
+            return f"Written to {path}; $EDITOR, which would open it, is not set.", False
+        with app.suspend():
+            code = subprocess.run([*words, str(path)], check=False).returncode
+    except SuspendNotSupported:
+        return f"Written to {path}; no editor can be opened here.", True
+    except (OSError, ValueError) as error:
+        return f"{name} cannot be opened in an editor: {error}.", True
+    return f"{path} was open in {words[0]}" + (f", which ended with {code}." if code else "."), bool(code)
 
 
 def load_tmux_buffer(text: str) -> bool:

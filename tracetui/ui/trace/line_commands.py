@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
 
@@ -97,6 +98,7 @@ class LineCommands(RangeCommands):
             LineCommand("flame", "the flame view", without_argument("flame", self.action_flame)),
             LineCommand("sql", "QUERY, or nothing: ask with SQL", self._read_query),
             LineCommand("verify", "compile,bf16, or nothing: time the selected operator again", self._read_verify),
+            *self._code_commands(),
             LineCommand("at", f"VIEW: a view string, as {keys.COPY_VIEW} copies it", self._read_viewpoint),
             *super().line_commands(),
         ]
@@ -136,6 +138,33 @@ class LineCommands(RangeCommands):
         self.ranges.visit(time_range, True)
         self.ranges.fit()
         self.action_tab("range")
+
+    def _code_commands(self) -> list[LineCommand]:
+        # Few traces have a log of torch.compile.
+        from tracetui.tables.compilations import code_events, has_compilations
+
+        if not has_compilations(self.trace):
+            return []
+        codes = code_events(self.trace)
+        meaning = "ID, or nothing in Compiles: the generated code, in $EDITOR"
+        return [LineCommand("code", meaning, partial(self._read_code, codes), partial(beginning, list(codes)))]
+
+    def _read_code(self, codes: Mapping[str, list[int]], text: str) -> Deed:
+        from tracetui.tables.compilations import code_of
+        from tracetui.ui.base.exports import open_in_editor, stem
+
+        table, row = self.panes.table, self.panes.view.row
+        if not text and self.panes.pane == "compiles" and table is not None and 0 <= row < len(table):
+            text = str(table["compile_id"].cell(row))
+        if text not in codes:
+            some = f"there is some of {', '.join(codes)}" if codes else "the log has none"
+            raise UsageError(f"There is no generated code of {text!r}: {some}." if text else f"Name an id: {some}.")
+
+        def open_code() -> None:
+            name = f"{stem(self.trace.label)}-{text}.py"
+            self.notice(*open_in_editor(self.app, code_of(self.trace, codes[text]), name))
+
+        return open_code
 
     def _read_query(self, text: str) -> Deed:
         # It is an extra, which few use.

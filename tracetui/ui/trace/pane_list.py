@@ -134,8 +134,12 @@ class PaneList(DescribedList):
         """True while all panes list only what ran in it."""
         self._offered = {name for name in TABS if PANES[name].is_offered(trace)}
         """Panes for which the trace can have rows."""
-        if config().word("pane") in self._offered:
-            self.set_reactive(PaneList.pane, config().word("pane"))
+        # Of a log of torch.compile by itself the overview knows nothing but its phases.
+        first = "compiles" if trace.compile_log is None else ""
+        for pane in (config().word("pane"), first):
+            if pane in self._offered:
+                self.set_reactive(PaneList.pane, pane)
+                break
         self._trees: dict[TableKey, RowTree] = {}
         self._tables: dict[TableKey, Table | str] = {}
         self._is_started = False

@@ -97,12 +97,12 @@ class TraceScreen(SizedScreen):
         return self.is_over_another if action == "leave_below" else True
 
     def explained(self) -> tuple[str, str]:
-        """The name of the slice of the current row, or of the selected one, and what it is."""
+        """The name of the slice that the details describe, and what it is."""
         # The page is read only once it is asked for.
         from tracetui.kernel_names.explanations import explanation
 
         view, listed = self.view, self.view.panes.view
-        is_of_row = listed.has_focus and listed.slice_row >= 0 and not view.panes.lists_gaps
+        is_of_row = view.panes.details.describes_row and listed.slice_row >= 0 and not view.panes.lists_gaps
         row = listed.slice_row if is_of_row else view.selected
         if row < 0 or (view.gap >= 0 and not is_of_row):
             return "", ""

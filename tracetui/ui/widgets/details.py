@@ -173,7 +173,7 @@ class Details(Scroller, can_focus=True):
         self._make: Callable[[int], Sequence[DetailLine]] | None = None
         self._make_row: Callable[[int], Sequence[DetailLine]] | None = None
         """Makes the lines about the row under the cursor of the list; None where it has none."""
-        self._describes_row = False
+        self.describes_row = False
         """True where that row was moved to last, and not the selection."""
         self._pictured: ListPicture | None = None
         self.is_waiting = False
@@ -195,13 +195,13 @@ class Details(Scroller, can_focus=True):
     ) -> None:
         """Set what the row under the cursor of the list has to say, None for nothing, and the drawing of the list."""
         self._make_row, self._pictured = make, pictured
-        if self.display and self._describes_row:
+        if self.display and self.describes_row:
             self._describe()
 
     def turn_to_row(self, describes_row: bool) -> None:
         """Describe the row under the cursor of the list, or the selection."""
-        if describes_row != self._describes_row:
-            self._describes_row = describes_row
+        if describes_row != self.describes_row:
+            self.describes_row = describes_row
             if self.display:
                 self._describe()
 
@@ -277,7 +277,7 @@ class Details(Scroller, can_focus=True):
             self.action_jump()
 
     def _describe(self) -> None:
-        is_of_row = self._describes_row and self._make_row is not None
+        is_of_row = self.describes_row and self._make_row is not None
         make = self._make_row if is_of_row else self._make
         if make is None:
             return

@@ -158,7 +158,8 @@ def working_tree(program: str) -> dict[str, Any] | None:
             timeout=GIT_SECONDS,
             check=True,
         )
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, subprocess.SubprocessError, TypeError):
+        # The program may have replaced what a slow answer is waited for with, such as time.sleep.
         return None
     lines = done.stdout.splitlines()
     commit = next((line.split()[-1] for line in lines if line.startswith("# branch.oid ")), "(initial)")
