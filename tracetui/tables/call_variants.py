@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,30 +14,29 @@ import numpy as np
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.devices.roofline import roofline
 from tracetui.errors import Unanswerable, UsageError, nearest
-from tracetui.idle.scope_times import median_step
 from tracetui.linking.links import links, op_rows, region
-from tracetui.linking.placement import activities_of_step_number, within
 from tracetui.linking.trees import nearest_row
 from tracetui.model.intervals import Int64
+from tracetui.model.results import kept
 from tracetui.model.trace import Trace
-from tracetui.model.viewpoint import read_view_string
 from tracetui.operators.costs import self_times
 from tracetui.operators.ops import gpu_union_times
 
 ATEN = "aten::"
-ALTERNATIVES = ("compile", "channels_last", "bf16", "sdpa")
-"""Ways in which an operator can be run beside the recorded one."""
 _INPUTS = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs", "Input dims")
 """The last one is how torch 1.8 and 1.9 write the first."""
+_GENERATED = re.compile(r"triton_|(\w+_)?cpp_fused_|CompiledFunction|Torch-Compiled Region|## Call CompiledFxGraph")
+GENERATED = "torch.compile generated it, and its code is not in the trace"
 MAX_CALLS = 100_000
-"""Maximum calls whose inputs are read."""
+"""Maximum calls whose inputs are read, the longest."""
+MAX_VARIANTS = 2_000
+"""Maximum variants that are tried, the longest."""
 MAX_TIMES = 1_000
 """Maximum recorded times that are passed on."""
 MAX_INPUT_TEXT = 100_000
 """Maximum characters of the inputs of a call."""
 MAX_DEPTH = 4
 """Maximum lists in each other; inputs have three."""
-_PLACE = re.compile(r"(?:.*/)?[ek]\d{1,18}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +44,15 @@ class CallVariant:
     """Calls of an operator with the same inputs."""
 
     name: str
-    inputs: tuple[Any, Any, Any, Any]
-    """Shapes, types, strides and values, as they stand in the file; None where they are missing or too long."""
     rows: Int64
     self_cpu_us: float
     """CPU time of all calls, less that of what they called."""
     gpu_us: float
     """Time of the activities that these calls launched themselves."""
+    inputs: tuple[Any, Any, Any, Any] = (None, None, None, None)
+    """Shapes, types, strides and values, as they stand in the file; None where they are missing or too long."""
+    why: str = ""
+    """The reason why it cannot be built again, where the trace alone says so."""
 
     @property
     def shapes(self) -> str:
@@ -88,39 +89,46 @@ class CallVariant:
         return None if np.isnan(least).all() else float(np.nansum(least)) / 1000
 
 
+@kept
 def _callers(trace: Trace) -> Int64:
     """The innermost operator around each operator, -1 for none and for all other slices."""
-
-    def make() -> Int64:
-        is_op = np.zeros(len(trace.slices), bool)
-        is_op[op_rows(trace)] = True
-        return np.where(is_op, nearest_row(trace.slices.parent, is_op), -1).astype(np.int64)
-
-    return trace.keep("callers of operators", make)
+    is_op = np.zeros(len(trace.slices), bool)
+    is_op[op_rows(trace)] = True
+    return np.where(is_op, nearest_row(trace.slices.parent, is_op), -1).astype(np.int64)
 
 
 def call_variants(trace: Trace, rows: Int64) -> list[CallVariant]:
-    """The variants of some calls, those with most GPU time first, then by CPU time; of the longest `MAX_CALLS`."""
-    slices = trace.slices
-    own, joined = np.maximum(self_times(trace), 0), links(trace)
+    """The variants of some calls, those with most GPU time first, then by CPU time."""
+    slices, joined = trace.slices, links(trace)
+    own = np.maximum(self_times(trace), 0)
     owner = joined.owner[joined.gpu].astype(np.int64)
     gpu = np.bincount(owner[owner >= 0], slices.dur[joined.gpu][owner >= 0], len(slices))
-    if len(rows) > MAX_CALLS:
-        rows = np.sort(rows[np.argsort(-(gpu + own)[rows], kind="stable")[:MAX_CALLS]])
+    rows = rows[np.argsort(-(gpu + own)[rows], kind="stable")]
     members: dict[tuple[int, str], list[int]] = {}
     inputs: dict[tuple[int, str], tuple[Any, Any, Any, Any]] = {}
-    for row, dims, types, strides, values, old in zip(rows.tolist(), *trace.args_of(rows, _INPUTS), strict=True):
+    read = np.sort(rows[:MAX_CALLS])
+    for row, dims, types, strides, values, old in zip(read.tolist(), *trace.args_of(read, _INPUTS), strict=True):
         given = (dims if dims is not None else old, types, strides, values)
         text = json.dumps(given) if all(map(_is_bounded, given)) else ""
         key = int(slices.name[row]), text if len(text) <= MAX_INPUT_TEXT else ""
         members.setdefault(key, []).append(row)
         inputs[key] = given if key[1] else (None, None, None, None)
+
+    def variant(name: str, calls: Int64, given: tuple[Any, Any, Any, Any], why: str) -> CallVariant:
+        return CallVariant(name, calls, float(own[calls].sum()) / 1000, float(gpu[calls].sum()) / 1000, given, why)
+
     variants = []
-    for key, listed in members.items():
-        calls = np.array(listed, np.int64)
-        times = float(own[calls].sum()) / 1000, float(gpu[calls].sum()) / 1000
-        variants.append(CallVariant(str(trace.names[key[0]]), inputs[key], calls, *times))
+    for key, calls in members.items():
+        name = str(trace.names[key[0]])
+        variants.append(variant(name, np.array(calls, np.int64), inputs[key], cannot_be_built(name)))
+    if len(rest := rows[MAX_CALLS:]):
+        variants.append(variant("other calls", rest, (None,) * 4, f"only the {MAX_CALLS:,} longest calls are read"))
     return sorted(variants, key=lambda each: (-each.gpu_us, -each.self_cpu_us))
+
+
+def cannot_be_built(name: str) -> str:
+    """The reason why no operator or kernel of this name can be built again; empty where inputs decide."""
+    return "" if name.startswith(ATEN) else GENERATED if _GENERATED.match(name) else "it is no operator of aten"
 
 
 def _is_bounded(value: Any, depth: int = 0) -> bool:
@@ -130,86 +138,67 @@ def _is_bounded(value: Any, depth: int = 0) -> bool:
     return not isinstance(value, dict)
 
 
-def chosen_variants(trace: Trace, wanted: str, step: int | None = None) -> list[CallVariant]:
-    """The variants of the operator with a name, the longest first; or that of the kernel `k42` or the event `e120`.
+def all_variants(trace: Trace) -> list[CallVariant]:
+    """The variants of all operators, and the GPU activities of none, the longest first."""
+    gpu = links(trace).gpu
+    alone = gpu[links(trace).owner[gpu] < 0]
+    variants = call_variants(trace, op_rows(trace))
+    if len(alone):
+        time, why = float(trace.slices.dur[alone].sum()) / 1000, "no operator is known that launched it"
+        variants.append(CallVariant("work on the GPU", alone, 0.0, time, why=why))
+    variants.sort(key=lambda each: (-each.gpu_us, -each.self_cpu_us))
+    why = f"only the {MAX_VARIANTS:,} longest variants are tried"
+    return [*variants[:MAX_VARIANTS], *(replace(each, why=each.why or why) for each in variants[MAX_VARIANTS:])]
 
-    Raises: UsageError where there is none; Unanswerable for a kernel without an operator.
+
+def variant_at(trace: Trace, row: int) -> CallVariant:
+    """The variant of the operator in a row, or of the operator that launched what is there.
+
+    Raises: Unanswerable where there is none.
     """
-    slices, rows = trace.slices, op_rows(trace)
-    calls = within(trace, rows, step)
-    if _PLACE.fullmatch(wanted):
-        row = _operator_at(trace, wanted, step)
-        alike = rows[slices.name[rows] == slices.name[row]]
-        return [each for each in call_variants(trace, alike) if row in each.rows]
-    name = next((trace.names.find(each) for each in (wanted, ATEN + wanted) if trace.names.find(each) >= 0), -1)
-    calls = calls[slices.name[calls] == name]
-    if len(calls) == 0:
-        known = [str(trace.names[each]) for each in np.unique(slices.name[rows]).tolist()]
-        part = "" if step is None else f" in step {step}"
-        raise UsageError(f"There is no operator {wanted!r}{part}. {nearest(wanted, known)}".rstrip())
-    took = gpu_union_times(trace) if gpu_union_times(trace)[calls].any() else slices.dur
-    return sorted(call_variants(trace, calls), key=lambda each: -int(took[each.rows].sum()))
-
-
-def _operator_at(trace: Trace, wanted: str, step: int | None) -> int:
-    """The operator behind a view string that names a kernel of a step or an event."""
-    point, joined = read_view_string(wanted), links(trace)
-    if point.kernel > 0:
-        number = point.step if point.step is not None else step if step is not None else median_step(trace)
-        activities = joined.gpu if number is None else activities_of_step_number(trace, number)
-        rows = activities[point.kernel - 1 : point.kernel]
-        where = f"{len(activities):,} ran on the GPU" + ("" if number is None else f" in step {number}")
-    else:
-        rows, where = np.flatnonzero(trace.slices.event == point.event), "no slice is of this event"
-    if len(rows) == 0:
-        raise UsageError(f"There is no {wanted}: {where}.")
-    row = int(rows[0])
-    if row not in op_rows(trace):
-        row = int(joined.owner[row])
+    ops, name = op_rows(trace), trace.name_of(row)
+    if row not in ops:
+        if why := cannot_be_built(name) if _GENERATED.match(name) else "":
+            raise Unanswerable(f"{name} cannot be built again: {why}.")
+        row = int(links(trace).owner[row])
     if row < 0:
-        raise Unanswerable(f"{trace.name_of(int(rows[0]))} has no operator: nothing says what to build again.")
-    return row
+        raise Unanswerable(f"{name} cannot be built again: it is no operator, and none is known that launched it.")
+    alike = ops[trace.slices.name[ops] == trace.slices.name[row]]
+    return next(each for each in call_variants(trace, alike) if row in each.rows)
 
 
-def read_alternatives(text: str) -> list[str]:
-    """Alternatives with commas between them.
+def variants_named(trace: Trace, wanted: str) -> list[CallVariant]:
+    """The variants of the operator with a name, with or without `aten::`, those that took longest first.
 
-    Raises: UsageError for one that there is not.
+    Raises: UsageError where there is none.
     """
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    if odd := [word for word in words if word not in ALTERNATIVES]:
-        raise UsageError(f"There is no alternative {odd[0]}. {nearest(odd[0], ALTERNATIVES)}")
-    return words
+    rows = op_rows(trace)
+    names = trace.slices.name[rows]
+    for name in (wanted, ATEN + wanted):
+        if len(calls := rows[names == trace.names.find(name)]):
+            took = gpu_union_times(trace) if gpu_union_times(trace)[calls].any() else trace.slices.dur
+            return sorted(call_variants(trace, calls), key=lambda each: -int(took[each.rows].sum()))
+    known = [str(trace.names[each]) for each in np.unique(names).tolist()]
+    raise UsageError(f"There is no operator {wanted!r} in the trace. {nearest(wanted, known)}".rstrip())
 
 
-def tensor_types(trace: Trace) -> Sequence[str]:
+def frequent_types(trace: Trace) -> list[str]:
     """The types of inputs of operators, those with most inputs first."""
     given, counts = trace.op_args.texts.get("Input type"), Counter[str]()
     for index, times in enumerate(np.bincount(given[given >= 0]).tolist() if given is not None else ()):
-        types = json.loads(trace.op_args.strings[index]) if times else ()
-        for each in types if isinstance(types, list) else ():
-            if isinstance(each, str):
-                counts[each] += times
+        for each in re.findall(r'"([^"]+)"', trace.op_args.strings[index]) if times else ():
+            counts[each] += times
     return [each for each, _ in counts.most_common(20)]
 
 
-def task_fields(trace: Trace, variants: Sequence[CallVariant], is_timed: bool) -> dict[str, Any]:
-    """The fields of a task for the process that builds variants again; of `aten` alone.
-
-    Raises: Unanswerable where there is none, and for times of a trace that was never recorded.
-    """
-    if is_timed and trace.is_simulated:
-        raise Unanswerable("The trace is simulated: its times were never measured, and nothing here can verify them.")
-    asked = [each for each in variants if each.name.startswith(ATEN)]
-    if not asked:
-        name = f"{variants[0].name} is none" if variants else "there are no operators in this trace"
-        raise Unanswerable(f"Only operators of aten can be built again, and {name}.")
+def task_fields(trace: Trace, variants: Sequence[CallVariant]) -> dict[str, Any]:
+    """The fields of a task for the process that builds variants again."""
     about = trace.metadata.get("tracetui")
     threads = about.get("threads") if isinstance(about, Mapping) else None
     return {
-        "operators": [each.recorded(trace) for each in asked],
-        "list_types": tensor_types(trace),
-        "gpus": sorted({device.name for device in trace.devices}),
+        "operators": [each.recorded(trace) for each in variants],
+        "list_types": frequent_types(trace),
+        "gpus": sorted({device.name for device in trace.devices if device.name.strip()}),
         "label": trace.label,
         "threads": threads if type(threads) is int else 0,
     }

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any, NotRequired, TypedDict, cast
 
+import numpy as np
+
+from tracetui.drawing.format import shorten
+from tracetui.linking.links import links, op_rows
 from tracetui.model.quantities import counted, duration, percent
 from tracetui.model.trace import Trace
-from tracetui.tables.call_variants import ATEN, CallVariant
+from tracetui.operators.costs import self_times
+from tracetui.tables.call_variants import CallVariant
 from tracetui.text import aligned, clean
 
 MAX_SHAPES = 60
 """Characters of the shapes of a variant in a line."""
-SAME = "same"
+MAX_NAMES = 12
+"""Operators named for a reason."""
 
 
 class TimedWay(TypedDict):
@@ -21,8 +28,8 @@ class TimedWay(TypedDict):
     name: str
     why: str | None
     median_us: NotRequired[float]
-    low_us: NotRequired[float | None]
-    high_us: NotRequired[float | None]
+    low_us: NotRequired[float]
+    high_us: NotRequired[float]
     ratio: NotRequired[float]
     ratio_low: NotRequired[float]
     ratio_high: NotRequired[float]
@@ -30,9 +37,9 @@ class TimedWay(TypedDict):
 
 
 class VerifiedOp(TypedDict):
-    """A variant of an operator: recorded times, whether it can be built again, and times here.
+    """A variant of an operator: recorded times, the reason why it cannot be built again or null, and times here.
 
-    `children` and `kernels` say what differs when it is recorded again, `same`, or null where that was not looked at.
+    `children` and `kernels` say what differs when it is recorded again, or `same`; null where that was not looked at.
     """
 
     op: str
@@ -42,9 +49,8 @@ class VerifiedOp(TypedDict):
     gpu_us: float
     why: str | None
     notes: list[str]
-    overload: NotRequired[str]
-    children: NotRequired[str | None]
-    kernels: NotRequired[str | None]
+    children: str | None
+    kernels: str | None
     recorded_us: NotRequired[float]
     roofline_us: NotRequired[float | None]
     refused: NotRequired[str | None]
@@ -62,77 +68,102 @@ class VerifyMachine(TypedDict):
 
 
 class VerifyDocument(TypedDict):
-    """Variants of operators, the longest first; shares are those of the time of `aten` operators."""
+    """Variants of operators, the longest first; shares are those of the own time of all operators, and of all GPU time.
+
+    Of what cannot be built again `left_out` has the reasons. All three are null where one operator is timed.
+    """
 
     trace: str
     machine: VerifyMachine
     rebuilt_cpu_pct: float | None
     rebuilt_gpu_pct: float | None
-    other_ops_cpu_pct: float | None
+    left_out: list[LeftOut] | None
     operators: list[VerifiedOp]
+
+
+class LeftOut(TypedDict):
+    """A reason why operators cannot be built again, with their names and shares of the time."""
+
+    why: str
+    names: list[str]
+    cpu_pct: float | None
+    gpu_pct: float | None
 
 
 def verify_document(
     trace: Trace, variants: Sequence[CallVariant], answers: Mapping[str, Any], is_timed: bool
 ) -> VerifyDocument:
-    """The answers of the child beside the variants that it was asked about; others were not tried."""
-    asked = [each for each in variants if each.name.startswith(ATEN)]
-    rows = []
-    for variant, answer in zip(asked, answers["operators"], strict=False):
-        row: dict[str, Any] = {
+    """The answers of the child, about variants that have no reason of their own, beside what was recorded of all."""
+    others = iter(answers["operators"])
+    rows: list[VerifiedOp] = []
+    for variant in variants:
+        answer = {"why": variant.why, "notes": []} if variant.why else next(others)
+        row = {
             "op": variant.name,
             "input_shapes": variant.shapes,
             "calls": len(variant.rows),
             "self_cpu_us": variant.self_cpu_us,
             "gpu_us": variant.gpu_us,
-            "why": answer["why"],
-            "notes": answer["notes"],
+            "children": None,
+            "kernels": None,
+            **answer,
         }
-        row |= {key: answer[key] or SAME if key in answer else None for key in ("children", "kernels")}
         if is_timed:
-            times = sorted(variant.recorded(trace)["times_us"])
-            row |= {"recorded_us": times[len(times) // 2], "roofline_us": variant.roofline_us(trace)}
-            kept = ("overload", "refused", "noise", "against_recorded", "times")
-            row |= {key: answer[key] for key in kept if key in answer}
+            recorded = median(variant.recorded(trace)["times_us"])
+            row |= {"recorded_us": recorded, "roofline_us": variant.roofline_us(trace)}
         rows.append(cast(VerifiedOp, row))
-    built = [variant for variant, row in zip(asked, rows, strict=False) if row["why"] is None]
-    everything = sum(each.self_cpu_us for each in variants)
-    cpu, gpu = (sum(getattr(each, key) for each in asked) for key in ("self_cpu_us", "gpu_us"))
-    return {
+    document: VerifyDocument = {
         "trace": trace.label,
         "machine": answers["machine"],
-        "rebuilt_cpu_pct": _share(sum(each.self_cpu_us for each in built), cpu),
-        "rebuilt_gpu_pct": _share(sum(each.gpu_us for each in built), gpu),
-        "other_ops_cpu_pct": _share(everything - cpu, everything),
+        "rebuilt_cpu_pct": None,
+        "rebuilt_gpu_pct": None,
+        "left_out": None,
         "operators": rows,
+    }
+    if not is_timed:
+        cpu = float(np.maximum(self_times(trace)[op_rows(trace)], 0).sum()) / 1000
+        gpu = float(trace.slices.dur[links(trace).gpu].sum()) / 1000
+        reasons = sorted({row["why"] for row in rows if row["why"] is not None})
+        left_out = [_left_out([row for row in rows if row["why"] == why], why, cpu, gpu) for why in reasons]
+        built = _left_out([row for row in rows if row["why"] is None], "", cpu, gpu)
+        document["rebuilt_cpu_pct"], document["rebuilt_gpu_pct"] = built["cpu_pct"], built["gpu_pct"]
+        document["left_out"] = sorted(left_out, key=lambda each: (-(each["gpu_pct"] or 0), -(each["cpu_pct"] or 0)))
+    return document
+
+
+def _left_out(rows: Sequence[VerifiedOp], why: str, cpu: float, gpu: float) -> LeftOut:
+    return {
+        "why": why,
+        "names": list(dict.fromkeys(row["op"] for row in rows)),
+        "cpu_pct": 100 * sum(row["self_cpu_us"] for row in rows) / cpu if cpu else None,
+        "gpu_pct": 100 * sum(row["gpu_us"] for row in rows) / gpu if gpu else None,
     }
 
 
-def _share(part: float, whole: float) -> float | None:
-    return 100 * part / whole if whole else None
-
-
-def coverage_lines(document: VerifyDocument, limit: int | None = None) -> list[str]:
-    """A line for each variant, those that cannot be built named with the reason; then the shares of the time."""
-    rows = document["operators"][:limit]
+def coverage_lines(document: VerifyDocument, limit: int) -> list[str]:
+    """A line for each variant; then the share of the time, and the names of what cannot be built again, by reason."""
+    rows = document["operators"]
     lines = [("operator", "calls", "self CPU", "GPU", "built again", "children", "shapes")]
-    for row in rows:
+    for row in rows[:limit]:
         cpu, gpu = duration(1000 * row["self_cpu_us"]), duration(1000 * row["gpu_us"])
-        children = {None: "–", SAME: SAME}.get(row.get("children"), "others")
-        built = "yes" if row["why"] is None else "no"
-        lines.append((row["op"], f"{row['calls']:,}", cpu, gpu, built, children, row["input_shapes"][:MAX_SHAPES]))
-    reasons = {f"{row['op']}: {row['why']}." for row in rows if row["why"] is not None}
-    shares = [
-        f"{percent(share)} of the {where} time"
-        for share, where in ((document["rebuilt_cpu_pct"], "own CPU"), (document["rebuilt_gpu_pct"], "GPU"))
-        if share is not None
-    ]
-    count = sum(row["why"] is None for row in document["operators"])
-    variants = counted(len(document["operators"]), "variant")
-    sentence = f"{count:,} of {variants} of aten operators can be built again"
-    others = document["other_ops_cpu_pct"]
-    apart = f" Other operators, {percent(others)} of the own CPU time of all, are not tried." if others else ""
-    return [*aligned(lines), *sorted(map(clean, reasons)), f"{', '.join([sentence, *shares])}.{apart}"]
+        children = {None: "–", "same": "same"}.get(row["children"], "others")
+        built, shapes = "yes" if row["why"] is None else "no", row["input_shapes"][:MAX_SHAPES]
+        lines.append((shorten(row["op"], MAX_SHAPES), f"{row['calls']:,}", cpu, gpu, built, children, shapes))
+    if document["rebuilt_gpu_pct"] is None:
+        lines = [(*line[:3], *line[4:]) for line in lines]
+    count = sum(row["why"] is None for row in rows)
+    shares = _shares(document["rebuilt_cpu_pct"], document["rebuilt_gpu_pct"])
+    text = [f"{count:,} of {counted(len(rows), 'variant')} can be built again: {shares}."]
+    for each in (document["left_out"] or ())[:limit]:
+        names, more = each["names"][:MAX_NAMES], len(each["names"]) - MAX_NAMES
+        listed = ", ".join([*(shorten(name, MAX_SHAPES) for name in names), *([f"{more:,} more"] if more > 0 else [])])
+        text.append(clean(f"Not built: {listed} ({_shares(each['cpu_pct'], each['gpu_pct'])}): {each['why']}."))
+    return [*aligned(lines), *text]
+
+
+def _shares(cpu: float | None, gpu: float | None) -> str:
+    shares = ((cpu, "own CPU"), (gpu, "GPU"))
+    return ", ".join(f"{percent(share)} of the {where} time" for share, where in shares if share is not None)
 
 
 def verified_lines(row: VerifiedOp, machine: VerifyMachine) -> list[str]:
@@ -148,8 +179,7 @@ def verified_lines(row: VerifiedOp, machine: VerifyMachine) -> list[str]:
         if way["why"] is not None:
             cells.append((f"  {way['name']}", "–", "", f"{way['why']}."))
             continue
-        low, high = way["low_us"], way["high_us"]
-        interval = "" if low is None or high is None else f"{duration(1000 * low)} to {duration(1000 * high)}"
+        interval = f"{duration(1000 * way['low_us'])} to {duration(1000 * way['high_us'])}"
         versus = ""
         if "ratio" in way:
             ratios = f"{way['ratio']:.2f} times as long ({way['ratio_low']:.2f} to {way['ratio_high']:.2f})"
@@ -158,11 +188,10 @@ def verified_lines(row: VerifiedOp, machine: VerifyMachine) -> list[str]:
     lines += aligned(cells)
     if row.get("refused"):
         lines.append(f"  {row['refused']} No times are given; `tracetui verify --noise PERCENT` allows more.")
-    elif "against_recorded" in row:
-        noise = f"noise {percent(100 * row['noise'])}"
-        threads = counted(machine["threads"], "thread")
-        lines.append(f"  Against the recorded time: {row['against_recorded']} ({noise}, {machine['name']}, {threads}).")
+    elif "noise" in row:
+        where = f"noise {percent(100 * row['noise'])}, {machine['name']}, {counted(machine['threads'], 'thread')}"
+        lines.append(clean(f"  Against the recorded time: {row.get('against_recorded', 'cannot tell')} ({where})."))
     for key in ("children", "kernels"):
-        if (difference := row.get(key)) is not None:
+        if (difference := row[key]) is not None:  # type: ignore[literal-required]
             lines.append(clean(f"  Recorded again, {key}: {difference}."))
     return lines + [clean(f"  Note: {note}.") for note in row["notes"]]

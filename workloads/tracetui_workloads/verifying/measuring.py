@@ -1,7 +1,7 @@
-"""Times of functions beside each other on one device, and what disturbed the machine meanwhile.
+"""Times of an operator and of its alternatives beside each other on one device, and what may be said of them.
 
-Every block calls each function once, in changing order, with caches cleared before the call. The first function is
-there twice: no other may differ from it by less than it does from itself. Fixed work in each block watches the clock.
+Every block calls each function once, in changing order, with caches cleared before the call. The operator is there
+twice: no other may differ from it by less than it does from itself. Fixed work in each block watches the clock.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter, thread_time
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from tracetui_workloads.recording.devices import Target
-from tracetui_workloads.recording.profiling import LoadMeter
-from tracetui_workloads.verifying.building import Plan, microseconds
-from tracetui_workloads.verifying.noise import Samples
+from tracetui_workloads.recording.profiling import LoadMeter, timing_of
 
-MIN_BLOCKS, MAX_BLOCKS = 11, 101
-CLEARED_BYTES = {"cpu": 64 << 20, "cuda": 256 << 20}
-"""Bytes that are written to clear the caches, by kind of device: more than their L2 holds."""
-WATCHED_LOOPS, WATCHED_CYCLES = 20_000, 1_000_000
-"""Work that watches the clock: turns of a loop, or cycles of a GPU."""
-Call = Callable[[], object]
+if TYPE_CHECKING:
+    import torch
+
+    from tracetui_workloads.verifying.building import Plan
+
+MIN_BLOCKS, MAX_BLOCKS, SECONDS = 11, 61, 10.0
+"""Blocks, and the time after which no more begin."""
+WATCHED_LOOPS = 20_000
+"""Turns of the loop that watches the clock."""
+MIN_NOISE = 0.02
+"""Share below which no difference is believed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +34,53 @@ class Contender:
     """A function to be timed."""
 
     name: str
-    prepare: Callable[[], Call]
+    prepare: Callable[[], Callable[[], object]]
     """Makes the call, with inputs that no call before has changed."""
     is_warm: bool = False
     """True where it is called once before, in place of clearing caches."""
 
 
-def measure(contenders: Sequence[Contender], target: Target, seconds: float, tick: Callable[[], None]) -> Samples:
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Microseconds of each function by block, and what disturbed the machine meanwhile."""
+
+    times: Sequence[Sequence[float]]
+    off_core: float
+    """Share of the time in which this thread did not run; 0 on a GPU."""
+    clock: float
+    """Width of the middle half of the times of the fixed work, as a share of its median."""
+    load: str
+    """A sentence on other programs; empty where there are few."""
+
+
+def measure(contenders: Sequence[Contender], target: Target, tick: Callable[[], None]) -> Samples:
     """Time functions in blocks; `tick` is called between these and may raise to stop."""
+    import torch
+
+    from tracetui_workloads.verifying.building import AHEAD_CYCLES, CLEARED_BYTES
+
     times: list[list[float]] = [[] for _ in contenders]
     watched: list[float] = []
-    device = "cuda" if target.kind == "cuda" else "cpu"
-    cleared = torch.empty(CLEARED_BYTES[device], dtype=torch.uint8, device=device)
+    cleared = torch.empty(CLEARED_BYTES["cpu" if target.kind == "cpu" else "cuda"], dtype=torch.uint8)
+    cleared, cuda = cleared.to(target.device), torch.cuda
     on_core = wall = 0.0
-    meter, until, order = LoadMeter(), perf_counter() + seconds, random.Random(0)
+
+    def microseconds(call: Callable[[], object]) -> float:
+        """The time of a call; on a GPU by its own clock, while the CPU is ahead."""
+        if target.kind == "cpu":
+            began = perf_counter()
+            call()
+            return 1e6 * (perf_counter() - began)
+        event: Any = cuda.Event
+        begin, end = event(enable_timing=True), event(enable_timing=True)
+        cuda._sleep(AHEAD_CYCLES)
+        begin.record()
+        call()
+        end.record()
+        end.synchronize()
+        return float(1e3 * begin.elapsed_time(end))
+
+    meter, until, order = LoadMeter(), perf_counter() + SECONDS, random.Random(0)
     while len(watched) < MIN_BLOCKS or (len(watched) < MAX_BLOCKS and perf_counter() < until):
         for index in order.sample(range(len(contenders)), len(contenders)):
             contender = contenders[index]
@@ -56,30 +90,71 @@ def measure(contenders: Sequence[Contender], target: Target, seconds: float, tic
             if not contender.is_warm:
                 cleared.fill_(len(watched) % 2)
             core, began = thread_time(), perf_counter()
-            times[index].append(microseconds(call, device))
+            times[index].append(microseconds(call))
             on_core, wall = on_core + thread_time() - core, wall + perf_counter() - began
-            target.synchronize()
             tick()
-        watched.append(microseconds(_cycles if device == "cuda" else _loops, device))
-    load = meter.load()
-    ordered = sorted(watched)
+        watched.append(microseconds(_loop if target.kind == "cpu" else lambda: cuda._sleep(AHEAD_CYCLES)))
+    load, ordered = meter.load(), sorted(watched)
     quarter, middle, three_quarters = (ordered[len(ordered) * n // 4] for n in (1, 2, 3))
+    off_core = max(1 - on_core / max(wall, 1e-9), 0.0) if target.kind == "cpu" else 0.0
     return Samples(
-        times,
-        max(1 - on_core / max(wall, 1e-9), 0.0) if device == "cpu" else 0.0,
-        (three_quarters - quarter) / middle,
-        load.sentence if load and load.is_high else "",
+        times, off_core, (three_quarters - quarter) / middle, load.sentence if load and load.is_high else ""
     )
 
 
-def _loops() -> None:
+def _loop() -> None:
     for _ in range(WATCHED_LOOPS):
         pass
 
 
-def _cycles() -> None:
-    sleep: Any = torch.cuda._sleep
-    sleep(WATCHED_CYCLES)
+# What may be said: where a thing differs from itself, no two do.
+
+
+def interval(times: Sequence[float]) -> tuple[float, float, float]:
+    """The median of times and its interval; the least and the longest where they are too few for one."""
+    timing = timing_of(times, 1, "")
+    if timing.low_us is None or timing.high_us is None:
+        return timing.median_us, min(times), max(times)
+    return timing.median_us, timing.low_us, timing.high_us
+
+
+def ratio(times: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
+    """The median of the ratios of two functions by block, and its interval."""
+    return interval([mine / max(other, 1e-9) for mine, other in zip(times, base, strict=True)])
+
+
+def noise_of(samples: Samples) -> float:
+    """The share by which the first function differs from the second, which is the same, as its interval has it."""
+    _, low, high = ratio(samples.times[1], samples.times[0])
+    return max(high - 1, 1 - low, MIN_NOISE)
+
+
+def refusal(samples: Samples, limit: float) -> str:
+    """The reason why no time may be believed, as a sentence; empty where the machine is quiet."""
+    reasons = (
+        (noise_of(samples), limit, "the operator differs from itself by {:.0f} %"),
+        (samples.off_core, 2 * limit, "it was off its core for {:.0f} % of the time"),
+        (samples.clock, 2 * limit, "the clock changed by {:.0f} %"),
+    )
+    words = [text.format(100 * share) for share, most, text in reasons if share > most]
+    return f"This machine is too noisy: {', '.join(words)}. {samples.load}".rstrip() if words else ""
+
+
+def verdict(times: Sequence[float], base: Sequence[float], noise: float) -> str:
+    """The word for a function beside another: by the ratios beyond the noise, and medians whose intervals are apart."""
+    (_, low, high), (_, least, most), (_, base_least, base_most) = ratio(times, base), interval(times), interval(base)
+    if high < 1 - noise and most < base_least:
+        return "faster"
+    return "slower" if low > 1 + noise and least > base_most else "cannot tell"
+
+
+def against_recorded(recorded: Sequence[float], ways: Sequence[Sequence[float]], noise: float) -> str:
+    """The word for ways to run it here, with and without cleared caches, beside recorded times."""
+    (_, recorded_low, recorded_high), here = interval(recorded), [interval(times) for times in ways]
+    low, high = min(low for _, low, _ in here), max(high for _, _, high in here)
+    if high < recorded_low * (1 - noise):
+        return "faster here"
+    return "slower here" if low > recorded_high * (1 + noise) else "cannot tell"
 
 
 # Alternatives: other ways to compute the same.
@@ -89,60 +164,44 @@ class NotApplicable(Exception):
     """An operator has no such alternative; the message is the reason, without a full stop."""
 
 
-def alternative(name: str, plan: Plan, device: str) -> Callable[[], Call]:
+def alternative(name: str, plan: Plan, device: str) -> Callable[[], Callable[[], object]]:
     """Makes calls of an alternative of an operator, each with new arguments.
 
     Raises: NotApplicable.
     """
-    run: Callable[..., object] = plan.operator
-    change: Callable[[torch.Tensor], torch.Tensor] | None = None
+    import torch
+
     if name == "compile":
         # A function of its own: an operator is none.
-        run = torch.compile(lambda *args, **named: plan.operator(*args, **named), dynamic=False)
-    elif name == "channels_last":
-        if not any(len(each.dims) == 4 for each in plan.tensors):
-            raise NotApplicable("no input has four dimensions")
-        change = _channels_last
-    elif name == "bf16":
-        if not any(each.dtype in ("float16", "float32", "float64") for each in plan.tensors):
-            raise NotApplicable("no input is of another floating type")
-        change = _bf16
-    else:
-        run = _attention(plan)
+        compiled: Callable[..., object] = torch.compile(lambda **args: plan.operator(**args), dynamic=False)
+        return lambda: partial(compiled, **plan.call(device).keywords)
+    if name == "sdpa":
+        operator = plan.operator._schema.name
+        if not operator.startswith("aten::_scaled_dot_product_") or "backward" in operator:
+            raise NotApplicable("it is none of the operators that sdpa chooses from")
+        return lambda: partial(_attention, **plan.call(device).keywords)
+    is_last = name == "channels_last"
+    if is_last and not any(len(each.dims) == 4 for each in plan.tensors):
+        raise NotApplicable("no input has four dimensions")
+    if not is_last and not any(each.dtype in (torch.float16, torch.float32, torch.float64) for each in plan.tensors):
+        raise NotApplicable("no input is of another floating type")
 
-    def prepare() -> Call:
-        args, named = plan.new(device)
-        if change is not None:
-            args = [change(each) if isinstance(each, torch.Tensor) else each for each in args]
-        return partial(run, *args, **named)
+    def changed(value: Any) -> Any:
+        if isinstance(value, list):
+            return [changed(each) for each in value]
+        if not torch.is_tensor(value) or (value.dim() != 4 if is_last else not value.is_floating_point()):
+            return value
+        return value.contiguous(memory_format=torch.channels_last) if is_last else value.bfloat16()
 
-    return prepare
-
-
-def _channels_last(each: torch.Tensor) -> torch.Tensor:
-    return each.contiguous(memory_format=torch.channels_last) if each.dim() == 4 else each
+    return lambda: partial(plan.operator, **{key: changed(each) for key, each in plan.call(device).keywords.items()})
 
 
-def _bf16(each: torch.Tensor) -> torch.Tensor:
-    return each.bfloat16() if each.is_floating_point() else each
+def _attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, is_causal: bool = False, **more: Any
+) -> object:
+    import torch
 
-
-def _attention(plan: Plan) -> Callable[..., object]:
-    """`scaled_dot_product_attention` in place of another operator of attention.
-
-    Raises: NotApplicable.
-    """
-    name, schema = plan.operator._schema.name, plan.operator._schema.arguments
-    if name == "aten::scaled_dot_product_attention":
-        raise NotApplicable("it is that already")
-    if "attention" not in name or [each.name for each in schema[:3]] != ["query", "key", "value"]:
-        raise NotApplicable("it is no attention")
-
-    def run(*args: Any, **named: Any) -> object:
-        given = dict(zip((each.name for each in schema), args, strict=False)) | named
-        mask = given.get("attn_mask", given.get("attn_bias"))
-        causal = bool(given.get("is_causal")) and mask is None
-        query, key, value = args[:3]
-        return torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
-
-    return run
+    mask = more.get("attn_mask", more.get("attn_bias"))
+    return torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, is_causal=is_causal and mask is None, scale=more.get("scale")
+    )

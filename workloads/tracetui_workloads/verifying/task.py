@@ -15,6 +15,8 @@ from tracetui_workloads.recording.protocol import Options, Request
 
 CHECK, TIME, SCRIPT = "check", "time", "script"
 """Kinds of tasks: build operators again and say which cannot be; time them; write a program for each."""
+ALTERNATIVES = ("compile", "channels_last", "bf16", "sdpa")
+"""Ways in which an operator can be run beside the recorded one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,6 @@ class Task:
     list_types: Sequence[str] = ()
     """Types of tensors in the trace, the most frequent first: those of lists of tensors are not recorded."""
     alternatives: Sequence[str] = ()
-    """Ways to run it that are timed beside it: names that `measuring.alternative` knows."""
-    seconds: float = 10.0
-    """Seconds of timing for each operator."""
     max_noise: float = 0.05
     """Share by which an operator may differ from itself before times are refused."""
     gpus: Sequence[str] = ()
@@ -62,12 +61,12 @@ def requested(kind: str, operators: Iterable[Mapping[str, Any]], threads: int = 
 
     Args:
         operators: the fields of each `RecordedOp`.
-        threads: CPU threads of torch as they were recorded, 0 where that is not known; those of another machine may
-            be more than there are here.
+        threads: CPU threads of torch as they were recorded, 0 where that is not known.
         more: further fields of `Task`.
     """
     task = Task(kind, [RecordedOp(**each) for each in operators], **more)
-    device = "auto" if kind == TIME and any(each.kernels for each in task.operators) else "cpu"
+    device = "auto" if kind == TIME and (task.gpus or any(each.kernels for each in task.operators)) else "cpu"
+    # Another machine may have more CPUs than there are here.
     options = Options(device=device, threads=threads if 0 < threads <= (os.cpu_count() or 1) else 0)
     with tempfile.TemporaryDirectory(prefix="tracetui-verify-") as folder:
         path = Path(folder, "task.json")
@@ -76,10 +75,6 @@ def requested(kind: str, operators: Iterable[Mapping[str, Any]], threads: int = 
 
 
 def read_task(path: str) -> Task:
-    """The task of a request.
-
-    Raises: OSError.
-    """
+    """The task of a request."""
     fields = json.loads(Path(path).read_text())
-    fields["operators"] = [RecordedOp(**each) for each in fields["operators"]]
-    return Task(**fields)
+    return Task(**fields | {"operators": [RecordedOp(**each) for each in fields["operators"]]})

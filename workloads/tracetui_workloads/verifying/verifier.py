@@ -8,27 +8,21 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tracetui_workloads.recording.devices import Target
 from tracetui_workloads.recording.exceptions import Cancel, RecordingError, first_line
-from tracetui_workloads.recording.profiling import timing_of
 from tracetui_workloads.recording.protocol import Result, plain
 from tracetui_workloads.recording.recorder import Recording, main
-from tracetui_workloads.verifying.noise import noise_of, ratio_of, refusal, verdict
+from tracetui_workloads.verifying import measuring
+from tracetui_workloads.verifying.measuring import Contender
 from tracetui_workloads.verifying.task import SCRIPT, TIME, RecordedOp, Task, read_task
 
 if TYPE_CHECKING:
     from tracetui_workloads.verifying.building import Plan
-
-HERE, AGAIN, WARM = "here", "here again", "here, warm"
-"""Names of the contenders beside alternatives: as recorded, the same, and with caches that are not cleared."""
-MAX_RUN = 1 << 20
-"""Maximum elements of all inputs of an operator that is run where it is only checked."""
-ANOTHER = "--script FILE writes a program to take there."
 
 
 class Verification(Recording):
@@ -39,6 +33,8 @@ class Verification(Recording):
         during = self._reporter.during
         with during("importing torch"):
             os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+            # What torch thinks of the arguments of others helps nobody.
+            warnings.simplefilter("ignore")
             import torch
 
             torch.set_num_threads(self._threads())
@@ -51,99 +47,76 @@ class Verification(Recording):
         answers = []
         with torch.no_grad():
             for op in task.operators:
+                # Without kernels it is the CPU that took the time.
+                place = target if op.kernels else replace(target, device="cpu")
                 with during(f"building {plain(op.name)[:80]}"):
-                    answer, plan = self._built(op, task, target)
+                    answer, plan = _built(op, task, place)
                 if plan is not None and task.kind == TIME:
-                    self._compare(op, plan, task, target, answer)
+                    answer |= self._timed(op, plan, task, place)
                 answers.append(answer)
         about = {"name": target.name, "torch": torch.__version__, "threads": torch.get_num_threads()}
         return Result("", 0, {"operators": answers, "machine": about})
 
-    def _built(self, op: RecordedOp, task: Task, target: Target) -> tuple[dict[str, Any], Plan | None]:
-        """The answer about an operator without times, and its plan; None where it cannot be built."""
-        import torch
+    def _timed(self, op: RecordedOp, plan: Plan, task: Task, target: Target) -> dict[str, Any]:
+        """The times of an operator beside its alternatives, or why there are none."""
+        kept = None if plan.operator._schema.is_mutable else plan.call(target.device)
 
-        from tracetui_workloads.verifying.building import CannotBuild, build, elements
+        def recorded() -> Callable[[], object]:
+            return kept or plan.call(target.device)
 
-        device = target.device if op.kernels and task.kind == TIME else "cpu"
-        # On a CPU an operator of a GPU calls others, if it is there at all.
-        is_run = task.kind == TIME or (elements(op.dims) <= MAX_RUN and not op.kernels)
-        try:
-            plan = build(op, task.list_types, device, is_run)
-        except CannotBuild as why:
-            return {"why": plain(str(why)), "notes": []}, None
-        answer: dict[str, Any] = {"why": None, "notes": list(dict.fromkeys(plan.notes)), "overload": str(plan.operator)}
-        if task.kind == SCRIPT:
-            answer["script"] = plan.script(op, task.label, torch.get_num_threads())
-        elif is_run:
-            children, kernels = recorded_again(bound(plan, device), target)
-            answer["children"] = _difference(op.children, children)
-            if task.kind == TIME:
-                answer["kernels"] = _difference(op.kernels, kernels)
-        return answer, plan
-
-    def _compare(self, op: RecordedOp, plan: Plan, task: Task, target: Target, answer: dict[str, Any]) -> None:
-        """Time an operator beside its alternatives, and put the result into its answer."""
-        from tracetui_workloads.verifying import measuring
-
-        device = target.device if op.kernels else "cpu"
-        if not op.kernels:
-            target = Target("cpu", target.name, target.activities, lambda: None)
-        recorded = partial(bound, plan, device)
-        if not plan.operator._schema.is_mutable:
-            call = recorded()
-            recorded = partial(_given, call)
-        contenders = [
-            measuring.Contender(HERE, recorded),
-            measuring.Contender(AGAIN, recorded),
-            measuring.Contender(WARM, recorded, is_warm=True),
-        ]
+        contenders = [Contender("here", recorded), Contender("here again", recorded), Contender("warm", recorded, True)]
         absent = []
         for name in task.alternatives:
             with self._reporter.during("compiling" if name == "compile" else "warming up"):
                 try:
-                    prepare = measuring.alternative(name, plan, device)
+                    prepare = measuring.alternative(name, plan, target.device)
                     prepare()()
-                    contenders.append(measuring.Contender(name, prepare))
+                    contenders.append(Contender(name, prepare))
                 except Cancel:
                     raise
                 except measuring.NotApplicable as why:
                     absent.append({"name": name, "why": str(why)})
                 except Exception as error:
+                    # An alternative may fail in any way that torch has.
                     absent.append({"name": name, "why": f"{type(error).__name__}: {plain(first_line(error))[:160]}"})
         with self._reporter.during("timing"), self._reporter.without_heartbeat():
-            samples = measuring.measure(contenders, target, task.seconds, self._reporter.interrupts.check)
-        noise = noise_of(samples)
-        answer |= {"noise": round(noise, 4), "refused": refusal(samples, task.max_noise) or None}
-        answer["times"] = absent
+            samples = measuring.measure(contenders, target, self._reporter.interrupts.check)
+        noise, here = measuring.noise_of(samples), samples.times[0]
+        answer: dict[str, Any] = {"noise": noise, "refused": measuring.refusal(samples, task.max_noise) or None}
         if answer["refused"] is not None:
-            return
-        rows, times = [], {}
+            return answer | {"times": absent}
+        rows = []
         for contender, own in zip(contenders, samples.times, strict=True):
-            timing = times[contender.name] = timing_of(own, 1, "")
-            row = {key: value for key, value in asdict(timing).items() if key in ("median_us", "low_us", "high_us")}
-            if contender.name != HERE:
-                ratio, low, high = ratio_of(own, samples.times[0])
-                row |= {"ratio": ratio, "ratio_low": low, "ratio_high": high}
-                row["verdict"] = verdict(low, high, noise)
+            row: dict[str, Any] = dict(zip(("median_us", "low_us", "high_us"), measuring.interval(own), strict=True))
+            if contender.name != "here":
+                ratios = measuring.ratio(own, here)
+                row |= dict(zip(("ratio", "ratio_low", "ratio_high"), ratios, strict=True))
+                row["verdict"] = measuring.verdict(own, here, noise)
             rows.append({"name": contender.name, "why": None, **row})
-        answer["times"] = [*rows, *absent]
         if op.times_us:
-            here = [times[HERE].median_us, times[WARM].median_us]
-            mine = timing_of(op.times_us, 1, "")
-            low, high = (mine.median_us if each is None else each for each in (mine.low_us, mine.high_us))
-            word = verdict(min(here) / max(high, 1e-9), max(here) / max(low, 1e-9), noise)
-            answer["against_recorded"] = {"faster": "faster here", "slower": "slower here"}.get(word, word)
+            answer["against_recorded"] = measuring.against_recorded(op.times_us, (here, samples.times[2]), noise)
+        return answer | {"times": [*rows, *absent]}
 
 
-def _given(call: Callable[[], object]) -> Callable[[], object]:
-    return call
+def _built(op: RecordedOp, task: Task, target: Target) -> tuple[dict[str, Any], Plan | None]:
+    """The answer about an operator without times, and its plan; None where it cannot be built."""
+    import torch
 
+    from tracetui_workloads.verifying.building import CannotBuild, build
 
-def bound(plan: Plan, device: str) -> Callable[[], object]:
-    """A call of the operator with new arguments."""
-    args, named = plan.new(device)
-    return partial(plan.operator, *args, **named)
+    try:
+        plan = build(op, task.list_types, target.device, task.kind == TIME)
+    except CannotBuild as why:
+        return {"why": plain(str(why)), "notes": []}, None
+    answer: dict[str, Any] = {"why": None, "notes": list(dict.fromkeys(plan.notes))}
+    if task.kind == SCRIPT:
+        answer["script"] = plan.program(op, task.label, torch.get_num_threads())
+    elif plan.is_run(op, task.kind == TIME):
+        children, kernels = recorded_again(plan.call(target.device), target)
+        answer["children"] = _difference(op.children, children)
+        if task.kind == TIME:
+            answer["kernels"] = _difference(op.kernels, kernels)
+    return answer, plan
 
 
 def recorded_again(call: Callable[[], object], target: Target) -> tuple[list[str], list[str]]:
@@ -154,38 +127,32 @@ def recorded_again(call: Callable[[], object], target: Target) -> tuple[list[str
         call()
         target.synchronize()
     results: Any = profiler.profiler
-    top = next((each for each in results.kineto_results.experimental_event_tree() if _is_aten(each)), None)
-    on_device = sorted((each for each in profiler.events() or () if each.device_type.name != "CPU"), key=_start)
-    return [each.name for each in (top.children if top else ()) if _is_aten(each)], [each.name for each in on_device]
-
-
-def _is_aten(event: Any) -> bool:
-    return bool(event.name.startswith("aten::"))
-
-
-def _start(event: Any) -> float:
-    return float(event.time_range.start)
+    tree = results.kineto_results.experimental_event_tree()
+    top = next((each.children for each in tree if each.name.startswith("aten::")), ())
+    on_device = [each for each in profiler.events() or () if each.device_type.name != "CPU"]
+    on_device.sort(key=lambda each: float(each.time_range.start))
+    return [each.name for each in top if each.name.startswith("aten::")], [each.name for each in on_device]
 
 
 def _difference(recorded: Sequence[str], here: Sequence[str]) -> str:
-    """Empty where two lists of names are the same; else how they differ."""
+    """`same`, or how two lists of names differ."""
     if list(recorded) == list(here):
-        return ""
+        return "same"
     recorded, here = (", ".join(plain(each)[:80] for each in names[:8]) or "none" for names in (recorded, here))
     return f"recorded {recorded}; here {here}"
 
 
 def _require_same_device(task: Task, target: Target) -> None:
-    """Check that operators with kernels run on a GPU of the trace.
+    """Check that operators of a trace with GPUs run beside one of these.
 
     Raises: RecordingError.
     """
-    if not any(each.kernels for each in task.operators) or target.name in task.gpus:
+    if target.name in task.gpus or not (task.gpus or any(each.kernels for each in task.operators)):
         return
     there = " and ".join(plain(each)[:80] for each in task.gpus) or "a GPU that the trace does not name"
     here = target.name if target.is_gpu else "the CPU alone"
-    message = f"The operator was recorded on {there}, and here is {here}: its times could not be compared."
-    raise RecordingError("device", message, ANOTHER)
+    message = f"The device is another: recorded with {there}, here is {here}. Times could not be compared."
+    raise RecordingError("device", message, "--script FILE writes a program to take there.")
 
 
 if __name__ == "__main__":
