@@ -139,13 +139,15 @@ def _is_bounded(value: Any, depth: int = 0) -> bool:
 
 
 def all_variants(trace: Trace) -> list[CallVariant]:
-    """The variants of all operators, and the GPU activities of none, the longest first."""
+    """The variants of all operators, and the GPU activities of none by name, the longest first."""
     gpu = links(trace).gpu
     alone = gpu[links(trace).owner[gpu] < 0]
+    names = trace.slices.name[alone]
     variants = call_variants(trace, op_rows(trace))
-    if len(alone):
-        time, why = float(trace.slices.dur[alone].sum()) / 1000, "no operator is known that launched it"
-        variants.append(CallVariant("work on the GPU", alone, 0.0, time, why=why))
+    for each in np.unique(names).tolist():
+        rows, name = alone[names == each], str(trace.names[each])
+        why = GENERATED if _GENERATED.match(name) else "no operator is known that launched it"
+        variants.append(CallVariant(name, rows, 0.0, float(trace.slices.dur[rows].sum()) / 1000, why=why))
     variants.sort(key=lambda each: (-each.gpu_us, -each.self_cpu_us))
     why = f"only the {MAX_VARIANTS:,} longest variants are tried"
     return [*variants[:MAX_VARIANTS], *(replace(each, why=each.why or why) for each in variants[MAX_VARIANTS:])]
@@ -158,8 +160,8 @@ def variant_at(trace: Trace, row: int) -> CallVariant:
     """
     ops, name = op_rows(trace), trace.name_of(row)
     if row not in ops:
-        if why := cannot_be_built(name) if _GENERATED.match(name) else "":
-            raise Unanswerable(f"{name} cannot be built again: {why}.")
+        if _GENERATED.match(name):
+            raise Unanswerable(f"{name} cannot be built again: {GENERATED}.")
         row = int(links(trace).owner[row])
     if row < 0:
         raise Unanswerable(f"{name} cannot be built again: it is no operator, and none is known that launched it.")

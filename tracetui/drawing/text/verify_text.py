@@ -6,13 +6,9 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, NotRequired, TypedDict, cast
 
-import numpy as np
-
 from tracetui.drawing.format import shorten
-from tracetui.linking.links import links, op_rows
 from tracetui.model.quantities import counted, duration, percent
 from tracetui.model.trace import Trace
-from tracetui.operators.costs import self_times
 from tracetui.tables.call_variants import CallVariant
 from tracetui.text import aligned, clean
 
@@ -23,16 +19,15 @@ MAX_NAMES = 12
 
 
 class TimedWay(TypedDict):
-    """A way to run an operator with its time here, or the reason why it has none; ratios are to the first."""
+    """A way to run an operator with its time here, or the reason why it has none.
+
+    Of the time and its ratio to the first way: the median, and the interval of the median.
+    """
 
     name: str
     why: str | None
-    median_us: NotRequired[float]
-    low_us: NotRequired[float]
-    high_us: NotRequired[float]
-    ratio: NotRequired[float]
-    ratio_low: NotRequired[float]
-    ratio_high: NotRequired[float]
+    interval_us: NotRequired[list[float]]
+    ratio: NotRequired[list[float]]
     verdict: NotRequired[str]
 
 
@@ -55,7 +50,6 @@ class VerifiedOp(TypedDict):
     roofline_us: NotRequired[float | None]
     refused: NotRequired[str | None]
     noise: NotRequired[float]
-    against_recorded: NotRequired[str]
     times: NotRequired[list[TimedWay]]
 
 
@@ -70,24 +64,14 @@ class VerifyMachine(TypedDict):
 class VerifyDocument(TypedDict):
     """Variants of operators, the longest first; shares are those of the own time of all operators, and of all GPU time.
 
-    Of what cannot be built again `left_out` has the reasons. All three are null where one operator is timed.
+    They are null where one operator is timed.
     """
 
     trace: str
     machine: VerifyMachine
     rebuilt_cpu_pct: float | None
     rebuilt_gpu_pct: float | None
-    left_out: list[LeftOut] | None
     operators: list[VerifiedOp]
-
-
-class LeftOut(TypedDict):
-    """A reason why operators cannot be built again, with their names and shares of the time."""
-
-    why: str
-    names: list[str]
-    cpu_pct: float | None
-    gpu_pct: float | None
 
 
 def verify_document(
@@ -112,57 +96,50 @@ def verify_document(
             recorded = median(variant.recorded(trace)["times_us"])
             row |= {"recorded_us": recorded, "roofline_us": variant.roofline_us(trace)}
         rows.append(cast(VerifiedOp, row))
-    document: VerifyDocument = {
+    whole = _sums(rows)
+    built = [None, None] if is_timed else _shares([row for row in rows if row["why"] is None], whole)
+    return {
         "trace": trace.label,
         "machine": answers["machine"],
-        "rebuilt_cpu_pct": None,
-        "rebuilt_gpu_pct": None,
-        "left_out": None,
+        "rebuilt_cpu_pct": built[0],
+        "rebuilt_gpu_pct": built[1],
         "operators": rows,
     }
-    if not is_timed:
-        cpu = float(np.maximum(self_times(trace)[op_rows(trace)], 0).sum()) / 1000
-        gpu = float(trace.slices.dur[links(trace).gpu].sum()) / 1000
-        reasons = sorted({row["why"] for row in rows if row["why"] is not None})
-        left_out = [_left_out([row for row in rows if row["why"] == why], why, cpu, gpu) for why in reasons]
-        built = _left_out([row for row in rows if row["why"] is None], "", cpu, gpu)
-        document["rebuilt_cpu_pct"], document["rebuilt_gpu_pct"] = built["cpu_pct"], built["gpu_pct"]
-        document["left_out"] = sorted(left_out, key=lambda each: (-(each["gpu_pct"] or 0), -(each["cpu_pct"] or 0)))
-    return document
 
 
-def _left_out(rows: Sequence[VerifiedOp], why: str, cpu: float, gpu: float) -> LeftOut:
-    return {
-        "why": why,
-        "names": list(dict.fromkeys(row["op"] for row in rows)),
-        "cpu_pct": 100 * sum(row["self_cpu_us"] for row in rows) / cpu if cpu else None,
-        "gpu_pct": 100 * sum(row["gpu_us"] for row in rows) / gpu if gpu else None,
-    }
+def _sums(rows: Sequence[VerifiedOp]) -> tuple[float, float]:
+    return sum(row["self_cpu_us"] for row in rows), sum(row["gpu_us"] for row in rows)
+
+
+def _shares(rows: Sequence[VerifiedOp], whole: tuple[float, float]) -> list[float | None]:
+    """Shares in percent of the own CPU time and of the GPU time; None where there is none."""
+    return [100 * part / of if of else None for part, of in zip(_sums(rows), whole, strict=True)]
 
 
 def coverage_lines(document: VerifyDocument, limit: int) -> list[str]:
     """A line for each variant; then the share of the time, and the names of what cannot be built again, by reason."""
     rows = document["operators"]
-    lines = [("operator", "calls", "self CPU", "GPU", "built again", "children", "shapes")]
+    whole, has_gpu = _sums(rows), document["rebuilt_gpu_pct"] is not None
+    lines = [("operator", "calls", "self CPU", *["GPU"] * has_gpu, "built again", "children", "shapes")]
     for row in rows[:limit]:
-        cpu, gpu = duration(1000 * row["self_cpu_us"]), duration(1000 * row["gpu_us"])
+        times = [duration(1000 * time) for time in (row["self_cpu_us"], row["gpu_us"])][: 1 + has_gpu]
         children = {None: "–", "same": "same"}.get(row["children"], "others")
         built, shapes = "yes" if row["why"] is None else "no", row["input_shapes"][:MAX_SHAPES]
-        lines.append((shorten(row["op"], MAX_SHAPES), f"{row['calls']:,}", cpu, gpu, built, children, shapes))
-    if document["rebuilt_gpu_pct"] is None:
-        lines = [(*line[:3], *line[4:]) for line in lines]
-    count = sum(row["why"] is None for row in rows)
-    shares = _shares(document["rebuilt_cpu_pct"], document["rebuilt_gpu_pct"])
-    text = [f"{count:,} of {counted(len(rows), 'variant')} can be built again: {shares}."]
-    for each in (document["left_out"] or ())[:limit]:
-        names, more = each["names"][:MAX_NAMES], len(each["names"]) - MAX_NAMES
-        listed = ", ".join([*(shorten(name, MAX_SHAPES) for name in names), *([f"{more:,} more"] if more > 0 else [])])
-        text.append(clean(f"Not built: {listed} ({_shares(each['cpu_pct'], each['gpu_pct'])}): {each['why']}."))
-    return [*aligned(lines), *text]
+        lines.append((shorten(row["op"], MAX_SHAPES), f"{row['calls']:,}", *times, built, children, shapes))
+    by_reason: dict[str, list[VerifiedOp]] = {}
+    for row in rows:
+        by_reason.setdefault(row["why"] or "", []).append(row)
+    built_rows = by_reason.pop("", [])
+    text = [f"{len(built_rows):,} of {counted(len(rows), 'variant')} can be built again: {_of(built_rows, whole)}."]
+    for why, alike in list(by_reason.items())[:limit]:
+        names = list(dict.fromkeys(shorten(row["op"], MAX_SHAPES) for row in alike))
+        more = [f"{len(names) - MAX_NAMES:,} more"] if len(names) > MAX_NAMES else []
+        text.append(f"Not built: {', '.join([*names[:MAX_NAMES], *more])} ({_of(alike, whole)}): {why}.")
+    return [*aligned(lines), *map(clean, text)]
 
 
-def _shares(cpu: float | None, gpu: float | None) -> str:
-    shares = ((cpu, "own CPU"), (gpu, "GPU"))
+def _of(rows: Sequence[VerifiedOp], whole: tuple[float, float]) -> str:
+    shares = zip(_shares(rows, whole), ("own CPU", "GPU"), strict=True)
     return ", ".join(f"{percent(share)} of the {where} time" for share, where in shares if share is not None)
 
 
@@ -179,19 +156,19 @@ def verified_lines(row: VerifiedOp, machine: VerifyMachine) -> list[str]:
         if way["why"] is not None:
             cells.append((f"  {way['name']}", "–", "", f"{way['why']}."))
             continue
-        interval = f"{duration(1000 * way['low_us'])} to {duration(1000 * way['high_us'])}"
-        versus = ""
+        middle, low, high = way["interval_us"]
+        versus = f"{middle / recorded:.2f} times the recorded time" if recorded else ""
         if "ratio" in way:
-            ratios = f"{way['ratio']:.2f} times as long ({way['ratio_low']:.2f} to {way['ratio_high']:.2f})"
-            versus = f"{way['verdict']}: {ratios}"
-        cells.append((f"  {way['name']}", duration(1000 * way["median_us"]), interval, versus))
+            versus = "{}: {:.2f} times as long ({:.2f} to {:.2f})".format(way["verdict"], *way["ratio"])
+        interval = f"{duration(1000 * low)} to {duration(1000 * high)}"
+        cells.append((f"  {way['name']}", duration(1000 * middle), interval, versus))
     lines += aligned(cells)
     if row.get("refused"):
         lines.append(f"  {row['refused']} No times are given; `tracetui verify --noise PERCENT` allows more.")
     elif "noise" in row:
-        where = f"noise {percent(100 * row['noise'])}, {machine['name']}, {counted(machine['threads'], 'thread')}"
-        lines.append(clean(f"  Against the recorded time: {row.get('against_recorded', 'cannot tell')} ({where})."))
+        where = f"{machine['name']}, {counted(machine['threads'], 'thread')}"
+        lines.append(clean(f"  The operator differs from itself by {percent(100 * row['noise'])} here ({where})."))
     for key in ("children", "kernels"):
-        if (difference := row[key]) is not None:  # type: ignore[literal-required]
+        if (difference := row[key]) is not None:
             lines.append(clean(f"  Recorded again, {key}: {difference}."))
     return lines + [clean(f"  Note: {note}.") for note in row["notes"]]

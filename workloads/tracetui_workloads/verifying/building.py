@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from typing import Any
@@ -26,34 +26,26 @@ MAX_BYTES = 1 << 32
 """Maximum size of all inputs of an operator, and of all its results."""
 MAX_CHECKED_BYTES = 1 << 22
 """Maximum size of all inputs of an operator that is run where it is only checked."""
-MAX_TENSORS = 4096
-"""Maximum tensors, or numbers, in a list."""
-MAX_LITERAL = 4096
-"""Maximum characters of a value."""
+MAX_TENSORS = MAX_LITERAL = 4096
+"""Maximum tensors in a list, and characters of a value."""
 CLEARED_BYTES = {"cpu": 64 << 20, "cuda": 256 << 20}
 """Bytes that are written to clear the caches, by kind of device: more than their L2 holds."""
 AHEAD_CYCLES = 1_000_000
 """Cycles that a GPU waits before a timed call, while the CPU launches it."""
 
-_TYPES = dict(
-    pair.split("=")
-    for pair in (
+_TYPES: dict[str, str] = dict(
+    re.findall(
+        r"([^=,]+)=(\w+)",
         "float=float32,double=float64,c10::Half=float16,c10::BFloat16=bfloat16,bool=bool,long int=int64,long=int64,"
         "__int64=int64,int=int32,short int=int16,short=int16,signed char=int8,unsigned char=uint8,"
         "unsigned short=uint16,unsigned int=uint32,unsigned long=uint64,c10::complex<float>=complex64,"
-        "c10::complex<double>=complex128,c10::Float8_e4m3fn=float8_e4m3fn,c10::Float8_e5m2=float8_e5m2"
-    ).split(",")
+        "c10::complex<double>=complex128,c10::Float8_e4m3fn=float8_e4m3fn,c10::Float8_e5m2=float8_e5m2",
+    )
 )
 """Names of torch's types by those that the profiler writes, which are the compiler's."""
-_NUMBERED = (
-    "uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool qint8 quint8 qint32 "
-    "bfloat16 quint4x2 quint2x4 bits1x8 bits2x4 bits4x2 bits8 bits16 float8_e5m2 float8_e4m3fn float8_e5m2fnuz "
-    "float8_e4m3fnuz uint16 uint32 uint64"
-).split()
-"""Names of torch's types by number, as values have them."""
-_FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
-_LISTS = {"List[int]": int, "List[float]": (int, float), "List[bool]": bool, "List[number]": (int, float, complex)}
 _WHOLE = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+_CODES = ("dtype", "out_dtype", "layout", "memory_format")
+"""Parameters whose values are numbers of torch's own."""
 _VALUES_MATTER = re.compile(
     "nonzero|masked_select|_unique2|repeat_interleave|bincount|item|_local_scalar_dense|is_nonzero|equal"
 )
@@ -225,13 +217,14 @@ def _plans(op: RecordedOp, list_types: Sequence[str], reasons: list[str]) -> Ite
     if not isinstance(strides, list) or len(strides) != len(dims):
         strides = [None] * len(dims)
     guesses = [each for each in (*types, *list_types, "float") if isinstance(each, str) and each in _TYPES]
-    overloads = [getattr(packet, each) for each in packet.overloads()]
+    listed: Any = packet
+    overloads = [getattr(packet, each) for each in listed.overloads()]
     for overload in sorted(overloads, key=lambda each: abs(len(each._schema.arguments) - len(dims))):
         schema = overload._schema.arguments
         rest = schema[len(dims) :]
         if len(schema) < len(dims) or any(each.name in ("filename", "path") for each in schema):
             continue
-        has_list = any("[Tensor]" in str(each.type) for each in schema)
+        has_list = "TensorList" in types and any("[Tensor]" in str(each.type) for each in schema)
         for guess in dict.fromkeys(guesses) if has_list else guesses[:1]:
             reader = _Inputs(name, dims, types, strides, values, guess)
             try:
@@ -245,7 +238,8 @@ def _plans(op: RecordedOp, list_types: Sequence[str], reasons: list[str]) -> Ite
             if all(each.has_default_value() for each in rest):
                 # Without it what makes tensors would take memory also where they are to be made on `meta`.
                 args |= {each.name: _DEVICE for each in rest if "Device" in str(each.type)}
-                yield Plan(overload, args, [*notes, *reader.notes])
+                listed = [f"tensors in its lists are taken for {_TYPES[guess]}"] if has_list else []
+                yield Plan(overload, args, [*notes, *listed])
 
 
 @dataclass
@@ -258,7 +252,7 @@ class _Inputs:
     strides: list[Any]
     values: list[Any]
     guess: str
-    notes: list[str] = field(default_factory=list)
+    """The type of tensors in lists."""
 
     def argument(self, index: int, parameter: Any) -> Any:
         """The argument of a parameter, or its default.
@@ -268,23 +262,25 @@ class _Inputs:
         want, kind, text = str(parameter.type), self.types[index], self.values[index]
         is_optional = want.startswith("Optional[")
         want = want.removeprefix("Optional[").removesuffix("]") if is_optional else want
+        dims, strides = self.dims[index], self.strides[index]
         if want == "Tensor" and kind and kind not in ("Scalar", "ScalarList", "TensorList"):
-            return self._tensor(self.dims[index], self.strides[index], kind)
-        if want in ("List[Tensor]", "List[Optional[Tensor]]") and kind == "TensorList":
-            return self._list(self.dims[index], self.strides[index])
-        if want == "List[Optional[Tensor]]":
-            return self._indices()
+            return self._tensor(dims, strides, kind)
+        if want.endswith(("Tensor]", "Tensor]]")):
+            if kind != "TensorList" or not isinstance(dims, list) or not 0 < len(dims) <= MAX_TENSORS:
+                raise CannotBuild("the tensors of a list, as of indices, are not recorded")
+            given = strides if isinstance(strides, list) and len(strides) == len(dims) else [None] * len(dims)
+            return [self._tensor(each, steps, self.guess) for each, steps in zip(dims, given, strict=True)]
         if kind == "TensorList" or kind in _TYPES or (want == "Tensor" and kind):
             raise CannotBuild
         if want == "Device":
             return _DEVICE
         if isinstance(text, str) and text not in ("", "None"):
             return _value(parameter.name, want, text)
-        if parameter.has_default_value():
-            return parameter.default_value
-        if is_optional:
+        if is_optional and not parameter.has_default_value():
             return None
-        raise CannotBuild(f"the value of {parameter.name} is not recorded")
+        if not parameter.has_default_value():
+            raise CannotBuild(f"the value of {parameter.name} is not recorded")
+        return parameter.default_value
 
     def _tensor(self, dims: Any, strides: Any, kind: Any) -> TensorSpec:
         if kind not in _TYPES:
@@ -302,50 +298,26 @@ class _Inputs:
             return max(int(limit(self.dims, self.values)), 1)
         return 1
 
-    def _list(self, dims: Any, strides: Any) -> list[TensorSpec]:
-        if not isinstance(dims, list) or not dims or len(dims) > MAX_TENSORS:
-            raise CannotBuild(f"a list of tensors without shapes, or of more than {MAX_TENSORS:,}")
-        self.notes.append(f"the type of a list of tensors is not recorded: taken for {_TYPES[self.guess]}")
-        given = strides if isinstance(strides, list) and len(strides) == len(dims) else [None] * len(dims)
-        return [self._tensor(each, steps, self.guess) for each, steps in zip(dims, given, strict=True)]
-
-    def _indices(self) -> list[TensorSpec]:
-        """The indices of `index_put_`, one for the first dimension, as its values have it."""
-        own, put = self.dims[0], self.dims[2] if len(self.dims) > 2 else None
-        if not own or not put or put[len(put) - len(own) + 1 :] != own[1:]:
-            raise CannotBuild("its indices are not recorded")
-        sizes = _whole(put[: len(put) - len(own) + 1])
-        self.notes.append("its indices are not recorded: one for the first dimension is taken")
-        return [TensorSpec(sizes, _contiguous(sizes), torch.int64, max(_whole(own)[0], 1))]
-
 
 def _value(name: str, want: str, text: str) -> Any:
-    """A recorded value for a parameter of a type.
+    """A recorded value: a plain word, a number, or a list of some; torch says whether it fits.
 
     Raises: CannotBuild.
     """
-    if want == "str":
-        if not re.fullmatch(r"[a-z_]{1,24}", word := text.strip("'\"")):
-            raise CannotBuild(f"the value of {name} is no plain word")
+    if want == "str" and re.fullmatch(r"[a-z_]{1,24}", word := text.strip("'\"")):
         return word
-    value = _literal(text)
-    is_int = isinstance(value, int)
-    if name == "memory_format" and is_int and 0 <= value < len(_FORMATS):
-        return getattr(torch, _FORMATS[value])
-    if name in ("dtype", "out_dtype"):
-        if not is_int or not 0 <= value < len(_NUMBERED):
-            raise CannotBuild(f"the type of number {text[:20]!r} is not known")
-        return getattr(torch, _NUMBERED[value])
-    if name == "layout":
-        return torch.strided
-    if want == "bool" and is_int and value in (0, 1):
-        return bool(value)
-    if (want == "int" and is_int) or (want in ("float", "number") and isinstance(value, int | float | complex)):
-        return value
-    if want in _LISTS and isinstance(value, list | tuple) and len(value) <= MAX_TENSORS:
-        if all(isinstance(each, _LISTS[want]) for each in value):
-            return list(value)
-    raise CannotBuild
+    value: Any = None
+    with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        if want != "str" and len(text) <= MAX_LITERAL:
+            words = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+            value = words[text] if text in words else ast.literal_eval(text)
+    listed = value if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(each, int | float | complex) for each in listed):
+        raise CannotBuild(f"the value {text[:40]!r} of {name} is not understood")
+    if name in _CODES and not (type(value) is int and 0 <= value < 46):
+        # Torch fails on some of these by ending the process.
+        raise CannotBuild(f"the {name} of number {text[:20]!r} is not known")
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _whole(values: Any) -> tuple[int, ...]:
@@ -360,17 +332,3 @@ def _whole(values: Any) -> tuple[int, ...]:
 
 def _contiguous(dims: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(max(math.prod(max(n, 1) for n in dims[index + 1 :]), 1) for index in range(len(dims)))
-
-
-def _literal(text: str) -> Any:
-    """A value that was recorded as text: a number, or a list of some.
-
-    Raises: CannotBuild for anything else.
-    """
-    try:
-        if len(text) <= MAX_LITERAL:
-            words = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
-            return words[text] if text in words else ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        pass
-    raise CannotBuild(f"the value {text[:40]!r} is not understood")

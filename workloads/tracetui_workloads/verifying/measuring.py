@@ -10,11 +10,11 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from time import perf_counter, thread_time
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from tracetui_workloads.recording.devices import Target
-from tracetui_workloads.recording.profiling import LoadMeter, timing_of
+from tracetui_workloads.recording.profiling import timing_of
 
 if TYPE_CHECKING:
     import torch
@@ -40,21 +40,10 @@ class Contender:
     """True where it is called once before, in place of clearing caches."""
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """Microseconds of each function by block, and what disturbed the machine meanwhile."""
-
-    times: Sequence[Sequence[float]]
-    off_core: float
-    """Share of the time in which this thread did not run; 0 on a GPU."""
-    clock: float
-    """Width of the middle half of the times of the fixed work, as a share of its median."""
-    load: str
-    """A sentence on other programs; empty where there are few."""
-
-
-def measure(contenders: Sequence[Contender], target: Target, tick: Callable[[], None]) -> Samples:
-    """Time functions in blocks; `tick` is called between these and may raise to stop."""
+def measure(
+    contenders: Sequence[Contender], target: Target, tick: Callable[[], None]
+) -> tuple[list[list[float]], list[float]]:
+    """Microseconds of each function by block, and of fixed work in each; `tick` may raise to stop."""
     import torch
 
     from tracetui_workloads.verifying.building import AHEAD_CYCLES, CLEARED_BYTES
@@ -62,8 +51,8 @@ def measure(contenders: Sequence[Contender], target: Target, tick: Callable[[], 
     times: list[list[float]] = [[] for _ in contenders]
     watched: list[float] = []
     cleared = torch.empty(CLEARED_BYTES["cpu" if target.kind == "cpu" else "cuda"], dtype=torch.uint8)
-    cleared, cuda = cleared.to(target.device), torch.cuda
-    on_core = wall = 0.0
+    cuda: Any = torch.cuda
+    cleared = cleared.to(target.device)
 
     def microseconds(call: Callable[[], object]) -> float:
         """The time of a call; on a GPU by its own clock, while the CPU is ahead."""
@@ -71,8 +60,7 @@ def measure(contenders: Sequence[Contender], target: Target, tick: Callable[[], 
             began = perf_counter()
             call()
             return 1e6 * (perf_counter() - began)
-        event: Any = cuda.Event
-        begin, end = event(enable_timing=True), event(enable_timing=True)
+        begin, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
         cuda._sleep(AHEAD_CYCLES)
         begin.record()
         call()
@@ -80,7 +68,7 @@ def measure(contenders: Sequence[Contender], target: Target, tick: Callable[[], 
         end.synchronize()
         return float(1e3 * begin.elapsed_time(end))
 
-    meter, until, order = LoadMeter(), perf_counter() + SECONDS, random.Random(0)
+    until, order = perf_counter() + SECONDS, random.Random(0)
     while len(watched) < MIN_BLOCKS or (len(watched) < MAX_BLOCKS and perf_counter() < until):
         for index in order.sample(range(len(contenders)), len(contenders)):
             contender = contenders[index]
@@ -89,17 +77,10 @@ def measure(contenders: Sequence[Contender], target: Target, tick: Callable[[], 
             call = contender.prepare()
             if not contender.is_warm:
                 cleared.fill_(len(watched) % 2)
-            core, began = thread_time(), perf_counter()
             times[index].append(microseconds(call))
-            on_core, wall = on_core + thread_time() - core, wall + perf_counter() - began
             tick()
         watched.append(microseconds(_loop if target.kind == "cpu" else lambda: cuda._sleep(AHEAD_CYCLES)))
-    load, ordered = meter.load(), sorted(watched)
-    quarter, middle, three_quarters = (ordered[len(ordered) * n // 4] for n in (1, 2, 3))
-    off_core = max(1 - on_core / max(wall, 1e-9), 0.0) if target.kind == "cpu" else 0.0
-    return Samples(
-        times, off_core, (three_quarters - quarter) / middle, load.sentence if load and load.is_high else ""
-    )
+    return times, watched
 
 
 def _loop() -> None:
@@ -123,21 +104,20 @@ def ratio(times: Sequence[float], base: Sequence[float]) -> tuple[float, float, 
     return interval([mine / max(other, 1e-9) for mine, other in zip(times, base, strict=True)])
 
 
-def noise_of(samples: Samples) -> float:
-    """The share by which the first function differs from the second, which is the same, as its interval has it."""
-    _, low, high = ratio(samples.times[1], samples.times[0])
+def noise_of(first: Sequence[float], again: Sequence[float]) -> float:
+    """The share by which a function differs from itself, as its interval has it."""
+    _, low, high = ratio(again, first)
     return max(high - 1, 1 - low, MIN_NOISE)
 
 
-def refusal(samples: Samples, limit: float) -> str:
+def refusal(noise: float, watched: Sequence[float], limit: float) -> str:
     """The reason why no time may be believed, as a sentence; empty where the machine is quiet."""
-    reasons = (
-        (noise_of(samples), limit, "the operator differs from itself by {:.0f} %"),
-        (samples.off_core, 2 * limit, "it was off its core for {:.0f} % of the time"),
-        (samples.clock, 2 * limit, "the clock changed by {:.0f} %"),
-    )
-    words = [text.format(100 * share) for share, most, text in reasons if share > most]
-    return f"This machine is too noisy: {', '.join(words)}. {samples.load}".rstrip() if words else ""
+    ordered = sorted(watched)
+    quarter, middle, three_quarters = (ordered[len(ordered) * n // 4] for n in (1, 2, 3))
+    clock = (three_quarters - quarter) / middle
+    words = [f"the operator differs from itself by {100 * noise:.0f} %"] * (noise > limit)
+    words += [f"the clock changed by {100 * clock:.0f} %"] * (clock > 2 * limit)
+    return f"This machine is too noisy: {', '.join(words)}." if words else ""
 
 
 def verdict(times: Sequence[float], base: Sequence[float], noise: float) -> str:
@@ -146,15 +126,6 @@ def verdict(times: Sequence[float], base: Sequence[float], noise: float) -> str:
     if high < 1 - noise and most < base_least:
         return "faster"
     return "slower" if low > 1 + noise and least > base_most else "cannot tell"
-
-
-def against_recorded(recorded: Sequence[float], ways: Sequence[Sequence[float]], noise: float) -> str:
-    """The word for ways to run it here, with and without cleared caches, beside recorded times."""
-    (_, recorded_low, recorded_high), here = interval(recorded), [interval(times) for times in ways]
-    low, high = min(low for _, low, _ in here), max(high for _, _, high in here)
-    if high < recorded_low * (1 - noise):
-        return "faster here"
-    return "slower here" if low > recorded_high * (1 + noise) else "cannot tell"
 
 
 # Alternatives: other ways to compute the same.

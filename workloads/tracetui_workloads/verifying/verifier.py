@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tracetui_workloads.recording.devices import Target
+from tracetui_workloads.recording.devices import Target, choose
 from tracetui_workloads.recording.exceptions import Cancel, RecordingError, first_line
 from tracetui_workloads.recording.protocol import Result, plain
 from tracetui_workloads.recording.recorder import Recording, main
@@ -41,7 +41,7 @@ class Verification(Recording):
             torch.manual_seed(0)
         task = read_task(self._request.operators)
         with during("preparing device"):
-            target = self._prepare_device()
+            target = self._target = choose(self._options.device)
             if task.kind == TIME:
                 _require_same_device(task, target)
         answers = []
@@ -80,21 +80,17 @@ class Verification(Recording):
                     # An alternative may fail in any way that torch has.
                     absent.append({"name": name, "why": f"{type(error).__name__}: {plain(first_line(error))[:160]}"})
         with self._reporter.during("timing"), self._reporter.without_heartbeat():
-            samples = measuring.measure(contenders, target, self._reporter.interrupts.check)
-        noise, here = measuring.noise_of(samples), samples.times[0]
-        answer: dict[str, Any] = {"noise": noise, "refused": measuring.refusal(samples, task.max_noise) or None}
+            times, watched = measuring.measure(contenders, target, self._reporter.interrupts.check)
+        noise = measuring.noise_of(*times[:2])
+        answer: dict[str, Any] = {"noise": noise, "refused": measuring.refusal(noise, watched, task.max_noise) or None}
         if answer["refused"] is not None:
             return answer | {"times": absent}
         rows = []
-        for contender, own in zip(contenders, samples.times, strict=True):
-            row: dict[str, Any] = dict(zip(("median_us", "low_us", "high_us"), measuring.interval(own), strict=True))
-            if contender.name != "here":
-                ratios = measuring.ratio(own, here)
-                row |= dict(zip(("ratio", "ratio_low", "ratio_high"), ratios, strict=True))
-                row["verdict"] = measuring.verdict(own, here, noise)
-            rows.append({"name": contender.name, "why": None, **row})
-        if op.times_us:
-            answer["against_recorded"] = measuring.against_recorded(op.times_us, (here, samples.times[2]), noise)
+        for contender, own in zip(contenders, times, strict=True):
+            row: dict[str, Any] = {"name": contender.name, "why": None, "interval_us": measuring.interval(own)}
+            if contender.name not in ("here", "warm"):
+                row |= {"ratio": measuring.ratio(own, times[0]), "verdict": measuring.verdict(own, times[0], noise)}
+            rows.append(row)
         return answer | {"times": [*rows, *absent]}
 
 
