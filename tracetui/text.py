@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Any, cast
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -59,3 +60,10 @@ class _LazyPattern:
 def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     """A pattern as `re.compile` returns it, compiled when it is first used."""
     return cast("re.Pattern[str]", _LazyPattern(text, flags))
+
+
+def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of texts as lines with columns of equal width."""
+    safe = [[clean(text) for text in row] for row in cells]
+    widths = [max(map(len, column)) for column in zip(*safe, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in safe]

@@ -111,6 +111,7 @@ def test_every_command_that_takes_options_of_opening_takes_no_cache() -> None:
         "history",
         "sql",
         "whatif",
+        "verify",
     }
     for words in (["open", "x"], ["show", "ops", "x"], ["cut", "x", "-o", "y"], ["report", "x"]):
         assert opening(parser.parse_args(words)).uses_cache

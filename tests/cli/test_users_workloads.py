@@ -45,6 +45,7 @@ REAL = [
     (0, ["config"]),
     # What needs a process, a port or a peer gets as far as saying so.
     (1, ["mcp", "missing"]),
+    (1, ["verify", "missing.json"]),
     (3, ["attach", "0"]),
     (1, ["perfetto", "missing.json"]),
 ]

@@ -36,4 +36,4 @@ def test_a_lane_with_overlaps_is_nested_without_those_that_do_not_take_part() ->
 def test_inside_counts_starts_in_the_half_open_window_of_the_same_lane() -> None:
     trace = make_trace([op("a", 0, 10), op("x", 0, 1), op("x", 9, 1), op("x", 10, 1), op("x", 5, 1, lane=("1", "2"))])
     marked = np.flatnonzero(trace.slices.name == trace.names.find("x"))
-    assert count_inside(trace.slices, np.array([0]), marked).tolist() == [2]
+    assert count_inside(trace, np.array([0]), marked).tolist() == [2]

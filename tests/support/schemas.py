@@ -29,7 +29,15 @@ from tracetui.cli import cache as cache_command
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import SIDE_NAMES, Comparison, Several
 from tracetui.demo import catalogue
-from tracetui.drawing.text import check_text, comparison_text, export, rank_text, snapshot_text, whatif_text
+from tracetui.drawing.text import (
+    check_text,
+    comparison_text,
+    export,
+    rank_text,
+    snapshot_text,
+    verify_text,
+    whatif_text,
+)
 from tracetui.drawing.text.envelope import SCHEMA_VERSION
 from tracetui.model.columns import COLUMNS
 from tracetui.model.table import Cell, ColumnSpec, Table
@@ -189,6 +197,7 @@ DOCUMENTS: dict[str, Any] = {
     "snapshot": snapshot_text.SnapshotDocument,
     "sql": SqlDocument,
     "whatif": whatif_text.WhatIfDocument,
+    "verify": verify_text.VerifyDocument,
     "workloads": workloads.WorkloadsDocument,
 }
 """The declaration of each document by the name of its schema."""

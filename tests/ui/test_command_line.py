@@ -85,6 +85,7 @@ SENTENCES = {
     "where dur > 3lightyears": "'lightyears' is no unit",
     "by day": "This list cannot be grouped by 'day': it can be grouped by name, tensor_cores",
     "gaps now": "Nothing goes behind :gaps.",
+    "verify bf61": "There is no alternative 'bf61'. Did you mean bf16?",
     "range soon": "'soon' is no range of time",
     "theme pink": "There is no theme 'pink': there are dark, light",
 }

@@ -38,6 +38,7 @@ from tracetui.cli import run as run_command
 from tracetui.cli import show as show_command
 from tracetui.cli import skill as skill_command
 from tracetui.cli import sql as sql_command
+from tracetui.cli import verify as verify_command
 from tracetui.cli import whatif as whatif_command
 from tracetui.cli import workloads as workloads_command
 from tracetui.cli.arguments import Parser, add_everywhere, similar_options
@@ -152,6 +153,7 @@ COMMANDS: dict[str, ModuleType] = {
     "report": report_command,
     "run": run_command,
     "attach": attach_command,
+    "verify": verify_command,
     "demo": demo_command,
     "workloads": workloads_command,
     "cache": cache_command,
@@ -192,6 +194,7 @@ examples:
   tracetui run mlp --compile                             record a trace here, and open it
   tracetui run mlp --compare eager,compile               record both, and compare them
   tracetui attach 4242 --seconds 2                       a trace of a job that already runs
+  tracetui verify trace.json addmm --vs compile          an operator built again and timed here
   tracetui demo                                          simulated traces of a GPU, for whoever has none
   tracetui mcp FOLDER                                    answer an assistant's questions about the traces there
   tracetui workloads                                     what can be recorded here

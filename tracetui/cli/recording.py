@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from tracetui_workloads.recording.protocol import OPTIONS, Options
 
+from tracetui.cli.expectations import VerificationDocument
 from tracetui.cli.open import require_terminal
 from tracetui.cli.streams import complain, remark
-from tracetui.cli.verify import VerificationDocument
 from tracetui.errors import CannotRun, RunFailed, TracetuiError, UsageError
 from tracetui.text import clean
 

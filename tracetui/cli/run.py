@@ -129,7 +129,7 @@ def run(options: argparse.Namespace) -> int:
     requests = requests_of(options)
     if options.verify or options.guess:
         # Looks for workloads of other packages.
-        from tracetui.cli.verify import require_expectations
+        from tracetui.cli.expectations import require_expectations
 
         for request in requests:
             require_expectations(request.workload, "--verify" if options.verify else "--guess")
@@ -166,15 +166,15 @@ def _record_one(request: Request, options: argparse.Namespace) -> int:
 
     Raises: UsageError, CannotRun or RunFailed when there is no trace, unless someone cancelled or reads JSON.
     """
-    from tracetui.cli import verify
+    from tracetui.cli import expectations
 
     outcome = record(request, options)
-    workload = verify.workload_of(request.workload) if options.verify else None
-    verification = verify.verify(workload, outcome) if workload and outcome.path else None
+    workload = expectations.workload_of(request.workload) if options.verify else None
+    verification = expectations.verify(workload, outcome) if workload and outcome.path else None
     if options.json:
         found = document(outcome)
         if verification and workload:
-            found["verification"] = verify.document(verification)
+            found["verification"] = expectations.document(verification)
             found["lesson"] = " ".join(workload.lesson.split())
         # Loads orjson, which `--help` must not wait for.
         from tracetui.drawing.text.envelope import json_text
@@ -190,12 +190,12 @@ def _record_one(request: Request, options: argparse.Namespace) -> int:
         print(clean(str(outcome.path)), flush=True)
     if verification and workload:
         if not options.json:
-            verify.print_verification(verification)
-            verify.print_lesson(workload)
+            expectations.print_verification(verification)
+            expectations.print_lesson(workload)
         return 0 if verification.holds else DOES_NOT_HOLD
     if options.json or outcome.too_late or not has_terminal():
         return 0
-    view = verify.guess_first(request.workload, outcome, options.open) if options.guess else None
+    view = expectations.guess_first(request.workload, outcome, options.open) if options.guess else None
     if not options.open:
         return 0
     # Textual takes a third of a second to import.

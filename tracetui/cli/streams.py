@@ -333,7 +333,8 @@ def stage_index(stage: str) -> int:
     """The number of stages of a recording before this one."""
     from tracetui_workloads.recording.launcher import STAGES
 
-    name = "first call" if stage == "compiling" else stage
+    # A stage may name the operator that it is about.
+    name = "first call" if stage == "compiling" else stage.partition(" aten::")[0]
     return STAGES.index(name) if name in STAGES else 0
 
 

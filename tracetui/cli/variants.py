@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from tracetui_workloads.recording.launcher import Outcome, Request, keep_times
 
-from tracetui.cli import verify
+from tracetui.cli import expectations
+from tracetui.cli.expectations import VerificationDocument
 from tracetui.cli.inputs import read_sides, read_trace
 from tracetui.cli.recording import (
     DOES_NOT_HOLD,
@@ -34,10 +35,9 @@ from tracetui.cli.recording import (
     time_all,
 )
 from tracetui.cli.streams import remark
-from tracetui.cli.verify import VerificationDocument
 from tracetui.errors import CannotRun, RunFailed, UsageError
 from tracetui.opening.trace_opening import SideName
-from tracetui.text import clean
+from tracetui.text import aligned, clean
 
 if TYPE_CHECKING:
     from tracetui.linking.step_kinds import UnprofiledTime
@@ -120,11 +120,11 @@ def compare_variants(requests: Sequence[Request], options: argparse.Namespace) -
         for pair in contrasted:
             print(clean(f"{pair.a.request.variant} beside {pair.b.request.variant}"))
             if pair.verification:
-                verify.print_verification(pair.verification)
-        if workload := verify.workload_of(options.workload):
-            verify.print_lesson(workload)
+                expectations.print_verification(pair.verification)
+        if workload := expectations.workload_of(options.workload):
+            expectations.print_lesson(workload)
     if options.guess:
-        verify.guess_variants([each.request.workload for each in recorded], [each.outcome for each in recorded])
+        expectations.guess_variants([each.request.workload for each in recorded], [each.outcome for each in recorded])
     if any(each.outcome.ranks for each in recorded):
         remark("Of each variant the trace of rank 0 is compared.")
     lines = [f"tracetui: {operands_sentence(recorded)}"]
@@ -163,9 +163,9 @@ def record_all(requests: Sequence[Request], options: argparse.Namespace) -> Iter
             if not options.json:
                 print(clean(str(outcome.path)), flush=True)
             if options.verify:
-                verification = verify.verify(verify.require_expectations(request.workload), outcome)
+                verification = expectations.verify(expectations.require_expectations(request.workload), outcome)
                 if not options.json:
-                    verify.print_verification(verification)
+                    expectations.print_verification(verification)
         elif outcome.failure and not ends(outcome):
             print_details(outcome.failure, options)
             print_failure(outcome.failure, request.variant)
@@ -235,7 +235,7 @@ def verified_pairs(name: str, recorded: Sequence[RecordedVariant]) -> Iterator[V
     # Loads numpy, which a recording need not wait for.
     from tracetui.verification import contrasts_of, verify_pair
 
-    workload = verify.workload_of(name)
+    workload = expectations.workload_of(name)
     if workload is None:
         return
     for a, b in permutations(recorded, 2):
@@ -290,7 +290,7 @@ def variants_document(
     for variant in variants:
         rows.append({"variant": variant.request.variant, **document(variant.outcome)})
         if variant.verification:
-            rows[-1]["verification"] = verify.document(variant.verification)
+            rows[-1]["verification"] = expectations.document(variant.verification)
     return {
         "variants": rows,
         "operands": {"same": same, "different": different},
@@ -299,7 +299,7 @@ def variants_document(
             for pair in compared
         ],
         "contrasts": [
-            {**pair.names, "verification": verify.document(pair.verification)}
+            {**pair.names, "verification": expectations.document(pair.verification)}
             for pair in contrasted
             if pair.verification
         ],
@@ -396,7 +396,7 @@ def time_lines(timed: Sequence[tuple[str, UnprofiledTime]]) -> list[str]:
             interval = f"{duration(1000 * time.low_us)} to {duration(1000 * time.high_us)}"
         versus = against_first(timed[0], time) if index else ""
         cells.append((name, f"{duration(1000 * time.median_us)} per step", interval, versus))
-    return verify.aligned(cells) if cells else []
+    return aligned(cells) if cells else []
 
 
 def against_first(first: tuple[str, UnprofiledTime], time: UnprofiledTime) -> str:

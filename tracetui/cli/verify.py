@@ -1,219 +1,119 @@
-"""The expectations of a workload: looked up in a trace for `--verify`, asked for `--guess`; and its lesson."""
+"""Build an operator of a trace again from its recorded inputs, and time it on this machine beside alternatives.
+
+OP is an operator's name, whose longest variant by inputs is taken, or a view string such as k42 (the operator of the
+42nd kernel of a step) or e120. Without it, all variants are listed with what cannot be built again. It runs in a
+process of its own with torch, with caches cleared, everything in turns; where the machine is too noisy to tell the
+operator from itself no times are given. Inputs have random numbers: nothing of the recorded data is in a trace."""
 
 from __future__ import annotations
 
-import shutil
+import argparse
+import re
 import sys
-import textwrap
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypedDict, cast
 
+from tracetui.cli.arguments import add_force, add_opening, add_trace, completes_files, opening, row_count
 from tracetui.cli.inputs import read_trace
-from tracetui.cli.streams import remark
-from tracetui.errors import UsageError
-from tracetui.text import clean
+from tracetui.cli.recording import ERRORS, print_failure
+from tracetui.cli.streams import RecordingProgress, remark
+from tracetui.errors import Unanswerable, UsageError
 
-if TYPE_CHECKING:
-    from tracetui_workloads.api import Workload
-    from tracetui_workloads.recording.launcher import Outcome
+HELP = "build an operator of a trace again, and time it here beside alternatives"
 
-    from tracetui.verification import Verification
+EXAMPLES = """\
+examples:
+  tracetui verify trace.json                             what can be built again, and why not the rest
+  tracetui verify trace.json addmm --vs compile,bf16     its longest variant, against alternatives
+  tracetui verify trace.json k42 --script again.py       a program that does the same, to change or send
+
+exit codes:
+  0 done; 1 the machine is too noisy, or it cannot be built again; 2 not understood; 3 cannot run here (no torch, or
+  the device is another); 4 failed; 130 cancelled"""
 
 
-MAX_LESSON_CELLS = 120
-"""Maximum width of a lesson."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `tracetui verify`."""
+    parser.epilog = EXAMPLES
+    add_trace(parser)
+    parser.add_argument("op", metavar="OP", nargs="?", help="an operator, or a view string as k42 (default: a list)")
+    parser.add_argument(
+        "--vs", metavar="A,B", default="", help="alternatives to time beside it: compile, channels_last, bf16, sdpa"
+    )
+    parser.add_argument(
+        "--noise", type=float, default=5.0, metavar="PERCENT", help="noise up to which times are given (default: 5)"
+    )
+    completes_files(
+        parser.add_argument("--script", metavar="FILE", help="write a program that does it again, and time nothing")
+    )
+    add_force(parser)
+    parser.add_argument("--limit", type=row_count, default=40, metavar="N", help="lines of the list (default: 40)")
+    parser.add_argument("--python", default=sys.executable, metavar="PATH", help="the Python that has torch")
+    parser.add_argument("--format", choices=("table", "json"), default="table", help="what to print (default: table)")
+    add_opening(parser)
 
 
-def workload_of(name: str) -> Workload | None:
-    """The workload that a request names; None for a user's function, which has no expectations.
+def run(options: argparse.Namespace) -> int:
+    """List variants, time one or write a program. Returns the exit code.
 
-    Raises: UsageError for a workload that does not exist.
+    Raises: UsageError, Unanswerable; CannotRun or RunFailed where the child fails; TraceError for the file.
     """
-    # Loads importlib.metadata to look for workloads of other packages.
-    from tracetui_workloads.recording.launcher import BadRequest
-    from tracetui_workloads.registry import find, is_function
+    # These load numpy, which `--help` must not wait for.
+    from tracetui_workloads.recording.launcher import record_now
+    from tracetui_workloads.verifying.task import ALTERNATIVES, CHECK, SCRIPT, TIME, requested
 
-    if is_function(name):
-        return None
-    try:
-        return find(name)
-    except BadRequest as error:
-        raise UsageError(str(error)) from error
+    from tracetui.agents.window_text import row_of
+    from tracetui.drawing.text.envelope import json_text
+    from tracetui.drawing.text.verify_text import SIMULATED, coverage_lines, verified_lines, verify_document
+    from tracetui.model.viewpoint import read_view_string
+    from tracetui.tables.call_variants import all_variants, read_alternatives, task_fields, variant_at, variants_named
+    from tracetui.writing.output import require_writable, write_text
 
-
-def require_expectations(name: str, option: str = "--verify") -> Workload:
-    """The workload of a request with `--verify` or `--guess`, before it is recorded.
-
-    Raises: UsageError where it has no expectations.
-    """
-    workload = workload_of(name)
-    if workload is None or not workload.expects:
-        raise UsageError(f"{option} is about the expectations of a workload, and {name} has none.")
-    return workload
-
-
-def verify(workload: Workload, outcome: Outcome) -> Verification:
-    """Check the expectations of a workload that apply to a recording.
-
-    Raises: TraceError when the trace cannot be read; Unanswerable for a metric that does not exist.
-    """
-    # Loads numpy, which a recording without `--verify` does not need.
-    from tracetui import verification
-
-    trace, ranks = read_trace(str(outcome.traces[0])), None
-    if outcome.ranks:
-        # Loads what reads many traces, which most recordings do not need.
-        from tracetui.opening.rank_folder import open_rank_set
-
-        ranks = open_rank_set([str(outcome.path)])
-    return verification.verify(workload, dict(outcome.metadata), trace, ranks)
-
-
-def print_verification(verification: Verification) -> None:
-    """Print one line per expectation: that it holds or fails, the wanted and the found value."""
-    from tracetui.verification import found_text
-
-    rows = list(verification.table.rows())
-    cells = [
-        (
-            "holds" if row["holds"] else "FAILS",
-            str(row["expectation"]),
-            f"wanted {row['wanted']}",
-            f"found {found_text(row)}",
-        )
-        for row in rows
-    ]
-    for line in aligned(cells):
-        print(line)
-    for text, reason in dict.fromkeys(verification.skipped):
-        print(clean(f"skipped  {text}: {reason}"))
-    if not rows:
-        remark("the workload has no expectations for such a recording.")
-
-
-def print_lesson(workload: Workload) -> None:
-    """Print the lesson of a workload to standard error, below a blank line."""
-    if workload.lesson:
-        remark("\n".join(["", *lesson_lines(workload)]), prefix="")
-
-
-def lesson_lines(workload: Workload, indent: int = 0) -> list[str]:
-    """The lesson of a workload, wrapped to the terminal less an indent."""
-    width = max(min(shutil.get_terminal_size().columns, MAX_LESSON_CELLS) - indent, 20)
-    return textwrap.wrap(clean(" ".join(workload.lesson.split())), width)
-
-
-class ExpectationDocument(TypedDict):
-    """An expectation, what was found for it, and the number of an event in the file that shows it."""
-
-    expectation: str
-    wanted: str
-    found: str | None
-    least: float | None
-    most: float | None
-    holds: bool
-    metric: str
-    of: str | None
-    why: str | None
-    event: int | None
-
-
-class SkippedDocument(TypedDict):
-    expectation: str
-    reason: str
-
-
-class VerificationDocument(TypedDict):
-    holds: bool
-    lines: list[ExpectationDocument]
-    skipped: list[SkippedDocument]
-
-
-def document(verification: Verification) -> VerificationDocument:
-    """The verification as JSON for a script; `event` is the number of an example event in the file."""
-    table, trace = verification.table, verification.trace
-    rows = table.slices.tolist() if table.slices is not None else []
-    events = [int(trace.slices.event[row]) if row >= 0 else None for row in rows]
-    return {
-        "holds": verification.holds,
-        "lines": [
-            cast(ExpectationDocument, {**row, "event": event}) for row, event in zip(table.rows(), events, strict=True)
-        ],
-        "skipped": [{"expectation": text, "reason": reason} for text, reason in verification.skipped],
-    }
-
-
-def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of texts as lines with columns of equal width."""
-    safe = [[clean(text) for text in row] for row in cells]
-    widths = [max(map(len, column)) for column in zip(*safe, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in safe]
-
-
-# `--guess`, before a trace is opened: one or two questions, then for each expectation the guess and the value in it.
-
-
-def guess_first(name: str, outcome: Outcome, is_opened: bool) -> str | None:
-    """Ask the questions and show the answers; returns the view string of the chosen line, None for the default view.
-
-    Enter skips a question and ctrl+d all of them; without a guess no answers are shown.
-    """
-    workload = require_expectations(name, "--guess")
-    verification = verify(workload, outcome)
-    guesses = ask(verification.questions)
-    if not guesses:
-        return None
-    print_answers(workload, verification, guesses)
-    rows = verification.table.slices
-    if not is_opened:
-        return None
-    try:
-        answer = input("Enter opens the trace, a number opens it where that line was found: ").strip()
-    except EOFError:
-        print()
-        return None
-    if rows is None or not (answer.isdecimal() and 0 < int(answer) <= len(rows)) or rows[int(answer) - 1] < 0:
-        return None
-    from tracetui.model.viewpoint import Viewpoint, view_string
-
-    return view_string(Viewpoint(event=int(verification.trace.slices.event[rows[int(answer) - 1]])))
-
-
-def guess_variants(names: Sequence[str], outcomes: Sequence[Outcome]) -> None:
-    """Ask one question of each variant, then show the answers; `names` are the workloads of the outcomes."""
-    checked = [
-        (workload, outcome.metadata.get("variant"), verify(workload, outcome))
-        for workload, outcome in zip(map(workload_of, names), outcomes, strict=True)
-        if workload is not None and any(each.asks and each.applies(outcome.metadata) for each in workload.expects)
-    ]
-    first = [next(iter(verification.questions.items())) for _, _, verification in checked]
-    guesses = ask({index: f"{checked[index][1]}: {question}" for index, (_, question) in enumerate(first)})
-    for index, guess in guesses.items():
-        workload, variant, verification = checked[index]
-        print(clean(f"{variant}:"))
-        print_answers(workload, verification, {first[index][0]: guess}, with_lesson=index == max(guesses))
-
-
-def ask(questions: Mapping[int, str]) -> dict[int, str]:
-    """The guesses by line number; skipped questions are left out, and all of them with ctrl+d."""
-    if questions:
-        print("Guess first, then look. Enter skips a question.", file=sys.stderr)
+    alternatives = read_alternatives(options.vs, ALTERNATIVES)
+    if not 0 < options.noise < 1e6:
+        raise UsageError("--noise must be above 0.")
+    if options.op is None and (alternatives or options.script):
+        raise UsageError("--vs and --script are about one operator: name it behind the trace.")
+    if options.script:
+        require_writable(options.script, [(options.trace, "the trace")], options.force)
+    trace = read_trace(options.trace, opening(options))
+    kind = CHECK if options.op is None else SCRIPT if options.script else TIME
+    if options.op is None:
+        variants = all_variants(trace)
+    elif re.fullmatch(r"(.*/)?[ek]\d{1,18}", options.op):
+        variants = [variant_at(trace, row_of(trace, read_view_string(options.op)))]
     else:
-        remark("no question applies to this.")
-    try:
-        guesses = {line: input(clean(f"  {question} ")).strip() for line, question in questions.items()}
-    except EOFError:
-        print()
-        return {}
-    return {line: guess for line, guess in guesses.items() if guess}
-
-
-def print_answers(
-    workload: Workload, verification: Verification, guesses: dict[int, str], with_lesson: bool = True
-) -> None:
-    """Print every line with guess, expected and found, then the lesson."""
-    from tracetui.verification import answer_rows
-
-    print("\n".join(aligned(answer_rows(verification, guesses))))
-    if workload.lesson and with_lesson:
-        print("\n".join(lesson_lines(workload)))
+        variants = variants_named(trace, options.op)
+        if len(variants) > 1:
+            remark(f"The longest of {len(variants):,} variants by inputs; a view string such as k42 chooses another.")
+    if kind != CHECK:
+        variants = variants[:1]
+        if why := variants[0].why:
+            raise Unanswerable(f"{variants[0].name} cannot be built again: {why}.")
+    if kind == TIME and trace.is_simulated:
+        raise Unanswerable(SIMULATED)
+    fields = task_fields(trace, [each for each in variants if not each.why])
+    if not fields["operators"]:
+        raise Unanswerable("There are no operators of aten in this trace, and no others can be built again.")
+    fields |= {"alternatives": alternatives, "max_noise": options.noise / 100}
+    with requested(kind, **fields) as request, RecordingProgress("verify") as bar:
+        outcome = record_now(request, bar.hear, python=options.python)
+    if failure := outcome.failure:
+        if outcome.exit_code in ERRORS:
+            raise ERRORS[outcome.exit_code](str(failure))
+        print_failure(failure)
+        return outcome.exit_code
+    document = verify_document(trace, variants, outcome.metadata, kind == TIME)
+    row = document["operators"][0]
+    if options.script:
+        if row["why"] is not None:
+            raise Unanswerable(f"{row['op']} cannot be built again: {row['why']}.")
+        write_text(options.script, outcome.metadata["operators"][0]["script"], options.force)
+        return 0
+    if options.format == "json":
+        sys.stdout.write(json_text("verify", document, indented=True))
+    elif kind == TIME:
+        print("\n".join(verified_lines(row, document["machine"])))
+    else:
+        print("\n".join(coverage_lines(document, options.limit)))
+        if options.limit < len(document["operators"]):
+            remark(f"{options.limit} of {len(document['operators'])} variants; --limit shows more.")
+    return int(kind == TIME and bool(row["why"] or row.get("refused")))

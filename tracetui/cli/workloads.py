@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from tracetui.cli.verify import lesson_lines
+from tracetui.cli.expectations import lesson_lines
 from tracetui.errors import UsageError
 from tracetui.text import clean
 

@@ -75,6 +75,10 @@ class LineCommands(RangeCommands):
         """Show the screen of queries, and answer one that was typed already."""
         raise NotImplementedError
 
+    def show_verify(self, alternatives: list[str]) -> None:
+        """Show the screen that times the operator of the selection again."""
+        raise NotImplementedError
+
     def action_pane_group(self, title: str) -> None:
         """Open a group of panes, or where it is open the next of its panes that lists anything."""
         self.action_tab(next((group.opens for group in self.panes.tab_groups if group.title == title), ""))
@@ -95,6 +99,7 @@ class LineCommands(RangeCommands):
             LineCommand("range", "START+LENGTH, as in 100ms+50ms: list what ran in it", self._read_range),
             LineCommand("flame", "the flame view", without_argument("flame", self.action_flame)),
             LineCommand("sql", "QUERY, or nothing: ask with SQL", self._read_query),
+            LineCommand("verify", "compile,bf16, or nothing: time the selected operator again", self._read_verify),
             LineCommand("whatif", "CHANGE: what a step would take, as in scale(softmax, 0.5)", self._read_whatif),
             *self._code_commands(),
             LineCommand("at", f"VIEW: a view string, as {keys.COPY_VIEW} copies it", self._read_viewpoint),
@@ -170,6 +175,16 @@ class LineCommands(RangeCommands):
 
         require_duckdb()
         return partial(self.show_sql, text)
+
+    def _read_verify(self, text: str) -> Deed:
+        # Its analyses are needed for this alone.
+        from tracetui_workloads.verifying.task import ALTERNATIVES
+
+        from tracetui.tables.call_variants import read_alternatives
+
+        if self.selected < 0:
+            raise UsageError("Select an operator, or a kernel of one, to time it again.")
+        return partial(self.show_verify, read_alternatives(text, ALTERNATIVES))
 
     def _read_whatif(self, text: str) -> Deed:
         # Few ask.

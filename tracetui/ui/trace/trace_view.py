@@ -611,6 +611,13 @@ class TraceView(LineCommands):
 
         self.app.push_screen(SqlScreen(self.trace, self._queries_asked, query), go)
 
+    def show_verify(self, alternatives: list[str]) -> None:
+        """Show the screen that times the operator of the selection again."""
+        # It loads what records.
+        from tracetui.ui.trace.verify_screen import VerifyScreen
+
+        self.app.push_screen(VerifyScreen(self.trace, self.selected, alternatives))
+
     @on(Details.Chosen)
     def _jump(self, message: Details.Chosen) -> None:
         self.select(message.row, jump=True)

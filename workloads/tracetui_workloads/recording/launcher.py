@@ -91,10 +91,10 @@ __all__ = [
 BOOTSTRAP = """\
 import runpy, sys
 sys.path.append(sys.argv.pop(1))
-runpy.run_module("tracetui_workloads.recording.recorder", run_name="__main__", alter_sys=True)
+runpy.run_module(f"tracetui_workloads.{sys.argv.pop(1)}", run_name="__main__", alter_sys=True)
 """
-"""The same as `python -m tracetui_workloads.recording.recorder`, with this package last on `sys.path`: packages
-that are installed for that Python come first."""
+"""The same as `python -m tracetui_workloads.recording.recorder`, or another module, with this package last on
+`sys.path`: packages that are installed for that Python come first."""
 PACKAGE_PARENT = Path(__file__).resolve().parents[2]
 """The folder that contains the package `tracetui_workloads`."""
 
@@ -550,7 +550,8 @@ class _Child:
 
 def command(python: str, pipes: Sequence[int], token: str, request: Request) -> Sequence[str]:
     """The child's command line; `-P` keeps files in the current folder from hiding modules of the same name."""
-    return (python, "-P", "-c", BOOTSTRAP, str(PACKAGE_PARENT), *map(str, pipes), token, request.as_json())
+    module = "verifying.verifier" if request.operators else "recording.recorder"
+    return (python, "-P", "-c", BOOTSTRAP, str(PACKAGE_PARENT), module, *map(str, pipes), token, request.as_json())
 
 
 # A recording by several ranks: a child process for each, all or none of their traces, in one folder.

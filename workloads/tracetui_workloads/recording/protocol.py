@@ -164,6 +164,8 @@ class Request:
     """Number of processes that record together, each a rank; `out` is then a folder. 0 for one without a rank."""
     rank: int = 0
     """The rank of one of these processes, from 0 on; its `out` is a file."""
+    operators: str = ""
+    """The file that names the operators to be built again, in place of a workload; see `verifying`."""
     rendezvous: str = ""
     """The file, in a folder of its own, through which the ranks find each other; empty for the request of them all."""
 

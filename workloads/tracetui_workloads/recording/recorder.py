@@ -144,7 +144,7 @@ class RunContext:
         return cast(Step, compiled)
 
 
-def main(argv: list[str]) -> NoReturn:
+def main(argv: list[str], work: type[Recording]) -> NoReturn:
     """Record and exit at once: neither compile workers nor a stuck driver may delay the exit."""
     pipe, parent_pipe, token, request = int(argv[0]), int(argv[1]), argv[2], Request.from_json(argv[3])
     # Before the workload runs, which may change the current folder.
@@ -156,7 +156,7 @@ def main(argv: list[str]) -> NoReturn:
     faulthandler.enable(all_threads=False)
     reporter = Reporter(pipe)
     ring = Ring(int(argv[4]), int(argv[5])) if len(argv) > 5 else None
-    recording = Recording(request, out, token, reporter, ring)
+    recording = work(request, out, token, reporter, ring)
     code = 1
     try:
         reporter.interrupts.install()
@@ -461,4 +461,4 @@ class Recording:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1:], Recording)
