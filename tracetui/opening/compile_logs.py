@@ -37,14 +37,20 @@ _HEAD_BYTES = 1 << 16
 _PROCESS = re.compile(rb'"pid":(\d{1,18})')
 
 
-def with_compile_log(trace: Trace, named: str | None = None, cancelled: Callable[[], bool] | None = None) -> Trace:
+def with_compile_log(
+    trace: Trace,
+    named: str | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    allowed: Callable[[Path], bool] = lambda path: True,
+) -> Trace:
     """A trace with the log of its compilations: the one that is named, a file or a folder, or the one beside it.
 
+    Files beside the trace that are not `allowed` are not opened.
     Raises: TraceError for a named file that cannot be used, UsageError for a folder without a log of the trace.
     """
     if named == NO_FILE or trace.format.startswith(LOG):
         return trace
-    path = _named_log(trace, named) if named else _log_beside(trace)
+    path = _named_log(trace, named) if named else _log_beside(trace, allowed)
     if path is None:
         return trace
     try:
@@ -60,13 +66,13 @@ def with_compile_log(trace: Trace, named: str | None = None, cancelled: Callable
     return joined(trace, log)
 
 
-def _log_beside(trace: Trace) -> Path | None:
+def _log_beside(trace: Trace, allowed: Callable[[Path], bool]) -> Path | None:
     if trace.path is None or is_url(trace.path) or not trace.is_torch:
         return None
-    if own := own_log(trace.path):
+    if (own := own_log(trace.path)) and allowed(own):
         return own
     folders = [Path(trace.path).parent, *([Path(folder)] if (folder := os.environ.get("TORCH_TRACE")) else [])]
-    return _of_process(trace, [log for folder in folders for log in logs_in(folder)])
+    return _of_process(trace, [log for folder in folders for log in logs_in(folder) if allowed(log)])
 
 
 def own_log(trace: str) -> Path | None:

@@ -264,11 +264,13 @@ def open_rank_set(
     progress: Progress | None = None,
     work: SummaryWork | None = None,
     picked: Callable[[RankRun], None] | None = None,
+    allowed: Callable[[Path], bool] = lambda path: True,
 ) -> RankSet:
     """Read the ranks of a run, in several processes where that is faster; `progress` is told how many files are done.
 
-    `picked` is told which run it is before its files are read. A file that cannot be read costs its rank, and is told,
-    as one that was not read when `work` was stopped. Raises: NotFound, UsageError.
+    `picked` is told which run it is before its files are read; logs that are not `allowed` are not opened. A file that
+    cannot be read costs its rank, and is told, as one that was not read when `work` was stopped. Raises: NotFound,
+    UsageError.
     """
     from tracetui.opening.rank_logs import rank_logs, split_logs
     from tracetui.opening.rank_reading import SummaryWork, summarise_files
@@ -288,9 +290,11 @@ def open_rank_set(
     runs = rank_runs_of(paths, options, read)
     if not runs.runs:
         # Logs alone tell which rank compiled when.
-        logs, notes = rank_logs(options.compile_log, named_logs, folders, {}, work)
+        logs, notes = rank_logs(options.compile_log, named_logs, folders, {}, work, allowed)
         if logs:
             return rank_set(RankRun((), 0, runs.left_out), (), folder, logs, notes)
+        if notes and not runs.left_out:
+            raise NotFound(f"No log of a rank was found. {' '.join(notes)}")
     run = picked_run(runs, options)
     if picked is not None:
         picked(run)
@@ -314,7 +318,7 @@ def open_rank_set(
     places = (
         () if any(file.offset for file in files) else (*folders, *(os.path.dirname(path) or "." for path in by_file))
     )
-    logs, notes = rank_logs(options.compile_log, named_logs, places, by_file, work)
+    logs, notes = rank_logs(options.compile_log, named_logs, places, by_file, work, allowed)
     return rank_set(replace(run, files=tuple(files), left_out=(*failed, *run.left_out)), summaries, folder, logs, notes)
 
 

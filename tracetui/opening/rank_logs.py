@@ -23,7 +23,7 @@ LOGS = SummaryKind(SUMMARIES, LOG_VERSION, LogSummary.from_bytes)
 """Summaries of logs, which are not kept in the cache."""
 MAX_NAMED_NOTES = 3
 """Maximum logs that are not used, or only in part, of which each has a sentence."""
-_RANK = re.compile(r", rank (\d{1,6})$")
+_RANK = re.compile(r"^torch\.compile, rank (\d{1,6})(?: |$)")
 
 
 def summarise_log(path: str) -> bytes:

@@ -400,7 +400,7 @@ def compiles_table(ranks: RankSet) -> Table:
             texts(col.RECOMPILED_FOR, [each.reason or None for each in compiled.each]),
             texts(col.CACHE, [each.caches or None for each in compiled.each]),
         ),
-        note=" ".join(compile_remarks(ranks)) or NO_LOG,
+        note=" ".join(compile_remarks(ranks)) if ranks.logs else NO_LOG,
     )
     return table.take(np.lexsort((-compiled.alone, -compiled.wait)))
 
