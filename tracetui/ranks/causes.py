@@ -246,7 +246,7 @@ class StretchExcess:
     host: Float64
     busy: Float64
     compile: Float64
-    """Excess of the time in which the rank compiled, at most that of `host`, of which it is a part."""
+    """Excess of the time in which the rank compiled: as much of the idle and then of the busy excess is not theirs."""
     median: Int64
     """The entry whose stretch is the median of the ranks that were not last; -1 where all were."""
 
@@ -267,8 +267,11 @@ class StretchExcess:
         median[known] = others[order[(first + (count - 1) // 2)[known]]]
         groups = Groups(np.arange(len(matches.instances)), number)
         excess = {name: column - _medians(groups, column[others])[entries.instance] for name, column in parts.items()}
-        compiled = np.clip(np.minimum(excess["compile"], excess["host"]), 0, None)
-        return cls(excess["input"], excess["host"], excess["busy"], compiled, median[entries.instance])
+        # Compiling has operators of its own, and kernels that it tries.
+        of_host = np.clip(np.minimum(excess["compile"], excess["host"]), 0, None)
+        of_busy = np.clip(np.minimum(excess["compile"] - of_host, excess["busy"]), 0, None)
+        host, busy = excess["host"] - of_host, excess["busy"] - of_busy
+        return cls(excess["input"], host, busy, of_host + of_busy, median[entries.instance])
 
 
 def _medians(groups: Groups, values: Int64) -> Float64:
@@ -330,11 +333,10 @@ def causes_of(excess: StretchExcess, rows: Int64, names: NameExcess) -> tuple[tu
     """Causes with their excess in ns, summed over the collectives that the rank came last to; others are left out."""
     busy = max(float(excess.busy[rows].sum()), 0.0)
     extra = busy * names.extra_share
-    compiled = float(excess.compile[rows].sum())
     sums = {
         "input": float(excess.input[rows].sum()),
-        "host": float(excess.host[rows].sum()) - compiled,
-        "compile": compiled,
+        "host": float(excess.host[rows].sum()),
+        "compile": float(excess.compile[rows].sum()),
         "kernels": busy - extra,
         "extra": extra,
     }
