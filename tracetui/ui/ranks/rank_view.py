@@ -30,6 +30,7 @@ from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import CompareAsked
 from tracetui.ui.ranks.rank_list import (
     COLLECTIVES,
+    COMPILES,
     FILES,
     GROUPS,
     MATRIX,
@@ -219,8 +220,8 @@ class RankView(StatedView):
         """Index of the rank that the current row is about, -1 for none."""
         if self.panes.pane == RANKS and self.panes.arrangement.by:
             return self._index_of(self._cell("worst_rank"))
-        names = {RANKS: "rank", COLLECTIVES: "last", MATRIX: "late_rank", STEPS: "late_rank", FILES: "", GROUPS: ""}
-        return self._index_of(self._cell(names[self.panes.pane]))
+        names = {RANKS: "rank", COLLECTIVES: "last", MATRIX: "late_rank", STEPS: "late_rank", COMPILES: "rank"}
+        return self._index_of(self._cell(names.get(self.panes.pane, "")))
 
     def _late_at(self) -> tuple[int, int, int | None]:
         """The operation, the rank that is late in it and the one beside it that the current row stands for."""
@@ -258,6 +259,8 @@ class RankView(StatedView):
 
     def _no_moment(self) -> str:
         """The reason why there is no moment to open."""
+        if self.ranks is not None and not len(self.ranks):
+            return "Logs of torch.compile alone hold no trace to open."
         if self.panes.pane == FILES:
             return "What is not here, or was left out, cannot be opened."
         if self.panes.pane == COLLECTIVES:
