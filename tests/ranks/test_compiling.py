@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from tracetui.cli.main import main
 from tracetui.errors import TraceError, UsageError
 from tracetui.opening.rank_folder import RankOptions, open_rank_set
 from tracetui.opening.rank_reading import SummaryWork
-from tracetui.ranks.compiling import compile_sentences
+from tracetui.ranks.compile_tables import compile_sentences
 from tracetui.ranks.rank_set import RankSet
 from tracetui.ranks.rank_tables import TABLES
 from tracetui.ranks.sentences import headline, remarks
@@ -34,7 +35,7 @@ def opened(*paths: Path, logs: str | None = None) -> RankSet:
     )
 
 
-def compiles(ranks: RankSet) -> dict[tuple[object, object], dict[str, object]]:
+def compiles(ranks: RankSet) -> dict[tuple[object, object], dict[str, Any]]:
     return {(row["rank"], row["compile_id"]): row for row in TABLES["compiles"](ranks).rows()}
 
 

@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tracetui.opening.rank_folder import open_rank_set
 from tracetui.opening.rank_reading import SummaryWork
-from tracetui.ranks.compiling import compile_sentences
+from tracetui.ranks.compile_tables import compile_sentences
 from tracetui.ranks.rank_tables import TABLES
 
 pytestmark = [pytest.mark.full, pytest.mark.skipif(sys.platform != "linux", reason="gloo is tried on Linux alone")]
@@ -66,7 +67,9 @@ def test_the_rank_that_compiles_again_is_named_and_the_other_waits(tmp_path: Pat
             worker.kill()
     ranks = open_rank_set([str(folder)], work=SummaryWork(1, uses_cache=False))
     assert [log.rank for log in ranks.logs] == [0, 1]
-    rows = {(row["rank"], row["compile_id"]): row for row in TABLES["compiles"](ranks).rows()}
+    rows: dict[tuple[object, object], dict[str, Any]] = {
+        (row["rank"], row["compile_id"]): row for row in TABLES["compiles"](ranks).rows()
+    }
     assert sorted(rows) == [(0, "0/0"), (1, "0/0"), (1, "0/1")]
     again = rows[1, "0/1"]
     assert "expected 3, actual 4" in again["recompiled_for"]

@@ -29,7 +29,7 @@ from tracetui.ranks.causes import (
     name_excess,
 )
 from tracetui.ranks.clocks import Clocks, find_clocks
-from tracetui.ranks.compiling import Compiled, RankLog, find_compiled
+from tracetui.ranks.compiling import Compiled, RankLog, RankTraces, find_compiled
 from tracetui.ranks.matching import Matches, match
 from tracetui.ranks.rank_runs import LeftOut, RankRun
 from tracetui.ranks.rank_summary import OPERATIONS, Flag, RankSummary
@@ -455,7 +455,8 @@ class RankSet:
     @cached_property
     def compiled(self) -> Compiled:
         """The compilations of all logs, with the waits of others meanwhile."""
-        return find_compiled(self)
+        own = self.of_entries("compile")
+        return find_compiled(self.logs, RankTraces(self.ranks, self.clocks, self.matches, self.waiting, own))
 
     def of_entries(self, name: str) -> Int64:
         """A column of the ranks' collectives in the order of the entries."""

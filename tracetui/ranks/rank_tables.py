@@ -16,7 +16,7 @@ from tracetui.model.intervals import Int64
 from tracetui.model.quantities import duration
 from tracetui.model.table import NULL, Cell, Column, Table, TextKind, coded, micros, numbers, texts
 from tracetui.ranks.causes import LateRank, main_causes
-from tracetui.ranks.compiling import compiles_table, logs_table, rank_columns
+from tracetui.ranks.compile_tables import compiles_table, logs_table, rank_columns
 from tracetui.ranks.rank_set import RankSet, caused_by_step
 from tracetui.ranks.rank_summary import group_words
 from tracetui.ranks.sentences import bubbles, headline, pipelines, rank_times, remarks, waits_are_known

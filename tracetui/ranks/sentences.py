@@ -13,7 +13,7 @@ from tracetui.model.intervals import Int64
 from tracetui.model.quantities import count, counted, duration, rounded_percent
 from tracetui.model.table import NULL
 from tracetui.ranks.causes import main_causes
-from tracetui.ranks.compiling import compile_remarks, compile_sentences, log_headline
+from tracetui.ranks.compile_tables import compile_remarks, compile_sentences, log_headline
 from tracetui.ranks.rank_set import MIN_COST_SHARE, MIN_UNEVEN, in_turn
 from tracetui.ranks.rank_summary import layout_words, member_words
 from tracetui.ranks.waiting import estimated_waiting
@@ -241,9 +241,11 @@ def _late_sentences(ranks: RankSet) -> str:
 
 
 def _spending(ranks: RankSet) -> str:
+    if len(ranks) < 2:
+        return ""
     times = rank_times(ranks)
     whole = float((times.busy + times.exposed + times.idle).mean())
-    if len(ranks) < 2 or not whole or not times.busy.any():
+    if not whole or not times.busy.any():
         return ""
     parts = (
         ("computes for", times.busy),

@@ -358,6 +358,9 @@ class RankView(StatedView):
         ranks = self.ranks
         if ranks is None:
             return
+        if not len(ranks):
+            self.notice(self._no_moment())
+            return
         members = [self._index_of(each) for each in self.panes.marked]
         table = self.panes.tables.get(RANKS)
         if not members and table is not None:
@@ -438,7 +441,7 @@ class RankView(StatedView):
         # The bars in the list say the same of every rank.
         table = self.panes.tables.get(RANKS)
         self.panes.draw_bars(not bars or table is None or len(table) > self._max_bars)
-        parts = (BarPart(rank_text.BAR_LEGEND, "dim"),) if self.panes.has_bars and self.ranks is not None else ()
+        parts = (BarPart(rank_text.BAR_LEGEND, "dim"),) if self.panes.has_bars and self.ranks else ()
         self.query_one("#meaning", Bar).parts = parts
         self.share_width()
 
