@@ -68,7 +68,7 @@ class LogSummary:
     """Number of the rank by its entries, None where no entry says it."""
     compilations: tuple[RankCompilation, ...]
     notes: tuple[str, ...]
-    """What could not be read."""
+    """Sentences about entries that could not be read."""
 
     def to_bytes(self) -> bytes:
         """The summary as JSON."""
@@ -163,7 +163,7 @@ class Compiled:
 
 @dataclass(frozen=True, eq=False)
 class RankTraces:
-    """What the traces of ranks tell of their waits."""
+    """The waits of ranks by their traces."""
 
     ranks: tuple[int, ...]
     """Numbers of the ranks; none where there are logs alone."""
