@@ -17,6 +17,7 @@ import pytest
 import tracetui
 from tests.support.paths import SAMPLES
 from tests.support.rank_files import write_ranks
+from tests.support.rank_logs import size_reason, write_compiling_ranks
 from tracetui.cli.main import main
 from tracetui.errors import UsageError
 from tracetui.linking.steps import steps
@@ -235,3 +236,15 @@ def test_a_file_that_is_cut_off_is_a_warning(tmp_path: Path):
     with pytest.warns(UserWarning, match=r"cut\.json is cut off at byte"):
         trace = tracetui.load(path)
     assert len(trace.ops)
+
+
+def test_logs_of_torch_compile_beside_traces_are_read_unless_none_is_asked_for(tmp_path: Path) -> None:
+    again = {0: [("0/0", 0, 3000, "")], 2: [("0/1", 0, 20_000, size_reason(3, 4))]}
+    write_compiling_ranks(tmp_path, [{0: [("0/0", 0, 3000, "")]}, again])
+    path = tmp_path / "rank1.json"
+    assert [row["compile_id"] for row in tracetui.load(path, cache=False).compiles.rows()] == ["0/0", "0/1"]
+    assert len(tracetui.load(path, cache=False, compile_log="none").compiles) == 0
+    log = next(tmp_path.glob("*rank_0*.log"))
+    assert len(tracetui.load(path, cache=False, compile_log=log).compiles) == 1
+    assert len(tracetui.load_ranks(tmp_path, cache=False).compiles) == 3
+    assert len(tracetui.load_ranks(tmp_path, cache=False, compile_log="none").compiles) == 0

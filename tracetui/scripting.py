@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import Comparison
 from tracetui.errors import UsageError
-from tracetui.files import NO_FILE
 from tracetui.model import columns as col
 from tracetui.model.quantities import duration
 from tracetui.model.table import Table
@@ -141,15 +140,18 @@ def load(
     cache: bool = True,
     peak: float | None = None,
     flops: float | None = None,
+    compile_log: str | os.PathLike[str] | None = None,
 ) -> LoadedTrace:
     """Read a trace from a file or URL; warns where it is cut off or damaged, and what could be read is there.
 
-    `steps_by` to `snapshot`, `peak` and `flops` are those of the command line, `--steps-by` and so on. With `cache`
+    `steps_by` to `snapshot`, `peak`, `flops` and `compile_log` are those of the command line, `--steps-by` and so on:
+    a snapshot and a log of torch.compile that lie beside the trace are taken unless these are "none". With `cache`
     a large trace that was read before comes from the cache, and goes there. `progress` is called about 20 times a
     second at most; once `cancelled` returns True, reading ends and the trace is a part.
     Raises: TraceError for the file; UsageError for steps that the trace does not have, or an unknown device.
     """
-    options = OpenOptions(steps_by, device, tuple(captures), cache, snapshot, peak, flops, NO_FILE)
+    log = None if compile_log is None else os.fspath(compile_log)
+    options = OpenOptions(steps_by, device, tuple(captures), cache, snapshot, peak, flops, log)
     trace = open_trace(os.fspath(path), options, progress, cancelled)
     if cache:
         keep_opened(trace)
@@ -199,6 +201,7 @@ class LoadedRanks:
     groups = NamedTable()
     steps = NamedTable()
     files = NamedTable()
+    compiles = NamedTable()
 
     def table(self, name: str) -> Table:
         """A table by its name.
@@ -218,13 +221,20 @@ class LoadedRanks:
 
 
 def load_ranks(
-    *paths: str | os.PathLike[str], pattern: str | None = None, run: int = 1, jobs: int = 1, cache: bool = True
+    *paths: str | os.PathLike[str],
+    pattern: str | None = None,
+    run: int = 1,
+    jobs: int = 1,
+    cache: bool = True,
+    compile_log: str | os.PathLike[str] | None = None,
 ) -> LoadedRanks:
-    """Read one trace per rank from folders, files or patterns.
+    """Read one trace per rank from folders, files or patterns, with the logs of torch.compile beside them.
 
+    `compile_log` is a folder of logs that lies elsewhere, or "none".
     `pattern` is a regular expression with the rank in its first group, `run` the run where there are several. More
     `jobs` than one are processes that import the script, which then has to begin with `if __name__ == "__main__":`.
     Raises: NotFound where there is no rank; UsageError for a pattern or a run that does not exist.
     """
     named = [os.fspath(path) for path in paths]
-    return LoadedRanks(open_rank_set(named, RankOptions(pattern, run), None, SummaryWork(jobs, uses_cache=cache)))
+    options = RankOptions(pattern, run, None if compile_log is None else os.fspath(compile_log))
+    return LoadedRanks(open_rank_set(named, options, None, SummaryWork(jobs, uses_cache=cache)))

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.agents import rows, write_gpu_trace
 from tests.support.paths import SAMPLES, SHARED
+from tests.support.rank_logs import size_reason, write_compiling_ranks
 from tracetui.agents.answers import MAX_BYTES
 from tracetui.agents.tools import MAX_OF_SECTION, Tools
 from tracetui.agents.trace_folder import TraceFolder
@@ -231,3 +232,23 @@ def test_the_picture_has_a_legend_for_its_letters(on_gpu):
     read = json.loads(on_gpu.at("gpu.json", "s1/k1"))
     assert np.unique(list(map(len, read["lanes"]))).max() <= 120
     assert set(read["legend"]) <= set("".join(read["lanes"]))
+
+
+def test_a_log_of_torch_compile_beside_a_trace_is_used_and_named(tmp_path):
+    (tmp_path / "inside").mkdir()
+    again = {0: [("0/0", 0, 3000, "")], 2: [("0/1", 0, 20_000, size_reason(3, 4))]}
+    inside = write_compiling_ranks(tmp_path / "inside" / "run", [{0: [("0/0", 0, 3000, "")]}, again])
+    tools = Tools(TraceFolder(str(tmp_path / "inside")))
+    text = tools.pane("run/rank1.json", "compiles")
+    assert json.loads(text)["compile_log"] == "dedicated_log_torch_trace_rank_1_x1.log"
+    assert [row["compile_id"] for row in rows(text)] == ["0/0", "0/1"]
+    text = tools.ranks("run", show="compiles")
+    assert (rows(text)[0]["rank"], rows(text)[0]["compile_wait_us"]) == (1, 10_000)
+    assert "Rank 1 compiled f (train.py:7)" in json.loads(text)["headline"]
+    for log in inside.glob("*.log"):
+        log.rename(tmp_path / log.name)
+        log.symlink_to(tmp_path / log.name)
+    elsewhere = Tools(TraceFolder(str(tmp_path / "inside")))
+    text = elsewhere.pane("run/rank1.json", "compiles")
+    assert "compile_log" not in json.loads(text) and rows(text) == []
+    assert rows(elsewhere.ranks("run", show="compiles")) == []

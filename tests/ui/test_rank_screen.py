@@ -10,8 +10,10 @@ from textual.pilot import Pilot
 
 from tests.support.app import keys, settle
 from tests.support.rank_files import write_ranks
+from tests.support.rank_logs import size_reason, write_compiling_ranks
 from tests.support.waiting import until
 from tracetui.opening.rank_folder import RankOptions, RankSetName
+from tracetui.opening.trace_opening import OpenOptions
 from tracetui.ui.app import TraceApp
 from tracetui.ui.base.keys import all_commands
 from tracetui.ui.compare.compare_view import CompareScreen
@@ -223,3 +225,30 @@ async def test_a_run_that_is_not_there_ends_the_app_with_a_sentence(run: Path) -
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.failure is not None, "nothing is said")
     assert str(app.failure).startswith("There is no run 5")
+
+
+async def test_a_folder_of_logs_of_torch_compile_opens_as_a_set(tmp_path: Path) -> None:
+    plans = [{0: [("0/0", 0, 3000, "")]}, {0: [("0/0", 0, 3000, "")], 2: [("0/1", 0, 20_000, size_reason(3, 4))]}]
+    write_compiling_ranks(tmp_path / "traces", plans, logs=tmp_path / "logs")
+    app = TraceApp([str(tmp_path / "logs")])
+    async with app.run_test(size=(120, 40)) as pilot:
+        view = await listed(app, pilot)
+        assert column(view, "rank") == [1, 0]
+        await until(pilot, lambda: view.panes.has("compiles"), "the compilations are not there")
+        await keys(pilot, "7")
+        assert column(view, "compile_id")[0] == "0/1"
+        # There is no trace that these could open.
+        await keys(pilot, "enter", "g", "D", "1", "enter", "space", "j", "c")
+        assert isinstance(app.screen, RankScreen)
+
+
+async def test_ranks_get_the_logs_that_the_command_line_names(tmp_path: Path) -> None:
+    plans = [{0: [("0/0", 0, 3000, "")]}, {2: [("0/1", 0, 20_000, size_reason(3, 4))]}]
+    traces = write_compiling_ranks(tmp_path / "traces", plans, logs=tmp_path / "logs")
+    app = TraceApp([str(traces)], options=OpenOptions(compile_log=str(tmp_path / "logs")))
+    async with app.run_test(size=(120, 40)) as pilot:
+        view = await listed(app, pilot)
+        assert "2 logs of torch.compile" in view.query_one("#header", Bar).text
+        await until(pilot, lambda: view.panes.has("compiles"), "the compilations are not there")
+        await keys(pilot, "7")
+        assert column(view, "compile_wait_us")[0] == 10_000

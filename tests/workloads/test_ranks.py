@@ -94,7 +94,7 @@ def test_a_folder_gets_the_next_number(tmp_path):
 
 
 def test_only_ranks_are_replaced(tmp_path):
-    old = folder_of(tmp_path / "run", "rank0.json.gz", "rank1.json.gz", "rank1.txt")
+    old = folder_of(tmp_path / "run", "rank0.json.gz", "rank1.json.gz", "rank1.txt", "rank1.compile.log.gz")
     part = folder_of(tmp_path / "part", "rank0.json.gz")
     assert trace_file.destination_failure(old, replace=True, is_folder=True) is None
     assert trace_file.move_folder(part, old, replace=True) == old
@@ -361,3 +361,17 @@ def test_the_traces_of_an_outcome(tmp_path):
     assert alone.traces == [tmp_path / "x.json"]
     assert Outcome(tmp_path, None, ranks=[alone, alone]).traces == [tmp_path / "x.json"] * 2
     assert Outcome(None, Failure("error", "No.")).traces == []
+
+
+@pytest.mark.full
+@needs_torch
+async def test_the_log_of_torch_compile_of_each_rank_is_beside_its_trace(tmp_path, monkeypatch):
+    monkeypatch.delenv("TORCH_TRACE", raising=False)
+    options = replace(CPU, compile=True, backend="eager")
+    request = plan("ddp", {"batch": "2", "width": "4", "layers": "1"}, options, tmp_path / "run")
+    outcome = await record(request)
+    assert outcome.failure is None
+    assert {each.name for each in (tmp_path / "run").glob("*.log.gz")} == {f"rank{n}.compile.log.gz" for n in range(2)}
+    ranks = open_rank_set([str(tmp_path / "run")])
+    assert [log.rank for log in ranks.logs] == [0, 1]
+    assert {log.compilations[0].id for log in ranks.logs} == {"0/0"}

@@ -159,7 +159,8 @@ class Tools:
         steps_by: str = "",
     ) -> str:
         """List the rows of a pane, by `name`: overview, summary, steps, kernels, ops, views, occupancy, launches, gaps,
-        roofline, serving, layers, modules, flame, memory, counters, findings, range or health.
+        roofline, serving, layers, modules, flame, memory, compiles (compilations by torch.compile, where an answer
+        names a `compile_log`, which was beside the trace), counters, findings, range or health.
 
         `step` or `range` (`12.5us+250us`) choose a part, else it is the whole trace; `by` groups rows (kernels by name,
         op, family, line; gaps by cause; an unknown group is answered with the list). `where` is a text or a condition
@@ -248,8 +249,9 @@ class Tools:
     ) -> str:
         """Say which rank of a distributed run is late, where and why, from a folder with one trace per rank.
 
-        `show`: ranks, collectives, matrix (who waited for whom), groups, steps or files (missing and left out). `run`
-        chooses where a folder holds several runs. `view` is of the file that `trace` names.
+        `show`: ranks, collectives, matrix (who waited for whom), groups, steps, files (missing and left out) or
+        compiles (who compiled while others waited, by logs of torch.compile beside the traces or alone). `run` chooses
+        where a folder holds several runs. `view` is of the file that `trace` names.
         """
         if show not in TABLES:
             raise UsageError(f"There is no table {show!r} of ranks: there are {', '.join(TABLES)}.")
@@ -294,7 +296,8 @@ def _facts(path: str, trace: Trace) -> Fields:
     """The identity of a trace, for every answer about it."""
     known: Mapping[str, Any] = facts(trace)
     simulated = {"simulated": "nothing was measured"} if trace.is_simulated else {}
-    return {"trace": path, **simulated, **{key: known[key] for key in FACTS}}
+    log = {} if trace.compile_log is None else {"compile_log": trace.compile_log.label}
+    return {"trace": path, **simulated, **{key: known[key] for key in FACTS}, **log}
 
 
 def _listed(

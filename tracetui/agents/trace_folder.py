@@ -17,6 +17,7 @@ from tracetui.errors import NotFound, TraceError, UsageError
 from tracetui.files import NO_FILE, is_url
 from tracetui.model.trace import Trace
 from tracetui.opening.capture_files import beside, names_near, with_captures
+from tracetui.opening.compile_logs import logs_in, own_log, with_compile_log
 from tracetui.opening.rank_folder import FILE_SUFFIXES, RankOptions, open_rank_set, rank_candidates
 from tracetui.opening.rank_reading import SummaryWork
 from tracetui.opening.trace_opening import OpenOptions, open_trace
@@ -87,10 +88,13 @@ class TraceFolder:
                 steps_by or None, captures=(NO_FILE,), uses_cache=False, snapshot=NO_FILE, compile_log=NO_FILE
             )
             trace = open_trace(str(path), options, cancelled=is_over)
+            # What lies beside the trace may be a link that leads out.
+            trace = with_compile_log(trace, cancelled=is_over, allowed=self._holds)
             inside = all(self._holds(each) for each in (*beside(trace), *names_near(trace)))
             return with_captures(trace, cancelled=is_over) if inside else trace
 
-        return self._keep((str(path), steps_by), [path], read)
+        watched = [own] if (own := own_log(str(path))) and self._holds(own) else []
+        return self._keep((str(path), steps_by), [path, *watched], read)
 
     def ranks(self, name: str, run: int) -> RankSet:
         """A run of the ranks in a folder.
@@ -106,9 +110,10 @@ class TraceFolder:
 
         def read(is_over: Callable[[], bool]) -> RankSet:
             work = SummaryWork(uses_cache=False, stopped=is_over)
-            return open_rank_set([str(folder)], RankOptions(run=run), work=work)
+            return open_rank_set([str(folder)], RankOptions(run=run), work=work, allowed=self._holds)
 
-        return self._keep((str(folder), "ranks", str(run)), files, read)
+        logs = [log for log in {*logs_in(folder), *filter(None, map(own_log, map(str, files)))} if self._holds(log)]
+        return self._keep((str(folder), "ranks", str(run)), [*files, *sorted(logs)], read)
 
     def files(self, name: str = "") -> list[Path]:
         """The files below the folder, or a folder in it, that have the name of a trace, in order of their paths.

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
-from tracetui.cli.arguments import add_no_cache, job_count
+from tracetui.cli.arguments import add_no_cache, completes_files, job_count
 from tracetui.cli.streams import CountProgress, TraceProgress, complain, remark
 from tracetui.errors import UsageError
-from tracetui.files import is_url
+from tracetui.files import NO_FILE, is_url
 from tracetui.opening.trace_opening import AS_RECORDED, OpenOptions, SideName, keep_opened, open_trace
 from tracetui.text import clean
 
@@ -237,6 +237,17 @@ def add_rank_set(parser: argparse.ArgumentParser) -> None:
     add_no_cache(parser)
 
 
+def add_rank_logs(parser: argparse.ArgumentParser) -> None:
+    """Declare the option that names logs of torch.compile of ranks."""
+    log = parser.add_argument(
+        "--compile-log",
+        metavar="FILE",
+        help="logs of torch.compile (TORCH_TRACE) of the ranks: a folder, or one log. Without it those beside the "
+        "traces or in $TORCH_TRACE are used; none: no log",
+    )
+    completes_files(log)
+
+
 def add_cluster(parser: argparse.ArgumentParser) -> None:
     """Declare the option that has a cluster read ranks."""
     parser.add_argument(
@@ -255,7 +266,7 @@ def read_rank_set(paths: Sequence[str], options: argparse.Namespace) -> RankSet:
     # It loads numpy, which `--help` must not wait for.
     from tracetui.opening.rank_folder import RankOptions
 
-    asked = RankOptions(options.rank_pattern, options.run_number)
+    asked = RankOptions(options.rank_pattern, options.run_number, getattr(options, "compile_log", NO_FILE))
     if options.dask is not None and options.jobs is not None:
         raise UsageError("--jobs is the number of processes here: the workers of --dask are those of the cluster.")
     return _read(paths, asked, options, options.jobs)

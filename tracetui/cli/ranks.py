@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_columns, add_sort, add_where, completes_files, row_count
-from tracetui.cli.inputs import add_rank_set, read_rank_set
+from tracetui.cli.inputs import add_rank_logs, add_rank_set, read_rank_set
 from tracetui.cli.show import DEFAULT_ROWS, FORMATS, asked_width
 from tracetui.cli.streams import console, is_drawn, print_failures, remark
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 HELP = "one trace per rank: who is late, where, and why"
 
-SHOW_CHOICES = ("ranks", "collectives", "matrix", "groups", "steps", "files")
+SHOW_CHOICES = ("ranks", "collectives", "matrix", "groups", "steps", "files", "compiles")
 """The keys of `ranks.rank_tables.TABLES`, which needs numpy and which help cannot wait for."""
 
 
@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--show", choices=SHOW_CHOICES, default="ranks", help="which table (default: ranks)")
     add_rank_set(parser)
+    add_rank_logs(parser)
     add_sort(parser)
     parser.add_argument("--limit", type=row_count, metavar="N", help="print at most N rows")
     add_where(parser)

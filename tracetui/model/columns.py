@@ -48,6 +48,13 @@ ANNOTATION = ColumnSpec(
     detail=1,
 )
 AOT_US = ColumnSpec("aot_us", "AOT", "Of it: AOTAutograd itself.", unit="us", detail=2)
+APART_US = ColumnSpec(
+    "apart_us",
+    "apart",
+    "From its start to the nearest start of the same compilation on another rank; null where no other rank made it.",
+    unit="us",
+    detail=1,
+)
 API = ColumnSpec("api", "call", "Name of the call.", width=16, grow=1, text=TextKind.NAME, is_key=True)
 ATTENTION_PCT = ColumnSpec("attention_pct", "attention %", "Share of GPU busy time: attention.", unit="%")
 AT_PEAK = ColumnSpec(
@@ -213,6 +220,9 @@ COLLECTIVES = ColumnSpec("collectives", "collectives", "Number of collectives.")
 COMM_KERNELS = ColumnSpec("comm_kernels", "comm kernels", "Of the kernels: those that move data between devices.")
 COMM_PCT = ColumnSpec("comm_pct", "comm %", "Share of GPU busy time: communication between devices.", unit="%")
 COMM_US = ColumnSpec("comm_us", "comm", "Sum of the durations of these.", unit="us")
+COMPILATIONS = ColumnSpec(
+    "compilations", "compiled", "Compilations of the rank, by its log of torch.compile.", detail=1
+)
 COMPILE_ID = ColumnSpec(
     "compile_id",
     "compile id",
@@ -221,6 +231,18 @@ COMPILE_ID = ColumnSpec(
     is_key=True,
 )
 COMPILE_US = ColumnSpec("compile_us", "compiled in", "Time of all phases.", unit="us", is_key=True)
+COMPILE_WAIT_US = ColumnSpec(
+    "compile_wait_us",
+    "waited meanwhile",
+    "Time that others waited for the rank while it compiled, for longer before the collective than they did.",
+    unit="us",
+    is_key=True,
+)
+COMPILING_RANKS = ColumnSpec(
+    "compiling_ranks",
+    "others too",
+    "Other ranks that compiled during more than half of it, or made the same compilation at about the same time.",
+)
 COMPUTE_MODEL_PCT = ColumnSpec(
     "compute_model_pct",
     "model compute %",

@@ -29,21 +29,28 @@ from tracetui.reading.source import LOG, open_source
 OWN_ENDINGS = (".compile.log", ".compile.log.gz")
 """Endings of the log that is recorded with a trace, in place of those of the trace."""
 _TRACE_ENDING = re.compile(r"(?:\.pt)?(?:\.trace)?\.json(?:\.gz|\.zst)?$")
-_LOG_NAME = re.compile(r"torch_trace.*\.log(?:\.gz|\.zst)?$|\.compile\.log(?:\.gz)?$")
+LOG_NAME = re.compile(r"torch_trace[^/]*\.log(?:\.gz|\.zst)?$|\.compile\.log(?:\.gz)?$")
+"""Names of the logs that torch writes, and of those that are recorded with a trace."""
 MAX_LOGS = 1000
 """Maximum logs of a folder that are looked at."""
 _HEAD_BYTES = 1 << 16
 _PROCESS = re.compile(rb'"pid":(\d{1,18})')
 
 
-def with_compile_log(trace: Trace, named: str | None = None, cancelled: Callable[[], bool] | None = None) -> Trace:
+def with_compile_log(
+    trace: Trace,
+    named: str | None = None,
+    cancelled: Callable[[], bool] | None = None,
+    allowed: Callable[[Path], bool] = lambda path: True,
+) -> Trace:
     """A trace with the log of its compilations: the one that is named, a file or a folder, or the one beside it.
 
+    Files beside the trace that are not `allowed` are not opened.
     Raises: TraceError for a named file that cannot be used, UsageError for a folder without a log of the trace.
     """
     if named == NO_FILE or trace.format.startswith(LOG):
         return trace
-    path = _named_log(trace, named) if named else _log_beside(trace)
+    path = _named_log(trace, named) if named else _log_beside(trace, allowed)
     if path is None:
         return trace
     try:
@@ -59,16 +66,21 @@ def with_compile_log(trace: Trace, named: str | None = None, cancelled: Callable
     return joined(trace, log)
 
 
-def _log_beside(trace: Trace) -> Path | None:
+def _log_beside(trace: Trace, allowed: Callable[[Path], bool]) -> Path | None:
     if trace.path is None or is_url(trace.path) or not trace.is_torch:
         return None
-    path = Path(trace.path)
+    if (own := own_log(trace.path)) and allowed(own):
+        return own
+    folders = [Path(trace.path).parent, *([Path(folder)] if (folder := os.environ.get("TORCH_TRACE")) else [])]
+    return _of_process(trace, [log for folder in folders for log in logs_in(folder) if allowed(log)])
+
+
+def own_log(trace: str) -> Path | None:
+    """The log that was recorded with the trace at a path, None where there is none."""
+    path = Path(trace)
     stem = _TRACE_ENDING.sub("", path.name)
-    for ending in OWN_ENDINGS:
-        if (own := path.with_name(stem + ending)).is_file():
-            return own
-    folders = [path.parent, *([Path(folder)] if (folder := os.environ.get("TORCH_TRACE")) else [])]
-    return _of_process(trace, [log for folder in folders for log in logs_in(folder)])
+    logs = (path.with_name(stem + ending) for ending in OWN_ENDINGS)
+    return None if is_url(trace) else next((log for log in logs if log.is_file()), None)
 
 
 def _named_log(trace: Trace, named: str) -> Path:
@@ -90,7 +102,7 @@ def _named_log(trace: Trace, named: str) -> Path:
 def logs_in(folder: Path) -> list[Path]:
     """The files of a folder that have the name of a log, in order."""
     try:
-        return sorted(each for each in folder.iterdir() if _LOG_NAME.search(each.name) and each.is_file())[:MAX_LOGS]
+        return sorted(each for each in folder.iterdir() if LOG_NAME.search(each.name) and each.is_file())[:MAX_LOGS]
     except OSError:
         return []
 

@@ -48,6 +48,8 @@ class RankOptions(NamedTuple):
     """Regular expression whose first group is the rank in the name of a file."""
     run: int = 1
     """Number of the run, the one with most ranks being the first."""
+    compile_log: str | None = None
+    """Logs of torch.compile: a folder, a file or `none`; without it those beside the traces."""
 
 
 AS_NAMED = RankOptions()
@@ -262,24 +264,38 @@ def open_rank_set(
     progress: Progress | None = None,
     work: SummaryWork | None = None,
     picked: Callable[[RankRun], None] | None = None,
+    allowed: Callable[[Path], bool] = lambda path: True,
 ) -> RankSet:
     """Read the ranks of a run, in several processes where that is faster; `progress` is told how many files are done.
 
-    `picked` is told which run it is before its files are read. A file that cannot be read costs its rank, and is told,
-    as one that was not read when `work` was stopped. Raises: NotFound, UsageError.
+    `picked` is told which run it is before its files are read; logs that are not `allowed` are not opened. A file that
+    cannot be read costs its rank, and is told, as one that was not read when `work` was stopped. Raises: NotFound,
+    UsageError.
     """
-    from tracetui.opening.rank_reading import summarise_files
-    from tracetui.ranks.rank_runs import LeftOut
+    from tracetui.opening.rank_logs import rank_logs, split_logs
+    from tracetui.opening.rank_reading import SummaryWork, summarise_files
+    from tracetui.ranks.rank_runs import LeftOut, RankRun
     from tracetui.ranks.rank_set import rank_set
 
-    options = options or RankOptions()
+    options, work = options or RankOptions(), work or SummaryWork()
     known: dict[str, Outcome] = {}
+    paths, named_logs = split_logs(paths)
+    folders = [path for path in paths if is_folder(path)]
+    folder = paths[0] if len(paths) == 1 and folders else ""
 
     def read(those: Sequence[str]) -> Mapping[str, Outcome]:
         known.update(summarise_files([path for path in those if path not in known], work, progress))
         return known
 
-    run = picked_run(rank_runs_of(paths, options, read), options)
+    runs = rank_runs_of(paths, options, read)
+    if not runs.runs:
+        # Logs alone tell which rank compiled when.
+        logs, notes = rank_logs(options.compile_log, named_logs, folders, {}, work, allowed)
+        if logs:
+            return rank_set(RankRun((), 0, runs.left_out), (), folder, logs, notes)
+        if notes and not runs.left_out:
+            raise NotFound(f"No log of a rank was found. {' '.join(notes)}")
+    run = picked_run(runs, options)
     if picked is not None:
         picked(run)
     outcomes = read([file.path for file in run.files])
@@ -297,11 +313,13 @@ def open_rank_set(
             summaries.append(outcome)
     if not files:
         raise NotFound(f"No rank could be read. {failed[0].why}")
-    return rank_set(
-        replace(run, files=tuple(files), left_out=(*failed, *run.left_out)),
-        summaries,
-        paths[0] if len(paths) == 1 and is_folder(paths[0]) else "",
+    # Replicas count their ranks each from 0, and names of logs do not tell which replica is meant.
+    by_file = {file.path: (file.rank, each.window[1]) for file, each in zip(files, summaries, strict=True)}
+    places = (
+        () if any(file.offset for file in files) else (*folders, *(os.path.dirname(path) or "." for path in by_file))
     )
+    logs, notes = rank_logs(options.compile_log, named_logs, places, by_file, work, allowed)
+    return rank_set(replace(run, files=tuple(files), left_out=(*failed, *run.left_out)), summaries, folder, logs, notes)
 
 
 def _compiled(pattern: str | None) -> re.Pattern[str] | None:

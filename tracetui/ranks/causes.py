@@ -145,7 +145,7 @@ def _weighted_quantile(values: Float64, weight: Float64, share: float) -> float:
     return float(values[order[min(index, len(order) - 1)]])
 
 
-CAUSES = ("input", "host", "kernels", "extra")
+CAUSES = ("input", "host", "kernels", "extra", "compile")
 """The causes that a late rank can have; scripts read these words."""
 MIN_RUN_SHARE = 0.02
 """Minimum wait caused, as a share of the run for every other rank."""
@@ -245,6 +245,8 @@ class StretchExcess:
     input: Float64
     host: Float64
     busy: Float64
+    compile: Float64
+    """Excess of the time in which the rank compiled: as much of the idle and then of the busy excess is not theirs."""
     median: Int64
     """The entry whose stretch is the median of the ranks that were not last; -1 where all were."""
 
@@ -254,7 +256,7 @@ class StretchExcess:
     ) -> StretchExcess:
         """Compare with the ranks that were not last, or with those that are not among `late` entries."""
         entries = matches.entries
-        parts = {name: column_of(summaries, matches, name) for name in ("stretch", "input", "host", "busy")}
+        parts = {name: column_of(summaries, matches, name) for name in ("stretch", "input", "host", "busy", "compile")}
         others = np.flatnonzero(~(waiting.is_last if late is None else late))
         number = entries.instance[others]
         order = np.lexsort((parts["stretch"][others], number))
@@ -265,7 +267,11 @@ class StretchExcess:
         median[known] = others[order[(first + (count - 1) // 2)[known]]]
         groups = Groups(np.arange(len(matches.instances)), number)
         excess = {name: column - _medians(groups, column[others])[entries.instance] for name, column in parts.items()}
-        return cls(excess["input"], excess["host"], excess["busy"], median[entries.instance])
+        # Compiling has operators of its own, and kernels that it tries.
+        of_host = np.clip(np.minimum(excess["compile"], excess["host"]), 0, None)
+        of_busy = np.clip(np.minimum(excess["compile"] - of_host, excess["busy"]), 0, None)
+        host, busy = excess["host"] - of_host, excess["busy"] - of_busy
+        return cls(excess["input"], host, busy, of_host + of_busy, median[entries.instance])
 
 
 def _medians(groups: Groups, values: Int64) -> Float64:
@@ -283,7 +289,7 @@ def column_of(summaries: Sequence[RankSummary], matches: Matches, name: str) -> 
     entries = matches.entries
     sizes = np.array([len(each.collectives) for each in summaries], np.int64)
     first = np.cumsum(sizes) - sizes
-    values = np.concatenate([getattr(each.collectives, name) for each in summaries])
+    values = np.concatenate([np.empty(0, np.int64), *(getattr(each.collectives, name) for each in summaries)])
     column: Int64 = values[first[entries.rank] + entries.row].astype(np.int64)
     return column
 
@@ -330,6 +336,7 @@ def causes_of(excess: StretchExcess, rows: Int64, names: NameExcess) -> tuple[tu
     sums = {
         "input": float(excess.input[rows].sum()),
         "host": float(excess.host[rows].sum()),
+        "compile": float(excess.compile[rows].sum()),
         "kernels": busy - extra,
         "extra": extra,
     }

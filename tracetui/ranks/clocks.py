@@ -179,7 +179,7 @@ def find_clocks(matches: Matches, hosts: Sequence[str | None], has_base: Sequenc
     host, names, notes = _hosts(matches, hosts, has_base)
     ends = _end_spreads(matches, host)
     noise = _noise(ends, len(names))
-    if len(names) == 1:
+    if len(names) < 2:
         return _one_clock(host, names, matches, noise, notes)
     times = _host_times(matches, host, len(names))
     pairs = _pairs(times, len(names))

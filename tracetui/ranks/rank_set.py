@@ -29,6 +29,7 @@ from tracetui.ranks.causes import (
     name_excess,
 )
 from tracetui.ranks.clocks import Clocks, find_clocks
+from tracetui.ranks.compiling import Compiled, RankLog, RankTraces, find_compiled
 from tracetui.ranks.matching import Matches, match
 from tracetui.ranks.rank_runs import LeftOut, RankRun
 from tracetui.ranks.rank_summary import OPERATIONS, Flag, RankSummary
@@ -344,6 +345,10 @@ class RankSet:
     summaries: tuple[RankSummary, ...]
     folder: str = ""
     """Folder that was asked for, which paths are shown from."""
+    logs: tuple[RankLog, ...] = ()
+    """Logs of torch.compile, in order of rank; without summaries these alone are the set."""
+    log_notes: tuple[str, ...] = ()
+    """Sentences about logs that are not used."""
     failures: Failures = field(default_factory=Failures, init=False)
     """The analyses that failed."""
 
@@ -447,6 +452,12 @@ class RankSet:
         """The load of the ranks of experts, None without a dispatch of tokens."""
         return expert_load(self)
 
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The compilations of all logs, with the waits of others meanwhile."""
+        own = self.of_entries("compile")
+        return find_compiled(self.logs, RankTraces(self.ranks, self.clocks, self.matches, self.waiting, own))
+
     def of_entries(self, name: str) -> Int64:
         """A column of the ranks' collectives in the order of the entries."""
         return column_of(self.summaries, self.matches, name)
@@ -472,14 +483,21 @@ class RankSet:
         return [*cut, *self.run.left_out]
 
 
-def rank_set(run: RankRun, summaries: Sequence[RankSummary], folder: str = "") -> RankSet:
-    """The set of a run and the summaries of its files."""
-    files = run.files
-    return RankSet(
-        run,
-        tuple(each.of_rank(file.path, file.offset) for file, each in zip(files, summaries, strict=True)),
-        folder,
-    )
+def rank_set(
+    run: RankRun,
+    summaries: Sequence[RankSummary],
+    folder: str = "",
+    logs: Sequence[RankLog] = (),
+    log_notes: Sequence[str] = (),
+) -> RankSet:
+    """The set of a run, the summaries of its files, and logs of torch.compile."""
+    of_rank = {each.rank: each for each in logs}
+    named = [each.of_rank(file.path, file.offset) for file, each in zip(run.files, summaries, strict=True)]
+    compiling = [
+        each.compiling(of_rank[file.rank].span) if file.rank in of_rank else each
+        for file, each in zip(run.files, named, strict=True)
+    ]
+    return RankSet(run, tuple(compiling), folder, tuple(sorted(logs, key=lambda each: each.rank)), tuple(log_notes))
 
 
 # Ranks that are late in turn, one in each step, so that none stands out over the run (R5.9).

@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.model.intervals import covered_within
 from tracetui.model.recorded import GroupRecord, RankHeader
 from tracetui.model.table import NULL
 
 Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-SUMMARY_VERSION = 4
+SUMMARY_VERSION = 5
 """Number of the layout; a summary of another one is not read."""
 
 OPERATIONS = (
@@ -162,6 +163,8 @@ class RankCollectives:
     host: Int64
     busy: Int64
     comm: Int64
+    compile: Int64
+    """The part of the stretch in which the rank compiled, whatever its device did; 0 without a log of torch.compile."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -282,6 +285,12 @@ class RankSummary:
         groups = tuple(group.moved(offset) for group in self.groups)
         peer = np.where(self.collectives.peer >= 0, self.collectives.peer + offset, -1)
         return replace(named, groups=groups, collectives=replace(self.collectives, peer=peer))
+
+    def compiling(self, span: tuple[Int64, Int64]) -> RankSummary:
+        """The summary of a rank that compiled in some stretches on its own clock, which are disjoint and ascend."""
+        own = self.collectives
+        compiled = covered_within(*span, own.start - own.stretch, own.start)
+        return replace(self, collectives=replace(own, compile=compiled))
 
 
 _PARTS: dict[str, type] = {

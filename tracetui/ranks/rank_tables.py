@@ -16,6 +16,7 @@ from tracetui.model.intervals import Int64
 from tracetui.model.quantities import duration
 from tracetui.model.table import NULL, Cell, Column, Table, TextKind, coded, micros, numbers, texts
 from tracetui.ranks.causes import LateRank, main_causes
+from tracetui.ranks.compile_tables import compiles_table, logs_table, rank_columns
 from tracetui.ranks.rank_set import RankSet, caused_by_step
 from tracetui.ranks.rank_summary import group_words
 from tracetui.ranks.sentences import bubbles, headline, pipelines, rank_times, remarks, waits_are_known
@@ -27,6 +28,8 @@ NO_SHIFT = "Times of ranks on hosts without a collective in common are not compa
 
 def ranks_table(ranks: RankSet) -> Table:
     """One row per rank, the one that others waited for most first."""
+    if not len(ranks) and ranks.logs:
+        return logs_table(ranks)
     clocks, count = ranks.clocks, len(ranks)
     host = clocks.host
     unknown = ~clocks.is_known[host]
@@ -77,6 +80,7 @@ def ranks_table(ranks: RankSet) -> Table:
             np.bincount(entries.rank[shared], minlength=count),
         ),
         numbers(col.STAGE, [stages.get(rank, NULL) for rank in ranks.ranks]),
+        *rank_columns(ranks, ranks.ranks),
     )
     order = np.argsort(-caused, kind="stable")
     table = Table(columns, note=" ".join(remarks(ranks)), headline=headline(ranks))
@@ -279,6 +283,7 @@ TABLES: dict[str, Callable[[RankSet], Table]] = {
         "groups": groups_table,
         "steps": steps_table,
         "files": files_table,
+        "compiles": compiles_table,
     }.items()
 }
 """The tables by the names under which they are asked for."""
@@ -329,7 +334,8 @@ COLUMN_ORDERS = {
     "ranks": (
         "mark rank wait_caused_us cause wait_suffered_us step_us busy_us exposed_comm_us clock_shift_us "
         "clock_error_us came_last host late_steps phase cause_note clock_drift_ppm exposed_wait_us idle_us "
-        "step_idle_us bubble_pct steps stage collectives causes file"
+        "step_idle_us bubble_pct steps stage collectives causes compile_wait_us compile_us alone_us compilations "
+        "function file"
     ),
     "ranks by host": f"host ranks wait_caused_us worst_rank cause {_MEDIANS}",
     "ranks by stage": f"stage ranks wait_caused_us worst_rank cause {_MEDIANS}",
@@ -339,6 +345,10 @@ COLUMN_ORDERS = {
     ),
     "ranks by matrix": "rank late_rank wait_us collectives wait_error_us",
     "ranks by groups": "group ranks of collectives wait_us transfer_us busbw_gbps imbalance_pct",
+    "ranks by compiles": (
+        "rank compile_id function line compile_us compile_wait_us alone_us compiling_ranks ranks apart_us "
+        "recompiled_for collectives cache start_us"
+    ),
     "ranks by steps": "step ranks step_us slowest_us wait_us late_rank wait_caused_us",
 }
 """Names of the columns in order of importance, by table, or by table and grouping or kind as in `ranks by host`."""

@@ -13,6 +13,7 @@ from tracetui.model.intervals import Int64
 from tracetui.model.quantities import count, counted, duration, rounded_percent
 from tracetui.model.table import NULL
 from tracetui.ranks.causes import main_causes
+from tracetui.ranks.compile_tables import compile_remarks, compile_sentences, log_headline
 from tracetui.ranks.rank_set import MIN_COST_SHARE, MIN_UNEVEN, in_turn
 from tracetui.ranks.rank_summary import layout_words, member_words
 from tracetui.ranks.waiting import estimated_waiting
@@ -161,12 +162,14 @@ _REASONS = {
     "host": "its device waits for its host",
     "kernels": "its kernels take longer",
     "extra": "it runs more than the others do",
+    "compile": "it compiles",
 }
 _REASONS_OF_SEVERAL = {
     "input": "their input comes late",
     "host": "their devices wait for their host",
     "kernels": "their kernels take longer",
     "extra": "they run more than the others do",
+    "compile": "they compile",
 }
 
 
@@ -194,6 +197,9 @@ def remarks(ranks: RankSet) -> list[str]:
 
 
 def _title(ranks: RankSet) -> str:
+    logs = counted(len(ranks.logs), "log") + " of torch.compile" if ranks.logs else ""
+    if not len(ranks):
+        return logs or "no rank"
     clocks, run = ranks.clocks, ranks.run
     steps = max((len(each.steps) for each in ranks.summaries), default=0)
     hosts = len({name for name in ranks.hosts if name})
@@ -207,11 +213,18 @@ def _title(ranks: RankSet) -> str:
         f"clocks ±{duration(worst)}" if worst else "one clock" if len(clocks.names) == 1 and len(ranks) > 1 else "",
         counted(len(ranks.matches.instances), "collective"),
         f"{duration(ranks.run_ns)} in common" if ranks.run_ns and len(ranks) > 1 else "",
+        logs,
     ]
     return " · ".join(filter(None, parts))
 
 
 def _headline(ranks: RankSet) -> str:
+    if ranks.logs and not len(ranks):
+        return log_headline(ranks)
+    return " ".join([_late_sentences(ranks), *(compile_sentences(ranks) if ranks.logs else ())])
+
+
+def _late_sentences(ranks: RankSet) -> str:
     if len(ranks) < 2:
         return _alone(ranks)
     if not waits_are_known(ranks).any():
@@ -228,9 +241,11 @@ def _headline(ranks: RankSet) -> str:
 
 
 def _spending(ranks: RankSet) -> str:
+    if len(ranks) < 2:
+        return ""
     times = rank_times(ranks)
     whole = float((times.busy + times.exposed + times.idle).mean())
-    if len(ranks) < 2 or not whole or not times.busy.any():
+    if not whole or not times.busy.any():
         return ""
     parts = (
         ("computes for", times.busy),
@@ -313,6 +328,8 @@ def late_words(ranks: RankSet, late: LateRank) -> str:
 def _remarks(ranks: RankSet) -> list[str]:
     run = ranks.run
     sentences = []
+    if not len(ranks):
+        return compile_remarks(ranks)
     if run.missing:
         numbers = _numbers(run.missing)
         sentences.append(f"{'Rank' if len(run.missing) == 1 else 'Ranks'} {numbers} of {run.world_size} not here.")
@@ -330,7 +347,7 @@ def _remarks(ranks: RankSet) -> list[str]:
         sentences.append(
             f"Left out or cut: {'; '.join(listed)}{f'; and more for {more} other reasons' if more else ''}."
         )
-    sentences += [*run.notes, *ranks.clocks.notes]
+    sentences += [*run.notes, *ranks.clocks.notes, *compile_remarks(ranks)]
     sentences += _uncertain(ranks)
     sentences += [_pipeline_words(ranks, each) for each in pipelines(ranks)[:MAX_NAMED_PIPELINES]]
     if ranks.expert_load is not None:

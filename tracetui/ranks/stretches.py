@@ -311,6 +311,7 @@ def _collectives(trace: Trace, comm: Communication, activity: RankActivity, name
         host=parts.host,
         busy=parts.busy,
         comm=parts.comm,
+        compile=np.zeros(len(rows), np.int64),
     )
 
 

@@ -108,7 +108,8 @@ class TorchLogReader:
         self._foreign = self._invalid = self._unmatched = self._large = 0
         self._compilations: dict[tuple[int, str], _Compilation] = {}
         self._strings: dict[tuple[int, int], str] = {}
-        self._processes: set[int] = set()
+        self._processes: dict[int, str] = {}
+        """Names of the processes: the rank is part of it once the process group is there."""
         self._year_us: float | None = None
         """From the times in front of the lines, which lack the year and the zone, to those of the phases."""
         self._held: list[Entry] = []
@@ -232,9 +233,11 @@ class TorchLogReader:
         self._held.clear()
 
     def _of_entry(self, pid: int, moment: float, entry: Entry, payload: bytes) -> Iterator[Entry]:
-        if pid not in self._processes and ("chromium_event" in entry or _id_of(entry)):
-            self._processes.add(pid)
-            rank = f", rank {entry['rank']}" if isinstance(entry.get("rank"), int) else ""
+        rank = f", rank {entry['rank']}" if isinstance(entry.get("rank"), int) else ""
+        if (pid not in self._processes or (rank and not self._processes[pid])) and (
+            "chromium_event" in entry or _id_of(entry)
+        ):
+            self._processes[pid] = rank
             args = {"name": f"torch.compile{rank}"}
             yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": args, "is_of_line": True}
         if "str" in entry:

@@ -298,11 +298,11 @@ def recompiled(trace: Trace) -> list[Recompiled]:
 def _recompiled(group: list[Compilation]) -> Recompiled:
     name = next((f"{each.function} ({each.place})" for each in group if each.function), f"frame {group[0].id}")
     times = _TIMES.get(len(group), f"{len(group):,} times")
-    why, advice, action = _cause(group)
+    why, advice, action = recompile_cause(group)
     return Recompiled(group, f"{name} was compiled {times} because {why}", advice, action)
 
 
-def _cause(group: list[Compilation]) -> tuple[str, str, str]:
+def recompile_cause(group: list[Compilation]) -> tuple[str, str, str]:
     """The reason of several compilations as a clause, what to do, and that in a word."""
     sizes: dict[tuple[str, str, str], dict[int, None]] = {}
     for each in group:

@@ -300,6 +300,8 @@ class TraceApp(CrashSafeApp):
     def _show_ranks(self, name: RankSetName) -> None:
         """Show a set of ranks, which is read once."""
         self._opener.give_up()
+        if self.options.compile_log and not name.options.compile_log:
+            name = replace(name, options=name.options._replace(compile_log=self.options.compile_log))
         screen = self._rank_screens.get(name)
         if screen is None:
             # The screen of ranks imports what compares them, which traces alone do not need.

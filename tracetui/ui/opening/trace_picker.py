@@ -304,7 +304,7 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
             paths += map(str, candidates(path).paths) if path.is_dir() else [str(path)]
         paths = sorted(path for path in paths if path.endswith(SUFFIXES))[:MAX_SNIFFED_FILES]
         if len(paths) < 2:
-            return False
+            return self._has_rank_logs() if not paths else False
         runs = sniffed_runs(paths)
         sets = [
             (RankSetName(tuple(self.paths), RankOptions(run=number)), run.title)
@@ -315,6 +315,17 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         if sets:
             self.post_message(self.RanksFound(sets, is_all))
         return is_all
+
+    def _has_rank_logs(self) -> bool:
+        """Find several logs of torch.compile that name ranks; whether they are opened as a set."""
+        folders = [path for path in self.paths if os.path.isdir(path)]
+        names = [name for path in folders for name in os.listdir(path) if "torch_trace_rank_" in name]
+        if len(names) < 2:
+            return False
+        self.post_message(
+            self.RanksFound([(RankSetName(tuple(self.paths)), "logs of torch.compile")], self._opens_ranks)
+        )
+        return self._opens_ranks
 
     @on(RanksFound)
     def _list_ranks(self, message: RanksFound) -> None:

@@ -28,8 +28,8 @@ from tracetui.ui.widgets.details import WAITING_NOTE, DetailFact, DetailLine, fa
 from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, TabbedList
 from tracetui.ui.widgets.tabs import Tab
 
-RANKS, COLLECTIVES, MATRIX, GROUPS, STEPS, FILES = TABLES
-RANK_KEYS = dict(zip(TABLES, "123456", strict=True))
+RANKS, COLLECTIVES, MATRIX, GROUPS, STEPS, FILES, COMPILES = TABLES
+RANK_KEYS = dict(zip(TABLES, "1234567", strict=True))
 """The key of each tab."""
 RANK_TAB_HELP = {
     RANKS: "A row per rank, the one that others waited for most first.",
@@ -38,6 +38,7 @@ RANK_TAB_HELP = {
     GROUPS: "Process groups: waiting, transfer, bandwidth, imbalance.",
     STEPS: "Steps: how long, and for whom ranks waited most.",
     FILES: "Ranks that are not here, files that were left out or cut off, and why.",
+    COMPILES: "Compilations by torch.compile, those that other ranks waited for first.",
 }
 """The help of each tab."""
 _MARK = ColumnSpec("mark", "", width=1)
@@ -185,6 +186,8 @@ class RankList(TabbedList):
                 name in tables and not len(tables[name]),
             )
             for name in TABLES
+            # Few sets have logs.
+            if name != COMPILES or len(tables.get(name, ()))
         ]
 
     def _count(self, name: str) -> str:

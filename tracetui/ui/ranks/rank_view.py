@@ -30,6 +30,7 @@ from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import CompareAsked
 from tracetui.ui.ranks.rank_list import (
     COLLECTIVES,
+    COMPILES,
     FILES,
     GROUPS,
     MATRIX,
@@ -219,8 +220,8 @@ class RankView(StatedView):
         """Index of the rank that the current row is about, -1 for none."""
         if self.panes.pane == RANKS and self.panes.arrangement.by:
             return self._index_of(self._cell("worst_rank"))
-        names = {RANKS: "rank", COLLECTIVES: "last", MATRIX: "late_rank", STEPS: "late_rank", FILES: "", GROUPS: ""}
-        return self._index_of(self._cell(names[self.panes.pane]))
+        names = {RANKS: "rank", COLLECTIVES: "last", MATRIX: "late_rank", STEPS: "late_rank", COMPILES: "rank"}
+        return self._index_of(self._cell(names.get(self.panes.pane, "")))
 
     def _late_at(self) -> tuple[int, int, int | None]:
         """The operation, the rank that is late in it and the one beside it that the current row stands for."""
@@ -258,6 +259,8 @@ class RankView(StatedView):
 
     def _no_moment(self) -> str:
         """The reason why there is no moment to open."""
+        if self.ranks is not None and not len(self.ranks):
+            return "Logs of torch.compile alone hold no trace to open."
         if self.panes.pane == FILES:
             return "What is not here, or was left out, cannot be opened."
         if self.panes.pane == COLLECTIVES:
@@ -355,6 +358,9 @@ class RankView(StatedView):
         ranks = self.ranks
         if ranks is None:
             return
+        if not len(ranks):
+            self.notice(self._no_moment())
+            return
         members = [self._index_of(each) for each in self.panes.marked]
         table = self.panes.tables.get(RANKS)
         if not members and table is not None:
@@ -435,7 +441,7 @@ class RankView(StatedView):
         # The bars in the list say the same of every rank.
         table = self.panes.tables.get(RANKS)
         self.panes.draw_bars(not bars or table is None or len(table) > self._max_bars)
-        parts = (BarPart(rank_text.BAR_LEGEND, "dim"),) if self.panes.has_bars and self.ranks is not None else ()
+        parts = (BarPart(rank_text.BAR_LEGEND, "dim"),) if self.panes.has_bars and self.ranks else ()
         self.query_one("#meaning", Bar).parts = parts
         self.share_width()
 

@@ -251,7 +251,7 @@ async def _record_process(
         return Outcome(None, failure)
     # The log of torch.compile, unless the user has it written elsewhere.
     log_folder = ""
-    if request.options.compile and not (request.bench or request.rendezvous or "TORCH_TRACE" in os.environ):
+    if request.options.compile and not (request.bench or "TORCH_TRACE" in os.environ):
         log_folder = tempfile.mkdtemp(prefix="tracetui-compile-")
         environment = {**(environment or {}), "TORCH_TRACE": log_folder}
     try:

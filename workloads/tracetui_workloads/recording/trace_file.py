@@ -299,7 +299,7 @@ def _folder_state(folder: Path) -> str:
 
 # The folder with the trace of each rank: whole or not there at all.
 
-_RANK_FILE = re.compile(r"rank\d+(-\d+)?\.(json(\.gz)?|txt)")
+_RANK_FILE = re.compile(r"rank\d+(-\d+)?\.(json(\.gz)?|txt|compile\.log\.gz)")
 """Names of files that such a folder holds: traces, and torch's tables beside them."""
 
 
