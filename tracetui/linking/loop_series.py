@@ -132,7 +132,7 @@ def _is_in_each(trace: Trace, pattern: re.Pattern[str], rows: Int64) -> bool:
 
 
 def _series(trace: Trace, name: str, rows: Int64, end: int, what: str) -> list[StepSeries]:
-    """Iterations that begin with slices of a thread, if they are alike and cover the trace; not odd ones at the ends."""
+    """Iterations that begin with slices of a thread, if they are alike and cover the trace; odd ones at ends not."""
     slices = trace.slices
     ends = np.append(slices.start[rows][1:], end)
     if in_recording(trace, rows).any() or (ends <= slices.start[rows]).any():
