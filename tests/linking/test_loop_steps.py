@@ -49,15 +49,15 @@ def loop(mark: str, count: int = 4, extra: dict[int, int] | None = None) -> Trac
 @pytest.mark.parametrize("mark", MARKS)
 def test_iterations_that_are_alike_are_steps_and_marked_as_a_guess(mark: str) -> None:
     trace = loop(mark)
-    every = steps(trace)
-    assert (len(every), every.is_guess, every.is_served) == (4, True, False)
+    taken = steps(trace)
+    assert (len(taken), taken.is_guess, taken.is_served) == (4, True, False)
     assert PANES["steps"].build(trace)["kernels"].values.tolist() == [1, 1, 1, 1]
     assert "~ guessed: " in PANES["steps"].build(trace).note
-    assert every.found_by.startswith("repeating ") and step_sources(trace)[0].rule == every.found_by
-    assert any(row["value"] == f"{every.found_by} ~" for row in PANES["summary"].build(trace).rows())
+    assert taken.found_by.startswith("repeating ") and step_sources(trace)[0].rule == taken.found_by
+    assert any(row["value"] == f"{taken.found_by} ~" for row in PANES["summary"].build(trace).rows())
     assert "steps are guessed" in [check.name for check in doubtful_checks(trace)]
-    again = with_steps(trace, every.found_by.removeprefix("repeating "))
-    assert steps(again).start.tolist() == every.start.tolist()
+    again = with_steps(trace, taken.found_by.removeprefix("repeating "))
+    assert steps(again).start.tolist() == taken.start.tolist()
     assert len(steps(with_steps(trace, "none"))) == 0
 
 

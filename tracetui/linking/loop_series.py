@@ -125,9 +125,9 @@ def _is_pass(sequence: Int64) -> bool:
 def _is_in_each(trace: Trace, pattern: re.Pattern[str], rows: Int64) -> bool:
     """True where something of a name begins in each stretch from one of the rows to the next."""
     slices = trace.slices
-    every = slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP, Kind.RUNTIME)
-    every = every[is_named(trace, every, pattern.search)]
-    index = np.searchsorted(slices.start[rows], slices.start[every], side="right") - 1
+    marked = slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP, Kind.RUNTIME)
+    marked = marked[is_named(trace, marked, pattern.search)]
+    index = np.searchsorted(slices.start[rows], slices.start[marked], side="right") - 1
     return len(np.unique(index[index >= 0])) == len(rows)
 
 

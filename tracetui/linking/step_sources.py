@@ -67,8 +67,8 @@ class Marker:
 @kept
 def step_markers(trace: Trace) -> list[Marker]:
     """Possible markers of steps, the one that covers most time first; none where steps are no guess."""
-    every = steps(trace)
-    is_sure = len(every) > 0 and (every.is_served or not every.is_guess)
+    known = steps(trace)
+    is_sure = len(known) > 0 and (known.is_served or not known.is_guess)
     if len(trace.slices.of_kind(Kind.ANNOTATION)) == 0 or is_sure:
         return []
     markers = []

@@ -177,8 +177,8 @@ def found_series(trace: Trace) -> StepSeries | None:
 def candidate_series(trace: Trace) -> list[StepSeries]:
     """All series that some rule finds, in order of preference; those of loops where there are no others."""
     rules = (_annotated, frame_series, lookup_series, graph_series, kernel_series)
-    found = [series for rule in rules for series in rule(trace)]
-    return found or ([] if len(profiler_steps(trace).row) else loop_series(trace))
+    candidates = [series for rule in rules for series in rule(trace)]
+    return candidates or ([] if len(profiler_steps(trace).row) else loop_series(trace))
 
 
 def _annotated(trace: Trace) -> list[StepSeries]:
