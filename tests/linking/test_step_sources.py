@@ -40,6 +40,8 @@ def serving() -> Trace:
             kernel("gemm", at + 60, 10, correlation=number + 1),
         ]
     events += [launch(800, 5, 9), kernel("between", 850, 10, correlation=9)]
+    # One call does more than the others, so that nothing is taken for steps by itself.
+    events += [op("aten::add", 1_200 + 20 * number, 10) for number in range(2)]
     return make_trace(events)
 
 

@@ -220,7 +220,7 @@ def test_steps_can_be_taken_from_what_runs_and_from_nothing_else() -> None:
     marked = with_steps(trace, "train #")
     assert steps(marked).number.tolist() == [1, 2, 3, 4]
     assert PANES["steps"].build(marked)["cpu_ops"].values.tolist() == [1, 1, 1, 1]
-    assert len(steps(trace)) == 0
+    assert (len(steps(trace)), steps(trace).found_by) == (4, "repeating optimizer")
     with pytest.raises(UsageError, match=r"'backward' cannot mark the steps of this trace.*'train #'"):
         with_steps(trace, "backward")
 
@@ -234,4 +234,4 @@ def test_chosen_steps_and_a_chosen_device_do_not_undo_each_other(is_device_first
         both = with_device(with_steps(trace, "train #"), "H100")
     assert steps(both).number.tolist() == [1, 2, 3, 4]
     assert [device.name for device in both.devices] == ["H100 SXM"]
-    assert len(steps(trace)) == 0 and not trace.devices
+    assert steps(trace).found_by == "repeating optimizer" and not trace.devices

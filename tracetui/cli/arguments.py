@@ -102,7 +102,8 @@ def add_steps_by(parser: argparse.ArgumentParser) -> None:
         "--steps-by",
         metavar="NAME",
         help="what counts as a step: an annotation or how its names begin, a function (`frame:NAME`), a module, "
-        "`graph 1`, `graphs` or `kernels` that repeat, `auto` (what is found), `none`; see `show steps --by source`",
+        "`graph 1`, what repeats (`graphs`, `kernels`, `optimizer`, `modules`, `operators`), `auto` (what is found), "
+        "`none`; see `show steps --by source`",
     )
 
 

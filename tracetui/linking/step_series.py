@@ -65,6 +65,8 @@ class StepSeries:
     """Description of the steps, in a sentence without a full stop."""
     is_guess: bool = False
     """True where a step may begin elsewhere."""
+    is_served: bool = True
+    """True where they are those of an inference server, or found as such."""
 
 
 def annotated_series(trace: Trace) -> list[StepSeries]:

@@ -1,7 +1,7 @@
 """Sources of steps: the profiler's own, annotations, functions, modules and graph replays that repeat (R3.54).
 
-`steps` takes the profiler's own by itself, and the steps that servers name. Every other source is listed with its
-coverage, and chosen by name.
+`steps` takes the profiler's own by itself, the steps that servers name, and iterations that cover the trace. Every
+other source is listed with its coverage, and chosen by name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tracetui.linking.frames import MODULE, function_of, is_own
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import STEP_NAME, links, profiler_steps
 from tracetui.linking.replays import graph_name, replays
-from tracetui.linking.step_names import step_name
+from tracetui.linking.step_names import CAPTURE, step_name
 from tracetui.linking.step_series import StepSeries, in_recording, on_busiest_thread, outermost
 from tracetui.linking.steps import (
     NAMES_NONE,
@@ -66,8 +66,10 @@ class Marker:
 
 @kept
 def step_markers(trace: Trace) -> list[Marker]:
-    """Possible markers of steps, the one that covers most time first; none where the profiler recorded steps."""
-    if len(trace.slices.of_kind(Kind.ANNOTATION)) == 0 or len(steps(trace)):
+    """Possible markers of steps, the one that covers most time first; none where steps are no guess."""
+    known = steps(trace)
+    is_sure = len(known) > 0 and (known.is_served or not known.is_guess)
+    if len(trace.slices.of_kind(Kind.ANNOTATION)) == 0 or is_sure:
         return []
     markers = []
     for name, rows in _repeated_annotations(trace).items():
@@ -85,7 +87,7 @@ def _repeated_annotations(trace: Trace) -> dict[str, Int64]:
     used, index = np.unique(slices.name[rows], return_inverse=True)
     texts = Strings()
     codes = np.array([texts.intern(skeleton(trace.names[number])) for number in used.tolist()], np.int64)
-    own = np.array([not LIBRARY.search(text) for text in texts], bool)
+    own = np.array([not (LIBRARY.search(text) or CAPTURE.match(text.replace("#", "0"))) for text in texts], bool)
     code = codes[index]
     threads = group(code * len(trace.lanes) + slices.lane[rows])
     often = own[code] & (threads.calls[threads.member] >= MIN_REPEATS)
@@ -241,7 +243,7 @@ def no_steps(trace: Trace) -> str:
         how = "Push an NVTX range at the start and pop it at the end" if is_nsight else "Call prof.step() at the end"
         return (
             f"This trace has no steps. {how} of each iteration to record them. Looked for: "
-            "annotations and functions of inference servers, graphs and kernels that repeat."
+            "annotations and functions of inference servers, graphs, kernels and loops that repeat."
         )
     more = f" and {len(names) - MAX_NAMED_SOURCES:,} more" if len(names) > MAX_NAMED_SOURCES else ""
     return f"The profiler recorded no steps. --steps-by can name {', '.join(names[:MAX_NAMED_SOURCES])}{more}."
@@ -394,7 +396,7 @@ def _repeated_names(trace: Trace) -> list[StepSource]:
 def _source_key(name: str, is_frame: bool) -> str:
     """A key that the runs of one source share; empty for a name that is never a source."""
     if not is_frame:
-        is_known = LIBRARY.search(name) or STEP_NAME.fullmatch(name) or step_name(name)
+        is_known = LIBRARY.search(name) or CAPTURE.match(name) or STEP_NAME.fullmatch(name) or step_name(name)
         return "" if is_known else f"annotation {skeleton(name)}"
     hidden = function_of(name).startswith(_HIDDEN) and not name.startswith(MODULE)
     return "" if hidden or not is_own(name) else f"frame {name}"

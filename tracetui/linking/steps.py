@@ -1,10 +1,10 @@
 """The steps of a trace, and the step of a time on a thread.
 
 A step is a slice named `ProfilerStep#N` on a CPU lane (R3.1). A trace without these has the steps that inference
-servers name, or that its frames, graphs or kernels show (R3.75, R3.76), or those that the user chose. Its interval
-identifies a step; the number is only a label and may repeat. Where several threads run a loop each, a thread belongs to
-its own steps, and any other thread of the process to the only step that is open at the time (R3.6). `placement` assigns
-the threads of the autograd engine to those of the forward pass first.
+servers name, or that its frames, graphs, kernels or loops show (R3.75, R3.76, R3.98), or those that the user chose. Its
+interval identifies a step; the number is only a label and may repeat. Where several threads run a loop each, a thread
+belongs to its own steps, and any other thread of the process to the only step that is open at the time (R3.6).
+`placement` assigns the threads of the autograd engine to those of the forward pass first.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tracetui.kernel_names.slice_names import Family, family
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import links, profiler_steps
+from tracetui.linking.loop_series import loop_series
 from tracetui.linking.replays import replays
 from tracetui.linking.step_names import FORWARD, pattern_words
 from tracetui.linking.step_series import (
@@ -148,7 +149,7 @@ def steps(trace: Trace) -> Steps:
         found_by=series.found_by,
         words=series.words + ("" if series.found_by.startswith(ANNOTATION) or series.is_guess else NAMES_NONE),
         is_guess=series.is_guess,
-        is_served=True,
+        is_served=series.is_served,
     )
 
 
@@ -169,14 +170,15 @@ def found_series(trace: Trace) -> StepSeries | None:
         widest = _widest(trace, series)
         if widest is not None:
             return widest
-    return None
+    return next(iter(loop_series(trace)), None)
 
 
 @kept
 def candidate_series(trace: Trace) -> list[StepSeries]:
-    """All series that some rule finds, in order of preference."""
+    """All series that some rule finds, in order of preference; those of loops where there are no others."""
     rules = (_annotated, frame_series, lookup_series, graph_series, kernel_series)
-    return [series for rule in rules for series in rule(trace)]
+    candidates = [series for rule in rules for series in rule(trace)]
+    return candidates or ([] if len(profiler_steps(trace).row) else loop_series(trace))
 
 
 def _annotated(trace: Trace) -> list[StepSeries]:
