@@ -14,7 +14,7 @@ from tracetui.ui.trace.verify_screen import VerifyScreen
 
 MACHINE = {"name": "a CPU", "torch": "2", "threads": 1}
 ANSWER = {"why": None, "notes": ["odd \x1b[31m"], "children": "same", "kernels": None}
-ANSWER |= {"refused": None, "noise": 0.02, "times": []}
+ANSWER |= {"refused": None, "times": []}
 
 
 INPUTS = {"Input Dims": [[4, 4], []], "Input type": ["float", "Scalar"], "Input Strides": [[4, 1], []]}
