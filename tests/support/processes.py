@@ -46,12 +46,12 @@ def tracetui(*words: object) -> subprocess.CompletedProcess[str]:
         try:
             code = main(list(map(str, words)))
         except SystemExit as end:
-            code = end.code
+            code = int(end.code or 0)
         texts = []
         for stream in (out, err):
             stream.flush()
             texts.append(stream.buffer.getvalue().decode())
-    return subprocess.CompletedProcess(words, code, *texts)
+    return subprocess.CompletedProcess(list(map(str, words)), code, *texts)
 
 
 def free_port() -> int:
