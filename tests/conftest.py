@@ -64,6 +64,14 @@ def breaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], N
     return lambda name: monkeypatch.setattr(name, fail)
 
 
+@pytest.fixture
+def files_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands read a file that stays as it is once, for tests of what they say of a trace."""
+    from tests.support.traces import read_once
+
+    monkeypatch.setattr("tracetui.opening.kept_traces.read_file", read_once)
+
+
 @pytest.fixture(autouse=True)
 def no_hidden_defect(request: pytest.FixtureRequest) -> Iterator[None]:
     """No test passes because a defect of an analysis costs a pane alone; those about just that ask for `breaks`."""

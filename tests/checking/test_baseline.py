@@ -138,6 +138,7 @@ def edited(path: Path, into: Path, change: Callable[[dict], None]) -> Trace:
     return load(str(into))
 
 
+@pytest.mark.full
 def test_a_slower_kernel_of_a_real_trace_is_found_and_its_neighbours_are_not(shared_trace, tmp_path):
     path = shared_trace(D01)
     old = load(str(path))
@@ -164,6 +165,7 @@ def test_a_slower_kernel_of_a_real_trace_is_found_and_its_neighbours_are_not(sha
     assert status(new, "not_slower(kernel('sgemm').total_us, 40%)", baseline=old) == "holds"
 
 
+@pytest.mark.full
 def test_noise_in_a_real_trace_is_never_called_slower(shared_trace, tmp_path):
     path = shared_trace(D01)
     old = load(str(path))

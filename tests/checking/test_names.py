@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.checks import work
-from tests.support.paths import SAMPLES
+from tests.support.paths import SAMPLES, SHARED
 from tests.support.traces import loaded
 from tracetui.checking.evaluate import Evaluator
 from tracetui.checking.namespace import UNLIKE, names
@@ -19,18 +19,19 @@ from tracetui.comparing.side import side
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
 
-REAL = [
+REAL = ["d08_b200_cuda13_ep_moe.json", "d21_a100_nccl_3steps.json.gz"]
+LARGE = [
     "d01_v100_torch1.9_6steps_mem_occ.json.gz",
     "d03_v100_2rank_5steps_mem_occ_nccl.json.gz",
     "d06_h100_stack_mem.json.gz",
-    "d08_b200_cuda13_ep_moe.json",
 ]
 CPU = ["mlp_eager_cpu.json.gz", "mlp_train_cpu.json.gz", "attention_flash_cpu.json.gz"]
 
 
-@pytest.fixture(params=[*REAL, *CPU])
-def trace(request, shared_trace):
-    return loaded(SAMPLES / request.param if request.param in CPU else shared_trace(request.param))
+@pytest.fixture(params=[*REAL, *CPU, *(pytest.param(name, marks=pytest.mark.full) for name in LARGE)], scope="module")
+def trace(request):
+    path = (SAMPLES if request.param in CPU else SHARED) / request.param
+    return loaded(path) if path.exists() else pytest.skip("needs the traces beside the checkout")
 
 
 def value(trace: Trace, text: str):

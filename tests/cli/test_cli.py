@@ -1,4 +1,4 @@
-"""The command line in a process of its own: exit codes, and what goes to which stream."""
+"""The command line: exit codes, and what goes to which stream; in a process of its own where that matters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.pins import written
-from tests.support.processes import COMMAND, tracetui
+from tests.support.processes import COMMAND, tracetui, tracetui_process
 from tests.support.waiting import PROCESS_SECONDS
 from tracetui.cli.main import RECORDED, TRIED, main
 from tracetui.panes import PANES
@@ -95,7 +95,7 @@ def test_the_app_opens_at_a_range_of_time(monkeypatch, capsys):
 
 
 def test_a_pane_as_json():
-    result = tracetui("show", "steps", EAGER, "--format", "json")
+    result = tracetui_process("show", "steps", EAGER, "--format", "json")
     assert result.returncode == 0, result.stderr
     document = json.loads(result.stdout)
     assert document["pane"] == "steps"
@@ -129,7 +129,7 @@ def test_a_cut_table_says_so_on_standard_error():
 
 
 def test_standard_input():
-    result = tracetui("show", "steps", "-", "--format", "json", input=EAGER.read_bytes())
+    result = tracetui_process("show", "steps", "-", "--format", "json", input=EAGER.read_bytes())
     assert result.returncode == 0
     assert len(json.loads(result.stdout)["rows"]) == 3
 
@@ -218,9 +218,9 @@ def test_help_and_version():
     assert said.splitlines()[-3].startswith("Events are read ")
     assert said.splitlines()[-2].startswith("gzip is inflated by zlib")
     assert said.splitlines()[-1] == "Only cells of the screen that change are written."
-    pure = tracetui("--version", env={**os.environ, "TRACETUI_PURE": "1"}).stdout
+    pure = tracetui_process("--version", env={**os.environ, "TRACETUI_PURE": "1"}).stdout
     assert "Events are read in Python, as TRACETUI_PURE is set." in pure
-    textual = tracetui("--version", env={**os.environ, "TRACETUI_NO_DIFFER": "1"}).stdout
+    textual = tracetui_process("--version", env={**os.environ, "TRACETUI_NO_DIFFER": "1"}).stdout
     assert "Textual writes the screen, as TRACETUI_NO_DIFFER is set." in textual
     assert written()["torch"] == RECORDED[0]
     assert TRIED in " ".join((ROOT / "README.md").read_text().split())
@@ -418,7 +418,7 @@ def test_json_and_csv_have_all_columns_without_being_asked(shown):
 
 @pytest.mark.parametrize(("asked", "width"), [("80", 80), ("120", 120), ("0", 160), ("wide", 160), (None, 160)])
 def test_a_table_in_a_pipe_is_as_wide_as_columns_says(asked, width, capsys, monkeypatch, shared_trace):
-    trace = str(shared_trace("d04_a100_8rank_6steps_occ_nccl.json.gz"))
+    trace = str(shared_trace("d08_b200_cuda13_ep_moe.json"))
     monkeypatch.delenv("COLUMNS", raising=False)
     if asked is not None:
         monkeypatch.setenv("COLUMNS", asked)
@@ -433,7 +433,7 @@ def test_a_table_in_a_pipe_is_as_wide_as_columns_says(asked, width, capsys, monk
 
 
 def test_gaps_are_listed_the_longest_first(shown, shared_trace):
-    trace = shared_trace("d04_a100_8rank_6steps_occ_nccl.json.gz")
+    trace = shared_trace("d08_b200_cuda13_ep_moe.json")
     every = [row["dur_us"] for row in shown("gaps", trace)["rows"]]
     assert every == sorted(every, reverse=True) and len(every) > 100
     assert [row["dur_us"] for row in shown("gaps", trace, "--limit", 3)["rows"]] == every[:3]

@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from tests.support.paths import ROOT, SAMPLES, SHARED
-from tests.support.processes import tracetui
+from tests.support.processes import tracetui, tracetui_process
 from tests.support.shortened import shortened
 from tracetui.cli.main import main
 from tracetui.errors import CannotWrite
@@ -67,7 +67,7 @@ def test_the_same_part_is_the_same_bytes(tmp_path):
 
 
 def test_from_a_pipe_into_a_pipe():
-    result = tracetui("cut", "-", "--window", ":5ms", "-o", "-", input=EAGER.read_bytes())
+    result = tracetui_process("cut", "-", "--window", ":5ms", "-o", "-", input=EAGER.read_bytes())
     assert result.returncode == 0, result.stderr
     assert 0 < len(json.loads(result.stdout)["traceEvents"]) < 122
 

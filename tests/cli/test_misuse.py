@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.support.paths import SAMPLES
-from tests.support.processes import tracetui
+from tests.support.processes import tracetui_process
 from tracetui.cli.main import COMMANDS, main
 
 EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
@@ -183,6 +183,6 @@ def test_columns_of_the_settings_are_read_by_eye_alone(tmp_path, monkeypatch, ca
 
 @pytest.mark.full
 def test_an_error_of_the_parser_reaches_the_shell() -> None:
-    result = tracetui("show", "kernal", EAGER)
+    result = tracetui_process("show", "kernal", EAGER)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == "tracetui: There is no pane 'kernal'. Did you mean kernels?\n"

@@ -88,7 +88,7 @@ def check_whole(a: Side, b: Side, changes: KernelChanges) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [EAGER_H100, MOE, COMPILED, GRAPH, STREAMS, MI300, *(pytest.param(name, marks=FULL) for name in (RESNET, NCCL))],
+    [MOE, COMPILED, GRAPH, *(pytest.param(name, marks=FULL) for name in (EAGER_H100, STREAMS, MI300, RESNET, NCCL))],
 )
 def test_a_trace_beside_itself_saves_nothing(beside: Beside, name: str) -> None:
     a, b = beside(name, lambda _: None)
@@ -99,7 +99,7 @@ def test_a_trace_beside_itself_saves_nothing(beside: Beside, name: str) -> None:
     assert np.array_equal(found.partner, np.arange(len(found.rows_a)))
 
 
-@pytest.mark.parametrize("name", [RESNET, MOE])
+@pytest.mark.parametrize("name", [pytest.param(RESNET, marks=FULL), MOE])
 def test_clocks_ids_and_demanglers_do_not_matter(beside: Beside, name: str) -> None:
     def edit(recording: Recording) -> None:
         for each in (edited.shift(5_000.0), edited.renumber(40, 1 << 24), edited.spell_otherwise):
@@ -112,10 +112,10 @@ def test_clocks_ids_and_demanglers_do_not_matter(beside: Beside, name: str) -> N
 @pytest.mark.parametrize(
     ("name", "kernel"),
     [
-        (RESNET, "threshold_kernel_impl"),
-        (EAGER_H100, "sigmoid_kernel_cuda"),
+        pytest.param(RESNET, "threshold_kernel_impl", marks=FULL),
+        pytest.param(EAGER_H100, "sigmoid_kernel_cuda", marks=FULL),
         (MOE, "RadixSortOnesweep"),
-        (MI300, "Cijk"),
+        pytest.param(MI300, "Cijk", marks=FULL),
     ],
 )
 def test_a_kernel_of_another_name_is_the_same_work(beside: Beside, name: str, kernel: str) -> None:
@@ -129,6 +129,7 @@ def test_a_kernel_of_another_name_is_the_same_work(beside: Beside, name: str, ke
     check_whole(a, b, changes)
 
 
+@FULL
 def test_a_new_name_beside_one_that_is_gone(beside: Beside) -> None:
     """Two products stood side by side: the one that is left is not both of them."""
     gone, old = "volta_sgemm_64x64_tn", "volta_sgemm_64x64_nn"
@@ -150,7 +151,12 @@ def test_a_new_name_beside_one_that_is_gone(beside: Beside) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kernel"), [(RESNET, "threshold_kernel_impl"), (MOE, "RadixSortOnesweep"), (EAGER_H100, "gelu")]
+    ("name", "kernel"),
+    [
+        (MOE, "RadixSortOnesweep"),
+        pytest.param(RESNET, "threshold_kernel_impl", marks=FULL),
+        pytest.param(EAGER_H100, "gelu", marks=FULL),
+    ],
 )
 def test_a_slower_kernel(shared_trace: Shared, beside: Beside, name: str, kernel: str) -> None:
     every = Recording.of(shared_trace(name)).gpu()
@@ -165,7 +171,12 @@ def test_a_slower_kernel(shared_trace: Shared, beside: Beside, name: str, kernel
 
 
 @pytest.mark.parametrize(
-    ("name", "kernel"), [(RESNET, "threshold_kernel_impl"), (MOE, "sigmoid"), (NCCL, "Memcpy DtoD")]
+    ("name", "kernel"),
+    [
+        (MOE, "sigmoid"),
+        pytest.param(RESNET, "threshold_kernel_impl", marks=FULL),
+        pytest.param(NCCL, "Memcpy DtoD", marks=FULL),
+    ],
 )
 def test_a_kernel_that_is_gone(beside: Beside, name: str, kernel: str) -> None:
     a, b = beside(name, edited.remove(kernel))
@@ -178,7 +189,9 @@ def test_a_kernel_that_is_gone(beside: Beside, name: str, kernel: str) -> None:
     check_whole(a, b, changes)
 
 
-@pytest.mark.parametrize(("name", "kernel"), [(EAGER_H100, "sigmoid_kernel_cuda"), (MOE, "RadixSortOnesweep")])
+@pytest.mark.parametrize(
+    ("name", "kernel"), [pytest.param(EAGER_H100, "sigmoid_kernel_cuda", marks=FULL), (MOE, "RadixSortOnesweep")]
+)
 def test_fewer_and_more_calls_are_one_row(beside: Beside, name: str, kernel: str) -> None:
     for edit, how, sign in ((edited.remove(kernel, 2), "fewer calls", 1), (edited.double(kernel), "more calls", -1)):
         a, b = beside(name, edit)

@@ -179,7 +179,13 @@ def test_every_pane_of_a_sample_reads_back(pane: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["d03_v100_2rank_5steps_mem_occ_nccl.json.gz", "d06_h100_stack_mem.json.gz", "d10_cudagraph_stack.json"]
+    "name",
+    [
+        "d08_b200_cuda13_ep_moe.json",
+        "d10_cudagraph_stack.json",
+        pytest.param("d03_v100_2rank_5steps_mem_occ_nccl.json.gz", marks=pytest.mark.full),
+        pytest.param("d06_h100_stack_mem.json.gz", marks=pytest.mark.full),
+    ],
 )
 def test_every_pane_of_a_real_trace_reads_back(name: str, shared_trace) -> None:
     trace = loaded(shared_trace(name))

@@ -49,12 +49,12 @@ def test_tables_are_those_of_the_panes() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "d03_v100_2rank_5steps_mem_occ_nccl.json.gz",
-        "d06_h100_stack_mem.json.gz",
+        pytest.param("d03_v100_2rank_5steps_mem_occ_nccl.json.gz", marks=pytest.mark.full),
+        pytest.param("d06_h100_stack_mem.json.gz", marks=pytest.mark.full),
         "d08_b200_cuda13_ep_moe.json",
         "d09_rtx3090_compile_triton.json",
         "d12_cpu_only_resnet18.json",
-        "d15_chrome_all_phases.json.gz",
+        pytest.param("d15_chrome_all_phases.json.gz", marks=pytest.mark.full),
     ],
 )
 def test_real_traces(name: str, shared_trace) -> None:

@@ -60,10 +60,10 @@ def test_the_headline_says_that_idle_time_is_unexplained_rather_than_small():
 @pytest.mark.parametrize(
     "name",
     [
-        "d06_h100_stack_mem.json.gz",
+        pytest.param("d06_h100_stack_mem.json.gz", marks=pytest.mark.full),
         "d08_b200_cuda13_ep_moe.json",
         "d12_cpu_only_resnet18.json",
-        "d15_chrome_all_phases.json.gz",
+        pytest.param("d15_chrome_all_phases.json.gz", marks=pytest.mark.full),
     ],
 )
 def test_every_finding_of_a_real_trace_has_its_evidence_in_it(name, shared_trace):

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, memcpy, op, python, step
-from tests.support.paths import SHARED
-from tests.support.traces import loaded
+from tests.support.traces import WITHOUT_GPU, given_traces, loaded
 from tracetui.findings import Finding, finding_list
 from tracetui.findings.scope import Scope
 from tracetui.model.trace import Kind, Trace
@@ -125,11 +124,6 @@ def test_a_gpu_clock_shifted_by_20_us_changes_no_weight(skew: int, pause: int, w
     assert straight and weights(skew, pause, wait) == straight
 
 
-WITH_GPU = sorted(
-    path.name for path in SHARED.glob("d*.json*") if not path.name.startswith(("d12", "d13", "d14", "d15"))
-)
-
-
-@pytest.mark.parametrize("name", WITH_GPU or ["the real traces"])
+@pytest.mark.parametrize("name", given_traces("d*.json*", without=WITHOUT_GPU))
 def test_real_traces_tell_no_idle_microsecond_twice(name: str, shared_trace: Callable[[str], Path]) -> None:
     check_sums(loaded(shared_trace(name)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,30 +13,19 @@ import pytest
 from tests.support import invariants
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.invariants import INVARIANTS, Broken, broken
-from tests.support.paths import SAMPLES, SHARED
-from tests.support.traces import loaded
+from tests.support.paths import SAMPLES
+from tests.support.traces import given_traces, loaded
 from tracetui.findings import Finding, Severity
 from tracetui.idle.scope_times import idle_stretches
 from tracetui.model.trace import Trace
 from tracetui.reading.load import load
 
 FOLDERS = ("", "crashes/", "edge/", "inference/", "pairs/", "pftrace/", "puzzlers/", "ranks/*/")
-NO_TRACES = ("expected.json", "findings.json", "families.json", "names.json", "truth.json")
 REFUSED = ("e19_metadata_only.json", "e29_git_lfs_pointer.json")
-LARGE = 1_000_000
-"""Size of a packed file from which on it is of the full tier."""
+FILES = [f"{folder}*{end}" for folder in FOLDERS for end in (".json", ".json.gz", ".pftrace", ".pftrace.gz")]
 
 
-def given() -> Iterator[Any]:
-    """The names of the traces beside the checkout, large ones of the full tier."""
-    for end in ("*.json", "*.json.gz", "*.pftrace", "*.pftrace.gz"):
-        for path in sorted(each for folder in FOLDERS for each in SHARED.glob(f"{folder}{end}")):
-            if path.name not in (*NO_TRACES, *REFUSED):
-                large = pytest.mark.full if path.stat().st_size > LARGE else ()
-                yield pytest.param(path.relative_to(SHARED).as_posix(), marks=large)
-
-
-@pytest.mark.parametrize("name", [*given()] or ["the real traces"])
+@pytest.mark.parametrize("name", given_traces(*FILES, without=REFUSED))
 def test_the_invariants_hold_of_a_real_trace(name: str, shared_trace: Callable[[str], Path]) -> None:
     assert list(broken(loaded(shared_trace(name)))) == []
 

@@ -423,6 +423,11 @@ def _name(program: object) -> str:
     return getattr(program, "__qualname__", "").split(".")[0]
 
 
+EVERY = dict.fromkeys(program for program, _ in [*SAID, *SILENT])
+PROGRAMS = [pytest.param(each, marks=[pytest.mark.full] * (number % 5 > 0)) for number, each in enumerate(EVERY)]
+"""Each, a fifth of them in the quick tier."""
+
+
 @pytest.mark.parametrize(("program", "said"), SAID, ids=[_name(program) for program, _ in SAID])
 def test_the_cause_of_a_simulated_program_is_said_with_its_weight(program, said):
     weights = {finding.id: finding.severity for finding in finding_list(program().trace())}
@@ -439,7 +444,7 @@ def test_nothing_false_is_said_of_a_simulated_program(program, silent):
     } == {}
 
 
-@pytest.mark.parametrize("program", list(dict.fromkeys(program for program, _ in [*SAID, *SILENT])), ids=_name)
+@pytest.mark.parametrize("program", PROGRAMS, ids=_name)
 def test_the_invariants_hold_of_a_simulated_program(program):
     assert list(broken(program().trace())) == []
 

@@ -13,7 +13,7 @@ from tests.support.paths import SAMPLES, SHARED
 
 EACH = 36
 """Altered traces of each original: 2,000 and more where all originals are there."""
-FIRST = 9
+FIRST = 4
 """Those of them that the full tier tries; the others are nightly."""
 GROUPS = 16
 """Each takes its share of the originals, so that a failure is told before all have run."""

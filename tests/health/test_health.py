@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -15,7 +14,7 @@ from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.health import H200, SHAPES, plain
 from tests.support.paths import SHARED
 from tests.support.shortened import shortened
-from tests.support.traces import loaded
+from tests.support.traces import given_traces, loaded
 from tracetui.drawing.text.export import render
 from tracetui.errors import TraceError
 from tracetui.health.health_table import CHECKS, doubtful_checks, doubts
@@ -271,29 +270,21 @@ def test_a_doubt_about_the_whole_file_is_said_once_and_marks_no_column() -> None
     assert "step~" not in text
 
 
-EXPECTED: dict[str, Any] = (
-    json.loads((SHARED / "expected.json").read_text()) if (SHARED / "expected.json").exists() else {}
-)
-
-
-ALIKE = ("d03_v100_2rank_5steps_mem_occ_nccl.json.gz", "d13_mtia_456k_events.json.gz")
-"""Large ones in which the counted things are those of others: NCCL on several streams d04, no kernel at all d12."""
-
-
-@pytest.mark.parametrize("name", [name for name in EXPECTED if name not in ALIKE] or ["the real traces"])
+@pytest.mark.parametrize("name", given_traces("d*.json*", rest=pytest.mark.full))
 def test_real_traces_have_the_doubts_that_a_plain_script_counted(
     shared_trace: Callable[[str], Path], name: str
 ) -> None:
     trace = loaded(shared_trace(name))
-    facts = EXPECTED[name]["facts"]
+    expected = json.loads((SHARED / "expected.json").read_text())[name]
+    facts = expected["facts"]
     found_here = {check: doubt.count if doubt else 0 for check, doubt in doubts(trace).items()}
     assert found_here["overlaps on a stream"] == facts["kernel_overlaps_in_stream"]
     alone = found_here["work without launch"] + found_here["work from before the capture"]
     # The script counted kernels, and here copies count too.
     assert alone >= facts["kernels_without_launch"]
     assert (alone == 0) == (facts["kernels_without_launch"] == 0)
-    assert found_here["python frames"] == EXPECTED[name]["categories"].get("python_function", 0)
-    assert found_here["profiler overhead"] == EXPECTED[name]["categories"].get("overhead", 0)
+    assert found_here["python frames"] == expected["categories"].get("python_function", 0)
+    assert found_here["profiler overhead"] == expected["categories"].get("overhead", 0)
 
 
 def test_the_launches_of_a_lagging_queue_are_older_than_the_capture(shared_trace: Callable[[str], Path]) -> None:

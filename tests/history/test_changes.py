@@ -20,13 +20,22 @@ def changes(values):
     return [each.first for each in levels(values)[1:]]
 
 
-@pytest.mark.parametrize(("runs", "noise", "steps"), [(4, 0.02, 10), (6, 0.05, 3), (12, 0.02, 10), (40, 0.1, 5)])
+@pytest.mark.parametrize(
+    ("runs", "noise", "steps"),
+    [
+        (4, 0.02, 10),
+        (6, 0.05, 3),
+        *(pytest.param(*more, marks=pytest.mark.full) for more in ((12, 0.02, 10), (40, 0.1, 5))),
+    ],
+)
 def test_noise_alone_is_no_change_in_95_of_100_series(runs, noise, steps):
     random = np.random.default_rng(runs)
     assert sum(bool(changes(simulated(random, runs, noise, steps=steps))) for _ in range(SERIES)) <= 5
 
 
-@pytest.mark.parametrize(("runs", "at"), [(20, 10), (20, 16), (40, 5), (40, 38)])
+@pytest.mark.parametrize(
+    ("runs", "at"), [(20, 16), *(pytest.param(*more, marks=pytest.mark.full) for more in ((20, 10), (40, 5), (40, 38)))]
+)
 def test_ten_percent_more_at_two_percent_noise_are_found_at_their_run(runs, at):
     random = np.random.default_rng(runs + at)
     found = [changes(simulated(random, runs, 0.02, {at: 1.1})) for _ in range(SERIES)]

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, launch, make_trace, op
-from tests.support.paths import SHARED
 from tests.support.slow_gaps import slow_gaps
-from tests.support.traces import loaded
+from tests.support.traces import WITHOUT_GPU, given_traces, loaded
 from tracetui.idle.gaps import longest
 from tracetui.idle.idle_parts import (
     MIN_SPLIT_GAP_NS,
@@ -28,9 +27,6 @@ from tracetui.idle.idleness import idleness
 from tracetui.idle.waits import Cause
 from tracetui.linking.trees import open_at
 from tracetui.model.trace import Kind, Trace
-
-WITHOUT_GPU = ("d12", "d13", "d14", "d15")
-WITH_GPU = sorted(path.name for path in SHARED.glob("d*.json*") if not path.name.startswith(WITHOUT_GPU))
 
 MOMENTS = st.integers(0, 400)
 NAMES = {
@@ -154,7 +150,7 @@ def test_the_longest_op_of_a_window(ops: list[tuple[int, int]], low: int, length
     assert int(end[0] - begin[0]) == max(takes)
 
 
-@pytest.mark.parametrize("name", WITH_GPU or ["the real traces"])
+@pytest.mark.parametrize("name", given_traces("d*.json*", without=WITHOUT_GPU))
 def test_real_traces_split_as_the_plain_script_says(name: str, shared_trace: Callable[[str], Path]) -> None:
     trace = loaded(shared_trace(name))
     expected = slow_gaps(trace, sorts=False)

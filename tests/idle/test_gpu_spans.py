@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tests.support.paths import SHARED
-from tests.support.traces import loaded
+from tests.support.traces import given_traces, loaded
 from tracetui.checking.evaluate import Evaluator
 from tracetui.checking.parser import parsed
 from tracetui.comparing.calls import recording_conditions
@@ -31,7 +30,6 @@ from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
 
 US = 1_000
-TRACES = sorted(path.name for path in SHARED.glob("d*.json*"))
 
 
 def overlapping(filled: bool) -> Trace:
@@ -357,7 +355,7 @@ def test_a_trace_without_gpu_activity_has_no_span() -> None:
     assert np.isnan(trace_span(trace).idle_pct).all()
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", given_traces("d*.json*"))
 def test_the_verdict_of_a_trace_and_a_comparison_agree(name, shared_trace) -> None:
     """In words, in the idle share, and in what the statement of a comparison says of it."""
     trace = loaded(shared_trace(name))

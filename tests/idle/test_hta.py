@@ -19,10 +19,14 @@ HTA = json.loads((FIXTURES / "hta.json").read_text())
 ROUNDED = ("d08_b200_cuda13_ep_moe.json",)
 """Traces with fractions of microseconds, which HTA cuts off: an error of up to 1 us for each activity."""
 
+LARGE = ("d03", "d04")
+
 Case = tuple[Trace, dict[str, Any], float]
 
 
-@pytest.fixture(params=list(HTA), scope="module")
+@pytest.fixture(
+    params=[pytest.param(name, marks=[pytest.mark.full] * name.startswith(LARGE)) for name in HTA], scope="module"
+)
 def case(request: pytest.FixtureRequest) -> Case:
     """A real trace, what HTA says of it, and by how many us that may be off."""
     path = SHARED / request.param

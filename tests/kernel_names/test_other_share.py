@@ -6,32 +6,20 @@ import numpy as np
 import pytest
 
 from tests.support.paths import SHARED
-from tests.support.traces import loaded
+from tests.support.traces import given_traces, loaded
 from tracetui.errors import TracetuiError
 from tracetui.kernel_names import Family, decode
 from tracetui.model.trace import GPU_WORK, Kind
 
-FOLDERS = ("", "inference", "ranks", "pftrace", "puzzlers", "edge")
-NOT_TRACES = {"expected.json", "truth.json", "names.json", "families.json", "findings.json", "graph_counters.json"}
 MAX_OTHER_SHARE = 0.01
 """Maximum share of a trace's GPU time in the family `other`."""
 BARE = {"kernel", "void", "?"}
 
 
-def _files() -> list[str]:
-    paths = [
-        path for folder in FOLDERS for path in (SHARED / folder).glob("**/*" if folder else "d*") if path.is_file()
-    ]
-    files = [path for path in paths if ".json" in path.name or path.name.endswith(".pfw.gz")]
-    return sorted({path.relative_to(SHARED).as_posix() for path in files if path.name not in NOT_TRACES})
+FOLDERS = ("d*", "inference/*.json*", "ranks/**/*.json*", "puzzlers/*", "edge/*.json*", "edge/*.pfw.gz")
 
 
-FILES = _files()
-if not FILES:
-    pytest.skip("needs ../shared/traces, which is not there", allow_module_level=True)
-
-
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", given_traces(*FOLDERS))
 def test_hardly_any_gpu_time_is_other_and_no_short_name_is_bare(file):
     try:
         trace = loaded(SHARED / file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -217,7 +218,8 @@ def slow_memory(path: Path) -> tuple[list[tuple[int, str, str | None, float | No
         args = event["args"]
         device = "CPU" if args["Device Type"] == 0 else f"GPU {args['Device Id']}"
         peaks[device] = max(peaks[device], args["Total Allocated"])
-        before = (each for each in reversed(ops[event["tid"]]) if each["ts"] <= event["ts"])
+        mine = ops[event["tid"]]
+        before = reversed(mine[: bisect_right(mine, event["ts"], key=lambda each: each["ts"])])
         inner = next((each for each in before if event["ts"] < each["ts"] + each["dur"]), None)
         found.append((args["Bytes"], device, inner["name"] if inner else None, None))
         place = device, args["Addr"]

@@ -201,7 +201,7 @@ def test_nothing_is_kept_after_a_use(use, lent_by):
     use(given)
     gc.collect()
     before = sys.getrefcount(values)
-    for _ in range(20):
+    for _ in range(5):
         use(given)
     gc.collect()
     assert sys.getrefcount(values) == before

@@ -18,9 +18,13 @@ from tracetui.panes import PANES
 from tracetui.reading.load import load
 
 SHARED_NAMES = [
+    "d08_b200_cuda13_ep_moe.json",
+    "d10_cudagraph_stack.json",
+    "d21_a100_nccl_3steps.json.gz",
+]
+LARGE = [
     "d03_v100_2rank_5steps_mem_occ_nccl.json.gz",
     "d06_h100_stack_mem.json.gz",
-    "d10_cudagraph_stack.json",
     "d11_streams_4000_occ.json.gz",
     "d15_chrome_all_phases.json.gz",
     "d17_a100_16rank_5steps_graphs.json.gz",
@@ -41,7 +45,7 @@ def assert_is_whole(trace, part):
     return overview
 
 
-@pytest.mark.parametrize("name", SHARED_NAMES)
+@pytest.mark.parametrize("name", [*SHARED_NAMES, *(pytest.param(each, marks=pytest.mark.full) for each in LARGE)])
 def test_bars_are_the_scope(name, shared_trace):
     trace = loaded(shared_trace(name))
     assert_is_whole(trace, median_step(trace))

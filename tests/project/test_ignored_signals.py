@@ -21,7 +21,7 @@ def test_a_signal_is_not_ignored_here_or_in_a_child(number: signal.Signals) -> N
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "1\n"
 
 
-@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("workers", [pytest.param("0", marks=pytest.mark.full), "1"])
 def test_a_run_that_was_started_with_signals_ignored_restores_them(workers: str) -> None:
     """`-n 1` has a worker between, which is a process of its own."""
     ignoring = "trap '' INT HUP QUIT TERM; exec \"$@\""

@@ -29,7 +29,10 @@ def test_every_file_of_the_list_declares_its_pane() -> None:
 def test_every_pane_is_declared_in_one_place() -> None:
     declared, lists = [], []
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        if "Pane(" not in text and sum(f'"{name}"' in text for name in PANE_FILES) <= MAX_NAMES:
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Pane":
                 declared.append(ast.literal_eval(node.args[0]))
             elif LANGUAGE not in path.parents and isinstance(node, ast.Dict | ast.Tuple | ast.List | ast.Set):

@@ -33,7 +33,12 @@ from tracetui.reading.load import load
 from tracetui.snapshots.snapshot_tables import PANES as SNAPSHOT_PANES
 
 CPU, OTHER = (str(SAMPLES / f"mlp_{name}_cpu.json.gz") for name in ("eager", "compile"))
-REAL = ("d06_h100_stack_mem.json.gz", "d10_cudagraph_stack.json", "inference/i07_assembled_vllm_async_decode.json.gz")
+REAL = (
+    "d10_cudagraph_stack.json",
+    pytest.param("d06_h100_stack_mem.json.gz", marks=pytest.mark.full),
+    pytest.param("inference/i07_assembled_vllm_async_decode.json.gz", marks=pytest.mark.full),
+)
+pytestmark = pytest.mark.usefixtures("files_read_once")
 EVENT = b'{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 2}'
 Capture = pytest.CaptureFixture[str]
 

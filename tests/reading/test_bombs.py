@@ -85,6 +85,8 @@ BOMBS: dict[str, Callable[[], bytes]] = {
     "zstd in .pftrace": lambda: packet(w.data(133, zstandard.compress(packet(w.data(23, bytes(60 * MB)))))),
     "zstd around .pftrace": lambda: repeated(16_000, b"\x0a" + w.varint(1 << 27)),
 }
+DEAR = ("zip of bzip2", "zip of LZMA", "zstd, blanks", "zstd, keys", "zstd in .pftrace")
+"""Those that are of the full tier: each packing and each place of a text stay in the quick one."""
 LONG_BOMBS: dict[str, Callable[[], bytes]] = {
     "gzip, events": lambda: gzip.compress(b"".join(nearly_bombs(200))),
     "zstd, events": lambda: zstandard.compress(b"".join(nearly_bombs(200))),
@@ -115,7 +117,7 @@ def packed_file(folder: Path, data: bytes, name: str = "packed.json") -> Path:
 
 
 @needs_proc
-@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize("bomb", [pytest.param(each, marks=[pytest.mark.full] * (each in DEAR)) for each in BOMBS])
 def test_a_bomb_takes_no_more_memory_than_promised(tmp_path, bomb):
     path = packed_file(tmp_path, BOMBS[bomb]())
     assert path.stat().st_size < MB
@@ -242,7 +244,9 @@ def run_limited(tmp_path: Path, words: tuple[str, ...], data: bytes, megabytes: 
 
 
 @needs_proc
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way", [way if way in ("show", "repair") else pytest.param(way, marks=pytest.mark.full) for way in WAYS]
+)
 def test_below_a_limit_of_the_process_every_way_ends_in_a_sentence(tmp_path, way):
     done = run_limited(tmp_path, WAYS[way], BOMBS["zstd, a name"](), 1024)
     assert done.returncode == 1, done.stderr

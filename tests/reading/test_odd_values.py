@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -134,18 +134,33 @@ def test_times_far_apart_on_many_devices(panes: Panes, apart: float) -> None:
     assert len(trace.slices) == 600
 
 
-@pytest.mark.parametrize("value", [10**30, -(10**30), 1e30, 2**63, 2**53 + 1, "NaN", None, [], True])
+def crossed(keys: Sequence[str], values: Sequence[object]) -> list[Any]:
+    """Each key with each value; in the quick tier each value once, and each key."""
+    return [
+        pytest.param(key, value, marks=[pytest.mark.full] * ((number - index) % len(keys) > 0))
+        for number, value in enumerate(values)
+        for index, key in enumerate(keys)
+    ]
+
+
 @pytest.mark.parametrize(
-    "key", ["regsPerMultiprocessor", "sharedMemPerMultiprocessor", "totalGlobalMem", "numSms", "id"]
+    ("key", "value"),
+    crossed(
+        ["regsPerMultiprocessor", "sharedMemPerMultiprocessor", "totalGlobalMem", "numSms", "id"],
+        [10**30, -(10**30), 1e30, 2**63, 2**53 + 1, "NaN", None, [], True],
+    ),
 )
 def test_properties_of_a_device_beyond_reason(panes: Panes, key: str, value: object) -> None:
     panes(document(events(), **{key: value}))
 
 
 @pytest.mark.parametrize(
-    "value", ["N/A", "NaN", None, [], {}, 1e30, 2**62, -1, float("nan"), float("inf"), [2**62] * 3]
+    ("key", "value"),
+    crossed(
+        ["est. achieved occupancy %", "registers per thread", "shared memory", "grid", "bytes"],
+        ["N/A", "NaN", None, [], {}, 1e30, 2**62, -1, float("nan"), float("inf"), [2**62] * 3],
+    ),
 )
-@pytest.mark.parametrize("key", ["est. achieved occupancy %", "registers per thread", "shared memory", "grid", "bytes"])
 def test_odd_arguments_of_kernels(panes: Panes, key: str, value: object) -> None:
     trace = panes(document(events(args={key: value})))
     shown = dict(facts_of_args(trace.event_of(int(trace.slices.of_kind(Kind.KERNEL)[0]))["args"]))

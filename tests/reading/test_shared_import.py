@@ -9,17 +9,16 @@ import pytest
 
 from tests.support.paths import SHARED
 from tests.support.slow import slow_events, slow_nesting
+from tests.support.traces import given_traces
 from tracetui.errors import TracetuiError
 from tracetui.model.intervals import TOLERANCE
 from tracetui.model.trace import LaneKind
 from tracetui.reading.load import load
 
-FILES = sorted(path.relative_to(SHARED).as_posix() for path in SHARED.glob("d*.json*"))
-FILES += sorted(path.relative_to(SHARED).as_posix() for path in SHARED.glob("puzzlers/*.json*"))
-EDGE = sorted(path.name for path in SHARED.glob("edge/[er][0-9]*"))
+FILES = given_traces("d*.json*", "puzzlers/*.json*", rest=pytest.mark.full)
 NESTING_LANES = (LaneKind.CPU, LaneKind.OVERHEAD, LaneKind.BOOKKEEPING)
 
-if not FILES:
+if not SHARED.exists():
     pytest.skip("needs ../shared/traces, which is not there", allow_module_level=True)
 
 FACTS = orjson.loads((SHARED / "expected.json").read_bytes())
@@ -71,7 +70,7 @@ def test_every_event_is_accounted_for(read):
 
 
 def test_every_fact_is_of_a_trace_that_is_read():
-    assert set(FACTS) <= set(FILES)
+    assert set(FACTS) <= {file.values[0] for file in FILES}
 
 
 def test_phases_and_categories_of_the_facts(read):
@@ -86,10 +85,11 @@ def test_phases_and_categories_of_the_facts(read):
             assert counts[category] == count, category
 
 
-@pytest.mark.parametrize("name", EDGE)
-def test_no_damaged_file_ends_in_a_traceback(name):
+@pytest.mark.parametrize("path", given_traces("edge/[er][0-9]*", rest=pytest.mark.full))
+def test_no_damaged_file_ends_in_a_traceback(path):
+    name = path.removeprefix("edge/")
     try:
-        trace = load(str(SHARED / "edge" / name))
+        trace = load(str(SHARED / path))
     except TracetuiError as error:
         assert SENTENCES[name] in str(error)
         return

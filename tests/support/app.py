@@ -75,8 +75,12 @@ class Shown(TraceApp):
 async def settle(pilot: Pilot[int]) -> None:
     """Wait until every key is carried out and no thread is at work."""
     app = pilot.app
-    await until(pilot, lambda: not (isinstance(app, CrashSafeApp) and app._key_order.holds), "keys are held for ever")
-    await until(pilot, lambda: all(worker.is_finished for worker in app.workers), "a worker does not end")
+
+    def is_quiet() -> bool:
+        holds = isinstance(app, CrashSafeApp) and app._key_order.holds
+        return not holds and all(worker.is_finished for worker in app.workers)
+
+    await until(pilot, is_quiet, "keys are held for ever, or a worker does not end")
     await pilot.pause()
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import subprocess
 import sys
+from unittest import mock
 
 from tests.support.paths import ROOT
 from tests.support.waiting import PROCESS_SECONDS
+from tracetui.cli.main import main
 
 
 def loaded_after(statement: str) -> set[str]:
@@ -23,8 +26,8 @@ def loaded_after(statement: str) -> set[str]:
 COMMAND = [sys.executable, "-m", "tracetui"]
 
 
-def tracetui(*words: object, **more) -> subprocess.CompletedProcess:
-    """Run a command with pipes for a terminal."""
+def tracetui_process(*words: object, **more) -> subprocess.CompletedProcess:
+    """Run a command in a process of its own, with pipes for a terminal."""
     more = {"stdin": subprocess.DEVNULL, **more} if "input" not in more else more
     return subprocess.run(
         [*COMMAND, *map(str, words)],
@@ -34,6 +37,21 @@ def tracetui(*words: object, **more) -> subprocess.CompletedProcess:
         timeout=PROCESS_SECONDS,
         **more,
     )
+
+
+def tracetui(*words: object) -> subprocess.CompletedProcess[str]:
+    """Run a command in this process, where everything is imported: codes and streams are those of a process."""
+    out, err, none = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(3))
+    with mock.patch.multiple(sys, stdin=none, stdout=out, stderr=err):
+        try:
+            code = main(list(map(str, words)))
+        except SystemExit as end:
+            code = int(end.code or 0)
+        texts = []
+        for stream in (out, err):
+            stream.flush()
+            texts.append(stream.buffer.getvalue().decode())
+    return subprocess.CompletedProcess(list(map(str, words)), code, *texts)
 
 
 def free_port() -> int:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.support.paths import SHARED
-from tests.support.traces import loaded
+from tests.support.traces import given_traces, loaded
 from tracetui.linking.links import links
 from tracetui.linking.placement import step_index
 from tracetui.linking.steps import steps
@@ -22,18 +22,15 @@ from tracetui.panes import PANES
 from tracetui.tables.occupancy import queries
 
 EXPECTED = SHARED / "expected.json"
-FILES = list(json.loads(EXPECTED.read_text())) if EXPECTED.exists() else ["the real traces"]
 LISTED_NAMES = 12
 """The script kept the most frequent view ops only."""
 
 Facts = dict[str, Any]
 
 
-@pytest.fixture(scope="module", params=FILES)
+@pytest.fixture(scope="module", params=given_traces("d*.json*", rest=pytest.mark.full))
 def case(request: pytest.FixtureRequest) -> Iterator[tuple[Trace, Facts]]:
     """A loaded trace and what must be true of it."""
-    if not EXPECTED.exists():
-        pytest.skip("needs ../shared/traces, which is not there")
     facts = json.loads(EXPECTED.read_text())[request.param]["facts"]
     yield loaded(SHARED / request.param), facts
 

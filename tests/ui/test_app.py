@@ -207,7 +207,9 @@ async def test_from_the_overview_of_a_trace_without_gpu_keys_of_the_timeline_lea
         assert len(app.list.order) > 0
 
 
-@pytest.mark.parametrize("size", [(200, 50), (80, 24), (20, 5)])
+@pytest.mark.parametrize(
+    "size", [(80, 24), *(pytest.param(each, marks=pytest.mark.full) for each in ((200, 50), (20, 5)))]
+)
 async def test_no_key_breaks_anything(size: tuple[int, int]) -> None:
     letters = "jkgGhladwsS0fxzmnNiyYebF"
     named = ["escape", "tab", "shift+tab", "enter", "backspace", "full_stop", "comma", "greater_than_sign", "plus"]

@@ -194,7 +194,7 @@ def verified(outcome):
 @pytest.mark.parametrize(
     "given",
     [
-        pytest.param({}, marks=pytest.mark.smoke),
+        {},
         *(dict(changes) for _, changes in registry.built_in("ddp").variants if "compile" not in changes),
     ],
     ids=lambda given: "_".join(given) or "eager",

@@ -128,6 +128,7 @@ def choices(path: str, capture: str) -> Iterator[Trace]:
     yield with_captures(trace, (capture,))
 
 
+@pytest.mark.full
 def test_results_of_the_file_are_the_same_whatever_the_user_chooses(path: str, capture: str) -> None:
     plain = load(path)
     for chosen in choices(path, capture):

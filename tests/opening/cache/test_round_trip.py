@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.paths import SAMPLES, SHARED
 from tests.support.same_columns import columns_of
+from tests.support.traces import given_traces
 from tracetui.drawing.timeline.raster import TimelineIndex, Window
 from tracetui.errors import TraceError
 from tracetui.health.health_table import CHECKS
@@ -30,18 +31,7 @@ from tracetui.panes import PANES
 from tracetui.reading.load import load
 from tracetui.reading.store import Store
 
-FOLDERS = (SHARED, SHARED / "edge", SHARED / "puzzlers", SHARED / "inference", SHARED / "pftrace", SAMPLES)
-FILES = sorted(
-    path
-    for folder in FOLDERS
-    if folder.exists()
-    for path in folder.iterdir()
-    if path.is_file()
-    and (".json" in path.name or ".pf" in path.name)
-    and path.name not in ("expected.json", "findings.json", "names.json")
-)
-LARGE = 1_000_000
-"""Bytes on the disk from which a file is left to the full tier."""
+FOLDERS = ("d*", "edge/*", "puzzlers/*", "inference/*", "pftrace/*.json", "pftrace/*.pf*")
 
 
 def all_of(trace: Trace) -> dict[str, Any]:
@@ -62,14 +52,9 @@ def all_of(trace: Trace) -> dict[str, Any]:
     return held
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, id=path.name, marks=[pytest.mark.full] if path.stat().st_size > LARGE else [])
-        for path in FILES
-    ],
-)
-def test_a_real_file_comes_back_as_it_was_read(path: Path, read_again: list[str]) -> None:
+@pytest.mark.parametrize("name", given_traces(*FOLDERS, samples=True))
+def test_a_real_file_comes_back_as_it_was_read(name: str, read_again: list[str]) -> None:
+    path = SHARED / name
     try:
         read = read_trace(str(path))
     except TraceError:

@@ -11,34 +11,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.paths import SAMPLES, SHARED
+from tests.support.paths import SHARED
 from tests.support.same_columns import both, needs_scanner
+from tests.support.traces import given_traces
 from tracetui.reading.decode import Ids
 from tracetui.reading.scanner.scanned_events import block_scanner
 
 pytestmark = needs_scanner
 
-FOLDERS = (SHARED, SHARED / "edge", SHARED / "puzzlers", SHARED / "inference", SAMPLES)
-FILES = sorted(
-    path
-    for folder in FOLDERS
-    if folder.exists()
-    for path in folder.iterdir()
-    if path.is_file() and ".json" in path.name and path.name not in ("expected.json", "findings.json", "names.json")
-)
-LARGE = 1_000_000
-"""Bytes on the disk from which a file is left to the full tier."""
+FOLDERS = ("d*.json*", "edge/*.json*", "puzzlers/*.json*", "inference/*.json*")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, id=path.name, marks=[pytest.mark.full] if path.stat().st_size > LARGE else [])
-        for path in FILES
-    ],
-)
-def test_a_real_file_has_the_same_columns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scanned, oracle = both(str(path), monkeypatch)
+@pytest.mark.parametrize("name", given_traces(*FOLDERS, samples=True))
+def test_a_real_file_has_the_same_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scanned, oracle = both(str(SHARED / name), monkeypatch)
     assert scanned == oracle
 
 
