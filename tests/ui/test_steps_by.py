@@ -18,14 +18,14 @@ from tracetui.ui.widgets.bar import step_parts
 
 
 def calls() -> Trace:
-    """No steps, but three calls of `train`, with a module and a kernel in each."""
+    """Three calls of `train`, with a module and a kernel in each, and too unlike to be steps unasked."""
     events = [Event("a.py(1): main", 0, 4_000_000, Kind.PYTHON)]
     for number in range(3):
         at = 1_000_000 * number + 1_000
         events += [
             Event("a.py(2): train", at, 800_000, Kind.PYTHON),
             Event("nn.Module: GPT_0", at + 10, 300_000, Kind.PYTHON),
-            op("aten::mm", at + 20_000, 100_000),
+            op(("aten::mm", "aten::bmm", "aten::addmm")[number], at + 20_000, 100_000),
             launch(at + 30_000, 5_000, number + 1),
             kernel("gemm", at + 200_000, 300_000, correlation=number + 1),
         ]

@@ -63,8 +63,8 @@ MAX_KEPT_TABLES = 150
 """Maximum tables kept; those that were listed the longest ago go first."""
 EARLY_PANES = ("findings", "gaps")
 """Panes that are built whichever is open: the sentence at the top and the colours of idle time come with them."""
-WHOLE_PANES = ("summary", "health")
-"""Panes of the whole trace that are built once: the header has their warnings."""
+WHOLE_PANES = ("summary", "health", "steps", "serving")
+"""Panes of the whole trace that are built once: the header has their warnings, and the overview their rows."""
 STEPS_AHEAD = (1, -1)
 """Steps that are built before they are asked for, counted from the one that is listed."""
 QUIET_SECONDS = 0.15
@@ -92,6 +92,11 @@ class PaneList(DescribedList):
         """The measured columns of the table; none where it is shown as another one."""
         graphics: RowGraphics | None = None
         """What is drawn in its rows; None where that failed."""
+
+        @property
+        def has_rows(self) -> bool:
+            """True where it lists anything."""
+            return self.table is not None and len(self.table) > 0
 
     @dataclass
     class Sketched(Message):
@@ -145,6 +150,8 @@ class PaneList(DescribedList):
                 break
         self._trees: dict[TableKey, RowTree] = {}
         self._tables: dict[TableKey, Table | str] = {}
+        self._has_rows: dict[str, bool] = {}
+        """Whether a pane listed anything when it was last built, for whichever part."""
         self._is_started = False
         self._measured = UNKNOWN_LENGTH
         """The longest list when it was last reported."""
@@ -379,6 +386,7 @@ class PaneList(DescribedList):
         self._drawn[message.key] = message.graphics
         self._tables[message.key] = message.note if message.table is None else message.table
         pane, _, by = message.key
+        self._has_rows[pane] = message.has_rows
         if message.table is not None and message.columns:
             self.view.keep_layout(pane, message.table, by, message.columns)
         if message.key[:2] == ("summary", None) and message.table is not None:
@@ -468,8 +476,26 @@ class PaneList(DescribedList):
                         self.post_message(self._built(key))
                     if self.details.is_waiting:
                         self._prepare()
+                    if keys is others:
+                        self._reach_groups()
         except Interrupted:
             return
+
+    def _reach_groups(self) -> None:
+        """Build in each group the panes up to the first that lists anything, which its key opens, unless that is known
+        of another part.
+        """
+        for names in PANE_GROUPS.values():
+            for pane in names:
+                if pane not in self._offered or pane == "range":
+                    continue
+                has_rows = self._has_rows.get(pane)
+                if has_rows is None:
+                    built = self._built(self._key(pane))
+                    self.post_message(built)
+                    has_rows = built.has_rows
+                if has_rows:
+                    break
 
     def _once_quiet(self, worker: Worker[None]) -> Callable[[], bool]:
         """A function that waits while keys come, and returns whether the worker is to go on."""
@@ -648,7 +674,9 @@ class PaneList(DescribedList):
 
     def _is_empty(self, name: str) -> bool:
         table = self._tables.get(self._key(name))
-        return isinstance(table, str) or (table is not None and len(table) == 0)
+        if table is None:
+            return not self._has_rows.get(name, True)
+        return isinstance(table, str) or len(table) == 0
 
     def _count(self, name: str) -> str:
         table = self._tables.get(self._key(name))

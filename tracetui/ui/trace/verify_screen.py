@@ -28,8 +28,8 @@ class VerifyScreen(Overlay[None]):
     """Stages while it runs, then times or the reason why there are none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command(keys.ESCAPE, "leave", "Stop, or go back", "Leaves no process.", "back"),
-        command(keys.QUIT, "leave", "Close", "", "close"),
+        command(keys.ESCAPE, "close", "Stop, or go back", "Leaves no process.", "back"),
+        command(keys.QUIT, "close", "Close", "", "close"),
     ]
 
     def __init__(self, trace: Trace, row: int, alternatives: list[str]) -> None:
@@ -91,6 +91,6 @@ class VerifyScreen(Overlay[None]):
         if self.is_mounted and not self._cancel.is_set():
             self.query_one("#lines", Static).update(Text("\n".join(map(clean, lines))))
 
-    def action_leave(self) -> None:
+    def action_close(self) -> None:
         """Back to the trace; what runs is stopped."""
         self.dismiss(None)
