@@ -49,6 +49,11 @@ class ExactRun:
         mine, others = (set(sequence[run.low : run.low + run.period].tolist()) for run in (self, other))
         return len(mine & others) <= MAX_COMMON_SHARE * len(mine | others)
 
+    def shared_with(self, other: ExactRun, sequence: Int64) -> float:
+        """The share of a period of one run that the other has in common, whatever the length of both periods."""
+        mine, others = (Counter(sequence[run.low : run.low + run.period].tolist()) for run in (self, other))
+        return sum(min(mine[name] / self.period, others[name] / other.period) for name in mine)
+
 
 def exact_runs(sequence: Int64, least: int) -> list[ExactRun]:
     """The longest stretches that repeat with one period, at least so many times, by their start."""
@@ -307,7 +312,7 @@ def _repeats(stretch: _Stretch, count: int | None = None) -> list[Repeat]:
     """Repeats of a given number, or of any, by marks of the whole stretch and of exact runs that these leave out."""
     runs = exact_runs(stretch.names, MIN_REPEATS)
     marked = _repeats_by_marks(stretch.names, count)
-    found = [each for each in marked if each.is_exact or not _is_of_several_series(stretch.names, each, runs)]
+    found = [each for each in marked if each.is_exact or not _is_of_several_series(stretch, each, runs)]
     known = [each for each in found if each.is_well_marked and not each.is_weak]
     for run in runs:
         low, high = run.low, run.high
@@ -316,14 +321,18 @@ def _repeats(stretch: _Stretch, count: int | None = None) -> list[Repeat]:
     return sorted(found, key=lambda each: each.is_weak)
 
 
-def _is_of_several_series(sequence: Int64, repeat: Repeat, runs: list[ExactRun]) -> bool:
-    """True where repeats run through two different series of layers, as those of two encoders."""
+def _is_of_several_series(stretch: _Stretch, repeat: Repeat, runs: list[ExactRun]) -> bool:
+    """True where repeats run through two different series of layers, as those of two encoders or two kinds of blocks."""
     least = float(np.median(repeat.lengths)) / MAX_LENGTH_RATIO
     inside = [run for run in runs if run.period >= least and repeat.encloses(run.low, run.high)]
     for first, second in apart(inside):
-        between = sequence[first.high : second.low]
+        if not first.is_unlike(second, stretch.names):
+            continue
         # Between two layers of one model nothing runs that is in neither.
-        if first.is_unlike(second, sequence) and not np.isin(between, repeat.mark_names).any():
+        if not np.isin(stretch.names[first.high : second.low], repeat.mark_names).any():
+            return True
+        is_large = all(stretch.holds(MIN_SERIES_SHARE, [(run.low, run.high)]) for run in (first, second))
+        if is_large and first.shared_with(second, stretch.names) <= MAX_HALF_SHARE:
             return True
     return False
 
