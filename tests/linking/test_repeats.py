@@ -133,6 +133,34 @@ def test_passes_with_much_beside_their_layers_consist_of_layers() -> None:
     assert [each[0] for each in found(["load", *two * 4, "store"])] == [12, 6] * 4
 
 
+DOUBLE = [*LAYER, *(f"{name} of text" for name in LAYER)]
+SINGLE = [*LAYER[:3], *(f"single {index}" for index in range(6))]
+
+
+def test_blocks_of_two_kinds_are_two_series_in_each_pass() -> None:
+    head, passes = [f"k{index}" for index in range(60)], []
+    # The last double block computes less, and single blocks differ a little.
+    blocks = [*DOUBLE * 18, *DOUBLE[:12], *SINGLE * 30, *[*SINGLE, "cast", *SINGLE] * 4]
+    for index in range(4):
+        low = 2 + index * (60 + len(blocks)) + 60
+        passes += [(19, low, low + 18 * 18 + 12), (38, low + 18 * 18 + 12, low + len(blocks))]
+    assert found(["load", "text", *[*head, *blocks] * 4, "store"]) == passes
+    # With more than half in common they are layers of one model.
+    alike = [*LAYER, "route", "sort", "experts", "join", "sum"]
+    assert found(["load", *[*LAYER, "up"] * 10, *alike * 20]) == [(30, 1, 1 + 100 + 280)]
+
+
+@given(st.integers(3, 20), st.integers(3, 40), st.integers(5, 12), st.integers(5, 12), st.integers(0, 3))
+def test_blocks_of_two_kinds_are_counted_each(doubles: int, singles: int, double: int, single: int, both: int) -> None:
+    assume(both <= 0.4 * max(double, single) and both + 3 <= min(double, single))
+    first = [*(f"both {index}" for index in range(both)), *(f"double {index}" for index in range(double - both))]
+    second = [*first[:both], *(f"single {index}" for index in range(single - both))]
+    size = doubles * double, singles * single
+    assume(6 * min(size) >= sum(size))
+    names = ["load", *first * doubles, *second * singles, "store"]
+    assert found(names) == [(doubles, 1, 1 + size[0]), (singles, 1 + size[0], 1 + sum(size))]
+
+
 def test_experts_within_a_layer_are_no_layers() -> None:
     layer = ["norm", "qkv", "attention", "out", "router", *["up", "act", "down"] * 8, "sum"]
     assert found(layer * 10) == [(10, 0, 300)]

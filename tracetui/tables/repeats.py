@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 
@@ -29,6 +29,10 @@ MIN_PERIOD_RATIO = 1.25
 """Minimum ratio of the periods of two runs that repeat different things."""
 MAX_COMMON_SHARE = 0.75
 """Maximum share of common names in all names of two runs that repeat different things."""
+
+MAX_KINDS_SHARE = 0.4
+"""Maximum share of a period that two runs of different blocks have in common: dense layers and those with experts have
+more."""
 
 
 @dataclass(frozen=True)
@@ -322,19 +326,21 @@ def _repeats(stretch: _Stretch, count: int | None = None) -> list[Repeat]:
 
 
 def _is_of_several_series(stretch: _Stretch, repeat: Repeat, runs: list[ExactRun]) -> bool:
-    """True where repeats run through two different series of layers, as those of two encoders or two kinds of blocks."""
+    """True where repeats run through two different series, as the layers of two encoders or two kinds of blocks."""
     least = float(np.median(repeat.lengths)) / MAX_LENGTH_RATIO
     inside = [run for run in runs if run.period >= least and repeat.encloses(run.low, run.high)]
     for first, second in apart(inside):
-        if not first.is_unlike(second, stretch.names):
-            continue
+        between = stretch.names[first.high : second.low]
         # Between two layers of one model nothing runs that is in neither.
-        if not np.isin(stretch.names[first.high : second.low], repeat.mark_names).any():
+        if first.is_unlike(second, stretch.names) and not np.isin(between, repeat.mark_names).any():
             return True
-        is_large = all(stretch.holds(MIN_SERIES_SHARE, [(run.low, run.high)]) for run in (first, second))
-        if is_large and first.shared_with(second, stretch.names) <= MAX_HALF_SHARE:
-            return True
-    return False
+    large = [run for run in inside if stretch.holds(MIN_SERIES_SHARE, [(run.low, run.high)])]
+    return any(
+        # The last block of one kind may begin like the first one of the other.
+        second.low > first.high - min(first.period, second.period)
+        and first.shared_with(second, stretch.names) <= MAX_KINDS_SHARE
+        for first, second in combinations(large, 2)
+    )
 
 
 def _repeats_by_marks(sequence: Int64, count: int | None = None) -> Iterator[Repeat]:
