@@ -52,7 +52,6 @@ _SHARES = (
     (col.REST_PCT, None),
 )
 """The purposes of which a layer has a share of the time of its kernels; None for all others together."""
-SHARE_HELP = "Share of the time of its kernels: {}."
 
 NO_LAYERS = (
     f"No layers were found: no sequence of kernels could be told that repeats {MIN_REPEATS} times or more within a "
@@ -427,7 +426,7 @@ def _shares(work: _PurposeWork, groups: _Samples) -> list[Column]:
     columns = np.array([named.index(each if each in named else None) for each in map(Purpose, work.names)], np.int64)
     return [
         numbers(
-            spec.but(help=SHARE_HELP.format(str(purpose) if purpose else "all others")),
+            spec.but(help=f"Share of the time of its kernels: {purpose or 'all others'}."),
             100 * time[:, columns == index].sum(axis=1) / whole,
         )
         for index, (spec, purpose) in enumerate(_SHARES)
