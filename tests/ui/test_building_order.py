@@ -1,4 +1,4 @@
-"""What is on screen is built first, the rest while no key is pressed, then the steps beside; nothing ends the app."""
+"""What is on screen is built first, its group while no key is pressed, then the steps beside; nothing ends the app."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 
 from tests.support.app import Shown, settle, shown, to_pane, training
 from tests.support.waiting import POLL_SECONDS, until
-from tracetui.panes import PANES
+from tracetui.model.table import Table
+from tracetui.panes import PANE_GROUPS, PANES
 from tracetui.ui.trace import pane_list, selection
 from tracetui.ui.widgets.details import WAITING_NOTE
 
@@ -63,7 +64,15 @@ async def test_steps_beside_are_there_before_they_are_asked_for(built, monkeypat
         await settle(pilot)
         assert app.view.step == 3
         assert app.view.panes.table is PANES["kernels"].build(app.trace, 3)
-        assert set(built) == {("kernels", 3)}
+        assert {step for _, step in built} == {3} and {name for name, _ in built} <= set(PANE_GROUPS["Kernels"])
+
+
+async def test_panes_of_other_groups_are_built_when_they_are_opened(built):
+    async with shown(training()) as (app, pilot):
+        assert {name for name, _ in built} == {*PANE_GROUPS["Kernels"], "findings", "gaps", "summary", "health"}
+        await pilot.press(*to_pane("memory"))
+        await settle(pilot)
+        assert ("memory", 2) in built and isinstance(app.view.panes.table, Table)
 
 
 @pytest.mark.usefixtures("breaks")

@@ -29,6 +29,7 @@ from tracetui.drawing.text.readable_table import (
     TraceFacts,
     as_read,
     cut_text,
+    distinct_texts,
     facts,
     recorded_on,
     remarks,
@@ -436,19 +437,20 @@ def _layout(
 ) -> tuple[str, list[str], list[str]]:
     """Header, lines and remarks of aligned columns, within a width where there is one."""
     columns = list(table.columns) if is_chosen else telling(table)
-    cells = {column.name: shown_texts(column) for column in columns}
-    widths = {name: max(map(cell_len, [table.heading(name), *texts])) for name, texts in cells.items()}
+    cells = {column.name: distinct_texts(column) for column in columns}
+    widths = {name: max(map(cell_len, [table.heading(name), *texts])) for name, (texts, _) in cells.items()}
     dropped = [] if width is None else _drop(columns, widths, width, importance(pane_name, by))
     kept = [column for column in columns if column not in dropped]
     if width is not None:
         _squeeze(kept, widths, width)
     padded = []
     for column in kept:
-        room = widths[column.name]
-        texts = [table.heading(column.name), *(cut_text(column, text, room) for text in cells[column.name])]
-        padded.append([_pad(text, room, not column.is_number) for text in texts])
-    header, *lines = [GAP.join(row).rstrip() for row in zip(*padded, strict=True)]
-    return header, lines, remarks(table, columns, dropped, offer)
+        room, (texts, index) = widths[column.name], cells[column.name]
+        texts = [_pad(cut_text(column, text, room), room, not column.is_number) for text in texts]
+        padded.append([texts[each] for each in index.tolist()])
+    heads = [_pad(table.heading(column.name), widths[column.name], not column.is_number) for column in kept]
+    lines = [GAP.join(row).rstrip() for row in zip(*padded, strict=True)]
+    return GAP.join(heads).rstrip(), lines, remarks(table, columns, dropped, offer)
 
 
 def _drop(

@@ -15,7 +15,7 @@ import numpy as np
 
 from tracetui.drawing.format import cell_at, cut_name, notes, shorten
 from tracetui.kernel_names.slice_names import short_kernel
-from tracetui.model.intervals import Part, TimeRange
+from tracetui.model.intervals import Int64, Part, TimeRange
 from tracetui.model.quantities import ABSENT, SCALED_UNITS, count, quantity
 from tracetui.model.table import Cell, Column, Table, TextKind, texts
 from tracetui.model.trace import Trace
@@ -35,15 +35,26 @@ def telling(table: Table) -> list[Column]:
 
 def shown_texts(column: Column, width: int = NAME_WIDTH) -> list[str]:
     """The column as texts to read, names shortened to `width`."""
+    texts, index = distinct_texts(column, width)
+    return [texts[each] for each in index.tolist()]
+
+
+def distinct_texts(column: Column, width: int = NAME_WIDTH) -> tuple[list[str], Int64]:
+    """The texts of a column, as `shown_texts` has them, each value once; and the index of the one of every row."""
+    _, first, index = np.unique(column.values, return_index=True, return_inverse=True)
     if column.strings is None:
-        return [cell_at(column, row) for row in range(len(column))]
-    shown = {-1: ABSENT}
-    for i in np.unique(column.values).tolist():
-        if i >= 0:
-            text = column.strings[i]
+        if column.doubtful is not None:
+            _, first, index = np.unique(2 * index + column.doubtful, return_index=True, return_inverse=True)
+        return [cell_at(column, row) for row in first.tolist()], index
+    texts = []
+    for number in column.values[first].tolist():
+        text = ABSENT
+        if number >= 0:
+            text = column.strings[number]
             text = clean(short_kernel(text) if column.spec.text is TextKind.KERNEL else text)
-            shown[i] = text if column.spec.text is TextKind.PROSE else cut_text(column, text, width)
-    return [shown[i] for i in column.values.tolist()]
+            text = text if column.spec.text is TextKind.PROSE else cut_text(column, text, width)
+        texts.append(text)
+    return texts, index
 
 
 def cut_text(column: Column, text: str, width: int) -> str:
