@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tests.support.slow_layers import slow_layers, slow_series
@@ -151,8 +151,9 @@ def test_blocks_of_two_kinds_are_two_series_in_each_pass() -> None:
 
 
 @given(st.integers(3, 20), st.integers(3, 40), st.integers(5, 12), st.integers(5, 12), st.integers(0, 3))
+@example(4, 3, 9, 7, 3)
 def test_blocks_of_two_kinds_are_counted_each(doubles: int, singles: int, double: int, single: int, both: int) -> None:
-    assume(both <= 0.4 * max(double, single) and both + 3 <= min(double, single))
+    assume(both <= 0.4 * max(double, single) and max(2 * both + 1, both + 3) <= min(double, single))
     first = [*(f"both {index}" for index in range(both)), *(f"double {index}" for index in range(double - both))]
     second = [*first[:both], *(f"single {index}" for index in range(single - both))]
     size = doubles * double, singles * single

@@ -321,7 +321,7 @@ def _repeats(stretch: _Stretch, count: int | None = None) -> list[Repeat]:
     for run in runs:
         low, high = run.low, run.high
         if stretch.holds(MIN_SERIES_SHARE, [(low, high)]) and not any(each.encloses(low, high) for each in known):
-            found += [each.shifted(low) for each in _repeats_by_marks(stretch.names[low:high], count)]
+            found += [each.shifted(low) for each in _repeats_by_marks(stretch.names[low:high], count, is_run=True)]
     return sorted(found, key=lambda each: each.is_weak)
 
 
@@ -343,12 +343,12 @@ def _is_of_several_series(stretch: _Stretch, repeat: Repeat, runs: list[ExactRun
     )
 
 
-def _repeats_by_marks(sequence: Int64, count: int | None = None) -> Iterator[Repeat]:
-    """Repeats of a given number, or of any, that which most names mark first."""
+def _repeats_by_marks(sequence: Int64, count: int | None, is_run: bool = False) -> Iterator[Repeat]:
+    """Repeats of a given number, or of any, that which most names mark first; an exact run has those of one make."""
     candidates = sorted(_candidates(sequence), key=lambda each: (-len(each), each[0, 0] - each[0, -1]))
     candidates = [each for each in candidates if count in (None, each.shape[1])][:MAX_CANDIDATES]
     for marks in candidates:
-        wider = _with_further(marks, candidates) if count is None else marks
+        wider = marks if is_run or count is not None else _with_further(marks, candidates)
         for chosen in (wider, marks) if wider is not marks else (marks,):
             repeat = _bounded(sequence, chosen)
             if repeat is not None:
