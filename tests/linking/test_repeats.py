@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tests.support.slow_layers import slow_layers, slow_series
@@ -131,6 +131,35 @@ def test_passes_with_much_beside_their_layers_consist_of_layers() -> None:
     assert found(one * 4) == [(12, 148 * index, 148 * index + 108) for index in range(4)]
     # Two series in each: these are passes even where something else runs before them.
     assert [each[0] for each in found(["load", *two * 4, "store"])] == [12, 6] * 4
+
+
+DOUBLE = [*LAYER, *(f"{name} of text" for name in LAYER)]
+SINGLE = [*LAYER[:3], *(f"single {index}" for index in range(6))]
+
+
+def test_blocks_of_two_kinds_are_two_series_in_each_pass() -> None:
+    head, passes = [f"k{index}" for index in range(60)], []
+    # The last double block computes less, and single blocks differ a little.
+    blocks = [*DOUBLE * 18, *DOUBLE[:12], *SINGLE * 30, *[*SINGLE, "cast", *SINGLE] * 4]
+    for index in range(4):
+        low = 2 + index * (60 + len(blocks)) + 60
+        passes += [(19, low, low + 18 * 18 + 12), (38, low + 18 * 18 + 12, low + len(blocks))]
+    assert found(["load", "text", *[*head, *blocks] * 4, "store"]) == passes
+    # With more than half in common they are layers of one model.
+    alike = [*LAYER, "route", "sort", "experts", "join", "sum"]
+    assert found(["load", *[*LAYER, "up"] * 10, *alike * 20]) == [(30, 1, 1 + 100 + 280)]
+
+
+@given(st.integers(3, 20), st.integers(3, 40), st.integers(5, 12), st.integers(5, 12), st.integers(0, 3))
+@example(4, 3, 9, 7, 3)
+def test_blocks_of_two_kinds_are_counted_each(doubles: int, singles: int, double: int, single: int, both: int) -> None:
+    assume(both <= 0.4 * max(double, single) and max(2 * both + 1, both + 3) <= min(double, single))
+    first = [*(f"both {index}" for index in range(both)), *(f"double {index}" for index in range(double - both))]
+    second = [*first[:both], *(f"single {index}" for index in range(single - both))]
+    size = doubles * double, singles * single
+    assume(6 * min(size) >= sum(size))
+    names = ["load", *first * doubles, *second * singles, "store"]
+    assert found(names) == [(doubles, 1, 1 + size[0]), (singles, 1 + size[0], 1 + sum(size))]
 
 
 def test_experts_within_a_layer_are_no_layers() -> None:

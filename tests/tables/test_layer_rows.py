@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op, step
+from tests.support.traces import loaded
 from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Kind, Trace
 from tracetui.panes import PANES
+from tracetui.tables.layers import LAYER as LAYER_PART
 from tracetui.tables.layers import layer_parts
 
 LAYER = ["qkv", "attention", "out", "norm"]
@@ -265,3 +268,55 @@ def test_steps_of_two_devices_are_apart_and_only_layers_have_numbers() -> None:
     assert parts.layer.tolist() == [0, 1, 2, 3, 0] * 4
     assert parts.count.tolist() == [1, 4, 4, 4, 1] * 4
     assert parts.dur.tolist() == [1_500, 6_000, 6_000, 6_000, 1_000] * 4
+
+
+WORK = [
+    ("ampere_sgemm_128x64_nn", 4_000),
+    ("flash_fwd_kernel", 3_000),
+    ("softmax_warp_forward", 1_000),
+    ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 2_000),
+    ("ampere_sgemm_128x64_nn", 6_000),
+    ("layer_norm_kernel", 2_000),
+]
+
+
+def test_purposes_of_a_layer_add_up_to_its_kernels() -> None:
+    # The second of four layers waits in its collective, and the last one is cut short behind it.
+    slow = [(name, 8_000 if "nccl" in name else dur) for name, dur in WORK]
+    trace = make_trace(step_of(1, 0, [("embedding", 500), *WORK, *slow, *WORK, *WORK[:4]]))
+    names = ("purpose", "kernels", "median_us", "min_us", "max_us", "runs", "layers", "pct")
+    rows = list(zip(*columns_of(trace, "purpose", *names), strict=True))
+    whole = 3 * 18 + 6 + 10
+    # No layer chooses tokens: its softmax is a reduction, also where nothing is trained.
+    assert rows == [
+        ("gemm", 2, 10.0, 4.0, 10.0, 4, 4, pytest.approx(3_400 / whole)),
+        ("communication", 1, 2.0, 2.0, 8.0, 4, 4, pytest.approx(1_400 / whole)),
+        ("attention", 1, 3.0, 3.0, 3.0, 4, 4, pytest.approx(1_200 / whole)),
+        ("norm", 1, 2.0, 0.0, 2.0, 4, 4, pytest.approx(600 / whole)),
+        ("reduction", 1, 1.0, 1.0, 1.0, 4, 4, pytest.approx(400 / whole)),
+    ]
+    # Its row leads to the longest kernel of the layer that spends most on it.
+    assert [name for name, _ in examples(trace, "purpose")] == [WORK[each][0] for each in (4, 3, 1, 5, 2)]
+    specs = ("products_pct", "attention_pct", "comm_pct", "norm_pct", "rest_pct")
+    shares = list(zip(*columns_of(trace, "layer", *specs), strict=True))
+    assert shares[1] == approx(*(100 * each / 24 for each in (10, 3, 8, 2, 1)))
+    assert shares[3] == approx(40, 30, 20, 0, 10)
+
+
+@pytest.mark.parametrize("tokens", [1024, 16384])
+def test_a_diffusion_transformer_has_double_and_single_blocks_in_each_pass(tokens: int, shared_trace) -> None:
+    trace = loaded(shared_trace(f"pairs/xdit_flux_{tokens}_tokens.json.gz"))
+    layers = [row["layers"] for row in PANES["layers"].build(trace).rows() if row["part"] == "layer"]
+    assert layers == [24, *[19, 38] * 4]
+    parts = layer_parts(trace)
+    names = [trace.name_of(row) for row in parts.kernels.tolist()]
+    blocks = (parts.part == LAYER_PART) & (parts.series > 1)
+    for index in np.flatnonzero(blocks).tolist():
+        mine = names[int(parts.first[index]) : int(parts.first[index] + parts.count[index])]
+        # A block has one attention; a double one has an MLP for the image and one for the text.
+        is_double = parts.series[index] % 2 == 0
+        assert sum("sage_fwd" in name for name in mine) == 1
+        assert sum("gelu" in name for name in mine) == (2 if is_double else 1)
+    assert blocks.sum() == sum("sage_fwd" in name for name in names)
+    modules = columns_of(trace, "layer", "module")[0]
+    assert modules[:24] == [f"T5EncoderModel_0 / T5Stack_0 / T5Block_{number}" for number in range(24)]

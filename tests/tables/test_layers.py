@@ -147,7 +147,7 @@ def test_what_has_no_layers_says_so() -> None:
     assert PANES["layers"].build(make_trace([op("aten::mm", 0, 10)])).note == NO_GPU
     without = make_trace([event for event in step_of(1, 0, LAYER * 5) if event.name != "ProfilerStep#1"])
     assert PANES["layers"].build(without).note.startswith("Layers are looked for within steps.")
-    for by in ("layer", "kernel"):
+    for by in ("layer", "purpose", "kernel"):
         assert len(PANES["layers"].build(make_trace([]), by=by)) == 0
 
 

@@ -60,12 +60,12 @@ def families_by_name(trace: Trace, rows: Int64) -> NDArray[np.uint8]:
     return found
 
 
-def purposes(trace: Trace, rows: Int64) -> tuple[Int64, Strings]:
+def purposes(trace: Trace, rows: Int64, in_layers: bool = False) -> tuple[Int64, Strings]:
     """The purpose of each GPU activity in a model, as a number, and the texts of the numbers.
 
-    Selections, sorts and softmaxes are sampling only in a trace without a backward pass.
+    Selections, sorts and softmaxes are sampling only in a trace without a backward pass, and outside of layers.
     """
-    trains = _has_backward_pass(trace)
+    trains = in_layers or _has_backward_pass(trace)
 
     def purpose(name: str, kind: Kind) -> str:
         decoded = decode(name, kind)

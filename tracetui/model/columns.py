@@ -687,6 +687,7 @@ NODES = ColumnSpec("nodes", "nodes", "GPU activities of one replay.")
 NOISE_US = ColumnSpec(
     "noise_us", "noise", "Spread among the parts of one side; the larger of the two.", unit="us", detail=3
 )
+NORM_PCT = ColumnSpec("norm_pct", "norm %", "Share of GPU busy time: norms.", unit="%")
 NOTE = ColumnSpec(
     "note",
     "note",
@@ -816,6 +817,7 @@ REMARK = ColumnSpec("remark", "remark", "Why nothing can be said of the row.", t
 REPLAYS = ColumnSpec("replays", "replays", "How often it was launched.")
 REQUESTS = ColumnSpec("requests", "requests", "Requests that a server's step served.", of_servers=True)
 RESERVED = ColumnSpec("reserved", "reserved", "The most that the allocator held of the device.", unit="bytes")
+REST_PCT = ColumnSpec("rest_pct", "rest %", "Share of GPU busy time: all other purposes.", unit="%")
 RISE = ColumnSpec("rise", "rise", "How much more that was than when recording began.", unit="bytes")
 ROOFLINE_US = ColumnSpec("roofline_us", "roofline", "Least time that the work could take.", unit="us", detail=2)
 ROUTING_PCT = ColumnSpec("routing_pct", "routing %", "Share of GPU busy time: routing tokens to experts.", unit="%")

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tracetui.kernel_names.slice_names import Family, families, short_kernel
+from tracetui.kernel_names.slice_names import Family, Purpose, families, purposes, short_kernel
 from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.linking.groups import combinations, distinct
 from tracetui.linking.links import links, no_gpu
@@ -43,6 +43,15 @@ MAX_VARIANTS = 4
 
 MODULE_HELP = "The module around its launches, or around their capture in a graph, where that tells layers apart."
 MODULES_HELP = "The module of each layer, with # for its number."
+
+_SHARES = (
+    (col.PRODUCTS_PCT, Purpose.GEMM),
+    (col.ATTENTION_PCT, Purpose.ATTENTION),
+    (col.COMM_PCT, Purpose.COMMUNICATION),
+    (col.NORM_PCT, Purpose.NORM),
+    (col.REST_PCT, None),
+)
+"""The purposes of which a layer has a share of the time of its kernels; None for all others together."""
 
 NO_LAYERS = (
     f"No layers were found: no sequence of kernels could be told that repeats {MIN_REPEATS} times or more within a "
@@ -90,7 +99,7 @@ class LayerParts:
 
 
 def layers(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
-    """One row per part of the steps of one shape; by `layer` one per layer, by `kernel` one per kernel of a layer.
+    """One row per part of the steps of one shape; by `layer`, `purpose` or `kernel` one per layer, purpose, kernel.
 
     A range of time holds the parts that lie in it at least in part, as whole ones (R3.58).
     """
@@ -99,7 +108,7 @@ def layers(trace: Trace, step: Part | None = None, by: str | None = None) -> Tab
         kept = np.flatnonzero(step.touched(parts.start, parts.end))
     else:
         kept = np.flatnonzero(np.isin(parts.step, chosen(trace, step)))
-    table = {None: _by_part, "layer": _by_layer, "kernel": _by_kernel}[by](trace, parts, kept)
+    table = {None: _by_part, "layer": _by_layer, "purpose": _by_purpose, "kernel": _by_kernel}[by](trace, parts, kept)
     is_named = "module" in table and not table["module"].nulls().all()
     note = _note(trace, len(kept) > 0, isinstance(step, TimeRange), is_named)
     return Table(table.columns, table.slices, note)
@@ -119,10 +128,11 @@ PANE = Pane(
         Grouping(
             "layer",
             columns=(
-                "layer module kind series median_us to_median gpu_idle_us gpu_busy_us kernels p95_us max_us "
-                "min_us steps runs"
+                "layer module kind series median_us to_median gpu_idle_us gpu_busy_us products_pct attention_pct "
+                "comm_pct norm_pct rest_pct kernels p95_us max_us min_us steps runs"
             ),
         ),
+        Grouping("purpose", "purpose median_us pct kernels kind series layers p95_us max_us min_us runs"),
         Grouping("kernel", "index short_name median_us pct op kind variant series family p95_us max_us min_us calls"),
     ),
     bars="median_us",
@@ -322,10 +332,105 @@ def _by_layer(trace: Trace, parts: LayerParts, kept: Int64) -> Table:
             numbers(col.SERIES, groups.first(parts.series)),
             *_counts(parts, groups),
             *_times(parts, groups),
+            *_shares(_purpose_work(trace, parts), groups),
             numbers(col.TO_MEDIAN, np.where(usual > 0, median / np.maximum(usual, 1), np.nan)),
         ),
         _longest(parts, groups),
     )
+
+
+def _by_purpose(trace: Trace, parts: LayerParts, kept: Int64) -> Table:
+    """The purposes of the kernels of a layer, the largest first, over all layers and steps of a shape."""
+    kept = kept[parts.part[kept] == LAYER]
+    work = _purpose_work(trace, parts)
+    cells = [
+        (rows, index, work.time[rows, index])
+        for rows in _Samples.of(kept, *(each[kept] for each in (parts.shape, parts.series))).rows
+        for index in np.argsort(-work.time[rows].sum(axis=0), kind="stable").tolist()
+        if work.kernels[rows, index].any()
+    ]
+    groups = _Samples([rows for rows, _, _ in cells])
+    dur = [time for _, _, time in cells]
+    # A layer may lack kernels of a purpose that others have: the row leads to the one that spends most time on it.
+    most = [(int(rows[np.argmax(time)]), index) for rows, index, time in cells]
+    return Table(
+        (
+            texts(col.PURPOSE, [work.names[index] for _, index, _ in cells]),
+            *_kind(trace, parts, groups),
+            numbers(col.SERIES, groups.first(parts.series)),
+            numbers(col.LAYERS, [int(parts.layer[rows].max()) for rows in groups.rows]),
+            numbers(
+                col.KERNELS.but(help="Kernels for it in a layer, at the median."),
+                [int(np.percentile(work.kernels[rows, i], 50, method="inverted_cdf")) for rows, i, _ in cells],
+            ),
+            numbers(col.RUNS.but(help="Layers that it is over, of all steps together."), [len(each) for each in dur]),
+            *_percentiles(
+                [
+                    (col.MEDIAN_US.but(help="Median sum of the durations of its kernels in a layer."), 50),
+                    (col.P95_US, 95),
+                    (col.MIN_US, 0),
+                    (col.MAX_US, 100),
+                ],
+                dur,
+            ),
+            numbers(
+                col.PCT.but(help="Share of the time of all kernels of these layers."),
+                [100 * float(time.sum()) / max(float(work.time[rows].sum()), 1.0) for rows, _, time in cells],
+            ),
+        ),
+        np.array([work.longest(trace, parts, part, index) for part, index in most], np.int64),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _PurposeWork:
+    """Kernels of each part by their purpose: arrays of parts by purposes."""
+
+    names: list[str]
+    """The purposes that occur."""
+    of_kernel: Int64
+    """Index in `names` of each entry of `LayerParts.kernels`."""
+    kernels: Int64
+    """Number of kernels."""
+    time: Int64
+    """Sum of their durations in ns."""
+
+    def longest(self, trace: Trace, parts: LayerParts, part: int, index: int) -> int:
+        """The longest kernel of a purpose in a part that has one."""
+        low = int(parts.first[part])
+        mine = low + np.flatnonzero(self.of_kernel[low : low + int(parts.count[part])] == index)
+        rows = parts.kernels[mine]
+        return int(rows[np.argmax(trace.slices.dur[rows])])
+
+
+def _purpose_work(trace: Trace, parts: LayerParts) -> _PurposeWork:
+    """The kernels of all parts by purpose."""
+    ids, names = purposes(trace, parts.kernels, in_layers=True)
+    used, of_kernel = np.unique(ids, return_inverse=True)
+    shape = (len(parts), len(used))
+    kernels, time = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    dur = trace.slices.dur[parts.kernels]
+    for index, (low, count) in enumerate(zip(parts.first.tolist(), parts.count.tolist(), strict=True)):
+        np.add.at(kernels[index], of_kernel[low : low + count], 1)
+        np.add.at(time[index], of_kernel[low : low + count], dur[low : low + count])
+    return _PurposeWork([names[number] for number in used.tolist()], of_kernel, kernels, time)
+
+
+def _shares(work: _PurposeWork, groups: _Samples) -> list[Column]:
+    """Share of the time of the kernels of each group that is for a purpose."""
+    time = np.zeros((len(groups.rows), len(work.names)))
+    for index, rows in enumerate(groups.rows):
+        time[index] = work.time[rows].sum(axis=0)
+    whole = np.maximum(time.sum(axis=1), 1)
+    named = [purpose for _, purpose in _SHARES]
+    columns = np.array([named.index(each if each in named else None) for each in map(Purpose, work.names)], np.int64)
+    return [
+        numbers(
+            spec.but(help=f"Share of the time of its kernels: {purpose or 'all others'}."),
+            100 * time[:, columns == index].sum(axis=1) / whole,
+        )
+        for index, (spec, purpose) in enumerate(_SHARES)
+    ]
 
 
 def _by_kernel(trace: Trace, parts: LayerParts, kept: Int64) -> Table:

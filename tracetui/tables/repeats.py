@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 
@@ -29,6 +29,10 @@ MIN_PERIOD_RATIO = 1.25
 """Minimum ratio of the periods of two runs that repeat different things."""
 MAX_COMMON_SHARE = 0.75
 """Maximum share of common names in all names of two runs that repeat different things."""
+
+MAX_KINDS_SHARE = 0.4
+"""Maximum share of a period that two runs of different blocks have in common: dense layers and those with experts have
+more."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,11 @@ class ExactRun:
             return True
         mine, others = (set(sequence[run.low : run.low + run.period].tolist()) for run in (self, other))
         return len(mine & others) <= MAX_COMMON_SHARE * len(mine | others)
+
+    def shared_with(self, other: ExactRun, sequence: Int64) -> float:
+        """The share of a period of one run that the other has in common, whatever the length of both periods."""
+        mine, others = (Counter(sequence[run.low : run.low + run.period].tolist()) for run in (self, other))
+        return sum(min(mine[name] / self.period, others[name] / other.period) for name in mine)
 
 
 def exact_runs(sequence: Int64, least: int) -> list[ExactRun]:
@@ -307,33 +316,39 @@ def _repeats(stretch: _Stretch, count: int | None = None) -> list[Repeat]:
     """Repeats of a given number, or of any, by marks of the whole stretch and of exact runs that these leave out."""
     runs = exact_runs(stretch.names, MIN_REPEATS)
     marked = _repeats_by_marks(stretch.names, count)
-    found = [each for each in marked if each.is_exact or not _is_of_several_series(stretch.names, each, runs)]
+    found = [each for each in marked if each.is_exact or not _is_of_several_series(stretch, each, runs)]
     known = [each for each in found if each.is_well_marked and not each.is_weak]
     for run in runs:
         low, high = run.low, run.high
         if stretch.holds(MIN_SERIES_SHARE, [(low, high)]) and not any(each.encloses(low, high) for each in known):
-            found += [each.shifted(low) for each in _repeats_by_marks(stretch.names[low:high], count)]
+            found += [each.shifted(low) for each in _repeats_by_marks(stretch.names[low:high], count, is_run=True)]
     return sorted(found, key=lambda each: each.is_weak)
 
 
-def _is_of_several_series(sequence: Int64, repeat: Repeat, runs: list[ExactRun]) -> bool:
-    """True where repeats run through two different series of layers, as those of two encoders."""
+def _is_of_several_series(stretch: _Stretch, repeat: Repeat, runs: list[ExactRun]) -> bool:
+    """True where repeats run through two different series, as the layers of two encoders or two kinds of blocks."""
     least = float(np.median(repeat.lengths)) / MAX_LENGTH_RATIO
     inside = [run for run in runs if run.period >= least and repeat.encloses(run.low, run.high)]
     for first, second in apart(inside):
-        between = sequence[first.high : second.low]
+        between = stretch.names[first.high : second.low]
         # Between two layers of one model nothing runs that is in neither.
-        if first.is_unlike(second, sequence) and not np.isin(between, repeat.mark_names).any():
+        if first.is_unlike(second, stretch.names) and not np.isin(between, repeat.mark_names).any():
             return True
-    return False
+    large = [run for run in inside if stretch.holds(MIN_SERIES_SHARE, [(run.low, run.high)])]
+    return any(
+        # The last block of one kind may begin like the first one of the other.
+        second.low > first.high - min(first.period, second.period)
+        and first.shared_with(second, stretch.names) <= MAX_KINDS_SHARE
+        for first, second in combinations(large, 2)
+    )
 
 
-def _repeats_by_marks(sequence: Int64, count: int | None = None) -> Iterator[Repeat]:
-    """Repeats of a given number, or of any, that which most names mark first."""
+def _repeats_by_marks(sequence: Int64, count: int | None, is_run: bool = False) -> Iterator[Repeat]:
+    """Repeats of a given number, or of any, that which most names mark first; an exact run has those of one make."""
     candidates = sorted(_candidates(sequence), key=lambda each: (-len(each), each[0, 0] - each[0, -1]))
     candidates = [each for each in candidates if count in (None, each.shape[1])][:MAX_CANDIDATES]
     for marks in candidates:
-        wider = _with_further(marks, candidates) if count is None else marks
+        wider = marks if is_run or count is not None else _with_further(marks, candidates)
         for chosen in (wider, marks) if wider is not marks else (marks,):
             repeat = _bounded(sequence, chosen)
             if repeat is not None:
