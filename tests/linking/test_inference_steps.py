@@ -116,7 +116,7 @@ def test_what_a_recording_lacks_is_replaced_by_the_next_rule(
     trace = load(str(path))
     assert (steps(trace).found_by, len(steps(trace))) == (found_by, count)
     if count == 0:
-        assert "kernels that repeat" in PANES["steps"].build(trace).note
+        assert "kernels and loops that repeat" in PANES["steps"].build(trace).note
 
 
 def test_nested_annotations_say_which_one_was_taken(shared_trace) -> None:

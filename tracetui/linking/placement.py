@@ -45,7 +45,7 @@ def has_named_steps(trace: Trace) -> bool:
     guess (R3.3). Servers launch so far ahead that it would be a bad one.
     """
     chosen_steps = trace.chosen_steps
-    if chosen_steps is None or chosen_steps.is_served:
+    if chosen_steps is None or chosen_steps.is_served or chosen_steps.is_guess:
         return False
     named = (Kind.ANNOTATION, Kind.PYTHON, Kind.CPU_OP)
     return bool(np.isin(trace.slices.kind[chosen_steps.rows], named).all())

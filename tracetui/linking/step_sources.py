@@ -163,6 +163,8 @@ class StepSource:
     """`found_by` of the rule that finds it by itself, empty where none does."""
     words: str = ""
     """Description of its steps, in a sentence without a full stop; empty where no rule finds it."""
+    is_served: bool = False
+    """True where the rule is one for inference servers."""
 
     @property
     def way(self) -> str:
@@ -220,7 +222,7 @@ def with_steps(trace: Trace, name: str) -> Trace:
         return replace(trace, chosen_steps=None, cache={})
     words = source.words or f"steps are {_RUNS_OF.get(source.found_by, 'runs')} of `{source.name}`"
     chosen = ChosenSteps(
-        source.rows, source.end, name, f"{source.way} (chosen)", words, not source.is_certain, bool(source.rule)
+        source.rows, source.end, name, f"{source.way} (chosen)", words, not source.is_certain, source.is_served
     )
     return replace(trace, chosen_steps=chosen, cache={})
 
@@ -363,6 +365,7 @@ def _of_series(trace: Trace, series: StepSeries) -> StepSource:
         is_certain=not series.is_guess,
         rule=series.found_by,
         words=series.words,
+        is_served=series.is_served,
     )
 
 

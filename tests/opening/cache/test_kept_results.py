@@ -19,7 +19,7 @@ from tracetui.devices.descriptions import with_device
 from tracetui.health.health_table import checks_of
 from tracetui.linking.step_sources import with_steps
 from tracetui.model.results import KEPT, Kept
-from tracetui.model.trace import Trace
+from tracetui.model.trace import Kind, Trace
 from tracetui.opening.cache_file import Encoder, decode
 from tracetui.opening.cache_folder import is_read_by
 from tracetui.opening.capture_files import with_captures
@@ -47,7 +47,7 @@ def stored() -> list[Kept]:
 def arguments(function: Kept, trace: Trace) -> list[tuple[Any, ...]]:
     """The arguments of a function for which every trace has a result."""
     given: dict[str, list[tuple[Any, ...]]] = {
-        "_calls_matching": [("Launch", 2)],
+        "_slices_matching": [("Launch", 2, int(Kind.RUNTIME))],
         "_check_result": [(check.name,) for check in checks_of(trace)],
     }
     return given.get(function.name, [()])
