@@ -62,9 +62,16 @@ def run(options: argparse.Namespace) -> int:
 
     from tracetui.agents.window_text import row_of
     from tracetui.drawing.text.envelope import json_text
-    from tracetui.drawing.text.verify_text import SIMULATED, coverage_lines, verified_lines, verify_document
+    from tracetui.drawing.text.verify_text import coverage_lines, verified_lines, verify_document
     from tracetui.model.viewpoint import read_view_string
-    from tracetui.tables.call_variants import all_variants, read_alternatives, task_fields, variant_at, variants_named
+    from tracetui.tables.call_variants import (
+        all_variants,
+        read_alternatives,
+        require_buildable,
+        task_fields,
+        variant_at,
+        variants_named,
+    )
     from tracetui.writing.output import require_writable, write_text
 
     alternatives = read_alternatives(options.vs, ALTERNATIVES)
@@ -86,10 +93,7 @@ def run(options: argparse.Namespace) -> int:
             remark(f"The longest of {len(variants):,} variants by inputs; a view string such as k42 chooses another.")
     if kind != CHECK:
         variants = variants[:1]
-        if why := variants[0].why:
-            raise Unanswerable(f"{variants[0].name} cannot be built again: {why}.")
-    if kind == TIME and trace.is_simulated:
-        raise Unanswerable(SIMULATED)
+        require_buildable(trace, variants[0], kind == TIME)
     fields = task_fields(trace, [each for each in variants if not each.why])
     if not fields["operators"]:
         raise Unanswerable("There are no operators of aten in this trace, and no others can be built again.")

@@ -265,7 +265,6 @@ PANE = Pane(
         *site_groupings(_SUMS, opens=""),
     ),
     details="cause shares cpu_doing",
-    is_timed=True,
 )
 
 

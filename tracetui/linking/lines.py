@@ -77,10 +77,12 @@ def line_ids(trace: Trace) -> tuple[Int64, Strings]:
     rows, compiled, names = compiled_lines(trace)
     # Records name files by the end of their path.
     files = {place_of(text)[0] for text in texts}
-    for number, name in enumerate(names):
+    known = []
+    for name in names:
         path = place_of(name)[0]
         file = next((each for each in files if path.endswith(f"/{each}")), path)
-        ids[rows[compiled == number]] = texts.intern(name.replace(path, file))
+        known.append(texts.intern(name.replace(path, file)))
+    ids[rows] = np.array(known, np.int64)[compiled]
     return ids, texts
 
 

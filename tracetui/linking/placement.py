@@ -13,7 +13,7 @@ import numpy as np
 from tracetui.errors import UsageError
 from tracetui.linking.autograd import autograd
 from tracetui.linking.groups import count_within
-from tracetui.linking.links import links, step_annotations
+from tracetui.linking.links import links, op_rows, step_annotations
 from tracetui.linking.step_sources import no_steps
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import lane_numbers, rows_from
@@ -85,20 +85,15 @@ def within(trace: Trace, rows: Int64, part: Part | None) -> Int64:
     return rows[np.isin(step_index(trace, rows), wanted)]
 
 
-def cpu_slices_within(trace: Trace, kind: Kind, part: Part | None) -> Int64:
-    """The slices of a kind of the CPU, not of the GPU, that belong to a part, as `within` has them, ascending."""
+def ops_within(trace: Trace, part: Part | None) -> Int64:
+    """The operators that belong to a part, ascending; those of a step without a look at all others."""
     if part is None or isinstance(part, TimeRange):
-        return within(trace, trace.slices.of_kind(kind), part)
+        return within(trace, op_rows(trace), part)
     wanted, all_steps = chosen(trace, part), steps(trace)
     rows = rows_from(trace, int(all_steps.start[wanted].min()), int(all_steps.end[wanted].max()))
-    rows = rows[trace.slices.kind[rows] == kind]
+    rows = without(rows[trace.slices.kind[rows] == Kind.CPU_OP], step_annotations(trace))
     mine: Int64 = rows[np.isin(step_index(trace, rows), wanted)]
     return mine
-
-
-def ops_within(trace: Trace, part: Part | None) -> Int64:
-    """The operators that belong to a part, ascending."""
-    return without(cpu_slices_within(trace, Kind.CPU_OP, part), np.sort(step_annotations(trace)))
 
 
 def time_within(trace: Trace, rows: Int64, part: Part | None) -> Int64:

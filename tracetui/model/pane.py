@@ -63,8 +63,6 @@ class Pane:
     """True where it lists the chosen range of time rather than the whole trace."""
     is_in_time_order: bool = True
     """True where the cursor follows the time of the selection; elsewhere it stays where it was left."""
-    is_timed: bool = False
-    """True where it is read with the timeline in view: with a short list the timeline may be larger."""
     is_of_names: bool = False
     """True where a row stands for all slices of a name rather than for one."""
     keeps_order: bool = False

@@ -184,6 +184,14 @@ def variants_named(trace: Trace, wanted: str) -> list[CallVariant]:
     raise UsageError(f"There is no operator {wanted!r} in the trace. {nearest(wanted, known)}".rstrip())
 
 
+def require_buildable(trace: Trace, variant: CallVariant, is_timed: bool) -> None:
+    """Raises: Unanswerable where the trace says that a variant cannot be built again, or there is no time to verify."""
+    if variant.why:
+        raise Unanswerable(f"{variant.name} cannot be built again: {variant.why}.")
+    if is_timed and trace.is_simulated:
+        raise Unanswerable("The trace is simulated: its times were never measured, and nothing here can verify them.")
+
+
 def frequent_types(trace: Trace) -> list[str]:
     """The types of inputs of operators, those with most inputs first."""
     given, counts = trace.op_args.texts.get("Input type"), Counter[str]()

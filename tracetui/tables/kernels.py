@@ -81,7 +81,6 @@ PANE = Pane(
         *site_groupings(_SUMS, opens=""),
     ),
     bars="total_us dur_us",
-    is_timed=True,
 )
 
 

@@ -74,7 +74,6 @@ PANE = Pane(
         *site_groupings(_SUMS, opens=""),
     ),
     bars="total_us dur_us",
-    is_timed=True,
 )
 
 

@@ -15,7 +15,7 @@ from tracetui.linking.groups import count_within
 from tracetui.linking.links import links
 from tracetui.linking.placement import step_index
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import Axis, Stretches, forest, is_named
+from tracetui.linking.trees import Stretches, forest, is_named, lane_axis
 from tracetui.model.intervals import Bool, Int64, index_in, without
 from tracetui.model.quantities import counted
 from tracetui.model.recorded import header_fields
@@ -201,6 +201,18 @@ def _scale(trace: Trace, queue: LaunchQueue, asked: Asked) -> Change:
     return Change(asked, counted(int(matches.sum()), "GPU activity"), apply)
 
 
+def _matching(trace: Trace, asked: Asked, *kinds: Kind) -> Int64:
+    """The slices of some kinds that a change names, without those that are steps."""
+    rows = without(trace.slices.of_kind(*kinds), np.sort(steps(trace).row))
+    return rows[is_named(trace, rows, re.compile(asked.pattern).search)]
+
+
+def _stretches(trace: Trace, rows: Int64) -> Stretches:
+    """The time of some slices on their threads."""
+    slices = trace.slices
+    return Stretches.of(lane_axis(trace), slices.lane[rows], slices.start[rows], slices.end[rows])
+
+
 def _nothing(asked: Asked, thing: str) -> Unanswerable:
     return Unanswerable(f"Nothing to change: the name of no {thing} matches {clean(asked.pattern)!r}.")
 
@@ -216,13 +228,10 @@ def _require_own_time(trace: Trace, rows: Int64, asked: Asked) -> None:
 
 def _cpu(trace: Trace, queue: LaunchQueue, asked: Asked) -> Change:
     """CPU time of slices; of calls inside them `low` takes their duration as well."""
-    slices = trace.slices
-    rows = without(slices.of_kind(Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON), np.sort(steps(trace).row))
-    rows = rows[is_named(trace, rows, re.compile(asked.pattern).search)]
+    rows = _matching(trace, asked, Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON)
     if len(rows) == 0:
         raise _nothing(asked, "operator, annotation or function")
-    axis = Axis.around(slices.start, slices.end)
-    inside = Stretches.of(axis, slices.lane[rows], slices.start[rows], slices.end[rows])
+    inside = _stretches(trace, rows)
     since = np.where(queue.follows >= 0, queue.call_end[queue.follows], queue.call_start)
     since = np.minimum(since, queue.call_start)
     before = inside.covered(queue.lane, since, queue.call_start).astype(np.float64)
@@ -273,14 +282,11 @@ def _without_calls(times: Times, freed: Bool, gone: Bool) -> Times:
 
 def _drop_operators(trace: Trace, queue: LaunchQueue, asked: Asked) -> Change:
     """Operators and annotations fall away with their CPU time and what they launch."""
-    slices = trace.slices
-    rows = without(slices.of_kind(Kind.CPU_OP, Kind.ANNOTATION), np.sort(steps(trace).row))
-    rows = rows[is_named(trace, rows, re.compile(asked.pattern).search)]
+    rows = _matching(trace, asked, Kind.CPU_OP, Kind.ANNOTATION)
     rows = rows[forest(trace, rows) < 0]
     if len(rows) == 0:
         raise _nothing(asked, "operator or annotation")
-    axis = Axis.around(slices.start, slices.end)
-    inside = Stretches.of(axis, slices.lane[rows], slices.start[rows], slices.end[rows])
+    inside = _stretches(trace, rows)
     gone = inside.covered(queue.lane, queue.call_start, queue.call_end) == queue.call_end - queue.call_start
     activities = gone[queue.launch] & ~queue.is_lost
     _require_own_time(trace, queue.row[activities], asked)

@@ -124,9 +124,7 @@ class LaunchQueue:
     @property
     def ready(self) -> Float64:
         """The end of what each activity waited for on the GPU, as recorded."""
-        ready = np.where(self.before >= 0, self.end[self.before], NEVER) if len(self.row) else np.empty(0)
-        np.maximum.at(ready, self.dependencies.waiting, self.end[self.dependencies.activity])
-        return ready
+        return _ready(self.end, self.before, self.dependencies)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,8 +169,10 @@ def launch_queue(trace: Trace) -> LaunchQueue:
     follows = _followed(trace, calls)
     latency = _usual_latency(calls, activities)
     dependencies = _dependencies(trace, calls, activities, latency)
-    waits, return_time, base = _waits(trace, calls, activities)
-    queued, base = _full_queue(trace, calls, activities, base)
+    # The first activity of each call, with the end of the last.
+    first = np.searchsorted(activities.launch, np.arange(len(calls.row) + 1))
+    waits, return_time, base = _waits(trace, calls, activities, first)
+    queued, base = _full_queue(trace, calls, activities, first, base)
     return LaunchQueue(
         call=calls.row,
         lane=calls.lane,
@@ -310,15 +310,21 @@ def _usual_latency(calls: _Calls, activities: _Activities) -> Float64:
 
 def _usual_gap(calls: _Calls, activities: _Activities, dependencies: Pairs) -> Float64:
     """By kind the median time from the end of what an activity waited for to its start, long after its launch."""
-    ready = np.where(activities.before >= 0, activities.end[activities.before], np.iinfo(np.int64).min)
-    np.maximum.at(ready, dependencies.waiting, activities.end[dependencies.activity])
+    ready = _ready(activities.end, activities.before, dependencies)
     busy = ready > calls.start[activities.launch] + QUEUED_NS
     gap = activities.start[busy] - ready[busy]
     usual = gap < BUSY_GAP_NS
     return _medians(gap[usual], activities.kind[busy][usual], USUAL_GAP_NS)
 
 
-def _medians(values: Int64, kind: Int64, default: float) -> Float64:
+def _ready(end: Int64, before: Int64, dependencies: Pairs) -> Float64:
+    """The last end of what comes before each activity in its stream and of what it depends on, `NEVER` for none."""
+    ready = np.where(before >= 0, end[before], NEVER) if len(end) else np.empty(0)
+    np.maximum.at(ready, dependencies.waiting, end[dependencies.activity])
+    return ready
+
+
+def _medians(values: Int64 | Float64, kind: Int64, default: float) -> Float64:
     overall = float(np.median(values)) if len(values) else default
     own = [values[kind == each] for each in range(3)]
     return np.array([np.median(each) if len(each) >= MIN_SAMPLES else overall for each in own])
@@ -383,7 +389,7 @@ def _behind_stream_waits(trace: Trace, calls: _Calls) -> Bool:
     return mask
 
 
-def _waits(trace: Trace, calls: _Calls, activities: _Activities) -> tuple[Pairs, Float64, Float64]:
+def _waits(trace: Trace, calls: _Calls, activities: _Activities, first: Int64) -> tuple[Pairs, Float64, Float64]:
     """The activities each call waited for, the time from their end to its own, and its duration without waiting."""
     number, dur = np.arange(len(calls.row)), calls.end - calls.start
     named = [
@@ -391,7 +397,6 @@ def _waits(trace: Trace, calls: _Calls, activities: _Activities) -> tuple[Pairs,
     ]
     allocates = named[1]
     waits = np.flatnonzero(named[0] | allocates)
-    first = np.searchsorted(activities.launch, np.arange(len(calls.row) + 1))
     limit, ended = first[waits], _Ended(activities)
     of_thread = _launched_last(calls, activities)[waits]
     last = np.full(len(waits), -1, np.int64)
@@ -452,13 +457,14 @@ def _quick(name: Int64, dur: Int64) -> Float64:
     return fast[names.member]
 
 
-def _full_queue(trace: Trace, calls: _Calls, activities: _Activities, base: Float64) -> tuple[Int64, Float64]:
+def _full_queue(
+    trace: Trace, calls: _Calls, activities: _Activities, first: Int64, base: Float64
+) -> tuple[Int64, Float64]:
     """The activity that each launch waits for when the queue of its stream is full, -1 for none; and its duration then.
 
     HIP has no such limit that any trace reached, and a trace that goes beyond it has none either.
     """
     queued = np.full(len(calls.row), -1, np.int64)
-    first = np.searchsorted(activities.launch, np.arange(len(calls.row) + 1))
     launching = np.flatnonzero(first[1:] > first[:-1])
     if is_named(trace, calls.row[launching], re.compile("^hip").search).any():
         return queued, base

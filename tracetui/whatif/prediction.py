@@ -83,18 +83,20 @@ def predict(trace: Trace, texts: Sequence[str]) -> Prediction:
     measured = span(queue, recorded(queue))
     if measured.time <= 0:
         raise Unanswerable("The steps of this trace take no time: there is nothing to replay.")
-    error = span(queue, replay(queue, free(queue))).time / measured.time - 1
+    exact, loose = anchored(queue), free(queue)
+    error = span(queue, replay(queue, loose)).time / measured.time - 1
     _require_known_waits(error, measured)
     changes = [change(trace, queue, each) for each in asked]
-    predicted = tuple(
-        Predicted(each, _interval(queue, [each]), _interval(queue, changes[: index + 1]))
-        for index, each in enumerate(changes)
-    )
-    times = _changed(anchored(queue), changes, low=True)
+    predicted = []
+    for index, each in enumerate(changes):
+        alone = _interval(queue, (exact, loose), [each])
+        together = _interval(queue, (exact, loose), changes[: index + 1]) if index else alone
+        predicted.append(Predicted(each, alone, together))
+    times = _changed(exact, changes, low=True)
     return Prediction(
         measured,
         error,
-        predicted,
+        tuple(predicted),
         limits(queue, times, replay(queue, times)),
         _scope(trace, queue, measured),
         tuple(_remarks(trace, queue, asked)),
@@ -115,12 +117,9 @@ def _require_known_waits(error: float, measured: Span) -> None:
         )
 
 
-def _interval(queue: LaunchQueue, changes: Sequence[Change]) -> Interval:
-    """The ends of the four replays."""
-    ends = []
-    for start in (anchored(queue), free(queue)):
-        for low in (True, False):
-            ends.append(span(queue, replay(queue, _changed(start, changes, low))).time)
+def _interval(queue: LaunchQueue, starts: Sequence[Times], changes: Sequence[Change]) -> Interval:
+    """The ends of the replays of both bounds of some changes, with anchored and with free times."""
+    ends = [span(queue, replay(queue, _changed(start, changes, low))).time for start in starts for low in (True, False)]
     return Interval(min(ends), max(ends))
 
 

@@ -12,7 +12,6 @@ from tracetui.model.trace import Trace
 from tracetui.tables.call_variants import CallVariant
 from tracetui.text import aligned, clean
 
-SIMULATED = "The trace is simulated: its times were never measured, and nothing here can verify them."
 MAX_SHAPES = 60
 """Characters of the shapes of a variant in a line."""
 MAX_NAMES = 12

@@ -318,9 +318,11 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
 
     def _has_rank_logs(self) -> bool:
         """Find several logs of torch.compile that name ranks; whether they are opened as a set."""
-        folders = [path for path in self.paths if os.path.isdir(path)]
-        names = [name for path in folders for name in os.listdir(path) if "torch_trace_rank_" in name]
-        if len(names) < 2:
+        # Few folders hold logs.
+        from tracetui.opening.compile_logs import logs_in
+
+        logs = [log for path in self.paths for log in logs_in(Path(path)) if "torch_trace_rank_" in log.name]
+        if len(logs) < 2:
             return False
         self.post_message(
             self.RanksFound([(RankSetName(tuple(self.paths)), "logs of torch.compile")], self._opens_ranks)

@@ -2,8 +2,7 @@
 
 Tables are built in a thread, the visible pane first, and kept by (pane, step, grouping). What the rest of the screen
 tells follows while no key is pressed, then the same of the steps before and after; other panes are built when they are
-opened. The list never selects
-anything by itself: it reports what the user moved to, and follows the selection.
+opened. The list never selects anything by itself: it reports what the user moved to, and follows the selection.
 """
 
 from __future__ import annotations
@@ -174,8 +173,10 @@ class PaneList(DescribedList):
         """Rows of the longest list that goes with the timeline, of the current step; a large number while unknown."""
         has_gpu = len(links(self.trace).gpu) > 0
         table = self._tables.get(self._key("gaps" if has_gpu else "ops"))
-        rows = len(table) if isinstance(table, Table) else 0 if table else UNKNOWN_LENGTH
-        # Kernels and launches have as many rows, whether they are built or not.
+        if table is None:
+            return UNKNOWN_LENGTH
+        rows = len(table) if isinstance(table, Table) else 0
+        # Kernels and launches have as many rows; they were counted as the table was built.
         return max(rows, sum(self._count_activities(self.part).values())) if has_gpu else rows
 
     @property

@@ -13,10 +13,10 @@ from textual.widgets import Static
 from tracetui_workloads.recording.launcher import Event, Note, Stage, record
 from tracetui_workloads.verifying.task import TIME, requested
 
-from tracetui.drawing.text.verify_text import SIMULATED, verified_lines, verify_document
-from tracetui.errors import TracetuiError, Unanswerable
+from tracetui.drawing.text.verify_text import verified_lines, verify_document
+from tracetui.errors import TracetuiError
 from tracetui.model.trace import Trace
-from tracetui.tables.call_variants import task_fields, variant_at
+from tracetui.tables.call_variants import require_buildable, task_fields, variant_at
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
@@ -64,10 +64,7 @@ class VerifyScreen(Overlay[None]):
     async def _verify(self) -> None:
         try:
             variant = await asyncio.to_thread(variant_at, self.trace, self.row)
-            if variant.why:
-                raise Unanswerable(f"{variant.name} cannot be built again: {variant.why}.")
-            if self.trace.is_simulated:
-                raise Unanswerable(SIMULATED)
+            require_buildable(self.trace, variant, True)
             fields = await asyncio.to_thread(task_fields, self.trace, [variant])
             with requested(TIME, alternatives=self.alternatives, **fields) as request:
                 outcome = await record(request, self._hear, self._cancel)
