@@ -332,7 +332,9 @@ def _source_named(trace: Trace, name: str) -> StepSource | None:
     # Where all of its names are those of one server's steps, the rule is the one that finds such names.
     names = [step_name(trace.names[number]) for number in distinct(trace.slices.name[source.rows]).tolist()]
     families = {each.family if each else "" for each in names}
-    return source if len(families) != 1 or "" in families else replace(source, rule=f"annotation {families.pop()}")
+    if len(families) != 1 or "" in families:
+        return source
+    return replace(source, rule=f"annotation {families.pop()}", is_served=True)
 
 
 def _similar_names(trace: Trace, name: str) -> StepSource | None:
