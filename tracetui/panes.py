@@ -121,6 +121,10 @@ class BuiltPane(Pane):
         from tracetui.health.health_table import marked, marked_shares
 
         table = marked(trace, self.name, marked_shares(self.table(trace, step, by)))
+        if trace.quality.not_shown and (not trace.is_torch or self.name == "summary"):
+            from tracetui.health.summary import not_shown
+
+            table = replace(table, headline=f"{not_shown(trace)} {table.headline}".strip())
         # What is listed without a grouping is there: the table itself says why not by this one.
         is_foreign = len(table) == 0 and not trace.is_torch
         if is_foreign and (by is None or len(self.build(trace, step)) == 0):

@@ -133,7 +133,7 @@ def test_packets_that_are_not_shown_are_named_the_most_frequent_first() -> None:
         "Perfetto (ui.perfetto.dev) does."
     )
     assert not_shown(trace) == sentence
-    assert sentence in PANES["summary"].build(trace).note
+    assert PANES["summary"].build(trace).headline == sentence
     assert not_shown(of_packets(sys_stats=1)).startswith("This file also holds 1 packet that")
     assert not_shown(of_packets()) == ""
 

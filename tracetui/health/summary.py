@@ -57,7 +57,7 @@ def summary(trace: Trace, step: Part | None = None, by: str | None = None) -> Ta
             numbers(col.NUMBER, figures),
         ),
         None,
-        " ".join(filter(None, (no_gpu(trace) or " ".join(judged.remarks if judged else ()), not_shown(trace)))),
+        no_gpu(trace) or " ".join(judged.remarks if judged else ()),
     )
 
 
@@ -120,9 +120,15 @@ def changes_of_file(trace: Trace) -> dict[str, int]:
 
 
 def _places(trace: Trace) -> Iterable[SummaryFact]:
-    busy = [lane for lane in trace.lanes if lane.last > lane.first]
+    # The profiler of PyTorch has instants on threads that do nothing.
+    marked = set() if trace.is_torch else set(trace.instants.lane.tolist())
+    busy = [lane for number, lane in enumerate(trace.lanes) if lane.last > lane.first or number in marked]
     yield SummaryFact("processes", len({lane.pid for lane in busy if lane.kind == LaneKind.CPU}))
     yield SummaryFact("threads", sum(lane.kind == LaneKind.CPU for lane in busy))
+    if not trace.is_torch:
+        yield SummaryFact("slices", len(trace.slices))
+        yield SummaryFact("instants", len(trace.instants))
+        yield SummaryFact("counter_series", len(trace.counters))
     yield SummaryFact("streams", len(active_streams(trace)))
     yield SummaryFact("devices", ", ".join(_devices(trace)) or None)
 

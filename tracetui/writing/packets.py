@@ -17,16 +17,16 @@ from tracetui.errors import UsageError
 from tracetui.model.trace import UNREADABLE, Trace
 from tracetui.reading.perfetto.schemas import AnnotationField, EventField, PacketField
 from tracetui.reading.perfetto.store import PacketStore
-from tracetui.reading.perfetto.wire import PADDING, SPAN, VARINT, DamagedMessage, fields_of
+from tracetui.reading.perfetto.wire import PADDING, SPAN, VARINT, DamagedMessage, fields_of, span_field
 from tracetui.writing.cut import ARGUMENTS, Kept, nothing_left
 from tracetui.writing.output import Sink
 from tracetui.writing.repair import CUT_OFF, LEFT_OUT, Mend
 from tracetui.writing.selection import Selection, Wanted, select, within
 
-FRAME = b"\x0a"
 BATCH = 1 << 20
 """Bytes that are gathered before they are written."""
 _NEEDED = {
+    PacketField.PROCESS_TREE,
     PacketField.INTERNED_DATA,
     PacketField.CLOCK_SNAPSHOT,
     PacketField.DEFAULTS,
@@ -165,7 +165,7 @@ def _without_stacks(message: bytes, path: tuple[int, ...]) -> bytes:
                     piece = b"" if _annotation_name(inner) in _STACKS else piece
                 else:
                     inner = _without_stacks(inner, path[1:])
-                    piece = varint(entry.number << 3 | SPAN) + varint(len(inner)) + inner
+                    piece = span_field(entry.number, inner)
             out += piece
     except DamagedMessage:
         return message
@@ -179,21 +179,12 @@ def _annotation_name(annotation: bytes) -> bytes:
     return b""
 
 
-def varint(value: int) -> bytes:
-    """A number as protobuf writes it, in as few bytes as possible."""
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
-
-
 def write_packets(sink: Sink, packets: Iterator[bytes]) -> int:
     """Write packets as a file; returns how many there were."""
     count, pending = 0, bytearray()
     for packet in packets:
         count += 1
-        pending += FRAME + varint(len(packet)) + packet
+        pending += span_field(1, packet)
         if len(pending) >= BATCH:
             sink.write(bytes(pending))
             pending.clear()

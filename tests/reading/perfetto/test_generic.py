@@ -12,6 +12,7 @@ from tests.support.paths import SHARED
 from tests.support.perfetto import writer as w
 from tests.support.perfetto.reader import read
 from tests.support.perfetto.writer import BEGIN, COUNTER, END, INSTANT, NEEDS_STATE, STATE, packet
+from tracetui.errors import NoEvents
 from tracetui.model.trace import Kind, LaneKind
 from tracetui.panes import PANES
 from tracetui.reading.load import load
@@ -86,8 +87,10 @@ def test_the_facts_of_a_file_with_one_of_each():
     assert trace.quality.losses == facts["packets_dropped_by_the_writer"]
     assert trace.origin_ns == facts["wall_clock_of_5_s_ns"] + first
     assert not trace.is_torch
-    note = PANES["summary"].build(trace).note
-    assert "4 packets that tracetui does not show: android_log 1, ftrace_events 1, process_tree 1, sys_stats 1" in note
+    headline = PANES["summary"].build(trace).headline
+    assert (
+        "4 packets that tracetui does not show: android_log 1, ftrace_events 1, process_tree 1, sys_stats 1" in headline
+    )
 
 
 def test_every_pane_of_it_can_be_made(opened):
@@ -280,6 +283,15 @@ def test_events_with_a_correlation_id_are_joined_by_arrows(opened):
     ]
 
 
+def test_threads_and_instants_that_have_no_slice_are_counted(opened):
+    trace = opened(
+        START, packet(w.thread(8, 77, 79, "ui")), event(BEGIN, 1000, name="x"), event(INSTANT, 1500, track=8)
+    )
+    table = PANES["summary"].build(trace)
+    facts = {table["key"].cell(row): table["value"].cell(row) for row in range(len(table))}
+    assert (facts["threads"], facts["slices"], facts["instants"], facts["counter_series"]) == ("2", "1", "1", "0")
+
+
 def test_times_without_a_clock_are_left_out_and_counted(opened):
     trace = opened(START, event(BEGIN, 1000, name="x"), event(END, 2000), packet(w.event(INSTANT, 7), time=5, clock=70))
     assert slices(trace) == [("x", "io", 0, 1000)]
@@ -287,10 +299,13 @@ def test_times_without_a_clock_are_left_out_and_counted(opened):
     assert trace.quality.dropped == 1
 
 
-def test_a_file_of_packets_that_are_not_shown_opens(opened):
-    trace = opened(CLOCK, packet(w.data(1, "ftrace"), time=1000) * 3, packet(w.data(7, ""), time=1000))
+def test_a_file_of_packets_that_are_not_shown_is_refused_and_one_with_an_instant_opens(opened):
+    others = (CLOCK, packet(w.data(1, "ftrace"), time=1000) * 3, packet(w.data(7, ""), time=1000))
+    with pytest.raises(NoEvents, match="ftrace_events 3, sys_stats 1"):
+        opened(*others)
+    trace = opened(*others, event(INSTANT, 2000, name="mark"))
     assert trace.quality.not_shown == {"ftrace_events": 3, "sys_stats": 1}
-    assert "4 packets" in PANES["summary"].build(trace).note
+    assert "4 packets" in PANES["summary"].build(trace).headline
     for pane in PANES.values():
         pane.build(trace)
 

@@ -22,7 +22,8 @@ from tracetui.reading.perfetto.clocks import NO_TIME
 from tracetui.reading.perfetto.other_events import Labels, OtherEvents, Use, pair_events
 from tracetui.reading.perfetto.packet_collector import PacketCollector
 from tracetui.reading.perfetto.packets import PacketReader
-from tracetui.reading.perfetto.schemas import InternedField
+from tracetui.reading.perfetto.recognition import PACKET_KINDS
+from tracetui.reading.perfetto.schemas import InternedField, PacketField
 from tracetui.reading.perfetto.store import CopyRules, PacketStore
 from tracetui.reading.perfetto.tracks import OVERHEAD_PID
 from tracetui.reading.source import Source
@@ -46,6 +47,8 @@ _LANE = re.compile(r"\[0*(\d+)\] *(.*)")
 """The name of a queue: the number of the lane, and what it is called."""
 _LABELS = ("name", "name_iid", "category", "category_iid")
 REGISTERS, SHARED = "registers_per_thread", "shared_mem_dynamic"
+MAX_NAMED = 6
+"""Maximum kinds of packets that a sentence names where none is shown."""
 MAX_DURATION_NS = MAX_TIME_NS // 2
 """A longer duration is none: its end would be beyond every time."""
 DEPENDENCY = "ac2g"
@@ -422,10 +425,16 @@ def load_perfetto(source: Source, tell: Callable[[str, int], None], cancelled: C
     tell("pairing", collector.events)
     assembly = Assembly(packets)
     assembly.fill(store)
+    if packets.tracks.has_tree_names:
+        quality.not_shown.pop(PACKET_KINDS[PacketField.PROCESS_TREE], None)
     parts = assemble(collector, quality, {}, lambda stage: tell(stage, collector.events))
     note_times(quality)
-    if len(parts.slices) + len(parts.instants) + len(parts.counters) == 0 and not quality.not_shown:
-        raise NoEvents(no_events(source, collector, reader.layout))
+    if len(parts.slices) + len(parts.instants) + len(parts.counters) == 0:
+        reason = no_events(source, collector, reader.layout)
+        if quality.not_shown and not quality.is_part and not quality.partial:
+            kinds = ", ".join(f"{kind} {count:,}" for kind, count in list(quality.not_shown.items())[:MAX_NAMED])
+            reason = f"{source.label} holds nothing that tracetui shows ({kinds}): ui.perfetto.dev shows it."
+        raise NoEvents(reason)
     if parts.is_torch and assembly.is_from_torch:
         quality.format_losses = TORCH_PFTRACE
     store.join_ends(*_joined(assembly.ends, parts.ends))

@@ -99,6 +99,7 @@ _READ_KINDS = (
 )
 """Fields of packets whose content is read."""
 _NEEDED_KINDS = (
+    Packet.PROCESS_TREE,
     Packet.INTERNED_DATA,
     Packet.CLOCK_SNAPSHOT,
     Packet.DEFAULTS,
@@ -196,7 +197,11 @@ class PacketCollector:
         if len(rows):
             event, state = columns["event"][rows], columns["state"][rows]
             damaged[rows] |= self.interned.add(data, start[rows], end[rows], event, state)
-        for kind, add in ((Packet.TRACK_DESCRIPTOR, self._add_track), (Packet.CLOCK_SNAPSHOT, self._add_snapshot)):
+        for kind, add in (
+            (Packet.TRACK_DESCRIPTOR, self._add_track),
+            (Packet.CLOCK_SNAPSHOT, self._add_snapshot),
+            (Packet.PROCESS_TREE, self._add_tree),
+        ):
             start, end = fields.span(kind)
             for row in np.flatnonzero((start >= 0) & ~damaged).tolist():
                 try:
@@ -207,6 +212,9 @@ class PacketCollector:
 
     def _add_track(self, data: MessageBytes, start: int, end: int, event: int, sequence: int) -> None:
         self.tracks.add(data, start, end)
+
+    def _add_tree(self, data: MessageBytes, start: int, end: int, event: int, sequence: int) -> None:
+        self.tracks.add_tree(data, start, end)
 
     def _add_defaults(self, data: MessageBytes, fields: Fields, columns: dict[str, Int64], damaged: Bool) -> Int64:
         """Take in what holds for later packets, and the times of those that name a clock; returns default tracks."""

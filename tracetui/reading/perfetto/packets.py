@@ -11,6 +11,7 @@ import numpy as np
 
 from tracetui.model.trace import BEGINNING, UNREADABLE
 from tracetui.reading.file_layout import FileLayout
+from tracetui.reading.perfetto.ftrace import AtraceMarks
 from tracetui.reading.perfetto.recognition import FRAME, PROBED_FRAMES, frames_in_a_row
 from tracetui.reading.perfetto.wire import SPAN, DamagedMessage, Frames, MessageBytes, fields_of, frame_packets
 from tracetui.reading.source import MOST_INFLATED, ByteWindow, Source, Stopped
@@ -137,6 +138,7 @@ class PacketReader:
     def __init__(self, source: Source, cancelled: Callable[[], bool] = lambda: False, block: int = BLOCK) -> None:
         self.layout = FileLayout(container="protobuf")
         self.unpacker = PacketUnpacker()
+        self._marks = AtraceMarks()
         self._window = ByteWindow(source, block, cancelled)
         self._source = source
         self._candidates = MAX_CANDIDATES
@@ -150,7 +152,9 @@ class PacketReader:
                     data = MessageBytes(view[: window.fill])
                 frames = frame_packets(data.raw, 0, window.fill)
                 if len(frames.start):
-                    yield from self._unpacked(PacketBlock(data, window.base, frames))
+                    for block in self._unpacked(PacketBlock(data, window.base, frames)):
+                        parts = self._marks.replaced(block.data, block.frames)
+                        yield _rewritten(parts, block.offset) if parts else block
                     window.move_up(frames.behind)
                 if frames.is_damaged:
                     self._note_damage()

@@ -11,6 +11,8 @@ from tracetui.reading.perfetto.wire import Schema
 class PacketField:
     """Fields of a TracePacket."""
 
+    FTRACE = 1
+    PROCESS_TREE = 2
     CLOCK_SNAPSHOT = 6
     TIMESTAMP = 8
     SEQUENCE = 10
@@ -132,6 +134,7 @@ PACKET = Schema(
         PacketField.CLOCK_ID,
     ),
     spans=(
+        PacketField.PROCESS_TREE,
         PacketField.PROCESS_DESCRIPTOR,
         PacketField.THREAD_DESCRIPTOR,
         PacketField.DEFAULTS,

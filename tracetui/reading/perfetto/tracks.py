@@ -25,6 +25,8 @@ _TID_BITS = 32
 _TID_MASK = (1 << _TID_BITS) - 1
 MAX_PARENTS = 64
 """Levels of tracks within tracks."""
+MAX_TREE = 1 << 17
+"""Maximum names of processes and threads in lists of what ran."""
 
 
 _UNITS = {1: "ns", 3: "bytes"}
@@ -75,6 +77,10 @@ class Tracks:
         """Threads with numbers of more than 32 bits by the lower part, once all are known."""
         self._same_names: dict[tuple[int | str, str], dict[int, int]] = {}
         """Tracks that have the same name in a process, with their indices among them."""
+        self._tree: dict[tuple[int, int], str] = {}
+        """Names of processes and threads in lists of what ran, by pid and tid; the tid of a process is 0."""
+        self.has_tree_names = False
+        """True where a lane has its name from there."""
 
     def add(self, data: MessageBytes, start: int, end: int) -> None:
         """Take in a descriptor; a later one of the same track adds to it.
@@ -114,6 +120,24 @@ class Tracks:
         uuid = self.thread(track.pid, track.tid)
         self._descriptors[uuid].thread_name = track.thread_name or self._descriptors[uuid].thread_name
         return uuid
+
+    def add_tree(self, data: MessageBytes, start: int, end: int) -> None:
+        """Take in the names in a list of processes and threads.
+
+        Raises: DamagedMessage.
+        """
+        for kind, wire, low, high in fields_of(data.raw, start, end):
+            if wire != SPAN or kind not in (1, 2):
+                continue
+            numbers, name = {}, ""
+            for number, inner, value, behind in fields_of(data.raw, low, high):
+                if inner != SPAN:
+                    numbers[number] = _signed(value)
+                elif number == (3 if kind == 1 else 2) and not name:
+                    name = data.text(value, behind).decode("utf-8", "replace")
+            if name and len(self._tree) < MAX_TREE:
+                place = (numbers.get(1, 0), 0) if kind == 1 else (numbers.get(3, 0), numbers.get(1, 0))
+                self._tree[place] = name
 
     def thread(self, pid: int, tid: int) -> int:
         """The uuid of a thread that events name by its numbers."""
@@ -174,11 +198,13 @@ class Tracks:
         for track in self._descriptors.values():
             if track.pid is None:
                 continue
-            pid = -1 if track.pid == OVERHEAD_PID else track.pid
-            if track.process_name:
-                naming.read(pid, 0, "process_name", {"name": track.process_name})
-            if track.tid is not None and track.thread_name:
-                naming.read(pid, track.tid, "thread_name", {"name": track.thread_name})
+            pid, tid = -1 if track.pid == OVERHEAD_PID else track.pid, track.tid or 0
+            process, thread = self._tree.get((pid, 0), ""), self._tree.get((pid, tid), "") if tid else ""
+            self.has_tree_names |= bool(process or thread)
+            if name := track.process_name or process:
+                naming.read(pid, 0, "process_name", {"name": name})
+            if track.tid is not None and (name := track.thread_name or thread):
+                naming.read(pid, tid, "thread_name", {"name": name})
 
 
 def _read_counter(track: Track, data: MessageBytes, start: int, end: int) -> None:

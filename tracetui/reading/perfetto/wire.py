@@ -111,6 +111,27 @@ def varint(raw: bytes, at: int) -> tuple[int, int]:
     return value & 0xFFFFFFFFFFFFFFFF, at + 1
 
 
+def varint_bytes(value: int) -> bytes:
+    """A number as a varint; one below 0 has ten bytes."""
+    value &= 0xFFFFFFFFFFFFFFFF
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def number_field(field: int, value: int) -> bytes:
+    """A field with a number, as bytes."""
+    return varint_bytes(field << 3 | VARINT) + varint_bytes(value)
+
+
+def span_field(field: int, content: bytes) -> bytes:
+    """A field with a text or a message, as bytes."""
+    return varint_bytes(field << 3 | SPAN) + varint_bytes(len(content)) + content
+
+
 class Field(NamedTuple):
     """One field of one message."""
 
