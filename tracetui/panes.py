@@ -37,6 +37,7 @@ PANE_FILES = {
     "gaps": "idle.gaps",
     "roofline": "devices.roofline",
     "serving": "serving.serving_table",
+    "requests": "serving.request_table",
     "layers": "tables.layers",
     "modules": "tables.modules",
     "flame": "tables.flame",
@@ -55,7 +56,7 @@ PANE_GROUPS = {
     "Kernels": ("kernels", "ops", "views", "launches", "occupancy", "roofline"),
     "Idle": ("gaps", "findings"),
     "Where": ("modules", "layers", "source", "compiles", "memory"),
-    "Trace": ("summary", "steps", "serving", "health", "counters", "range"),
+    "Trace": ("summary", "steps", "serving", "requests", "health", "counters", "range"),
 }
 """The panes of the screen by the question that they answer; the number of a group, from 1, is its key."""
 

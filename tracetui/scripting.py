@@ -60,6 +60,7 @@ class LoadedTrace(Trace):
     gaps = NamedTable()
     roofline = NamedTable()
     serving = NamedTable()
+    requests = NamedTable()
     layers = NamedTable()
     modules = NamedTable()
     flame = NamedTable()
@@ -141,17 +142,18 @@ def load(
     peak: float | None = None,
     flops: float | None = None,
     compile_log: str | os.PathLike[str] | None = None,
+    requests: str | os.PathLike[str] | None = None,
 ) -> LoadedTrace:
     """Read a trace from a file or URL; warns where it is cut off or damaged, and what could be read is there.
 
-    `steps_by` to `snapshot`, `peak`, `flops` and `compile_log` are those of the command line, `--steps-by` and so on:
-    a snapshot and a log of torch.compile that lie beside the trace are taken unless these are "none". With `cache`
+    `steps_by` to `snapshot`, `peak` to `requests` are those of the command line, `--steps-by` and so on: a snapshot, a
+    log of torch.compile and requests that lie beside the trace are taken unless these are "none". With `cache`
     a large trace that was read before comes from the cache, and goes there. `progress` is called about 20 times a
     second at most; once `cancelled` returns True, reading ends and the trace is a part.
     Raises: TraceError for the file; UsageError for steps that the trace does not have, or an unknown device.
     """
-    log = None if compile_log is None else os.fspath(compile_log)
-    options = OpenOptions(steps_by, device, tuple(captures), cache, snapshot, peak, flops, log)
+    logs = (None if each is None else os.fspath(each) for each in (compile_log, requests))
+    options = OpenOptions(steps_by, device, tuple(captures), cache, snapshot, peak, flops, *logs)
     trace = open_trace(os.fspath(path), options, progress, cancelled)
     if cache:
         keep_opened(trace)

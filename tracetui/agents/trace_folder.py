@@ -85,7 +85,7 @@ class TraceFolder:
 
         def read(is_over: Callable[[], bool]) -> Trace:
             options = OpenOptions(
-                steps_by or None, captures=(NO_FILE,), uses_cache=False, snapshot=NO_FILE, compile_log=NO_FILE
+                steps_by or None, None, (NO_FILE,), False, NO_FILE, compile_log=NO_FILE, requests=NO_FILE
             )
             trace = open_trace(str(path), options, cancelled=is_over)
             # What lies beside the trace may be a link that leads out.

@@ -147,6 +147,13 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
         "beside the trace or in $TORCH_TRACE is used; none: no log",
     )
     completes_files(log)
+    requests = parser.add_argument(
+        "--requests",
+        metavar="FILE",
+        help="the requests of the server that the trace is of: a log of vLLM or SGLang, or OTLP JSON. Without it the "
+        "only such file beside the trace is used; none: no file",
+    )
+    completes_files(requests)
     add_no_cache(parser)
 
 
@@ -163,9 +170,9 @@ def opening(options: argparse.Namespace) -> OpenOptions:
     """The options of the command line about the traces that it opens."""
     captures = tuple(getattr(options, "capture", ()))
     # Commands that write a trace write what its file has.
-    snapshot, log = (getattr(options, name, NO_FILE) for name in ("snapshot", "compile_log"))
+    snapshot, log, requests = (getattr(options, name, NO_FILE) for name in ("snapshot", "compile_log", "requests"))
     device, peak, flops = (getattr(options, name, None) for name in ("device", "peak", "flops"))
-    return OpenOptions(options.steps_by, device, captures, not options.no_cache, snapshot, peak, flops, log)
+    return OpenOptions(options.steps_by, device, captures, not options.no_cache, snapshot, peak, flops, log, requests)
 
 
 def add_differ(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:

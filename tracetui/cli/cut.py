@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     wanted, anonymizer = wanted_part(options), _anonymizer(options)
     refuse_terminal(options.output)
     require_writable(options.output, [(options.trace, "the trace")], options.force)
-    trace = read_trace(options.trace, opening(options)._replace(compile_log=NO_FILE))
+    trace = read_trace(options.trace, opening(options)._replace(compile_log=NO_FILE, requests=NO_FILE))
     require_fitting_name(options.output, trace)
     kept, size = write_trace(options.output, trace, part_of(trace, wanted, anonymizer).write, options.force)
     remark(_summary(trace, kept, size))

@@ -39,7 +39,9 @@ def run(options: argparse.Namespace) -> int:
 
     name, kind = options.what, None
     if options.at is not None:
-        trace = read_trace(options.what, OpenOptions(uses_cache=not options.no_cache, compile_log=NO_FILE))
+        trace = read_trace(
+            options.what, OpenOptions(uses_cache=not options.no_cache, compile_log=NO_FILE, requests=NO_FILE)
+        )
         row = row_of(trace, read_view_string(options.at))
         if row < 0:
             raise UsageError(f"{options.at!r} names no event: write e1234, or s3/k5 for the fifth kernel of step 3.")

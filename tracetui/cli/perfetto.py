@@ -68,7 +68,7 @@ def _part(options: argparse.Namespace, folder: str) -> str:
     from tracetui.writing.formats import part_of, suffix_of
 
     wanted = wanted_part(options)
-    trace = read_trace(options.trace, opening(options)._replace(compile_log=NO_FILE))
+    trace = read_trace(options.trace, opening(options)._replace(compile_log=NO_FILE, requests=NO_FILE))
     stem = Path("trace" if options.trace == "-" else options.trace).name.partition(".")[0] or "trace"
     path = os.path.join(folder, f"{stem}.cut{suffix_of(trace)}.gz")
     kept, _ = write_trace(path, trace, part_of(trace, wanted).write)

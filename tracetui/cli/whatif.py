@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
 
     for text in options.changes:
         read_change(text)
-    trace = read_trace(options.trace, opening(options)._replace(compile_log=NO_FILE))
+    trace = read_trace(options.trace, opening(options)._replace(compile_log=NO_FILE, requests=NO_FILE))
     prediction = predict(trace, options.changes)
     if options.json:
         sys.stdout.write(as_json(trace, prediction))

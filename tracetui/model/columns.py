@@ -153,6 +153,7 @@ B_US = ColumnSpec("b_us", "B", "GPU time in a part of B.", unit="us")
 CACHE = ColumnSpec(
     "cache", "caches", "How often caches of compiled graphs had it, had it not, or were passed by.", detail=1
 )
+CACHED_TOKENS = ColumnSpec("cached_tokens", "cached", "Tokens of its prompt that were in the cache.", detail=2)
 CALLS = ColumnSpec("calls", "calls", "How often it was called.", is_key=True)
 CALLS_A = ColumnSpec("calls_a", "calls A", "Calls in the representative part of A.")
 CALLS_B = ColumnSpec("calls_b", "calls B", "Calls in that of B.")
@@ -283,6 +284,7 @@ CUDAGRAPHS_US = ColumnSpec("cudagraphs_us", "CUDA graphs", "Of it: recording CUD
 CUDAGRAPH_SKIP = ColumnSpec(
     "cudagraph_skip", "no CUDA graph", "Why no CUDA graph is made of it.", text=TextKind.REMARK, detail=2
 )
+DECODE_US = ColumnSpec("decode_us", "decode", "From its first token to its last.", unit="us")
 DELAY_US = ColumnSpec(
     "delay_us",
     "launch→start",
@@ -317,6 +319,7 @@ DRAM_PCT = ColumnSpec(
 )
 DUR_US = ColumnSpec("dur_us", "duration", "Duration on the CPU.", unit="us", is_key=True)
 DYNAMO_US = ColumnSpec("dynamo_us", "dynamo", "Of it: tracing, guards and bytecode.", unit="us", detail=2)
+E2E_US = ColumnSpec("e2e_us", "in all", "From its arrival to its end.", unit="us")
 EFFECT = ColumnSpec("effect", "effect", "What it does to the numbers.", width=24, grow=3, text=TextKind.PROSE)
 EVENT = ColumnSpec("event", "event", "alloc, free, or out of memory.", width=13)
 EVERY_US = ColumnSpec("every_us", "every", "Median distance between samples.", unit="us", detail=1)
@@ -359,6 +362,13 @@ FINGERPRINT = ColumnSpec(
     width=12,
     text=TextKind.NAME,
     detail=2,
+)
+FINISHED_BY = ColumnSpec(
+    "finished_by", "ended by", "The reason of its end; null where the file has no end.", width=10, detail=1
+)
+FIRST_STEP = ColumnSpec("first_step", "first step", "The first step that served it, by its number.", detail=1)
+FIRST_TOKEN_US = ColumnSpec(
+    "first_token_us", "first token", "From its arrival to its first token.", unit="us", is_key=True
 )
 FIRST_VALUE = ColumnSpec("first_value", "first", "Median in the first run.", is_number_text=True, is_key=True)
 FLOPS = ColumnSpec("flops", "operations", "Floating-point operations of a call.", unit="flop", detail=2)
@@ -559,6 +569,7 @@ KINETO_OCCUPANCY_PCT = ColumnSpec(
 LARGEST = ColumnSpec("largest", "largest", "Largest allocation; the row jumps to it.", unit="bytes")
 LARGEST_FREE = ColumnSpec("largest_free", "largest free", "Its largest free piece.", unit="bytes")
 LAST = ColumnSpec("last", "at the end", "Allocated after the last event.", unit="bytes")
+LAST_STEP = ColumnSpec("last_step", "last step", "The last step that served it, by its number.", detail=1)
 LAST_VALUE = ColumnSpec("last_value", "last", "Median in the last run.", is_number_text=True, is_key=True)
 LATE_PCT = ColumnSpec(
     "late_pct", "launch starved %", "Share of its GPU activities launched when the GPU was idle already.", unit="%"
@@ -729,6 +740,7 @@ OUTPUT_RATE = ColumnSpec(
     "output tokens/s",
     "Tokens made for requests in generation, per second of the periods of these steps.",
 )
+OUTPUT_TOKENS = ColumnSpec("output_tokens", "output", "Tokens that were generated for it.")
 OVERHEAD_US = ColumnSpec("overhead_us", "per kernel", "Time in the call for each activity that it started.", unit="us")
 OWN_CPU_US = ColumnSpec("own_cpu_us", "own CPU", "The same without what they called.", unit="us")
 OWN_GPU_US = ColumnSpec("own_gpu_us", "own GPU", "The same without what it called.", unit="us")
@@ -787,7 +799,10 @@ PHASE = ColumnSpec(
 )
 PIECES = ColumnSpec("pieces", "pieces", "Free pieces in it.")
 POOL = ColumnSpec("pool", "pool", "Segments of blocks above 1 MiB are large; expandable ones grow.", width=10, detail=1)
+PREEMPTED = ColumnSpec("preempted", "preempted", "How often it had to give its memory to other requests.")
+PREFILL_US = ColumnSpec("prefill_us", "prefill", "From its first step to its first token.", unit="us")
 PRODUCTS_PCT = ColumnSpec("products_pct", "GEMM %", "Share of GPU busy time: GEMMs.", unit="%")
+PROMPT_TOKENS = ColumnSpec("prompt_tokens", "prompt", "Tokens of its prompt.")
 PURPOSE = ColumnSpec(
     "purpose", "purpose", "What it does in a model, decoded from the name: norm, sampling, ...", width=13, detail=1
 )
@@ -798,6 +813,7 @@ QUEUE_DELAY_US = ColumnSpec(
     "queue_delay_us", "queue delay", "From the end of the call to the start; 0 if it began before.", unit="us"
 )
 QUEUE_DEPTH = ColumnSpec("queue_depth", "queue", "Launches made for the device and not yet started.")
+QUEUE_US = ColumnSpec("queue_us", "queue", "From its arrival until it was first scheduled.", unit="us")
 RANK = ColumnSpec("rank", "rank", "Number of the rank in the run.", is_key=True)
 RANKS = ColumnSpec("ranks", "ranks", "Ranks that took part and are here.")
 RAN_ON_STREAM = ColumnSpec(
@@ -815,6 +831,9 @@ RECOMPILED_FOR = ColumnSpec(
 REGISTERS = ColumnSpec("registers", "registers", "Registers per thread.", detail=2)
 REMARK = ColumnSpec("remark", "remark", "Why nothing can be said of the row.", text=TextKind.REMARK, detail=3)
 REPLAYS = ColumnSpec("replays", "replays", "How often it was launched.")
+REQUEST = ColumnSpec(
+    "request", "request", "The id that the server gave it.", width=16, grow=1, text=TextKind.NAME, is_key=True
+)
 REQUESTS = ColumnSpec("requests", "requests", "Requests that a server's step served.", of_servers=True)
 RESERVED = ColumnSpec("reserved", "reserved", "The most that the allocator held of the device.", unit="bytes")
 REST_PCT = ColumnSpec("rest_pct", "rest %", "Share of GPU busy time: all other purposes.", unit="%")

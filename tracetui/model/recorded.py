@@ -285,3 +285,50 @@ COMPILE_PHASES = "dynamo_timed"
 """Category of the phases in logs of torch.compile, as torch writes it."""
 COMPILE_FACTS = "torch_compile"
 """Category of the instants with what such a log says of a compilation beside its phases."""
+
+
+# Requests to an inference server, as its log or its traces of OpenTelemetry tell them.
+
+
+FIRST_WALL_NS = 10**18
+"""Times from here on, in 2001, are those of a day; clocks that count from elsewhere have smaller ones."""
+
+
+@dataclass(slots=True)
+class Request:
+    """What is known of a request; durations in ns, None for what the file does not say."""
+
+    name: str
+    """The id that the server gave it."""
+    arrival: int | None = None
+    """Time of its arrival in ns since 1970."""
+    queue: int | None = None
+    prefill: int | None = None
+    first_token: int | None = None
+    """From its arrival to its first token."""
+    decode: int | None = None
+    total: int | None = None
+    """From its arrival to its end."""
+    prompt: int | None = None
+    cached: int | None = None
+    """Tokens of the prompt that were in the cache."""
+    output: int | None = None
+    preempted: int | None = None
+    """How often it had to give its memory to others."""
+    reason: str | None = None
+    """The reason of its end."""
+
+
+@dataclass(frozen=True, eq=False)
+class RequestLog:
+    """The requests in a file."""
+
+    label: str
+    """Name of the file."""
+    producer: str
+    """`vLLM`, `SGLang` or `OpenTelemetry`, several with commas between."""
+    requests: tuple[Request, ...]
+    notes: tuple[str, ...]
+    """Sentences about the load of the server, and about what could not be read."""
+    has_seconds: bool = False
+    """True where durations come from times in whole seconds."""

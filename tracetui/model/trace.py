@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.model.intervals import is_among
-from tracetui.model.recorded import Arguments, GraphRecording, GraphScopes, Loss
+from tracetui.model.recorded import Arguments, GraphRecording, GraphScopes, Loss, RequestLog
 from tracetui.model.table import Strings
 
 if TYPE_CHECKING:
@@ -457,6 +457,8 @@ class Trace:
     """Names in other files of the nodes of these graphs."""
     snapshot: MemorySnapshot | None = None
     """A memory snapshot of the same run, in another file; its curves are among the counters."""
+    request_log: RequestLog | None = None
+    """Requests to the server that it is of, from another file."""
     compile_log: Trace | None = None
     """The log of torch.compile that belongs to it, as a trace of its own; some of its lanes are here too."""
     without_log: Trace | None = None

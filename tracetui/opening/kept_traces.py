@@ -87,6 +87,7 @@ def is_as_recorded(trace: Trace) -> bool:
         and not trace.graph_scopes
         and trace.snapshot is None
         and trace.compile_log is None
+        and trace.request_log is None
         and all(device.id != ALL_DEVICES for device in trace.devices)
     )
 

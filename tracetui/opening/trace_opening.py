@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PICKLE = re.compile(r"\.(?:pickle|pkl)(?:\.gz|\.zst)?$")
 """Names of memory snapshots."""
+_LOG = re.compile(r"\.log|\.jsonl|(?:otel|otlp|requests).*\.(?:json|txt)")
 
 
 class OpenOptions(NamedTuple):
@@ -41,6 +42,8 @@ class OpenOptions(NamedTuple):
     """Operations of a step, for MFU, in place of those that the trace tells."""
     compile_log: str | None = None
     """File or folder with the log of torch.compile, or `none`; without it the one beside the trace."""
+    requests: str | None = None
+    """File with the requests of the server, or `none`; without it the only one beside the trace."""
 
 
 AS_RECORDED = OpenOptions()
@@ -90,10 +93,16 @@ def open_trace(
         from tracetui.opening.snapshot_files import with_snapshot
 
         trace = with_snapshot(trace, candidates, options.snapshot is not None, progress, cancelled)
-    if options.compile_log != NO_FILE and (options.compile_log or _may_have_log(path)):
+    beside = _log_names(path) if NO_FILE not in (options.compile_log, options.requests) else []
+    has_log = "TORCH_TRACE" in os.environ or any(".log" in name for name in beside)
+    if options.compile_log != NO_FILE and (options.compile_log or has_log):
         from tracetui.opening.compile_logs import with_compile_log
 
         trace = with_compile_log(trace, options.compile_log, cancelled)
+    if options.requests != NO_FILE and (options.requests or beside):
+        from tracetui.opening.request_files import with_requests
+
+        trace = with_requests(trace, options.requests, cancelled)
     if options.uses_cache:
         add_results(trace)
     return trace if options.steps_by is None else with_steps(trace, options.steps_by)
@@ -110,12 +119,12 @@ def _pickles(trace: Trace) -> list[str]:
         return []
 
 
-def _may_have_log(path: str) -> bool:
-    """True where a log of torch.compile may lie beside a trace."""
+def _log_names(path: str) -> list[str]:
+    """Names of files beside a trace that may be logs, of torch.compile or of a server."""
     try:
-        return "TORCH_TRACE" in os.environ or any(".log" in name for name in os.listdir(os.path.dirname(path) or "."))
+        return [name for name in os.listdir(os.path.dirname(path) or ".") if _LOG.search(name)]
     except OSError:
-        return False
+        return []
 
 
 def keep_opened(trace: Trace, stopped: Callable[[], bool] | None = None) -> bool:

@@ -150,7 +150,8 @@ EVENTS = st.lists(st.tuples(st.integers(1, 50), st.integers(76, 79), LINES, st.i
 
 def slow_slices(events):
     """Closed slices of threads, with a stack for each."""
-    stacks, found = {}, []
+    stacks: dict[int, list[tuple[str, int]]] = {}
+    found = []
     for time, tid, line, _ in events:
         if line.startswith("B"):
             stacks.setdefault(tid, []).append((line[5:], time))

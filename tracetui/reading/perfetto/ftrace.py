@@ -2,7 +2,7 @@
 
 A program on Android writes lines such as `B|77|draw` and `E|77` into the kernel's trace. The packets that hold them are
 replaced, like packed packets, by what is left of them and by track events, so that all that reads, cuts and writes
-these does so with marks. The lines are those of Perfetto's `systrace_parser.h`; other events of ftrace stay as they are.
+these does so with marks. The lines are those of Perfetto's `systrace_parser.h`; other events stay as they are.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class AtraceMarks:
         name: bytes = b"",
         is_known: bool = True,
     ) -> int:
-        """The uuid of a track; a packet that describes it goes to `parts` the first time that it is known whose it is."""
+        """The uuid of a track; a packet that describes it goes to `parts` once it is known whose it is."""
         uuid = int.from_bytes(hashlib.blake2b(b"%d %s" % (number, what), digest_size=7).digest(), "big")
         if is_known and uuid not in self._described:
             self._described.add(uuid)
