@@ -16,10 +16,16 @@ import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-TARGETS = ("opening", "panes", "packets", "snapshots", "exports", "logs")
+TARGETS = ("opening", "panes", "packets", "snapshots", "exports", "logs", "requests")
 DICTIONARIES = {"packets": "packets.dict", "snapshots": "snapshots.dict"}
-SEEDS = {"packets": "*.pftrace", "snapshots": "*.pickle", "exports": "*.sqlite", "logs": "*.log"}
-LONGEST = {"exports": 16_384, "logs": 16_384}
+SEEDS = {
+    "packets": "*.pftrace",
+    "snapshots": "*.pickle",
+    "exports": "*.sqlite",
+    "logs": "*.log",
+    "requests": "*.requests",
+}
+LONGEST = {"exports": 16_384, "logs": 16_384, "requests": 16_384}
 """Bytes of an input, where these are not 4,096."""
 
 

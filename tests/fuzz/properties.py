@@ -14,6 +14,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from tracetui.reading.blocks import BlockReader
 from tracetui.reading.nsight.store import RowStore
 from tracetui.reading.perfetto import load as loading_packets
 from tracetui.reading.perfetto.packets import PacketReader
+from tracetui.reading.request_logs import is_request_log, read_requests
 from tracetui.reading.snapshot import load_snapshot
 from tracetui.snapshots.history import history_of
 from tracetui.snapshots.snapshot_tables import PANES as SNAPSHOT_PANES
@@ -176,6 +178,37 @@ def check_logs(data: bytes) -> None:
             for pane in PANES.values():
                 if pane.build(each).failures:
                     raise Broken(pane.name)
+
+
+def check_requests(data: bytes) -> None:
+    """Read requests of a server, or be told why not; their pane can be made beside a trace, and printed.
+
+    Raises: Broken.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "server.log"
+        path.write_bytes(data)
+        is_request_log(data)
+        try:
+            log = read_requests(str(path))
+        except TraceError as error:
+            if not str(error) or "\n" in str(error):
+                raise Broken(f"no sentence: {str(error)!r}") from error
+            return
+    with opened(SERVED) as trace:
+        assert trace is not None
+        both = replace(trace, request_log=log, cache={})
+        table = PANES["requests"].build(both)
+        text = export.render(table, both, "requests", "table") + export.render(table, both, "requests", "json")
+        if table.failures or len(table) != len(log.requests) or CONTROL.search(text):
+            raise Broken(f"{len(table)} rows of {len(log.requests)} requests: {table.failures}")
+
+
+SERVED = json.dumps(
+    [{"ph": "X", "cat": "user_annotation", "name": "step[DECODE bs=2]", "pid": 1, "tid": 1, "ts": ts, "dur": 5}
+     for ts in (1790000000000000.0, 1790000000500000.0)]
+).encode()  # fmt: skip
+"""A trace with steps of a server, by the time of day."""
 
 
 def check_cut(trace: Trace) -> None:

@@ -14,7 +14,8 @@ from tests.fuzz import properties
 FUZZ = Path(__file__).parent
 SNAPSHOTS = sorted((FUZZ / "corpus").glob("*.pickle"))
 LOGS = sorted((FUZZ / "corpus").glob("*.log"))
-SEEDS = [path for path in sorted((FUZZ / "corpus").iterdir()) if path not in [*SNAPSHOTS, *LOGS]]
+REQUESTS = sorted((FUZZ / "corpus").glob("*.requests"))
+SEEDS = [path for path in sorted((FUZZ / "corpus").iterdir()) if path not in [*SNAPSHOTS, *LOGS, *REQUESTS]]
 
 
 def kept(target: str) -> dict[str, bytes]:
@@ -59,6 +60,14 @@ def test_a_log_whose_bytes_are_changed_is_read_or_refused(path):
     properties.check_logs(data)
     for _ in range(8):
         properties.check_logs(changed(data, rng, byte_of_a_log))
+
+
+@pytest.mark.parametrize("path", REQUESTS, ids=lambda path: path.name)
+def test_requests_whose_bytes_are_changed_are_read_or_refused(path):
+    data, rng = path.read_bytes(), random.Random(path.name)
+    properties.check_requests(data)
+    for _ in range(15):
+        properties.check_requests(changed(data, rng, byte_of_a_log))
 
 
 def check_each(check: Callable[[bytes], None], inputs: dict[str, bytes], target: str) -> None:

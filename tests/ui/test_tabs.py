@@ -153,7 +153,7 @@ async def test_a_tab_counts_what_its_list_lists_and_is_dim_where_that_is_nothing
         for name in TABS:
             await keys(pilot, *to_pane(name))
             tab = next(tab for tab in panes._tabs() if tab.name == name)
-            is_extra = name in (extra := ("counters", "range", "source", "compiles"))
+            is_extra = name in (extra := ("counters", "range", "source", "compiles", "requests"))
             assert len(panes._tabs()) == len(TABS) - len(extra) + is_extra, "no tab for what the trace does not have"
             listed = len(app.list.order)
             if name == "health":

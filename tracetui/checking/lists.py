@@ -38,6 +38,7 @@ from tracetui.model.viewpoint import Viewpoint, view_string
 from tracetui.operators.costs import costs, is_overlapped
 from tracetui.operators.key_averages import KIND_WORDS, averages, grouped
 from tracetui.panes import PANES
+from tracetui.serving.request_table import NO_REQUESTS
 from tracetui.serving.serving_table import NOT_SERVED
 from tracetui.tables.compilations import has_compilations
 from tracetui.tables.compiles import NO_LOG
@@ -447,6 +448,13 @@ LISTS: dict[str, ListKind] = {
         (_lacks_whole,),
         NOT_SERVED,
         (("", "kind"),),
+        has_step=False,
+    ),
+    "requests": ListKind(
+        "Requests to a server, of the whole file with them.",
+        _whole_pane,
+        (_lacks_whole, lambda side: "" if side.trace.request_log else NO_REQUESTS),
+        named_by=(("", "request"),),
         has_step=False,
     ),
     "layers": ListKind(

@@ -25,7 +25,7 @@ from tracetui.reading.source import Source, open_source
 MAX_LINE = 1 << 23
 """Bytes of a line; of a longer one the beginning and the end are read."""
 MAX_DOCUMENT = 1 << 25
-"""Bytes of JSON that is not one document a line."""
+"""Bytes of JSON that is one document in several lines, or in a longer one."""
 MAX_REQUESTS = 100_000
 MAX_SECONDS = 10_000_000
 _ENDS = 1 << 16
@@ -89,39 +89,25 @@ def read_requests(path: str, cancelled: Callable[[], bool] = lambda: False) -> R
     """
     reader = _Reader()
     with closing(open_source(path, cancelled, takes=lambda _: True)) as source:
-        label, is_whole = source.label, _IS_JSON.match(source.peek(1 << 10)) is not None
-        lines = _lines(source, MAX_DOCUMENT if is_whole else MAX_LINE)
-        first, is_long = next(lines, (b"", False))
-        if is_whole and (is_long or _json(first) is None):
-            rest = bytearray(first)
-            for line, is_longer in lines:
-                rest += b"\n" + line
-                if is_longer or len(rest) > MAX_DOCUMENT:
-                    is_long = True
-                    break
-            if is_long:
-                limit = f"{MAX_DOCUMENT >> 20} MiB"
-                raise NotATrace(f"{label} is one document of JSON of more than {limit}: write one object a line.")
-            if (document := _json(bytes(rest))) is None:
-                raise NotATrace(f"{label} begins as JSON and is none: it may be cut off.")
+        document = _json(source.peek(MAX_DOCUMENT)) if _IS_JSON.match(source.peek(1 << 10)) else None
+        if document is not None:
             reader.value(document)
         else:
-            reader.add(first, is_long)
-            for line, is_longer in lines:
+            for line, is_long in _lines(source):
                 if cancelled():
                     break
-                reader.add(line, is_longer)
-        damage = source.damage
+                reader.add(line, is_long)
+        label, damage = source.label, source.damage
     if not reader.requests and reader.load[0] < 0:
         raise NotATrace(
             f"{label} names no request: it is no log of vLLM (--enable-log-requests) or SGLang "
-            "(--enable-request-time-stats-logging, --log-requests), and no OTLP JSON with gen_ai attributes."
+            "(--enable-request-time-stats-logging, --log-requests) and no OTLP JSON with gen_ai attributes, or cut off."
         )
     return reader.log(label, damage)
 
 
-def _lines(source: Source, limit: int) -> Iterator[tuple[bytes, bool]]:
-    """The lines of a file, and whether a line is longer than the limit: then its ends."""
+def _lines(source: Source) -> Iterator[tuple[bytes, bool]]:
+    """The lines of a file, and whether a line is longer than `MAX_LINE`: then its ends."""
     buffer, pending, is_long = memoryview(bytearray(_CHUNK)), bytearray(), False
     while count := source.readinto(buffer):
         parts = bytes(buffer[:count]).split(b"\n")
@@ -130,7 +116,7 @@ def _lines(source: Source, limit: int) -> Iterator[tuple[bytes, bool]]:
             pending.clear()
             is_long = False
         pending += parts[-1]
-        if len(pending) > limit:
+        if len(pending) > MAX_LINE:
             pending, is_long = pending[:_ENDS] + b" " + pending[-_ENDS:], True
     if pending:
         yield bytes(pending), is_long

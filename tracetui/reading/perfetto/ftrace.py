@@ -2,7 +2,7 @@
 
 A program on Android writes lines such as `B|77|draw` and `E|77` into the kernel's trace. The packets that hold them are
 replaced, like packed packets, by what is left of them and by track events, so that all that reads, cuts and writes
-these does so with marks. The lines are those of Perfetto's `systrace_parser.h`; other events stay as they are.
+these does so with marks (R2.39). The lines are those of Perfetto's `systrace_parser.h`; other events stay.
 """
 
 from __future__ import annotations
