@@ -226,7 +226,7 @@ def test_steps_are_joined_by_the_time_of_day(tmp_path):
     table = trace.requests
     numbers = trace.steps["step"].values
     for row in range(len(table)):
-        steps = truth[table["request"].cell(row)]
+        steps = truth[str(table["request"].cell(row))]
         assert table["steps"].cell(row) == len(steps)
         assert table["first_step"].cell(row) == (numbers[steps[0]] if steps else None)
         assert table["last_step"].cell(row) == (numbers[steps[-1]] if steps else None)

@@ -296,7 +296,7 @@ FIRST_WALL_NS = 10**18
 
 @dataclass(slots=True)
 class Request:
-    """What is known of a request; durations in ns, None for what the file does not say."""
+    """Facts of a request; durations in ns, None for what the file does not say."""
 
     name: str
     """The id that the server gave it."""

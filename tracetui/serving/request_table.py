@@ -41,7 +41,7 @@ def requests(trace: Trace, step: Part | None = None, by: str | None = None) -> T
     """One row per request in the order of the file, always of the whole file."""
     log = trace.request_log or RequestLog("", "", (), ())
     listed = log.requests
-    served, every = _served(trace, listed), steps(trace)
+    served, all_steps = _served(trace, listed), steps(trace)
     output = _integers(listed, "output").astype(np.float64)
     decode = _times(listed, "decode")
     each_token = np.where(output > 1, decode / np.maximum(output - 1, 1), np.nan)
@@ -49,7 +49,7 @@ def requests(trace: Trace, step: Part | None = None, by: str | None = None) -> T
     first_token, total = _times(listed, "first_token"), _times(listed, "total")
 
     def numbered(spec: ColumnSpec, index: Int64) -> Column:
-        return numbers(spec, np.where(index >= 0, np.append(every.number, NULL)[index], NULL))
+        return numbers(spec, np.where(index >= 0, np.append(all_steps.number, NULL)[index], NULL))
 
     return Table(
         (
@@ -74,8 +74,8 @@ def requests(trace: Trace, step: Part | None = None, by: str | None = None) -> T
             numbered(col.FIRST_STEP, served.first),
             numbered(col.LAST_STEP, served.last),
         ),
-        np.append(every.row, -1)[served.first],
-        _note(log, each_token, served) if trace.request_log is not None else NO_REQUESTS,
+        np.append(all_steps.row, -1)[served.first],
+        _sentence(log, each_token, served) if trace.request_log is not None else NO_REQUESTS,
     )
 
 
@@ -105,7 +105,7 @@ def _times(listed: Sequence[Request], name: str) -> Float64:
     return np.where(values == NULL, np.nan, values.astype(np.float64))
 
 
-def _note(log: RequestLog, each_token: Float64, served: _Served) -> str:
+def _sentence(log: RequestLog, each_token: Float64, served: _Served) -> str:
     """Percentiles of what is known, what was served when, and what the file does not say."""
     listed = log.requests
     parts = [f"{counted(len(listed), 'request')} in {log.label} ({log.producer})."]
@@ -134,13 +134,13 @@ def _note(log: RequestLog, each_token: Float64, served: _Served) -> str:
 
 def _served(trace: Trace, listed: Sequence[Request]) -> _Served:
     """The steps that served each request: by its id in annotations, or by the time of day."""
-    every, nothing = steps(trace), np.full(len(listed), -1, np.int64)
+    all_steps, nothing = steps(trace), np.full(len(listed), -1, np.int64)
     unknown = np.full(len(listed), NULL, np.int64)
     if not listed:
         return _Served(unknown, nothing, nothing, "")
-    if not len(every):
+    if not len(all_steps):
         return _Served(unknown, nothing, nothing, "The trace has no steps that could be joined with them.")
-    if (named := _named(trace, listed)) is not None:
+    if (named := _by_annotations(trace, listed)) is not None:
         return named
     arrival, queue = _integers(listed, "arrival"), _integers(listed, "queue")
     total = _integers(listed, "total")
@@ -151,10 +151,10 @@ def _served(trace: Trace, listed: Sequence[Request]) -> _Served:
             unknown, nothing, nothing, f"They are not joined with steps: {lacks} no time of day with a zone."
         )
     low = arrival + np.where(queue == NULL, 0, queue) - trace.origin_ns
-    return _by_time(every, np.where(known, low, 0), np.where(known, arrival + total - trace.origin_ns, 0), known)
+    return _by_time(all_steps, np.where(known, low, 0), np.where(known, arrival + total - trace.origin_ns, 0), known)
 
 
-def _named(trace: Trace, listed: Sequence[Request]) -> _Served | None:
+def _by_annotations(trace: Trace, listed: Sequence[Request]) -> _Served | None:
     """The steps with an annotation that names a request; None where none does."""
     number = {each.name: index for index, each in enumerate(listed)}
     mentions = [
@@ -185,14 +185,14 @@ def _named(trace: Trace, listed: Sequence[Request]) -> _Served | None:
     )
 
 
-def _by_time(every: Steps, low: Int64, high: Int64, known: Bool) -> _Served:
+def _by_time(all_steps: Steps, low: Int64, high: Int64, known: Bool) -> _Served:
     """The steps that ran between two times of each request."""
-    by_end = np.argsort(every.end, kind="stable")
-    ended = np.searchsorted(every.end[by_end], low, side="right")
-    begun = np.searchsorted(every.start, high, side="left")
+    by_end = np.argsort(all_steps.end, kind="stable")
+    ended = np.searchsorted(all_steps.end[by_end], low, side="right")
+    begun = np.searchsorted(all_steps.start, high, side="left")
     has = known & (begun > ended) & (high > low)
     count = np.where(known, np.where(has, begun - ended, 0), NULL)
-    first = np.where(has, by_end[np.minimum(ended, len(every) - 1)], -1)
+    first = np.where(has, by_end[np.minimum(ended, len(all_steps) - 1)], -1)
     last = np.where(has, begun - 1, -1)
     if not has.any():
         words = "None of them was served while the trace was recorded: its times are of another run, host or zone."
