@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from tracetui_workloads.recording.launcher import Outcome, Stage
 
 from tests.support.app import burst, shown
@@ -28,6 +29,7 @@ async def opened(app, pilot, line):
     return app.screen
 
 
+@pytest.mark.full
 async def test_the_answer_stands_there_and_escape_goes_back(monkeypatch):
     asked = []
 
@@ -45,6 +47,7 @@ async def test_the_answer_stands_there_and_escape_goes_back(monkeypatch):
         await until(pilot, lambda: app.screen is not screen)
 
 
+@pytest.mark.full
 async def test_leaving_stops_the_process(monkeypatch):
     ended = asyncio.Event()
 
@@ -60,6 +63,7 @@ async def test_leaving_stops_the_process(monkeypatch):
         await until(pilot, lambda: app.screen is not screen and ended.is_set())
 
 
+@pytest.mark.full
 async def test_what_cannot_be_built_says_so_and_starts_nothing(monkeypatch):
     monkeypatch.setattr(verify_screen, "record", None)
     async with shown(make_trace([op("mine::add", 0, 100)])) as (app, pilot):
