@@ -338,7 +338,7 @@ def is_paged_attention(op: str) -> bool:
 
 
 def paged_attention(signature: Signature, context: int, pairs: int) -> Work:
-    """The work of attention over a KV cache in one layer of a step, whose first inputs are queries [tokens, heads, width].
+    """The work of attention over a KV cache in a layer of a step; first inputs are queries [tokens, heads, width].
 
     Of the others, the keys are the first tensor as wide with fewer heads or as many: of the step, or of the cache.
     `context` and `pairs` are those of the step. What a window leaves out counts all the same.

@@ -66,17 +66,19 @@ def launch_overhead(scope: Scope) -> Iterator[Finding]:
         if mostly_long
         else "Launch overhead: the CPU launches later than the GPU could run",
         "; ".join(evidence),
-        _SHORTEN if mostly_long else advice,
+        _shorten(scope.program) if mostly_long else advice,
         longest_part(scope, parts),
         at_gap=True,
         action="shorten what the CPU does before it launches" if mostly_long else action,
     )
 
 
-_SHORTEN = (
-    "Fewer or cheaper launches help little: look at what the CPU does there, and move it out of the loop, to the GPU, "
-    "or to another thread or process that works ahead (DataLoader workers)."
-)
+def _shorten(program: Program) -> str:
+    workers = "" if program.serves else " (DataLoader workers)"
+    return (
+        "Fewer or cheaper launches help little: look at what the CPU does there, and move it out of the loop, to the "
+        f"GPU, or to another thread or process that works ahead{workers}."
+    )
 
 
 def _launch_calls(scope: Scope) -> str:
@@ -167,7 +169,7 @@ def before_first_kernel(scope: Scope) -> Iterator[Finding]:
         before + after,
         f"The GPU does nothing while the CPU works {' and '.join(place for _, place in large)} of {scope.title}",
         ", ".join(f"{duration(time)} {place}" for time, place in both if time) + (f"; in {where}" if where else ""),
-        "Do this work ahead: in DataLoader workers, in another thread while the step before runs, or on the GPU."
+        f"Do this work ahead: in {scope.program.ahead} while the step before runs, or on the GPU."
         + ("" if scope.program.has_frames else " with_stack=True names the lines."),
         int(edges.after.max(initial=-1)),
         action="find what the CPU does there",
@@ -368,9 +370,10 @@ def pageable_copy(scope: Scope) -> Iterator[Finding]:
         f"Copies {direction} the GPU use memory that is not pinned",
         _copies_in_words(scope, rows, exposed)
         + (f", and {duration(idle)} of idle time in their calls" if idle else ""),
-        "Such a copy goes through a staging buffer while the CPU waits. Allocate the buffers pinned (pin_memory=True "
-        "in the DataLoader, or torch.empty(..., pin_memory=True)) and copy with non_blocking=True; to pin a tensor "
-        "only for its copy may be slower.",
+        "Such a copy goes through a staging buffer while the CPU waits. Allocate the buffers pinned ("
+        + ("" if scope.program.serves else "pin_memory=True in the DataLoader, or ")
+        + "torch.empty(..., pin_memory=True)) and copy with non_blocking=True; to pin a tensor only for its copy may "
+        "be slower.",
         longest(trace, rows),
         action="pin the memory",
     )

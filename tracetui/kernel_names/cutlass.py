@@ -140,7 +140,7 @@ _ACTIVATIONS = lazy_pattern(r"cutlass::(?:bfloat16_t|half_t|float_e4m3_t|float_e
 
 
 def _machete_operands(text: str) -> list[str]:
-    """Types of activations and weights. Machete multiplies transposed, so that the weights come first in its template."""
+    """Types of activations and weights. Machete multiplies transposed: weights come first in its template."""
     text = text[text.index("machete::") :]
     long, short, activations = _SUBBYTE.search(text), _SHORT_SUBBYTE.search(text), _ACTIVATIONS.search(text)
     weights = None

@@ -70,8 +70,9 @@ _ATTENDED = re.compile(r"(?:(?<=[\s(_\d])|\b)(sqsq|sqsk|sq|sk)=?(\d{1,15})(?!\d)
 
 
 def attended(name: str) -> tuple[int | None, int | None]:
-    """Context and pairs of a name with the sums over its requests of new tokens (`sq`), of tokens in the KV cache (`sk`)
-    and of the products of both (`sqsq`, `sqsk`); None where they are not all there.
+    """Context and pairs of a name, None where it does not say.
+
+    It has sums over its requests: new tokens (`sq`), tokens in the KV cache (`sk`), and products (`sqsq`, `sqsk`).
 
     The query at place i of the new ones sees all but the later of them: sk - sq + i keys.
     """
