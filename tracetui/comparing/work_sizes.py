@@ -233,11 +233,11 @@ def same_work(a: Side, b: Side) -> str:
 def work_ratios(a: Side, b: Side, totals: Mapping[str, Total]) -> list[UnitOfWork]:
     """The units that tell the work of a server's steps and differ: token, request, FLOP; the size of B by that of A."""
     changed = {each.name: each for each in _by_names(a, b)}
-    found = [UnitOfWork(unit, changed[name].ratio) for name, unit in _UNITS.items() if name in changed]
+    units = [UnitOfWork(unit, changed[name].ratio) for name, unit in _UNITS.items() if name in changed]
     flops = totals.get("flops")
-    if found and flops and flops.change in BEYOND_NOISE and flops.difference.a.median > 0:
-        found.append(UnitOfWork("FLOP", flops.difference.ratio))
-    return found
+    if units and flops and flops.change in BEYOND_NOISE and flops.difference.a.median > 0:
+        units.append(UnitOfWork("FLOP", flops.difference.ratio))
+    return units
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ def drawn_columns(
         return []
     drawn = _bars(table, graphics, shown, sort, cells)
     if set(table.column_names) >= serving_bars.NEEDED:
-        drawn.append(_served_column(table, min(max(cells // 3, MIN_STEP_BAR), MAX_STEP_BAR)))
+        drawn.insert(0, _served_column(table, min(max(cells // 3, MIN_STEP_BAR), MAX_STEP_BAR)))
     if "gpu_idle_us" in table and "period_us" in shown:
         drawn += step_columns(table, graphics.odd, cells)
     if graphics.steps is not None and cells >= MIN_CELLS_OF_STEPS + len(graphics.steps.labels):
@@ -198,13 +198,13 @@ def step_columns(table: Table, odd: list[OddStep | None], cells: int) -> list[Dr
 
 
 def _served_column(table: Table, width: int) -> DrawnColumn:
-    """What the steps of each row were spent on, by purpose."""
+    """The time of the steps of each row by purpose."""
 
     def pieces(row: int, width: int, plain: bool) -> list[Piece]:
         return serving_bars.pieces(table, row, width, plain)
 
     after = "batch" if "batch" in table else "steps"
-    return DrawnColumn("GEMM, attention, comm, …, idle", width, pieces, after, beside=3)
+    return DrawnColumn("GEMM, attention, .., idle", width, pieces, after, beside=2)
 
 
 def _parts_column(table: Table, width: int) -> DrawnColumn:

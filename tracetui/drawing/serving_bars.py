@@ -1,4 +1,4 @@
-"""What steps of a server spend their time on, as stacked bars by kind and batch, from the shares of their table.
+"""Stacked bars of the time of a server's steps by kind and batch, from the shares of their table.
 
 A part is a stretch of its letter, on a screen of its hue with its letter in front. Purposes that run side by side have
 the busy time in proportion to theirs (R3.85).
@@ -35,6 +35,8 @@ NEEDED = frozenset({"kind", "idle_pct", *(each.column for each in _KINDS)})
 """Columns of a table whose rows have bars."""
 MIN_CELLS = 40
 """Minimum cells of a drawing of bars."""
+MIN_SHARE = 0.05
+"""Minimum percent of a part that the legend names."""
 LABEL_CELLS = 24
 """Maximum cells for what a bar is of."""
 
@@ -46,17 +48,17 @@ def parts(table: Table, row: int) -> list[tuple[_Kind, float]]:
     if np.isnan([idle, *shares]).any():
         return []
     busy = (100 - idle) / max(sum(shares), 100)
-    found = [(each, share * busy) for each, share in zip(_KINDS, shares, strict=True)]
-    rest = 100 - idle - sum(share for _, share in found)
-    return [*found, (_REST, max(rest, 0.0)), (_IDLE, idle)]
+    served = [(each, share * busy) for each, share in zip(_KINDS, shares, strict=True)]
+    rest = 100 - idle - sum(share for _, share in served)
+    return [*served, (_REST, max(rest, 0.0)), (_IDLE, idle)]
 
 
 def pieces(table: Table, row: int, width: int, plain: bool) -> list[tuple[str, Hue | None]]:
     """The bar of a row in so many cells, for a list."""
-    shown = parts(table, row)
-    cells = whole_cells([share for _, share in shown], width)
+    bars = parts(table, row)
+    cells = whole_cells([share for _, share in bars], width)
     drawn: list[tuple[str, Hue | None]] = []
-    for (kind, _), count in zip(shown, cells, strict=True):
+    for (kind, _), count in zip(bars, cells, strict=True):
         fill = kind.letter if plain or kind is _IDLE else "█"
         drawn += [(kind.letter[:count], kind.hue), (fill * (count - 1), kind.hue)]
     return [(text, hue) for text, hue in drawn if text]
@@ -66,15 +68,15 @@ def share_lines(table: Table, width: int, height: int) -> list[str]:
     """A bar of each row, the first of them where there are more than fit, and what the letters stand for."""
     if not set(table.column_names) >= NEEDED or width < MIN_CELLS or height < 2:
         return []
-    rows = [(row, shown) for row in range(len(table)) if (shown := parts(table, row))][: height - 1]
+    rows = [(row, bars) for row in range(len(table)) if (bars := parts(table, row))][: height - 1]
     labels = [_label(table, row) for row, _ in rows]
     room = min(max(map(len, labels), default=0), LABEL_CELLS)
     lines = []
-    for label, (_, shown) in zip(labels, rows, strict=True):
-        cells = whole_cells([share for _, share in shown], width - room - 1)
-        bar = "".join(_stretch(kind, share, count) for (kind, share), count in zip(shown, cells, strict=True))
+    for label, (_, bars) in zip(labels, rows, strict=True):
+        cells = whole_cells([share for _, share in bars], width - room - 1)
+        bar = "".join(_stretch(kind, share, count) for (kind, share), count in zip(bars, cells, strict=True))
         lines.append(f"{label[:room]:<{room}} {bar}")
-    drawn = {kind for _, shown in rows for kind, share in shown if share}
+    drawn = {kind for _, bars in rows for kind, share in bars if share >= MIN_SHARE}
     legend = "  ".join(f"{kind.letter} {kind.name}" for kind in (*_KINDS, _REST, _IDLE) if kind in drawn)
     return [*lines, legend] if lines else []
 

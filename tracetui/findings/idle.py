@@ -20,10 +20,11 @@ from tracetui.idle.idleness import device_order, idleness, unrecorded_holes
 from tracetui.idle.thread_causes import MIN_COPY_BYTES, stalled_calls
 from tracetui.idle.waits import Cause, sync_calls
 from tracetui.linking.groups import distinct, group
-from tracetui.linking.links import links, names_of, op_rows
+from tracetui.linking.links import calls_named, links, names_of, op_rows
 from tracetui.linking.placement import step_index
-from tracetui.linking.replays import replays
+from tracetui.linking.replays import GRAPH_LAUNCH, replays
 from tracetui.linking.step_kinds import unserving_steps
+from tracetui.linking.steps import steps
 from tracetui.linking.trees import is_named, lane_axis
 from tracetui.memory.allocator import DIRECTED, PAGEABLE, TO_HOST, bytes_of
 from tracetui.model.intervals import Int64, covered, covered_within, union
@@ -135,11 +136,26 @@ def long_gap_without_op(scope: Scope) -> Iterator[Finding]:
         "Python or other CPU work between operators: move it out of the loop, vectorise it, or give it to another "
         "thread or process"
         + ("." if program.has_frames else "; with_stack=True names the lines.")
-        + (" In a compiled call it is the handling of inputs before the first kernel." if program.is_compiled else ""),
+        + (" In a compiled call it is the handling of inputs before the first kernel." if program.is_compiled else "")
+        + (_PIECES if program.serves and _in_pieces(scope) else ""),
         longest_part(scope, parts),
         at_gap=True,
         action="find what the CPU does there",
     )
+
+
+MIN_PIECES = 2
+"""Minimum graph launches of a step for its graphs to be pieces of it."""
+_PIECES = (
+    " A step launches its graphs in pieces, with Python between them: capture it whole where the attention kernel can "
+    "be captured (`cudagraph_mode` FULL_DECODE_ONLY or FULL_AND_PIECEWISE in vLLM)."
+)
+
+
+def _in_pieces(scope: Scope) -> bool:
+    """True where the steps launch several graphs each."""
+    index = step_index(scope.trace, calls_named(scope.trace, GRAPH_LAUNCH))
+    return len(steps(scope.trace)) > 0 and int((index >= 0).sum()) >= MIN_PIECES * len(steps(scope.trace))
 
 
 _OF_OTHER_RULES = (Cause.DATA_LOADING, Cause.START_UP, Cause.COMPILATION, Cause.PROFILER)

@@ -321,8 +321,9 @@ def fixed_decode_cost(scope: Scope) -> Iterator[Finding]:
         Severity.NOTE,
         f"A larger batch costs decodes little: {rounded_percent(100 * share)} of a decode of {largest:,} requests does "
         "not depend on the batch",
-        f"{duration(line.fixed)} and {duration(max(line.each, 0.0))} for each request, by {counted(line.steps, 'decode')} "
-        f"of {len(line.sizes)} batches from {line.sizes[0]:,} to {largest:,} (`show serving --by cost`)",
+        f"{duration(line.fixed)} and {duration(max(line.each, 0.0))} for each request, by "
+        f"{counted(line.steps, 'decode')} of {len(line.sizes)} batches from {line.sizes[0]:,} to {largest:,} "
+        "(`show serving --by cost`)",
         "Serve more requests at once as far as the KV cache and the time per token allow (`--max-num-seqs` in vLLM, "
         "`--max-running-requests` in SGLang); where graphs pad small batches, capture more sizes.",
         int(steps(trace).row[rows[np.argmax(kinds.requests[rows])]]),

@@ -45,11 +45,11 @@ STAGE_NAMES = ("warm-up", "steady", "tail")
 """Name of each `Stage`."""
 
 
-def stages(every: Steps, kinds: StepKinds, took: Float64, rows: Int64) -> Int64:
+def stages(steps: Steps, kinds: StepKinds, took: Float64, rows: Int64) -> Int64:
     """The `Stage` of each of some steps, NULL where its thread has no steady state; `took` has an entry per step."""
     stage = np.full(len(rows), NULL, np.int64)
-    for lane in distinct(every.lane[rows]).tolist():
-        mine = np.flatnonzero(every.lane[rows] == lane)
+    for lane in distinct(steps.lane[rows]).tolist():
+        mine = np.flatnonzero(steps.lane[rows] == lane)
         first, last = _steady(kinds, took, rows[mine])
         if last > first:
             stage[mine] = Stage.STEADY
@@ -167,8 +167,8 @@ def delays(kinds: StepKinds, took: Float64, mixed: Int64, decodes: Int64) -> lis
     """The mixed steps for which there are decodes of as many requests, by that number."""
     mixed, decodes = mixed[~np.isnan(took[mixed])], decodes[~np.isnan(took[decodes])]
     generated, requests = kinds.generated[mixed], kinds.requests[decodes]
-    found = [
+    compared = [
         Delay(each, mixed[generated == each], decodes[requests == each])
         for each in distinct(generated[generated > 0]).tolist()
     ]
-    return [each for each in found if len(each.decodes) >= MIN_EQUAL_DECODES]
+    return [each for each in compared if len(each.decodes) >= MIN_EQUAL_DECODES]

@@ -1,5 +1,5 @@
-"""What steps of a server cost, as tables and sentences: by size of the batch, in the steady state, beside prefills, and
-their attention by the context (R3.88, R3.89, R3.99).
+"""Tables and sentences of the cost of a server's steps: by size of the batch, in the steady state, beside prefills, and
+of attention by the context (R3.88, R3.89, R3.99).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ NO_CONTEXT = (
 
 def cost_sentences(facts: StepFacts, groups: Groups, by: str | None) -> list[str]:
     """The steady state, the lines of the costs and the delays by prefills, as far as a grouping is about them."""
-    found = []
+    sentences = []
     if by in (None, "stage"):
-        found.append(_steady_sentence(facts, groups))
+        sentences.append(_steady_sentence(facts, groups))
     if by in (None, "batch", "cost"):
-        found += [_line_sentence(kind, line) for kind, line in _lines(facts, groups)]
+        sentences += [_line_sentence(kind, line) for kind, line in _lines(facts, groups)]
     if by in (None, "prefill"):
-        found.append(_delay_sentence(facts, groups))
-    return found
+        sentences.append(_delay_sentence(facts, groups))
+    return sentences
 
 
 def _lines(facts: StepFacts, groups: Groups) -> list[tuple[str, Line]]:
@@ -57,8 +57,8 @@ def _lines(facts: StepFacts, groups: Groups) -> list[tuple[str, Line]]:
 
 
 def _stage(facts: StepFacts, groups: Groups, rows: Int64) -> Int64:
-    every = np.sort(np.concatenate(list(groups.values())))
-    return stages(steps(facts.trace), facts.kinds, facts.took, every)[np.searchsorted(every, rows)]
+    served = np.sort(np.concatenate(list(groups.values())))
+    return stages(steps(facts.trace), facts.kinds, facts.took, served)[np.searchsorted(served, rows)]
 
 
 def _line_sentence(kind: str, line: Line) -> str:
@@ -95,13 +95,13 @@ def cost_table(facts: StepFacts, groups: Groups) -> Table:
 
 def _steady_sentence(facts: StepFacts, groups: Groups) -> str:
     """The steady state of the thread with most steps, and what is left out of it; empty where there is none."""
-    every = np.sort(np.concatenate(list(groups.values())))
-    stage = _stage(facts, groups, every)
-    lanes = steps(facts.trace).lane[every]
+    served = np.sort(np.concatenate(list(groups.values())))
+    stage = _stage(facts, groups, served)
+    lanes = steps(facts.trace).lane[served]
     judged = (
-        every[(stage != NULL) & (lanes == np.bincount(lanes[stage != NULL]).argmax())]
+        served[(stage != NULL) & (lanes == np.bincount(lanes[stage != NULL]).argmax())]
         if (stage != NULL).any()
-        else every[:0]
+        else served[:0]
     )
     if len(judged) == 0:
         return ""
@@ -165,10 +165,10 @@ def _prompt(facts: StepFacts) -> Float64:
 
 
 def _delay_sentence(facts: StepFacts, groups: Groups) -> str:
-    found = _delays(facts, groups)
-    if not found:
+    compared = _delays(facts, groups)
+    if not compared:
         return ""
-    each = max(found, key=lambda each: len(each.mixed))
+    each = max(compared, key=lambda each: len(each.mixed))
     delay, decode, prompt = (
         _delay_of(facts, each),
         float(np.median(facts.took[each.decodes])),
@@ -184,23 +184,23 @@ def _delay_sentence(facts: StepFacts, groups: Groups) -> str:
 
 def delay_table(facts: StepFacts, groups: Groups) -> Table:
     """Mixed steps by their requests in generation, beside decodes of as many."""
-    found = _delays(facts, groups)
-    rows, prompt = [each.mixed for each in found], _prompt(facts)
-    delay = np.array([_delay_of(facts, each) for each in found], np.float64)
+    compared = _delays(facts, groups)
+    rows, prompt = [each.mixed for each in compared], _prompt(facts)
+    delay = np.array([_delay_of(facts, each) for each in compared], np.float64)
     tokens = np.array([np.median(prompt[each]) for each in rows], np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         per_token = delay / 1000 / np.where(tokens > 0, tokens, np.nan)
     return Table(
         (
-            texts(col.KIND, ["mixed"] * len(found)),
-            numbers(col.IN_GENERATION, [each.requests for each in found]),
+            texts(col.KIND, ["mixed"] * len(compared)),
+            numbers(col.IN_GENERATION, [each.requests for each in compared]),
             numbers(col.STEPS, [len(each) for each in rows]),
             numbers(col.PROMPT_TOKENS, tokens),
             column_of(col.MEDIAN_US.but(help="Median GPU span of these steps."), facts.took, rows),
-            column_of(col.DECODE_US, facts.took, [each.decodes for each in found]),
+            column_of(col.DECODE_US, facts.took, [each.decodes for each in compared]),
             numbers(col.PREFILL_DELAY_US, delay / 1000),
             numbers(col.PER_PROMPT_TOKEN_US, per_token),
-            numbers(col.DECODES, [len(each.decodes) for each in found]),
+            numbers(col.DECODES, [len(each.decodes) for each in compared]),
         ),
         longest_of(facts, rows),
     )
