@@ -313,7 +313,7 @@ def fixed_decode_cost(scope: Scope) -> Iterator[Finding]:
     line = line_of(kinds, "decode", took, rows)
     if line is None or line.unit != "requests":
         return
-    largest, share = line.sizes[-1], line.fixed / line.at(line.sizes[-1])
+    largest, share = line.sizes[-1], min(line.fixed / line.at(line.sizes[-1]), 1.0)
     if share < MIN_FIXED_SHARE:
         return
     yield Finding(

@@ -54,10 +54,8 @@ def cutlass_template(name: ParsedName) -> Decoded | None:
         return None
     if "ReduceSplitK" in text:
         return _reduction(name)
-    if "CollectiveMma" in text:
+    if "CollectiveMma" in text or "machete::" in text:
         return _third_template(name)
-    if "machete::" in text:
-        return _machete(name)
     if "GemmShape<" in text or "Gemm" in text or "Convolution" in text:
         return _second_template(name)
     return None
@@ -117,23 +115,6 @@ def _third_template(name: ParsedName) -> Decoded:
     )
 
 
-def _machete(name: ParsedName) -> Decoded:
-    """Decode a product of Machete whose template names no main loop: all that it tells is its types."""
-    operands = _machete_operands(name.text)
-    return Decoded(
-        family=Family.GEMM,
-        operation="gemm",
-        library="Machete",
-        vendor="NVIDIA",
-        arch="sm90",
-        a=operands[0] if operands else None,
-        b=operands[-1] if operands else None,
-        tensor_core=True,
-        inferred=frozenset({"a", "b", "tensor_core"}),
-        short=_called("Machete", operands),
-    )
-
-
 _SUBBYTE = lazy_pattern(r"integer_subbyte<(?P<bits>\d), (?:(?P<bias>\d+), )?(?P<signed>true|false|[01])>")
 _SHORT_SUBBYTE = lazy_pattern(r"\b(?:vllm_)?(?P<sign>u?)int(?P<bits>[1-8])(?:b\d*)?_t\b")
 _ACTIVATIONS = lazy_pattern(r"cutlass::(?:bfloat16_t|half_t|float_e4m3_t|float_e5m2_t)|\bsigned char\b|\bint8_t\b")
@@ -151,7 +132,7 @@ def _machete_operands(text: str) -> list[str]:
     return [kind for kind in (cpp_type(activations[0]) if activations else None, weights) if kind]
 
 
-# Marlin: products of activations by weights of few bits. Their types are template arguments, as numbers in which vLLM
+# Marlin: GEMMs of activations by weights of few bits. Their types are template arguments, as numbers in which vLLM
 # packs a `ScalarType`: bits of exponent and of mantissa, sign, bias, no infinities, and how NaN is written.
 
 _SCALAR_ID = lazy_pattern(r"^(?:\(long(?: long)?\))?(\d{13,19})[lL]*$")

@@ -72,7 +72,7 @@ _ATTENDED = re.compile(r"(?:(?<=[\s(_\d])|\b)(sqsq|sqsk|sq|sk)=?(\d{1,15})(?!\d)
 def attended(name: str) -> tuple[int | None, int | None]:
     """Context and pairs of a name, None where it does not say.
 
-    It has sums over its requests: new tokens (`sq`), tokens in the KV cache (`sk`), and products (`sqsq`, `sqsk`).
+    It has sums over its requests: new tokens (`sq`), tokens in the KV cache (`sk`), and their squares (`sqsq`, `sqsk`).
 
     The query at place i of the new ones sees all but the later of them: sk - sq + i keys.
     """

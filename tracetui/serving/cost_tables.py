@@ -47,13 +47,9 @@ def cost_sentences(facts: StepFacts, groups: Groups, by: str | None) -> list[str
 
 
 def _lines(facts: StepFacts, groups: Groups) -> list[tuple[str, Line]]:
-    """The line of each kind that has one; slow steps of the start are left out."""
-    lines = []
-    for kind, rows in groups.items():
-        line = line_of(facts.kinds, kind, facts.took, rows[_stage(facts, groups, rows) != Stage.WARM_UP])
-        if line is not None:
-            lines.append((kind, line))
-    return lines
+    """The line of each kind that has one."""
+    lines = [(kind, line_of(facts.kinds, kind, facts.took, rows)) for kind, rows in groups.items()]
+    return [(kind, line) for kind, line in lines if line is not None]
 
 
 def _stage(facts: StepFacts, groups: Groups, rows: Int64) -> Int64:
@@ -65,7 +61,7 @@ def _line_sentence(kind: str, line: Line) -> str:
     low, high = line.sizes[0], line.sizes[-1]
     if line.is_flat:
         return f"A {kind} takes {duration(line.at(high))} whatever its batch, {low:,} to {high:,} {line.unit}."
-    share = line.fixed / line.at(high)
+    share = min(line.fixed / line.at(high), 1.0)
     return (
         f"A {kind} costs {duration(line.fixed)} and {duration(line.each)} for each of its {line.unit} "
         f"({len(line.sizes)} batches of {low:,} to {high:,}, {100 * line.misfit:.1f} % off); at {high:,} the fixed "
@@ -98,15 +94,10 @@ def _steady_sentence(facts: StepFacts, groups: Groups) -> str:
     served = np.sort(np.concatenate(list(groups.values())))
     stage = _stage(facts, groups, served)
     lanes = steps(facts.trace).lane[served]
-    judged = (
-        served[(stage != NULL) & (lanes == np.bincount(lanes[stage != NULL]).argmax())]
-        if (stage != NULL).any()
-        else served[:0]
-    )
-    if len(judged) == 0:
+    if (stage == NULL).all():
         return ""
-    stage = _stage(facts, groups, judged)
-    labels = step_labels(facts.trace)
+    mine = (stage != NULL) & (lanes == np.bincount(lanes[stage != NULL]).argmax())
+    judged, stage, labels = served[mine], stage[mine], step_labels(facts.trace)
     steady = judged[stage == Stage.STEADY]
     left_out = [
         f"{counted(int((stage == each).sum()), 'step')} of {words}"

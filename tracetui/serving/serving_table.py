@@ -399,7 +399,7 @@ def _padded(trace: Trace) -> Float64:
 
 def _shares(facts: StepFacts, work: PurposeTimes, rows: Sequence[Int64]) -> list[Column]:
     """Time for each of some purposes by the GPU busy time of the steps of each group."""
-    found = []
+    columns = []
     for spec, purpose in _SHARES:
         time = time_for(work, purpose)
         whole = [float(np.nansum(facts.busy[each])) for each in rows]
@@ -407,18 +407,18 @@ def _shares(facts: StepFacts, work: PurposeTimes, rows: Sequence[Int64]) -> list
             100 * float(np.nansum(time[each])) / total if total else np.nan
             for each, total in zip(rows, whole, strict=True)
         ]
-        found.append(numbers(spec, np.array(shares, np.float64)))
+        columns.append(numbers(spec, np.array(shares, np.float64)))
     # Between steps nothing runs on any device.
     between = np.nan_to_num(facts.gap) * len(step_spans(facts.trace).device)
     idle = [float(np.nansum(facts.idle[each]) + between[each].sum()) for each in rows]
     spent = [float(np.nansum(facts.busy[each])) + time for each, time in zip(rows, idle, strict=True)]
-    found.append(
+    columns.append(
         numbers(
             col.IDLE_PCT.but(help="Share of the time of these steps and of that before them in which no work ran."),
             [100 * time / whole if whole else np.nan for time, whole in zip(idle, spent, strict=True)],
         )
     )
-    return found
+    return columns
 
 
 def _per_unit(facts: StepFacts, rows: Sequence[Int64]) -> tuple[Column, Column]:
