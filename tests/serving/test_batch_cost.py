@@ -119,7 +119,7 @@ def test_a_prefill_delays_the_decodes_beside_it():
     steps = [*decodes(*[(4, 100)] * 3, (5, 900)), mixed(9000, 4, 200, 140), mixed(9500, 4, 400, 180)]
     (row,) = rows(served(steps), "prefill")
     assert (row["in_generation"], row["steps"], row["decodes"], row["prompt_tokens"]) == (4, 2, 3, 300)
-    assert (row["median_us"], row["decode_us"], row["delay_us"]) == (160, 100, 60)
+    assert (row["median_us"], row["decode_us"], row["prefill_delay_us"]) == (160, 100, 60)
     assert row["per_prompt_token_us"] == pytest.approx(0.2)
     sentence = "A prefill of 300 tokens delays the 4 requests in generation beside it by 60.0 µs"
     assert sentence in note(served(steps)) and sentence in note(served(steps), "prefill")

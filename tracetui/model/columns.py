@@ -807,7 +807,7 @@ PHASE = ColumnSpec(
 PIECES = ColumnSpec("pieces", "pieces", "Free pieces in it.")
 POOL = ColumnSpec("pool", "pool", "Segments of blocks above 1 MiB are large; expandable ones grow.", width=10, detail=1)
 PREFILL_DELAY_US = ColumnSpec(
-    "delay_us", "delay", "By how much longer the step is than a decode of as many requests.", unit="us"
+    "prefill_delay_us", "delay", "By how much longer the step is than a decode of as many requests.", unit="us"
 )
 PRODUCTS_PCT = ColumnSpec("products_pct", "GEMM %", "Share of GPU busy time: GEMMs.", unit="%")
 PROMPT_TOKENS = ColumnSpec("prompt_tokens", "prompt tokens", "Median of the tokens of prompts in the step.")

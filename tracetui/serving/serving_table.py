@@ -121,7 +121,8 @@ PANE = Pane(
         Grouping("cost", "kind batch_unit fixed_us each_us sizes smallest_batch largest_batch misfit_pct steps"),
         Grouping("stage", "kind stage_of_server steps requests median_us gpu_period_us token_us output_tokens_per_s"),
         Grouping(
-            "prefill", "kind in_generation steps prompt_tokens median_us decode_us delay_us per_prompt_token_us decodes"
+            "prefill",
+            "kind in_generation steps prompt_tokens median_us decode_us prefill_delay_us per_prompt_token_us decodes",
         ),
         Grouping(
             "attention",
