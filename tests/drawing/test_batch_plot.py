@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.support.build import annotation, make_trace, op
 from tests.support.serving import GEMM, Served, decode, served
+from tracetui.drawing.serving_bars import share_lines
 from tracetui.drawing.text.pictures import BLANK, batch_lines, list_picture, picture_lines
 from tracetui.model.table import Table
 from tracetui.panes import PANES
@@ -63,8 +64,13 @@ def test_one_size_or_no_room_is_no_plot() -> None:
 
 def test_lists_with_a_drawing() -> None:
     several = table([decode(i, requests=1 + i) for i in range(4)])
-    assert picture_lines("serving", "batch", several, 60, 14) == batch_lines(several, 60, 14)
-    assert picture_lines("serving", None, several, 60, 14) == []
+    bars = share_lines(several, 60, 14)
+    assert len(bars) == 5 and picture_lines("serving", "batch", several, 60, 14) == [
+        *bars,
+        *batch_lines(several, 60, 12),
+    ]
+    assert picture_lines("serving", "batch", several, 36, 14) == batch_lines(several, 36, 14)
+    assert picture_lines("serving", None, several, 60, 14) == bars
     assert list_picture("serving", "batch", several) == list_picture("serving", "batch", several)
     assert list_picture("serving", "batch", several) != list_picture("serving", "batch", table([decode(0)]))
     assert list_picture("kernels", None, several) is None

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.support.build import Event, annotation, kernel, launch, make_trace
+from tests.support.paths import SHARED
 from tests.support.serving import ATTENTION, GEMM, Served, decode, served
+from tests.support.traces import given_traces, loaded
 from tracetui.findings import Finding, finding_list
-from tracetui.findings.scope import Severity
+from tracetui.findings.scope import Severity, program
 from tracetui.model.trace import Trace
 
 US = 1_000
@@ -104,3 +108,42 @@ def test_prefills_that_hold_up_nobody() -> None:
     assert only(interrupted(5, length=20), "prefill-interrupts") is None
     # Nobody says how many requests it has.
     assert only(interrupted(5, "step[EXTEND]"), "prefill-interrupts") is None
+
+
+def batches(*each: tuple[int, int]) -> Trace:
+    """Decodes of so many requests that take so many µs."""
+    return served(
+        [
+            replace(decode(index, 1000, requests=requests), kernels=[(GEMM, 1000 * index + 20, us)])
+            for index, (requests, us) in enumerate(each)
+        ]
+    )
+
+
+def test_decodes_that_cost_as_much_whatever_their_batch():
+    finding = only(batches((1, 101), (4, 104), (8, 108)), "decode-batch")
+    assert finding is not None and finding.severity == Severity.NOTE
+    assert finding.title.startswith("A larger batch costs decodes little: 93 % of a decode of 8 requests")
+    assert "100.0 µs and 1.0 µs for each request, by 3 decodes of 3 batches from 1 to 8" in finding.evidence
+    # Where the batch makes the time, where there are two batches, and where no line fits.
+    assert only(batches((1, 60), (4, 90), (8, 130)), "decode-batch") is None
+    assert only(batches((1, 101), (8, 108)), "decode-batch") is None
+    assert only(batches((1, 100), (4, 200), (8, 101)), "decode-batch") is None
+
+
+OF_TRAINING = ("DataLoader", "FSDP", "DistributedDataParallel", "backward", "gradient", "optimizer", "losses")
+
+
+@pytest.mark.parametrize("name", given_traces("inference/i*.json.gz", "d20*"))
+def test_no_server_is_told_to_train_otherwise(name) -> None:
+    for finding in finding_list(loaded(SHARED / name)):
+        assert not [word for word in OF_TRAINING if word in finding.advice], finding.id
+
+
+def test_advice_for_servers_and_for_other_programs():
+    copies = [launch(5_000_000, 500, 90), kernel(GEMM, 5_001_000, 1_000, correlation=90)]
+    assert program(served([decode(0)], copies)).serves
+    assert not program(make_trace(copies)).serves
+    # A server's step in a program that trains, or loads data, makes it no server.
+    for name in ("Optimizer.step#SGD.step", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"):
+        assert not program(served([decode(0)], [annotation(name, 0, 100)])).serves

@@ -11,12 +11,12 @@ from tracetui.errors import TracetuiError
 from tracetui.kernel_names import Family, decode
 from tracetui.model.trace import GPU_WORK, Kind
 
-MAX_OTHER_SHARE = 0.01
+MAX_OTHER_SHARE = 0.001
 """Maximum share of a trace's GPU time in the family `other`."""
 BARE = {"kernel", "void", "?"}
 
 
-FOLDERS = ("d*", "inference/*.json*", "ranks/**/*.json*", "puzzlers/*", "edge/*.json*", "edge/*.pfw.gz")
+FOLDERS = ("d*", "inference/*.json*", "pairs/*", "ranks/**/*.json*", "puzzlers/*", "edge/*.json*", "edge/*.pfw.gz")
 
 
 @pytest.mark.parametrize("file", given_traces(*FOLDERS))

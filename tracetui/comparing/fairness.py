@@ -20,7 +20,7 @@ from tracetui.comparing.match import SAME_NAME
 from tracetui.comparing.measures import COUNT
 from tracetui.comparing.noise import ASSUMED_NOISE, MIN_TIME_CHANGE, Change, Difference, shared_tick
 from tracetui.comparing.side import CAPTURE, STEP, Side, differ_in_length
-from tracetui.comparing.work_sizes import UnitOfWork, size_changes, type_change
+from tracetui.comparing.work_sizes import UnitOfWork, same_work, size_changes, type_change
 from tracetui.linking.step_kinds import UNKNOWN, step_kinds
 from tracetui.linking.steps import steps
 from tracetui.model.quantities import Scale, counted, duration, how_fast, how_much, rounded_percent, time_scale
@@ -65,6 +65,11 @@ def time_sentence(
         # Less time for less work is not called fast.
         return f"{change}: {how_much(before, after)}{per_unit}{doubt}"
     return f"{change}: {how_fast(before, after)}{doubt}" if is_judged else change
+
+
+def per_units(each: Difference, units: Iterable[UnitOfWork]) -> str:
+    """The change of a time by several units of work: `per token 4 % less, per request 3 % more`."""
+    return ", ".join(_per_unit(each, unit) for unit in units)
 
 
 def _per_unit(each: Difference, unit: UnitOfWork) -> str:
@@ -296,6 +301,8 @@ def unfair(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> list[str]:
 def unsure(a: Side, b: Side) -> list[str]:
     """Sentences about what stays uncertain, and what both sides share."""
     sentences = [*_on_the_same(recording_conditions(a), recording_conditions(b))]
+    if sizes := same_work(a, b):
+        sentences.append(f"Both sides did the same work per step: {sizes}.")
     if 1 in (len(a), len(b)) and not len(a) == len(b) == 1:
         alone, other = ("A", "B") if len(a) == 1 else ("B", "A")
         sentences.append(f"{alone} is one {(a if alone == 'A' else b).part_kind}: noise is known only for {other}.")

@@ -21,6 +21,7 @@ from tracetui.comparing.fairness import (
     listed,
     noise,
     per,
+    per_units,
     time_sentence,
 )
 from tracetui.comparing.kernel_changes import KernelChanges, kernel_changes
@@ -28,7 +29,7 @@ from tracetui.comparing.match import SAME_PLACE
 from tracetui.comparing.measures import CAUSE_HELP, measures
 from tracetui.comparing.noise import BEYOND_NOISE, Change, Difference, PartGroup, groups_of_parts, is_mixed
 from tracetui.comparing.side import CAPTURE, RANGE, RUN, STEP, Side, differ_in_length
-from tracetui.comparing.work_sizes import unit_of_work
+from tracetui.comparing.work_sizes import unit_of_work, work_ratios
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import links
@@ -321,9 +322,10 @@ def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, 
         times = (("GPU time", _of(totals, "gpu_busy_us")), ("CPU time", cpu))
         return [_of_other_kinds(a, b, what, each, names) for what, each in times if each]
     gpu, is_judged, parts = _of(totals, gpu_measure(totals)), not differ_in_length(a, b), _parts(a)
-    unit = unit_of_work(a, b, totals)
+    unit, units = unit_of_work(a, b, totals), work_ratios(a, b, totals)
     if cpu is None:
         return []
+    by_units = [f"GPU time by the work of a step: {per_units(gpu, units)}."] if gpu and len(units) > 1 else []
     on_cpu = f"{time_sentence(f'CPU time{per(a, b)}', cpu, parts, is_judged, unit, gpu is not None)}."
     if gpu is None:
         return [on_cpu]
@@ -333,14 +335,14 @@ def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, 
         sides = f"GPU {scale.both(*medians[:2])}, CPU {scale.change(*medians[2:])}{per(a, b)}"
         return [f"GPU the same, CPU {how_much(*medians[2:])}: {sides}{in_brackets(noise(cpu, scale, a.part_kind))}."]
     if gpu_measure(totals) == "gpu_busy_us":
-        return [f"{time_sentence(f'GPU time{per(a, b)}', gpu, parts, is_judged, unit)}.", on_cpu]
+        return [f"{time_sentence(f'GPU time{per(a, b)}', gpu, parts, is_judged, unit)}.", on_cpu, *by_units]
     subject = f"GPU{per(a, b)}, from the first kernel to the last,"
     span = time_sentence(subject, gpu, parts, is_judged, unit)
     busy, others = totals["gpu_busy_us"].difference, _of(totals, "gpu_others_us")
     is_alone = others is None or max(others.a.median, others.b.median) == 0
     word = "busy" if is_alone else "busy with its own work"
     times_busy = time_scale((gpu.a.median, gpu.b.median)).change(busy.a.median, busy.b.median)
-    return [f"{span}; {word} for {times_busy} of that.", on_cpu]
+    return [f"{span}; {word} for {times_busy} of that.", on_cpu, *by_units]
 
 
 def _of(totals: TotalsByName, name: str) -> Difference | None:

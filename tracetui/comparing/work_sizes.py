@@ -30,6 +30,8 @@ from tracetui.operators.key_averages import signatures
 
 MIN_SIZE_CHANGE = 0.01
 """Minimum relative difference of two sizes: below it times are not called different either."""
+MIN_CONTEXT_CHANGE = 0.05
+"""The same of contexts, which grow by a token in each step."""
 MAX_CALL_CHANGE = 0.1
 """Maximum relative difference between the ratio of a size per call and that per part, for times per token to be told:
 beyond it one side makes more calls of that size."""
@@ -48,7 +50,7 @@ _WORDS = {
     REQUESTS: "{} requests",
 }
 """Sizes in words, in the order in which they are told."""
-_UNITS = {TOKENS: "token", ROWS: "row", PIXELS: "pixel", BATCH: "sample"}
+_UNITS = {TOKENS: "token", ROWS: "row", PIXELS: "pixel", BATCH: "sample", REQUESTS: "request"}
 """Sizes by which a time is divided, the first that differs."""
 
 
@@ -193,14 +195,49 @@ def _by_names(a: Side, b: Side) -> Iterator[SizeChange]:
     """Tokens and requests of a server's steps, medians over the parts; none where a part does not tell."""
     if (a.part_kind, b.part_kind) != (STEP, STEP):
         return
-    for name, column in ((TOKENS, "tokens"), (REQUESTS, "requests")):
-        values = []
-        for side in (a, b):
-            values.append(getattr(step_kinds(side.trace), column)[np.isin(steps(side.trace).row, side.row)])
-        if all(len(each) and (each != NULL).all() and each.min() > 0 for each in values):
-            before, after = (float(np.median(each)) for each in values)
-            if abs(after - before) > MIN_SIZE_CHANGE * min(before, after):
-                yield SizeChange(name, before, after, True)
+    for name in _OF_STEPS:
+        before, after = (_size_of_steps(side, name) for side in (a, b))
+        least = MIN_CONTEXT_CHANGE if name == CONTEXT else MIN_SIZE_CHANGE
+        if before is not None and after is not None and abs(after - before) > least * min(before, after):
+            yield SizeChange(name, before, after, True)
+
+
+_OF_STEPS = (REQUESTS, TOKENS, CONTEXT)
+"""Sizes that the names of a server's steps tell."""
+
+
+def _size_of_steps(side: Side, name: str) -> float | None:
+    """Median of a size over the steps of a side, the context that of a request; None where a step does not tell."""
+    kinds, mine = step_kinds(side.trace), np.isin(steps(side.trace).row, side.row)
+    size = {REQUESTS: kinds.requests, TOKENS: kinds.tokens, CONTEXT: kinds.context}[name][mine]
+    requests = kinds.requests[mine]
+    if len(size) == 0 or (size == NULL).any() or size.min() <= 0:
+        return None
+    if name != CONTEXT:
+        return float(np.median(size))
+    return float(np.median(size / requests)) if (requests != NULL).all() and requests.min() > 0 else None
+
+
+def same_work(a: Side, b: Side) -> str:
+    """The sizes of a server's steps in words, `32 requests, 32 tokens`, where both sides have the same of each that is
+    known; empty where they differ, where none is known, and where one is known of one side only.
+    """
+    if (a.part_kind, b.part_kind) != (STEP, STEP) or size_changes(a, b):
+        return ""
+    sizes = [(name, _size_of_steps(a, name), _size_of_steps(b, name)) for name in _OF_STEPS]
+    if any((before is None) != (after is None) for _, before, after in sizes):
+        return ""
+    return ", ".join(_WORDS[name].format(f"{before:,g}") for name, before, _ in sizes if before is not None)
+
+
+def work_ratios(a: Side, b: Side, totals: Mapping[str, Total]) -> list[UnitOfWork]:
+    """The units that tell the work of a server's steps and differ: token, request, FLOP; the size of B by that of A."""
+    changed = {each.name: each for each in _by_names(a, b)}
+    units = [UnitOfWork(unit, changed[name].ratio) for name, unit in _UNITS.items() if name in changed]
+    flops = totals.get("flops")
+    if units and flops and flops.change in BEYOND_NOISE and flops.difference.a.median > 0:
+        units.append(UnitOfWork("FLOP", flops.difference.ratio))
+    return units
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -324,6 +325,38 @@ _FORMS = {
 }
 ATTENTIONS_NEEDING_VALUES = frozenset(_FORMS)
 """Operators whose work depends on the values of arguments."""
+_PAGED = re.compile(
+    r"^(vllm::unified_attention(_with_output)?|_rocm_C::paged_attention|sglang_profiler::attention_\w+"
+    r"|(vllm_flash_attn|sgl_kernel|flash_attn)\w*::\w*(varlen|kvcache)\w*|sglang::unified_attention_with_output)$"
+)
+"""Operators of servers whose keys lie in pages: their shapes say how many heads of what width, not how many keys."""
+
+
+def is_paged_attention(op: str) -> bool:
+    """True for attention over a KV cache, whose work depends on the contexts of the requests of a step."""
+    return _PAGED.match(op) is not None
+
+
+def paged_attention(signature: Signature, context: int, pairs: int) -> Work:
+    """The work of attention over a KV cache in a layer of a step; first inputs are queries [tokens, heads, width].
+
+    Of the others, the keys are the first tensor as wide with fewer heads or as many: of the step, or of the cache.
+    `context` and `pairs` are those of the step. What a window leaves out counts all the same.
+    """
+    inputs = Operands(signature)
+    query, size = inputs.shape(0), size_of(inputs.type(0))
+    if not query or len(query) != 3 or size is None:
+        return NOTHING
+    tokens, heads, width = query
+    for index in range(1, len(signature.dims)):
+        key, stored = inputs.shape(index), size_of(inputs.type(index))
+        if key and len(key) >= 3 and key[-1] == width and heads % max(key[-2], 1) == 0 and stored is not None:
+            # Queries and results once, keys and values of the whole context once.
+            moved = 2.0 * tokens * heads * width * size + 2.0 * context * key[-2] * width * stored
+            return Work(4.0 * pairs * heads * width, moved, precision_of(inputs.type(0)))
+    return NOTHING
+
+
 _NO_MASK, _TOP_LEFT, _BOTTOM_RIGHT = 0, 1, 2
 
 

@@ -29,6 +29,8 @@ from tracetui.devices.formulas import (
     broadcast,
     convolution,
     is_floating,
+    is_paged_attention,
+    paged_attention,
     product,
     size_of,
     total,
@@ -37,6 +39,8 @@ from tracetui.kernel_names import Family, decode
 from tracetui.linking.graph_nodes import GraphNodes, graph_nodes
 from tracetui.linking.groups import Combinations, combinations
 from tracetui.linking.links import links
+from tracetui.linking.placement import step_index
+from tracetui.linking.step_kinds import step_kinds
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.results import kept
 from tracetui.model.table import NULL, Strings
@@ -401,6 +405,9 @@ def kernel_work(trace: Trace) -> KernelWork:
         captured=np.asarray(operators.call >= operators.first_captured),
     )
     _fill(result, at_main, groups, works)
+    paged = np.array([is_paged_attention(str(operators.texts[each])) for each in used.tolist()], bool)[member]
+    if paged.any():
+        _fill_paged(trace, result, at_main, np.flatnonzero(paged), inputs)
     result.signature[at_main], result.op[at_main] = inputs.id, number[member]
     has_call = operators.call >= 0
     result.span[at_main] = np.bincount(operators.call[has_call], slices.dur[rows[has_call]], len(operators))[of_call]
@@ -428,6 +435,24 @@ def _fill(result: KernelWork, at_main: Int64, groups: Combinations, works: list[
         result.flops[at_main] = flops[groups.member]
         result.bytes[at_main] = moved[groups.member]
         result.precision[at_main] = kinds[groups.member]
+
+
+def _fill_paged(trace: Trace, result: KernelWork, at_main: Int64, calls: Int64, inputs: Signatures) -> None:
+    """Fill in calls of attention over a KV cache by the contexts that the names of their steps state (R3.99)."""
+    kinds, step = step_kinds(trace), step_index(trace, result.rows[at_main[calls]])
+    calls, step = calls[step >= 0], step[step >= 0]
+    known = (kinds.context[step] != NULL) & (kinds.pairs[step] != NULL)
+    calls, step = calls[known], step[known]
+    alike = combinations(inputs.id[calls], step)
+    for group, first in enumerate(alike.first.tolist()):
+        signature, number = inputs.of(int(calls[first])), int(step[first])
+        if signature is None:
+            continue
+        work = paged_attention(signature, int(kinds.context[number]), int(kinds.pairs[number]))
+        if work.flops is not None and work.bytes is not None:
+            at = at_main[calls[alike.member == group]]
+            result.flops[at], result.bytes[at] = work.flops, work.bytes
+            result.precision[at] = result.precisions.intern(work.precision) if work.precision else -1
 
 
 def _main_of_calls(trace: Trace, rows: Int64, call: Int64, count: int) -> Int64:

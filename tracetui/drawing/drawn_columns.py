@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tracetui.drawing import serving_bars
 from tracetui.drawing.hues import FAMILY_HUES, Hue, bar, sparkline, three_digits, whole_cells
 from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.placement import step_labels
@@ -108,6 +109,8 @@ def drawn_columns(
     if cells < MIN_CELLS_OF_BARS or len(table) == 0:
         return []
     drawn = _bars(table, graphics, shown, sort, cells)
+    if set(table.column_names) >= serving_bars.NEEDED:
+        drawn.insert(0, _served_column(table, min(max(cells // 3, MIN_STEP_BAR), MAX_STEP_BAR)))
     if "gpu_idle_us" in table and "period_us" in shown:
         drawn += step_columns(table, graphics.odd, cells)
     if graphics.steps is not None and cells >= MIN_CELLS_OF_STEPS + len(graphics.steps.labels):
@@ -192,6 +195,16 @@ def step_columns(table: Table, odd: list[OddStep | None], cells: int) -> list[Dr
     if any(words):
         drawn.append(DrawnColumn("Δ median", max(8, *map(len, words)), pieces, "period_us", beside=2))
     return drawn
+
+
+def _served_column(table: Table, width: int) -> DrawnColumn:
+    """The time of the steps of each row by purpose."""
+
+    def pieces(row: int, width: int, plain: bool) -> list[Piece]:
+        return serving_bars.pieces(table, row, width, plain)
+
+    after = "batch" if "batch" in table else "steps"
+    return DrawnColumn("GEMM, attention, .., idle", width, pieces, after, beside=2)
 
 
 def _parts_column(table: Table, width: int) -> DrawnColumn:

@@ -16,7 +16,7 @@ from tracetui.findings.idle_time import launching_idle
 from tracetui.findings.scope import BACKWARD, Finding, Scope, Severity, longest, optimizer_steps
 from tracetui.idle.gpu_spans import communicates
 from tracetui.kernel_names.decode import decode
-from tracetui.kernel_names.slice_names import short_kernel
+from tracetui.kernel_names.slice_names import Purpose, purposes, short_kernel
 from tracetui.linking.groups import Groups, combinations, distinct, group
 from tracetui.linking.links import links, names_of, slices_named
 from tracetui.linking.placement import chosen, step_index
@@ -143,6 +143,10 @@ _ADVICE["reduce-scatter"] = _ADVICE["all-gather"]
 _ADVICE["expert dispatch"] = _ADVICE["expert combine"] = _ADVICE["all-to-all"]
 _OF_TRAINING = ("all-reduce", "all-gather", "reduce-scatter")
 """Kinds whose advice is about gradients or sharded parameters: without a backward pass layers exchange by them."""
+_MOE = (
+    "With experts, sequence-parallel MoE (expert parallelism with all-gather and reduce-scatter around the experts in "
+    "place of an all-reduce) sends less in large prefills, and may slow small decodes: measure it with this batch."
+)
 _OTHERWISE = "Overlap it with computation, or send less."
 
 
@@ -184,6 +188,8 @@ def exposed_communication(scope: Scope) -> Iterator[Finding]:
     advice = _ADVICE.get(form) or _ADVICE.get(largest, _OTHERWISE)
     if largest in _OF_TRAINING and form not in _ADVICE and not scope.program.has_backward:
         advice = _ADVICE["tensor-parallel"]
+    if scope.program.serves and _routes(scope):
+        advice = f"{advice} {_MOE}"
     yield from scope.with_cost(
         "exposed-communication",
         comm.exposed,
@@ -193,6 +199,12 @@ def exposed_communication(scope: Scope) -> Iterator[Finding]:
         longest(scope.trace, comm.rows),
         action="compare this rank with the others",
     )
+
+
+def _routes(scope: Scope) -> bool:
+    """True where kernels choose experts for tokens."""
+    ids, names = purposes(scope.trace, scope.computing)
+    return any(names[number] == Purpose.ROUTING for number in distinct(ids[ids >= 0]).tolist())
 
 
 def _most_exposed(scope: Scope, rows: Int64) -> Exposed | None:

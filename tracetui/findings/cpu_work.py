@@ -137,10 +137,13 @@ _GIVEN_BACK = (
     "Memory is given back to the driver: leave out empty_cache() where the program calls it; the capture of a CUDA "
     "graph calls it too."
 )
-_PIN_ONCE = (
-    "Pinning memory takes milliseconds and stops the thread: allocate the pinned buffers once and fill them again, or "
-    "let DataLoader(pin_memory=True) do it in its own thread."
-)
+
+
+def _pin_once(scope: Scope) -> str:
+    once = (
+        "Pinning memory takes milliseconds and stops the thread: allocate the pinned buffers once and fill them again"
+    )
+    return once + ("." if scope.program.serves else ", or let DataLoader(pin_memory=True) do it in its own thread.")
 
 
 def allocator(scope: Scope) -> Iterator[Finding]:
@@ -166,7 +169,7 @@ def allocator(scope: Scope) -> Iterator[Finding]:
         if taken_again:
             advice = again
         elif len(pinned) > max(len(taken), len(freed)):
-            advice = _PIN_ONCE
+            advice = _pin_once(scope)
         yield from scope.with_cost(
             "allocator",
             cost,
@@ -234,7 +237,7 @@ def _pinned_again(scope: Scope, rows: Int64) -> Iterator[Finding]:
         f"Pinned memory is allocated inside the run, {duration(spent)} of CPU time",
         f"{scope.per_step(len(rows), 'call')} of {scope.trace.name_of(int(rows[0]))}, {duration(spent)}; the GPU had "
         "other activity meanwhile, but nothing new was launched",
-        _PIN_ONCE,
+        _pin_once(scope),
         longest(scope.trace, rows),
     )
 

@@ -239,7 +239,8 @@ def unfused_elementwise(scope: Scope) -> Iterator[Finding]:
             if compiled
             else "torch.compile joins them"
         )
-        + "; by hand, use fused forms of norms, activations, rotary embeddings and losses.",
+        + "; by hand, use fused forms of norms, activations"
+        + (" and rotary embeddings." if scope.program.serves else ", rotary embeddings and losses."),
         longest(trace, unfused.rows),
         action="compile the rest of the program" if compiled else "fuse them with torch.compile",
     )

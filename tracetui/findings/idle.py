@@ -20,10 +20,11 @@ from tracetui.idle.idleness import device_order, idleness, unrecorded_holes
 from tracetui.idle.thread_causes import MIN_COPY_BYTES, stalled_calls
 from tracetui.idle.waits import Cause, sync_calls
 from tracetui.linking.groups import distinct, group
-from tracetui.linking.links import links, names_of, op_rows
+from tracetui.linking.links import calls_named, links, names_of, op_rows
 from tracetui.linking.placement import step_index
-from tracetui.linking.replays import replays
+from tracetui.linking.replays import GRAPH_LAUNCH, replays
 from tracetui.linking.step_kinds import unserving_steps
+from tracetui.linking.steps import steps
 from tracetui.linking.trees import is_named, lane_axis
 from tracetui.memory.allocator import DIRECTED, PAGEABLE, TO_HOST, bytes_of
 from tracetui.model.intervals import Int64, covered, covered_within, union
@@ -66,17 +67,19 @@ def launch_overhead(scope: Scope) -> Iterator[Finding]:
         if mostly_long
         else "Launch overhead: the CPU launches later than the GPU could run",
         "; ".join(evidence),
-        _SHORTEN if mostly_long else advice,
+        _shorten(scope.program) if mostly_long else advice,
         longest_part(scope, parts),
         at_gap=True,
         action="shorten what the CPU does before it launches" if mostly_long else action,
     )
 
 
-_SHORTEN = (
-    "Fewer or cheaper launches help little: look at what the CPU does there, and move it out of the loop, to the GPU, "
-    "or to another thread or process that works ahead (DataLoader workers)."
-)
+def _shorten(program: Program) -> str:
+    workers = "" if program.serves else " (DataLoader workers)"
+    return (
+        "Fewer or cheaper launches help little: look at what the CPU does there, and move it out of the loop, to the "
+        f"GPU, or to another thread or process that works ahead{workers}."
+    )
 
 
 def _launch_calls(scope: Scope) -> str:
@@ -133,11 +136,26 @@ def long_gap_without_op(scope: Scope) -> Iterator[Finding]:
         "Python or other CPU work between operators: move it out of the loop, vectorise it, or give it to another "
         "thread or process"
         + ("." if program.has_frames else "; with_stack=True names the lines.")
-        + (" In a compiled call it is the handling of inputs before the first kernel." if program.is_compiled else ""),
+        + (" In a compiled call it is the handling of inputs before the first kernel." if program.is_compiled else "")
+        + (_PIECES if program.serves and _in_pieces(scope) else ""),
         longest_part(scope, parts),
         at_gap=True,
         action="find what the CPU does there",
     )
+
+
+MIN_PIECES = 2
+"""Minimum graph launches of a step for its graphs to be pieces of it."""
+_PIECES = (
+    " A step launches its graphs in pieces, with Python between them: capture it whole where the attention kernel can "
+    "be captured (`cudagraph_mode` FULL_DECODE_ONLY or FULL_AND_PIECEWISE in vLLM)."
+)
+
+
+def _in_pieces(scope: Scope) -> bool:
+    """True where the steps launch several graphs each."""
+    index = step_index(scope.trace, calls_named(scope.trace, GRAPH_LAUNCH))
+    return len(steps(scope.trace)) > 0 and int((index >= 0).sum()) >= MIN_PIECES * len(steps(scope.trace))
 
 
 _OF_OTHER_RULES = (Cause.DATA_LOADING, Cause.START_UP, Cause.COMPILATION, Cause.PROFILER)
@@ -167,7 +185,7 @@ def before_first_kernel(scope: Scope) -> Iterator[Finding]:
         before + after,
         f"The GPU does nothing while the CPU works {' and '.join(place for _, place in large)} of {scope.title}",
         ", ".join(f"{duration(time)} {place}" for time, place in both if time) + (f"; in {where}" if where else ""),
-        "Do this work ahead: in DataLoader workers, in another thread while the step before runs, or on the GPU."
+        f"Do this work ahead: in {scope.program.ahead} while the step before runs, or on the GPU."
         + ("" if scope.program.has_frames else " with_stack=True names the lines."),
         int(edges.after.max(initial=-1)),
         action="find what the CPU does there",
@@ -368,9 +386,10 @@ def pageable_copy(scope: Scope) -> Iterator[Finding]:
         f"Copies {direction} the GPU use memory that is not pinned",
         _copies_in_words(scope, rows, exposed)
         + (f", and {duration(idle)} of idle time in their calls" if idle else ""),
-        "Such a copy goes through a staging buffer while the CPU waits. Allocate the buffers pinned (pin_memory=True "
-        "in the DataLoader, or torch.empty(..., pin_memory=True)) and copy with non_blocking=True; to pin a tensor "
-        "only for its copy may be slower.",
+        "Such a copy goes through a staging buffer while the CPU waits. Allocate the buffers pinned ("
+        + ("" if scope.program.serves else "pin_memory=True in the DataLoader, or ")
+        + "torch.empty(..., pin_memory=True)) and copy with non_blocking=True; to pin a tensor only for its copy may "
+        "be slower.",
         longest(trace, rows),
         action="pin the memory",
     )

@@ -80,7 +80,7 @@ def cpu_inputs(scope: Scope) -> Iterator[Finding]:
         "The GPU waits while random tensors are made on the CPU",
         f"{scope.per_step(len(rows), 'operator')} that launch nothing, {duration(int(slices.dur[rows].sum()))}, most "
         f"often {most_common(trace, rows) if len(rows) else ''}; the GPU idle meanwhile for {', and '.join(idle)}",
-        "Make them where they are used (device='cuda'), once before the loop, or ahead in DataLoader workers.",
+        f"Make them where they are used (device='cuda'), once before the loop, or ahead in {scope.program.ahead}.",
         longest(trace, rows),
         action="make the inputs on the GPU",
     )

@@ -50,6 +50,7 @@ from tracetui.findings.roofline import far_from_roofline, gather, layout_convers
 from tracetui.findings.scope import Finding, Scope
 from tracetui.findings.step_rules import (
     cold_step,
+    fixed_decode_cost,
     graph_launches_hold_up,
     idle_between_decodes,
     outlier_step,
@@ -84,6 +85,7 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     idle_between_decodes,
     graph_launches_hold_up,
     prefills_interrupt,
+    fixed_decode_cost,
     cold_step,
     outlier_step,
     fp32_math,

@@ -29,6 +29,7 @@ from tracetui.idle.scope_times import (
 )
 from tracetui.idle.waits import Cause, sync_calls
 from tracetui.kernel_names import decode
+from tracetui.kernel_names.slice_names import is_serving
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import calls_named, links, slices_named
 from tracetui.linking.placement import chosen, ops_within, step_index, within
@@ -97,6 +98,7 @@ MIN_COMPILED_SHARE = 0.5
 _SINGLE = re.compile(r"_SingleProcessDataLoaderIter")
 _WORKERS = re.compile(r"_MultiProcessingDataLoaderIter")
 BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$")
+_SERVER_CAPTURE = re.compile(r"^capture_(graph_bs_)?\d+")
 OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
 
 
@@ -125,12 +127,22 @@ class Program:
     """So many Python frames were recorded that they slow the CPU down."""
     has_shapes: bool
     """Shapes of inputs were recorded."""
+    serves: bool
+    """It is a model server, or records its graphs: nothing that a training program alone has is of any use to it."""
+
+    @property
+    def ahead(self) -> str:
+        """The places where a program can do CPU work ahead, behind `in`."""
+        return "another thread or process" if self.serves else "DataLoader workers, in another thread"
 
 
 @kept
 def program(trace: Trace) -> Program:
     frames, compiled_share = stack_cost(trace), _compiled_share(trace)
     host = (Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON)
+    trains = _has(trace, (Kind.CPU_OP,), BACKWARD) or _has(trace, host, OPTIMIZER_STEP)
+    loads = _has(trace, host, _WORKERS) or _has(trace, host, _SINGLE)
+    captures = _has(trace, (Kind.ANNOTATION, Kind.CPU_OP), _SERVER_CAPTURE)
     return Program(
         compiled_share,
         is_compiled=compiled_share > 0,
@@ -142,6 +154,7 @@ def program(trace: Trace) -> Program:
         has_optimizer=_has(trace, host, OPTIMIZER_STEP),
         has_frames=frames is not None and frames.count > 0,
         has_shapes=has_shapes(trace),
+        serves=not (trains or loads) and (steps(trace).is_served or captures or is_serving(trace)),
     )
 
 

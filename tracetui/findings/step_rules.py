@@ -27,6 +27,7 @@ from tracetui.model.intervals import Int64
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
+from tracetui.serving.batch_cost import line_of
 from tracetui.serving.server_steps import ACTIVITY_NAMES, Activity, between_steps
 
 MIN_STEPS = 3
@@ -294,6 +295,38 @@ def prefills_interrupt(scope: Scope) -> Iterator[Finding]:
         "`--max-num-batched-tokens` in vLLM, `--chunked-prefill-size` and `--enable-mixed-chunk` in SGLang), or run "
         "prefills on other GPUs.",
         int(steps(trace).row[index]),
+    )
+
+
+MIN_FIXED_SHARE = 0.8
+"""Minimum share of a decode that does not grow with its batch, for a larger batch to cost little."""
+
+
+def fixed_decode_cost(scope: Scope) -> Iterator[Finding]:
+    """A decode takes about as long whatever its batch: more requests in it cost little."""
+    trace, times, kinds = scope.trace, step_times(scope.trace), step_kinds(scope.trace)
+    if steps(trace).is_guess:
+        return
+    rows = np.flatnonzero(kinds.of_kind("decode") & averaged_steps(trace) & (times.gpu_start != NULL))
+    rows = rows[np.isin(rows, chosen(trace, scope.step))]
+    took = np.where(times.gpu_start != NULL, times.gpu_end - times.gpu_start, 0).astype(np.float64)
+    line = line_of(kinds, "decode", took, rows)
+    if line is None or line.unit != "requests":
+        return
+    largest, share = line.sizes[-1], min(line.fixed / line.at(line.sizes[-1]), 1.0)
+    if share < MIN_FIXED_SHARE:
+        return
+    yield Finding(
+        "decode-batch",
+        Severity.NOTE,
+        f"A larger batch costs decodes little: {rounded_percent(100 * share)} of a decode of {largest:,} requests does "
+        "not depend on the batch",
+        f"{duration(line.fixed)} and {duration(max(line.each, 0.0))} for each request, by "
+        f"{counted(line.steps, 'decode')} of {len(line.sizes)} batches from {line.sizes[0]:,} to {largest:,} "
+        "(`show serving --by cost`)",
+        "Serve more requests at once as far as the KV cache and the time per token allow (`--max-num-seqs` in vLLM, "
+        "`--max-running-requests` in SGLang); where graphs pad small batches, capture more sizes.",
+        int(steps(trace).row[rows[np.argmax(kinds.requests[rows])]]),
     )
 
 

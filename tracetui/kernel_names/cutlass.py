@@ -7,6 +7,7 @@ searched where the library's templates have them.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tracetui.kernel_names.decoded import (
     ACCUMULATORS,
@@ -53,7 +54,7 @@ def cutlass_template(name: ParsedName) -> Decoded | None:
         return None
     if "ReduceSplitK" in text:
         return _reduction(name)
-    if "CollectiveMma" in text:
+    if "CollectiveMma" in text or "machete::" in text:
         return _third_template(name)
     if "GemmShape<" in text or "Gemm" in text or "Convolution" in text:
         return _second_template(name)
@@ -86,6 +87,9 @@ def _third_template(name: ParsedName) -> Decoded:
     cluster = next((shape for shape in numbers if 0 < max(shape) < 16), ())
     parts = template_of(text, "CollectiveMma")
     operands = [kind for kind in map(cpp_type, parts) if kind][:2]
+    is_machete = "machete::" in text
+    if is_machete:
+        operands = _machete_operands(text)
     atom = _ATOM.search(text)
     atom_types = types_in(text[atom.start() : atom.start() + 400]) if atom else []
     # After the operands an atom names what it accumulates in; a mainloop's own list stops before.
@@ -93,9 +97,9 @@ def _third_template(name: ParsedName) -> Decoded:
     return Decoded(
         family=Family.GEMM,
         operation="gemm",
-        library=_library(name, "3.x"),
+        library="Machete" if is_machete else _library(name, "3.x"),
         vendor="NVIDIA",
-        arch=loop["sm"].lower() if loop else None,
+        arch=loop["sm"].lower() if loop else "sm90" if is_machete else None,
         op="grouped" if "GroupProblemShape" in text else None,
         a=operands[0] if operands else None,
         b=operands[-1] if operands else None,
@@ -107,7 +111,69 @@ def _third_template(name: ParsedName) -> Decoded:
         tensor_core=True,
         flags=tuple(flag for word, flag in _WORDS if word in text),
         inferred=frozenset({"a", "b", "acc", "tile", "cluster", "stages", "tensor_core"}),
+        short=_called("Machete", operands, tile) if is_machete else "",
     )
+
+
+_SUBBYTE = lazy_pattern(r"integer_subbyte<(?P<bits>\d), (?:(?P<bias>\d+), )?(?P<signed>true|false|[01])>")
+_SHORT_SUBBYTE = lazy_pattern(r"\b(?:vllm_)?(?P<sign>u?)int(?P<bits>[1-8])(?:b\d*)?_t\b")
+_ACTIVATIONS = lazy_pattern(r"cutlass::(?:bfloat16_t|half_t|float_e4m3_t|float_e5m2_t)|\bsigned char\b|\bint8_t\b")
+
+
+def _machete_operands(text: str) -> list[str]:
+    """Types of activations and weights. Machete multiplies transposed: weights come first in its template."""
+    text = text[text.index("machete::") :]
+    long, short, activations = _SUBBYTE.search(text), _SHORT_SUBBYTE.search(text), _ACTIVATIONS.search(text)
+    weights = None
+    if long is not None:
+        weights = f"{'i' if long['signed'] in ('true', '1') else 'u'}{long['bits']}"
+    elif short is not None:
+        weights = f"{short['sign'] or 'i'}{short['bits']}"
+    return [kind for kind in (cpp_type(activations[0]) if activations else None, weights) if kind]
+
+
+# Marlin: GEMMs of activations by weights of few bits. Their types are template arguments, as numbers in which vLLM
+# packs a `ScalarType`: bits of exponent and of mantissa, sign, bias, no infinities, and how NaN is written.
+
+_SCALAR_ID = lazy_pattern(r"^(?:\(long(?: long)?\))?(\d{13,19})[lL]*$")
+_SCALARS = {(8, 7): "bf16", (5, 10): "f16", (4, 3): "f8e4m3", (5, 2): "f8e5m2", (2, 1): "f4e2m1"}
+"""Names of float types by the bits of exponent and mantissa."""
+
+
+def marlin(name: ParsedName) -> Decoded | None:
+    """Decode `marlin::Marlin<a, weights, out, ...>`, of older builds `marlin::Marlin<bfloat16, weights, ...>`."""
+    if name.base != "Marlin":
+        return None
+    kinds = [scalar_type(int(match[1])) for each in name.arguments if (match := _SCALAR_ID.match(each.strip()))]
+    spelled_out = [kind for kind in map(cpp_type, name.arguments[:1]) if kind]
+    types = [kind for kind in (*spelled_out, *kinds) if kind]
+    return Decoded(
+        family=Family.GEMM,
+        operation="gemm",
+        library="Marlin",
+        vendor="NVIDIA",
+        op="experts" if "moe" in name.path else None,
+        a=types[0] if types else None,
+        b=types[1] if len(types) > 1 else None,
+        out=types[2] if len(types) > 2 and not spelled_out else None,
+        tensor_core=True,
+        short=_called("Marlin", types[:2]),
+    )
+
+
+def _called(library: str, operands: Sequence[str], tile: tuple[int, ...] = ()) -> str:
+    """A short name: `Machete bf16*u4 128x64x64`."""
+    return " ".join(filter(None, (library, "*".join(operands), "x".join(map(str, tile)))))
+
+
+def scalar_type(packed: int) -> str | None:
+    """The type that vLLM packs into a number; None for a number that is none."""
+    exponent, mantissa, is_signed = packed & 0xFF, packed >> 8 & 0xFF, bool(packed >> 16 & 1)
+    if packed >> 50 > 2 or exponent > 15 or mantissa > 64 or not exponent + mantissa:
+        return None
+    if exponent:
+        return _SCALARS.get((exponent, mantissa)) if mantissa else f"ue{exponent}m0"
+    return f"{'i' if is_signed else 'u'}{mantissa + is_signed}"
 
 
 def _second_template(name: ParsedName) -> Decoded:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from tracetui.kernel_names.attention import attention, flash
 from tracetui.kernel_names.collectives import collective
-from tracetui.kernel_names.cutlass import cutlass, cutlass_template
+from tracetui.kernel_names.cutlass import cutlass, cutlass_template, marlin
 from tracetui.kernel_names.decoded import Decoded, Family, Purpose, spelled
 from tracetui.kernel_names.generated import by_words, inductor, memory, user_kernel
 from tracetui.kernel_names.native import cub, native
@@ -32,6 +32,7 @@ _NAMESPACES = (
     (r"moe::dev::", "TensorRT-LLM / FlashInfer"),
     (r"tensorrt_llm::", "TensorRT-LLM"),
     (r"marlin(?:_moe_wna16)?::", "Marlin"),
+    (r"machete::", "Machete"),
     (r"vllm::", "vLLM"),
     (r"sgl_(?:hip|kernel)::", "sgl-kernel"),
     (r"sglang::", "SGLang"),
@@ -232,6 +233,7 @@ _AFTER: tuple[Callable[[ParsedName], Decoded | None], ...] = (
     attention,
     nvjet,
     trtllm,
+    marlin,
     cutlass,
     cutlass_template,
     xmma,

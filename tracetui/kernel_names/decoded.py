@@ -419,7 +419,8 @@ _RULES = (
         Family.GEMM,
         "gemm",
         f"""{_PRODUCT} mfma_moe moe_stage mega_moe marlin machete wv_?split_?k[a-z]* w_[0-9]_a_[0-9]+ wna
-        lora_(?:expand|shrink) newton_?schulz fused_mlp ffn gate_?up syrk symm her_?k cutlass_tensorop""",
+        lora_(?:expand|shrink) newton_?schulz fused_mlp ffn gate_?up dotprod bf_16_split_k syrk symm her_?k
+        cutlass_tensorop""",
         "finalize_matmul_scatter conv convolve top_?k_?gating",
     ),
     _Rule(

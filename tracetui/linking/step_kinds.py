@@ -59,6 +59,10 @@ class StepKinds:
     """Tokens generated for requests, NULL where that is not known or a request may have got several."""
     evidence: tuple[str | None, ...]
     """The source of the kind: `name`, `annotation`, `no GPU activity`, `shapes`, `file name`, `kernels`."""
+    context: Int64
+    """Tokens in the KV cache of its requests, summed, NULL where that is not known."""
+    pairs: Int64
+    """Pairs of a query and a key of causal attention, summed over the requests, NULL where that is not known."""
 
     def of_kind(self, *kinds: str) -> Bool:
         """Mask of the steps of some kinds."""
@@ -90,7 +94,8 @@ def step_kinds(trace: Trace) -> StepKinds:
                     facts.set_kind(index, _STAGE_KINDS[stage[1].upper()], "file name")
             _from_kernels(trace, facts)
         facts.kind = [UNKNOWN if kind is None else kind for kind in facts.kind]
-    return StepKinds(tuple(facts.kind), facts.requests, facts.tokens, facts.generated, tuple(facts.evidence))
+    numbers = (facts.requests, facts.tokens, facts.generated)
+    return StepKinds(tuple(facts.kind), *numbers, tuple(facts.evidence), facts.context, facts.pairs)
 
 
 def unserving_steps(trace: Trace) -> Bool:
@@ -120,6 +125,8 @@ class _Facts:
         self.requests = np.full(count, NULL, np.int64)
         self.tokens = np.full(count, NULL, np.int64)
         self.generated = np.full(count, NULL, np.int64)
+        self.context = np.full(count, NULL, np.int64)
+        self.pairs = np.full(count, NULL, np.int64)
 
     def unknown(self) -> list[int]:
         """Indices of the steps without a kind."""
@@ -133,12 +140,15 @@ class _Facts:
     def add(self, index: int, name: StepName, evidence: str) -> None:
         """Fill in from a name whatever is still missing."""
         self.set_kind(index, name.kind, evidence)
-        if name.requests is not None and self.requests[index] == NULL:
-            self.requests[index] = name.requests
-        if name.tokens is not None and self.tokens[index] == NULL:
-            self.tokens[index] = name.tokens
-        if name.generated is not None and self.generated[index] == NULL:
-            self.generated[index] = name.generated
+        for numbers, known in (
+            (self.requests, name.requests),
+            (self.tokens, name.tokens),
+            (self.generated, name.generated),
+            (self.context, name.context),
+            (self.pairs, name.pairs),
+        ):
+            if known is not None and numbers[index] == NULL:
+                numbers[index] = known
 
 
 def _from_names(trace: Trace, all_steps: Steps, facts: _Facts) -> None:

@@ -34,6 +34,10 @@ class StepName:
     """Tokens that go into the model."""
     generated: int | None = None
     """Tokens that come out of it for requests in generation, one each; None where there may be more."""
+    context: int | None = None
+    """Tokens in the KV cache of its requests, those of the step included, summed over the requests."""
+    pairs: int | None = None
+    """Pairs of a query and a key or value that causal attention computes, summed over the requests."""
 
     @property
     def facts(self) -> int:
@@ -58,8 +62,29 @@ def step_name(name: str) -> StepName | None:
     for family in FAMILIES:
         match = family.pattern.match(name)
         if match:
-            return StepName(family.name, *family.read(match))
+            return StepName(family.name, *family.read(match), *attended(name))
     return None
+
+
+_ATTENDED = re.compile(r"(?:(?<=[\s(_\d])|\b)(sqsq|sqsk|sq|sk)=?(\d{1,15})(?!\d)")
+
+
+def attended(name: str) -> tuple[int | None, int | None]:
+    """Context and pairs of a name, None where it does not say.
+
+    It has sums over its requests: new tokens (`sq`), tokens in the KV cache (`sk`), and their squares (`sqsq`, `sqsk`).
+
+    The query at place i of the new ones sees all but the later of them: sk - sq + i keys.
+    """
+    sums = {"sq": 0, "sk": 0, "sqsq": 0, "sqsk": 0}
+    seen = dict.fromkeys(sums, 0)
+    for field, digits in _ATTENDED.findall(name):
+        sums[field] += int(digits)
+        seen[field] += 1
+    if not seen["sk"] or not sums["sk"]:
+        return None, None
+    pairs = sums["sqsk"] - (sums["sqsq"] - sums["sq"]) // 2
+    return sums["sk"], pairs if len(set(seen.values())) == 1 and pairs > 0 else None
 
 
 def padded_batch(name: str) -> int | None:
@@ -162,7 +187,8 @@ def _bracketed_mode(match: re.Match[str]) -> Facts:
         tokens = sum(part or 0 for part in parts) if any(part is not None for part in parts) else None
     if tokens is None and kind == "decode":
         tokens = requests
-    return kind, requests, tokens, _generated(kind, requests, tokens)
+    generated = _number(rf"\bg={_DIGITS}", text) if kind == "mixed" else _generated(kind, requests, tokens)
+    return kind, requests, tokens, generated
 
 
 def _atom(match: re.Match[str]) -> Facts:

@@ -251,6 +251,8 @@ COMPUTE_MODEL_PCT = ColumnSpec(
     unit="%",
     detail=1,
 )
+CONTEXT = ColumnSpec("context", "context", "Tokens in the KV cache of the requests of a step, summed.", of_servers=True)
+CONTEXT_EACH = ColumnSpec("context_each", "each", "Median of them per request.")
 COPIES = ColumnSpec("copies", "copies", "Copies and fills launched in it.")
 COPY = ColumnSpec("copy", "copy", "From where to where, as recorded.", width=18, grow=1, text=TextKind.NAME)
 CORRELATION = ColumnSpec("correlation", "correlation", "The profiler's id of the launch.", detail=1)
@@ -284,6 +286,7 @@ CUDAGRAPHS_US = ColumnSpec("cudagraphs_us", "CUDA graphs", "Of it: recording CUD
 CUDAGRAPH_SKIP = ColumnSpec(
     "cudagraph_skip", "no CUDA graph", "Why no CUDA graph is made of it.", text=TextKind.REMARK, detail=2
 )
+DECODES = ColumnSpec("decodes", "decodes", "Number of decodes of as many requests, with which these are compared.")
 DECODE_US = ColumnSpec("decode_us", "decode", "From its first token to its last.", unit="us")
 DELAY_US = ColumnSpec(
     "delay_us",
@@ -320,6 +323,7 @@ DRAM_PCT = ColumnSpec(
 DUR_US = ColumnSpec("dur_us", "duration", "Duration on the CPU.", unit="us", is_key=True)
 DYNAMO_US = ColumnSpec("dynamo_us", "dynamo", "Of it: tracing, guards and bytecode.", unit="us", detail=2)
 E2E_US = ColumnSpec("e2e_us", "in all", "From its arrival to its end.", unit="us")
+EACH_US = ColumnSpec("each_us", "for each", "Cost of one more of its batch.", unit="us")
 EFFECT = ColumnSpec("effect", "effect", "What it does to the numbers.", width=24, grow=3, text=TextKind.PROSE)
 EVENT = ColumnSpec("event", "event", "alloc, free, or out of memory.", width=13)
 EVERY_US = ColumnSpec("every_us", "every", "Median distance between samples.", unit="us", detail=1)
@@ -371,6 +375,7 @@ FIRST_TOKEN_US = ColumnSpec(
     "first_token_us", "first token", "From its arrival to its first token.", unit="us", is_key=True
 )
 FIRST_VALUE = ColumnSpec("first_value", "first", "Median in the first run.", is_number_text=True, is_key=True)
+FIXED_US = ColumnSpec("fixed_us", "fixed", "Cost of a step whatever its batch.", unit="us")
 FLOPS = ColumnSpec("flops", "operations", "Floating-point operations of a call.", unit="flop", detail=2)
 FLOPS_KNOWN_PCT = ColumnSpec(
     "flops_known_pct",
@@ -531,6 +536,7 @@ INPUT_SHAPES = ColumnSpec(
     "input_shapes", "shapes", "Sizes of the inputs; [] for scalars and lists.", width=16, grow=1, text=TextKind.NAME
 )
 INTENSITY = ColumnSpec("intensity", "FLOP/byte", "Operations by bytes.", unit="FLOP/byte")
+IN_GENERATION = ColumnSpec("in_generation", "in generation", "Requests in generation beside the prefill.", is_key=True)
 IN_LAUNCH_US = ColumnSpec("in_launch_us", "launch API", "Of it: inside the launch call.", unit="us")
 IN_THE_WAY = ColumnSpec(
     "in_the_way",
@@ -567,6 +573,7 @@ KINETO_OCCUPANCY_PCT = ColumnSpec(
     detail=1,
 )
 LARGEST = ColumnSpec("largest", "largest", "Largest allocation; the row jumps to it.", unit="bytes")
+LARGEST_BATCH = ColumnSpec("largest_batch", "largest", "Largest of its batches.")
 LARGEST_FREE = ColumnSpec("largest_free", "largest free", "Its largest free piece.", unit="bytes")
 LAST = ColumnSpec("last", "at the end", "Allocated after the last event.", unit="bytes")
 LAST_STEP = ColumnSpec("last_step", "last step", "The last step that served it, by its number.", detail=1)
@@ -673,6 +680,9 @@ MIN_TOKEN_US = ColumnSpec(
     unit="us",
 )
 MIN_US = ColumnSpec("min_us", "min", "Shortest duration.", unit="us", detail=1)
+MISFIT_PCT = ColumnSpec(
+    "misfit_pct", "misfit %", "Root mean square of what the times are off the line, of their mean.", unit="%"
+)
 MISMATCH = ColumnSpec(
     "mismatch",
     "mismatch",
@@ -788,8 +798,16 @@ PERIOD_US = ColumnSpec(
     "From the end of the step before on the GPU to its own; the first one counts from its start.",
     unit="us",
 )
+PER_CONTEXT_US = ColumnSpec(
+    "per_context_us", "per 1k of context", "Median time of attention for 1,000 tokens of context.", unit="us"
+)
+PER_PROMPT_TOKEN_US = ColumnSpec("per_prompt_token_us", "per prompt token", "Delay by prompt tokens.", unit="us")
+PER_REQUEST_US = ColumnSpec("per_request_us", "per request", "Median time of a step by its requests.", unit="us")
 PER_RUN = ColumnSpec("per_run", "GPU per run", is_number_text=True)
 PER_STEP = ColumnSpec("per_step", "per step", "Calls within a step, on average.")
+PER_TOKEN_US = ColumnSpec(
+    "per_token_us", "per token in", "Median time of a step by the tokens that went in.", unit="us"
+)
 PHASE = ColumnSpec(
     "phase",
     "phase",
@@ -800,6 +818,9 @@ PHASE = ColumnSpec(
 PIECES = ColumnSpec("pieces", "pieces", "Free pieces in it.")
 POOL = ColumnSpec("pool", "pool", "Segments of blocks above 1 MiB are large; expandable ones grow.", width=10, detail=1)
 PREEMPTED = ColumnSpec("preempted", "preempted", "How often it had to give its memory to other requests.")
+PREFILL_DELAY_US = ColumnSpec(
+    "prefill_delay_us", "delay", "By how much longer the step is than a decode of as many requests.", unit="us"
+)
 PREFILL_US = ColumnSpec("prefill_us", "prefill", "From its first step to its first token.", unit="us")
 PRODUCTS_PCT = ColumnSpec("products_pct", "GEMM %", "Share of GPU busy time: GEMMs.", unit="%")
 PROMPT_TOKENS = ColumnSpec("prompt_tokens", "prompt", "Tokens of its prompt.")
@@ -856,6 +877,9 @@ SEQ = ColumnSpec("seq", "seq", "Sequence number within the group, where it is re
 SERIES = ColumnSpec(
     "series", "series", "Number of the series of layers in a step: of forward and backward pass there are two."
 )
+SERVER_STAGE = ColumnSpec(
+    "stage_of_server", "stage", "warm-up, steady or tail.", width=8, text=TextKind.NAME, is_key=True
+)
 SEVERITY = ColumnSpec(
     "severity", "severity", "major from a tenth of the steps' time on, minor from a fiftieth, note below that.", width=8
 )
@@ -876,10 +900,12 @@ SINCE_START = ColumnSpec(
     detail=3,
 )
 SIZE = ColumnSpec("size", "size", "Bytes that were reserved of the device.", unit="bytes", is_key=True)
+SIZES = ColumnSpec("sizes", "sizes", "Different batches through whose times the line goes.")
 SKEW_US = ColumnSpec("skew_us", "skew", "Last arrival less the first.", unit="us")
 SLOWEST_US = ColumnSpec(
     "slowest_us", "longest", "Period of the step on the rank on which it lasted longest.", unit="us"
 )
+SMALLEST_BATCH = ColumnSpec("smallest_batch", "smallest", "Smallest of its batches.")
 SM_ACTIVE_PCT = ColumnSpec(
     "sm_active_pct",
     "SM active %",

@@ -274,7 +274,7 @@ def batches(kinds: StepKinds, kind: str, rows: Int64, kernels: Float64) -> list[
 
     `kernels` has one entry per step of the trace, NaN where no GPU was recorded.
     """
-    unit, sizes = _sizes(kinds, kind, rows)
+    unit, sizes = sizes_of(kinds, kind, rows)
     known = sizes != NULL
     found = []
     bounds = _bounds(distinct(sizes[known]))
@@ -295,7 +295,7 @@ def _alike(rows: Int64, kernels: Float64) -> list[Int64]:
     return [rows[kernels[rows] == number] for number in numbers.tolist()]
 
 
-def _sizes(kinds: StepKinds, kind: str, rows: Int64) -> tuple[str, Int64]:
+def sizes_of(kinds: StepKinds, kind: str, rows: Int64) -> tuple[str, Int64]:
     """The word for the size of a batch, and the size in each step."""
     choices = [("tokens", kinds.tokens[rows]), ("requests", kinds.requests[rows])]
     if kind not in _BY_TOKENS:

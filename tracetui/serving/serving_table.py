@@ -6,27 +6,35 @@ All numbers are over complete steps that served requests. Percentiles are linear
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.idle.gpu_spans import StepTimes, behind_sentence, between_windows, step_spans, step_times
-from tracetui.idle.scope_times import step_periods
+from tracetui.idle.gpu_spans import behind_sentence, step_spans
 from tracetui.kernel_names.decoded import Purpose
 from tracetui.kernel_names.slice_names import is_serving
 from tracetui.linking.links import busy_stretches, links, no_gpu
-from tracetui.linking.placement import between_share, chosen, step_index
-from tracetui.linking.replays import replays
-from tracetui.linking.step_kinds import KIND_HELP, StepKinds, averaged_steps, step_kinds
+from tracetui.linking.placement import between_share, chosen
+from tracetui.linking.step_kinds import KIND_HELP, averaged_steps, step_kinds
 from tracetui.linking.step_names import KINDS, padded_batch
 from tracetui.linking.step_sources import no_steps, steps_sentence
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
-from tracetui.model.intervals import Int64, Part, covered_within, union
+from tracetui.model.intervals import Int64, Part, covered_within
 from tracetui.model.pane import Grouping, Pane
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.table import NULL, Column, ColumnSpec, Table, missing, numbers, texts
-from tracetui.model.trace import Float64, Kind, Trace
+from tracetui.model.trace import Float64, Trace
+from tracetui.serving.cost_tables import (
+    NO_CONTEXT,
+    NO_DELAY,
+    NO_LINE,
+    NOT_STEADY,
+    attention_table,
+    cost_sentences,
+    cost_table,
+    delay_table,
+    stage_table,
+)
 from tracetui.serving.server_steps import (
     ACTIVITY_NAMES,
     DRAFT,
@@ -38,6 +46,7 @@ from tracetui.serving.server_steps import (
     iterations,
     purpose_times,
 )
+from tracetui.serving.step_facts import StepFacts, column_of, known, longest_of, step_facts, time_for, token_rate
 
 MAX_NAMED_ACTIVITIES = 3
 """Maximum activities of the CPU named per row."""
@@ -60,28 +69,6 @@ NOT_ACCEPTED = "how many drafted tokens were accepted is not recorded, so that t
 NOTHING_BETWEEN = "No step of a server directly follows another one on its thread with time between them."
 
 
-@dataclass(frozen=True, eq=False)
-class _Facts:
-    """Numbers of every step, parallel to `steps(trace)`; NaN where it is not, times in ns."""
-
-    trace: Trace
-    kinds: StepKinds
-    times: StepTimes
-    took: Float64
-    """GPU span, summed over no device twice; of a trace without GPU activities the time on the CPU."""
-    cpu: Float64
-    busy: Float64
-    """Time in which its own activities ran, summed over the devices."""
-    idle: Float64
-    """Time within its GPU span in which the device ran nothing, likewise."""
-    kernels: Float64
-    graphs: Float64
-
-    def of(self, values: Int64) -> Float64:
-        """Integers with NaN for NULL."""
-        return _known(values)
-
-
 def serving(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     """One row per kind of step; by `batch` per kind and size, by `purpose` of kernels, by CPU work `between` steps."""
     kinds = step_kinds(trace)
@@ -92,13 +79,17 @@ def serving(trace: Trace, step: Part | None = None, by: str | None = None) -> Ta
         kind: np.flatnonzero(served & wanted & kinds.of_kind(kind)) for kind in KINDS if kinds.of_kind(kind).any()
     }
     groups = {kind: rows for kind, rows in groups.items() if len(rows)}
-    facts = _facts(trace, kinds)
+    facts = step_facts(trace, kinds)
     make = {
         None: _by_kind,
         "batch": _by_batch,
         "purpose": _by_purpose,
         "between": _by_activity,
         "iteration": _by_iteration,
+        "cost": cost_table,
+        "stage": stage_table,
+        "prefill": delay_table,
+        "attention": attention_table,
     }[by]
     table = make(facts, groups)
     return Table(table.columns, table.slices, _note(facts, groups, by, len(table)))
@@ -113,18 +104,33 @@ PANE = Pane(
     columns=(
         "kind steps requests tokens token_us gpu_period_us idle_within_us idle_between_us median_us p99_us "
         "gpu_busy_us between_us exposed_us between output_tokens_per_s attention_pct products_pct comm_pct "
-        "routing_pct quantise_pct sampling_pct comm_us min_comm_us pct p95_us gpu_period_p99_us cpu_step_us"
+        "routing_pct quantise_pct sampling_pct idle_pct context per_token_us per_request_us comm_us min_comm_us pct "
+        "p95_us gpu_period_p99_us cpu_step_us"
     ),
     groupings=(
         Grouping(
             "batch",
             columns=(
                 "kind batch batch_unit steps padded median_us p95_us gpu_period_us tokens_per_s gpu_busy_us "
-                "idle_within_us kernels graph_replays p99_us"
+                "idle_within_us kernels graph_replays per_request_us per_token_us p99_us attention_pct products_pct "
+                "comm_pct routing_pct quantise_pct sampling_pct idle_pct"
             ),
         ),
         Grouping("purpose", "kind purpose median_us pct alone_us min_us p95_us activities", is_offered=is_serving),
         Grouping("between", "kind cpu_activity median_us pct exposed_us steps"),
+        Grouping("cost", "kind batch_unit fixed_us each_us sizes smallest_batch largest_batch misfit_pct steps"),
+        Grouping("stage", "kind stage_of_server steps requests median_us gpu_period_us token_us output_tokens_per_s"),
+        Grouping(
+            "prefill",
+            "kind in_generation steps prompt_tokens median_us decode_us prefill_delay_us per_prompt_token_us decodes",
+        ),
+        Grouping(
+            "attention",
+            columns=(
+                "kind steps context context_each median_us per_context_us attention_pct peak_pct bound flops bytes "
+                "roofline_us"
+            ),
+        ),
         Grouping(
             "iteration",
             columns=(
@@ -140,39 +146,29 @@ PANE = Pane(
 )
 
 
-def token_rate(trace: Trace, rows: Int64, tokens: Int64) -> float:
-    """Tokens of some steps per second of their periods, those of several threads united (R3.90).
-
-    `tokens` has an entry for each step of the trace. NaN where a step does not say how many, and where there are none.
-    Without a GPU the CPU time from the end of the neighbour before to the step belongs to it too.
-    """
-    mine = tokens[rows]
-    if len(mine) == 0 or (mine == NULL).any() or not mine.any():
-        return float("nan")
-    low, high = step_periods(trace)
-    if len(links(trace).gpu) == 0:
-        later, ended, _ = between_windows(trace)
-        low = low.copy()
-        low[later] = ended
-    low, high = union(low[rows], high[rows])
-    time = int((high - low).sum())
-    return float(mine.sum()) * 1e9 / time if time else float("nan")
-
-
-def _note(facts: _Facts, groups: dict[str, Int64], by: str | None, rows: int) -> str:
+def _note(facts: StepFacts, groups: dict[str, Int64], by: str | None, rows: int) -> str:
     """The reason for no rows, or what the steps are, what was launched outside of them, and what is not known."""
     trace = facts.trace
     if not groups:
         return NOT_SERVED if len(steps(trace)) else f"{NOT_SERVED} {no_steps(trace)}"
     if rows == 0:
-        return {"between": NOTHING_BETWEEN, "iteration": NO_ITERATIONS}.get(by or "", no_gpu(trace))
+        reasons = {
+            "between": NOTHING_BETWEEN,
+            "iteration": NO_ITERATIONS,
+            "cost": NO_LINE,
+            "stage": NOT_STEADY,
+            "prefill": NO_DELAY,
+            "attention": NO_CONTEXT,
+        }
+        return reasons.get(by or "", no_gpu(trace))
     share = between_share(trace)
     outside = f"{rounded_percent(share)} of the GPU time was launched between steps." if share else ""
     speculation = _speculation(facts, groups) if by in (None, "iteration") else ""
-    return " ".join(filter(None, (steps_sentence(trace), outside, behind_sentence(trace), speculation)))
+    costs = cost_sentences(facts, groups, by)
+    return " ".join(filter(None, (steps_sentence(trace), outside, behind_sentence(trace), speculation, *costs)))
 
 
-def _speculation(facts: _Facts, groups: dict[str, Int64]) -> str:
+def _speculation(facts: StepFacts, groups: dict[str, Int64]) -> str:
     """A caveat where steps may make several tokens for a request; empty where none does."""
     found = _iterations(facts, groups)
     if len(found):
@@ -186,121 +182,84 @@ def _speculation(facts: _Facts, groups: dict[str, Int64]) -> str:
     return f"{counted(several, 'decode')} took in several tokens for a request (speculative decoding); {NOT_ACCEPTED}."
 
 
-def _iterations(facts: _Facts, groups: dict[str, Int64]) -> Iterations:
+def _iterations(facts: StepFacts, groups: dict[str, Int64]) -> Iterations:
     whole = np.zeros(len(facts.took), bool)
     for rows in groups.values():
         whole[rows] = True
     return iterations(steps(facts.trace), facts.kinds, facts.times, whole)
 
 
-def _facts(trace: Trace, kinds: StepKinds) -> _Facts:
-    every, times, spans = steps(trace), step_times(trace), step_spans(trace)
-    ran, joined = spans.ran, links(trace)
-    cpu = (every.end - every.start).astype(np.float64)
-    unknown = np.full(len(every), np.nan)
-    if len(joined.gpu) == 0:
-        return _Facts(trace, kinds, times, cpu, cpu, unknown, unknown, unknown, unknown)
-    kernels = joined.gpu[trace.slices.kind[joined.gpu] == Kind.KERNEL]
-    return _Facts(
-        trace,
-        kinds,
-        times,
-        np.where(ran, times.gpu_end - times.gpu_start, np.nan),
-        cpu,
-        np.where(ran, spans.busy.sum(axis=1), np.nan),
-        np.where(ran, spans.total_idle, np.nan),
-        _counted(trace, kernels, len(every)),
-        _counted(trace, replays(trace).launch, len(every)),
-    )
-
-
-def _counted(trace: Trace, rows: Int64, count: int) -> Float64:
-    index = step_index(trace, rows)
-    return np.bincount(index[index >= 0], minlength=count).astype(np.float64)
-
-
-def _known(values: Int64) -> Float64:
-    return np.where(values == NULL, np.nan, values.astype(np.float64))
-
-
-def _percentile(values: Float64, percent: float) -> float:
-    known = values[~np.isnan(values)]
-    return float(np.percentile(known, percent)) if len(known) else float("nan")
-
-
-def _column(spec: ColumnSpec, values: Float64, groups: Sequence[Int64], percent: float = 50) -> Column:
-    """A percentile of what is known of the steps of each group; of times in ns, in the unit of the column."""
-    scale = 1000 if spec.unit == "us" else 1
-    return numbers(spec, np.array([_percentile(values[rows], percent) / scale for rows in groups], np.float64))
-
-
-def _by_kind(facts: _Facts, groups: dict[str, Int64]) -> Table:
+def _by_kind(facts: StepFacts, groups: dict[str, Int64]) -> Table:
     trace, kinds, times, rows = facts.trace, facts.kinds, facts.times, list(groups.values())
-    period, work = _known(times.period), purpose_times(trace)
+    period, work = known(times.period), purpose_times(trace)
     # No request can have got several tokens.
     decodes = (kinds.generated != NULL) & (kinds.generated == kinds.requests)
     decodes &= np.array([each == "decode" for each in kinds.kind], bool)
-    comm = _of_purpose(work, Purpose.COMMUNICATION)
+    comm = time_for(work, Purpose.COMMUNICATION)
     every = np.concatenate(rows) if rows else np.empty(0, np.int64)
     whole = float(np.nansum(facts.busy[every]))
     return Table(
         (
             texts(col.KIND.but(help=KIND_HELP), list(groups)),
             numbers(col.STEPS, [len(each) for each in rows]),
-            _column(col.REQUESTS.but(help="Median of the requests served in a step."), _known(kinds.requests), rows),
-            _column(col.TOKENS.but(help="Median of the tokens that went into the model."), _known(kinds.tokens), rows),
+            column_of(col.REQUESTS.but(help="Median of the requests served in a step."), known(kinds.requests), rows),
+            column_of(col.TOKENS.but(help="Median of the tokens that went into the model."), known(kinds.tokens), rows),
             *_durations(facts, rows),
-            _column(col.GPU_PERIOD_US, period, rows),
-            _column(col.P99_PERIOD_US, period, rows, 99),
-            _column(col.TOKEN_US, np.where(decodes, period, np.nan), rows),
+            column_of(col.GPU_PERIOD_US, period, rows),
+            column_of(col.P99_PERIOD_US, period, rows, 99),
+            column_of(col.TOKEN_US, np.where(decodes, period, np.nan), rows),
             numbers(col.OUTPUT_RATE, [token_rate(trace, each, kinds.generated) for each in rows]),
-            _column(col.CPU_TIME_US, facts.cpu, rows),
-            _column(col.GPU_BUSY_US.but(help="Median time in which its GPU activities ran."), facts.busy, rows),
-            _column(col.IDLE_WITHIN_US, facts.idle, rows),
-            _column(col.IDLE_BETWEEN_US, _known(times.gap), rows),
-            _column(col.BETWEEN_US, _known(times.between), rows),
-            _column(col.EXPOSED_US, _known(times.exposed), rows),
+            column_of(col.CPU_TIME_US, facts.cpu, rows),
+            column_of(col.GPU_BUSY_US.but(help="Median time in which its GPU activities ran."), facts.busy, rows),
+            column_of(col.IDLE_WITHIN_US, facts.idle, rows),
+            column_of(col.IDLE_BETWEEN_US, known(times.gap), rows),
+            column_of(col.BETWEEN_US, known(times.between), rows),
+            column_of(col.EXPOSED_US, known(times.exposed), rows),
             texts(col.BETWEEN, [_activities(trace, each) for each in rows]),
             *_shares(facts, work, rows),
-            _column(col.COMM_US.but(help="Median time in which it moved data between devices."), comm, rows),
-            _column(col.MIN_COMM_US, comm, rows, 0),
+            column_of(col.CONTEXT, known(kinds.context), rows),
+            *_per_unit(facts, rows),
+            column_of(col.COMM_US.but(help="Median time in which it moved data between devices."), comm, rows),
+            column_of(col.MIN_COMM_US, comm, rows, 0),
             numbers(
                 col.PCT.but(heading="% of busy", help="Share of the GPU busy time of all these steps."),
                 [100 * float(np.nansum(facts.busy[each])) / whole if whole else np.nan for each in rows],
             ),
         ),
-        _longest(facts, rows),
+        longest_of(facts, rows),
     )
 
 
-def _by_batch(facts: _Facts, groups: dict[str, Int64]) -> Table:
+def _by_batch(facts: StepFacts, groups: dict[str, Int64]) -> Table:
     """Steps of one kind and batch: requests, of a prefill tokens."""
     found: list[Batch] = [
         each for kind, rows in groups.items() for each in batches(facts.kinds, kind, rows, facts.kernels)
     ]
     rows = [each.rows for each in found]
-    period = _known(facts.times.period)
+    period = known(facts.times.period)
     return Table(
         (
             texts(col.KIND.but(help=KIND_HELP), [each.kind for each in found]),
             texts(col.BATCH, [each.label for each in found]),
             texts(col.BATCH_UNIT, [each.unit for each in found]),
             numbers(col.STEPS, [len(each) for each in rows]),
-            _column(col.PADDED, _padded(facts.trace), rows),
+            column_of(col.PADDED, _padded(facts.trace), rows),
             *_durations(facts, rows),
-            _column(col.GPU_PERIOD_US, period, rows),
+            column_of(col.GPU_PERIOD_US, period, rows),
             numbers(col.TOKEN_RATE, [token_rate(facts.trace, each, facts.kinds.tokens) for each in rows]),
-            _column(col.GPU_BUSY_US.but(help="Median time in which its GPU activities ran."), facts.busy, rows),
-            _column(col.IDLE_WITHIN_US, facts.idle, rows),
-            _column(col.KERNELS.but(help="Median of the kernels of a step."), facts.kernels, rows),
-            _column(col.GRAPH_REPLAYS.but(help="Median of the graphs that it replayed."), facts.graphs, rows),
+            column_of(col.GPU_BUSY_US.but(help="Median time in which its GPU activities ran."), facts.busy, rows),
+            column_of(col.IDLE_WITHIN_US, facts.idle, rows),
+            column_of(col.KERNELS.but(help="Median of the kernels of a step."), facts.kernels, rows),
+            column_of(col.GRAPH_REPLAYS.but(help="Median of the graphs that it replayed."), facts.graphs, rows),
+            *_per_unit(facts, rows),
+            *_shares(facts, purpose_times(facts.trace), rows),
             numbers(col.BATCH_SIZE, [each.size for each in found]),
         ),
-        _longest(facts, rows),
+        longest_of(facts, rows),
     )
 
 
-def _by_purpose(facts: _Facts, groups: dict[str, Int64]) -> Table:
+def _by_purpose(facts: StepFacts, groups: dict[str, Int64]) -> Table:
     """GPU time of each kind of step by what kernels are for."""
     work = purpose_times(facts.trace)
     pairs = [
@@ -340,11 +299,11 @@ def _by_purpose(facts: _Facts, groups: dict[str, Int64]) -> Table:
                 ],
             ),
         ),
-        _longest(facts, rows),
+        longest_of(facts, rows),
     )
 
 
-def _by_activity(facts: _Facts, groups: dict[str, Int64]) -> Table:
+def _by_activity(facts: StepFacts, groups: dict[str, Int64]) -> Table:
     """Work of the CPU before steps of each kind that follow another one."""
     found = between_steps(facts.trace)
     pairs: list[tuple[str, int, Int64]] = []
@@ -371,11 +330,11 @@ def _by_activity(facts: _Facts, groups: dict[str, Int64]) -> Table:
                 [100 * float(found.time[mine, each].sum()) / float(found.time[mine].sum()) for _, each, mine in pairs],
             ),
         ),
-        _longest(facts, [found.step[mine] for _, _, mine in pairs]),
+        longest_of(facts, [found.step[mine] for _, _, mine in pairs]),
     )
 
 
-def _by_iteration(facts: _Facts, groups: dict[str, Int64]) -> Table:
+def _by_iteration(facts: StepFacts, groups: dict[str, Int64]) -> Table:
     """Drafts and the step that checks them as one, by the kind of that step."""
     trace, kinds = facts.trace, facts.kinds
     found = _iterations(facts, groups)
@@ -388,47 +347,47 @@ def _by_iteration(facts: _Facts, groups: dict[str, Int64]) -> Table:
         idle = took - covered_within(*busy_stretches(trace), found.start, found.end)
     else:
         idle = np.full(len(found), np.nan)
-    requests, tokens = _known(kinds.requests)[found.target], _known(kinds.tokens)[found.target]
-    period = _known(found.period)
+    requests, tokens = known(kinds.requests)[found.target], known(kinds.tokens)[found.target]
+    period = known(found.period)
     return Table(
         (
             texts(col.KIND.but(help="What an iteration is made of."), [f"{DRAFT} + {each}" for each in labels]),
             numbers(col.RUNS.but(heading="iterations", help="Number of iterations."), [len(each) for each in rows]),
-            _column(
+            column_of(
                 col.STEPS.but(help="Median of the steps of one."),
                 np.array([len(each) for each in found.members], np.float64),
                 rows,
             ),
-            _column(col.REQUESTS.but(help="Median of the requests whose drafts were checked."), requests, rows),
-            _column(
+            column_of(col.REQUESTS.but(help="Median of the requests whose drafts were checked."), requests, rows),
+            column_of(
                 col.TOKENS.but(help="Median of the tokens that were checked, those drafted and one each."), tokens, rows
             ),
-            _column(
+            column_of(
                 col.MEDIAN_US.but(help="Median time from its first GPU activity to the end of the check."), took, rows
             ),
-            _column(col.P95_US, took, rows, 95),
-            _column(col.P99_US, took, rows, 99),
-            _column(
+            column_of(col.P95_US, took, rows, 95),
+            column_of(col.P99_US, took, rows, 99),
+            column_of(
                 col.GPU_PERIOD_US.but(help="Median time from the end of the check before to its own."), period, rows
             ),
-            _column(col.DRAFT_US, drafts, rows),
-            _column(col.CHECK_US, facts.took[found.target], rows),
-            _column(col.IDLE_WITHIN_US.but(help="Median time of one in which no device ran anything."), idle, rows),
-            _column(col.MIN_TOKEN_US, period * requests / tokens, rows),
+            column_of(col.DRAFT_US, drafts, rows),
+            column_of(col.CHECK_US, facts.took[found.target], rows),
+            column_of(col.IDLE_WITHIN_US.but(help="Median time of one in which no device ran anything."), idle, rows),
+            column_of(col.MIN_TOKEN_US, period * requests / tokens, rows),
         ),
         steps(trace).row[np.array([found.target[each[np.argmax(took[each])]] for each in rows], np.int64)],
     )
 
 
-def _durations(facts: _Facts, rows: Sequence[Int64]) -> tuple[Column, ...]:
+def _durations(facts: StepFacts, rows: Sequence[Int64]) -> tuple[Column, ...]:
     return (
-        _column(
+        column_of(
             col.MEDIAN_US.but(help="Median GPU span of a step; without a GPU, its median time on the CPU."),
             facts.took,
             rows,
         ),
-        _column(col.P95_US, facts.took, rows, 95),
-        _column(col.P99_US, facts.took, rows, 99),
+        column_of(col.P95_US, facts.took, rows, 95),
+        column_of(col.P99_US, facts.took, rows, 99),
     )
 
 
@@ -439,25 +398,35 @@ def _padded(trace: Trace) -> Float64:
     return np.array([np.nan if each is None else each for each in padded], np.float64)[member]
 
 
-def _of_purpose(work: PurposeTimes, purpose: Purpose) -> Float64:
-    """Time of each step for one purpose; 0 where none of its kernels was for it, NaN where it ran nothing."""
-    index = work.of(str(purpose))
-    time = work.busy[:, index].astype(np.float64) if index >= 0 else np.zeros(len(work.busy))
-    return np.where(work.activities.any(axis=1), time, np.nan) if len(work.names) else np.full(len(work.busy), np.nan)
-
-
-def _shares(facts: _Facts, work: PurposeTimes, rows: Sequence[Int64]) -> list[Column]:
+def _shares(facts: StepFacts, work: PurposeTimes, rows: Sequence[Int64]) -> list[Column]:
     """Time for each of some purposes by the GPU busy time of the steps of each group."""
-    found = []
+    columns = []
     for spec, purpose in _SHARES:
-        time = _of_purpose(work, purpose)
+        time = time_for(work, purpose)
         whole = [float(np.nansum(facts.busy[each])) for each in rows]
         shares = [
             100 * float(np.nansum(time[each])) / total if total else np.nan
             for each, total in zip(rows, whole, strict=True)
         ]
-        found.append(numbers(spec, np.array(shares, np.float64)))
-    return found
+        columns.append(numbers(spec, np.array(shares, np.float64)))
+    # Between steps nothing runs on any device.
+    between = np.nan_to_num(facts.gap) * len(step_spans(facts.trace).device)
+    idle = [float(np.nansum(facts.idle[each]) + between[each].sum()) for each in rows]
+    spent = [float(np.nansum(facts.busy[each])) + time for each, time in zip(rows, idle, strict=True)]
+    columns.append(
+        numbers(
+            col.IDLE_PCT.but(help="Share of the time of these steps and of that before them in which no work ran."),
+            [100 * time / whole if whole else np.nan for time, whole in zip(idle, spent, strict=True)],
+        )
+    )
+    return columns
+
+
+def _per_unit(facts: StepFacts, rows: Sequence[Int64]) -> tuple[Column, Column]:
+    tokens, requests = known(facts.kinds.tokens), known(facts.kinds.requests)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = facts.took / np.where(tokens > 0, tokens, np.nan), facts.took / np.where(requests > 0, requests, np.nan)
+    return column_of(col.PER_TOKEN_US, each[0], rows), column_of(col.PER_REQUEST_US, each[1], rows)
 
 
 def _activities(trace: Trace, rows: Int64) -> str | None:
@@ -470,9 +439,3 @@ def _activities(trace: Trace, rows: Int64) -> str | None:
     named = np.argsort(-time, kind="stable")[:MAX_NAMED_ACTIVITIES].tolist()
     shares = [(ACTIVITY_NAMES[each], 100 * int(time[each]) / whole) for each in named]
     return ", ".join(f"{name} {rounded_percent(share)}" for name, share in shares if share >= MIN_NAMED_PERCENT)
-
-
-def _longest(facts: _Facts, rows: Sequence[Int64]) -> Int64:
-    """The slice of the longest step of each group."""
-    took = np.nan_to_num(facts.took, nan=-1.0)
-    return steps(facts.trace).row[np.array([each[np.argmax(took[each])] for each in rows], np.int64)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
@@ -9,9 +11,10 @@ from tests.support.comparing.recording import Call, Work, record
 from tests.support.comparing.small import F32, product
 from tests.support.comparing.small import trace as small
 from tests.support.comparing.statements import first, said
+from tests.support.serving import decode, served
 from tracetui.comparing.fairness import unfair
 from tracetui.comparing.side import side
-from tracetui.comparing.work_sizes import size_changes, type_change
+from tracetui.comparing.work_sizes import same_work, size_changes, type_change
 from tracetui.model.trace import Trace
 
 
@@ -99,3 +102,33 @@ def test_a_sum_of_a_split_k_is_no_product_that_stayed_the_same():
     before, after, kept = (make_trace(record("f", each)) for each in (eager, other, [region, *eager]))
     assert "same kernel" not in said(before, after)
     assert "The GEMM is the same kernel" in said(before, kept)
+
+
+def decoding(requests: int, context: int = 0, busy: int = 60) -> Trace:
+    """Three decodes, whose names say how long the contexts are where there is one."""
+    steps = [decode(index, busy=busy, requests=requests) for index in range(3)]
+    if context:
+        sizes = f"(sq{requests}sk{context}sqsq{requests}sqsk{context})"
+        name = f"execute_{requests}_context_0(sq0sk0sqsq0sqsk0)_generation_{requests}{sizes}"
+        steps = [replace(each, name=name) for each in steps]
+    return served(steps)
+
+
+def test_two_servers_that_did_the_same_work_are_told_so():
+    assert same_work(side(decoding(4)), side(decoding(4, busy=40))) == "4 requests, 4 tokens"
+    text = said(decoding(4, 4000), decoding(4, 4040))
+    assert "Both sides did the same work per step: 4 requests, 4 tokens, context 1,000." in text
+    # What only one side says is not known to be the same, and neither is that of an unnamed program.
+    assert same_work(side(decoding(4)), side(decoding(4, 4000))) == ""
+    assert same_work(side(attended(4, 1, 512)), side(attended(4, 1, 512))) == ""
+
+
+def test_servers_of_other_requests_and_contexts_are_compared_by_their_work():
+    assert changes(decoding(4, 4000), decoding(8, 16000)) == [
+        ("tokens", 4, 8),
+        ("context", 1000, 2000),
+        ("requests", 4, 8),
+    ]
+    text = said(decoding(4), decoding(8, busy=90))
+    assert "Different amounts of work" in text and "same work" not in text
+    assert "GPU time by the work of a step: per token" in text and "per request" in text

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.drawing.serving_bars import share_lines
 from tracetui.model.table import Table
 
 # Plots in braille: dots on two logarithmic axes with their numbers; two by four dots in a cell.
@@ -229,11 +230,22 @@ def roofline_lines(table: Table, width: int = 80, height: int = 20, marked: int 
     return scatter(intensity, tflops, [Roof(*roof) for roof in roofs], width, height, share >= LARGE, marked)
 
 
+MIN_BATCH_LINES = 12
+"""Minimum lines of the plot of times by batch, below the bars where both fit."""
+
+
+def served_lines(table: Table, width: int, height: int) -> list[str]:
+    """The bars of the batches above the plot of their times, where a list has no bars of its own beside it."""
+    bars = share_lines(table, width, height)
+    return [*bars, *batch_lines(table, width, max(height - len(bars), MIN_BATCH_LINES))]
+
+
 Drawing = Callable[[Table, int, int], list[str]]
 """The lines of a drawing of a table, given width and height in cells; empty where there is nothing to draw."""
 PICTURES: dict[tuple[str, str | None], Drawing] = {
     ("roofline", None): roofline_lines,
-    ("serving", "batch"): batch_lines,
+    ("serving", None): share_lines,
+    ("serving", "batch"): served_lines,
 }
 """The drawing of a pane and grouping."""
 
