@@ -486,6 +486,10 @@ class Trace:
         """True where the metadata say that nothing was recorded."""
         return is_simulated(self.metadata)
 
+    def to_record(self, way: str, nsight: str = "Nsight Systems records none, torch.profiler does") -> str:
+        """How what is missing would be there: a way of torch.profiler, or for an export of Nsight Systems another."""
+        return nsight if Loss.OPERATORS in self.quality.format_losses else way
+
     def name_of(self, row: int) -> str:
         """The text of a slice's name."""
         return str(self.names[int(self.slices.name[row])])
