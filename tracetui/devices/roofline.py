@@ -30,7 +30,6 @@ from tracetui.model.results import kept
 from tracetui.model.table import Column, Strings, Table, coded, micros, numbers
 from tracetui.model.trace import Float64, Kind, Trace
 
-
 CAPTURED = "That of replayed kernels (~) is of the operators that captured them into their graph."
 
 

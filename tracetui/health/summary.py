@@ -94,7 +94,11 @@ def facts(trace: Trace, step: Part | None = None) -> list[SummaryFact]:
         SummaryFact("size_bytes", trace.size_bytes, "bytes"),
         SummaryFact("events", trace.event_count),
         *(SummaryFact(name, number) for name, number in changes_of_file(trace).items() if number),
-        *(_compiled(trace) if trace.categories.find(COMPILE_FACTS) >= 0 and not trace.is_torch else _of_run(trace, step)),
+        *(
+            _compiled(trace)
+            if trace.categories.find(COMPILE_FACTS) >= 0 and not trace.is_torch
+            else _of_run(trace, step)
+        ),
     ]
 
 

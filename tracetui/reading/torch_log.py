@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ import orjson
 
 from tracetui.model.recorded import COMPILE_FACTS, COMPILE_PHASES
 from tracetui.reading.unpacking import Reader
+from tracetui.text import clean
 
 UNNAMED = "outside of compilations"
 """Thread of the phases that belong to no compilation."""
@@ -35,6 +37,8 @@ MAX_FRAMES = 50
 """Frames of a stack that are kept, the innermost ones."""
 MAX_PHASES = 200_000
 """Maximum phases that are remembered, so that one which comes again is seen."""
+MAX_KINDS, MAX_KIND, MAX_NAMED_KINDS = 100, 60, 5
+"""Maximum kinds of other entries that are counted, characters of each, and kinds that are named."""
 MAX_HELD = 1000
 """Entries that wait for one that knows the year; then they go without."""
 _CHUNK = 1 << 18
@@ -103,6 +107,8 @@ class TorchLogReader:
     def __init__(self, raw: Reader) -> None:
         self.damage: str | None = None
         self.remark = ""
+        self._others = Counter[str]()
+        """Kinds of entries that belong to no compilation."""
         self._raw = raw
         self._pending = memoryview(b"")
         self._pieces = self._json()
@@ -147,6 +153,9 @@ class TorchLogReader:
         )
         words = [_count_words(count, text, noun) for count, text, noun in parts if count]
         self.remark = f"{'; '.join(words)}: left out." if words else ""
+        if before.startswith(b"{") and self._others:
+            kinds = ", ".join(f"{count:,} {clean(kind)}" for kind, count in self._others.most_common(MAX_NAMED_KINDS))
+            self.remark = f"Its entries are of something else: {kinds}. {self.remark}".rstrip()
 
     # Lines and entries.
 
@@ -256,6 +265,8 @@ class TorchLogReader:
             yield from self._phase(pid, entry, payload)
             return
         key = _id_of(entry)
+        if not key and len(self._others) < MAX_KINDS:
+            self._others[next(iter(entry), "")[:MAX_KIND]] += 1
         if not key or (pid, key) in self._again:
             return
         if isinstance(start := entry.get("dynamo_start"), dict):
