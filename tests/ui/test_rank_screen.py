@@ -238,13 +238,17 @@ async def test_a_folder_of_logs_of_torch_compile_opens_as_a_set(tmp_path: Path) 
         await until(pilot, lambda: view.panes.has("compiles"), "the compilations are not there")
         await keys(pilot, "7")
         assert column(view, "compile_id")[0] == "0/1"
-        assert any("expected 3, actual 4" in line.text for line in compilation_lines(view.panes.table, 0, 200))
+        table = view.panes.table
+        assert table is not None
+        assert any("expected 3, actual 4" in line.text for line in compilation_lines(table, 0, 200))
         # There is no trace that these could open.
         await keys(pilot, "D", "1", "space", "j", "c")
         assert isinstance(app.screen, RankScreen)
         await keys(pilot, "enter")
         await until(pilot, lambda: isinstance(app.screen, TraceScreen), "the log of the rank is not there")
-        await until(pilot, lambda: app.screen.view.panes.pane == "compiles", "its compilations are not listed")
+        assert isinstance(app.screen, TraceScreen)
+        panes = app.screen.view.panes
+        await until(pilot, lambda: panes.pane == "compiles", "its compilations are not listed")
 
 
 async def test_ranks_get_the_logs_that_the_command_line_names(tmp_path: Path) -> None:

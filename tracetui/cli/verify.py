@@ -95,9 +95,7 @@ def run(options: argparse.Namespace) -> int:
         variants = variants_named(trace, options.op)
         if len(variants) > 1:
             views = ", ".join(view_of(trace, each) for each in variants[1 : 1 + MAX_NAMED])
-            remark(
-                f"The longest of {len(variants):,} variants by inputs; the next ones: {views}. Without OP all are listed."
-            )
+            remark(f"The longest of {len(variants):,} variants by inputs; next: {views}. Without OP all are listed.")
     if kind != CHECK:
         variants = variants[:1]
         require_buildable(trace, variants[0], kind == TIME)

@@ -487,7 +487,7 @@ class Trace:
         return is_simulated(self.metadata)
 
     def to_record(self, way: str, nsight: str = "Nsight Systems records none, torch.profiler does") -> str:
-        """How what is missing would be there: a way of torch.profiler, or for an export of Nsight Systems another."""
+        """The way to record what is missing with torch.profiler, or, for an export of Nsight Systems, another sentence."""
         return nsight if Loss.OPERATORS in self.quality.format_losses else way
 
     def name_of(self, row: int) -> str:

@@ -383,11 +383,12 @@ def _require_capturable(trace: Trace, queue: LaunchQueue, calls: Int64, launches
     if odd.any():
         name, many = clean(trace.name_of(int(rows[odd][0]))), int(odd.sum())
         # Activities that one graph can hold have no such call between them, nor as their launch, in any step.
-        since, held = np.searchsorted(calls[odd], launches), ~np.isin(launches, calls[odd]).any(axis=0)
+        since = np.searchsorted(calls[odd], launches)
+        can_be_node: Bool = np.isin(launches, calls[odd]).max(axis=0) == 0
         parted = (np.diff(since, axis=1) > 0).any(axis=0)
-        group = np.cumsum(np.append(False, parted | ~held[1:]))
-        sizes = np.bincount(group[held], minlength=1)
-        begin = first + int(np.argmax((group == sizes.argmax()) & held))
+        group = np.cumsum(np.append(False, parted | ~can_be_node[1:]))
+        sizes = np.bincount(group[can_be_node], minlength=1)
+        begin = first + int(np.argmax((group == sizes.argmax()) & can_be_node))
         end = begin + int(sizes.max()) - 1
         instead = f"graph({begin}:{end}) holds none" if end > begin else "no two of them have none between them"
         raise Unanswerable(

@@ -34,7 +34,8 @@ class TimedWay(TypedDict):
 class VerifiedOp(TypedDict):
     """A variant of an operator: recorded times, the reason why it cannot be built again or null, and times here.
 
-    `view` chooses the variant: `tracetui verify TRACE VIEW`. `children` and `kernels` say what differs when it is recorded again, or `same`; null where that was not looked at.
+    `view` chooses the variant: `tracetui verify TRACE VIEW`. `children` and `kernels` say what differs when it is
+    recorded again, or `same`; null where that was not looked at, or there were no kernels.
     """
 
     op: str
@@ -127,9 +128,8 @@ def coverage_lines(document: VerifyDocument, limit: int) -> list[str]:
         times = [duration(1000 * time) for time in (row["self_cpu_us"], row["gpu_us"])][: 1 + has_gpu]
         children = {None: "–", "same": "same"}.get(row["children"], "others")
         built, shapes = "yes" if row["why"] is None else "no", row["input_shapes"][:MAX_SHAPES]
-        lines.append(
-            (row["view"], shorten(row["op"], MAX_SHAPES), f"{row['calls']:,}", *times, built, children, shapes)
-        )
+        name = shorten(row["op"], MAX_SHAPES)
+        lines.append((row["view"], name, f"{row['calls']:,}", *times, built, children, shapes))
     by_reason: dict[str, list[VerifiedOp]] = {}
     for row in rows:
         by_reason.setdefault(row["why"] or "", []).append(row)
@@ -175,7 +175,7 @@ def verified_lines(row: VerifiedOp, machine: VerifyMachine, allows: str) -> list
     elif "noise" in row:
         where = f"{machine['name']}, {counted(machine['threads'], 'thread')}"
         lines.append(clean(f"  The operator differs from itself by {percent(100 * row['noise'])} here ({where})."))
-    for key, what in (("children", "operators"), ("kernels", "kernels")):
-        if (difference := row[key]) is not None:
+    for what, difference in (("operators", row["children"]), ("kernels", row["kernels"])):
+        if difference is not None:
             lines.append(clean(f"  Recorded again, {what}: {difference}."))
     return lines + [clean(f"  Note: {note}.") for note in row["notes"]]

@@ -101,7 +101,7 @@ class LineCommands(RangeCommands):
             LineCommand("sql", "QUERY, or nothing: ask with SQL", self._read_query),
             LineCommand(
                 "verify",
-                "compile,bf16, or nothing: time the selected operator again, or the step's longest",
+                "compile,bf16, or nothing: time the selected operator again",
                 self._read_verify,
             ),
             LineCommand("whatif", "CHANGE: what a step would take, as in scale(softmax, 0.5)", self._read_whatif),
