@@ -487,7 +487,7 @@ class Trace:
         return is_simulated(self.metadata)
 
     def to_record(self, way: str, nsight: str = "Nsight Systems records none, torch.profiler does") -> str:
-        """The way to record what is missing with torch.profiler, or, for an export of Nsight Systems, another sentence."""
+        """The way to record what is missing with torch.profiler, or that of Nsight Systems for an export."""
         return nsight if Loss.OPERATORS in self.quality.format_losses else way
 
     def name_of(self, row: int) -> str:
