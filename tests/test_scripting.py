@@ -93,6 +93,7 @@ def expect_the_same(path: str, capsys: pytest.CaptureFixture[str], step: int | N
 
 
 @pytest.mark.parametrize("step", [None, 4])
+@pytest.mark.full
 def test_every_pane_of_a_gpu_trace_is_that_of_show(step, demo, capsys):
     expect_the_same(demo, capsys, step)
 
@@ -102,6 +103,7 @@ EVERY_SAMPLE = [name if name == QUICK else pytest.param(name, marks=pytest.mark.
 
 
 @pytest.mark.parametrize("name", EVERY_SAMPLE)
+@pytest.mark.full
 def test_every_pane_of_a_sample_trace_is_that_of_show(name, capsys):
     expect_the_same(str(SAMPLES / name), capsys, None)
 
@@ -133,6 +135,7 @@ def test_two_steps_are_compared():
     assert [side.scope for side in (compared.a, compared.b)] == ["2", "3"] and compared.a.trace is trace
 
 
+@pytest.mark.full
 def test_ranks_are_those_of_the_command(tmp_path, capsys):
     folder = write_ranks(tmp_path / "run")
     ranks = tracetui.load_ranks(folder, cache=False)
@@ -219,6 +222,7 @@ def test_view_strings_lead_to_rows_and_back(demo):
         (lambda trace: tracetui.load(TRAIN, device="H9999"), "H100"),
     ],
 )
+@pytest.mark.full
 def test_mistakes_are_told(mistake, told):
     with pytest.raises(UsageError) as raised:
         mistake(tracetui.load(TRAIN))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -63,7 +62,7 @@ def whole_file(path: Path, replace: bool = True) -> Iterator[IO[bytes]]:
         return
     # Beside the file, for only within one file system is a rename a single act.
     begins = os.fsencode(target.name)[:_MAX_NAME].decode("utf-8", "ignore")
-    part = target.with_name(f".{begins}.{secrets.token_hex(4)}.part")
+    part = target.with_name(f".{begins}.{os.urandom(4).hex()}.part")
     try:
         with part.open("xb") as file:
             if replace:

@@ -23,6 +23,7 @@ ROWS = st.lists(st.dictionaries(st.text(max_size=12), VALUES, max_size=8), max_s
 @given(ROWS, st.integers(0, 5), st.integers(1, 5_000))
 @example([{"name": "\u0001\u202e" * 90_000, "view": "e1"}] * 3, 0, 1)
 @example([{f"column {number}": "–" * 5000 for number in range(60)}], 0, 1)
+@pytest.mark.full
 def test_every_answer_has_room_and_its_rows_add_up(rows, offset, repeats):
     rows = rows * min(repeats, 40)
     text = answer("pane", {"note": "x" * repeats, "list": ["y" * 50] * repeats}, rows, offset=offset)

@@ -74,6 +74,7 @@ async def test_null_stands_for_what_is_left_out(tools):
     assert with_nulls == without
 
 
+@pytest.mark.full
 async def test_calls_at_the_same_time_have_the_answers_of_calls_alone(tools):
     calls: list[Call] = [
         (name, {"trace": f"{trace}_cpu.json.gz", **more})

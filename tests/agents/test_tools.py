@@ -50,6 +50,7 @@ def view_strings(value: object) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", list(PANES))
+@pytest.mark.full
 def test_every_pane_is_an_answer(tools, on_gpu, name):
     for each, trace in ((tools, EAGER), (on_gpu, "gpu.json")):
         text = each.pane(trace, name)
@@ -123,6 +124,7 @@ def test_a_gap_leads_to_its_view_and_the_view_shows_it(on_gpu):
 
 
 @pytest.mark.parametrize("pane", list(PANES))
+@pytest.mark.full
 def test_every_view_string_of_a_pane_opens(on_gpu, tools, pane):
     for each, trace in ((tools, "mlp_train_cpu.json.gz"), (on_gpu, "gpu.json")):
         views = list(view_strings(json.loads(each.pane(trace, pane, limit=5))))
@@ -211,6 +213,7 @@ def test_a_query_reads_the_views_and_nothing_else(on_gpu, query):
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="needs ../shared/traces")
+@pytest.mark.full
 def test_collectives_of_ranks_lead_into_the_traces():
     tools = Tools(TraceFolder(str(SHARED / "ranks")))
     for show in ("ranks", "collectives"):
@@ -221,6 +224,7 @@ def test_collectives_of_ranks_lead_into_the_traces():
 
 @pytest.mark.skipif(not SHARED.exists(), reason="needs ../shared/traces")
 @pytest.mark.parametrize("name", [each.name for each in sorted((SHARED / "edge").glob("e*.json*"))])
+@pytest.mark.full
 def test_a_damaged_trace_is_an_answer_or_a_sentence(name):
     tools = Tools(TraceFolder(str(SHARED / "edge")))
     for tool in ("overview", "findings"):

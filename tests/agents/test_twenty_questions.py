@@ -259,6 +259,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tools]:
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.words)
+@pytest.mark.full
 async def test_the_answer_is_right(question: Question, tools: dict[str, Tools]) -> None:
     if question.where not in tools:
         pytest.skip("needs ../shared/traces, which is not there")

@@ -65,6 +65,7 @@ def test_comparisons_are_those_of_python(a, b, sign):
 
 
 @given(st.lists(st.integers(1, 900), min_size=1, max_size=6), st.sampled_from(["min", "max", "mean", "median", "sum"]))
+@pytest.mark.full
 def test_functions_of_a_list_are_those_of_python(durations, name):
     value = Evaluator(side(work(*durations), "1:9")).value(parsed(f"{name}(steps.dur_us)"))
     folds = {"min": min(durations), "max": max(durations), "sum": sum(durations)}

@@ -47,6 +47,7 @@ OF_GPU = [
 
 
 @pytest.mark.parametrize("text", OF_GPU)
+@pytest.mark.full
 def test_a_trace_without_a_gpu_says_nothing_about_one(text):
     found = outcome(cpu_only(), text)
     assert found.status.value == "missing"

@@ -59,6 +59,7 @@ def has_gpu(trace: Trace) -> bool:
     return bool(len(PANES["kernels"].build(trace)))
 
 
+@pytest.mark.full
 def test_steps_are_those_of_the_pane(trace):
     steps = [row for row in rows(trace, "steps") if not row["partial"]]
     names = ("kernels", "copies", "dur_us", "gpu_busy_us", "gpu_idle_us", "launches", "cpu_ops", "view_ops", "sync_us")
@@ -168,6 +169,7 @@ def test_memory_is_that_of_the_steps(trace):
     assert value(trace, "max(memory.total_allocated)") == (max(known) if known else None)
 
 
+@pytest.mark.full
 def test_every_name_that_is_listed_can_be_used(trace):
     table = names(side(trace))
     assert len({row["name"] for row in table.rows()}) == len(table)

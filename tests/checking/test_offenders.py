@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from xml.etree import ElementTree
 
+import pytest
+
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.checks import US, cpu_only, outcome, pane, uneven, work
 from tests.support.traces import loaded
@@ -69,6 +71,7 @@ def test_a_name_of_a_row_is_not_printed_raw():
     assert "\x1b" not in shown and "(a" in shown
 
 
+@pytest.mark.full
 def test_the_same_rows_as_in_the_panes_of_a_real_trace(shared_trace):
     trace = loaded(shared_trace(D03))
     kernels = pane(trace, "kernels")

@@ -85,6 +85,7 @@ def test_there_are_enough_of_each_kind():
 
 
 @pytest.mark.parametrize("asked", [*TRACES, *LISTS])
+@pytest.mark.full
 def test_every_recorded_expression_has_the_same_answer(asked):
     wrong = [
         (text, found, now) for kind, text, found in RECORDED if kind == asked and (now := answer(kind, text)) != found

@@ -66,6 +66,7 @@ def test_any_text_is_a_filter_or_refused_with_a_position(text):
     assert isinstance(completed(table(), text), str)
 
 
+@pytest.mark.full
 def test_a_long_filter_over_a_long_list_is_fast():
     rows = 100_000
     long = Table((texts(col.OP, [f"aten::op{i % 977}" for i in range(rows)]), micros(col.DUR_US, np.arange(rows))))

@@ -32,6 +32,7 @@ def listed(capsys: pytest.CaptureFixture[str]) -> list[dict]:
 
 
 @pytest.mark.parametrize("pane", ["summary", "kernels", "ops", "findings", "health", "modules"])
+@pytest.mark.full
 def test_a_pane_says_the_same_of_a_trace_from_the_cache(pane: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["show", pane, TRACE, "--format", "json"]
     assert main([*words, "--no-cache"]) == 0

@@ -50,6 +50,7 @@ DOCUMENT = (ROOT / "docs" / "check.md").read_text()
         (["--names", "--format", "junit"], 2),
     ],
 )
+@pytest.mark.full
 def test_exit_codes(words, code, capsys):
     try:
         found = main(["check", EAGER, *words])
@@ -167,6 +168,7 @@ def test_a_trace_that_is_cut_off_fails_with_every_assertion_held(tmp_path, capsy
 
 
 @pytest.mark.parametrize("form", ["text", "json", "md"])
+@pytest.mark.full
 def test_the_names_in_every_form(form, capsys):
     assert main(["check", "--names", EAGER, "--format", form]) == 0
     assert "cpu_ops" in capsys.readouterr().out

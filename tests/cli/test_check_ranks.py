@@ -30,6 +30,7 @@ def test_conditions_over_rows(run: str) -> None:
     )
 
 
+@pytest.mark.full
 def test_a_name_of_one_trace_is_explained(run: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", run, "gpu_idle_pct < 5"]) == 2
     assert "There is no 'gpu_idle_pct'" in capsys.readouterr().err

@@ -149,6 +149,7 @@ def test_json_has_everything(capsys, pair):
     assert any("8 % less" in sentence for sentence in found["statement"])
 
 
+@pytest.mark.full
 def test_one_table_as_csv_agrees_with_json(capsys, pair):
     for name in ("totals", "kernels", "ops"):
         rows = list(csv.DictReader(io.StringIO(printed(capsys, *pair, "--show", name, "--format", "csv"))))
@@ -170,6 +171,7 @@ def test_markdown_is_ready_for_a_pull_request(capsys, pair):
     assert all(line.endswith("|") for line in rows)
 
 
+@pytest.mark.full
 def test_markdown_has_names_as_code_in_full_and_numbers_at_the_right(capsys, pair):
     text = printed(capsys, *pair, "--format", "md")
     [row] = [line for line in text.splitlines() if line.startswith("| fused into | `gelu")]
@@ -192,6 +194,7 @@ def test_a_scope_in_markdown_is_no_link(capsys, tmp_path):
     assert "compare `#1` or `#2`." in text
 
 
+@pytest.mark.full
 def test_an_overview_is_cut_and_says_by_how_much(capsys, pair):
     text = printed(capsys, *pair)
     more = re.search(r"^Per part · (\d+) more: --show totals$", text, re.MULTILINE)
@@ -201,6 +204,7 @@ def test_an_overview_is_cut_and_says_by_how_much(capsys, pair):
     assert len(printed(capsys, *pair, "--show", "totals").splitlines()) >= len(every)
 
 
+@pytest.mark.full
 def test_sort_where_and_limit(capsys, pair):
     rows = told(capsys, *pair, "--show", "ops", "--sort", "calls_a", "--limit", "2")["ops"]["rows"]
     assert [row["calls_a"] for row in rows] == sorted((row["calls_a"] for row in rows), reverse=True)
@@ -217,6 +221,7 @@ def test_a_text_that_stands_nowhere_is_told(capsys, pair):
     assert text.count("No row contains 'zzzz'") == 3
 
 
+@pytest.mark.full
 def test_unfold_gives_view_ops_rows(capsys, pair):
     folded = {row["name"] for row in told(capsys, *pair)["ops"]["rows"]}
     assert {row["name"] for row in told(capsys, *pair, "--unfold")["ops"]["rows"]} - folded >= {"aten::t", "aten::view"}
@@ -257,6 +262,7 @@ def test_a_cut_file_is_compared_as_far_as_it_goes(capsys, pair, tmp_path):
     assert "cut off" in output.err
 
 
+@pytest.mark.full
 def test_standard_input_may_be_one_side():
     result = subprocess.run(
         [sys.executable, "-m", "tracetui", "compare", "-", str(COMPILED), "--format", "json"],
@@ -271,6 +277,7 @@ def test_standard_input_may_be_one_side():
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal to draw on")
 @pytest.mark.parametrize(("lines", "columns"), [(24, 80), (50, 200), (40, 60)])
+@pytest.mark.full
 def test_on_a_terminal_nothing_is_wider_than_it(pair, lines, columns):
     text = on_a_terminal(pair, lines, columns)
     assert max(map(len, text.splitlines())) <= columns
@@ -278,6 +285,7 @@ def test_on_a_terminal_nothing_is_wider_than_it(pair, lines, columns):
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal to draw on")
+@pytest.mark.full
 def test_on_a_narrow_terminal_the_verdict_stays(pair):
     text = on_a_terminal(pair, 40, 60)
     narrower = on_a_terminal(pair, 40, 50)
@@ -288,6 +296,7 @@ def test_on_a_narrow_terminal_the_verdict_stays(pair):
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal to draw on")
+@pytest.mark.full
 def test_several_on_a_narrow_terminal(pair):
     text = on_a_terminal((*pair, pair[0]), 40, 60)
     assert max(map(len, text.splitlines())) <= 60

@@ -66,6 +66,7 @@ def test_the_same_part_is_the_same_bytes(tmp_path):
     assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
 
 
+@pytest.mark.full
 def test_from_a_pipe_into_a_pipe():
     result = tracetui_process("cut", "-", "--window", ":5ms", "-o", "-", input=EAGER.read_bytes())
     assert result.returncode == 0, result.stderr
@@ -106,6 +107,7 @@ def test_a_full_disk_is_said():
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="descriptors have no names on this system")
+@pytest.mark.full
 def test_what_is_open_already_is_written_on(tmp_path):
     log = tmp_path / "log"
     log.write_text("before\n")
@@ -138,6 +140,7 @@ def test_a_file_that_is_cut_off_is_cut_as_far_as_it_goes(tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in SHARED.glob("edge/[er][0-9]*")))
+@pytest.mark.full
 def test_damaged_files_end_as_json_or_in_a_sentence(name, shared_trace, tmp_path, capsys):
     before, after = tmp_path / "before", tmp_path / "after"
     before.mkdir()

@@ -49,6 +49,7 @@ def test_json_has_the_changes_and_the_run_that_brought_them(runs, capsys):
 
 
 @pytest.mark.parametrize("form", ["table", "md"])
+@pytest.mark.full
 def test_text_has_a_cell_for_each_run_and_a_sentence_for_each_change(runs, form, capsys):
     assert code_of("history", runs, "--format", form, "--no-cache") == 0
     output = capsys.readouterr().out
@@ -78,6 +79,7 @@ def test_csv_has_a_row_for_each_measure_of_each_run(runs, capsys):
         (["check", "{good}", "--history", "absent"], 2),
     ],
 )
+@pytest.mark.full
 def test_exit_codes(runs, tmp_path, words, code, capsys):
     (tmp_path / "empty").mkdir()
     write_trace(tmp_path / "good.json", [1501, 1500, 1499], 30, 4)

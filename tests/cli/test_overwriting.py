@@ -42,6 +42,7 @@ def folder(tmp_path, monkeypatch):
         ("limits.txt", "the file of assertions itself"),
     ],
 )
+@pytest.mark.full
 def test_what_a_check_reads_is_never_written_to(folder, option, force, target, says, capsys):
     (folder / "link").symlink_to("t.gz")
     os.link("t.gz", "hard")
@@ -54,6 +55,7 @@ def test_what_a_check_reads_is_never_written_to(folder, option, force, target, s
     assert (folder / "limits.txt").read_text() == LIMITS
 
 
+@pytest.mark.full
 def test_a_trace_on_standard_input_is_not_written_to(folder):
     words = [sys.executable, "-m", "tracetui", "check", "-", "cpu_ops == 35", "-o", "t.gz", "--force"]
     with open("t.gz", "rb") as trace:
@@ -65,6 +67,7 @@ def test_a_trace_on_standard_input_is_not_written_to(folder):
 
 @pytest.mark.parametrize("other", ["X", "./X", "link"])
 @pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.full
 def test_two_results_do_not_share_a_file(folder, other, is_there, capsys):
     (folder / "link").symlink_to("X")
     if is_there:
@@ -92,6 +95,7 @@ def words(request, folder):
     return WRITERS[request.param]
 
 
+@pytest.mark.full
 def test_what_exists_stays_unless_forced(folder, words, capsys):
     (folder / "mine.json").write_text("mine")
     assert main([*words[:-1], words[-1] + "mine.json"]) == 2
@@ -106,6 +110,7 @@ def test_what_exists_stays_unless_forced(folder, words, capsys):
 @pytest.mark.parametrize(
     ("path", "says"), [("sub", "sub is a folder: name a file in it."), ("no/x.json", "there is no folder no.")]
 )
+@pytest.mark.full
 def test_no_file_can_be_there(folder, words, path, says, capsys):
     (folder / "sub").mkdir()
     for force in ([], ["--force"]):
@@ -117,6 +122,7 @@ def test_no_file_can_be_there(folder, words, path, says, capsys):
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]])
+@pytest.mark.full
 def test_an_input_is_never_written_to(folder, words, force, capsys):
     (folder / "link.gz").symlink_to("t.gz")
     os.link("t.gz", "hard.gz")
@@ -136,6 +142,7 @@ def test_a_link_to_nothing_is_not_followed(folder, words, capsys):
     assert not (folder / "elsewhere.json").exists()
 
 
+@pytest.mark.full
 def test_a_link_to_a_file_stays_one(folder, words):
     (folder / "file.json").write_text("old")
     (folder / "link.json").symlink_to("file.json")
@@ -144,6 +151,7 @@ def test_a_link_to_a_file_stays_one(folder, words):
     assert (folder / "file.json").read_text() != "old"
 
 
+@pytest.mark.full
 def test_a_file_that_is_replaced_keeps_its_mode(folder, words):
     (folder / "out.json").write_text("old")
     (folder / "out.json").chmod(0o600)

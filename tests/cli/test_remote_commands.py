@@ -41,6 +41,7 @@ def secret(server: HttpFiles, path: str) -> str:
 
 
 @pytest.mark.parametrize("path", ["/all/run/", "/all/", "/all/run/rank*_trace.json"])
+@pytest.mark.full
 def test_a_folder_and_a_pattern_are_a_set_of_ranks(server: HttpFiles, capsys: Capture, path: str) -> None:
     assert main(["ranks", secret(server, path), "--format", "json"]) == 0
     said = capsys.readouterr()
@@ -65,6 +66,7 @@ def test_a_folder_and_a_pattern_are_a_set_of_ranks(server: HttpFiles, capsys: Ca
     ],
     ids=lambda words: " ".join(words[:2]),
 )
+@pytest.mark.full
 def test_commands_take_urls_and_print_no_password(
     server: HttpFiles, capfdbinary: pytest.CaptureFixture[bytes], words: list[str]
 ) -> None:

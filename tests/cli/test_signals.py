@@ -43,6 +43,7 @@ def ended(number: int, wait_for: str, *words: str, folder: Path, times: int = 1)
 @pytest.mark.parametrize(
     ("number", "times"), [(signal.SIGTERM, 1), (signal.SIGHUP, 1), (signal.SIGQUIT, 1), (signal.SIGTERM, 3)]
 )
+@pytest.mark.full
 def test_what_was_cut_for_the_server_is_removed(tmp_path, number, times):
     words = ("perfetto", SAMPLE, "--steps", "3", "--port", str(free_port()))
     assert ended(number, "nowhere else", *words, folder=tmp_path, times=times) == 128 + number

@@ -26,6 +26,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 @pytest.mark.parametrize("pane", PANES)
 @pytest.mark.parametrize("form", ["table", "json", "csv", "md"])
+@pytest.mark.full
 def test_every_pane_in_every_form(pane: str, form: str, path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         "64.0 MiB" in printed(capsys, "show", pane, path, "--format", form)

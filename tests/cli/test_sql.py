@@ -34,6 +34,7 @@ def test_a_query_stands_behind_the_traces_or_behind_options(capsys):
     assert both.split()[1].partition(",")[0] == expected.split()[1]
 
 
+@pytest.mark.full
 def test_formats_have_the_same_rows(capsys, tmp_path):
     query = "select name, calls, self_cpu_us from ops order by 3 desc limit 2"
     document = json.loads(printed(capsys, TRACE, query, "--format", "json"))
@@ -60,6 +61,7 @@ def test_a_query_is_read_from_a_file_or_from_standard_input(capsys, tmp_path, mo
     assert printed(capsys, TRACE) == expected
 
 
+@pytest.mark.full
 def test_names_of_kernels_stand_as_they_are_compared(capsys, shared_trace):
     trace = str(shared_trace("d03_v100_2rank_5steps_mem_occ_nccl.json.gz"))
     query = (
@@ -110,6 +112,7 @@ def test_a_file_is_not_replaced(capsys, tmp_path):
     assert path.read_text().startswith("n\n")
 
 
+@pytest.mark.full
 def test_a_folder_of_ranks_is_one_schema(capsys, shared_trace):
     folder = str(shared_trace("ranks/g4_gpu_tp2x2_2hosts"))
     query = "select rank, count(*) n from kernels group by all order by rank"

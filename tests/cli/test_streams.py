@@ -95,6 +95,7 @@ def tried(names: Iterable[str], is_quick: Callable[[str], bool]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", tried(COMMANDS, is_quick))
+@pytest.mark.full
 def test_names_from_a_trace_are_printed_clean(
     name: str, trace: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,6 +113,7 @@ def test_names_from_a_trace_are_printed_clean(
 
 
 @pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.full
 def test_words_of_others_in_messages_are_printed_clean(
     name: str, trace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -177,6 +179,7 @@ def started(shell: str, *words: str, **environment: str) -> subprocess.Completed
     )
 
 
+@pytest.mark.full
 def test_the_plain_locale_prints() -> None:
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = started("", "show", "summary", str(EAGER), **plain)
@@ -185,6 +188,7 @@ def test_the_plain_locale_prints() -> None:
 
 
 @pytest.mark.parametrize("shell", ["2>&-", "<&-", "<&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.full
 def test_a_closed_stream_changes_nothing_else(shell: str, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     done = started(shell, "cut", str(EAGER), "--steps", "3", "-o", str(out))
@@ -203,6 +207,7 @@ def test_messages_do_not_go_into_a_file_that_is_open(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["show", "summary", "-"], ["-"], ["run", "linear", "--active", "0"]])
+@pytest.mark.full
 def test_without_standard_input_a_sentence_is_told(words: list[str]) -> None:
     done = started("<&-", *words)
     assert done.returncode in (1, 2) and done.stderr.startswith(b"tracetui: "), done

@@ -90,6 +90,7 @@ def check_whole(a: Side, b: Side, changes: KernelChanges) -> None:
     "name",
     [MOE, COMPILED, GRAPH, *(pytest.param(name, marks=FULL) for name in (EAGER_H100, STREAMS, MI300, RESNET, NCCL))],
 )
+@pytest.mark.full
 def test_a_trace_beside_itself_saves_nothing(beside: Beside, name: str) -> None:
     a, b = beside(name, lambda _: None)
     changes = kernel_changes(a, b)
@@ -206,6 +207,7 @@ def test_fewer_and_more_calls_are_one_row(beside: Beside, name: str, kernel: str
         check_whole(a, b, changes)
 
 
+@pytest.mark.full
 def test_what_was_fused_is_beside_its_kernel(shared_trace: Shared, beside: Beside) -> None:
     generated = "triton_per_fused_add_native_layer_norm_3"
     first, second = "CUDAFunctor_add<c10::BFloat16>", "vectorized_layer_norm_kernel"
@@ -233,6 +235,7 @@ def test_other_shapes_are_told(beside: Beside) -> None:
     assert all(row["change_us"] == 0 for row in found)
 
 
+@pytest.mark.full
 def test_another_order_changes_nothing(beside: Beside) -> None:
     a, b = beside(EAGER_H100, edited.swap("sigmoid_kernel_cuda", "MulFunctor"))
     moved = match(a, representative(a), b, representative(b))

@@ -46,6 +46,7 @@ def check(trace: Trace) -> None:
 
 
 @pytest.mark.parametrize("name", SHARED)
+@pytest.mark.full
 def test_of_a_real_trace_no_step_is_another(name: str, shared_trace: Callable[[str], Path]) -> None:
     check(loaded(shared_trace(name)))
 

@@ -97,6 +97,7 @@ def test_what_is_said_of_each_names_it():
     assert remark == "the parts of C differ in what they run"
 
 
+@pytest.mark.full
 def test_as_text(capsys, files):
     text = printed(capsys, *files)
     lines = text.splitlines()
@@ -118,6 +119,7 @@ def test_of_another_program_there_are_no_factors(capsys, files, tmp_path):
     assert re.search(r"^kernels +5 +18 +4 ÷1\.25$", text, re.MULTILINE)
 
 
+@pytest.mark.full
 def test_the_commands_print_each_pair(capsys, files):
     text = printed(capsys, *files)
     commands = [line.partition("tracetui ")[2] for line in text.splitlines() if "tracetui compare" in line]
@@ -148,6 +150,7 @@ def test_as_markdown(capsys, files):
     assert "graph_launches" in alone
 
 
+@pytest.mark.full
 def test_rows_are_sorted_chosen_and_cut(capsys, files):
     rows = json.loads(printed(capsys, *files, "--format", "json", "--sort", "b_ratio", "--limit", "2"))["totals"][
         "rows"

@@ -43,6 +43,7 @@ def row_of(device: Device, name: str = "k", **config: int) -> dict[str, Cell]:
 
 
 @pytest.mark.parametrize("name", KINETO)
+@pytest.mark.full
 def test_the_estimate_is_that_of_kineto_for_every_kernel(name, shared_trace):
     trace = loaded(shared_trace(name))
     rows = links(trace).gpu

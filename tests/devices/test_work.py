@@ -53,6 +53,7 @@ def recorded(path: Path, program: Callable[[], object]) -> tuple[float, float]:
     return counter.get_total_flops(), total
 
 
+@pytest.mark.full
 def test_products_are_counted_as_torch_counts_them(tmp_path):
     torch = pytest.importorskip("torch")
     a, b = torch.randn(33, 65), torch.randn(65, 17)
@@ -79,6 +80,7 @@ def test_products_are_counted_as_torch_counts_them(tmp_path):
         ((1, 2), (0, 1), 1, 1, False),
     ],
 )
+@pytest.mark.full
 def test_convolutions_are_counted_as_torch_counts_them(tmp_path, stride, padding, dilation, groups, transposed):
     torch = pytest.importorskip("torch")
     kind = torch.nn.ConvTranspose2d if transposed else torch.nn.Conv2d

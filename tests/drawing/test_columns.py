@@ -113,6 +113,7 @@ def test_what_is_listed_is_declared() -> None:
         assert len(names) == len(set(names)) > 0, table
 
 
+@pytest.mark.full
 def test_no_column_is_declared_twice() -> None:
     declared: Counter[str] = Counter()
     for path in PACKAGE.rglob("*.py"):

@@ -59,6 +59,7 @@ def test_what_comes_after_the_shorter_side_is_pale():
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.full
 def test_names_are_never_obeyed(attack):
     found = read_page(html_of(told(training((attack, "gemm"), label=attack), training(("gemm", attack)))))
     assert len(found.named("script")) == 1

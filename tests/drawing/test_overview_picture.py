@@ -34,6 +34,7 @@ def made(name):
 
 @pytest.mark.parametrize("name", ["training", "sample", "names"])
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.full
 def test_it_fits(name, size):
     trace, overview = made(name)
     for look in LOOKS:

@@ -29,6 +29,7 @@ def printed(capsys, *words):
 
 
 @pytest.mark.parametrize("pane", PANES)
+@pytest.mark.full
 def test_a_pane_is_lines_of_names_and_values(capsys, pane):
     lines = printed(capsys, "show", pane, EAGER, "--plain").splitlines()
     # An overview is of the median step where no other is asked for.
@@ -95,6 +96,7 @@ def test_two_forms_are_one_too_many(capsys):
 
 
 @pytest.mark.parametrize(("kind", "is_plain"), [("dumb", True), ("xterm-256color", False)])
+@pytest.mark.full
 def test_a_terminal_that_can_only_print_gets_it(kind, is_plain):
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": kind, "PYTHONPATH": str(ROOT)}

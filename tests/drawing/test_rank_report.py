@@ -48,6 +48,7 @@ def test_the_page_says_what_the_command_says(folder, capsys):
     assert bars(html)[0] == "2" and sorted(bars(html)) == ["0", "1", "2", "3"]
 
 
+@pytest.mark.full
 def test_bars_of_many_ranks_end_and_say_so():
     html = drawn(MAX_BARS + 3, late=66)
     assert len(bars(html)) == MAX_BARS and bars(html)[0] == "66"

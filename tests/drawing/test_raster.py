@@ -119,6 +119,7 @@ def eighth(moment: int, low: int, high: int, most: int) -> int:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("first", "ns_per_cell"), [(0, 333.3), (-5, 1700.0), (200, 41.7), (1000, 3.0)])
+@pytest.mark.full
 def test_every_cell_is_what_a_slow_look_says(seed: int, first: int, ns_per_cell: float) -> None:
     trace = random_trace(seed, 120)
     timeline_index = TimelineIndex(trace)

@@ -86,6 +86,7 @@ def test_every_slice_of_the_step_is_drawn() -> None:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.full
 def test_names_are_read_and_never_obeyed(attack: str) -> None:
     plain, attacked = read(training()), read(training((attack, "relu_kernel"), f"{attack}.json"))
     tags = {tag for tag, _ in attacked.tags}
@@ -203,6 +204,7 @@ def test_merging_loses_no_slice_and_no_time(pieces: list[tuple[int, int]], fines
         assert made.right[i] - made.left[i] == pytest.approx((ends[row] - starts[row]) * stretch.per_ns)
 
 
+@pytest.mark.full
 def test_a_crowd_stays_within_the_budget() -> None:
     events = [step(1, 0, 30_000_000)]
     for lane in range(30):

@@ -68,6 +68,7 @@ def test_power_and_temperature_are_named_where_they_are_known() -> None:
         pytest.param(replace(throttled(), counters=()), id="no counter"),
     ],
 )
+@pytest.mark.full
 def test_nothing_is_said_of(trace: Trace) -> None:
     assert "lower-clock" not in ids(trace)
 

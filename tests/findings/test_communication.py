@@ -42,6 +42,7 @@ def test_communication_that_nothing_hides_is_told_apart_from_what_runs_beside_a_
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 40), st.booleans()), min_size=2, max_size=12))
+@pytest.mark.full
 def test_what_is_exposed_is_counted_moment_by_moment(items):
     events: list[Event] = []
     moments: dict[bool, set[int]] = {True: set(), False: set()}

@@ -74,6 +74,7 @@ def _held_by_its_durations(trace: Trace) -> None:
 
 
 @given(st.lists(OPS, max_size=12), st.lists(st.tuples(MOMENTS, MOMENTS, MOMENTS), min_size=1, max_size=6))
+@pytest.mark.full
 def test_no_place_has_more_time_than_its_name_has_in_the_trace(slices, work):
     kinds = {"train.py(1): f": Kind.PYTHON, "note": Kind.ANNOTATION}
     events = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,6 +50,7 @@ PERCENT = re.compile(r"([\d,.]+) %")
 
 @settings(max_examples=40, deadline=None)
 @given(WORK)
+@pytest.mark.full
 def test_no_share_exceeds_the_whole_and_no_cost_the_time(work):
     trace = queued(work, [A100])
     for finding in finding_list(trace):
@@ -61,6 +63,7 @@ def test_no_share_exceeds_the_whole_and_no_cost_the_time(work):
 
 @settings(max_examples=40, deadline=None)
 @given(WORK)
+@pytest.mark.full
 def test_work_beside_a_long_kernel_of_another_stream_costs_nothing(work):
     total = sum(each.dur for each in work)
     beside = kernel("long_kernel", START - 1_000, total + 10_000, "stream 9")

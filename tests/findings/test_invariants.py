@@ -26,11 +26,13 @@ FILES = [f"{folder}*{end}" for folder in FOLDERS for end in (".json", ".json.gz"
 
 
 @pytest.mark.parametrize("name", given_traces(*FILES, without=REFUSED))
+@pytest.mark.full
 def test_the_invariants_hold_of_a_real_trace(name: str, shared_trace: Callable[[str], Path]) -> None:
     assert list(broken(loaded(shared_trace(name)))) == []
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.json.gz")), ids=lambda path: path.name)
+@pytest.mark.full
 def test_the_invariants_hold_of_a_sample(path: Path) -> None:
     assert list(broken(load(str(path)))) == []
 

@@ -429,6 +429,7 @@ PROGRAMS = [pytest.param(each, marks=[pytest.mark.full] * (number % 5 > 0)) for 
 
 
 @pytest.mark.parametrize(("program", "said"), SAID, ids=[_name(program) for program, _ in SAID])
+@pytest.mark.full
 def test_the_cause_of_a_simulated_program_is_said_with_its_weight(program, said):
     weights = {finding.id: finding.severity for finding in finding_list(program().trace())}
     assert {name: weights.get(name, Severity.NOTE - 1) >= weight for name, weight in said.items()} == dict.fromkeys(
@@ -437,6 +438,7 @@ def test_the_cause_of_a_simulated_program_is_said_with_its_weight(program, said)
 
 
 @pytest.mark.parametrize(("program", "silent"), SILENT, ids=[_name(program) for program, _ in SILENT])
+@pytest.mark.full
 def test_nothing_false_is_said_of_a_simulated_program(program, silent):
     every = finding_list(program().trace())
     assert {
@@ -445,6 +447,7 @@ def test_nothing_false_is_said_of_a_simulated_program(program, silent):
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=_name)
+@pytest.mark.full
 def test_the_invariants_hold_of_a_simulated_program(program):
     assert list(broken(program().trace())) == []
 
@@ -503,6 +506,7 @@ def ahead(program: Program, us: float) -> Trace:
 
 @pytest.mark.parametrize("us", [-20.0, 20.0, 2_000.0])
 @pytest.mark.parametrize("program", [small_kernels, a_value_an_element, busy], ids=_name)
+@pytest.mark.full
 def test_the_clock_of_the_gpu_moves_no_weight(program, us):
     true = {each.id: each.severity for each in finding_list(program().trace())}
     other = {each.id: each.severity for each in finding_list(ahead(program, us)) if each.id != "untrusted"}

@@ -28,6 +28,7 @@ def test_every_pane_of_altered_traces_can_be_made(group, seed, each):
 
 
 @pytest.mark.parametrize("name", sorted(ALTERATIONS))
+@pytest.mark.full
 def test_every_alteration_of_a_trace(name, monkeypatch):
     """One of each, so that a way of altering that no longer works is seen at once."""
     monkeypatch.setattr(altered_traces, "ALTERATIONS", {name: ALTERATIONS[name]})
@@ -49,5 +50,6 @@ def test_a_seed_makes_the_same_trace_again():
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="needs the traces beside the checkout")
 @pytest.mark.parametrize("path", sorted((SHARED / "crashes").glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.full
 def test_traces_that_ended_a_pane(path):
     assert faults_of(path.read_bytes()) == []

@@ -24,6 +24,7 @@ def kept(target: str) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("path", SEEDS, ids=lambda path: path.name)
+@pytest.mark.full
 def test_a_seed_opens_and_every_pane_of_it_can_be_made(path):
     data = path.read_bytes()
     properties.check_opening(data)
@@ -54,6 +55,7 @@ def byte_of_a_log(rng: random.Random) -> int:
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name)
+@pytest.mark.full
 def test_a_log_whose_bytes_are_changed_is_read_or_refused(path):
     data, rng = path.read_bytes(), random.Random(path.name)
     properties.check_logs(data)

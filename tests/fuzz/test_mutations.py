@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from tests.fuzz import mutations
 
 
+@pytest.mark.full
 def test_what_is_left_of_damaged_samples() -> None:
     path = sorted(mutations.SAMPLES.glob("*.json.gz"))[0]
     original = mutations.read_original(path)

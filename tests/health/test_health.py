@@ -343,6 +343,7 @@ def test_offenders_stand_where_they_are_said_to(
         assert text[byte:].startswith(what.partition(": ")[2].encode())
 
 
+@pytest.mark.full
 def test_no_damaged_file_stops_the_panes(shared_trace: Callable[[str], Path], tmp_path: Path) -> None:
     for path in sorted(shared_trace("edge").glob("[er]*")):
         if path.name == "expected.json":

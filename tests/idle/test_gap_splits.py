@@ -68,6 +68,7 @@ def nested(made: list[Event]) -> list[Event]:
 
 
 @given(events())
+@pytest.mark.full
 def test_small_traces_split_as_moment_by_moment(made: list[Event]) -> None:
     trace = make_trace(made)
     idle = idleness(trace)
@@ -151,6 +152,7 @@ def test_the_longest_op_of_a_window(ops: list[tuple[int, int]], low: int, length
 
 
 @pytest.mark.parametrize("name", given_traces("d*.json*", without=WITHOUT_GPU))
+@pytest.mark.full
 def test_real_traces_split_as_the_plain_script_says(name: str, shared_trace: Callable[[str], Path]) -> None:
     trace = loaded(shared_trace(name))
     expected = slow_gaps(trace, sorts=False)

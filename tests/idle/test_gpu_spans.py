@@ -322,6 +322,7 @@ def test_every_step_is_idle_as_counted_moment_by_moment(made: list[Event]) -> No
 
 
 @given(work_of_steps())
+@pytest.mark.full
 def test_parts_of_the_idle_time_add_up_and_shares_stay_below_a_hundred(made: list[Event]) -> None:
     trace = make_trace(made)
     for one in [*step_verdicts(trace), verdict(trace)]:
@@ -337,6 +338,7 @@ def test_parts_of_the_idle_time_add_up_and_shares_stay_below_a_hundred(made: lis
 
 
 @given(work_of_steps())
+@pytest.mark.full
 def test_unrelated_work_beside_it_leaves_no_idle_time(made: list[Event]) -> None:
     beside = [Event("f", 0, 1_000, Kind.KERNEL, (device, "99")) for device in "01"]
     trace = make_trace([*made, *beside])

@@ -46,6 +46,7 @@ def check_invariants(trace: Trace) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
+@pytest.mark.full
 def test_every_real_trace(name: str) -> None:
     try:
         trace = load(str(SHARED / name))

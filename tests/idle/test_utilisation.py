@@ -177,6 +177,7 @@ calls = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(calls, min_size=2, max_size=4))
+@pytest.mark.full
 def test_mfu_is_that_of_a_plain_loop(by_step: list[list[tuple[int, int, str]]]):
     events, expected, now, before = [], [], 0, 0
     for number, work in enumerate(by_step):
@@ -197,6 +198,7 @@ def test_mfu_is_that_of_a_plain_loop(by_step: list[list[tuple[int, int, str]]]):
     assert used.known_pct == pytest.approx([share for _, share in expected])
 
 
+@pytest.mark.full
 def test_flops_of_a_recorded_step_are_those_of_torch(tmp_path: Path):
     """A training step recorded on the CPU, with a kernel for each product that torch counts."""
     torch = pytest.importorskip("torch")
@@ -237,6 +239,7 @@ def test_flops_of_a_recorded_step_are_those_of_torch(tmp_path: Path):
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="needs the given traces")
+@pytest.mark.full
 def test_the_products_of_a_real_trace_are_those_of_its_events():
     trace = load(str(SHARED / "d25_h100_hf_qwen15_24layers.json.gz"))
     # By a script over the events as JSON, for mm and addmm; attention, bmm, add and mul take 297.6 µs more.

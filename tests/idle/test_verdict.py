@@ -173,6 +173,7 @@ def steps_of_work(draw: st.DrawFn) -> list[Event]:
 
 
 @given(steps_of_work())
+@pytest.mark.full
 def test_what_is_exposed_as_counted_moment_by_moment(made: list[Event]) -> None:
     trace = make_trace(made)
     pids = list(dict.fromkeys(lane.pid for lane in trace.lanes))

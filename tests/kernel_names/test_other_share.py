@@ -20,6 +20,7 @@ FOLDERS = ("d*", "inference/*.json*", "ranks/**/*.json*", "puzzlers/*", "edge/*.
 
 
 @pytest.mark.parametrize("file", given_traces(*FOLDERS))
+@pytest.mark.full
 def test_hardly_any_gpu_time_is_other_and_no_short_name_is_bare(file):
     try:
         trace = loaded(SHARED / file)

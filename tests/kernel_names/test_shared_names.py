@@ -75,6 +75,7 @@ def test_a_big_eager_trace_has_few_equal_labels():
     assert max(labels.values()) <= 3
 
 
+@pytest.mark.full
 def test_three_thousand_names_are_decoded_at_once():
     names = list({name for file in FILES if not file.marks for name, _, _ in gpu_names(file.values[0])})
     many = [f"{name}{copy}" for copy in range(-(-3000 // len(names))) for name in names][:3000]
@@ -141,6 +142,7 @@ def _product(trace: Trace, name: int, op: int, grid: int, block: int, dims: int)
         ("d07_mi300x_8rank_3steps_stack.json.gz", "hipBLASLt (Tensile)", 3),
     ],
 )
+@pytest.mark.full
 def test_blocks_are_the_tiles_times_the_parts_of_a_split(file, library, at_least):
     """Tiles from the name and the shapes give the grid; a rest would mean that the tile lies the other way."""
     mine = [product for product in products(file) if product.decoded.library == library]

@@ -179,6 +179,7 @@ REAL = ["d04_a100_8rank_6steps_occ_nccl.json.gz", "d07_mi300x_8rank_3steps_stack
 
 
 @pytest.mark.parametrize("name", [*REAL, "d09_rtx3090_compile_triton.json"])
+@pytest.mark.full
 def test_real_traces_agree_with_a_walk_over_all_events(shared_trace: Callable[[str], Path], name: str) -> None:
     path = shared_trace(name)
     assert fast_forward(load(str(path))) == slow_forward(slow_events(path))
@@ -204,6 +205,7 @@ def assert_the_arrows_agree(path: Path, arrows: int) -> None:
     assert theirs <= ours
 
 
+@pytest.mark.full
 def test_the_profilers_arrows_say_the_same_as_the_numbers(shared_trace: Callable[[str], Path]) -> None:
     assert_the_arrows_agree(shared_trace("d07_mi300x_8rank_3steps_stack.json.gz"), 213)
     assert_the_arrows_agree(shared_trace("d09_rtx3090_compile_triton.json"), 6)

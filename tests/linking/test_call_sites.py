@@ -85,6 +85,7 @@ def test_without_frames_nothing_is_known_and_nothing_is_offered() -> None:
         PANES["memory"].build(trace, by="line")
 
 
+@pytest.mark.full
 def test_sums_by_call_site_are_those_of_all_kernels(shared_trace) -> None:
     trace = loaded(shared_trace("d06_h100_stack_mem.json.gz"))
     total = PANES["kernels"].build(trace)["dur_us"].values.sum()

@@ -145,6 +145,7 @@ def up(trace: Trace, row: int, wanted: Callable[[str], bool]) -> int:
     return -1
 
 
+@pytest.mark.full
 def test_a_real_trace_agrees_with_climbing_from_each_launch(shared_trace: Callable[[str], Path]) -> None:
     trace = loaded(shared_trace("d06_h100_stack_mem.json.gz"))
     found, paths = frames(trace), module_paths(trace)

@@ -325,6 +325,7 @@ def test_of_lists_that_differ_a_little_as_much_as_possible_is_aligned(launches, 
         assert alignment.share < MIN_EQUAL_SHARE
 
 
+@pytest.mark.full
 def test_a_decode_step_of_vllm_with_its_capture():
     folder = SHARED / "inference"
     if not folder.exists():

@@ -40,6 +40,7 @@ def wanted_rows(found: list[dict[str, Any]], fact: dict[str, Any]) -> list[dict[
 
 
 @pytest.mark.parametrize("file", FILES)
+@pytest.mark.full
 def test_steps_are_those_that_a_slow_search_finds(shared_trace, facts: dict[str, Any], file: str) -> None:
     trace, fact = loaded(shared_trace(f"inference/{file}")), facts[file]
     table = PANES["steps"].build(trace)

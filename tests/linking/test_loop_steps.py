@@ -142,6 +142,7 @@ def common(one: list[int], other: list[int]) -> float:
         ("d21_a100_nccl_3steps.json.gz", 3),
     ],
 )
+@pytest.mark.full
 def test_a_loop_has_the_steps_of_the_profiler_and_two_of_them_are_no_loop(
     shared_trace: Callable[[str], Path], tmp_path: Path, file: str, count: int
 ) -> None:
@@ -169,6 +170,7 @@ def written(path: Path, document: dict[str, Any]) -> Trace:
 @pytest.mark.parametrize(
     "file", ["d25_h100_hf_qwen15_24layers.json.gz", "inference/i03_mi300x_vllm_tp4_no_annotations.json.gz"]
 )
+@pytest.mark.full
 def test_steps_that_are_named_stay(shared_trace: Callable[[str], Path], file: str) -> None:
     found_by = steps(loaded(shared_trace(file))).found_by
     assert found_by == PROFILER_STEP or found_by.startswith("frame ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
@@ -203,6 +204,7 @@ def test_anything_has_repeats_that_lie_in_order_within_it(names: list[str]) -> N
     st.lists(st.sampled_from("stuv"), max_size=4, unique=True),
     st.lists(st.sampled_from("wxyz"), max_size=4, unique=True),
 )
+@pytest.mark.full
 def test_a_plain_repetition_is_found_as_the_slow_definition_finds_it(
     layer: list[str], count: int, head: list[str], tail: list[str]
 ) -> None:

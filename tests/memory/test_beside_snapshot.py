@@ -97,6 +97,7 @@ def test_each_event_has_the_line_that_allocated_it(late: int, tmp_path: Path) ->
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3 * MIB)), min_size=1, max_size=40), st.integers(-4, 4))
 @settings(max_examples=40, deadline=None)
+@pytest.mark.full
 def test_any_order_of_allocations_and_frees(
     tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[int, int]], late: int
 ) -> None:

@@ -231,6 +231,7 @@ def slow_memory(path: Path) -> tuple[list[tuple[int, str, str | None, float | No
     return found, dict(peaks)
 
 
+@pytest.mark.full
 def test_a_real_trace_reads_as_the_slow_way_reads_it(shared_trace: Callable[[str], Path]) -> None:
     path = shared_trace("d12_cpu_only_resnet18.json")
     slow, peaks = slow_memory(path)
@@ -248,6 +249,7 @@ def test_a_real_trace_reads_as_the_slow_way_reads_it(shared_trace: Callable[[str
         ("d01_v100_torch1.9_6steps_mem_occ.json.gz", 12_838, {"CPU": None, "GPU 0": None}),
     ],
 )
+@pytest.mark.full
 def test_real_traces_have_their_events_and_peaks(
     shared_trace: Callable[[str], Path], name: str, events: int, peaks: dict[str, int | None]
 ) -> None:

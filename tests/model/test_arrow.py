@@ -93,6 +93,7 @@ def lent_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("reader", READERS)
+@pytest.mark.full
 def test_values_and_nulls(reader, lent_by):
     assert rows_of(reader, small()) == ROWS
     assert rows_of(reader, small().take(np.array([], np.int64))) == []
@@ -133,6 +134,7 @@ CELLS: dict[str, Any] = {
 
 
 @given(st.data(), st.sampled_from(sorted(CELLS)), st.sampled_from(["pyarrow", "polars", "duckdb", "numpy"]))
+@pytest.mark.full
 def test_any_column_comes_out_as_its_cells(data, kind, reader):
     cells: list[Cell] = data.draw(st.lists(st.none() | CELLS[kind], min_size=1, max_size=20))
     if kind == "texts":
@@ -196,6 +198,7 @@ def query(given: Table) -> None:
 @pytest.mark.parametrize(
     "use", [take_and_read, take_unread, drop_capsule, take_twice, keep_a_column, drop_in_a_thread, query]
 )
+@pytest.mark.full
 def test_nothing_is_kept_after_a_use(use, lent_by):
     given, values = watched()
     use(given)
@@ -228,6 +231,7 @@ def test_an_exception_on_its_way_survives_the_release(fails, lent_by):
         fails(small())
 
 
+@pytest.mark.full
 def test_texts_too_long_for_a_column_are_an_error_of_the_reader(monkeypatch):
     if arrow._called() is None:
         pytest.skip("arrow.c was not compiled")

@@ -50,6 +50,7 @@ def test_views_that_were_not_asked_for_the_longest_are_made_again():
     assert len(one.cache) == MAX_KEPT
 
 
+@pytest.mark.full
 def test_a_trace_that_is_used_no_more_is_let_go_by_those_it_was_compared_with():
     one, other, third = trace(), trace(), trace()
     for each in (other, third):

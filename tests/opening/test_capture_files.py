@@ -205,6 +205,7 @@ def test_the_commands_take_the_option(tmp_path, capsys):
     assert "aten::mm" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_a_decode_step_of_vllm_with_the_folder_of_its_server(tmp_path):
     folder = SHARED / "inference"
     if not folder.exists():
@@ -295,6 +296,7 @@ def test_a_pickle_is_never_read_and_a_broken_file_is_named(tmp_path):
     "name", ["capture_traces/a.json", "kernel_annotations_rank0_1.json", "capture_traces/execution_details.json"]
 )
 @pytest.mark.parametrize("kind", ["pipe", "device", "loop", "folder"])
+@pytest.mark.full
 def test_what_waits_or_never_ends_beside_a_trace_is_left_alone(tmp_path, name, kind):
     path = served(tmp_path)
     recorded(tmp_path / "capture_traces" / "b.json")
@@ -317,6 +319,7 @@ def test_what_waits_or_never_ends_beside_a_trace_is_left_alone(tmp_path, name, k
 
 
 @pytest.mark.parametrize("size", ["1" + "0" * 30, "-5", "true", "1.5", '"3"', "null", "[[]]", "1e999", "9" * 5000])
+@pytest.mark.full
 def test_a_batch_size_that_is_none_says_nothing(tmp_path, size):
     path = served(tmp_path)
     recorded(tmp_path / "capture_traces" / "b.json")

@@ -70,6 +70,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_every_command_that_opens_a_trace_takes_both(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     (row,) = json.loads(printed(capsys, "show", "kernels", path, "--step", "3", "--format", "json"))["rows"]
     assert row["dur_us"] == 52 and row["occupancy_pct"] is not None

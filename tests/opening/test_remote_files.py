@@ -83,6 +83,7 @@ def require_whole(trace: Trace) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("takes_ranges", [True, False])
+@pytest.mark.full
 def test_a_trace_of_a_server_is_read_and_its_arguments_later(server: HttpFiles, form: str, takes_ranges: bool) -> None:
     server.files[f"/run/trace.{form}"] = FORMS[form]()
     server.takes_ranges = takes_ranges
@@ -93,6 +94,7 @@ def test_a_trace_of_a_server_is_read_and_its_arguments_later(server: HttpFiles, 
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.full
 def test_a_trace_of_another_file_system_is_read(form: str) -> None:
     memory = fsspec.filesystem("memory")
     memory.pipe(f"/remote/trace.{form}", FORMS[form]())
@@ -121,6 +123,7 @@ def test_the_beginning_alone_costs_one_small_request(server: HttpFiles) -> None:
 
 @pytest.mark.parametrize("form", ["json", "json.gz"])
 @pytest.mark.parametrize("takes_ranges", [True, False])
+@pytest.mark.full
 def test_a_connection_that_breaks_off_is_taken_up_again(server: HttpFiles, form: str, takes_ranges: bool) -> None:
     server.files[f"/trace.{form}"] = FORMS[form]()
     server.takes_ranges, server.max_bytes, server.breaks = takes_ranges, 300_000, 2
@@ -249,6 +252,7 @@ def test_without_fsspec_a_sentence_says_how_to_get_it(monkeypatch: pytest.Monkey
         load("https://host/trace.json")
 
 
+@pytest.mark.full
 def test_a_file_of_this_machine_is_read_without_fsspec(tmp_path: Path) -> None:
     (tmp_path / "trace.json").write_bytes(PLAIN)
     code = (

@@ -78,6 +78,7 @@ intervals = st.tuples(st.integers(0, 60), st.integers(0, 40), st.sampled_from("a
 
 
 @given(st.lists(intervals, max_size=25, unique_by=lambda item: item[:2]))
+@pytest.mark.full
 def test_calls_and_times_are_torchs(items: list[tuple[int, int, str]]) -> None:
     events = [op(name, start, dur) for start, dur, name in items]
     expected = {name: row[:3] for name, row in literal(events, {}).items()}

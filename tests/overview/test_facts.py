@@ -55,6 +55,7 @@ def test_bars_are_the_scope(name, shared_trace):
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.json.gz")), ids=lambda path: path.name)
+@pytest.mark.full
 def test_bars_of_samples_are_the_scope(path):
     trace = load(str(path))
     assert_is_whole(trace, median_step(trace))

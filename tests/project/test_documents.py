@@ -73,6 +73,7 @@ def test_every_page_is_reached_from_the_readme():
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+@pytest.mark.full
 def test_files_and_tests_that_are_named_exist(path):
     """A test may be named without its folder: `test_blocks.py`, `terminal/test_sizes.py`."""
     named = re.findall(
@@ -139,6 +140,7 @@ def test_the_documents_have_examples():
 
 
 @pytest.mark.parametrize(("command", "shown"), examples())
+@pytest.mark.full
 def test_examples_print_what_is_shown(command, shown, capsys, monkeypatch):
     """A line that ends in `...` is shown in part; a line of `...` alone stands for any number of lines."""
     monkeypatch.chdir(ROOT)
@@ -212,6 +214,7 @@ async def keys_of_screen(words: list[str], known: str) -> dict[str, list[str]]:
     ],
     ids=["one trace", "two traces"],
 )
+@pytest.mark.full
 async def test_every_key_is_described(words, known):
     told = {key for span in re.findall(r"`([^`]+)`", TEXTS[ROOT / "docs" / "screen.md"]) for key in span.split()}
     told |= set("123456789")
@@ -232,6 +235,7 @@ def test_every_picture_is_made_and_stands_in_a_document():
     assert sorted(shown) == sorted(PICTURES)
 
 
+@pytest.mark.full
 def test_the_example_trace_is_the_same_each_time(tmp_path):
     """Pictures differ only where the screen does."""
     for name in ("a", "b"):

@@ -55,13 +55,22 @@ def calls_of(nodes: Iterable[ast.AST]) -> Iterator[str]:
             yield f"{function.value.id}.{function.attr}"
 
 
+_WORDS = "|".join(sorted(LOADING_CODE | CONNECTING | STARTING))
+SUSPECTED = re.compile(
+    rf"(?<![\w.])(?:{'|'.join(sorted(EVALUATING))})\b|^\s*(?:import|from)\b.*\b(?:{_WORDS})\b|\bos\.\w", re.MULTILINE
+)
+"""Matches a module that may do any of it; others are not parsed."""
+
+
 @cache
 def parsed() -> list[tuple[str, list[ast.AST]]]:
-    """Name, and the imports and calls, of every module."""
+    """Name, and the imports and calls, of every module that is suspected."""
     kinds = (ast.Import, ast.ImportFrom, ast.Call)
+    sources = [(path.name, path.read_text()) for path in READERS]
     return [
-        (path.name, [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)])
-        for path in READERS
+        (name, [node for node in ast.walk(ast.parse(source)) if isinstance(node, kinds)])
+        for name, source in sources
+        if SUSPECTED.search(source)
     ]
 
 

@@ -30,6 +30,7 @@ def two_hosts(ahead: int, drift: float = 0.0, count: int = 30) -> list[RankPlan]
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(-300 * MS, 300 * MS), st.integers(0, 1000))
+@pytest.mark.full
 def test_the_shift_lies_within_its_error(ahead: int, seed: int) -> None:
     plans = [RankPlan(0), RankPlan(1, "node1", ahead)]
     run_together(plans, arrivals(2, 20, seed=seed))

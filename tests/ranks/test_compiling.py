@@ -89,6 +89,7 @@ def test_without_a_log_of_the_rank_that_waited_nothing_is_said_of_it(tmp_path: P
     assert ranks.late[0].cause == "compile"
 
 
+@pytest.mark.full
 def test_logs_alone_say_who_compiled_while_others_did_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_compiling_ranks(tmp_path / "traces", [FIRST, FIRST, AGAIN], logs=tmp_path / "logs")
     assert main(["ranks", str(tmp_path / "logs"), "--format", "json"]) == 0
@@ -163,6 +164,7 @@ def test_a_rank_in_the_entries_of_a_log_counts_where_its_name_has_none(tmp_path:
         max_size=4,
     )
 )
+@pytest.mark.full
 def test_waits_are_those_of_the_slow_way(
     tmp_path_factory: pytest.TempPathFactory, plans: list[list[tuple[int, int, int]]]
 ) -> None:

@@ -57,6 +57,7 @@ def training(
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 5 * MS), min_size=3, max_size=3), min_size=1, max_size=8))
+@pytest.mark.full
 def test_waits_sum_to_what_ranks_caused_and_never_exceed_the_collective(rows: list[list[int]]) -> None:
     plans = [RankPlan(rank) for rank in range(3)]
     run_together(plans, [[20 * MS * number + late for late in row] for number, row in enumerate(rows, 1)])
@@ -107,6 +108,7 @@ def layers(count: int, jitter: int = 0) -> RankSet:
 
 
 @pytest.mark.parametrize(("count", "jitter"), [(80, 0), (1100, 0), (100, 50_000)])
+@pytest.mark.full
 def test_a_wait_is_charged_on_however_many_collectives_lie_between(count: int, jitter: int) -> None:
     found = layers(count, jitter)
     caused = found.waiting.root.caused(4)

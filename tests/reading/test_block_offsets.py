@@ -275,6 +275,7 @@ def test_keys_of_megabytes_in_front_of_the_events_are_no_event_on_a_line(read):
 @pytest.mark.parametrize("block", [*BLOCKS, 1 << 15])
 @pytest.mark.parametrize("comma", [",", ""])
 @pytest.mark.parametrize("many", [20, 500])
+@pytest.mark.full
 def test_a_stray_bracket_behind_few_and_many_events_is_told_at_its_byte(read, block, comma, many):
     """Behind few events the tolerant path reads on beyond it; 500 are 19,500 bytes, and a new array begins behind."""
     first = "[" + ",".join([EVENTS[0]] * many)

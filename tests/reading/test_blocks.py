@@ -103,6 +103,7 @@ def test_an_event_larger_than_a_block(tmp_path):
     st.sampled_from(["]", "\n]", "\n", ""]),
     st.sampled_from([64, 200, 1 << 20]),
 )
+@pytest.mark.full
 def test_events_on_lines_of_their_own_do_not_depend_on_block_size(tmp_path, events, begin, between, end, block):
     path = tmp_path / "t.json"
     path.write_text(begin + between.join(map(json.dumps, events)) + (end if begin else "\n"), newline="")
@@ -137,6 +138,7 @@ VALUES = st.recursive(
     st.lists(st.dictionaries(st.sampled_from(["name", "ts", "args", "x"]), VALUES, min_size=1), min_size=1, max_size=6),
     st.booleans(),
 )
+@pytest.mark.full
 def test_whole_lines_are_read_as_one_by_one(events, ascii_only):
     text = "\n".join(json.dumps(event, ensure_ascii=ascii_only) for event in events)
     block = text.encode("utf-8", "replace")

@@ -136,6 +136,7 @@ def test_millions_of_events_take_no_more_memory_than_promised(tmp_path, bomb):
 
 @needs_proc
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
+@pytest.mark.full
 def test_valid_events_beyond_the_budget_are_refused(tmp_path, monkeypatch, pack):
     """No limit of inflating holds here: it is less than 200 times as much, and each event is small and valid."""
     monkeypatch.setattr(memory_budget, "BESIDE", 8 * MB)

@@ -126,6 +126,7 @@ def test_no_name_and_a_name_that_reads_like_it_stay_apart(read):
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
+@pytest.mark.full
 def test_a_bomb_is_cut_off_with_a_sentence(read, monkeypatch, compress):
     monkeypatch.setattr(source, "HARMLESS", 1 << 22)
     data = compress(json.dumps([EVENT]).encode()[:-1] + b"," + b" " * (1 << 26) + json.dumps(EVENT).encode() + b"]")
@@ -135,6 +136,7 @@ def test_a_bomb_is_cut_off_with_a_sentence(read, monkeypatch, compress):
 
 
 @pytest.mark.parametrize("filler", [b" ", b"\n", b"\n \n", b"} ", b'{"name" ', b'{"name":', b"[", b"\\"], ids=repr)
+@pytest.mark.full
 def test_reading_damage_takes_time_in_proportion_to_its_length(read, filler):
     """With a pattern that looks back over what it has seen, this would not end."""
     data = b"[" + json.dumps(EVENT).encode() + b', {"name": ' + filler * (1_500_000 // len(filler))

@@ -67,6 +67,7 @@ class Work:
     ],
     ids=lambda filler: repr(filler[:30]),
 )
+@pytest.mark.full
 def test_the_work_on_damage_grows_with_its_length(monkeypatch, filler):
     """Not with its square, and not with how deep it is nested."""
     data = b"[" + filler * (120_000 // len(filler))

@@ -99,6 +99,7 @@ def test_series_beyond_reason_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ts", [9.2e15, -9.2e15, 9.3e15, 1e18, 1e300, 8e15, -8e15])
+@pytest.mark.full
 def test_a_time_that_cannot_be_is_none(panes: Panes, ts: float) -> None:
     trace = panes(document([*events(EPOCH), op(ts), kernel(ts, 3)]))
     assert (len(trace.slices), trace.quality.dropped) == (6, 2)
@@ -107,6 +108,7 @@ def test_a_time_that_cannot_be_is_none(panes: Panes, ts: float) -> None:
 
 @pytest.mark.parametrize("ts", [0, 1.0, 999.5, 2.99e15, -2.99e15])
 @pytest.mark.parametrize("many", [1, 2])
+@pytest.mark.full
 def test_a_few_kernels_far_from_all_others_do_not_make_the_window(panes: Panes, ts: float, many: int) -> None:
     trace = panes(document([*events(EPOCH), *(kernel(ts + 10 * number, 3 + number) for number in range(many))]))
     assert len(trace.slices) == 6
@@ -124,6 +126,7 @@ def test_a_timeline_of_weeks_keeps_its_quiet_days(panes: Panes) -> None:
 
 
 @pytest.mark.parametrize("apart", [1e12, 1e14, 2.9e15])
+@pytest.mark.full
 def test_times_far_apart_on_many_devices(panes: Panes, apart: float) -> None:
     listed = []
     for device in range(150):
@@ -150,6 +153,7 @@ def crossed(keys: Sequence[str], values: Sequence[object]) -> list[Any]:
         [10**30, -(10**30), 1e30, 2**63, 2**53 + 1, "NaN", None, [], True],
     ),
 )
+@pytest.mark.full
 def test_properties_of_a_device_beyond_reason(panes: Panes, key: str, value: object) -> None:
     panes(document(events(), **{key: value}))
 
@@ -161,6 +165,7 @@ def test_properties_of_a_device_beyond_reason(panes: Panes, key: str, value: obj
         ["N/A", "NaN", None, [], {}, 1e30, 2**62, -1, float("nan"), float("inf"), [2**62] * 3],
     ),
 )
+@pytest.mark.full
 def test_odd_arguments_of_kernels(panes: Panes, key: str, value: object) -> None:
     trace = panes(document(events(args={key: value})))
     shown = dict(facts_of_args(trace.event_of(int(trace.slices.of_kind(Kind.KERNEL)[0]))["args"]))
@@ -180,6 +185,7 @@ def test_odd_arguments_of_kernels(panes: Panes, key: str, value: object) -> None
         ("12.5", "12.5 %"),
     ],
 )
+@pytest.mark.full
 def test_a_value_that_is_no_number_is_shown_as_what_it_is(panes: Panes, word: str, shown: str) -> None:
     key = "est. achieved occupancy %"
     trace = panes(document(events(args={key: "??"})).replace(b'"??"', word.encode()))
@@ -189,6 +195,7 @@ def test_a_value_that_is_no_number_is_shown_as_what_it_is(panes: Panes, word: st
 
 @pytest.mark.parametrize("start", ["_Z1fI", "_Z1fIJ", "_Z1fIN1aI", "_Z1fINS_"])
 @pytest.mark.parametrize("more", ["J", "N1aI", "LJ", "PJ"])
+@pytest.mark.full
 def test_a_mangled_name_that_nests_without_end(panes: Panes, start: str, more: str) -> None:
     assert demangled(start + more * 30_000) is None
     panes(document([*events(), kernel(200, 3) | {"name": start + more * 3_000}]))
@@ -196,6 +203,7 @@ def test_a_mangled_name_that_nests_without_end(panes: Panes, start: str, more: s
 
 @pytest.mark.parametrize("path", [r"D:\new\bench.py", r"C:\temp\fuse\render.py", r"c:\Users\x\new.py", r"D:\bin\u0041"])
 @pytest.mark.parametrize("is_damaged", [False, True])
+@pytest.mark.full
 def test_a_path_whose_backslashes_are_not_escaped_stays_a_path(panes: Panes, path: str, is_damaged: bool) -> None:
     frame = op(160) | {"cat": "python_function", "name": "??", "args": {"Call stack": "f;??(3): main"}}
     data = document([*events(), frame, op(300)]).replace(b"??", path.encode())

@@ -70,11 +70,13 @@ METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.full
 def test_every_method_of_zip_is_read(read: Read, method: int) -> None:
     assert read(zipped(method)).events == len(EVENTS)
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.full
 def test_a_damaged_member_of_a_zip_is_told(read: Read, method: int) -> None:
     data = bytearray(zipped(method))
     middle = len(data) // 2
@@ -119,12 +121,14 @@ def test_a_stream_that_is_cut_gives_what_was_whole(read: Read, pack: Callable[[b
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
 @pytest.mark.parametrize("length", [6, 10, 15])
+@pytest.mark.full
 def test_a_few_bytes_of_a_stream_are_not_called_empty(read: Read, pack: Callable[[bytes], bytes], length: int) -> None:
     with pytest.raises(TraceError, match=r"holds nothing that can be read: the .* stream stops before its end"):
         read(pack(WHOLE)[:length])
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
+@pytest.mark.full
 def test_what_stands_behind_a_stream_cuts_nothing_off(read: Read, pack: Callable[[bytes], bytes]) -> None:
     data = pack(WHOLE)
     trace = read(data + b"garbage")

@@ -137,6 +137,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.full
 def test_hostile_files_end_in_a_sentence(name: str, tmp_path: Path) -> None:
     tracemalloc.start()
     try:
@@ -160,6 +161,7 @@ def test_any_byte_may_be_wrong(tmp_path: Path) -> None:
             assert str(error).endswith(".")
 
 
+@pytest.mark.full
 def test_an_event_takes_the_bytes_of_its_columns(tmp_path: Path) -> None:
     """Three times the columns and no more, whatever the objects of Python would take."""
     fake = FakeAllocator()

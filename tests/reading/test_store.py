@@ -59,6 +59,7 @@ WRAPPINGS = {
 
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
 @pytest.mark.parametrize("suffix", [".json", ".json.gz"])
+@pytest.mark.full
 def test_any_wrapping_under_any_suffix(tmp_path, wrapping, suffix):
     path = tmp_path / f"t{suffix}"
     path.write_bytes(WRAPPINGS[wrapping](TEXT))

@@ -103,6 +103,7 @@ def numbers_of(trace: Trace) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", DAMAGES)
+@pytest.mark.full
 def test_a_loss_is_told_wherever_it_is_looked_for(name, path, capsys):
     data, changed, found = DAMAGES[name]
     trace = loaded(path, data)
@@ -276,6 +277,7 @@ def test_branches_of_a_graph_and_lanes_of_several_programs_stay_as_they_are(path
         ("d16_b300_tiny.json.gz", {}),
     ],
 )
+@pytest.mark.full
 def test_the_facts_of_edge_files(shared_trace, name, changed, capsys):
     path = shared_trace(name)
     trace = load(str(path))

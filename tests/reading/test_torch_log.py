@@ -143,6 +143,7 @@ def test_escapes_and_odd_values_stay_data(tmp_path):
     assert "0/0" in lanes(trace)
 
 
+@pytest.mark.full
 def test_memory_does_not_grow_with_the_log():
     class Endless:
         """Hands out a log of 60 MB of graphs, of which nothing is listed_here."""

@@ -322,6 +322,7 @@ def test_padded_batches_are_those_of_the_names() -> None:
     assert (row["batch"], row["padded"]) == ("4", None)
 
 
+@pytest.mark.full
 def test_steps_of_unknown_batch_stand_apart_by_their_kernels(shared_trace) -> None:
     table = rows(loaded(shared_trace(f"inference/{RECORDED[2]}.json.gz")), "batch")
     # One prefill and nine decodes, which the recording does not name.
@@ -402,6 +403,7 @@ def test_periods_on_a_cpu_are_those_of_the_facts(name, shared_trace) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.full
 def test_purposes_of_recorded_kernels_are_those_of_a_plain_sum(name, shared_trace) -> None:
     trace = loaded(shared_trace(f"inference/{name}.json.gz"))
     slices, gpu = trace.slices, links(trace).gpu

@@ -158,6 +158,7 @@ def expected(folder: Path) -> dict[str, Any]:
     return {name: each for name, each in facts.items() if each["kind"] == "memory snapshot"}
 
 
+@pytest.mark.full
 def test_the_facts_of_real_snapshots_to_the_byte(shared_trace: Callable[[str], Path]) -> None:
     folder = shared_trace("beside")
     for name, facts in expected(folder).items():

@@ -56,6 +56,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("query", REFUSED)
+@pytest.mark.full
 def test_a_query_reads_views_and_nothing_else(query, tmp_path):
     outside = tmp_path / "secret"
     outside.write_text("never,shown\n")
@@ -77,6 +78,7 @@ LARGE = [
 
 
 @pytest.mark.parametrize("query", LARGE)
+@pytest.mark.full
 def test_memory_is_limited(query):
     with pytest.raises(Unanswerable, match="more memory than 200 MiB"):
         Database({"a": training()}, memory_mb=200).query(query)

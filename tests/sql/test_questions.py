@@ -46,6 +46,7 @@ def test_there_are_twenty() -> None:
 
 
 @pytest.mark.parametrize(("question", "query"), QUESTIONS, ids=[question for question, _ in QUESTIONS])
+@pytest.mark.full
 def test_a_question_is_answered(question: str, query: str) -> None:
     kind = "several" if "a.kernels" in query else "ranks" if "select rank" in query else "one"
     answers = [database.query(query).table for database in databases(kind)]

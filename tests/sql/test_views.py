@@ -50,11 +50,13 @@ def differing(trace: Trace) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("make", [training, copied, two_ops, lambda: make_trace([])])
+@pytest.mark.full
 def test_panes_of_made_traces_are_their_views(make):
     assert list(differing(make())) == []
 
 
 @pytest.mark.parametrize("name", ["mlp_train_cpu", "combined_compile_cpu"])
+@pytest.mark.full
 def test_panes_of_recorded_traces_are_their_views(name):
     assert list(differing(loaded(SAMPLES / f"{name}.json.gz"))) == []
 
@@ -119,6 +121,7 @@ def test_columns_are_lent_and_not_copied():
         )
     )
 )
+@pytest.mark.full
 def test_what_is_lent_comes_back(values):
     whole, real, text, truth = (list(column) for column in zip(*values, strict=True)) if values else ([], [], [], [])
     table = Table(

@@ -48,6 +48,7 @@ def kernels_of(trace: Trace) -> Int64:
     return trace.slices.of_kind(Kind.KERNEL)
 
 
+@pytest.mark.full
 def test_events(case: tuple[Trace, Facts]) -> None:
     trace, facts = case
     assert trace.events == facts["n_events"]
@@ -103,6 +104,7 @@ def test_steps(case: tuple[Trace, Facts]) -> None:
         assert int((asked == index).sum()) == expected["occupancy_calls"]
 
 
+@pytest.mark.full
 def test_the_steps_pane(case: tuple[Trace, Facts]) -> None:
     trace, facts = case
     table = PANES["steps"].build(trace)
@@ -157,6 +159,7 @@ def test_kernels_that_overlap_in_a_stream(case: tuple[Trace, Facts]) -> None:
     assert sum(lane[a] == lane[b] and start[b] < end[a] for a, b in pairs) == facts["kernel_overlaps_in_stream"]
 
 
+@pytest.mark.full
 def test_every_pane_has_rows_of_one_shape(case: tuple[Trace, Facts]) -> None:
     trace, _ = case
     for pane in PANES.values():

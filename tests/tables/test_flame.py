@@ -181,6 +181,7 @@ def parts(trace: Trace) -> list[Part | None]:
 
 
 @pytest.mark.parametrize("made", [layers(), make_trace(model())], ids=["layers", "backward"])
+@pytest.mark.full
 def test_sums_are_those_of_the_other_panes(made: Trace) -> None:
     for part in parts(made):
         check_sums(made, part)
@@ -195,6 +196,7 @@ def test_sums_of_samples_without_a_gpu_are_those_of_ops(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [D03, D06, D10])
+@pytest.mark.full
 def test_sums_of_real_traces_are_those_of_the_other_panes(shared_trace: Any, name: str) -> None:
     trace = loaded(shared_trace(name))
     for part in parts(trace):

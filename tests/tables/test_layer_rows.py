@@ -304,6 +304,7 @@ def test_purposes_of_a_layer_add_up_to_its_kernels() -> None:
 
 
 @pytest.mark.parametrize("tokens", [1024, 16384])
+@pytest.mark.full
 def test_a_diffusion_transformer_has_double_and_single_blocks_in_each_pass(tokens: int, shared_trace) -> None:
     trace = loaded(shared_trace(f"pairs/xdit_flux_{tokens}_tokens.json.gz"))
     layers = [row["layers"] for row in PANES["layers"].build(trace).rows() if row["part"] == "layer"]

@@ -190,6 +190,7 @@ def kernels_by_step(path: str, name: str) -> list[list[SlowKernel]]:
 
 
 @pytest.mark.parametrize("name", FACTS)
+@pytest.mark.full
 def test_layers_of_recorded_servers_are_those_of_the_slow_definition(name, shared_trace) -> None:
     path = str(shared_trace(f"inference/{name}"))
     slow = slow_medians(kernels_by_step(path, NAMES[name]))
@@ -217,6 +218,7 @@ def test_layers_of_recorded_servers_are_those_of_the_slow_definition(name, share
         ("i07_assembled_vllm_async_decode.json.gz", None, [3, 24, 17, 3]),
     ],
 )
+@pytest.mark.full
 def test_kernels_of_head_layers_and_tail_of_recorded_servers(name, steps, kernels, shared_trace) -> None:
     trace = loaded(shared_trace(f"inference/{name}"))
     rows = list(PANES["layers"].build(with_steps(trace, steps) if steps else trace).rows())
@@ -224,6 +226,7 @@ def test_kernels_of_head_layers_and_tail_of_recorded_servers(name, steps, kernel
     assert [head["kernels"], layer["layers"], layer["kernels"], tail["kernels"]] == kernels
 
 
+@pytest.mark.full
 def test_both_encoders_of_a_recorded_model_are_the_series_of_the_slow_definition(shared_trace) -> None:
     path = str(shared_trace("d06_h100_stack_mem.json.gz"))
     recorded = load(path)

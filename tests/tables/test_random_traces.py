@@ -203,6 +203,7 @@ def test_every_pane_can_be_made(events):
 
 @settings(usual)
 @given(programs(), st.sampled_from((None, None, 1, 2, 3, 4)))
+@pytest.mark.full
 def test_sums_add_up(events, step):
     with opened(text_of(events)) as trace:
         if trace is None:

@@ -80,6 +80,7 @@ def test_busy_and_idle_time_make_the_length_of_the_range():
 
 
 @pytest.mark.parametrize("cut", [150, 250, 450, 500, 599, 800])
+@pytest.mark.full
 def test_two_ranges_that_make_up_the_trace_add_up(cut):
     slow = SlowTrace(make_trace([*TWO_KERNELS, launch(600, 100, 9, name="cudaDeviceSynchronize")]))
     parts = [TimeRange(0, cut), TimeRange(cut, 1001)]
@@ -143,6 +144,7 @@ def test_only_findings_of_the_range_are_listed():
 
 @pytest.mark.parametrize("pane", PANES)
 @pytest.mark.parametrize("name", ["mlp_train_cpu", "linear_compile_cpu"])
+@pytest.mark.full
 def test_every_pane_has_a_range(pane, name):
     trace = loaded(SAMPLES / f"{name}.json.gz")
     low, high = trace.window

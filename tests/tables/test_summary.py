@@ -111,6 +111,7 @@ def test_what_does_not_exist_is_refused_in_words() -> None:
         PANES["kernels"].build(small(), by="colour")
 
 
+@pytest.mark.full
 def test_every_pane_answers_for_an_empty_trace() -> None:
     for pane in PANES.values():
         for by in (None, *pane.groups):

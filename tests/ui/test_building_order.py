@@ -39,6 +39,7 @@ async def test_the_pane_that_was_asked_for_is_built_first(built):
         assert {step for _, step in built} == {3, None}
 
 
+@pytest.mark.full
 async def test_a_tab_that_is_opened_comes_before_the_others(built, monkeypatch):
     gate = threading.Event()
     findings = PANES["findings"]
@@ -77,6 +78,7 @@ async def test_panes_of_other_groups_are_built_when_they_are_opened(built, monke
 
 
 @pytest.mark.usefixtures("breaks")
+@pytest.mark.full
 async def test_a_defect_of_an_analysis_is_a_sentence_in_its_pane(monkeypatch):
     def fail(*_: object):
         raise ZeroDivisionError("of [bold]\x1b[0mnothing")

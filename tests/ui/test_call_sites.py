@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.app import keys, shown, to_pane
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tracetui.model.trace import Kind, Trace
@@ -26,6 +28,7 @@ def column(app: object, name: str) -> list[object]:
     return [table[name].cell(int(row)) for row in app.list.order]  # type: ignore[attr-defined]
 
 
+@pytest.mark.full
 async def test_groups_by_function_lead_to_the_kernels_of_the_function() -> None:
     async with shown(two_functions(), (160, 45)) as (app, pilot):
         groups = list(app.view.panes.groupings)

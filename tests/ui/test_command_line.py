@@ -54,6 +54,7 @@ PLACES = {
 """Lines, each typed where the one before led, with the step, the pane and the selection that they lead to."""
 
 
+@pytest.mark.full
 async def test_lines_lead_to_places_and_keys_behind_them_are_carried_out():
     async with shown(training()) as (app, pilot):
         for line, place in PLACES.items():
@@ -91,6 +92,7 @@ SENTENCES = {
 }
 
 
+@pytest.mark.full
 async def test_what_is_not_known_is_a_sentence_and_the_line_stays():
     async with shown(training(), (200, 50)) as (app, pilot):
         for line, sentence in SENTENCES.items():
@@ -129,6 +131,7 @@ def test_an_operator_is_meant_by_its_name_before_others_begin_so():
 
 
 @pytest.mark.parametrize("editor", ["", "true"])
+@pytest.mark.full
 async def test_generated_code_is_written_for_the_editor(editor, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("EDITOR", editor)
     monkeypatch.delenv("VISUAL", raising=False)

@@ -27,6 +27,7 @@ from tracetui.ui.widgets.statement import StatementView
 SIZES = [(200, 50), (80, 24), (120, 40)]
 
 
+@pytest.mark.full
 async def test_two_traces_side_by_side(eager: SideName, compiled: SideName, monkeypatch: pytest.MonkeyPatch) -> None:
     """One app, as a person goes through it: to start it takes longer than all that is looked at."""
     written: list[str] = []
@@ -190,6 +191,7 @@ async def swapping_turns_signs_round(app: Compared, pilot: Pilot[int]) -> None:
     assert app.text("#header").index("compiled.json") < app.text("#header").index("eager.json")
 
 
+@pytest.mark.full
 async def test_tabs_group_sort_search_and_filter(eager: SideName, compiled: SideName) -> None:
     async with shown(eager, compiled, (200, 50)) as (app, pilot):
         panes = app.view.panes
@@ -230,6 +232,7 @@ async def test_a_tab_is_found_as_it_was_left(eager: SideName, compiled: SideName
             assert view.cursor == cursor, key
 
 
+@pytest.mark.full
 async def test_a_slice_opens_in_its_trace_and_back(eager: SideName, compiled: SideName) -> None:
     async with shown(eager, compiled) as (app, pilot):
         await pilot.press("g")
@@ -352,6 +355,7 @@ async def test_a_second_file_that_is_no_trace_is_a_sentence(eager: SideName, tmp
         assert app.return_code == 1
 
 
+@pytest.mark.full
 async def test_the_same_file_twice_says_so_and_an_error_within_the_app_leaves_it_open(
     eager: SideName, tmp_path: Path
 ) -> None:
@@ -372,6 +376,7 @@ async def test_the_same_file_twice_says_so_and_an_error_within_the_app_leaves_it
             assert said in app.text("#hints")
 
 
+@pytest.mark.full
 async def test_what_leaves_the_app(eager: SideName, compiled: SideName, tmp_path: Path) -> None:
     folder = tmp_path / "data" / "tracetui" / "exports"
     async with shown(eager._replace(scope="3"), compiled._replace(scope="mlp_fwd[2]")) as (app, pilot):
@@ -388,6 +393,7 @@ async def test_what_leaves_the_app(eager: SideName, compiled: SideName, tmp_path
         assert "|" in made.with_suffix(".md").read_text()
 
 
+@pytest.mark.full
 async def test_what_is_said_fits_or_is_one_key_away(eager: SideName, compiled: SideName) -> None:
     async with shown(eager, compiled, (80, 24)) as (app, pilot):
         said = app.view.query_one(StatementView)
@@ -416,6 +422,7 @@ async def test_resizing_while_loading(eager: SideName, compiled: SideName) -> No
         assert sum(lanes.size.height for lanes in app.view.timelines.lanes) < 12
 
 
+@pytest.mark.full
 async def test_without_a_gpu_operators_go_with_operators(tmp_path: Path) -> None:
     def events(gelu: int) -> list:
         found = []
@@ -445,6 +452,7 @@ async def test_without_a_gpu_operators_go_with_operators(tmp_path: Path) -> None
         assert "Neither side ran anything on a GPU" in app.view.panes.view.note
 
 
+@pytest.mark.full
 async def test_rows_in_which_nothing_changed_fold_and_z_lists_them(eager: SideName, compiled: SideName) -> None:
     async with shown(eager, compiled, (200, 50)) as (app, pilot):
         panes = app.view.panes

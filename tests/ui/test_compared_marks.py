@@ -52,6 +52,7 @@ def screen(app: Shown) -> TraceScreen:
     return shown_screen
 
 
+@pytest.mark.full
 async def test_two_single_calls_of_the_tree_are_compared() -> None:
     async with shown(variants(), (160, 45)) as (app, pilot):
         await keys(pilot, "C", "b", "b")
@@ -76,6 +77,7 @@ async def test_one_mark_is_compared_with_what_is_current() -> None:
         assert await compared(app, pilot) == ("a.py(5): slow", "a.py(9): fast")
 
 
+@pytest.mark.full
 async def test_steps_and_sources_of_steps_are_parts_too() -> None:
     async with shown(training(), (160, 45)) as (app, pilot):
         await keys(pilot, "8", "home", "space", "end", "space", "c")
@@ -172,6 +174,7 @@ def test_a_path_of_functions_is_that_of_their_tree() -> None:
     assert len(side(trace, "fast/Net_0")) == 1
 
 
+@pytest.mark.full
 async def test_the_variants_of_a_puzzler_are_two_keys_away(shared_trace) -> None:
     app = TraceApp([str(shared_trace("puzzlers/fusion_mwe_trace.json.gz"))])
     async with app.run_test(size=(120, 40)) as pilot:

@@ -102,6 +102,7 @@ async def walk(trace, seed, keys):
 
 
 @pytest.mark.parametrize(("make", "seed"), [(training, 1), (wide, 2)])
+@pytest.mark.full
 async def test_short_walks(make, seed):
     app = await walk(make(), seed, 25)
     assert app.frames > 10

@@ -93,6 +93,7 @@ async def test_a_condition_that_does_not_fit_other_rows_says_so() -> None:
         assert len(rows(app)) == 2
 
 
+@pytest.mark.full
 async def test_changes_of_a_comparison_are_filtered_by_columns(eager: SideName, compiled: SideName) -> None:
     async with compared(eager, compiled, (200, 50)) as (app, pilot):
         await keys(pilot, "F", *"family == gemm & change_us < 0", "enter")

@@ -121,6 +121,7 @@ async def test_backspace_goes_back_and_a_slice_takes_the_place_of_the_gap():
         assert gap_of(app) == (80, 380)
 
 
+@pytest.mark.full
 async def test_a_view_string_names_a_gap_and_leads_back_to_it():
     async with shown(with_gaps()) as (app, pilot):
         await keys(pilot, "6", "enter", "Y")
@@ -154,6 +155,7 @@ async def test_a_finding_about_idle_time_goes_to_its_gap():
 
 
 @pytest.mark.parametrize("colours", [256, 16, 0])
+@pytest.mark.full
 async def test_the_gap_is_shaded_on_its_device_and_on_the_launching_thread(colours, monkeypatch):
     async with shown(with_gaps()) as (app, pilot):
         used = palette(colours)

@@ -42,6 +42,7 @@ async def grouped_by(app, pilot, by: str) -> None:
         ("annotation", "(no annotation)", ["gemm", "lonely"]),
     ],
 )
+@pytest.mark.full
 async def test_enter_opens_a_group_and_escape_closes_it(by: str, label: str, rows: list[str]) -> None:
     async with shown(two_streams()) as (app, pilot):
         await grouped_by(app, pilot, by)
@@ -65,6 +66,7 @@ async def test_a_group_without_a_name_is_opened() -> None:
         assert (app.list.text, app.list.cursor) == ("(no op)", 1)
 
 
+@pytest.mark.full
 async def test_the_group_of_a_stream_is_opened() -> None:
     async with shown(two_streams()) as (app, pilot):
         await grouped_by(app, pilot, "stream")
@@ -90,6 +92,7 @@ async def test_escape_clears_the_filter_in_a_group_before_it_closes_the_group() 
         assert (app.view.panes.arrangement.group, app.view.panes.arrangement.by) == (None, "name")
 
 
+@pytest.mark.full
 async def test_a_group_of_changes_is_opened_and_closed(eager: SideName, compiled: SideName) -> None:
     async with compared(eager, compiled, (200, 50)) as (app, pilot):
         await keys(pilot, "b")

@@ -29,6 +29,7 @@ def keeps_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_comparison, "KEEPING_DELAYS", (0.01,))
 
 
+@pytest.mark.full
 async def test_what_was_shown_is_kept_with_its_picture_and_shown_again(monkeypatch: pytest.MonkeyPatch) -> None:
     app = TraceApp([TRACE])
     async with app.run_test(size=(120, 40)) as pilot:
@@ -54,6 +55,7 @@ async def test_without_the_cache_nothing_is_kept() -> None:
         assert not kept_entries()
 
 
+@pytest.mark.full
 async def test_the_end_of_the_app_ends_the_writing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     begun, ended = Event(), Event()
 

@@ -60,6 +60,7 @@ def chosen(seed, count):
 
 
 @pytest.mark.parametrize("seed", range(2))
+@pytest.mark.full
 async def test_a_burst_does_what_single_keys_do(seed):
     names = chosen(seed, 14)
     assert await state_after(names, True) == await state_after(names, False), names
@@ -81,6 +82,7 @@ async def test_what_is_pasted_behind_a_key_goes_where_the_key_led():
         await until(pilot, lambda: app.selected == "gamma" and not isinstance(app.focused, Input))
 
 
+@pytest.mark.full
 async def test_keys_go_on_when_the_one_before_removed_the_widget_it_went_to():
     class Passing(Screen):
         BINDINGS = [("q", "leave")]
@@ -97,6 +99,7 @@ async def test_keys_go_on_when_the_one_before_removed_the_widget_it_went_to():
         await until(pilot, lambda: not app._key_order.holds, "keys are held for ever")
 
 
+@pytest.mark.full
 async def test_a_marker_that_is_lost_holds_no_key_for_long(monkeypatch):
     async with shown(one_step()) as (app, pilot):
         post = app.list.post_message

@@ -125,6 +125,7 @@ async def opened_with(words: list[SideName], pilot: Pilot[int]) -> None:
 
 
 @pytest.mark.parametrize("compares", [False, True], ids=["one trace", "two traces"])
+@pytest.mark.full
 async def test_help_and_palette_list_the_declared_keys(compares, eager, compiled):
     app = TraceApp([eager.path], sides=(eager, compiled) if compares else None)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -147,6 +148,7 @@ async def test_help_and_palette_list_the_declared_keys(compares, eager, compiled
 
 
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.full
 async def test_tab_goes_to_list_timeline_details_and_escape_goes_back(size):
     async with shown(training(), size) as (app, pilot):
         order = ["OverviewList", "LanesView", "Details"] if size[0] > 100 else ["OverviewList", "LanesView"]
@@ -181,6 +183,7 @@ def window(app: Shown) -> Window:
     return app.view.window
 
 
+@pytest.mark.full
 async def test_the_timeline_is_moved_from_every_part():
     async with shown(training()) as (app, pilot):
         for part in (app.list, app.view.lanes, app.view.query_one(Details)):
@@ -231,6 +234,7 @@ JUMPS = {
 
 
 @pytest.mark.parametrize("name", JUMPS)
+@pytest.mark.full
 async def test_backspace_undoes(name):
     async with shown(training()) as (app, pilot):
         view = app.view
@@ -280,6 +284,7 @@ async def test_a_key_that_does_nothing_here_says_where_it_does():
             assert app.text("#hints") == sentence
 
 
+@pytest.mark.full
 async def test_a_key_of_other_parts_names_them_in_the_lanes():
     async with shown(training()) as (app, pilot):
         for key in ("ctrl+d", "pageup", "enter"):
@@ -309,6 +314,7 @@ async def test_a_trace_without_steps_says_so_to_the_keys_of_steps():
         assert app.text("#hints") == "The profiler recorded no steps: B shows what can count as one."
 
 
+@pytest.mark.full
 async def test_what_a_burst_undoes_is_not_called_impossible():
     async with shown(training()) as (app, pilot):
         burst(app, "g", "backspace")
@@ -352,6 +358,7 @@ def test_where_a_key_works_is_a_sentence(name):
     ],
 )
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.full
 async def test_the_help_begins_with_the_keys_of_the_focus_and_has_a_legend(part, first, size):
     async with shown(training(), size) as (app, pilot):
         if part == "details" and size[0] < 110:
@@ -383,6 +390,7 @@ async def test_marks_are_listed_by_slice_step_and_index():
 
 
 @pytest.mark.parametrize("key", ["apostrophe", "c"])
+@pytest.mark.full
 async def test_a_picker_is_mounted_once(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Textual calls the handlers of base classes by itself."""
     titled: list[str] = []

@@ -87,6 +87,7 @@ async def test_every_line_fills_the_screen_and_no_more(size: tuple[int, int]) ->
 
 
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.full
 async def test_keys_move_the_window_and_tell_the_parent(size: tuple[int, int]) -> None:
     app = Demo(small_trace())
     async with app.run_test(size=size) as pilot:

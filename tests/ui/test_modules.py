@@ -39,6 +39,7 @@ def listed(app: Shown) -> list[str]:
     return [str(table.columns[0].cell(int(row))) for row in app.list.order]
 
 
+@pytest.mark.full
 async def test_rows_open_and_close_and_lead_to_the_first_call() -> None:
     async with shown(net(), (160, 45)) as (app, pilot):
         await keys(pilot, "C")
@@ -66,6 +67,7 @@ async def test_arrows_open_close_and_go_to_the_row_above() -> None:
         assert listed(app) == ["▸ Net_0"]
 
 
+@pytest.mark.full
 async def test_the_cursor_follows_the_selection_to_the_innermost_listed_row() -> None:
     async with shown(net(), (160, 45)) as (app, pilot):
         await keys(pilot, "C", "enter", *to_pane("kernels"), "end")
@@ -90,6 +92,7 @@ async def test_a_selection_outside_all_modules_leaves_the_cursor_on_the_first_ro
         assert app.list.cursor == 1 and app.list.located
 
 
+@pytest.mark.full
 async def test_a_filter_or_a_sort_lists_rows_of_all_levels() -> None:
     async with shown(net(), (160, 45)) as (app, pilot):
         await keys(pilot, "C")
@@ -131,6 +134,7 @@ def _events(trace: Trace) -> list[Event]:
 
 
 @pytest.mark.parametrize("size", [(200, 50), (80, 24)])
+@pytest.mark.full
 async def test_a_trace_without_frames_says_what_to_record(size: tuple[int, int]) -> None:
     trace = make_trace([op("aten::mm", 0, 100), launch(10, 5, 1), kernel("gemm", 50, 10, correlation=1)])
     async with shown(trace, size) as (app, pilot):

@@ -78,6 +78,7 @@ async def test_enter_pressed_often_opens_a_trace_once(folder):
         assert kinds(app) == [TraceScreen]
 
 
+@pytest.mark.full
 async def test_what_lies_over_a_trace_closes_once():
     app = Shown(training())
     async with app.run_test(size=(120, 40)) as pilot:
@@ -164,6 +165,7 @@ async def a_command_of_the_palette_that_is_chosen_twice_runs_once(app, pilot):
     [(["slash", "l", "i", "n"], TraceScreen), (["question_mark"], HelpScreen), (["t"], TracePicker)],
     ids=["search", "help", "picker"],
 )
+@pytest.mark.full
 async def test_ctrl_c_leaves_the_app_from(keys, over):
     app = Shown(training())
     async with app.run_test(size=(100, 30)) as pilot:
@@ -177,6 +179,7 @@ async def test_ctrl_c_leaves_the_app_from(keys, over):
 
 
 @pytest.mark.parametrize("key", ["ctrl+p", "t"])
+@pytest.mark.full
 async def test_a_trace_that_was_read_waits_until_nothing_lies_over_its_screen(folder, gate, key):
     app = TraceApp([str(folder / NAMES[0])])
     async with app.run_test(size=(100, 30)) as pilot:
@@ -210,6 +213,7 @@ async def test_another_trace_can_be_picked_while_one_is_read(folder, gate):
         assert isinstance(app.screen, TraceScreen) and app.screen.path == chosen[1]
 
 
+@pytest.mark.full
 async def test_a_comparison_is_given_up_for_a_trace(folder, gate):
     one, other = (str(folder / name) for name in NAMES)
     app = TraceApp([one, other], sides=(SideName(one), SideName(other)))

@@ -27,6 +27,7 @@ MOVES = ("pagedown", "pageup", "down", "up", "shift+end", "shift+home")
 
 
 @pytest.mark.parametrize("key", MOVES)
+@pytest.mark.full
 async def test_a_key_does_nothing_where_the_list_has_no_line(key):
     async with palette((80, 3)) as (app, pilot):
         await pilot.press(key)
@@ -35,6 +36,7 @@ async def test_a_key_does_nothing_where_the_list_has_no_line(key):
 
 
 @pytest.mark.parametrize("seconds", [0, 0.004, 0.008, 0.012, 0.016, 0.02, 0.03])
+@pytest.mark.full
 async def test_a_key_right_behind_the_one_that_opens_it_is_taken(seconds):
     app = Shown(training())
     async with app.run_test(size=(80, 24)) as pilot:
@@ -68,6 +70,7 @@ async def test_a_click_on_what_is_not_listed_any_more_does_nothing():
         assert not isinstance(app.screen, CommandPalette)
 
 
+@pytest.mark.full
 async def test_a_click_runs_a_command():
     async with palette((120, 40)) as (app, pilot):
         await pilot.press(*"pane ops")

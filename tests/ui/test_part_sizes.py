@@ -26,6 +26,7 @@ def heights(app: Shown) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.full
 async def test_the_part_with_the_focus_has_the_whole_screen_until_escape(size):
     async with shown(training(), size) as (app, pilot):
         before = heights(app)
@@ -42,6 +43,7 @@ async def test_the_part_with_the_focus_has_the_whole_screen_until_escape(size):
 
 
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.full
 async def test_details_have_the_whole_screen(size):
     async with shown(training(), size) as (app, pilot):
         if size[0] < 110:
@@ -56,6 +58,7 @@ async def test_details_have_the_whole_screen(size):
 
 
 @pytest.mark.parametrize(("key", "part"), [("2", "list"), ("enter", "lanes")])
+@pytest.mark.full
 async def test_a_key_that_goes_elsewhere_brings_the_parts_back(key, part):
     async with shown(training()) as (app, pilot):
         app.screen.set_focus(app.view.lanes if part == "list" else app.list)
@@ -181,6 +184,7 @@ async def test_deep_stacks_have_the_lines_that_a_short_list_leaves():
         assert listed >= 10
 
 
+@pytest.mark.full
 async def test_keys_of_one_burst_leave_a_whole_screen():
     async with shown(training()) as (app, pilot):
         burst(app, "Z", "tab", "Z", "2", "Z", "escape", "ctrl+down", "Z", "6", "escape")

@@ -43,6 +43,7 @@ def listed(app: Shown) -> list[str]:
 
 
 @pytest.mark.parametrize(("size", "end"), zip(SIZES, ("v", "enter"), strict=True))
+@pytest.mark.full
 async def test_a_range_from_one_kernel_to_the_next(size, end):
     async with shown(training(), size) as (app, pilot):
         await keys(pilot, "v")
@@ -67,6 +68,7 @@ async def test_the_cursor_may_go_back_behind_the_start():
         assert range_of(app) == (1_440, 2_260)
 
 
+@pytest.mark.full
 async def test_every_pane_lists_the_range_until_it_is_asked_for_everything():
     async with shown(training()) as (app, pilot):
         await keys(pilot, "right_square_bracket", "v", "left_square_bracket", "v")
@@ -101,6 +103,7 @@ async def test_a_listed_range_stays_listed_while_the_selection_walks_through_ste
             assert len(app.list.order) == 3
 
 
+@pytest.mark.full
 async def test_esc_drops_what_is_drawn_and_then_what_was_kept():
     async with shown(training()) as (app, pilot):
         await keys(pilot, "v", "full_stop", "escape")
@@ -119,6 +122,7 @@ async def test_backspace_undoes_what_keeping_a_range_did():
         assert app.view.panes.pane == "ops" and not app.view.ranges.is_listed
 
 
+@pytest.mark.full
 async def test_panning_moves_the_end_under_the_cursor():
     async with shown(training()) as (app, pilot):
         await keys(pilot, "tab", "v")
@@ -141,6 +145,7 @@ async def test_panning_moves_the_end_under_the_cursor():
         assert app.view.ranges.kept is not None
 
 
+@pytest.mark.full
 async def test_a_burst_of_keys_does_what_single_keys_do():
     async with shown(training()) as (app, pilot):
         await keys(pilot, "tab", "v", "right", "right", "full_stop", "v")
@@ -184,6 +189,7 @@ async def test_a_drag_without_shift_pans():
         assert range_of(app) is None and app.view.window != before
 
 
+@pytest.mark.full
 async def test_a_click_extends_a_range():
     async with shown(training(), (200, 50)) as (app, pilot):
         await keys(pilot, "v")
@@ -232,6 +238,7 @@ async def test_without_colours_dots_fill_the_range(monkeypatch):
 
 
 @pytest.mark.parametrize("listing", [True, False])
+@pytest.mark.full
 async def test_a_view_string_leads_back_to_the_range(listing):
     trace = training()
     async with shown(trace, (200, 50)) as (app, pilot):
@@ -344,6 +351,7 @@ def test_a_range_of_a_protobuf_trace_is_written_as_protobuf(shared_trace):
 
 
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.full
 async def test_a_trace_without_steps_and_without_a_gpu(size):
     trace = make_trace([op("aten::mm", 0, 300 * US), op("aten::add", 400 * US, 50 * US), op("aten::mul", 600 * US, US)])
     async with shown(trace, size) as (app, pilot):

@@ -48,6 +48,7 @@ def column(view: RankView, name: str) -> list[object]:
     return [table[name].cell(int(row)) for row in view.panes.view.order]
 
 
+@pytest.mark.full
 async def test_a_folder_of_ranks_opens_their_table(run: Path) -> None:
     """One app, as a person goes through it: to start it takes longer than all that is looked at."""
     app = TraceApp([str(run)])
@@ -191,6 +192,7 @@ async def test_a_folder_with_few_ranks_among_other_traces_is_a_list(tmp_path: Pa
 
 
 @pytest.mark.parametrize("size", [(200, 50), (80, 24), (60, 12)])
+@pytest.mark.full
 async def test_every_size_shows_rank_and_cause(run: Path, size: tuple[int, int]) -> None:
     app = TraceApp([str(run)])
     async with app.run_test(size=size) as pilot:
@@ -207,6 +209,7 @@ async def test_a_set_of_equal_ranks_blames_nobody(tmp_path: Path) -> None:
         assert view.statement.sentences[0].startswith("No rank stands out")
 
 
+@pytest.mark.full
 async def test_the_ranks_of_a_url_are_shown_and_one_of_them_opened(run: Path) -> None:
     memory = pytest.importorskip("fsspec", reason="fsspec is not installed").filesystem("memory")
     for path in run.iterdir():

@@ -82,6 +82,7 @@ class Overlapping(Screen[None]):
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.full
 async def test_a_screen_painted_by_lines_is_the_screen_painted_whole(seed):
     source, app = random.Random(seed), App[None]()
     async with app.run_test(size=(WIDTH, HEIGHT)) as pilot:

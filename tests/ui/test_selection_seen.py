@@ -54,6 +54,7 @@ def launch_of(app: Shown) -> int:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("streams", [1, 12])
+@pytest.mark.full
 async def test_lanes_of_the_selection_are_in_sight_from_the_first_view_on(size, streams):
     async with shown(deep(streams), size) as (app, pilot):
         for key in ("", "full_stop", "full_stop", "g"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.app import Shown, burst, settle, shown, training
 from tests.support.waiting import until
 from tracetui.ui.trace.sql_screen import SqlScreen
@@ -17,6 +19,7 @@ async def opened(app: Shown, pilot, line: str) -> SqlScreen:
     return app.screen
 
 
+@pytest.mark.full
 async def test_a_row_with_an_event_leads_to_its_slice():
     async with shown(training()) as (app, pilot):
         screen = await opened(app, pilot, "sql select event, name from kernels where name = 'relu_kernel'")
@@ -46,6 +49,7 @@ async def test_a_row_leads_from_the_overview_to_the_lanes_around_it():
         assert drawn == [strip.text for strip in lanes.render_lines(lanes.size.region)]
 
 
+@pytest.mark.full
 async def test_a_query_is_typed_and_a_mistake_told():
     async with shown(training()) as (app, pilot):
         screen = await opened(app, pilot, "sql")
@@ -63,6 +67,7 @@ async def test_a_query_is_typed_and_a_mistake_told():
         assert screen.asked[-1] == "select count(*) from kernels"
 
 
+@pytest.mark.full
 async def test_escape_stops_a_query_and_then_goes_back():
     async with shown(training()) as (app, pilot):
         screen = await opened(app, pilot, f"sql {FOREVER}")

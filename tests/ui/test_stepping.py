@@ -38,6 +38,7 @@ def lanes_of(app: Shown) -> list[str]:
 
 
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.full
 async def test_each_step_is_seen_in_the_lanes_with_the_launch(size: tuple[int, int]) -> None:
     async with shown(many(), size) as (app, pilot):
         await keys(pilot, "full_stop")

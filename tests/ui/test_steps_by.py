@@ -147,6 +147,7 @@ def test_the_command_line_opens_a_view_string_with_its_steps(
     assert opened[0].options.steps_by == taken
 
 
+@pytest.mark.full
 async def test_chosen_steps_are_compared_and_the_command_says_what_they_are() -> None:
     async with shown(calls()) as (app, pilot):
         await keys(pilot, "8", "enter")

@@ -33,6 +33,7 @@ def _shows(app: Shown, pane: str) -> bool:
     return app.view.panes.pane == pane
 
 
+@pytest.mark.full
 async def test_every_key_and_every_name_opens_its_pane() -> None:
     async with shown(two_ops()) as (app, pilot):
         for name in TABS:
@@ -79,6 +80,7 @@ def test_counts_give_way_first_then_panes_then_titles_of_other_groups(width: int
     assert "".join(part.text for part in group_parts(TWO_GROUPS, "ops", "", width)).rstrip() == line
 
 
+@pytest.mark.full
 async def test_a_tab_begins_at_the_top_and_is_found_as_it_was_left() -> None:
     async with shown(training(), (200, 50)) as (app, pilot):
         await pilot.press("A", *to_pane("kernels"), "end")
@@ -115,6 +117,7 @@ async def test_where_only_copies_were_recorded_the_first_key_lists_them() -> Non
         assert app.view.panes.arrangement.by == "copy" and len(app.list.order) == 3
 
 
+@pytest.mark.full
 async def test_the_tab_of_health_counts_what_checks_found_and_the_header_what_is_doubtful() -> None:
     doubtful = plain(launch(500, 10, 2), kernel("early", 400, 20, correlation=2))
     for trace, mark in ((doubtful, "⚠1"), (plain(), "")):
@@ -147,6 +150,7 @@ def test_columns_are_titled_for_the_screen(trace: Trace, pane: str, by: str | No
     assert [shown.title for shown in layout_of(pane, table, by)][:5] == titles
 
 
+@pytest.mark.full
 async def test_a_tab_counts_what_its_list_lists_and_is_dim_where_that_is_nothing() -> None:
     async with shown(training(), (200, 50)) as (app, pilot):
         panes = app.view.panes

@@ -201,6 +201,7 @@ async def test_a_title_and_what_went_wrong_stay_above_the_list(runs):
         await until(pilot, lambda: app.screen.query_one("#title", Bar).text == "Compare with which trace?   It broke.")
 
 
+@pytest.mark.full
 async def test_several_traces_are_marked_and_stay_so(runs):
     folder, _ = runs
     app = TraceApp([str(folder)])
@@ -222,6 +223,7 @@ async def test_several_traces_are_marked_and_stay_so(runs):
         assert column(view, "mark") == ["", "", "A"]
 
 
+@pytest.mark.full
 async def test_more_than_two_marked_traces_are_one_table_from_which_two_are_compared():
     """The table has the numbers of `tracetui compare A B C`."""
     names = [SAMPLES / f"{name}_cpu.json.gz" for name in ("mlp_eager", "mlp_compile", "linear_eager")]
@@ -263,6 +265,7 @@ async def test_more_than_two_marked_traces_are_one_table_from_which_two_are_comp
 
 
 @pytest.mark.parametrize("size", [(200, 50), (80, 24), (60, 12)])
+@pytest.mark.full
 async def test_the_table_of_several_fits_the_terminal(runs, size):
     folder, _ = runs
     app = TraceApp([str(folder)])

@@ -26,6 +26,7 @@ async def lanes_shown():
 @pytest.mark.parametrize(
     ("after", "index"), [((), FIRST), (("n",), 2), (("n", "n"), 0), (("n", "n", "N"), 2), (("n", "down"), 2)]
 )
+@pytest.mark.full
 async def test_what_follows_enter_is_for_what_was_searched(after, index):
     async with lanes_shown() as (app, pilot):
         view = app.view
@@ -45,6 +46,7 @@ async def test_what_follows_escape_is_a_command():
         assert (view.finder.search.text, view.panes.pane) == ("", "ops")
 
 
+@pytest.mark.full
 async def test_a_second_search_takes_letters_again():
     async with lanes_shown() as (app, pilot):
         view = app.view

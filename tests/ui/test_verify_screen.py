@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
 from tracetui_workloads.recording.launcher import Outcome, Stage
 
 from tests.support.app import burst, shown
@@ -30,6 +31,7 @@ async def opened(app, pilot, line):
     return app.screen
 
 
+@pytest.mark.full
 async def test_the_answer_stands_there_and_escape_goes_back(monkeypatch):
     asked = []
 
@@ -47,6 +49,7 @@ async def test_the_answer_stands_there_and_escape_goes_back(monkeypatch):
         await until(pilot, lambda: app.screen is not screen)
 
 
+@pytest.mark.full
 async def test_leaving_stops_the_process(monkeypatch):
     ended = asyncio.Event()
 
@@ -90,6 +93,7 @@ async def test_without_shapes_it_says_how_to_record_them_and_starts_nothing(monk
         assert not any("--script" in line for line in screen.lines)
 
 
+@pytest.mark.full
 async def test_what_cannot_be_built_says_so_and_starts_nothing(monkeypatch):
     monkeypatch.setattr(verify_screen, "record", None)
     async with shown(make_trace([op("mine::add", 0, 100)])) as (app, pilot):

@@ -65,6 +65,7 @@ def test_what_is_written_anew_appears_again_and_what_goes_is_told(tmp_path: Path
     assert change.gone == [path] and change.appeared == []
 
 
+@pytest.mark.full
 async def test_the_list_follows_its_folder_and_keeps_its_cursor(tmp_path: Path) -> None:
     shutil.copyfile(SAMPLE, tmp_path / "old.json.gz")
     os.utime(tmp_path / "old.json.gz", (1, 1))
@@ -82,6 +83,7 @@ async def test_the_list_follows_its_folder_and_keeps_its_cursor(tmp_path: Path) 
         await until(pilot, lambda: len(picker.choices) == 1, "what has gone is listed")
 
 
+@pytest.mark.full
 async def test_every_new_trace_is_opened_where_that_is_asked(tmp_path: Path) -> None:
     app = TraceApp([str(tmp_path)], follows=True)
 

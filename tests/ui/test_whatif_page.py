@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.widgets import Static
 
 from tests.support.app import burst, shown
@@ -12,6 +13,7 @@ from tracetui.ui.widgets.picker import TextPage
 from tracetui.whatif.prediction import predict
 
 
+@pytest.mark.full
 async def test_a_change_opens_a_page_with_the_text_of_the_command():
     trace = run(PROGRAMS["busy"])
     async with shown(trace) as (app, pilot):

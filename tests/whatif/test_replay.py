@@ -90,6 +90,7 @@ def test_nothing_runs_twice_at_once_in_a_stream(actions):
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
+@pytest.mark.full
 def test_the_longest_chain_adds_up_to_the_time_of_the_steps(name):
     queue = launch_queue(run(PROGRAMS[name]))
     times = anchored(queue)
@@ -126,6 +127,7 @@ REAL = [
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the given traces are not here")
 @pytest.mark.parametrize("name", REAL)
+@pytest.mark.full
 def test_real_recordings_come_back_to_the_nanosecond(name):
     queue = launch_queue(loaded(SHARED / name))
     replayed = replay(queue, anchored(queue))

@@ -62,6 +62,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("name", "kind", "what", "factor"), CHANGES)
+@pytest.mark.full
 def test_the_changed_program_takes_what_was_predicted(name, kind, what, factor):
     altered = Altered(gpu={what: factor}) if kind == "scale" else Altered(cpu={what: factor})
     before, after = run(PROGRAMS[name]), run(PROGRAMS[name], altered)
@@ -110,6 +111,7 @@ RULES = [
 
 
 @pytest.mark.parametrize(("name", "kind", "what", "factor", "without"), RULES)
+@pytest.mark.full
 def test_a_prediction_needs_the_rule(name, kind, what, factor, without):
     altered = Altered(gpu={what: factor}) if kind == "scale" else Altered(cpu={what: factor})
     before, truth = run(PROGRAMS[name]), time_of(run(PROGRAMS[name], altered))

@@ -91,6 +91,7 @@ def test_cells_are_those_of_the_table():
 
 
 @pytest.mark.parametrize("name", STEPPED)
+@pytest.mark.full
 def test_the_panes_of_a_step_are_those_of_the_whole(name, shared_trace, tmp_path):
     whole = loaded(shared_trace(name))
     texts = raw_events(whole)
@@ -112,6 +113,7 @@ def test_the_panes_of_a_step_are_those_of_the_whole(name, shared_trace, tmp_path
 
 
 @pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.json.gz")), ids=lambda path: path.name)
+@pytest.mark.full
 def test_the_same_for_the_samples(path, tmp_path):
     whole = load(str(path))
     part, _ = cut_of(whole, tmp_path / "part.json", steps=(3, None))
@@ -243,6 +245,7 @@ def files(draw):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(files(), st.integers(0, 60), st.integers(1, 40))
+@pytest.mark.full
 def test_windows_of_anything(tmp_path, events, low, length):
     high = low + length
     left = window(tmp_path, events, low, high)

@@ -62,6 +62,7 @@ def rewritten(events: list[dict[str, Any]], index: int = 2, clock: RankClock | N
 
 @needs_sets
 @pytest.mark.parametrize("name", ["g4_gpu_tp2x2_2hosts", "g2_step_8ranks_2hosts_missing"])
+@pytest.mark.full
 def test_every_event_is_there_once_and_moved_by_the_shift_of_its_clock(name: str) -> None:
     merge, document = merged(SETS / name)
     own = [load(each.path) for each in merge.ranks.run.files]
@@ -77,6 +78,7 @@ def test_every_event_is_there_once_and_moved_by_the_shift_of_its_clock(name: str
 
 
 @needs_sets
+@pytest.mark.full
 def test_ids_of_ranks_do_not_meet_and_links_stay(tmp_path: Path) -> None:
     path = tmp_path / "merged.json.gz"
     assert main(["merge", str(SETS / "g4_gpu_tp2x2_2hosts"), "-o", str(path), "--no-cache"]) == 0
@@ -100,6 +102,7 @@ def test_ids_of_ranks_do_not_meet_and_links_stay(tmp_path: Path) -> None:
 
 
 @needs_sets
+@pytest.mark.full
 def test_lanes_stand_rank_by_rank_under_their_names() -> None:
     merge, document = merged(SETS / "g2_step_8ranks_2hosts_missing")
     names = {
@@ -192,6 +195,7 @@ def test_a_clock_of_another_kind_does_not_pull_the_file_apart(tmp_path: Path) ->
 
 
 @needs_sets
+@pytest.mark.full
 def test_chosen_ranks_and_steps() -> None:
     merge, document = merged(SETS / "g1_input_4ranks", numbers=[1, 3], wanted=Wanted(steps=(4, 4)))
     assert [each["rank"] for each in document["ranks"]] == [1, 3] and len(merge.ranks) == 4
@@ -204,6 +208,7 @@ def test_chosen_ranks_and_steps() -> None:
 
 
 @needs_sets
+@pytest.mark.full
 def test_a_range_is_one_stretch_of_the_common_clock() -> None:
     merge, document = merged(SETS / "g2_step_8ranks_2hosts_missing", wanted=Wanted(window=(100e6, 150e6)))
     origin = merge.ranks.origin_ns - merge.base_ns

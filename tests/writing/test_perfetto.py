@@ -308,6 +308,7 @@ def test_ctrl_c_ends_it_well(started):
     assert "Traceback" not in err
 
 
+@pytest.mark.full
 def test_a_part_is_served_and_leaves_no_file(started, tmp_path):
     child, port, path = started("--steps", "3", "--once", env={**os.environ, "TMPDIR": str(tmp_path)})
     assert path.endswith("/mlp_eager_cpu.cut.json.gz")

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui import errors
-from tracetui.comparing.measures import COUNT
 from tracetui.errors import UsageError
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.model.intervals import Bool, Int64
@@ -110,7 +109,7 @@ LITERALS: dict[str, Unit] = {
 
 def unit_of(label: str) -> Unit:
     """The unit of a column or a measure; an unknown label counts things."""
-    return THINGS if label == COUNT else LITERALS.get(label, Unit(label, kind="count"))
+    return THINGS if not label else LITERALS.get(label, Unit(label, kind="count"))
 
 
 def factor(unit: Unit, into: Unit) -> float:

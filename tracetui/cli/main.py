@@ -7,40 +7,17 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import importlib
 import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any, NoReturn
 
 from tracetui import __version__
-from tracetui.cli import attach as attach_command
-from tracetui.cli import bisect as bisect_command
-from tracetui.cli import cache as cache_command
-from tracetui.cli import check as check_command
-from tracetui.cli import compare as compare_command
-from tracetui.cli import config as config_command
-from tracetui.cli import cut as cut_command
-from tracetui.cli import demo as demo_command
-from tracetui.cli import explain as explain_command
-from tracetui.cli import history as history_command
-from tracetui.cli import mcp as mcp_command
-from tracetui.cli import merge as merge_command
-from tracetui.cli import open as open_command
-from tracetui.cli import perfetto as perfetto_command
-from tracetui.cli import ranks as ranks_command
-from tracetui.cli import repair as repair_command
-from tracetui.cli import report as report_command
-from tracetui.cli import run as run_command
-from tracetui.cli import show as show_command
-from tracetui.cli import skill as skill_command
-from tracetui.cli import sql as sql_command
-from tracetui.cli import verify as verify_command
-from tracetui.cli import whatif as whatif_command
-from tracetui.cli import workloads as workloads_command
 from tracetui.cli.arguments import Parser, add_everywhere, similar_options
 from tracetui.cli.completion import PrintCompletion, print_candidates
 from tracetui.cli.inputs import drop_read_traces, keep_read_traces
@@ -137,33 +114,33 @@ def screen_writer() -> str:
     return f"Textual writes the screen, as {reason}." if reason else "Only cells of the screen that change are written."
 
 
-COMMANDS: dict[str, ModuleType] = {
-    "open": open_command,
-    "show": show_command,
-    "sql": sql_command,
-    "check": check_command,
-    "compare": compare_command,
-    "cut": cut_command,
-    "repair": repair_command,
-    "perfetto": perfetto_command,
-    "ranks": ranks_command,
-    "history": history_command,
-    "bisect": bisect_command,
-    "merge": merge_command,
-    "report": report_command,
-    "run": run_command,
-    "attach": attach_command,
-    "verify": verify_command,
-    "demo": demo_command,
-    "workloads": workloads_command,
-    "cache": cache_command,
-    "config": config_command,
-    "mcp": mcp_command,
-    "skill": skill_command,
-    "explain": explain_command,
-    "whatif": whatif_command,
-}
-"""Every command by name; a first argument that is none of them is a trace to open."""
+COMMANDS = (
+    "open",
+    "show",
+    "sql",
+    "check",
+    "compare",
+    "cut",
+    "repair",
+    "perfetto",
+    "ranks",
+    "history",
+    "bisect",
+    "merge",
+    "report",
+    "run",
+    "attach",
+    "verify",
+    "demo",
+    "workloads",
+    "cache",
+    "config",
+    "mcp",
+    "skill",
+    "explain",
+    "whatif",
+)
+"""Every command, a module here of its name; a first argument that is none of them is a trace to open."""
 
 CANCELLED = 130
 """Exit code after ctrl+c, as shells have it."""
@@ -223,10 +200,11 @@ def _run(words: list[str]) -> int:
         if words[:1] == ["--complete"]:
             print_candidates(words[1] if words[1:] else "", words[2:], build_parser())
             return 0
-        options = parsed(_with_command(words))
+        words = _with_command(words)
+        options = parsed(words)
         options.color_in_force = color_in_force(getattr(options, "color", None))
         with output_as(options.color_in_force[0], getattr(options, "quiet", False)), ending_in_order():
-            if options.run is not config_command.run and (problems := config().problems):
+            if words[0] != "config" and (problems := config().problems):
                 more = f" And {len(problems) - 1} more: see `tracetui config`." if problems[1:] else ""
                 remark(f"{problems[0]}{more}")
             code = int(options.run(options))
@@ -258,7 +236,7 @@ def _run(words: list[str]) -> int:
 
 def parsed(words: list[str]) -> argparse.Namespace:
     """The words as options; what a command does not know itself goes to its `parameters`, where it has such."""
-    parser = build_parser()
+    parser = build_parser(words[:1] if words[0] in COMMANDS else COMMANDS)
     options, unknown = parser.parse_known_args(words)
     if unknown and not hasattr(options, "parameters"):
         raise UsageError(_not_understood(words[0], unknown, options.known_options))
@@ -278,8 +256,8 @@ def _not_understood(command: str, unknown: Sequence[str], known: Sequence[str]) 
     return f"There is no option {option}. " + (f"Did you mean {' or '.join(meant)}?" if meant else where)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of every command; also what shell completion is made from."""
+def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The parser of some commands, by default of all, from which shell completion is made; it imports these alone."""
     parser = Parser(
         prog="tracetui",
         description=DESCRIPTION,
@@ -292,7 +270,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--print-completion", action=PrintCompletion)
     add_everywhere(parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name, module in COMMANDS.items():
+    for name in names:
+        module = importlib.import_module(f"tracetui.cli.{name}")
         command = commands.add_parser(
             name,
             help=module.HELP,

@@ -230,10 +230,8 @@ def write(
     """
     import numpy as np
 
-    from tracetui.drawing.flame import flame_text
     from tracetui.drawing.format import named_groups
     from tracetui.drawing.text import export
-    from tracetui.drawing.text.pictures import picture_lines
 
     if form not in ("json", "csv", *FLAME_FORMATS):
         table = named_groups(table, extent.by)
@@ -245,6 +243,8 @@ def write(
     extent = replace(extent, rows=len(table), has_chosen_columns=columns is not None)
     printed = visible if columns is None else visible.with_columns(columns)
     if form in FLAME_FORMATS:
+        from tracetui.drawing.flame import flame_text
+
         sys.stdout.write(flame_text(visible, form, f"{extent.words(pane)} of {trace.label}"))
     elif form == "plain":
         sys.stdout.write(export.plain_text(printed, trace, pane, extent))
@@ -258,6 +258,8 @@ def write(
                 "Try --limit 200, or --by to group."
             )
     else:
+        from tracetui.drawing.text.pictures import picture_lines
+
         width = shutil.get_terminal_size().columns
         drawn = picture_lines(pane, extent.by, table, min(width, 100), PICTURE_LINES)
         sys.stdout.writelines(f"{line}\n" for line in drawn)

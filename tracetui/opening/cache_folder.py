@@ -11,7 +11,6 @@ import fcntl
 import hashlib
 import os
 import re
-import secrets
 import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -172,7 +171,7 @@ class CacheFolder:
         Raises: OSError.
         """
         while True:
-            part = f".{name}.{secrets.token_hex(8)}{_PART}"
+            part = f".{name}.{os.urandom(8).hex()}{_PART}"
             file = os.open(part, _NEW, 0o600, dir_fd=self._folder)
             # Between the two calls another process may have taken it for one that was left behind.
             if _is_locked(file) is not False and os.fstat(file).st_nlink:

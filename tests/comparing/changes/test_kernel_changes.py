@@ -201,6 +201,7 @@ class TestRows:
 class TestProperties:
     @settings(max_examples=40)
     @given(programs(), st.integers(1, 3))
+    @pytest.mark.full
     def test_every_activity_is_in_one_row_with_its_times_in_all_steps(
         self, both: tuple[list[Call], list[Call]], steps: int
     ) -> None:

@@ -80,6 +80,7 @@ def test_a_slow_script_finds_the_same(pair):
 
 
 @pytest.mark.parametrize("name", SHARED)
+@pytest.mark.full
 def test_a_step_has_the_numbers_of_the_ops_pane(name, shared_trace):
     trace = loaded(shared_trace(name))
     number = int(side(trace).number[0]) if side(trace).part_kind == "step" else None

@@ -199,6 +199,7 @@ class TestProperties:
         assert forth.partner_b.tolist() == back.partner.tolist()
 
     @given(programs(), st.integers(0, 1 << 40), st.integers(0, 50))
+    @pytest.mark.full
     def test_clocks_and_numbers_do_not_matter(
         self, both: tuple[list[Call], list[Call]], shift: int, stream: int
     ) -> None:

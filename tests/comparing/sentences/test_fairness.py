@@ -74,6 +74,7 @@ def test_ranges_of_about_one_length_are_compared(other):
         ),
     ],
 )
+@pytest.mark.full
 def test_what_is_unfair_is_said_first(a, b, sentence):
     assert first(said(with_metadata(**a), with_metadata(**b))) == sentence
     assert sentence not in said(with_metadata(**a), with_metadata(**a))
@@ -86,6 +87,7 @@ def test_what_is_unfair_is_said_first(a, b, sentence):
         (NAIVE, IN_PLACE, "Different parameters, impl naive → inplace, with the same weights and inputs."),
     ],
 )
+@pytest.mark.full
 def test_programs_on_the_same_numbers_are_fair(a, b, sentence):
     text = said(with_metadata(**a, operands=WEIGHTS), with_metadata(**b, operands=WEIGHTS, run=1))
     assert first(text).startswith("GPU time per step")

@@ -62,6 +62,7 @@ def test_jobs_of_different_size():
 @pytest.mark.parametrize(
     "about", [{}, {"rank": 0}, {"rank": "0", "world_size": 8}, {"rank": 9, "world_size": 8}, [1], None, "x"]
 )
+@pytest.mark.full
 def test_what_a_file_says_in_another_way_is_no_rank(about):
     odd = replace(recorded(), metadata={"distributedInfo": about}, cache={})
     assert rank(odd) is None

@@ -41,6 +41,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.full
 def test_a_program_compiled_is_the_same(name):
     assert not is_told(PROGRAMS[name](), PROGRAMS[name](tutorial.COMPILED))
     assert not is_told(PROGRAMS[name](tutorial.COMPILED), PROGRAMS[name]())
@@ -77,6 +78,7 @@ def test_without_a_gpu_nothing_is_said_of_counterparts():
     assert not is_told(eager, large)
 
 
+@pytest.mark.full
 def test_real_strangers(shared_trace):
     a, b = (
         loaded(shared_trace(name)) for name in ("d06_h100_stack_mem.json.gz", "d07_mi300x_8rank_3steps_stack.json.gz")

@@ -59,6 +59,7 @@ def same_as_the_steps_pane(trace: Trace) -> int:
 
 
 @pytest.mark.parametrize("name", SHARED)
+@pytest.mark.full
 def test_steps_have_the_numbers_of_the_steps_pane(name, shared_trace):
     steps = {SHARED[0]: 6, SHARED[1]: 5}
     count = same_as_the_steps_pane(loaded(shared_trace(name)))

@@ -63,6 +63,7 @@ def test_a_whole_file_is_used_and_stays(kept: Kept) -> None:
     assert not kept.is_read_again() and kept.entry.exists()
 
 
+@pytest.mark.full
 def test_a_file_of_any_other_length_is_removed(kept: Kept) -> None:
     # Each length of the header, and then every eleventh: to map a file takes a system call.
     for length in (*range(min(300, len(kept.data))), *range(300, len(kept.data), 11), len(kept.data) - 1):
@@ -79,6 +80,7 @@ def test_a_file_of_any_other_length_is_removed(kept: Kept) -> None:
 
 @KEPT_ACROSS
 @given(st.data())
+@pytest.mark.full
 def test_a_file_with_other_bytes_is_removed_or_says_the_same(kept: Kept, data: st.DataObject) -> None:
     changed = bytearray(kept.data)
     for place in data.draw(st.lists(st.integers(0, len(changed) - 1), min_size=1, max_size=4, unique=True)):
@@ -95,6 +97,7 @@ def test_a_flipped_bit_in_a_column_is_found(kept: Kept) -> None:
 
 @KEPT_ACROSS
 @given(st.data())
+@pytest.mark.full
 def test_a_header_that_leads_anywhere_is_refused(kept: Kept, data: st.DataObject) -> None:
     """The digest is that of the header: nobody but the user can write such a file, and it does no harm either."""
     _, place, length, _, checked_in = _PROLOGUE.unpack(kept.data[: _PROLOGUE.size])

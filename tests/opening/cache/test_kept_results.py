@@ -73,6 +73,7 @@ def capture(tmp_path: Path) -> str:
     return str(write_trace(tmp_path / "elsewhere" / "capture.json", captured([GRAPH])))
 
 
+@pytest.mark.full
 def test_each_result_on_disk_is_encoded_and_read_back_equal(path: str, capture: str) -> None:
     trace = with_captures(load(path), (capture,))
     for function in stored():
@@ -85,6 +86,7 @@ def test_each_result_on_disk_is_encoded_and_read_back_equal(path: str, capture: 
             assert type(again) is type(result) and repr(encoded(again)) == repr(encoded(result)), function.name
 
 
+@pytest.mark.full
 def test_all_results_come_back_in_a_process_that_has_imported_none_of_their_modules(path: str) -> None:
     trace = open_trace(path)
     for function in stored():

@@ -53,6 +53,7 @@ def all_of(trace: Trace) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", given_traces(*FOLDERS, samples=True))
+@pytest.mark.full
 def test_a_real_file_comes_back_as_it_was_read(name: str, read_again: list[str]) -> None:
     path = SHARED / name
     try:
@@ -131,6 +132,7 @@ def test_texts_that_utf8_cannot_hold_and_numbers_that_are_none_come_back(tmp_pat
     assert keep_trace(read) and all_of(read_trace(str(path))) == before
 
 
+@pytest.mark.full
 def test_a_trace_whose_reading_was_stopped_is_not_kept(tmp_path: Path) -> None:
     event = {"ph": "X", "pid": 1, "tid": 1, "ts": 1, "dur": 2, "name": "a" * 500}
     path = tmp_path / "long.json.gz"
@@ -157,6 +159,7 @@ def without(options: OpenOptions) -> OpenOptions:
 
 
 @pytest.mark.parametrize("name", ["mlp_train_cpu.json.gz", "attention_flash_cpu.json.gz"])
+@pytest.mark.full
 def test_every_pane_says_the_same_with_the_results_that_came_back(name: str) -> None:
     path = str(SAMPLES / name)
     first = open_trace(path)

@@ -94,6 +94,7 @@ def test_a_trace_that_has_changed_since_it_was_read_is_not_written(path: str, ca
     assert not keep_trace(trace) and not list(cache.iterdir())
 
 
+@pytest.mark.full
 def test_small_traces_and_standard_input_are_not_kept(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_traces, "MIN_TRACE_BYTES", os.path.getsize(path) + 1)
     assert not keep(path)

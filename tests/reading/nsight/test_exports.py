@@ -221,6 +221,7 @@ KERNELS = st.tuples(st.integers(-(10**12), 10**12), st.integers(0, 10**9), st.in
 
 @settings(max_examples=25, deadline=None)
 @given(kernels=st.lists(KERNELS, max_size=30))
+@pytest.mark.full
 def test_no_kernel_is_lost_or_changed(
     kernels: list[tuple[int, int, int, int]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

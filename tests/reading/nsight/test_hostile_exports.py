@@ -50,6 +50,7 @@ RECURSION = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SEL
         ([f"CREATE INDEX by_start ON {KERNELS} (start)"], ""),
     ],
 )
+@pytest.mark.full
 def test_what_stands_in_place_of_a_table_is_refused(statements: list[str], said: str, path: str) -> None:
     change(path, "CREATE TABLE OSRT_API (start, end)", *statements)
     if not said:
@@ -109,6 +110,7 @@ def test_a_huge_text_is_not_taken_into_memory(path: str) -> None:
     assert "too big" in load(path).quality.damage
 
 
+@pytest.mark.full
 def test_every_cut_and_every_flip_opens_or_ends_in_a_sentence(path: str, tmp_path: Path) -> None:
     data = Path(path).read_bytes()
     chance = random.Random(30)

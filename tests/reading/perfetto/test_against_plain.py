@@ -47,6 +47,7 @@ stages = st.builds(
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.lists(slices, max_size=8), min_size=1, max_size=3), st.lists(stages, max_size=8))
+@pytest.mark.full
 def test_what_was_written_is_what_is_collected(tmp_path_factory, groups: list, stages: list) -> None:
     path = tmp_path_factory.mktemp("made") / "trace"
     path.write_bytes(torch_file(groups, stages))
@@ -56,6 +57,7 @@ def test_what_was_written_is_what_is_collected(tmp_path_factory, groups: list, s
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(slices, min_size=1, max_size=12), st.lists(slices, min_size=1, max_size=12))
+@pytest.mark.full
 def test_every_slice_comes_back_with_its_times_and_arguments(tmp_path_factory, first: list, second: list) -> None:
     path = tmp_path_factory.mktemp("made") / "trace"
     path.write_bytes(torch_file([first, second]))

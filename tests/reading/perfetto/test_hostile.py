@@ -226,6 +226,7 @@ def test_no_event_is_said_in_a_sentence(tmp_path):
 
 
 @given(st.data())
+@pytest.mark.full
 def test_any_damage_leaves_a_trace_or_a_sentence(tmp_path_factory, data):
     raw = bytearray(WHOLE + w.deflated(LAST) + LAST)
     for _ in range(data.draw(st.integers(1, 4))):
@@ -297,6 +298,7 @@ def test_numbers_at_the_ends_of_64_bits_make_no_noise(tmp_path, number):
     assert named(trace) == [("x", 1)]
 
 
+@pytest.mark.full
 def test_texts_of_packets_cannot_steer_the_terminal(tmp_path, capsys):
     """In names of slices, threads, processes, tracks and counters, in arguments and in the file's own name."""
     texts = [each.encode("utf-8", "replace").decode() for each in PAYLOADS.values()]

@@ -235,6 +235,7 @@ def test_blocks_of_any_size_hold_the_same_packets(tmp_path, block: int) -> None:
     assert sum(len(each.frames.start) for each in blocks) == 13
 
 
+@pytest.mark.full
 def test_what_stands_before_a_tear_is_read(opened, capsys) -> None:
     for cut in range(len(WHOLE) - 1, len(WHOLE) // 3, -7):
         try:
@@ -278,6 +279,7 @@ def test_begins_without_ends_are_unfinished_slices(opened) -> None:
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress], ids=["gzip", "zstd"])
+@pytest.mark.full
 def test_a_packed_file_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path, capsys, pack) -> None:
     many = torch_file([[Slice(f"op{number}", 100 + number, 200 + 2 * number) for number in range(5000)]])
     path = tmp_path / "trace.pftrace"

@@ -274,6 +274,7 @@ def test_health_names_each_loss_once(twin) -> None:
 
 
 @pytest.mark.parametrize("name", SMALL)
+@pytest.mark.full
 def test_a_comparison_of_a_twin_with_its_json_finds_no_change(name: str, capsys) -> None:
     (original,) = SHARED.rglob(EXPECTED[name]["original"])
     assert main(["compare", str(original), str(FOLDER / name), "--show", "totals", "--format", "json"]) == 0
@@ -283,6 +284,7 @@ def test_a_comparison_of_a_twin_with_its_json_finds_no_change(name: str, capsys)
 
 
 @pytest.mark.parametrize("name", SMALL)
+@pytest.mark.full
 def test_what_is_checked_of_a_twin_holds_with_its_json_as_baseline(name: str, capsys) -> None:
     (original,) = SHARED.rglob(EXPECTED[name]["original"])
     kernels = EXPECTED[name]["facts"]["kernels"]
@@ -306,6 +308,7 @@ def test_the_checks_of_losses_name_columns_that_there_are(graphs) -> None:
 
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("more", [["stream", "bytes", "stream id", "process_name"], ["grid"]], ids=["extra", "launch"])
+@pytest.mark.full
 def test_arguments_of_many_events_are_those_of_each(name: str, more: list[str]) -> None:
     trace = load(str(FOLDER / name))
     keys = ["Ev Idx", "correlation", "Input Dims", "absent", *more]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import secrets
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -209,7 +208,7 @@ class Scanner:
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
-        self._handle = library.tracetui_scanner(secrets.randbits(64))
+        self._handle = library.tracetui_scanner(int.from_bytes(os.urandom(8)))
         if not self._handle:
             raise MemoryError
         self._handed_out = [0 for _ in TABLES]
