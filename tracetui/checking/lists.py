@@ -33,7 +33,7 @@ from tracetui.memory.memory_table import no_allocations
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64
 from tracetui.model.table import Column, Table, coded, numbers
-from tracetui.model.trace import Float64, Kind
+from tracetui.model.trace import WITH_NVTX, Float64, Kind
 from tracetui.model.viewpoint import Viewpoint, view_string
 from tracetui.operators.costs import costs, is_overlapped
 from tracetui.operators.key_averages import KIND_WORDS, averages, grouped
@@ -147,7 +147,7 @@ def lacks_calls(side: Side) -> str:
 
 def lacks_ops(side: Side) -> str:
     """The reason why no operators are known; empty where some were recorded."""
-    way = side.trace.to_record("record with activities=[ProfilerActivity.CPU, ...]")
+    way = side.trace.to_record("record with activities=[ProfilerActivity.CPU, ...]", WITH_NVTX)
     return "" if len(op_rows(side.trace)) else f"There are no operators in it: {way}."
 
 
@@ -213,7 +213,7 @@ def lacking(side: Side, name: str) -> str:
     if gap := measured(side)[name].gap:
         return f"{gap[:1].upper()}{gap[1:]}."
     if name in SHAPE_MEASURES:
-        return f"{NO_SHAPES[:-1]}: {side.trace.to_record('record with record_shapes=True')}."
+        return f"{NO_SHAPES[:-1]}: {side.trace.to_record('record with record_shapes=True', WITH_NVTX)}."
     if name in PEAK_MEASURES and (why := no_mfu(side.trace)):
         return why
     return f"It was not recorded in the {side.part_kind}{'' if len(side) == 1 else 's'}."

@@ -30,7 +30,7 @@ from tracetui.model.intervals import Int64, covered, covered_within, union
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.recorded import COMPILE_PHASES
 from tracetui.model.results import kept
-from tracetui.model.trace import Kind, Trace
+from tracetui.model.trace import WITH_NVTX, Kind, Trace
 from tracetui.tables.compilations import has_compilations
 
 MAX_NAMED_OPS = 3
@@ -425,7 +425,7 @@ def rules_without_data(scope: Scope) -> list[tuple[str, str]]:
 def not_judged(scope: Scope) -> Iterator[Finding]:
     """Rules that could not be run on this trace, and why, in one note."""
     of_profiler = (NO_SHAPES, NO_OPERATORS)
-    advice = {**ADVICE, **{each.partition(" (")[0]: "Nsight Systems records none of these." for each in of_profiler}}
+    advice = {**ADVICE, **{each.partition(" (")[0]: f"{WITH_NVTX[0].upper()}{WITH_NVTX[1:]}." for each in of_profiler}}
     missing = [
         (rule, scope.trace.to_record(why, why.partition(" (")[0] if why in of_profiler else why))
         for rule, why in rules_without_data(scope)
