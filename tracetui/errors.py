@@ -127,6 +127,6 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     similar = difflib.get_close_matches(name, names, MAX_SUGGESTED_NAMES, 0.6)
     if suggestions := list(dict.fromkeys([*similar, *containing]))[:MAX_SUGGESTED_NAMES]:
         return f"Did you mean {' or '.join(suggestions)}?"
-    if otherwise or len(names) > MAX_LISTED_NAMES:
+    if otherwise or not 0 < len(names) <= MAX_LISTED_NAMES:
         return otherwise
-    return f"There are {', '.join(names)}."
+    return f"There {'is' if len(names) == 1 else 'are'} {', '.join(names)}."

@@ -129,9 +129,12 @@ class BuiltPane(Pane):
         # What is listed without a grouping is there: the table itself says why not by this one.
         is_foreign = len(table) == 0 and not trace.is_torch
         if is_foreign and (by is None or len(self.build(trace, step)) == 0):
-            return replace(
-                table, note=f"This is not a trace of the PyTorch profiler: nothing to list under {self.name}."
-            )
+            # Its analyses are not needed for a trace of torch.
+            from tracetui.linking.links import NOT_TORCH, not_torch
+
+            why = not_torch(trace)
+            what = f"{why.partition(':')[0]}: nothing to list under {self.name}." if why is NOT_TORCH else why
+            return replace(table, note=what)
         return table
 
 

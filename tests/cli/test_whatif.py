@@ -13,12 +13,13 @@ CHANGES = ["cpu(aten::gelu, 0)", "scale(aten::mm, 0.5)"]
 
 
 def test_text_and_json_agree(capsys):
-    assert main(["whatif", TRACE, *CHANGES, "--json"]) == 0
+    assert main(["whatif", TRACE, *CHANGES, "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert main(["whatif", TRACE, *CHANGES]) == 0
     text = capsys.readouterr().out
     assert document["schema"].startswith("tracetui/whatif/") and document["limited_by"] == "CPU"
     first, second = document["changes"]
+    assert document["noise_pct"] == 7 and "what to shorten next" in text
     assert second["low_us"] == document["low_us"] < first["low_us"] < document["recorded_us"]
     assert abs(1 - document["low_us"] / document["recorded_us"] - document["saves_high_pct"] / 100) < 1e-9
     for time in (document["low_us"], document["recorded_us"], first["alone_low_us"]):

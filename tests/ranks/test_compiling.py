@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.compile_logs import compilation
+from tests.support.compile_logs import compilation, distinct
 from tests.support.paths import SHARED
 from tests.support.rank_logs import Compiling, size_reason, slow_compile_waits, write_compiling_ranks
 from tracetui.cli.main import main
@@ -23,6 +23,7 @@ from tracetui.ranks.compile_tables import compile_sentences
 from tracetui.ranks.rank_set import RankSet
 from tracetui.ranks.rank_tables import TABLES
 from tracetui.ranks.sentences import headline, remarks
+from tracetui.ui.opening.trace_files import candidates, traces_among
 
 FIRST = {0: [("0/0", 0, 3000, "")]}
 AGAIN = {**FIRST, 2: [("0/1", 0, 20_000, size_reason(3, 4))]}
@@ -182,5 +183,16 @@ def test_the_given_logs_of_two_ranks_blame_nobody() -> None:
     expected = json.loads((SHARED / "beside" / "expected.json").read_text())
     for log in ranks.logs:
         of_file = expected[f"compile/ranks/dedicated_log_torch_trace_rank_{log.rank}.log"]
-        assert len(log.compilations) == len(of_file["compilations"])
+        assert len(log.compilations) == len(distinct(of_file["compilations"]))
     assert compile_sentences(ranks) == []
+
+
+def test_logs_of_any_name_below_a_folder_are_looked_for_where_there_are_no_traces(tmp_path, capsys):
+    (tmp_path / "below").mkdir()
+    for rank in range(2):
+        (tmp_path / "below" / f"rank_{rank}.log").write_text(compilation("0/0", 0, 1000 + rank))
+    (tmp_path / "server.log").write_text("nothing of torch\n")
+    assert main(["ranks", str(tmp_path), "--format", "csv"]) == 0
+    output = capsys.readouterr()
+    assert "below/rank_0.log" in output.out and "below/rank_1.log" in output.out and "server.log" not in output.err
+    assert {file.path.name for file in traces_among(candidates(tmp_path).paths)} == {"rank_1.log", "rank_0.log"}

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.compile_logs import EPOCH_US, artifact, compilation, entry, phase, resized
+from tests.support.compile_logs import EPOCH_US, artifact, compilation, distinct, entry, phase, resized
 from tracetui.errors import NoEvents, TraceError
 from tracetui.model.recorded import COMPILE_FACTS
 from tracetui.model.trace import Trace
@@ -171,8 +171,10 @@ def test_memory_does_not_grow_with_the_log():
 
 
 def test_a_log_of_no_compilation_has_nothing_to_show(tmp_path):
-    with pytest.raises(NoEvents):
+    with pytest.raises(NoEvents, match=r"no compilation\.$"):
         opened(tmp_path, entry({"str": ["a.py", 0]}))
+    with pytest.raises(NoEvents, match=r"no compilation\. Its entries are of something else: 2 guard_added."):
+        opened(tmp_path, 2 * entry({"guard_added": {}}))
 
 
 def test_the_public_logs_have_the_compilations_that_they_should(shared_trace):
@@ -189,7 +191,7 @@ def test_the_public_logs_have_the_compilations_that_they_should(shared_trace):
         trace = load(str(path))
         listed_here = [lane for name, lane in instants(trace) if name == "compilation_metrics"]
         assert sorted(each.split(" ")[0] for each in listed_here) == sorted(
-            each["id"] for each in facts["compilations"]
+            each["id"] for each in distinct(facts["compilations"])
         )
         assert np.unique(listed_here).size == len(listed_here)
         assert not trace.quality.is_part

@@ -124,6 +124,10 @@ def test_what_torch_compile_generated_is_named_with_the_reason_and_its_share_of_
     # mm 400 and relu 100 of 400 + 100 + 100 + 300 + 100 on the GPU; their own 80 of 80 + 50 + 500 on the CPU.
     assert document["rebuilt_gpu_pct"] == pytest.approx(50)
     assert document["rebuilt_cpu_pct"] == pytest.approx(100 * 80 / 630, abs=2)
+    for row, variant in zip(document["operators"], variants, strict=True):
+        if not variant.why:
+            assert at(trace, row["view"]).inputs == variant.inputs
+            assert any(line.startswith(f"{row['view']} ") for line in coverage_lines(document, 9))
     (line,) = [line for line in coverage_lines(document, 9) if variants_of.GENERATED in line]
     assert all(name in line for name in names) and "40.0 % of the GPU time" in line
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.compile_logs import EPOCH_US, artifact, compilation, entry, resized
+from tests.support.compile_logs import EPOCH_US, artifact, compilation, distinct, entry, resized
 from tracetui.cli.main import main
 from tracetui.errors import UsageError
 from tracetui.findings import finding_list
 from tracetui.model.trace import Trace
 from tracetui.opening.compile_logs import with_compile_log
 from tracetui.panes import PANES
+from tracetui.ranks.compiling import summarise_compile_log
 from tracetui.reading.load import load
 from tracetui.tables.compilations import compilations, recompiled
 
@@ -174,9 +176,10 @@ def test_the_public_logs_agree_with_the_facts_beside_them(shared_trace):
         if not name.startswith("compile/") or not facts["compilations"]:
             continue
         listed_here = compilations(load(str(folder / name)))
-        expected = [(each["id"], each["name"], each["file"], each["line"]) for each in facts["compilations"]]
+        facts = distinct(facts["compilations"])
+        expected = [(each["id"], each["name"], each["file"], each["line"]) for each in facts]
         assert [(each.id, each.function, each.file, each.line) for each in listed_here] == expected
-        for each, fact in zip(listed_here, facts["compilations"], strict=True):
+        for each, fact in zip(listed_here, facts, strict=True):
             assert (fact["fail_type"] or "") in each.failure
             assert (fact["recompile_reason"] or "").strip() in each.reason
             if fact["dynamo_us"]:
@@ -193,11 +196,61 @@ def test_tlparse_lists_the_same_compilations(shared_trace, tmp_path):
         listed = json.loads((out / "compile_directory.json").read_text())
         trace = load(str(path))
         listed_here = compilations(trace)
-        assert {f"[{each.id}]" for each in listed_here} == set(listed) - {"[-/-]", "unknown"}
+        # tlparse goes by the id in front of an entry, under which two logs have one compilation three times.
+        again = {"[0/2]", "[0/3]"} if path.parent.name == "ranks" else set()
+        assert {f"[{each.id}]" for each in listed_here} == set(listed) - {"[-/-]", "unknown"} - again
         for each in listed_here:
             names = [artifact["name"] for artifact in listed[f"[{each.id}]"]["artifacts"]]
             assert bool(each.reason) == any("recompile_reasons" in name for name in names)
             assert len(each.code) == sum("inductor_output_code" in name and "readable" not in name for name in names)
+
+
+@pytest.mark.parametrize("has_phases", [True, False])
+def test_a_compilation_that_the_log_has_thrice_counts_once(tmp_path, has_phases):
+    first = compilation("0/0", 0, 1000)
+    second = compilation("0/1", 2000, 500, "0/0: g", compile_id="0/1", start_time_us=2000)
+    log = "".join([first, second, *(second.replace('id": 1', f'id": {number}') for number in (2, 3))])
+    if not has_phases:
+        log = "".join(part for part in re.split(r"(?m)^(?=V)", log) if "chromium_event" not in part)
+    trace = written(tmp_path, "a.log", log)
+    assert [(each.run, each.time) for each in compilations(trace)] == [
+        ("0/0", 999_000 + 1000 * has_phases),
+        ("0/1", 499_000 + 1000 * has_phases),
+    ]
+    ranked = summarise_compile_log(trace, 0).compilations
+    assert [sum(high - low for low, high in each.spans) for each in ranked] == [
+        each.time for each in compilations(trace)
+    ]
+    assert recompiled(trace)[0].words.startswith("f (train.py:7) was compiled twice")
+    if has_phases:
+        assert [lane.tid for lane in trace.lanes] == ["0/0", "0/1"]
+
+
+def test_a_reset_that_compiles_the_same_again_is_another_compilation(tmp_path):
+    trace = written(tmp_path, "a.log", compilation("0/0", 0, 10) + compilation("0/0", 20, 10))
+    assert [each.run for each in compilations(trace)] == ["0/0", "0/0 (2)"]
+
+
+def test_the_time_of_a_rank_is_that_of_its_log_and_of_a_slow_union(shared_trace):
+    for path in sorted((shared_trace("beside") / "compile" / "ranks").iterdir()):
+        begins, spans = [], []
+        for text in re.findall(r"(?m)^V.*chromium_event.*\n((?:\t.*\n)+)", path.read_text()):
+            event = json.loads(text.replace("\n\t", "\n"))
+            if event["args"].get("compile_id") in (None, "None"):
+                continue
+            if event["ph"] == "B":
+                begins.append(event["ts"])
+            elif event["ph"] == "E" and begins:
+                spans.append((begins.pop(), event["ts"]))
+        total, end = 0.0, 0.0
+        for low, high in sorted(spans):
+            total, end = total + max(high - max(low, end), 0), max(end, high)
+        log = load(str(path))
+        assert sum(each.time for each in compilations(log)) == pytest.approx(1000 * total, abs=2000)
+        ranked = summarise_compile_log(log, 0).compilations
+        assert sum(high - low for each in ranked for low, high in each.spans) == sum(
+            each.time for each in compilations(log)
+        )
 
 
 def test_an_entry_without_a_start_is_still_a_row(tmp_path):

@@ -103,7 +103,7 @@ def test_without_lines_a_row_is_a_function_and_without_frames_there_is_none() ->
     (row,) = table.rows()
     assert (row["file"], row["line_number"], row["function"], row["line"]) == ("m.py", 4, "m.py(4): f", None)
     assert row["forward_cpu_us"] == 0.1 and table.note == BY_FUNCTION
-    assert PANES["source"].build(make_trace(events[1:])).note == NO_LINES
+    assert PANES["source"].build(make_trace(events[1:])).note.startswith(f"{NO_LINES}: record with")
     assert len(PANES["source"].build(make_trace([]))) == 0
 
 

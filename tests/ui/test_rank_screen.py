@@ -19,6 +19,7 @@ from tracetui.ui.base.keys import all_commands
 from tracetui.ui.compare.compare_view import CompareScreen
 from tracetui.ui.opening.trace_picker import TracePicker
 from tracetui.ui.ranks.lanes_screen import MomentScreen, RankLanesScreen
+from tracetui.ui.ranks.rank_list import compilation_lines
 from tracetui.ui.ranks.rank_view import RankScreen, RankView
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.bar import Bar
@@ -240,9 +241,17 @@ async def test_a_folder_of_logs_of_torch_compile_opens_as_a_set(tmp_path: Path) 
         await until(pilot, lambda: view.panes.has("compiles"), "the compilations are not there")
         await keys(pilot, "7")
         assert column(view, "compile_id")[0] == "0/1"
+        table = view.panes.table
+        assert table is not None
+        assert any("expected 3, actual 4" in line.text for line in compilation_lines(table, 0, 200))
         # There is no trace that these could open.
-        await keys(pilot, "enter", "g", "D", "1", "enter", "space", "j", "c")
+        await keys(pilot, "D", "1", "space", "j", "c")
         assert isinstance(app.screen, RankScreen)
+        await keys(pilot, "enter")
+        await until(pilot, lambda: isinstance(app.screen, TraceScreen), "the log of the rank is not there")
+        assert isinstance(app.screen, TraceScreen)
+        panes = app.screen.view.panes
+        await until(pilot, lambda: panes.pane == "compiles", "its compilations are not listed")
 
 
 async def test_ranks_get_the_logs_that_the_command_line_names(tmp_path: Path) -> None:

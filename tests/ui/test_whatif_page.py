@@ -30,4 +30,7 @@ async def test_what_is_not_offered_is_said_and_what_matches_nothing_too():
         burst(app, "colon", *"whatif nothing", "enter")
         await until(pilot, lambda: "is no change" in app.view.finder.line.below.text)
         burst(app, "escape", "colon", *"whatif scale(nothing, 1)", "enter")
-        await until(pilot, lambda: "Nothing to change" in app.view.hints.text)
+        await until(pilot, lambda: isinstance(app.screen, TextPage))
+        assert "Nothing to change" in str(app.screen.query_one("#text", Static).content)
+        burst(app, "escape")
+        await until(pilot, lambda: "Replaying" not in app.view.hints.text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.support.build import kernel, launch, make_trace, op, step
@@ -9,6 +11,7 @@ from tests.support.launch_machine import PROGRAMS, Altered, Machine, run
 from tests.support.paths import SAMPLES
 from tests.support.traces import loaded
 from tracetui.errors import Unanswerable, UsageError
+from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.model.trace import Trace
 from tracetui.whatif.changes import OFFERED, Reliability, read_change, split_changes
 from tracetui.whatif.launch_queue import launch_queue
@@ -57,10 +60,37 @@ def test_a_graph_takes_what_it_takes_on_the_machine():
     assert prediction.saves[0] > 0.25
 
 
-@pytest.mark.parametrize(("text", "sentence"), [("graph(1:20)", "no step has"), ("graph(3:6)", "wait or allocate")])
-def test_a_graph_needs_kernels_without_waits_between(text, sentence):
-    with pytest.raises(Unanswerable, match=sentence):
-        predict(run(PROGRAMS["reads_values"] if "3:6" in text else graphed), [text])
+@pytest.mark.parametrize(("text", "sentence"), [("graph(1:90)", "no step has"), ("graph(3:60)", "wait or allocate")])
+def test_a_graph_needs_kernels_without_waits_between_and_says_which_would_do(text, sentence):
+    trace = run(PROGRAMS["reads_values"])
+    with pytest.raises(Unanswerable, match=sentence) as refused:
+        predict(trace, [text])
+    while "holds none" not in str(refused.value):
+        [instead] = re.findall(r"; (graph\(\d+:\d+\))", str(refused.value))
+        with pytest.raises(Unanswerable) as refused:
+            predict(trace, [instead])
+    [instead] = re.findall(r"; (graph\(\d+:\d+\))", str(refused.value))
+    assert predict(trace, [instead]).span.time > 0
+
+
+def test_names_match_as_they_are_drawn_too_and_without_capitals_in_any_case():
+    long = "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl>(int)"
+
+    def gelus(machine: Machine):
+        def step() -> None:
+            for _ in range(4):
+                machine.op("aten::gelu", 6.0, lambda: machine.kernel(long, 60.0))
+            machine.wait()
+
+        return step
+
+    trace = run(gelus)
+    short = short_kernel(long)
+    assert short.casefold() not in long.casefold()
+    for text in (re.escape(short), "gelucudakernel", "GeluCUDA"):
+        assert predict(trace, [f"scale({text}, 0.5)"]).saves[0] > 0.3
+    with pytest.raises(Unanswerable, match=r"Did you mean .*Gelu"):
+        predict(trace, ["scale(gELU, 0.5)"])
 
 
 def test_without_waits_and_operators_it_takes_what_it_takes_on_the_machine():

@@ -33,7 +33,7 @@ from tracetui.memory.memory_table import no_allocations
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64
 from tracetui.model.table import Column, Table, coded, numbers
-from tracetui.model.trace import Float64, Kind
+from tracetui.model.trace import WITH_NVTX, Float64, Kind
 from tracetui.model.viewpoint import Viewpoint, view_string
 from tracetui.operators.costs import costs, is_overlapped
 from tracetui.operators.key_averages import KIND_WORDS, averages, grouped
@@ -125,12 +125,7 @@ def _op_sums(side: Side) -> OpSums:
     return OpSums(sums.name, cost.texts, sums.kind, table)
 
 
-NO_OPS = "There are no operators in it. Record with activities=[ProfilerActivity.CPU, ...]."
-NO_SHAPES = "The shapes of the operators behind its GPU work are not known. Record with record_shapes=True."
-UNLAUNCHED = (
-    "No GPU activity of it has a launch record, so that none belongs to a {part}. Record with "
-    "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], or look at the whole capture: TRACE#all."
-)
+NO_SHAPES = "The shapes of the operators behind its GPU work are not known."
 
 
 def lacks_gpu(side: Side) -> str:
@@ -138,7 +133,11 @@ def lacks_gpu(side: Side) -> str:
     trace_links = links(side.trace)
     if len(trace_links.gpu) == 0 or side.part_kind == CAPTURE or len(trace_links.launches):
         return no_gpu(side.trace)
-    return UNLAUNCHED.format(part=side.part_kind)
+    way = side.trace.to_record("activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]", "nsys profile --trace=cuda")
+    return (
+        f"No GPU activity of it has a launch record, so that none belongs to a {side.part_kind}. Record with {way}, or "
+        "look at the whole capture: TRACE#all."
+    )
 
 
 def lacks_calls(side: Side) -> str:
@@ -149,7 +148,8 @@ def lacks_calls(side: Side) -> str:
 
 def lacks_ops(side: Side) -> str:
     """The reason why no operators are known; empty where some were recorded."""
-    return "" if len(op_rows(side.trace)) else NO_OPS
+    way = side.trace.to_record("record with activities=[ProfilerActivity.CPU, ...]", WITH_NVTX)
+    return "" if len(op_rows(side.trace)) else f"There are no operators in it: {way}."
 
 
 def whole_or_step(side: Side) -> tuple[int | None, str]:
@@ -214,7 +214,7 @@ def lacking(side: Side, name: str) -> str:
     if gap := measured(side)[name].gap:
         return f"{gap[:1].upper()}{gap[1:]}."
     if name in SHAPE_MEASURES:
-        return NO_SHAPES
+        return f"{NO_SHAPES[:-1]}: {side.trace.to_record('record with record_shapes=True', WITH_NVTX)}."
     if name in PEAK_MEASURES and (why := no_mfu(side.trace)):
         return why
     return f"It was not recorded in the {side.part_kind}{'' if len(side) == 1 else 's'}."

@@ -1,7 +1,8 @@
 """Build an operator of a trace again from its recorded inputs, and time it on this machine beside alternatives.
 
 OP is an operator's name, whose longest variant by inputs is taken, or a view string such as k42 (the operator of the
-42nd kernel of a step) or e120. Without it, all variants are listed with what cannot be built again. It runs in a
+42nd kernel of a step) or e120. Without it, all variants are listed, each with the view string that chooses it, and
+what cannot be built again. It runs in a
 process of its own with torch, with caches cleared, everything in turns; where the machine is too noisy to tell the
 operator from itself no times are given. Inputs have random numbers: nothing of the recorded data is in a trace."""
 
@@ -19,6 +20,8 @@ from tracetui.errors import Unanswerable, UsageError
 
 HELP = "build an operator of a trace again, and time it here beside alternatives"
 
+MAX_NAMED = 5
+"""Maximum other variants whose view strings are named."""
 EXAMPLES = """\
 examples:
   tracetui verify trace.json                             what can be built again, and why not the rest
@@ -71,6 +74,7 @@ def run(options: argparse.Namespace) -> int:
         task_fields,
         variant_at,
         variants_named,
+        view_of,
     )
     from tracetui.writing.output import require_writable, write_text
 
@@ -90,7 +94,8 @@ def run(options: argparse.Namespace) -> int:
     else:
         variants = variants_named(trace, options.op)
         if len(variants) > 1:
-            remark(f"The longest of {len(variants):,} variants by inputs; a view string such as k42 chooses another.")
+            views = ", ".join(view_of(trace, each) for each in variants[1 : 1 + MAX_NAMED])
+            remark(f"The longest of {len(variants):,} variants by inputs; next: {views}. Without OP all are listed.")
     if kind != CHECK:
         variants = variants[:1]
         require_buildable(trace, variants[0], kind == TIME)
@@ -115,7 +120,7 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "json":
         sys.stdout.write(json_text("verify", document, indented=True))
     elif kind == TIME:
-        print("\n".join(verified_lines(row, document["machine"])))
+        print("\n".join(verified_lines(row, document["machine"], "`--noise PERCENT` allows more")))
     else:
         print("\n".join(coverage_lines(document, options.limit)))
         if options.limit < len(document["operators"]):

@@ -6,7 +6,8 @@
   drop(NAME)       without these operators and what they launch; what it saves at most
   graph(A:B)       kernels A to B of each step as one CUDA graph; experimental
 
-NAME is a regular expression. Several changes are applied one after the other, and each alone too. The answer is an
+NAME is a regular expression, of names as they stand in the trace or as kernels are called here; its case counts where
+it has capitals. Several changes are applied one after the other, and each alone too. The answer is an
 interval: its ends leave the waits that the trace does not explain as they are, or away. It is refused where a replay
 without a change is more than 3 % off, and where the steps differ by more than 10 % by themselves; docs/whatif.md."""
 
@@ -25,7 +26,7 @@ EXAMPLES = """\
 examples:
   tracetui whatif trace.json.gz 'scale(softmax, 0.5)'               kernels of that name take half as long
   tracetui whatif trace.json.gz 'cpu(DataLoader, 0)' 'drop(sync)'   no time for data, then no waits
-  tracetui whatif trace.json.gz 'graph(3:7)' --json                 five kernels as a CUDA graph"""
+  tracetui whatif trace.json.gz 'graph(3:7)' --format json          five kernels as a CUDA graph"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     add_trace(parser)
     parser.add_argument("changes", metavar="CHANGE", nargs="+", help="a change, in quotes; see above")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="what to print (default: text)")
     add_steps_by(parser)
     add_no_cache(parser)
 
@@ -52,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         read_change(text)
     trace = read_trace(options.trace, opening(options)._replace(compile_log=NO_FILE, requests=NO_FILE))
     prediction = predict(trace, options.changes)
-    if options.json:
+    if options.format == "json":
         sys.stdout.write(as_json(trace, prediction))
     else:
         print("\n".join(as_lines(prediction)))

@@ -28,9 +28,7 @@ from tracetui.model.pane import Pane
 from tracetui.model.quantities import duration
 from tracetui.model.results import kept
 from tracetui.model.table import Column, Strings, Table, coded, micros, numbers
-from tracetui.model.trace import Float64, Kind, Trace
-
-NO_SHAPES = "Operations and bytes come from the shapes of operators: record with record_shapes=True."
+from tracetui.model.trace import WITH_NVTX, Float64, Kind, Trace
 
 CAPTURED = "That of replayed kernels (~) is of the operators that captured them into their graph."
 
@@ -163,7 +161,8 @@ def _coverage_note(trace: Trace, work: KernelWork, at: Int64, known: Int64) -> s
     if len(links(trace).gpu) == 0:
         return no_gpu(trace)
     if len(known) == 0 and not (work.signature >= 0).any():
-        return NO_SHAPES
+        way = trace.to_record("record with record_shapes=True", WITH_NVTX)
+        return f"Operations and bytes come from the shapes of operators: {way}."
     total, known_time = float(trace.slices.dur[work.rows[at]].sum()), float(work.span[known].sum())
     covered = f"Work is known for {duration(known_time)} of {duration(total)} of GPU time."
     inferred = CAPTURED if work.captured[known].any() else ""

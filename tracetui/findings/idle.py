@@ -186,7 +186,7 @@ def before_first_kernel(scope: Scope) -> Iterator[Finding]:
         f"The GPU does nothing while the CPU works {' and '.join(place for _, place in large)} of {scope.title}",
         ", ".join(f"{duration(time)} {place}" for time, place in both if time) + (f"; in {where}" if where else ""),
         f"Do this work ahead: in {scope.program.ahead} while the step before runs, or on the GPU."
-        + ("" if scope.program.has_frames else " with_stack=True names the lines."),
+        + ("" if scope.program.has_frames else scope.trace.to_record(" with_stack=True names the lines.", "")),
         int(edges.after.max(initial=-1)),
         action="find what the CPU does there",
     )

@@ -30,7 +30,7 @@ from tracetui.model.intervals import Int64, covered, covered_within, union
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.recorded import COMPILE_PHASES
 from tracetui.model.results import kept
-from tracetui.model.trace import Kind, Trace
+from tracetui.model.trace import WITH_NVTX, Kind, Trace
 from tracetui.tables.compilations import has_compilations
 
 MAX_NAMED_OPS = 3
@@ -48,6 +48,10 @@ _USES = re.compile(r"^(cu|cuda|hip)\w*(Launch|Memcpy|Memset|Malloc|MemAlloc|Host
 """Calls that a program makes which uses the GPU."""
 _DRIVER_LAUNCH = re.compile(r"^(cuLaunch|hip(Ext)?ModuleLaunch|hipDrvLaunch)")
 _GENERATED = re.compile(r"^triton_|^kernel\d*$|_0d1d")
+
+
+_BOTH = "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]"
+_NSYS = "Record with nsys profile --trace=cuda,nvtx"
 
 
 def not_pytorch(scope: Scope) -> Iterator[Finding]:
@@ -83,8 +87,8 @@ def no_gpu(scope: Scope) -> Iterator[Finding]:
             Severity.NOTE,
             "The program used a GPU, but no GPU activity was recorded: only the CPU can be judged",
             f"{' and '.join(signs)} in the trace; {work.words}",
-            "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], and see whether something keeps "
-            "the profiler from the GPU: another profiler, or a missing permission.",
+            f"{trace.to_record(_BOTH, _NSYS)}, and see whether something keeps the profiler from the GPU: another "
+            "profiler, or a missing permission.",
             work.row,
         )
         return
@@ -105,8 +109,7 @@ def no_gpu(scope: Scope) -> Iterator[Finding]:
         Severity.NOTE,
         "There is no GPU activity in this trace" + (f"; {work.largest}" if work.largest else ""),
         work.words,
-        "Only the CPU can be judged. For a program that uses a GPU record with "
-        "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] on a machine with one.",
+        f"Only the CPU can be judged, unless it uses a GPU. {trace.to_record(_BOTH, _NSYS)} on a machine with one.",
         work.row,
     )
 
@@ -421,7 +424,12 @@ def rules_without_data(scope: Scope) -> list[tuple[str, str]]:
 
 def not_judged(scope: Scope) -> Iterator[Finding]:
     """Rules that could not be run on this trace, and why, in one note."""
-    missing = rules_without_data(scope)
+    of_profiler = (NO_SHAPES, NO_OPERATORS)
+    advice = {**ADVICE, **{each.partition(" (")[0]: f"{WITH_NVTX[0].upper()}{WITH_NVTX[1:]}." for each in of_profiler}}
+    missing = [
+        (rule, scope.trace.to_record(why, why.partition(" (")[0] if why in of_profiler else why))
+        for rule, why in rules_without_data(scope)
+    ]
     if not missing:
         return
     reasons = list(dict.fromkeys(reason for _, reason in missing))
@@ -433,6 +441,6 @@ def not_judged(scope: Scope) -> Iterator[Finding]:
         Severity.NOTE,
         f"{counted(len({rule for rule, _ in missing}), 'rule')} could not be run: {', and '.join(reasons)}",
         "; ".join(lists),
-        " ".join(ADVICE[reason] for reason in reasons),
+        " ".join(dict.fromkeys(advice[reason] for reason in reasons)),
         int(scope.computing[0]),
     )

@@ -24,12 +24,14 @@ from tracetui.linking.trees import active_streams
 from tracetui.model import columns as col
 from tracetui.model.intervals import Part, TimeRange, covered_within
 from tracetui.model.pane import Pane
+from tracetui.model.recorded import COMPILE_FACTS
 from tracetui.model.results import kept
 from tracetui.model.table import Cell, Table, numbers, texts
 from tracetui.model.trace import ALL_DEVICES, Kind, LaneKind, Trace
 from tracetui.operators.key_averages import has_shapes
 from tracetui.operators.ops import has_allocations
 from tracetui.operators.views import idle_view_rows
+from tracetui.tables.compilations import compilations
 from tracetui.tables.occupancy import queries
 
 OPTIONS = ("record_shapes", "with_stack", "profile_memory", "with_flops")
@@ -92,6 +94,29 @@ def facts(trace: Trace, step: Part | None = None) -> list[SummaryFact]:
         SummaryFact("size_bytes", trace.size_bytes, "bytes"),
         SummaryFact("events", trace.event_count),
         *(SummaryFact(name, number) for name, number in changes_of_file(trace).items() if number),
+        *(
+            _compiled(trace)
+            if trace.categories.find(COMPILE_FACTS) >= 0 and not trace.is_torch
+            else _of_run(trace, step)
+        ),
+    ]
+
+
+def _compiled(trace: Trace) -> Iterable[SummaryFact]:
+    """A log of torch.compile alone: nothing of it ran on a GPU."""
+    listed = compilations(trace)
+    again = [each for each in listed if each.reason]
+    yield SummaryFact("duration_us", (trace.window[1] - trace.window[0]) / 1000, "us")
+    yield SummaryFact("compilations", len(listed))
+    yield SummaryFact("compile_us", sum(each.time for each in listed) / 1000, "us")
+    yield SummaryFact("recompilations", len(again))
+    yield SummaryFact("graph_breaks", sum(len(each.breaks) for each in listed))
+    yield SummaryFact("doubts", len(doubtful_checks(trace)))
+
+
+def _of_run(trace: Trace, step: Part | None) -> list[SummaryFact]:
+    """The lines about what ran."""
+    return [
         *_places(trace),
         *_counts(trace, step),
         *_in_graphs(trace),

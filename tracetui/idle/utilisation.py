@@ -23,7 +23,7 @@ from tracetui.linking.steps import steps
 from tracetui.model.intervals import Bool, Int64, Part, TimeRange
 from tracetui.model.quantities import percent, rounded_percent
 from tracetui.model.results import kept
-from tracetui.model.trace import Float64, Trace
+from tracetui.model.trace import WITH_NVTX, Float64, Trace
 
 MIN_KNOWN_PERCENT = 90.0
 """Minimum percent of the GPU time with known operations for which an MFU is more than a lower bound."""
@@ -149,7 +149,8 @@ def no_mfu(trace: Trace) -> str:
         return "The precision and so the peak of the FLOPs given by --flops is not known: --peak names it in TFLOP/s."
     if np.isnan(work.flops).all() and trace.step_flops is None:
         if not (work.signature >= 0).any():
-            return "FLOPs come from shapes of operators: record_shapes=True records them; else give --flops and --peak."
+            way = trace.to_record("record_shapes=True records them", WITH_NVTX)
+            return f"FLOPs come from shapes of operators: {way}; else give --flops and --peak."
         return "No operator with known FLOPs put work on the GPU: --flops gives those of a step."
     if np.isnan(peak_times(trace)).all() and trace.peak_tflops is None:
         return "The peak of this GPU in the precision of its kernels is unknown: --peak names it, or --device the GPU."

@@ -16,7 +16,7 @@ from tracetui.linking.groups import distinct
 from tracetui.linking.step_names import StepName, step_name
 from tracetui.linking.trees import disorderly_lanes, forest, is_named, lane_numbers, nearest, nearest_row
 from tracetui.model.intervals import Bool, Int64, covered, index_in, index_of, run_starts, union, without
-from tracetui.model.recorded import COMPILE_PHASES
+from tracetui.model.recorded import COMPILE_FACTS, COMPILE_PHASES
 from tracetui.model.results import kept
 from tracetui.model.table import NULL
 from tracetui.model.trace import GPU_WORK, Int32, Kind, Slices, Trace
@@ -197,6 +197,7 @@ NO_GPU = (
     "There is no GPU activity in this trace. Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] "
     "on a machine with a GPU."
 )
+COMPILE_LOG = "This is a log of torch.compile, not of what ran: the pane Compiles says what was compiled, and why."
 NOT_TORCH = (
     "This is not a trace of the PyTorch profiler: it holds no GPU activity, and only lanes and names can be read."
 )
@@ -286,16 +287,21 @@ def launch_delay(trace: Trace, rows: Int64) -> Int64:
     return np.where(is_first, start[rows] - start[launch], NULL)
 
 
+def not_torch(trace: Trace) -> str:
+    """A sentence that says what a file of no profiler of PyTorch is."""
+    return COMPILE_LOG if trace.categories.find(COMPILE_FACTS) >= 0 else NOT_TORCH
+
+
 def no_gpu(trace: Trace) -> str:
     """The reason why a pane about the GPU is empty, and how to record GPU activity; empty where there is some."""
     if len(links(trace).gpu):
         return ""
     if not trace.is_torch:
-        return NOT_TORCH
+        return not_torch(trace)
     others = trace.slices.category[trace.slices.kind == Kind.OTHER]
     others = others[others != trace.categories.find(COMPILE_PHASES)]
     if len(others) == 0:
-        return NO_GPU
+        return trace.to_record(NO_GPU, f"{NO_GPU.partition(' Record')[0]} Record with nsys profile --trace=cuda,nvtx.")
     category = trace.categories[int(np.bincount(others).argmax())]
     return (
         f"There is no GPU activity in this trace, but {len(others):,} slices of other categories, "

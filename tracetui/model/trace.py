@@ -411,6 +411,10 @@ def is_simulated(metadata: Mapping[str, Any]) -> bool:
     return isinstance(about, Mapping) and about.get("simulated") is True
 
 
+WITH_NVTX = "record within torch.autograd.profiler.emit_nvtx(record_shapes=True)"
+"""The way to have operators with their shapes in an export of Nsight Systems."""
+
+
 @dataclass(frozen=True, eq=False)
 class Trace:
     """Everything that was read from one file."""
@@ -487,6 +491,10 @@ class Trace:
     def is_simulated(self) -> bool:
         """True where the metadata say that nothing was recorded."""
         return is_simulated(self.metadata)
+
+    def to_record(self, way: str, nsight: str = "Nsight Systems records none, torch.profiler does") -> str:
+        """The way to record what is missing with torch.profiler, or that of Nsight Systems for an export."""
+        return nsight if self.format.startswith("Nsight Systems") else way
 
     def name_of(self, row: int) -> str:
         """The text of a slice's name."""

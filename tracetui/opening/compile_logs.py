@@ -31,8 +31,9 @@ OWN_ENDINGS = (".compile.log", ".compile.log.gz")
 _TRACE_ENDING = re.compile(r"(?:\.pt)?(?:\.trace)?\.json(?:\.gz|\.zst)?$")
 LOG_NAME = re.compile(r"torch_trace[^/]*\.log(?:\.gz|\.zst)?$|\.compile\.log(?:\.gz)?$")
 """Names of the logs that torch writes, and of those that are recorded with a trace."""
+_LOG_ENDING = re.compile(r"\.log(?:\.gz|\.zst)?$")
 MAX_LOGS = 1000
-"""Maximum logs of a folder that are looked at."""
+"""Maximum logs of a folder, and folders below one, that are looked at."""
 _HEAD_BYTES = 1 << 16
 _PROCESS = re.compile(rb'"pid":(\d{1,18})')
 
@@ -87,7 +88,7 @@ def _named_log(trace: Trace, named: str) -> Path:
     path = Path(named)
     if not path.is_dir():
         return path
-    logs = logs_in(path)
+    logs = logs_below(path)
     rank = rank_of(trace)
     of_rank = [log for log in logs if rank is not None and rank_in(log.name) == rank]
     chosen = _of_process(trace, logs) or (of_rank[0] if len(of_rank) == 1 else None)
@@ -105,6 +106,28 @@ def logs_in(folder: Path) -> list[Path]:
         return sorted(each for each in folder.iterdir() if LOG_NAME.search(each.name) and each.is_file())[:MAX_LOGS]
     except OSError:
         return []
+
+
+def logs_below(folder: Path) -> list[Path]:
+    """The files of a folder and of those below it that are logs by their content, in order; of the first thousands."""
+    listed: list[Path] = []
+    for looked, (where, folders, names) in enumerate(os.walk(folder)):
+        folders[:] = sorted(each for each in folders if not each.startswith("."))
+        listed += [Path(where, name) for name in sorted(names) if is_log(Path(where, name))]
+        if looked >= MAX_LOGS or len(listed) >= MAX_LOGS:
+            break
+    return listed[:MAX_LOGS]
+
+
+def is_log(path: Path) -> bool:
+    """True for a file that has the name of a log that torch writes, or the ending of a log and its content."""
+    if LOG_NAME.search(path.name) or not _LOG_ENDING.search(path.name):
+        return bool(LOG_NAME.search(path.name)) and path.is_file()
+    try:
+        with closing(open_source(str(path))) as source:
+            return source.wrapping == LOG
+    except (TraceError, OSError):
+        return False
 
 
 def _of_process(trace: Trace, logs: Sequence[Path]) -> Path | None:

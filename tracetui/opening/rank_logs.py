@@ -13,7 +13,7 @@ from tracetui.files import NO_FILE, is_url
 from tracetui.model.quantities import counted
 from tracetui.opening.cache_folder import SUMMARIES
 from tracetui.opening.capture_files import rank_in
-from tracetui.opening.compile_logs import LOG_NAME, logs_in, own_log
+from tracetui.opening.compile_logs import is_log, logs_below, logs_in, own_log
 from tracetui.opening.rank_reading import SummaryKind, SummaryWork, read_summaries
 from tracetui.ranks.compiling import LOG_VERSION, LogSummary, RankLog, summarise_compile_log
 from tracetui.reading.load import load
@@ -39,9 +39,9 @@ def summarise_log(path: str) -> bytes:
 
 
 def split_logs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Some paths, apart from those among them that have the name of a log; and these."""
-    is_log = {path: not is_url(path) and bool(LOG_NAME.search(path)) and os.path.isfile(path) for path in paths}
-    return [path for path in paths if not is_log[path]], [path for path in paths if is_log[path]]
+    """Some paths, apart from those among them that are logs; and these."""
+    logs = [path for path in paths if not is_url(path) and os.path.isfile(path) and is_log(Path(path))]
+    return [path for path in paths if path not in logs], logs
 
 
 def rank_logs(
@@ -65,13 +65,15 @@ def rank_logs(
     if named is None:
         places = [each for each in dict.fromkeys([*folders, os.environ.get("TORCH_TRACE", "")]) if each]
         of_file = {os.path.realpath(own): rank for path, (rank, _) in traces.items() if (own := own_log(path))}
+        # Where there are no traces, logs are looked for as traces are.
+        listed = logs_in if traces else logs_below
         candidates = [
             *logs,
             *of_file,
-            *(str(log) for folder in places if not is_url(folder) for log in logs_in(Path(folder))),
+            *(str(log) for folder in places if not is_url(folder) for log in listed(Path(folder))),
         ]
     else:
-        candidates = [*logs, *(map(str, logs_in(Path(named))) if os.path.isdir(named) else [named])]
+        candidates = [*logs, *(map(str, logs_below(Path(named))) if os.path.isdir(named) else [named])]
         if not candidates:
             raise UsageError(f"{named} holds no log.")
     real = {os.path.realpath(path): path for path in reversed(candidates) if allowed(Path(path))}

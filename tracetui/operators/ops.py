@@ -32,7 +32,7 @@ from tracetui.model.pane import Grouping, Pane
 from tracetui.model.quantities import duration
 from tracetui.model.results import kept
 from tracetui.model.table import NULL, Column, Strings, Table, coded, micros, numbers
-from tracetui.model.trace import Kind, Slices, Trace
+from tracetui.model.trace import WITH_NVTX, Kind, Slices, Trace
 from tracetui.operators.costs import (
     Costs,
     costs,
@@ -389,7 +389,10 @@ def _remarks(trace: Trace, part: Part | None, by: str | None, frames: bool) -> t
         words = f"{duration(replayed)} of kernels of replayed graphs are in GPU wall alone: total GPU leaves them out"
         missing = (*missing, f"{words}, as torch does.")
     if by == "shape" and not _records_shapes(trace):
-        return (*missing, "The trace holds no input shapes: record with record_shapes=True.")
+        return (
+            *missing,
+            f"The trace holds no input shapes: {trace.to_record('record with record_shapes=True', WITH_NVTX)}.",
+        )
     if by == "event" and not frames and len(trace.slices.of_kind(Kind.PYTHON)):
         return (*missing, "Without Python frames, which torch 2.12 and 2.13 list: --by frame.")
     return missing

@@ -70,7 +70,8 @@ def views(trace: Trace, step: Part | None = None, by: str | None = None) -> Tabl
     per_step, share = _per_step(trace, step, rows, own, names.member, len(names))
     note = "" if with_gpu else f"Known view ops only. {no_gpu(trace)}"
     if with_gpu and len(names) == 0 and not isinstance(step, TimeRange):
-        note = "Every op put something on the GPU, or none was recorded (ProfilerActivity.CPU)."
+        way = trace.to_record("none was recorded (ProfilerActivity.CPU)")
+        note = f"Every op put something on the GPU, or {way}."
     table = Table(
         (
             coded(col.OP_NAME.but(help="Name of the op."), names.key, trace.names),

@@ -22,7 +22,7 @@ from tracetui.model.trace import Trace
 from tracetui.ranks.clocks import Clocks
 from tracetui.ranks.matching import Matches
 from tracetui.ranks.waiting import Waiting
-from tracetui.tables.compilations import compilations, log_of, recompile_cause
+from tracetui.tables.compilations import compilations, lane_spans, log_of, recompile_cause
 
 LOG_VERSION = 1
 """Number of the layout of a summary."""
@@ -89,14 +89,11 @@ class LogSummary:
 
 def summarise_compile_log(log: Trace, rank: int | None) -> LogSummary:
     """The summary of a log that is open, whose entries name a rank."""
-    slices, origin = log_of(log).slices, log_of(log).origin_ns
+    origin = log_of(log).origin_ns
     listed = []
     for each in compilations(log):
-        lane = log_of(log).lanes[each.lane]
-        rows = np.arange(lane.first, lane.last)
-        rows = rows[slices.depth[rows] == 0]
-        low, high = union(slices.start[rows] + origin, slices.end[rows] + origin)
-        spans = tuple(zip(low.tolist(), high.tolist(), strict=True))
+        low, high = lane_spans(log_of(log), each.lane)
+        spans = tuple(zip((low + origin).tolist(), (high + origin).tolist(), strict=True))
         start = each.start + origin
         listed.append(
             RankCompilation(

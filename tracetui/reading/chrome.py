@@ -42,7 +42,7 @@ from tracetui.reading.decode import NO_NAME
 from tracetui.reading.file_layout import FileLayout
 from tracetui.reading.json_repair import Oddity
 from tracetui.reading.lanes import Naming
-from tracetui.reading.source import Source
+from tracetui.reading.source import LOG, Source
 from tracetui.reading.spans import SPAN_COLUMNS, Columns, Keys, Spans
 
 # Chooses time 0 and puts impossible times right (R0.1, R1.5).
@@ -572,6 +572,9 @@ def no_events(source: Source, collector: Collector, layout: FileLayout) -> str:
     if collector.quality.partial:
         return f"Loading {source.label} was stopped before anything could be shown."
     events = collector.events - collector.empty
+    if source.wrapping == LOG and events == 0:
+        cut = f"; {source.damage}" if source.damage else ""
+        return f"{source.label} is a log of torch.compile that has no compilation{cut}. {source.remark}".rstrip()
     if collector.metadata_events and layout.truncated_at is None and not source.damage:
         metadata_events = counted(collector.metadata_events, "metadata event")
         return f"{source.label} holds {metadata_events} and none that is timed: nothing to show."

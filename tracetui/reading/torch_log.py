@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ import orjson
 
 from tracetui.model.recorded import COMPILE_FACTS, COMPILE_PHASES
 from tracetui.reading.unpacking import Reader
+from tracetui.text import clean
 
 UNNAMED = "outside of compilations"
 """Thread of the phases that belong to no compilation."""
@@ -33,6 +35,10 @@ MAX_TEXT = 20_000
 """Characters of a text that are kept, but for generated code."""
 MAX_FRAMES = 50
 """Frames of a stack that are kept, the innermost ones."""
+MAX_PHASES = 200_000
+"""Maximum phases that are remembered, so that one which comes again is seen."""
+MAX_KINDS, MAX_KIND, MAX_NAMED_KINDS = 100, 60, 5
+"""Maximum kinds of other entries that are counted, characters of each, and kinds that are named."""
 MAX_HELD = 1000
 """Entries that wait for one that knows the year; then they go without."""
 _CHUNK = 1 << 18
@@ -44,6 +50,7 @@ _METRICS = (
     *("co_name", "co_filename", "co_firstlineno", "entire_frame_compile_time_s", "duration_us", "is_forward"),
     *("fail_type", "fail_reason", "fail_user_frame_filename", "fail_user_frame_lineno", "restart_reasons"),
     *("recompile_reason", "cudagraph_skip_reason", "guard_count", "graph_op_count", "has_guarded_code"),
+    *("compile_id", "start_time", "start_time_us"),
 )
 """Keys of `compilation_metrics` that are kept; the settings of torch are some 30 KB more."""
 _CACHE = re.compile(r"\w{1,40}_cache_(?:hit|miss|bypass)")
@@ -100,6 +107,8 @@ class TorchLogReader:
     def __init__(self, raw: Reader) -> None:
         self.damage: str | None = None
         self.remark = ""
+        self._others = Counter[str]()
+        """Kinds of entries that belong to no compilation."""
         self._raw = raw
         self._pending = memoryview(b"")
         self._pieces = self._json()
@@ -107,6 +116,10 @@ class TorchLogReader:
         """True once the last line came, where it has no end, and for the last entry."""
         self._foreign = self._invalid = self._unmatched = self._large = 0
         self._compilations: dict[tuple[int, str], _Compilation] = {}
+        self._phases: set[tuple[int, bytes]] = set()
+        """Digests of phases by process: an entry may stand in the log again, under another id in front of it."""
+        self._again: set[tuple[int, str]] = set()
+        """Ids in front of entries whose compilation is in the log already."""
         self._strings: dict[tuple[int, int], str] = {}
         self._processes: dict[int, str] = {}
         """Names of the processes: the rank is part of it once the process group is there."""
@@ -140,6 +153,9 @@ class TorchLogReader:
         )
         words = [_count_words(count, text, noun) for count, text, noun in parts if count]
         self.remark = f"{'; '.join(words)}: left out." if words else ""
+        if before.startswith(b"{") and self._others:
+            kinds = ", ".join(f"{count:,} {clean(kind)}" for kind, count in self._others.most_common(MAX_NAMED_KINDS))
+            self.remark = f"Its entries are of something else: {kinds}. {self.remark}".rstrip()
 
     # Lines and entries.
 
@@ -249,7 +265,9 @@ class TorchLogReader:
             yield from self._phase(pid, entry, payload)
             return
         key = _id_of(entry)
-        if not key:
+        if not key and len(self._others) < MAX_KINDS:
+            self._others[next(iter(entry), "")[:MAX_KIND]] += 1
+        if not key or (pid, key) in self._again:
             return
         if isinstance(start := entry.get("dynamo_start"), dict):
             yield from self._start(pid, key, moment, start)
@@ -278,9 +296,17 @@ class TorchLogReader:
         args = event["args"] if isinstance(event.get("args"), dict) else {}
         given = args.get("compile_id")
         key = given if isinstance(given, str) and given not in ("None", "") else _id_of(entry)
-        thread = UNNAMED
+        thread, begins = UNNAMED, name == _FIRST_PHASE and phase == "B"
+        digest = pid, hashlib.md5(payload, usedforsecurity=False).digest()
+        if begins:
+            change = self._again.add if digest in self._phases else self._again.discard
+            change((pid, _id_of(entry)))
+        if digest in self._phases:
+            return
+        if len(self._phases) < MAX_PHASES:
+            self._phases.add(digest)
         if key:
-            mine = self._compilation(pid, key[:100], begins=name == _FIRST_PHASE and phase == "B")
+            mine = self._compilation(pid, key[:100], begins)
             mine.has_phases = True
             thread = mine.thread
         yield {

@@ -15,11 +15,13 @@ from tracetui.devices.kernel_work import kernel_work
 from tracetui.devices.roofline import roofline
 from tracetui.errors import Unanswerable, UsageError, nearest
 from tracetui.linking.links import links, op_rows, region
+from tracetui.linking.placement import ops_within
 from tracetui.linking.trees import nearest_row
 from tracetui.model.intervals import Int64
 from tracetui.model.results import kept
-from tracetui.model.trace import Trace
+from tracetui.model.trace import Kind, Trace
 from tracetui.operators.costs import self_times
+from tracetui.operators.key_averages import has_shapes
 from tracetui.operators.ops import gpu_union_times
 
 ATEN = "aten::"
@@ -184,8 +186,31 @@ def variants_named(trace: Trace, wanted: str) -> list[CallVariant]:
     raise UsageError(f"There is no operator {wanted!r} in the trace. {nearest(wanted, known)}".rstrip())
 
 
+def view_of(trace: Trace, variant: CallVariant) -> str:
+    """The view string of the typical call of a variant, by which it is chosen."""
+    return f"e{int(trace.slices.event[variant.typical(trace)])}"
+
+
+def selected_variant(trace: Trace, row: int, step: int | None) -> CallVariant:
+    """The variant that a selection means: of its operator, else the longest of a step, or of the trace.
+
+    Raises: Unanswerable where there is none.
+    """
+    slices = trace.slices
+    works = row >= 0 and slices.kind[row] not in (Kind.ANNOTATION, Kind.GPU_ANNOTATION, Kind.PYTHON, Kind.LINE)
+    if works:
+        return variant_at(trace, row)
+    variants = [each for each in call_variants(trace, ops_within(trace, step)) if not each.why]
+    if not variants:
+        raise Unanswerable("There is no operator of aten here: select one, or a kernel that one launched.")
+    return variants[0]
+
+
 def require_buildable(trace: Trace, variant: CallVariant, is_timed: bool) -> None:
     """Raises: Unanswerable where the trace says that a variant cannot be built again, or there is no time to verify."""
+    if not variant.why and variant.inputs[0] is None and not has_shapes(trace):
+        way = trace.to_record("record with record_shapes=True (`tracetui run --shapes on`)")
+        raise Unanswerable(f"{variant.name} cannot be built again: no shapes of inputs are in this trace; {way}.")
     if variant.why:
         raise Unanswerable(f"{variant.name} cannot be built again: {variant.why}.")
     if is_timed and trace.is_simulated:

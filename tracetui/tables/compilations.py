@@ -17,7 +17,7 @@ import numpy as np
 
 from tracetui.linking.groups import distinct
 from tracetui.linking.trees import forest
-from tracetui.model.intervals import Int64
+from tracetui.model.intervals import Int64, union
 from tracetui.model.quantities import duration
 from tracetui.model.recorded import COMPILE_FACTS
 from tracetui.model.results import kept
@@ -55,6 +55,7 @@ _GRAPH = re.compile(r"^## Call CompiledFxGraph (\w{1,200}) ##$")
 _FACTS = (
     *("stack", "reason", "key", "co_name", "co_filename", "co_firstlineno", "duration_us", "is_forward"),
     *("entire_frame_compile_time_s", "fail_type", "fail_reason", "recompile_reason", "cudagraph_skip_reason"),
+    *("compile_id", "start_time", "start_time_us"),
 )
 _SIZE = re.compile(
     r"tensor '?(.{1,100}?)'? (size|stride) mismatch at index (\d{1,3})\. expected (-?\d{1,19}), actual (-?\d{1,19})"
@@ -143,6 +144,8 @@ def compilations(trace: Trace) -> tuple[Compilation, ...]:
     by_lane: dict[int, Compilation] = {}
     shift = log.origin_ns - trace.origin_ns
     own, total, first = _phase_times(log)
+    metrics: dict[tuple[str, ...], int] = {}
+    again = set()
     events = log.instants.event[facts].astype(np.int64)
     values = zip(*log.store.args(events, _FACTS), strict=True)
     for row, event, given in zip(facts.tolist(), events.tolist(), values, strict=True):
@@ -151,11 +154,15 @@ def compilations(trace: Trace) -> tuple[Compilation, ...]:
             run = log.lanes[lane].tid
             start = first[lane] if first[lane] is not None else int(log.instants.time[row])
             by_lane[lane] = Compilation(run.split(" ")[0], log.lanes[lane].pid, run, lane, start=start + shift)
+        compiled = log.lanes[lane].pid, *map(str, given[-3:])
+        if given[-3] and any(given[-2:]) and metrics.setdefault(compiled, lane) != lane:
+            # The log has it twice, under another id in front of its entries.
+            again.add(lane)
         _take_in(by_lane[lane], log.names[int(log.instants.name[row])], event, dict(zip(_FACTS, given, strict=True)))
     for lane, each in by_lane.items():
         each.time = int(total[lane]) or each.time
         each.phases = tuple(own[lane].tolist())
-    listed = sorted(by_lane.values(), key=lambda each: each.start)
+    listed = sorted((by_lane[lane] for lane in by_lane.keys() - again), key=lambda each: (each.start, each.lane))
     _join(trace, listed)
     return tuple(listed)
 
@@ -184,7 +191,15 @@ def _phase_times(log: Trace) -> tuple[Int64, Int64, list[Any]]:
     own = np.zeros((len(log.lanes), len(CompilePhase)), np.int64)
     np.add.at(own, (slices.lane, phase), slices.self_time)
     first = [int(slices.start[lane.first]) if lane.last > lane.first else None for lane in log.lanes]
-    return own, own.sum(axis=1), first
+    spans = [lane_spans(log, lane) for lane in range(len(log.lanes))]
+    return own, np.array([(high - low).sum() for low, high in spans], np.int64), first
+
+
+def lane_spans(log: Trace, lane: int) -> tuple[Int64, Int64]:
+    """Starts and ends of the stretches in which the compilation of a lane was at work, disjoint and ascending."""
+    rows = np.arange(log.lanes[lane].first, log.lanes[lane].last)
+    rows = rows[log.slices.depth[rows] == 0]
+    return union(log.slices.start[rows], log.slices.end[rows])
 
 
 def _take_in(mine: Compilation, name: str, event: int, given: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ from tracetui.model.pane import Grouping, Pane
 from tracetui.model.table import NULL, Column, Strings, Table, coded, micros, numbers
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.operators.costs import asynchronous_slices, costs, costs_within, named_ops
-from tracetui.tables.modules import INDENT, NO_FRAMES, ActivityNodes, gaps_within, nodes_of
+from tracetui.tables.modules import INDENT, ActivityNodes, gaps_within, no_frames, nodes_of
 from tracetui.text import clean
 
 SEPARATOR = ";"
@@ -158,7 +158,7 @@ def flame(trace: Trace, step: Part | None = None, by: str | None = None) -> Tabl
     else:
         entries, spent = _device_times(trace, labels, step, rows, measure)
     whole = f"step {step}" if isinstance(step, int) else step.text if step is not None else "whole trace"
-    note = NO_FRAMES if rows == FRAMES and not len(trace.slices.of_kind(Kind.PYTHON)) else ""
+    note = no_frames(trace) if rows == FRAMES and not len(trace.slices.of_kind(Kind.PYTHON)) else ""
     note = " ".join(filter(None, (no_gpu(trace) if without_gpu else "", note)))
     table = _table(trace, labels, entries, spent, whole, measure)
     if len(trace.slices) == 0:

@@ -33,7 +33,6 @@ SEPARATOR = " / "
 """Stands between the names of a path."""
 OUTSIDE = "(outside)"
 """Name of the row of the GPU activities that belong to none of the others."""
-NO_FRAMES = "The trace holds no Python frames: record with with_stack=True."
 NO_MODULES = "No nn.Module was called while Python frames were recorded; --by function lists the functions."
 
 
@@ -333,12 +332,17 @@ def _word(name: str) -> str:
     return name.removeprefix(MODULE) if name.startswith(MODULE) else function_of(name)
 
 
+def no_frames(trace: Trace) -> str:
+    """A sentence about a trace without Python frames."""
+    return f"The trace holds no Python frames: {trace.to_record('record with with_stack=True')}."
+
+
 def _note(trace: Trace, by: str | None, inferred: Float64, tree: FrameTree) -> str:
     if len(tree.activities):
         many = f"{len(tree.activities):,} GPU activities were replayed from graphs"
         return f"{many}: they belong to the {'modules' if by is None else 'functions'} that captured them (~)."
     if len(trace.slices.of_kind(Kind.PYTHON)) == 0:
-        return NO_FRAMES
+        return no_frames(trace)
     if len(_frames(trace, by)) == 0:
         return NO_MODULES
     if not inferred.any():

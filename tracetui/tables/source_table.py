@@ -32,10 +32,7 @@ from tracetui.model.results import kept
 from tracetui.model.table import NULL, Column, ColumnSpec, Table, micros, numbers, texts
 from tracetui.model.trace import Kind, Trace
 
-NO_LINES = (
-    "There are no lines and no Python frames in this trace: record with `tracetui run FILE.py:FUNCTION --lines`, "
-    "or `tracetui.record(..., lines=True)`."
-)
+NO_LINES = "There are no lines and no Python frames in this trace"
 BY_FUNCTION = "By function: this trace does not say which line ran (`tracetui run --lines` records it)."
 BY_COMPILED = "By line for kernels of compiled code, whose lines Inductor recorded; by function for all else."
 NO_PLACE = "(no line)"
@@ -316,7 +313,10 @@ def _note(trace: Trace, changed: list[str]) -> str:
     if not has_records(trace):
         if has_lines(trace):
             return BY_COMPILED
-        return BY_FUNCTION if PANE.is_offered(trace) else NO_LINES
+        if PANE.is_offered(trace):
+            return BY_FUNCTION
+        way = "record with `tracetui run FILE.py:FUNCTION --lines`, or `tracetui.record(..., lines=True)`"
+        return f"{NO_LINES}: {trace.to_record(way)}."
     words = []
     cost = _recorded(trace).get("cost_pct")
     if isinstance(cost, int | float) and not isinstance(cost, bool):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -11,6 +12,7 @@ import numpy as np
 from tracetui.errors import Unanswerable, UsageError, nearest
 from tracetui.idle.gpu_spans import communicates
 from tracetui.idle.waits import SYNC_NAME
+from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import count_within
 from tracetui.linking.links import links
 from tracetui.linking.placement import step_index
@@ -27,6 +29,8 @@ from tracetui.whatif.replay import Times
 MAX_CHANGES = 20
 """Maximum changes of one question."""
 MAX_FACTOR = 1000.0
+MAX_NAMES, MAX_NAME = 5_000, 80
+"""Maximum names that are compared with one that matches nothing, and characters of each that are printed."""
 _GRAPH_LAUNCH_NS = 8_000.0
 _NODE_LAUNCH_NS = (20.0, 300.0)
 """Time that each node adds to the launch of a graph, low and high."""
@@ -90,6 +94,12 @@ class Asked:
     """A regular expression; `sync`; or numbers of activities, as 3:7."""
     factor: float = 0.0
     """That of the times."""
+
+    @property
+    def search(self) -> Callable[[str], object]:
+        """Search a name for the pattern, of which the case counts where it has capitals."""
+        plain = re.sub(r"\\.", "", self.pattern)
+        return re.compile(self.pattern, 0 if plain != plain.lower() else re.IGNORECASE).search
 
 
 class Apply(Protocol):
@@ -189,9 +199,10 @@ def change(trace: Trace, queue: LaunchQueue, asked: Asked) -> Change:
 
 
 def _scale(trace: Trace, queue: LaunchQueue, asked: Asked) -> Change:
-    matches = is_named(trace, queue.row, re.compile(asked.pattern).search)
+    search = asked.search
+    matches = is_named(trace, queue.row, lambda name: search(name) or search(short_kernel(name)))
     if not matches.any():
-        raise _nothing(asked, "GPU activity")
+        raise _nothing(trace, queue.row, asked, "GPU activity")
     _require_own_time(trace, queue.row[matches], asked)
     factor = np.where(matches, asked.factor, 1.0)
 
@@ -202,9 +213,15 @@ def _scale(trace: Trace, queue: LaunchQueue, asked: Asked) -> Change:
 
 
 def _matching(trace: Trace, asked: Asked, *kinds: Kind) -> Int64:
-    """The slices of some kinds that a change names, without those that are steps."""
+    """The slices of some kinds that a change names, without those that are steps.
+
+    Raises: Unanswerable where there are none.
+    """
     rows = without(trace.slices.of_kind(*kinds), np.sort(steps(trace).row))
-    return rows[is_named(trace, rows, re.compile(asked.pattern).search)]
+    named = rows[is_named(trace, rows, asked.search)]
+    if len(named) == 0:
+        raise _nothing(trace, rows, asked, "operator, annotation or function")
+    return named
 
 
 def _stretches(trace: Trace, rows: Int64) -> Stretches:
@@ -213,8 +230,12 @@ def _stretches(trace: Trace, rows: Int64) -> Stretches:
     return Stretches.of(lane_axis(trace), slices.lane[rows], slices.start[rows], slices.end[rows])
 
 
-def _nothing(asked: Asked, thing: str) -> Unanswerable:
-    return Unanswerable(f"Nothing to change: the name of no {thing} matches {clean(asked.pattern)!r}.")
+def _nothing(trace: Trace, rows: Int64, asked: Asked, thing: str) -> Unanswerable:
+    known = [trace.names[number] for number in np.unique(trace.slices.name[rows]).tolist()]
+    known += [short_kernel(name) for name in known if thing == "GPU activity"]
+    names = [clean(name)[:MAX_NAME] for name in known[:MAX_NAMES]]
+    words = f"Nothing to change: the name of no {thing} matches {clean(asked.pattern)!r}."
+    return Unanswerable(f"{words} {nearest(asked.pattern, names)}".rstrip())
 
 
 def _require_own_time(trace: Trace, rows: Int64, asked: Asked) -> None:
@@ -229,8 +250,6 @@ def _require_own_time(trace: Trace, rows: Int64, asked: Asked) -> None:
 def _cpu(trace: Trace, queue: LaunchQueue, asked: Asked) -> Change:
     """CPU time of slices; of calls inside them `low` takes their duration as well."""
     rows = _matching(trace, asked, Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON)
-    if len(rows) == 0:
-        raise _nothing(asked, "operator, annotation or function")
     inside = _stretches(trace, rows)
     since = np.where(queue.follows >= 0, queue.call_end[queue.follows], queue.call_start)
     since = np.minimum(since, queue.call_start)
@@ -284,8 +303,6 @@ def _drop_operators(trace: Trace, queue: LaunchQueue, asked: Asked) -> Change:
     """Operators and annotations fall away with their CPU time and what they launch."""
     rows = _matching(trace, asked, Kind.CPU_OP, Kind.ANNOTATION)
     rows = rows[forest(trace, rows) < 0]
-    if len(rows) == 0:
-        raise _nothing(asked, "operator or annotation")
     inside = _stretches(trace, rows)
     gone = inside.covered(queue.lane, queue.call_start, queue.call_end) == queue.call_end - queue.call_start
     activities = gone[queue.launch] & ~queue.is_lost
@@ -313,7 +330,9 @@ def _graph(trace: Trace, queue: LaunchQueue, asked: Asked) -> Change:
     part = queue.part[nodes]
     counts = np.bincount(part[part >= 0], minlength=1) if len(steps(trace)) else np.array([len(nodes)])
     if len(nodes) == 0 or counts.max() != last - first + 1:
-        raise Unanswerable(f"Nothing to change: no step has kernels {first} to {last}.")
+        most = int(number.max(initial=0))
+        has = f"they have {counted(most, 'kernel')}" if most < 2 else f"graph(1:{most}) is all that there is"
+        raise Unanswerable(f"Nothing to change: no step has kernels {first} to {last}; {has}.")
     # Steps that are shorter stay as they are.
     if len(steps(trace)):
         nodes = nodes[(part >= 0) & (counts[part] == counts.max())]
@@ -327,7 +346,8 @@ def _graph(trace: Trace, queue: LaunchQueue, asked: Asked) -> Change:
     np.add.at(opened, heads, 1)
     np.add.at(closed, ends + 1, 1)
     inside = np.cumsum(opened - closed)[:-1] > 0
-    _require_capturable(trace, queue, np.flatnonzero(inside & (queue.lane == queue.lane[heads[0]])))
+    calls = np.flatnonzero(inside & (queue.lane == queue.lane[heads[0]]))
+    _require_capturable(trace, queue, calls, queue.launch[runs], first)
     is_head, is_node = np.zeros(len(number), bool), np.zeros(len(queue.row), bool)
     is_head[heads] = True
     is_node[nodes] = True
@@ -352,14 +372,26 @@ def _graph(trace: Trace, queue: LaunchQueue, asked: Asked) -> Change:
     return Change(asked, f"{counted(len(runs), 'graph')} of {runs.shape[1]}", apply)
 
 
-def _require_capturable(trace: Trace, queue: LaunchQueue, calls: Int64) -> None:
-    """Raises: Unanswerable where a call waits or allocates, which no capture of a graph takes."""
+def _require_capturable(trace: Trace, queue: LaunchQueue, calls: Int64, launches: Int64, first: int) -> None:
+    """Raises: Unanswerable where a call waits or allocates, which no capture of a graph takes.
+
+    `launches` are those of the activities, a row for each step, the first of which has the number `first` in it.
+    """
     rows = queue.call[calls]
     odd = ~np.isnan(queue.return_time[calls]) | is_named(trace, rows, ALLOCATION.search)
     odd |= is_named(trace, rows, SYNC_NAME.search)
     if odd.any():
-        name = clean(trace.name_of(int(rows[odd][0])))
+        name, many = clean(trace.name_of(int(rows[odd][0]))), int(odd.sum())
+        # Activities that one graph can hold have no such call between them, nor as their launch, in any step.
+        since = np.searchsorted(calls[odd], launches)
+        can_be_node: Bool = np.isin(launches, calls[odd]).max(axis=0) == 0
+        parted = (np.diff(since, axis=1) > 0).any(axis=0)
+        group = np.cumsum(np.append(False, parted | ~can_be_node[1:]))
+        sizes = np.bincount(group[can_be_node], minlength=1)
+        begin = first + int(np.argmax((group == sizes.argmax()) & can_be_node))
+        end = begin + int(sizes.max()) - 1
+        instead = f"graph({begin}:{end}) holds none" if end > begin else "no two of them have none between them"
         raise Unanswerable(
-            f"No graph can hold these: {counted(int(odd.sum()), 'call')} between the first and the last wait or "
-            f"allocate, the first is {name}."
+            f"No graph can hold these: {counted(many, 'call')} between the first and the last "
+            f"{'waits or allocates' if many == 1 else 'wait or allocate'}, the first is {name}; {instead}."
         )

@@ -157,7 +157,8 @@ def launch_queue(trace: Trace) -> LaunchQueue:
     if len(joined.gpu) == 0:
         return _cpu_queue(trace)
     if len(joined.launches) == 0:
-        raise Unanswerable("This trace has no launch calls: record with ProfilerActivity.CPU and CUDA.")
+        way = trace.to_record("record with ProfilerActivity.CPU and CUDA", "record with nsys profile --trace=cuda")
+        raise Unanswerable(f"This trace has no launch calls: {way}.")
     if len(joined.gpu) > MAX_ACTIVITIES:
         raise Unanswerable(
             f"This trace has {count(len(joined.gpu))} GPU activities, and {count(MAX_ACTIVITIES)} are replayed: "

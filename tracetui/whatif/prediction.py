@@ -19,7 +19,8 @@ from tracetui.whatif.changes import MAX_CHANGES, Asked, Change, change, read_cha
 from tracetui.whatif.launch_queue import LaunchQueue, launch_queue
 from tracetui.whatif.replay import Limits, Span, Times, anchored, free, limits, recorded, replay, span
 
-NOISE = 0.07
+NOISE_PCT = 7
+NOISE = NOISE_PCT / 100
 """Share by which two recordings of one program differed, fixed before the pairs of docs/whatif.md were made."""
 MAX_IDENTITY_ERROR = 0.03
 MAX_SPREAD = 0.10
@@ -143,9 +144,8 @@ def _remarks(trace: Trace, queue: LaunchQueue, asked: Sequence[Asked]) -> list[s
     remarks = []
     ranks = header_fields(trace.metadata)["world_size"] or 1
     if ranks > 1:
-        remarks.append(
-            f"The other {counted(ranks - 1, 'rank')} are taken to change alike: communication keeps its time."
-        )
+        others = "other rank is" if ranks == 2 else f"other {ranks - 1} ranks are"
+        remarks.append(f"The {others} taken to change alike: communication keeps its time.")
     if any(each.kind == "drop" for each in asked):
         remarks.append("drop: whether the program can do without is not known; it saves at most that.")
     if not queue.is_on_gpu and any(each.kind == "scale" for each in asked):

@@ -19,6 +19,7 @@ from tracetui.linking.step_sources import with_steps
 from tracetui.linking.steps import steps
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, LaneKind, Trace
+from tracetui.panes import PANES
 from tracetui.reading.load import load
 
 TABLES = {
@@ -234,3 +235,17 @@ def test_no_kernel_is_lost_or_changed(
     assert round(trace.origin_us * 1000) == first
     if not trace.quality.clipped and not trace.quality.overlong:
         assert sorted(trace.slices.dur[rows].tolist()) == sorted(dur for _, dur, *_ in kernels)
+
+
+def test_what_an_export_lacks_is_not_put_down_to_options_of_the_profiler_of_pytorch(tmp_path):
+    (tmp_path / "empty").mkdir()
+    trace = opened(training(), tmp_path)
+    empty = opened(Export(NEW).range(0, 1000, "alone").call(100, 200), tmp_path / "empty")
+    for each in (trace, empty):
+        for name in PANES:
+            table = PANES[name].build(each)
+            rows = " ".join(str(cell) for row in table.rows() for cell in row.values()) if name == "findings" else ""
+            for word in ("with record_shapes=", "with_stack", "ProfilerActivity", "--lines"):
+                assert word not in table.note + table.headline + rows, (name, word)
+    assert "emit_nvtx(record_shapes=True)" in PANES["roofline"].build(trace).note
+    assert "--trace=cuda" in PANES["kernels"].build(empty).note

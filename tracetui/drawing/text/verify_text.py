@@ -9,7 +9,7 @@ from typing import Any, NotRequired, TypedDict, cast
 from tracetui.drawing.format import shorten
 from tracetui.model.quantities import counted, duration, percent
 from tracetui.model.trace import Trace
-from tracetui.tables.call_variants import CallVariant
+from tracetui.tables.call_variants import CallVariant, view_of
 from tracetui.text import aligned, clean
 
 MAX_SHAPES = 60
@@ -34,10 +34,12 @@ class TimedWay(TypedDict):
 class VerifiedOp(TypedDict):
     """A variant of an operator: recorded times, the reason why it cannot be built again or null, and times here.
 
-    `children` and `kernels` say what differs when it is recorded again, or `same`; null where that was not looked at.
+    `view` chooses the variant: `tracetui verify TRACE VIEW`. `children` and `kernels` say what differs when it is
+    recorded again, or `same`; null where that was not looked at, or there were no kernels.
     """
 
     op: str
+    view: str
     input_shapes: str
     calls: int
     self_cpu_us: float
@@ -84,6 +86,7 @@ def verify_document(
         answer = {"why": variant.why, "notes": []} if variant.why else next(others)
         row = {
             "op": variant.name,
+            "view": view_of(trace, variant),
             "input_shapes": variant.shapes,
             "calls": len(variant.rows),
             "self_cpu_us": variant.self_cpu_us,
@@ -120,12 +123,13 @@ def coverage_lines(document: VerifyDocument, limit: int) -> list[str]:
     """A line for each variant; then the share of the time, and the names of what cannot be built again, by reason."""
     rows = document["operators"]
     whole, has_gpu = _sums(rows), document["rebuilt_gpu_pct"] is not None
-    lines = [("operator", "calls", "self CPU", *["GPU"] * has_gpu, "built again", "children", "shapes")]
+    lines = [("view", "operator", "calls", "self CPU", *["GPU"] * has_gpu, "built again", "children", "shapes")]
     for row in rows[:limit]:
         times = [duration(1000 * time) for time in (row["self_cpu_us"], row["gpu_us"])][: 1 + has_gpu]
         children = {None: "–", "same": "same"}.get(row["children"], "others")
         built, shapes = "yes" if row["why"] is None else "no", row["input_shapes"][:MAX_SHAPES]
-        lines.append((shorten(row["op"], MAX_SHAPES), f"{row['calls']:,}", *times, built, children, shapes))
+        name = shorten(row["op"], MAX_SHAPES)
+        lines.append((row["view"], name, f"{row['calls']:,}", *times, built, children, shapes))
     by_reason: dict[str, list[VerifiedOp]] = {}
     for row in rows:
         by_reason.setdefault(row["why"] or "", []).append(row)
@@ -143,8 +147,11 @@ def _of(rows: Sequence[VerifiedOp], whole: tuple[float, float]) -> str:
     return ", ".join(f"{percent(share)} of the {where} time" for share, where in shares if share is not None)
 
 
-def verified_lines(row: VerifiedOp, machine: VerifyMachine) -> list[str]:
-    """The times of an operator: recorded, least, here, and of alternatives; or the reason why there are none."""
+def verified_lines(row: VerifiedOp, machine: VerifyMachine, allows: str) -> list[str]:
+    """The times of an operator: recorded, least, here, and of alternatives; or the reason why there are none.
+
+    `allows` says what to do where the machine is too noisy.
+    """
     lines = [clean(f"{row['op']}  {row['input_shapes'][:MAX_SHAPES]}  {counted(row['calls'], 'call')}")]
     if row["why"] is not None:
         return [*lines, clean(f"  It cannot be built again: {row['why']}.")]
@@ -164,11 +171,11 @@ def verified_lines(row: VerifiedOp, machine: VerifyMachine) -> list[str]:
         cells.append((f"  {way['name']}", duration(1000 * middle), interval, versus))
     lines += aligned(cells)
     if row.get("refused"):
-        lines.append(f"  {row['refused']} No times are given; `tracetui verify --noise PERCENT` allows more.")
+        lines.append(f"  {row['refused']} No times are given; {allows}.")
     elif "noise" in row:
         where = f"{machine['name']}, {counted(machine['threads'], 'thread')}"
         lines.append(clean(f"  The operator differs from itself by {percent(100 * row['noise'])} here ({where})."))
-    for key in ("children", "kernels"):
-        if (difference := row[key]) is not None:
-            lines.append(clean(f"  Recorded again, {key}: {difference}."))
+    for what, difference in (("operators", row["children"]), ("kernels", row["kernels"])):
+        if difference is not None:
+            lines.append(clean(f"  Recorded again, {what}: {difference}."))
     return lines + [clean(f"  Note: {note}.") for note in row["notes"]]

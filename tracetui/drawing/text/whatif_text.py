@@ -8,7 +8,7 @@ from tracetui.drawing.text.envelope import json_text
 from tracetui.model.quantities import duration, percent
 from tracetui.model.trace import Trace
 from tracetui.text import clean
-from tracetui.whatif.prediction import NOISE, Interval, Predicted, Prediction
+from tracetui.whatif.prediction import NOISE, NOISE_PCT, Interval, Predicted, Prediction
 
 MIN_SHOWN_PCT = 0.05
 """Least difference that one decimal shows."""
@@ -47,7 +47,7 @@ class WhatIfDocument(TypedDict):
     recorded_us: float
     identity_pct: float
     spread_pct: float | None
-    noise_pct: float
+    noise_pct: int
     changes: list[ChangeDocument]
     low_us: float
     high_us: float
@@ -77,7 +77,7 @@ def as_json(trace: Trace, prediction: Prediction) -> str:
         "recorded_us": span.time / 1e3,
         "identity_pct": 100 * prediction.identity_error,
         "spread_pct": None if span.spread is None else 100 * span.spread,
-        "noise_pct": 100 * NOISE,
+        "noise_pct": NOISE_PCT,
         "changes": [_change(each) for each in prediction.changes],
         "low_us": prediction.interval.low / 1e3,
         "high_us": prediction.interval.high / 1e3,
@@ -131,8 +131,9 @@ def as_lines(prediction: Prediction) -> list[str]:
         *lines,
         "",
         f"Then      {_both(interval)} in place of {duration(span.time)}",
-        f"Noise     two recordings of one program differ by up to {100 * NOISE:.0f} %: with it {_both(noisy)}",
+        f"Noise     two recordings of one program differ by up to {NOISE_PCT} %: with it {_both(noisy)}",
         f"Limits    {shares}",
+        "          of the chain of calls, GPU work and waits that ends last: what to shorten next",
         *prediction.remarks,
     ]
 

@@ -38,7 +38,7 @@ PATTERNS = (
     *("*.pftrace", "*.pftrace.gz", "*.pftrace.zst", "*.perfetto-trace", "*.perfetto-trace.gz"),
     *("*.pickle", "*.pickle.gz", "*.pickle.zst", "*.pkl"),
     *("*.sqlite", "*.sqlite.gz", "*.sqlite.zst", "*.nsys-rep"),
-    *("*torch_trace*.log", "*.compile.log", "*.compile.log.gz"),
+    *("*.log", "*.log.gz", "*.log.zst"),
 )
 """Usual names of traces and memory snapshots."""
 

@@ -302,9 +302,10 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         paths: list[str] = []
         for path in map(Path, self.paths):
             paths += map(str, candidates(path).paths) if path.is_dir() else [str(path)]
+        others = [path for path in paths if not path.endswith(SUFFIXES)]
         paths = sorted(path for path in paths if path.endswith(SUFFIXES))[:MAX_SNIFFED_FILES]
         if len(paths) < 2:
-            return self._has_rank_logs() if not paths else False
+            return self._has_rank_logs(others[:MAX_SNIFFED_FILES]) if not paths else False
         runs = sniffed_runs(paths)
         sets = [
             (RankSetName(tuple(self.paths), RankOptions(run=number)), run.title)
@@ -316,18 +317,19 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
             self.post_message(self.RanksFound(sets, is_all))
         return is_all
 
-    def _has_rank_logs(self) -> bool:
+    def _has_rank_logs(self, paths: list[str]) -> bool:
         """Find several logs of torch.compile that name ranks; whether they are opened as a set."""
         # Few folders hold logs.
-        from tracetui.opening.compile_logs import logs_in
+        from tracetui.opening.capture_files import rank_in
+        from tracetui.opening.compile_logs import is_log
 
-        logs = [log for path in self.paths for log in logs_in(Path(path)) if "torch_trace_rank_" in log.name]
-        if len(logs) < 2:
+        logs = [log for log in map(Path, paths) if is_log(log)]
+        ranks = [log for log in logs if rank_in(log.name) is not None]
+        if len(ranks) < 2:
             return False
-        self.post_message(
-            self.RanksFound([(RankSetName(tuple(self.paths)), "logs of torch.compile")], self._opens_ranks)
-        )
-        return self._opens_ranks
+        is_all = self._opens_ranks and len(ranks) == len(logs)
+        self.post_message(self.RanksFound([(RankSetName(tuple(self.paths)), "logs of torch.compile")], is_all))
+        return is_all
 
     @on(RanksFound)
     def _list_ranks(self, message: RanksFound) -> None:

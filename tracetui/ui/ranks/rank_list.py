@@ -223,6 +223,8 @@ MAX_WAITS = 4
 """Maximum ranks listed of those that a rank waited for, or that waited for it."""
 MAX_PICTURED = 9
 """Maximum ranks drawn of one collective."""
+COMPILE_TEXTS = {"recompiled_for": "recompiled for", "cache": "caches"}
+"""Columns of a compilation whose texts stand in full, with their names."""
 BEFORE = "━"
 """Glyph of the stretch before a collective."""
 
@@ -303,6 +305,17 @@ def arrivals(ranks: RankSet, instance: int, width: int) -> list[str]:
         begin, waited, done = cell(int(start[each])), cell(min(arrived, int(end[each]))), cell(int(end[each]))
         drawn = BEFORE * begin + WAIT * max(waited - begin, 0) + TRANSFER * max(done - max(waited, begin), 0)
         lines.append(f"{name:>{label}} {drawn}")
+    return lines
+
+
+def compilation_lines(table: Table, row: int, width: int) -> list[DetailLine]:
+    """A compilation: function and id, and the guards that failed and its caches in full."""
+    cells = {name: table[name].cell(row) for name in ("rank", "compile_id", "function", "line", *COMPILE_TEXTS)}
+    title = " ".join(clean(str(cells[name])) for name in ("compile_id", "function", "line") if cells[name] is not None)
+    lines = [DetailLine(f"Rank {cells['rank']}: {title}", "title")]
+    for name, label in COMPILE_TEXTS.items():
+        if cells[name] is not None:
+            lines += fact_lines(DetailFact(label, clean(str(cells[name]))), width)
     return lines
 
 

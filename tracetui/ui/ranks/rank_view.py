@@ -39,6 +39,7 @@ from tracetui.ui.ranks.rank_list import (
     RANKS,
     STEPS,
     RankList,
+    compilation_lines,
     group_lines,
     instance_lines,
     rank_lines,
@@ -251,16 +252,26 @@ class RankView(StatedView):
         if self.ranks is None:
             self.notice("The ranks are still being read; esc shows what came.")
             return
+        if self._open_log():
+            return
         moment = late_moment(self.ranks, instance, late, beside) if instance >= 0 else None
         if moment is None:
             self.notice(self._no_moment())
         else:
             self.post_message(MomentAsked(self.ranks, moment))
 
+    def _open_log(self) -> bool:
+        """Open the compilations of the rank of a row, where there are logs alone."""
+        ranks, rank = self.ranks, self._cell("rank")
+        if ranks is None or len(ranks):
+            return False
+        path = next((each.path for each in ranks.logs if each.rank == rank), None)
+        if path is not None:
+            self.post_message(RankTraceAsked(path, Viewpoint(pane="compiles")))
+        return path is not None
+
     def _no_moment(self) -> str:
         """The reason why there is no moment to open."""
-        if self.ranks is not None and not len(self.ranks):
-            return "Logs of torch.compile alone hold no trace to open."
         if self.panes.pane == FILES:
             return "What is not here, or was left out, cannot be opened."
         if self.panes.pane == COLLECTIVES:
@@ -293,6 +304,8 @@ class RankView(StatedView):
         elif self.panes.pane == COLLECTIVES and self.panes.view.row >= 0:
             order = collectives_order(ranks)
             self.panes.details.explain(partial(instance_lines, ranks, int(order[self.panes.view.row]), None))
+        elif self.panes.pane == COMPILES and self.panes.table is not None and self.panes.view.row >= 0:
+            self.panes.details.explain(partial(compilation_lines, self.panes.table, self.panes.view.row))
         elif instance >= 0:
             self.panes.details.explain(partial(instance_lines, ranks, instance, late))
         else:
@@ -311,6 +324,8 @@ class RankView(StatedView):
     def action_open_rank(self) -> None:
         """Open the trace of the rank alone, at the collective that it came late to."""
         ranks, index = self.ranks, self.rank
+        if self._open_log():
+            return
         if ranks is None or index < 0:
             self.notice("This row is about no rank that could be opened.")
             return

@@ -29,7 +29,7 @@ from tracetui.model.table import Table
 from tracetui.model.trace import Interrupted, Kind, Trace, interruptible
 from tracetui.panes import PANES
 from tracetui.tables.flame import CPU, FRAMES, GPU, IDLE, MEASURES, MODULES, OPERATORS, ROWS, by_of
-from tracetui.tables.modules import NO_FRAMES
+from tracetui.tables.modules import no_frames
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.exports import home_path, not_written, save, stem
@@ -407,7 +407,7 @@ class FlameScreen(Overlay[tuple[int, str]]):
         has_frames = len(self.trace.slices.of_kind(Kind.PYTHON)) > 0
         self.place.rows = _next(ROWS if has_frames else (MODULES, OPERATORS), self.place.rows)
         if not has_frames and self.place.rows == MODULES:
-            self.notice(NO_FRAMES)
+            self.notice(no_frames(self.trace))
         self._ask()
 
     def action_step(self, direction: int) -> None:

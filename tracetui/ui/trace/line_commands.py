@@ -99,7 +99,11 @@ class LineCommands(RangeCommands):
             LineCommand("range", "START+LENGTH, as in 100ms+50ms: list what ran in it", self._read_range),
             LineCommand("flame", "the flame view", without_argument("flame", self.action_flame)),
             LineCommand("sql", "QUERY, or nothing: ask with SQL", self._read_query),
-            LineCommand("verify", "compile,bf16, or nothing: time the selected operator again", self._read_verify),
+            LineCommand(
+                "verify",
+                "compile,bf16, or nothing: time the selected operator again",
+                self._read_verify,
+            ),
             LineCommand("whatif", "CHANGE: what a step would take, as in scale(softmax, 0.5)", self._read_whatif),
             *self._code_commands(),
             LineCommand("at", f"VIEW: a view string, as {keys.COPY_VIEW} copies it", self._read_viewpoint),
@@ -182,8 +186,6 @@ class LineCommands(RangeCommands):
 
         from tracetui.tables.call_variants import read_alternatives
 
-        if self.selected < 0:
-            raise UsageError("Select an operator, or a kernel of one, to time it again.")
         return partial(self.show_verify, read_alternatives(text, ALTERNATIVES))
 
     def _read_whatif(self, text: str) -> Deed:
@@ -214,9 +216,10 @@ class LineCommands(RangeCommands):
         except Interrupted:
             return
         except TracetuiError as error:
-            self.app.call_from_thread(self.notice, str(error), warn=True)
-        else:
-            self.app.call_from_thread(self.app.push_screen, TextPage("What if", lines))
+            # A page has room for all of the sentence.
+            lines = [str(error)]
+        self.app.call_from_thread(self.hints.end_notice)
+        self.app.call_from_thread(self.app.push_screen, TextPage("What if", lines))
 
     def _read_viewpoint(self, text: str) -> Deed:
         viewpoint = read_view_string(text)

@@ -391,7 +391,7 @@ def _source(trace: Trace, row: int) -> Iterator[DetailFact]:
         of_forward = forward >= 0 and user == frames(trace).user[forward]
         yield DetailFact("forward from" if of_forward else "called from", clean(trace.name_of(user)), user)
     elif not has_frames(trace):
-        yield DetailFact("source line", "needs with_stack")
+        yield DetailFact("source line", trace.to_record("needs with_stack", "not recorded"))
 
 
 @kept

@@ -612,11 +612,12 @@ class TraceView(LineCommands):
         self.app.push_screen(SqlScreen(self.trace, self._queries_asked, query), go)
 
     def show_verify(self, alternatives: list[str]) -> None:
-        """Show the screen that times the operator of the selection again."""
+        """Show the screen that times the operator of the selection again, else the longest of its step."""
         # It loads what records.
         from tracetui.ui.trace.verify_screen import VerifyScreen
 
-        self.app.push_screen(VerifyScreen(self.trace, self.selected, alternatives))
+        step = self.step if self.step is not None else step_of(self.trace, self.selected)
+        self.app.push_screen(VerifyScreen(self.trace, self.selected, step, alternatives))
 
     @on(Details.Chosen)
     def _jump(self, message: Details.Chosen) -> None:

@@ -16,7 +16,7 @@ from tracetui_workloads.verifying.task import TIME, requested
 from tracetui.drawing.text.verify_text import verified_lines, verify_document
 from tracetui.errors import TracetuiError
 from tracetui.model.trace import Trace
-from tracetui.tables.call_variants import require_buildable, task_fields, variant_at
+from tracetui.tables.call_variants import require_buildable, selected_variant, task_fields
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
@@ -32,10 +32,10 @@ class VerifyScreen(Overlay[None]):
         command(keys.QUIT, "close", "Close", "", "close"),
     ]
 
-    def __init__(self, trace: Trace, row: int, alternatives: list[str]) -> None:
-        """`row` is an operator, or a slice that it launched."""
+    def __init__(self, trace: Trace, row: int, step: int | None, alternatives: list[str]) -> None:
+        """`row` is an operator or a slice that it launched; else the longest operator of the step is taken."""
         super().__init__()
-        self.trace, self.row, self.alternatives = trace, row, alternatives
+        self.trace, self.row, self.step, self.alternatives = trace, row, step, alternatives
         self.lines: list[str] = []
         self._cancel = asyncio.Event()
         self._verifying: asyncio.Task[None] | None = None
@@ -50,8 +50,7 @@ class VerifyScreen(Overlay[None]):
 
     def on_mount(self) -> None:
         """Start at once."""
-        name = clean(self.trace.name_of(self.row))
-        self.query_one("#title", Bar).parts = (BarPart("verify "), BarPart(name, "strong"))
+        self.query_one("#title", Bar).parts = (BarPart("verify "),)
         self.hints.show_hints()
         self._verifying = asyncio.create_task(self._verify())
 
@@ -63,7 +62,9 @@ class VerifyScreen(Overlay[None]):
 
     async def _verify(self) -> None:
         try:
-            variant = await asyncio.to_thread(variant_at, self.trace, self.row)
+            variant = await asyncio.to_thread(selected_variant, self.trace, self.row, self.step)
+            if self.is_mounted:
+                self.query_one("#title", Bar).parts = (BarPart("verify "), BarPart(clean(variant.name), "strong"))
             require_buildable(self.trace, variant, True)
             fields = await asyncio.to_thread(task_fields, self.trace, [variant])
             with requested(TIME, alternatives=self.alternatives, **fields) as request:
@@ -75,7 +76,7 @@ class VerifyScreen(Overlay[None]):
             self._show([*self.lines, str(outcome.failure)])
             return
         document = verify_document(self.trace, [variant], outcome.metadata, True)
-        self._show(verified_lines(document["operators"][0], document["machine"]))
+        self._show(verified_lines(document["operators"][0], document["machine"], "try again when less runs here"))
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, Stage):

@@ -110,7 +110,8 @@ def _built(op: RecordedOp, task: Task, target: Target) -> tuple[dict[str, Any], 
     elif plan.is_run(op, task.kind == TIME):
         children, kernels = recorded_again(plan.call(target.device), target)
         answer["children"] = _difference(op.children, children)
-        if task.kind == TIME:
+        # Where no kernels were and are, there is nothing that could be the same.
+        if task.kind == TIME and (op.kernels or kernels):
             answer["kernels"] = _difference(op.kernels, kernels)
     return answer, plan
 
@@ -148,7 +149,7 @@ def _require_same_device(task: Task, target: Target) -> None:
     there = " and ".join(plain(each)[:80] for each in task.gpus) or "a GPU that the trace does not name"
     here = target.name if target.is_gpu else "the CPU alone"
     message = f"The device is another: recorded with {there}, here is {here}. Times could not be compared."
-    raise RecordingError("device", message, "--script FILE writes a program to take there.")
+    raise RecordingError("device", message, "`tracetui verify TRACE OP --script FILE` writes a program to take there.")
 
 
 if __name__ == "__main__":
