@@ -27,7 +27,7 @@ from tracetui.idle.waits import OVERHEAD, Cause, final_flush
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import links
 from tracetui.linking.placement import chosen, step_index
-from tracetui.linking.step_kinds import averaged_steps
+from tracetui.linking.step_kinds import averaged_steps, counted_steps
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64, covered_within, union
 from tracetui.model.quantities import duration
@@ -148,12 +148,14 @@ def scope_title(trace: Trace, step: int | None) -> str:
 def scope_windows(trace: Trace, step: int | None) -> tuple[Int64, Int64]:
     """Start and end in ns of the disjoint stretches of time that a scope has: one, or one per thread with steps.
 
+    The scope of all steps has those that were recorded in full (R3.90).
+
     Raises: UsageError when no step has the number.
     """
     if len(steps(trace)) == 0:
         begin, finish = recorded_extent(trace)
         return np.array([begin], np.int64), np.array([max(finish, begin + 1)], np.int64)
-    picked = chosen(trace, step)
+    picked = chosen(trace, step) if step is not None else np.flatnonzero(counted_steps(trace))
     low, high = (each[picked] for each in step_periods(trace))
     if (high <= low).all():
         low = steps(trace).start[picked]

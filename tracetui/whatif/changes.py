@@ -203,7 +203,7 @@ def _scale(trace: Trace, queue: LaunchQueue, asked: Asked) -> Change:
 
 def _matching(trace: Trace, asked: Asked, *kinds: Kind) -> Int64:
     """The slices of some kinds that a change names, without those that are steps."""
-    rows = without(trace.slices.of_kind(*kinds), np.sort(steps(trace).row))
+    rows = without(trace.slices.of_kind(*kinds), np.sort(steps(trace).slices))
     return rows[is_named(trace, rows, re.compile(asked.pattern).search)]
 
 

@@ -22,6 +22,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from tracetui.drawing.format import CUT, cut_name, shorten, wrapped
+from tracetui.linking.step_sources import NONE
 from tracetui.model.quantities import count, duration, rounded_percent
 from tracetui.model.table import DOUBTFUL, Table
 from tracetui.model.trace import Trace
@@ -318,9 +319,10 @@ def step_parts(
     then times but the first, then numbers of other steps, then requests and tokens of this one.
     """
     if not numbers:
+        none = "steps turned off" if steps_by == NONE else "no steps recorded"
         return (
             BarPart(
-                f"no steps recorded: everything is listed. {keys.STEPS_BY} shows what can count as a step; "
+                f"{none}: everything is listed. {keys.STEPS_BY} shows what can count as a step; "
                 f"{keys.FIT_ALL} fits the whole trace",
                 "dim",
             ),
