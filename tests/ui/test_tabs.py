@@ -70,7 +70,7 @@ TWO_GROUPS = [
     ("width", "line"),
     [
         (79, "2 Kernels: kernels 1,234 · ops 1,234 · launches 1,234 · occupancy 1,234  3 Idle"),
-        (72, "2 Kernels: kernels 1,234 · ops 1,234 · launches · occupancy  3 Idle"),
+        (72, "2 Kernels: kernels · ops 1,234 · launches · occupancy  3 Idle"),
         (50, "2 Kernels: kernels · ops 1,234 ›  3 Idle"),
         (30, "2 Kernels: ‹ ops 1,234 ›  3"),
     ],

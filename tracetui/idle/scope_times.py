@@ -1,7 +1,7 @@
 """The time that a step, all steps, or a trace without steps takes, and the idle time within it (R3.90, R3.91).
 
 A step has three times. Its **period** lasts from the end of the step before on the GPU to its own end there. Its **GPU
-time** is that from its first activity to its last, its **CPU time** that of its slice. Shares of a step are shares of
+span** is that from its first activity to its last, its **CPU time** that of its slice. Shares of a step are shares of
 its period: periods follow one another without a hole, so that the idle time of all steps is the sum of theirs.
 """
 
@@ -123,7 +123,7 @@ def median_step(trace: Trace) -> int | None:
 
 
 def times_in_words(trace: Trace, index: int) -> tuple[str, ...]:
-    """The three times of one of `steps(trace)`: `period 10.81 ms, GPU 10.74 ms, CPU 2.41 ms`, and in fewer words.
+    """The three times of one of `steps(trace)`: `period 10.81 ms, GPU span 10.74 ms, CPU 2.41 ms`, and in fewer words.
 
     Without GPU activity the CPU time alone.
     """
@@ -134,7 +134,7 @@ def times_in_words(trace: Trace, index: int) -> tuple[str, ...]:
     first, last = spans.extents
     on_gpu = int(last[index] - first[index])
     period = f"period {duration(int(high[index] - low[index]))}"
-    return f"{period}, GPU {duration(on_gpu)}, CPU {on_cpu}", period
+    return f"{period}, GPU span {duration(on_gpu)}, CPU {on_cpu}", period
 
 
 def scope_title(trace: Trace, step: int | None) -> str:

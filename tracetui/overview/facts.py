@@ -88,7 +88,7 @@ class Overview:
     title: str
     """`step 2, the median of 5`."""
     times: str
-    """The times of a step in words: `period 346 ms, GPU 341 ms, CPU 330 ms`."""
+    """The times of a step in words: `period 346 ms, GPU span 341 ms, CPU 330 ms`."""
     ns: int
     """Length of the scope."""
     windows: tuple[tuple[int, int], ...]
@@ -542,7 +542,7 @@ def spare_words(overview: Overview) -> str:
 
 
 def length_words(overview: Overview) -> str:
-    """The scope and its times: `step 2, the median of 5 · period 346 ms, GPU 341 ms, CPU 330 ms`."""
+    """The scope and its times: `step 2, the median of 5 · period 346 ms, GPU span 341 ms, CPU 330 ms`."""
     return f"{overview.title} · {overview.times or duration(overview.ns)}"
 
 

@@ -64,7 +64,7 @@ def step_table(trace: Trace, step: Part | None = None, by: str | None = None) ->
             micros(
                 col.GPU_BUSY_US, union_in_cells(part, slices.start[rows], slices.end[rows], len(picked)), null=empty
             ),
-            micros(col.GPU_SPAN_US.but(heading="GPU time"), end - start, null=empty),
+            micros(col.GPU_SPAN_US, end - start, null=empty),
             micros(col.GPU_IDLE_US, idle_within(trace, begin, finish), null=empty),
             micros(col.WAIT_BEFORE_US, on_gpu.total_wait[picked], null=~on_gpu.wait_known[picked]),
             micros(col.GPU_OTHERS_US, on_gpu.total_others[picked], null=empty),
