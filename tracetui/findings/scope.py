@@ -373,7 +373,7 @@ class Scope:
             return rows[(index >= 0) & (start < high[index])]
         if self.step is not None:
             return within(self.trace, rows, self.step)
-        return rows[np.append(counted_steps(self.trace), False)[step_index(self.trace, rows)]]
+        return np.compress(np.append(counted_steps(self.trace), False)[step_index(self.trace, rows)], rows)
 
     def gpu_cost(self, rows: Int64) -> int:
         """Time in ns that the program would save at most if some GPU activities took none.

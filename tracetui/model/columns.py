@@ -395,7 +395,10 @@ FREED = ColumnSpec(
 )
 FREES = ColumnSpec("frees", "frees", "How often memory was freed.")
 FROM_START_US = ColumnSpec(
-    "from_start_us", "starts after", "Median time from the first kernel of its step to its start, or to that of its first layer.", unit="us"
+    "from_start_us",
+    "starts after",
+    "Median time from the first kernel of its step to its first one.",
+    unit="us",
 )
 FUNCTION = ColumnSpec(
     "function",

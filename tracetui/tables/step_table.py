@@ -118,7 +118,7 @@ _PLACED = "; ~ some have no launch record and count in the run in which they sta
 
 
 def source_table(trace: Trace) -> Table:
-    """One row per source, in the order of `step_sources`; behind those of rules what takes a choice back, and `none`."""
+    """One row per source, in the order of `step_sources`; behind those of rules `auto` for a choice, and `none`."""
     sources, slices = step_sources(trace), trace.slices
     low, high = trace.window
     launched, lone = len(links(trace).gpu), _without_launch(trace)
