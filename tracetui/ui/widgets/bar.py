@@ -340,7 +340,8 @@ def step_parts(
     fewest = times[-1] if times else ""
     choices = [(MOST_NUMBERS, each, kind) for each in times or ("",)]
     first = kind.split(", ")[0]
-    choices += [(FEWEST_NUMBERS, fewest, kind), (FEWEST_NUMBERS, fewest, first), (1, fewest, first)]
+    choices += [(FEWEST_NUMBERS, fewest, kind), (FEWEST_NUMBERS, fewest, first)]
+    choices += [(1, fewest, first)] if cell_len(words) <= READABLE_SOURCE_CELLS else []
     for limit, took, shown_kind in choices:
         before = _numbers(numbers, step, limit)
         if step is not None:
