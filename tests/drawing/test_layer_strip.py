@@ -64,7 +64,10 @@ def test_steps_of_other_depth_have_a_strip_of_their_own() -> None:
         events.append(annotation(f"ProfilerStep#{number}", at, 9_000 * US))
         for index, name in enumerate(["embedding", *["gemm", "norm"] * layers, "logits"], 1):
             link = 100 * number + index
-            events += [launch(at + index * 100, 50, link), kernel(name, at + 50 * US * index, 50 * US, correlation=link)]
+            events += [
+                launch(at + index * 100, 50, link),
+                kernel(name, at + 50 * US * index, 50 * US, correlation=link),
+            ]
     lines = layer_lines(PANES["layers"].build(make_trace(events)), 80, 14)
     assert len(lines) == 4 and [line[ALL].split() for line in lines[1::2]] == [["1", "5"], ["1", "9"]]
 
