@@ -63,13 +63,13 @@ def test_where_all_steps_are_whole_none_is_left_out() -> None:
 
 def test_idle_time_beside_a_start_up_is_no_more_than_the_time_beside_it(shared_trace) -> None:
     trace = with_steps(loaded(shared_trace("d22_rtx2080ti_linear.json.gz")), "none")
-    found = {each.id: each for each in finding_list(trace)}
-    assert "start-up" in found
+    by_id = {each.id: each for each in finding_list(trace)}
+    assert "start-up" in by_id
     scope = Scope(trace, None)
     idle = scope.idle - sum(scope.start_up)
     assert 0 < idle < scope.rest
-    assert f"the GPU is idle for {scope.cost_text(idle)}" in found["launch-overhead"].evidence
-    assert "100 %" not in found["launch-overhead"].evidence
+    assert f"the GPU is idle for {scope.cost_text(idle)}" in by_id["launch-overhead"].evidence
+    assert "100 %" not in by_id["launch-overhead"].evidence
 
 
 def test_header_and_first_sentence_of_guessed_steps_agree(shared_trace) -> None:
@@ -77,8 +77,8 @@ def test_header_and_first_sentence_of_guessed_steps_agree(shared_trace) -> None:
     assert len(steps(trace)) == 40 and np.flatnonzero(~counted_steps(trace)).tolist() == [0]
     judged = verdict(trace)
     assert judged is not None and judged.words == "overhead-bound"
-    found = PANES["findings"].build(trace)
-    assert found.headline.startswith("Launch overhead") and not any(row["id"] == "start-up" for row in found.rows())
+    listed = PANES["findings"].build(trace)
+    assert listed.headline.startswith("Launch overhead") and not any(row["id"] == "start-up" for row in listed.rows())
     # The step that is left out has its finding, with what made it long.
     cold = next(each for each in finding_list(trace) if each.id == "cold-step")
     assert "cudaFree, 981.08 ms" in cold.evidence

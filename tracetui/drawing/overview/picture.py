@@ -456,6 +456,8 @@ class Picture:
                 for _ in range(count):
                     canvas.fill(x, y, max(width - 1, 1), hue)
                     y -= 1
+            if sum(entry.parts) > longest:
+                canvas.put(x, y + 1, CUT_BAR, STRONG)
             number = entry.name if len(entry.name) < width or (width > 1 and len(entry.name) <= width) else ""
             pen = Pen(Hue.MINOR, bold=True) if entry.note else QUIET
             canvas.put(x, place.y + height, number or ("▲" if entry.note else ""), pen, width)

@@ -277,14 +277,14 @@ def layer_lines(table: Table, width: int = 80, height: int = 14) -> list[str]:
 
 def _steps_of_layers(table: Table) -> list[tuple[str, list[_Stretch]]]:
     """The kind of each shape of step, and its parts in order of time."""
-    found: list[tuple[str, list[_Stretch]]] = []
+    shapes: list[tuple[str, list[_Stretch]]] = []
     rows = list(table.rows())
     for index, row in enumerate(rows):
         start, took = float(row["from_start_us"] or 0), float(row["median_us"] or 0)
         is_layer = "layer" in row
-        if not found or (row["layer"] == row["series"] == 1 if is_layer else start == 0):
-            found.append((str(row["kind"] or "step"), []))
-        stretches, after = found[-1][1], rows[index + 1] if index + 1 < len(rows) else None
+        if not shapes or (row["layer"] == row["series"] == 1 if is_layer else start == 0):
+            shapes.append((str(row["kind"] or "step"), []))
+        stretches, after = shapes[-1][1], rows[index + 1] if index + 1 < len(rows) else None
         if is_layer:
             is_odd = not 1 / MIN_ODD_RATIO < float(row["to_median"] or 1) < MIN_ODD_RATIO
             is_last = after is None or after["layer"] == 1
@@ -297,7 +297,7 @@ def _steps_of_layers(table: Table) -> list[tuple[str, list[_Stretch]]]:
         edges = np.linspace(start, end, count + 1).tolist()
         for number, (low, high) in enumerate(pairwise(edges), 1 if row["layers"] else 0):
             stretches.append(_Stretch(low, high, number, str(number) in odd, number == count and bool(row["layers"])))
-    return found
+    return shapes
 
 
 Drawing = Callable[[Table, int, int], list[str]]
