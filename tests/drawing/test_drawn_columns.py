@@ -16,7 +16,7 @@ from tracetui.drawing.hues import Hue
 from tracetui.kernel_names.slice_names import Family
 from tracetui.model import columns as col
 from tracetui.model.table import Table, micros, numbers, texts
-from tracetui.tables.odd_steps import OddStep
+from tracetui.tables.odd_steps import OddStep, scale_of_bars
 
 NAMES = ["name", "calls", "self_device_us", "self_cpu_us"]
 
@@ -90,3 +90,13 @@ def test_the_parts_of_steps_are_on_one_scale() -> None:
 def test_evidence_is_drawn_from_its_sums_and_not_from_limits() -> None:
     text = "2,417 gaps below 1 ms, 143.37 ms; 3.96 ms in longer ones; 4,458 launches of 8.0 µs in the median"
     assert evidence_parts(text) == [("2,417 gaps below 1 ms", 143_370.0), ("in longer ones", 3_960.0)]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "scale"),
+    [([1022, 20, 59], 59), ([40, 30, 20], 40), ([20, 1022, 59], 1022), ([7], 7), ([], 1e-9), ([9, 0, 0], 9)],
+)
+def test_a_first_step_far_longer_than_the_others_is_not_the_scale_of_their_bars(
+    lengths: list[float], scale: float
+) -> None:
+    assert scale_of_bars(lengths) == scale

@@ -7,7 +7,7 @@ from functools import lru_cache
 import pytest
 
 from tests.support.app import training
-from tests.support.build import Event, make_trace
+from tests.support.build import Event, annotation, kernel, launch, make_trace, op
 from tests.support.paths import SAMPLES
 from tests.support.traces import loaded
 from tracetui.drawing.hues import Hue
@@ -73,3 +73,33 @@ def test_a_wide_letter_takes_two_cells_and_is_never_split():
     canvas = Canvas(5, 1, Look(0))
     canvas.put(0, 0, "行列行列", Pen())
     assert next(canvas.text_lines()) == "行列"
+
+
+def steps_of(periods):
+    """Steps of some periods in ms, all of the same kernel of 1 ms, which ends each."""
+    events, at = [], 0
+    for number, period in enumerate(periods, 1):
+        events += [annotation(f"ProfilerStep#{number}", at, period * 1_000_000), op("aten::mm", at, 10_000)]
+        end = at + period * 1_000_000
+        events += [launch(end - 1_100_000, 1_000, number), kernel("gemm", end - 1_000_000, 990_000, correlation=number)]
+        at = end
+    return make_trace(events)
+
+
+def lines_of(trace, height=40):
+    overview = overview_of(trace, median_step(trace))
+    return Picture(overview, strip_of(trace, overview, strip_cells(120)), 120, height, Look(0)).canvas.text_lines()
+
+
+def test_the_bar_of_a_first_step_far_longer_than_the_others_is_cut():
+    lines = lines_of(steps_of([1_000, 20, 24, 20, 20]))
+    bars = {line.split()[1]: line for line in lines if line.startswith("│   ") and line.split()[1] in ("1", "2", "3")}
+    assert "»" in bars["1"] and "1.00 s" in bars["1"] and not any("»" in bars[number] for number in "23")
+    assert bars["2"].count("╱") + bars["2"].count("·") > 5, "a bar of its own, and not one cell"
+    assert "»" not in "".join(lines_of(steps_of([60, 20, 24, 20, 20])))
+
+
+def test_one_odd_step_beside_those_that_are_named_is_one():
+    for odd, words in ((3, "and 1 more odd step "), (4, "and 2 more odd steps ")):
+        lines = lines_of(steps_of([20] * 25 + [40] * odd), 34)
+        assert any(words in f"{line} " for line in lines), words

@@ -16,7 +16,6 @@ from tests.support.paths import SAMPLES
 from tests.support.sums import ranges
 from tests.support.sums.slices import SlowTrace
 from tests.support.traces import loaded
-from tracetui.linking.step_sources import with_steps
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Trace
@@ -175,7 +174,6 @@ def test_a_range_with_the_bounds_of_a_step_says_what_a_slow_script_says(name):
 def check_middle_step(path: Path) -> None:
     """The pane of a range with the bounds of the middle step against `slow_range`; half the trace without steps."""
     trace = load(str(path))
-    trace = with_steps(trace, "none") if steps(trace).is_guess else trace
     every = steps(trace)
     index = len(every) // 2
     low, high = trace.window

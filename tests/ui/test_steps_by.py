@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.app import keys, settle, shown, to_pane, training
-from tests.support.build import Event, kernel, launch, make_trace, op
+from tests.support.build import Event, annotation, kernel, launch, make_trace, op
 from tests.support.waiting import until
 from tracetui.linking.step_sources import with_steps
 from tracetui.linking.steps import steps
@@ -201,3 +201,63 @@ async def test_the_line_of_the_steps_follows_the_width() -> None:
         await pilot.resize_terminal(120, 24)
         await settle(pilot)
         assert "by a.py(2): train   A all steps" in app.text("#steps")
+
+
+def loop() -> Trace:
+    """Five iterations that are found unasked, with a module in each."""
+    events: list[Event] = []
+    for at in range(1_000_000, 6_000_000, 1_000_000):
+        events += [
+            op("aten::embedding", at, 100_000),
+            Event("nn.Module: Net_0", at + 150_000, 300_000, Kind.PYTHON),
+            op("aten::mm", at + 200_000, 200_000),
+            annotation("Optimizer.step#SGD.step", at + 600_000, 100_000),
+        ]
+    return make_trace(events)
+
+
+async def test_the_cursor_stays_where_it_was_moved_though_its_row_is_of_another_step() -> None:
+    async with shown(loop()) as (app, pilot):
+        await settle(pilot)
+        assert app.view.step == 2
+        await keys(pilot, "B")
+        await settle(pilot)
+        table = app.list.table
+        assert table is not None and app.list.cursor == 0
+        names = [str(table["steps_by"].cell(row)) for row in range(len(table))]
+        assert names[:3] == ["optimizer", "none", "Net_0"]
+        # The first run of the module is in step 1: the list of sources is the same for every step.
+        for index in (1, 2):
+            await keys(pilot, "down")
+            await settle(pilot)
+            assert app.list.cursor == index
+        assert app.view.step == 1
+        await keys(pilot, "enter")
+        await until(pilot, lambda: app.view.trace.steps_by == "Net_0", "other steps were taken")
+
+
+async def test_steps_that_are_guessed_can_be_turned_off_and_found_again() -> None:
+    async with shown(loop(), size=(120, 30)) as (app, pilot):
+        await settle(pilot)
+        assert "by ~ guessed: optimizer   A" in app.text("#steps")
+        await keys(pilot, "B", "down", "enter")
+        await until(pilot, lambda: app.view.trace.steps_by == "none", "steps are not turned off")
+        await settle(pilot)
+        assert app.view.steps == [] and app.text("#steps").startswith("steps turned off: ")
+        await keys(pilot, "B")
+        await settle(pilot)
+        table = app.list.table
+        assert table is not None
+        assert [table["steps_by"].cell(row) for row in range(2)] == ["optimizer", "auto"]
+        await keys(pilot, "down", "enter")
+        await until(pilot, lambda: app.view.trace.chosen_steps is None, "steps are not found again")
+        await settle(pilot)
+        assert app.view.steps == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("width", [78, 118])
+@pytest.mark.parametrize("name", ["optimizer", "operators", "modules", "kernels", "graphs"])
+def test_that_steps_are_guessed_is_said_in_full_on_any_line(width: int, name: str) -> None:
+    parts = step_parts(list(range(1, 128)), 112, ("112.88 ms",), width, f"~ guessed: {name}", "", "")
+    line = "".join(part.text for part in parts)
+    assert len(line) <= width and f"by ~ guessed: {name}   A all steps" in line

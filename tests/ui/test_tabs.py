@@ -12,13 +12,14 @@ from tests.support.compile_logs import compilation
 from tests.support.health import plain
 from tests.support.memory_events import copied, two_ops
 from tests.support.waiting import until
+from tracetui.model.table import Table, texts
 from tracetui.model.trace import Quality, Trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load
 from tracetui.ui.base import keys as declared_keys
 from tracetui.ui.trace.pane_groups import GROUP_KEYS, OWN_KEYS, TABS
 from tracetui.ui.trace.pane_list import PaneList
-from tracetui.ui.widgets.bar import damage_marks
+from tracetui.ui.widgets.bar import damage_marks, header_parts
 from tracetui.ui.widgets.columns import layout_of
 from tracetui.ui.widgets.tabs import Tab, TabGroup, group_parts
 
@@ -71,7 +72,7 @@ TWO_GROUPS = [
     ("width", "line"),
     [
         (79, "2 Kernels: kernels 1,234 · ops 1,234 · launches 1,234 · occupancy 1,234  3 Idle"),
-        (72, "2 Kernels: kernels 1,234 · ops 1,234 · launches · occupancy  3 Idle"),
+        (72, "2 Kernels: kernels · ops 1,234 · launches · occupancy  3 Idle"),
         (50, "2 Kernels: kernels · ops 1,234 ›  3 Idle"),
         (30, "2 Kernels: ‹ ops 1,234 ›  3"),
     ],
@@ -184,3 +185,28 @@ def test_a_log_of_torch_compile_opens_on_its_compilations(tmp_path) -> None:
     (tmp_path / "log.log").write_text(compilation("0/0", 1000, 1000))
     assert PaneList(load(str(tmp_path / "log.log"))).pane == "compiles"
     assert PaneList(training()).pane == "overview"
+
+
+HEADER = {
+    "devices": "NVIDIA H100",
+    "steps": 40,
+    "kernels": 8716,
+    "gpu_busy_pct": 19.0,
+    "verdict": "overhead-bound",
+}
+
+
+@pytest.mark.parametrize(
+    ("width", "words"),
+    [
+        (118, "made.json  NVIDIA H100 · 40 steps · 8,716 kernels · GPU busy 19 % · overhead-bound"),
+        (78, "made.json  NVIDIA H100 · 40 steps · GPU busy 19 % · overhead-bound"),
+        (62, "made.json  NVIDIA H100 · GPU busy 19 % · overhead-bound"),
+        (50, "made.json  GPU busy 19 % · overhead-bound"),
+        (20, "made.json  GPU busy 19 % · overhead-bound"),
+    ],
+)
+def test_on_a_short_line_the_header_keeps_busy_time_and_verdict_then_the_gpu(width: int, words: str) -> None:
+    summary = Table((texts("key", list(HEADER)), texts("value", [str(value) for value in HEADER.values()])))
+    parts = header_parts(plain(), summary, width)
+    assert "".join(part.text for part in parts) == words

@@ -128,7 +128,7 @@ def calls(side: Side) -> Calls:
         trace, cost = side.trace, side.costs()
         part = side.part_of(cost.row)
         kept = (part >= 0) & np.isin(trace.slices.kind[cost.row], list(_KINDS))
-        kept &= ~np.isin(cost.row, np.concatenate([steps(trace).row, final_flush(trace)]))
+        kept &= ~np.isin(cost.row, np.concatenate([steps(trace).slices, final_flush(trace)]))
         cost, part = cost.take(np.flatnonzero(kept)), part[kept]
         key, keys = _keys(trace, cost)
         host = _hosts(trace, cost.row)

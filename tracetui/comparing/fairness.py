@@ -21,6 +21,7 @@ from tracetui.comparing.measures import COUNT
 from tracetui.comparing.noise import ASSUMED_NOISE, MIN_TIME_CHANGE, Change, Difference, shared_tick
 from tracetui.comparing.side import CAPTURE, STEP, Side, differ_in_length
 from tracetui.comparing.work_sizes import UnitOfWork, same_work, size_changes, type_change
+from tracetui.linking.autograd import ENGINE
 from tracetui.linking.step_kinds import UNKNOWN, step_kinds
 from tracetui.linking.steps import steps
 from tracetui.model.quantities import Scale, counted, duration, how_fast, how_much, rounded_percent, time_scale
@@ -29,8 +30,6 @@ from tracetui.model.trace import Trace
 # Differences of two sides in sentences, and lists of names in them.
 
 WITHIN_NOISE = "within noise"
-_NODE = "autograd::engine::evaluate_function: "
-"""Beginning of the name of a node of the backward graph, around an operator of the rest of its name."""
 
 
 def time_sentence(
@@ -130,7 +129,7 @@ def clauses_behind(lead: str, groups: Iterable[tuple[str, str, Sequence[str]]]) 
 
 def bare(op: str) -> str:
     """The name of an operator without the namespace of PyTorch's own, and without the node around it."""
-    return op.removeprefix(_NODE).removeprefix("torch::autograd::").removeprefix("aten::")
+    return op.removeprefix(f"{ENGINE}: ").removeprefix("torch::autograd::").removeprefix("aten::")
 
 
 def bares(ops: Iterable[str]) -> list[str]:

@@ -20,7 +20,7 @@ from tracetui.model.quantities import short_percent
 from tracetui.model.table import Column, ColumnSpec, Table
 from tracetui.model.trace import Float64, Trace
 from tracetui.panes import PANES
-from tracetui.tables.odd_steps import COMMUNICATION, COMPUTE, CPU, IDLE, OddStep, odd_steps, part_times
+from tracetui.tables.odd_steps import COMMUNICATION, COMPUTE, CPU, IDLE, OddStep, odd_steps, part_times, scale_of_bars
 from tracetui.tables.row_work import row_families, step_times
 
 Piece = tuple[str, Hue | None]
@@ -216,11 +216,11 @@ def _parts_column(table: Table, width: int) -> DrawnColumn:
 
 
 def step_part_cells(table: Table, row: int, width: int) -> list[tuple[Hue, int]]:
-    """The parts of a step and their cells of a bar on the scale of the longest step."""
+    """The parts of a step and their cells of a bar, all steps on one scale."""
     parts = part_times(table)
     times = np.nan_to_num(np.stack(list(parts.values())))
-    longest = max(float(times.sum(axis=0).max(initial=0.0)), 1e-9)
-    cells = whole_cells(times[:, row].tolist(), round(float(times[:, row].sum()) / longest * width))
+    share = min(float(times[:, row].sum()) / scale_of_bars(times.sum(axis=0).tolist()), 1.0)
+    cells = whole_cells(times[:, row].tolist(), round(share * width))
     return [(_PART_HUES[name], each) for name, each in zip(parts, cells, strict=True)]
 
 

@@ -17,6 +17,7 @@ from tracetui.idle.gaps import gap_before
 from tracetui.idle.idleness import idleness
 from tracetui.idle.verdict import BUSY, Verdict, verdict_on
 from tracetui.linking.placement import step_index
+from tracetui.linking.step_kinds import left_out_steps
 from tracetui.linking.step_sources import steps_sentence
 from tracetui.linking.steps import steps
 from tracetui.model import columns as col
@@ -209,6 +210,8 @@ def _runs_in(trace: Trace, finding: Finding, time_range: TimeRange) -> bool:
 def _shares_note(scope: Scope, all_findings: list[Finding]) -> str:
     """A note on the time that shares in the findings are of, where any has one; and that the steps are guessed."""
     guessed = f" {steps_sentence(scope.trace)}" if steps(scope.trace).is_guess else ""
+    left_out = left_out_steps(scope.trace) if scope.step is None else ""
+    guessed += f" {left_out}" if left_out else ""
     if all(finding.cost is None for finding in all_findings):
         return guessed.lstrip()
     if scope.is_whole:

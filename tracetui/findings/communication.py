@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from tracetui.findings.idle_time import launching_idle
-from tracetui.findings.scope import BACKWARD, Finding, Scope, Severity, longest, optimizer_steps
+from tracetui.findings.scope import Finding, Scope, Severity, longest, optimizer_steps
 from tracetui.idle.gpu_spans import communicates
 from tracetui.kernel_names.decode import decode
 from tracetui.kernel_names.slice_names import Purpose, purposes, short_kernel
+from tracetui.linking.autograd import BACKWARD
 from tracetui.linking.groups import Groups, combinations, distinct, group
 from tracetui.linking.links import links, names_of, slices_named
 from tracetui.linking.placement import chosen, step_index

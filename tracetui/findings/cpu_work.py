@@ -400,7 +400,7 @@ def graph_capture(scope: Scope) -> Iterator[Finding]:
     graphs = f"{captures.count:,} CUDA graphs" if many else "a CUDA graph"
     worst = longest(trace, captures.calls)
     notes = [each for each in _around(trace, worst) if trace.slices.kind[each] == Kind.ANNOTATION]
-    notes = [each for each in notes if each not in steps(trace).row]
+    notes = [each for each in notes if each not in steps(trace).slices]
     within = f" in {trace.name_of(notes[0])}" if notes else ""
     names = group(trace.slices.name[captures.calls])
     most = names.key[np.argsort(-names.sum(trace.slices.dur[captures.calls]), kind="stable")][:MAX_NAMED_CALLS]

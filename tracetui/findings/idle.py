@@ -23,7 +23,7 @@ from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import calls_named, links, names_of, op_rows
 from tracetui.linking.placement import step_index
 from tracetui.linking.replays import GRAPH_LAUNCH, replays
-from tracetui.linking.step_kinds import unserving_steps
+from tracetui.linking.step_kinds import averaged_steps
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import is_named, lane_axis
 from tracetui.memory.allocator import DIRECTED, PAGEABLE, TO_HOST, bytes_of
@@ -57,7 +57,9 @@ def launch_overhead(scope: Scope) -> Iterator[Finding]:
     evidence.append(_launch_calls(scope))
     evidence += [f"longest in {named}"] if (named := places(trace, parts)) else []
     evidence += [f"another {duration(time)} {where}" for time, where in elsewhere if time]
-    evidence.append(f"the GPU is idle for {scope.cost_text(scope.idle // scope.devices)}")
+    # Shares are of what a start-up leaves, and so is the idle time.
+    idle = scope.idle // scope.devices - (sum(scope.start_up) if scope.rest < scope.time else 0)
+    evidence.append(f"the GPU is idle for {scope.cost_text(idle)}")
     mostly_long = 2 * longer > idle_cost(scope, parts)
     action, advice = _launch_advice(scope.program)
     yield from scope.with_cost(
@@ -194,7 +196,7 @@ def before_first_kernel(scope: Scope) -> Iterator[Finding]:
 
 def _recurs(scope: Scope, parts: IdleParts) -> str:
     """The number of steps that have some of the parts, where there are several steps."""
-    serving = ~unserving_steps(scope.trace)
+    serving = averaged_steps(scope.trace)
     total = int(serving.sum())
     if total < 2 or scope.rounds < 2:
         return ""

@@ -108,7 +108,7 @@ def _named_slices(trace: Trace) -> tuple[Int64, Int64]:
     slices, ops = trace.slices, op_rows(trace)
     python = slices.of_kind(Kind.PYTHON)
     own = python[is_named(trace, python, lambda name: is_own(name) and not name.startswith(MODULE))]
-    notes = without(slices.of_kind(Kind.ANNOTATION), np.sort(steps(trace).row))
+    notes = without(slices.of_kind(Kind.ANNOTATION), np.sort(steps(trace).slices))
     rows = own
     for more in (ops[forest(trace, ops) < 0], notes):
         # What lies in what is named already is no place of its own.

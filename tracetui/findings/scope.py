@@ -30,11 +30,12 @@ from tracetui.idle.scope_times import (
 from tracetui.idle.waits import Cause, sync_calls
 from tracetui.kernel_names import decode
 from tracetui.kernel_names.slice_names import is_serving
+from tracetui.linking.autograd import BACKWARD
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import calls_named, links, slices_named
 from tracetui.linking.placement import chosen, ops_within, step_index, within
 from tracetui.linking.replays import GRAPH_LAUNCH, graph_captures
-from tracetui.linking.step_kinds import unserving_steps
+from tracetui.linking.step_kinds import counted_steps, unserving_steps
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import Stretches, is_named, lane_axis
 from tracetui.memory.allocator import TO_HOST
@@ -97,7 +98,6 @@ MIN_COMPILED_SHARE = 0.5
 """Minimum share of the kernels that compiled code launched, for the program to count as compiled as a whole."""
 _SINGLE = re.compile(r"_SingleProcessDataLoaderIter")
 _WORKERS = re.compile(r"_MultiProcessingDataLoaderIter")
-BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$")
 _SERVER_CAPTURE = re.compile(r"^capture_(graph_bs_)?\d+")
 OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
 
@@ -208,7 +208,11 @@ class Scope:
     @cached_property
     def ops(self) -> Int64:
         """Rows of the operators, ascending."""
-        return ops_within(self.trace, self.step)
+        rows = ops_within(self.trace, self.step)
+        if self.step is not None or counted_steps(self.trace).all():
+            return rows
+        index = step_index(self.trace, rows)
+        return rows[(index < 0) | counted_steps(self.trace)[index]]
 
     @cached_property
     def activities(self) -> Int64:
@@ -351,13 +355,17 @@ class Scope:
 
         Idle and dummy calls of a server count for none.
         """
-        picked = chosen(self.trace, self.step)
-        return max(int(np.count_nonzero(~unserving_steps(self.trace)[picked])) // self._loops, 1)
+        return max(int(np.count_nonzero(~unserving_steps(self.trace)[self._picked])) // self._loops, 1)
+
+    @cached_property
+    def _picked(self) -> Int64:
+        """Indices of the steps in scope."""
+        return chosen(self.trace, self.step) if self.step is not None else np.flatnonzero(counted_steps(self.trace))
 
     @cached_property
     def _loops(self) -> int:
         """Number of threads whose steps in scope run side by side; 1 where they run one after another."""
-        all_steps, picked = steps(self.trace), chosen(self.trace, self.step)
+        all_steps, picked = steps(self.trace), self._picked
         return len(distinct(all_steps.lane[picked])) if len(picked) and all_steps.overlap else 1
 
     @cached_property
@@ -378,7 +386,7 @@ class Scope:
             return rows[(index >= 0) & (start < high[index])]
         if self.step is not None:
             return within(self.trace, rows, self.step)
-        return rows[step_index(self.trace, rows) >= 0]
+        return np.compress(np.append(counted_steps(self.trace), False)[step_index(self.trace, rows)], rows)
 
     def gpu_cost(self, rows: Int64) -> int:
         """Time in ns that the program would save at most if some GPU activities took none.

@@ -179,7 +179,7 @@ def _longest_excess(trace: Trace, worst: int, others: Int64) -> tuple[int, str, 
     rows = slices.of_kind(*_KINDS)
     index = step_index(trace, rows)
     # Calls that wait for the GPU take as long as the GPU does.
-    kept = ~np.isin(rows, steps(trace).row) & ~np.isin(rows, indicating_slices(trace)[Cause.HOST_SYNC])
+    kept = ~np.isin(rows, steps(trace).slices) & ~np.isin(rows, indicating_slices(trace)[Cause.HOST_SYNC])
     kept &= (index == worst) | np.isin(index, others)
     rows, mine = rows[kept], (index == worst)[kept]
     if not mine.any():

@@ -96,7 +96,7 @@ def chain_texts(trace: Trace, rows: Int64) -> tuple[NDArray[np.int32], Strings]:
     """
     kind = trace.slices.kind
     listed = np.isin(kind, (Kind.CPU_OP, Kind.ANNOTATION, Kind.RUNTIME, Kind.OTHER))
-    listed[steps(trace).row] = False
+    listed[steps(trace).slices] = False
     levels = _levels(trace, rows, listed)
     frames = np.flatnonzero(levels[0] < 0)
     for level, names in zip(levels, _levels(trace, rows[frames], kind == Kind.PYTHON), strict=True):

@@ -1,7 +1,7 @@
 """The time that a step, all steps, or a trace without steps takes, and the idle time within it (R3.90, R3.91).
 
 A step has three times. Its **period** lasts from the end of the step before on the GPU to its own end there. Its **GPU
-time** is that from its first activity to its last, its **CPU time** that of its slice. Shares of a step are shares of
+span** is that from its first activity to its last, its **CPU time** that of its slice. Shares of a step are shares of
 its period: periods follow one another without a hole, so that the idle time of all steps is the sum of theirs.
 """
 
@@ -27,7 +27,7 @@ from tracetui.idle.waits import OVERHEAD, Cause, final_flush
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import links
 from tracetui.linking.placement import chosen, step_index
-from tracetui.linking.step_kinds import averaged_steps
+from tracetui.linking.step_kinds import averaged_steps, counted_steps
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64, covered_within, union
 from tracetui.model.quantities import duration
@@ -123,7 +123,7 @@ def median_step(trace: Trace) -> int | None:
 
 
 def times_in_words(trace: Trace, index: int) -> tuple[str, ...]:
-    """The three times of one of `steps(trace)`: `period 10.81 ms, GPU 10.74 ms, CPU 2.41 ms`, and in fewer words.
+    """The three times of one of `steps(trace)`: `period 10.81 ms, GPU span 10.74 ms, CPU 2.41 ms`, and in fewer words.
 
     Without GPU activity the CPU time alone.
     """
@@ -134,7 +134,7 @@ def times_in_words(trace: Trace, index: int) -> tuple[str, ...]:
     first, last = spans.extents
     on_gpu = int(last[index] - first[index])
     period = f"period {duration(int(high[index] - low[index]))}"
-    return f"{period}, GPU {duration(on_gpu)}, CPU {on_cpu}", period
+    return f"{period}, GPU span {duration(on_gpu)}, CPU {on_cpu}", period
 
 
 def scope_title(trace: Trace, step: int | None) -> str:
@@ -148,12 +148,14 @@ def scope_title(trace: Trace, step: int | None) -> str:
 def scope_windows(trace: Trace, step: int | None) -> tuple[Int64, Int64]:
     """Start and end in ns of the disjoint stretches of time that a scope has: one, or one per thread with steps.
 
+    The scope of all steps has those that were recorded in full (R3.90).
+
     Raises: UsageError when no step has the number.
     """
     if len(steps(trace)) == 0:
         begin, finish = recorded_extent(trace)
         return np.array([begin], np.int64), np.array([max(finish, begin + 1)], np.int64)
-    picked = chosen(trace, step)
+    picked = chosen(trace, step) if step is not None else np.flatnonzero(counted_steps(trace))
     low, high = (each[picked] for each in step_periods(trace))
     if (high <= low).all():
         low = steps(trace).start[picked]

@@ -244,7 +244,7 @@ def _quick_calls(trace: Trace, rows: Int64) -> _Calls:
     launching = np.zeros(len(slices) + 1, bool)
     launching[owner[links(trace).launches]] = True
     is_call = slices.kind[rows] == Kind.RUNTIME
-    calls, ops = rows[is_call], without(rows[~is_call], np.union1d(steps(trace).row, start_up_ops(trace)))
+    calls, ops = rows[is_call], without(rows[~is_call], np.union1d(steps(trace).slices, start_up_ops(trace)))
     waits = [is_named(trace, calls, pattern.search) for pattern in (_WAITING, _DEVICE_MEMORY, _HOST_MEMORY)]
     calls = calls[~np.logical_or.reduce(waits)]
     calls = np.setdiff1d(calls, np.union1d(_held_back(trace), start_up_calls(trace)), assume_unique=True)
@@ -402,7 +402,7 @@ def _innermost(trace: Trace, axis: Axis, home: Int64, windows: tuple[Int64, Int6
     code = np.append(_BY_KIND[slices.kind], np.int8(Cause.UNSEEN))
     ops = np.flatnonzero(code[:-1] == Cause.OPERATORS)
     code[ops[is_named(trace, ops, COMPILED_REGION.search)]] = Cause.PYTHON
-    code[steps(trace).row] = Cause.UNSEEN
+    code[steps(trace).slices] = Cause.UNSEEN
     code[final_flush(trace)] = Cause.UNSEEN
     listed = code != Cause.UNSEEN
     listed[:-1] &= (home >= 0)[slices.lane] & (slices.dur > 0)

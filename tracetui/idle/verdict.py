@@ -37,6 +37,7 @@ from tracetui.idle.waits import WORDS, Cause
 from tracetui.linking.groups import PartSums, distinct
 from tracetui.linking.links import links
 from tracetui.linking.placement import chosen, step_index, time_within, within
+from tracetui.linking.step_kinds import counted_steps
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64, Part, TimeRange
 from tracetui.model.quantities import rounded_percent
@@ -363,13 +364,14 @@ def verdict(trace: Trace) -> Verdict | None:
         return None
     low, high = scope_windows(trace, None)
     everywhere = steps(trace).is_served or len(steps(trace)) == 0
-    exposed = exposure(trace).total() if everywhere else step_exposure(trace).total()
+    exposed = (exposure(trace) if everywhere else step_exposure(trace)).total().exposed_comm
+    exposed = exposed if everywhere else exposed[counted_steps(trace)]
     title = scope_title(trace, None)
     parts = _judged(trace, [title] * len(low), low, high, np.zeros_like(low))
     groups = tuple(map(sum, zip(*(part.groups for part in parts), strict=True)))
     causes = tuple(map(sum, zip(*(part.causes for part in parts), strict=True)))
     time, idle = sum(part.time for part in parts), sum(part.idle for part in parts)
-    whole = Judged(title, time, idle, groups, causes, int(exposed.exposed_comm.sum()))
+    whole = Judged(title, time, idle, groups, causes, int(exposed.sum()))
     return _verdicts(trace, work, gaps, trace_span(trace), exposure(trace).total(), [whole])[0]
 
 

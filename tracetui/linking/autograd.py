@@ -7,6 +7,7 @@ recorded without either have no link.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,8 @@ from tracetui.model.trace import Int32, LaneKind, Trace
 
 ENGINE = "autograd::engine::evaluate_function"
 """Prefix of the engine's own slice around a node."""
+BACKWARD = re.compile(rf"^{ENGINE}|Backward\d*$")
+"""Pattern of the operators of a backward pass."""
 _LEAF = "AccumulateGrad"
 _MAX_SEQUENCE = 1 << 40
 """Sequence numbers from this on are invalid."""

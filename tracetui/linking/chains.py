@@ -130,7 +130,7 @@ def chain(trace: Trace, row: int) -> list[int]:
 def outermost_op(trace: Trace, chain: Sequence[int]) -> int:
     """The first op of a dispatch chain, -1 for none; steps of old traces look like ops and do not count."""
     ops = (row for row in chain if trace.slices.kind[row] == Kind.CPU_OP)
-    return next((row for row in ops if row not in steps(trace).row), -1)
+    return next((row for row in ops if row not in steps(trace).slices), -1)
 
 
 def dispatch_cost(trace: Trace, row: int) -> DispatchCost | None:

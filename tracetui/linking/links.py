@@ -67,8 +67,11 @@ def named_steps(trace: Trace) -> NamedSteps:
 
 
 def step_annotations(trace: Trace) -> Int64:
-    """Rows of the annotations that mark steps; they are no operators, and no launch is shown with them."""
-    if trace.chosen_steps is not None:
+    """Rows of the annotations that mark steps; they are no operators, and no launch is shown with them.
+
+    Where a step only begins with a slice, that runs in it like any other.
+    """
+    if trace.chosen_steps is not None and not trace.chosen_steps.is_guess:
         return trace.chosen_steps.rows
     recorded = profiler_steps(trace).row
     return recorded if len(recorded) else named_steps(trace).row

@@ -11,6 +11,7 @@ import re
 
 import numpy as np
 
+from tracetui.linking.autograd import BACKWARD
 from tracetui.linking.frames import MODULE
 from tracetui.linking.links import links, op_rows
 from tracetui.linking.step_series import StepSeries, in_recording, is_training, on_busiest_thread, outermost
@@ -33,7 +34,6 @@ MIN_ONCE = 3
 """Minimum names that occur once in the operators of a forward pass: those before and behind its layers."""
 
 _STEP, _ZERO_GRAD = re.compile(r"^Optimizer\.step\b"), re.compile(r"^Optimizer\.zero_grad\b")
-_BACKWARD = re.compile(r"^autograd::engine::|Backward\d*$")
 _ONCE_PER_PASS = re.compile(
     r"^enumerate\(DataLoader\)#|^(cuda|hip)DeviceSynchronize$|^aten::(embedding|argmax|multinomial)$"
 )
@@ -88,14 +88,14 @@ def _by_operators(trace: Trace) -> list[StepSeries]:
     """Iterations of equal operators, from the first to the last one of the thread that launches a forward pass."""
     slices, rows = trace.slices, op_rows(trace)
     rows = rows[outermost(slices, rows)]
-    rows = on_busiest_thread(slices, rows[~is_named(trace, rows, _BACKWARD.search)])
+    rows = on_busiest_thread(slices, rows[~is_named(trace, rows, BACKWARD.search)])
     sequence = slices.name[rows].astype(np.int64)
     period = _period(sequence)
     if period is None:
         return []
     starts = rows[::period][: len(rows) // period]
     trains = is_training(trace)
-    if not _is_in_each(trace, _BACKWARD if trains else _ONCE_PER_PASS, starts) and (
+    if not _is_in_each(trace, BACKWARD if trains else _ONCE_PER_PASS, starts) and (
         trains or not _is_pass(sequence[:period])
     ):
         return []
@@ -177,6 +177,6 @@ def _covered_share(trace: Trace, rows: Int64, end: int) -> float:
         ops = op_rows(trace)
         ops = ops[outermost(slices, ops, slices.lane[ops].astype(np.int64))]
         begin, time = slices.start[ops], slices.dur[ops]
-        own = (slices.lane[ops] == slices.lane[rows[0]]) | is_named(trace, ops, _BACKWARD.search)
+        own = (slices.lane[ops] == slices.lane[rows[0]]) | is_named(trace, ops, BACKWARD.search)
     inside = own & (low <= begin) & (begin < end)
     return float(time[inside].sum()) / max(int(time.sum()), 1)

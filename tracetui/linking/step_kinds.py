@@ -286,6 +286,21 @@ def averaged_steps(trace: Trace) -> Bool:
     return ~(partial_steps(trace) | unserving_steps(trace))
 
 
+def counted_steps(trace: Trace) -> Bool:
+    """Mask of `steps(trace)` that make up the scope of all steps: those recorded in full; all where none was."""
+    partial = partial_steps(trace)
+    return ~partial if not partial.all() else partial
+
+
+def left_out_steps(trace: Trace) -> str:
+    """A sentence about the steps that are in no scope of all steps; empty for none."""
+    numbers = steps(trace).number[~counted_steps(trace)].tolist()
+    if not numbers:
+        return ""
+    words = f"Step {numbers[0]} is" if len(numbers) == 1 else f"Steps {' and '.join(map(str, numbers))} are"
+    return f"{words} left out of what is said of all steps: recorded in part."
+
+
 @kept(on_disk=True)
 def partial_steps(trace: Trace) -> Bool:
     """Mask of `steps(trace)` that the profiler truncated: the first or last of a thread with far less in it (R3.6).

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetui.linking.autograd import BACKWARD
 from tracetui.linking.frames import MODULE, function_of
 from tracetui.linking.groups import group
 from tracetui.linking.links import links, named_steps, op_rows
@@ -45,7 +46,7 @@ _FRAMES = (
 _LOOP = re.compile(r"(^|[/\\])transformers[/\\]generation[/\\]utils\.py\(\d+\): generate$")
 """The loop of `generate` in transformers."""
 _LINE = re.compile(r"\(\d+\)")
-_BACKWARD = re.compile(r"^autograd::engine|Backward\d*$|^Optimizer\.(step|zero_grad)|_backward_kernel|_backward$")
+_TRAINING = re.compile(rf"{BACKWARD.pattern}|^Optimizer\.(step|zero_grad)|_backward_kernel|_backward$")
 """Names of slices that only training has."""
 
 
@@ -119,7 +120,7 @@ def lookups(trace: Trace, rows: Int64) -> Iterator[tuple[int | None, tuple[int, 
 @kept
 def is_training(trace: Trace) -> bool:
     """True where the trace has anything of a backward pass or of an optimizer."""
-    return any(_BACKWARD.search(name) for name in trace.names)
+    return any(_TRAINING.search(name) for name in trace.names)
 
 
 def in_recording(trace: Trace, rows: Int64) -> Bool:

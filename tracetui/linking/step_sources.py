@@ -230,7 +230,7 @@ def with_steps(trace: Trace, name: str) -> Trace:
 def no_steps(trace: Trace) -> str:
     """The sentence in place of steps: the sources that could stand for them, or how to record them."""
     if trace.steps_by == NONE:
-        return "No steps are wanted: --steps-by none. --steps-by auto finds them again."
+        return "Steps are turned off (--steps-by none): --steps-by auto finds them again."
     if _FRONT_END.search(trace.label) and len(links(trace).gpu) == 0:
         return (
             "This is the recording of the server's front end, which runs no steps: those are in the files of its ranks."
@@ -268,6 +268,8 @@ def steps_label(trace: Trace) -> str:
         return ""
     if trace.steps_by:
         return trace.steps_by + (" ~" if all_steps.is_guess else "")
+    if all_steps.is_guess:
+        return f"~ guessed: {all_steps.found_by.removeprefix('repeating ').removeprefix('op ')}"
     return all_steps.words.removeprefix("steps are ").split(NAMES_NONE)[0].replace("`", "")
 
 

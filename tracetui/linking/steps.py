@@ -72,6 +72,11 @@ class Steps:
         return len(self.row)
 
     @property
+    def slices(self) -> Int64:
+        """The slices that are steps; none where a step only begins with one, which runs in it like any other."""
+        return self.row[:0] if self.is_guess else self.row
+
+    @property
     def overlap(self) -> bool:
         """True where two steps are open at once."""
         return bool((self.start[1:] < self.end[:-1]).any())

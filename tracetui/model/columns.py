@@ -409,6 +409,12 @@ FREED = ColumnSpec(
     unit="bytes",
 )
 FREES = ColumnSpec("frees", "frees", "How often memory was freed.")
+FROM_START_US = ColumnSpec(
+    "from_start_us",
+    "starts after",
+    "Median time from the first kernel of its step to its first one.",
+    unit="us",
+)
 FUNCTION = ColumnSpec(
     "function",
     "function",

@@ -26,7 +26,8 @@ from tracetui.linking.call_sites import known_sites
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import links, op_rows
 from tracetui.linking.phases import PHASE_WORDS, Phase, phase_spans
-from tracetui.linking.step_kinds import kind_words
+from tracetui.linking.step_kinds import averaged_steps, kind_words
+from tracetui.linking.step_sources import NONE
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64, Part, TimeRange, covered_within, difference, union
 from tracetui.model.quantities import duration, rounded_percent
@@ -87,7 +88,7 @@ class Overview:
     title: str
     """`step 2, the median of 5`."""
     times: str
-    """The times of a step in words: `period 346 ms, GPU 341 ms, CPU 330 ms`."""
+    """The times of a step in words: `period 346 ms, GPU span 341 ms, CPU 330 ms`."""
     ns: int
     """Length of the scope."""
     windows: tuple[tuple[int, int], ...]
@@ -99,6 +100,8 @@ class Overview:
     """Median duration in ns of the kernels of the scope."""
     steps: int = 0
     """Number of all steps, of which the first `MAX_STEPS` have an entry."""
+    no_steps: str = ""
+    """Words in place of steps."""
     where: str = ""
     """What the rows of the section `where` are: `source line`, `operator`."""
     entries: tuple[Entry, ...] = ()
@@ -173,6 +176,7 @@ def _base(trace: Trace, part: Part | None) -> Overview:
         start_up,
         _median_kernel(trace, part),
         len(steps(trace)),
+        "turned off" if trace.steps_by == NONE else "none recorded",
         _where_by(trace, has_gpu),
     )
 
@@ -187,9 +191,9 @@ def _title(trace: Trace, step: int | None) -> str:
     named = f"{kind} step {step}" if kind else f"step {step}"
     if len(all_steps) == 1:
         return f"{named}, the only one"
-    return (
-        f"{named}, the median of {len(all_steps):,}" if step == median_step(trace) else f"{named} of {len(all_steps):,}"
-    )
+    if step != median_step(trace):
+        return f"{named} of {len(all_steps):,}"
+    return f"{named}, the median of {int(averaged_steps(trace).sum()) or len(all_steps):,}"
 
 
 def _without_start_up(trace: Trace, scope: Scope) -> tuple[int, tuple[Int64, Int64]]:
@@ -538,7 +542,7 @@ def spare_words(overview: Overview) -> str:
 
 
 def length_words(overview: Overview) -> str:
-    """The scope and its times: `step 2, the median of 5 · period 346 ms, GPU 341 ms, CPU 330 ms`."""
+    """The scope and its times: `step 2, the median of 5 · period 346 ms, GPU span 341 ms, CPU 330 ms`."""
     return f"{overview.title} · {overview.times or duration(overview.ns)}"
 
 

@@ -251,7 +251,7 @@ def _with_operators(
 
 def _is_step(trace: Trace, rows: Int64) -> Bool:
     """Mask of the slices that are steps: the first row stands for those."""
-    return is_named(trace, rows, lambda name: name.startswith("ProfilerStep#")) | np.isin(rows, steps(trace).row)
+    return is_named(trace, rows, lambda name: name.startswith("ProfilerStep#")) | np.isin(rows, steps(trace).slices)
 
 
 def _with_ancestors(parent: Int64, nodes: Int64) -> Bool:

@@ -86,6 +86,8 @@ class LayerParts:
     """Start of the next part, or end of the last kernel."""
     busy: Int64
     """Time between the two in which the device ran something."""
+    since: Int64
+    """Time from the first kernel of its step on its device to its start."""
     kernels: Int64
     """Kernels of the steps as rows of `Trace.slices`, by launch; not one entry per part."""
 
@@ -122,14 +124,14 @@ PANE = Pane(
     table=layers,
     columns=(
         "kind part layers kernels steps median_us pct gpu_idle_us gpu_busy_us p95_us max_us odd module runs "
-        "variants min_us series"
+        "variants min_us series from_start_us"
     ),
     groupings=(
         Grouping(
             "layer",
             columns=(
                 "layer module kind series median_us to_median gpu_idle_us gpu_busy_us products_pct attention_pct "
-                "comm_pct norm_pct rest_pct kernels p95_us max_us min_us steps runs"
+                "comm_pct norm_pct rest_pct kernels p95_us max_us min_us steps runs from_start_us"
             ),
         ),
         Grouping("purpose", "purpose median_us pct kernels kind series layers p95_us max_us min_us runs"),
@@ -212,20 +214,21 @@ def _timed(trace: Trace, rows: Int64, table: Int64) -> LayerParts:
     slices = trace.slices
     step, shape, device, part, series, layer, first, count = table
     if table.shape[1] == 0:
-        return LayerParts(step, shape, part, series, layer, first, count, first, first, first, rows)
+        return LayerParts(step, shape, part, series, layer, first, count, first, first, first, first, rows)
     # Kernels of one part may start before those of an earlier one, on another stream.
     start = np.minimum.reduceat(slices.start[rows], first)
     ended = np.maximum.reduceat(slices.end[rows], first)
     if int(first[-1] + count[-1]) < len(rows):
         mine = rows[first[-1] : first[-1] + count[-1]]
         start[-1], ended[-1] = slices.start[mine].min(), slices.end[mine].max()
-    end = np.empty_like(start)
+    end, since = np.empty_like(start), np.empty_like(start)
     fresh = np.flatnonzero(np.diff(step, prepend=-1) | np.diff(device, prepend=-1))
     for low, high in pairwise([*fresh.tolist(), len(step)]):
         start[low:high] = np.minimum.accumulate(start[low:high][::-1])[::-1]
         end[low : high - 1], end[high - 1] = start[low + 1 : high], ended[low:high].max()
+        since[low:high] = start[low:high] - start[low]
     return LayerParts(
-        step, shape, part, series, layer, first, count, start, end, _busy(trace, device, start, end), rows
+        step, shape, part, series, layer, first, count, start, end, _busy(trace, device, start, end), since, rows
     )
 
 
@@ -257,6 +260,10 @@ class _Samples:
         bounds = np.searchsorted(together.member[order], np.arange(len(together) + 1))
         groups = [kept[order[low:high]] for low, high in pairwise(bounds.tolist())]
         return cls(groups)
+
+    def of_first_layers(self, parts: LayerParts) -> _Samples:
+        """Of each group only the parts that are its first layer, or none."""
+        return _Samples([rows[parts.layer[rows] == parts.layer[rows].min()] for rows in self.rows])
 
     def median(self, values: Int64) -> Float64:
         """The median of the values of each group."""
@@ -540,6 +547,7 @@ def _times(parts: LayerParts, groups: _Samples) -> tuple[Column, ...]:
             col.GPU_IDLE_US.but(help="Median time in which it ran nothing."),
             groups.median(np.asarray(parts.dur - parts.busy)),
         ),
+        micros(col.FROM_START_US, groups.of_first_layers(parts).median(parts.since)),
     )
 
 

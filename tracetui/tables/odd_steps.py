@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,10 @@ COMPUTE, COMMUNICATION, IDLE, CPU = "compute", "comm", "idle", "CPU"
 """Parts of a step. Without a GPU the CPU time is the only one."""
 ODD_SHARE = 0.05
 """Share of the median step by which a part is off its own median from which on it is odd."""
+MAX_FIRST_RATIO = 4.0
+"""Maximum length of the first step relative to the longest of the others, from which on its bar is cut."""
+CUT_BAR = "»"
+"""End of a bar that is longer than there is room."""
 MIN_STEPS = 3
 """Minimum steps of a kind that are compared with their median."""
 
@@ -65,6 +70,13 @@ def odd_steps(table: Table) -> list[OddStep | None]:
             change = float(length[row]) / middle - 1 if middle else 0.0
             odd[row] = OddStep(row, change, tuple(listed))
     return odd
+
+
+def scale_of_bars(lengths: Sequence[float]) -> float:
+    """The length of the longest bar of a list of steps: a first step far longer than all others would flatten these."""
+    others = max(lengths[1:], default=0.0)
+    first = max(lengths[:1], default=0.0)
+    return max(others if 0 < MAX_FIRST_RATIO * others < first else max(first, others), 1e-9)
 
 
 def _values(table: Table, name: str) -> Float64:

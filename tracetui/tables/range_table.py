@@ -153,7 +153,7 @@ def _threads(trace: Trace, part: TimeRange) -> Iterator[RangeFact]:
     slices = trace.slices
     on_thread = np.array([lane.kind == LaneKind.CPU for lane in trace.lanes], bool)
     rows = within(trace, slices.of_kind(Kind.CPU_OP, Kind.RUNTIME, Kind.OTHER), part)
-    rows = rows[on_thread[slices.lane[rows]] & ~np.isin(rows, steps(trace).row)]
+    rows = rows[on_thread[slices.lane[rows]] & ~np.isin(rows, steps(trace).slices)]
     waits = calls_named(trace, SYNC_NAME)
     found = []
     for lane in distinct(slices.lane[rows]).tolist():

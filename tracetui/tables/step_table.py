@@ -23,9 +23,9 @@ from tracetui.linking.placement import (
     step_launched_after,
 )
 from tracetui.linking.replays import replays
-from tracetui.linking.step_kinds import KIND_HELP, partial_steps, step_kinds
-from tracetui.linking.step_sources import StepSource, no_steps, step_sources, steps_sentence
-from tracetui.linking.steps import launched_by_window, steps
+from tracetui.linking.step_kinds import KIND_HELP, left_out_steps, partial_steps, step_kinds
+from tracetui.linking.step_sources import AUTO, NONE, StepSource, no_steps, step_sources, steps_sentence
+from tracetui.linking.steps import PROFILER_STEP, launched_by_window, steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part, is_among
 from tracetui.model.pane import Grouping, Pane
@@ -64,7 +64,7 @@ def step_table(trace: Trace, step: Part | None = None, by: str | None = None) ->
             micros(
                 col.GPU_BUSY_US, union_in_cells(part, slices.start[rows], slices.end[rows], len(picked)), null=empty
             ),
-            micros(col.GPU_SPAN_US.but(heading="GPU time"), end - start, null=empty),
+            micros(col.GPU_SPAN_US, end - start, null=empty),
             micros(col.GPU_IDLE_US, idle_within(trace, begin, finish), null=empty),
             micros(col.WAIT_BEFORE_US, on_gpu.total_wait[picked], null=~on_gpu.wait_known[picked]),
             micros(col.GPU_OTHERS_US, on_gpu.total_others[picked], null=empty),
@@ -118,10 +118,9 @@ _PLACED = "; ~ some have no launch record and count in the run in which they sta
 
 
 def source_table(trace: Trace) -> Table:
-    """One row per source, in the order of `step_sources`."""
+    """One row per source, in the order of `step_sources`; behind those of rules `auto` for a choice, and `none`."""
     sources, slices = step_sources(trace), trace.slices
     low, high = trace.window
-    runs = np.array([len(each.rows) for each in sources], np.int64)
     launched, lone = len(links(trace).gpu), _without_launch(trace)
     begun = [slices.start[each.rows] for each in sources]
     placed = [_starts_in_runs(lone, *each) for each in zip(sources, begun, strict=True)]
@@ -129,22 +128,33 @@ def source_table(trace: Trace) -> Table:
     by_run = [launched_by_window(trace, start, each.end) for each, start in zip(sources, begun, strict=True)]
     counts = [_counts_in_words(each, more) for each, more in zip(by_run, placed, strict=True)]
     lasted = [float(np.median(each.end - start)) for each, start in zip(sources, begun, strict=True)]
-    nothing = np.full(len(sources), np.nan)
+    switches = [(AUTO, "what is found unasked")] if trace.chosen_steps is not None else []
+    switches += [(NONE, "no steps")] if len(steps(trace)) else []
+    known = [sum(bool(each.rule) or each.found_by == PROFILER_STEP for each in sources)] * len(switches)
+
+    def numbered(values: object) -> Float64:
+        return np.insert(np.asarray(values, np.float64), known, np.nan)
+
+    def named(values: list[str | None], others: list[str | None]) -> list[str | None]:
+        return [*values[: known[0]], *others, *values[known[0] :]] if known else values
+
+    nothing: list[str | None] = [None] * len(switches)
+    ways: list[str | None] = [each.found_by if each.is_certain else f"{each.found_by} ~" for each in sources]
     return Table(
         (
-            texts(col.STEPS_BY, [each.name for each in sources]),
-            texts(col.FOUND_BY, [each.found_by if each.is_certain else f"{each.found_by} ~" for each in sources]),
-            numbers(col.RUNS, runs),
-            numbers(col.TIME_PCT, [100 * each.covered(trace) / max(high - low, 1) for each in sources]),
-            numbers(col.ACTIVITIES_PCT, 100 * activities / launched if launched else nothing),
+            texts(col.STEPS_BY, named([each.name for each in sources], [name for name, _ in switches])),
+            texts(col.FOUND_BY, named(ways, [what for _, what in switches])),
+            numbers(col.RUNS, np.insert(np.array([len(each.rows) for each in sources], np.int64), known, NULL)),
+            numbers(col.TIME_PCT, numbered([100 * each.covered(trace) / max(high - low, 1) for each in sources])),
+            numbers(col.ACTIVITIES_PCT, numbered(100 * activities / launched if launched else [np.nan] * len(sources))),
             texts(
                 col.PER_RUN.but(help=f"GPU activities of each run, in order{_PLACED}."),
-                counts if launched else [None] * len(sources),
+                named([*counts] if launched else [None] * len(sources), nothing),
             ),
-            micros(col.MEDIAN_US.but(help="Median time from the start of a run to its end."), np.array(lasted)),
-            texts(col.WHERE, [each.where or None for each in sources]),
+            micros(col.MEDIAN_US.but(help="Median time from the start of a run to its end."), numbered(lasted)),
+            texts(col.WHERE, named([each.where or None for each in sources], nothing)),
         ),
-        np.array([each.rows[0] for each in sources], np.int64),
+        np.insert(np.array([each.rows[0] for each in sources], np.int64), known, -1),
         "" if sources else no_steps(trace),
     )
 
@@ -338,7 +348,7 @@ def _note(trace: Trace) -> str:
         return no_steps(trace)
     which = "the step" if len(steps(trace)) == 1 else "the median step"
     mfu = mfu_sentence(trace, *scope_utilisation(trace, None), which)
-    note = " ".join(filter(None, (steps_sentence(trace), behind_sentence(trace), mfu)))
+    note = " ".join(filter(None, (steps_sentence(trace), left_out_steps(trace), behind_sentence(trace), mfu)))
     count = len(placed_by_start(trace))
     if count == 0:
         return note

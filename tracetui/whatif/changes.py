@@ -217,7 +217,7 @@ def _matching(trace: Trace, asked: Asked, *kinds: Kind) -> Int64:
 
     Raises: Unanswerable where there are none.
     """
-    rows = without(trace.slices.of_kind(*kinds), np.sort(steps(trace).row))
+    rows = without(trace.slices.of_kind(*kinds), np.sort(steps(trace).slices))
     named = rows[is_named(trace, rows, asked.search)]
     if len(named) == 0:
         raise _nothing(trace, rows, asked, "operator, annotation or function")

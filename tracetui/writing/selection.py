@@ -121,7 +121,7 @@ def step_slices(trace: Trace, picked: Int64) -> StepSlices:
     _add_nearest_work(trace, own | neighbours, runs[0].start, neighbours)
     _add_next_call(trace, own | neighbours, neighbours)
     _add_work_of_calls(trace, own | neighbours, neighbours)
-    others = np.delete(steps(trace).row, picked)
+    others = np.setdiff1d(steps(trace).slices, steps(trace).row[picked])
     own[others] = neighbours[others] = False
     ends = [int(trace.slices.end[run.work].max(initial=run.end)) for run in runs]
     spans = union(np.array([run.start for run in runs], np.int64), np.array(ends, np.int64))

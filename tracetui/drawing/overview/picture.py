@@ -23,7 +23,7 @@ from tracetui.drawing.hues import (
 )
 from tracetui.drawing.overview.canvas import PLAIN, QUIET, STRONG, Canvas, Look, Pen
 from tracetui.kernel_names.slice_names import Family
-from tracetui.model.quantities import rounded_percent
+from tracetui.model.quantities import counted, rounded_percent
 from tracetui.overview.facts import (
     MAKING,
     OTHER_CPU,
@@ -35,6 +35,7 @@ from tracetui.overview.facts import (
     trust_words,
 )
 from tracetui.overview.strip import Strip
+from tracetui.tables.odd_steps import CUT_BAR, scale_of_bars
 from tracetui.text import clean
 
 MIN_SIDE_BY_SIDE = 100
@@ -394,7 +395,7 @@ class Picture:
         rows, canvas = self.of("step"), self.canvas
         if not rows:
             if place.height > 0:
-                none = "none recorded: B lists what repeats, prof.step() records them"
+                none = f"{self.overview.no_steps}: B lists what repeats, prof.step() records them"
                 said = MAKING if "step" in self.overview.pending else none
                 canvas.put(place.x, place.y, said, QUIET, place.width)
             return min(1, place.height)
@@ -404,7 +405,7 @@ class Picture:
 
     def _step_rows(self, place: Place, rows: Rows) -> int:
         canvas = self.canvas
-        longest = max(sum(entry.parts) for _, entry in rows) or 1.0
+        longest = scale_of_bars([sum(entry.parts) for _, entry in rows])
         label = max(max(len(entry.name) for _, entry in rows), 3)
         notes = max((len(entry.note) + 3 for _, entry in rows if entry.note), default=0)
         width = max(place.width - label - 11 - min(notes, place.width // 3), 8)
@@ -418,7 +419,9 @@ class Picture:
                 (word if line == 0 else "", BRIEF.get(word, word) if line == 0 else "", ns, hue)
                 for word, ns, hue in zip(words, entry.parts, hues, strict=True)
             ]
-            self._plain_stack(place.x + label + 1, y, round(length / longest * width), named)
+            self._plain_stack(place.x + label + 1, y, round(min(length / longest, 1) * width), named)
+            if length > longest:
+                canvas.put(place.x + label + width, y, CUT_BAR, STRONG)
             x = canvas.put(
                 place.x + label + 2 + width, y, three_digits(length), STRONG if is_odd else PLAIN, 7, right=True
             )
@@ -442,23 +445,26 @@ class Picture:
         height = min(place.height - 1 - words, 8)
         if height < 1:
             return 0
-        longest = max(sum(entry.parts) for _, entry in rows) or 1.0
+        longest = scale_of_bars([sum(entry.parts) for _, entry in rows])
         width = max(min(place.width // len(rows), 6), 1)
         shown = rows[: place.width // width]
         for column, (index, entry) in enumerate(shown):
             x, y = place.x + column * width, place.y + height - 1
             hues = _STEP_HUES if len(entry.parts) == 3 else (Hue.FORWARD,)
-            lines = round(sum(entry.parts) / longest * height) or 1
+            lines = round(min(sum(entry.parts) / longest, 1) * height) or 1
             for hue, count in zip(hues, whole_cells(entry.parts, lines), strict=True):
                 for _ in range(count):
                     canvas.fill(x, y, max(width - 1, 1), hue)
                     y -= 1
+            if sum(entry.parts) > longest:
+                canvas.put(x, y + 1, CUT_BAR, STRONG)
             number = entry.name if len(entry.name) < width or (width > 1 and len(entry.name) <= width) else ""
             pen = Pen(Hue.MINOR, bold=True) if entry.note else QUIET
             canvas.put(x, place.y + height, number or ("▲" if entry.note else ""), pen, width)
             canvas.item(index, x, place.y + height, max(len(number), 1))
         for line, entry in enumerate(odd[:words]):
-            more = f", and {len(odd) - words} more odd steps" if line == words - 1 and len(odd) > words else ""
+            rest = len(odd) - words if line == words - 1 else 0
+            more = f", and {counted(rest, 'more odd step')}" if rest else ""
             text = f"▲ step {entry.name}: {entry.note}{more}"
             canvas.put(place.x, place.y + height + 1 + line, text, Pen(Hue.MINOR, bold=True), place.width)
         return height + 1 + words

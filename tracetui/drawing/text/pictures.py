@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.drawing.serving_bars import share_lines
+from tracetui.model.quantities import duration
 from tracetui.model.table import Table
+from tracetui.tables.layers import MIN_ODD_RATIO
 
 # Plots in braille: dots on two logarithmic axes with their numbers; two by four dots in a cell.
 #
@@ -240,9 +244,78 @@ def served_lines(table: Table, width: int, height: int) -> list[str]:
     return [*bars, *batch_lines(table, width, max(height - len(bars), MIN_BATCH_LINES))]
 
 
+# The layers of a step over time, those of each shape of step as a strip: layers in turn in two shades, odd ones apart.
+
+_SHADES, _ODD, _BESIDE = "▒█", "▲", "·"
+"""Letters of layers by their number, of odd ones, and of what is before, between and behind them."""
+_ODD_NUMBER = re.compile(r"(\d+) \(")
+"""Pattern of the numbers of odd layers in the table of parts."""
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """A part of a step: its time in µs from the first kernel, and the number of the layer, 0 for what is none."""
+
+    start: float
+    end: float
+    layer: int
+    is_odd: bool = False
+    is_last: bool = False
+
+
+def layer_lines(table: Table, width: int = 80, height: int = 14) -> list[str]:
+    """Two lines for each shape of step: its layers over time, and below them the numbers of first, last and odd ones.
+
+    `table` is that of layers, in which those of a series are drawn as equally long, or that by layer.
+    """
+    columns, lines = width - MARGIN - 1, []
+    for kind, stretches in _steps_of_layers(table)[: height // 2] if columns >= MIN_WIDTH else []:
+        whole = max(max(each.end for each in stretches), 1e-9)
+        strip, labels = [_BESIDE] * columns, dict[int, str]()
+        # Odd layers come last: they are seen however narrow they are.
+        for each in sorted(stretches, key=lambda each: each.is_odd):
+            first = min(int(each.start / whole * columns), columns - 1)
+            last = max(round(each.end / whole * columns), first + 1)
+            letter = _ODD if each.is_odd else _SHADES[each.layer % 2] if each.layer else _BESIDE
+            strip[first:last] = letter * (min(last, columns) - first)
+            if each.layer == 1 or each.is_last or each.is_odd:
+                text = str(each.layer)
+                labels.setdefault(min((first + last - 1) // 2, columns - 1 - (len(text) + 1) // 2), text)
+        below = _below(labels, columns, "")[MARGIN:]
+        lines += [f"{kind[:MARGIN]:>{MARGIN}}│{''.join(strip)}", f"{duration(1000 * whole):>{MARGIN}}{below.rstrip()}"]
+    return lines
+
+
+def _steps_of_layers(table: Table) -> list[tuple[str, list[_Stretch]]]:
+    """The kind of each shape of step, and its parts in order of time."""
+    shapes: list[tuple[str, list[_Stretch]]] = []
+    rows = list(table.rows())
+    for index, row in enumerate(rows):
+        start, took = float(row["from_start_us"] or 0), float(row["median_us"] or 0)
+        is_layer = "layer" in row
+        if not shapes or (row["layer"] == row["series"] == 1 if is_layer else start == 0):
+            shapes.append((str(row["kind"] or "step"), []))
+        stretches, after = shapes[-1][1], rows[index + 1] if index + 1 < len(rows) else None
+        if is_layer:
+            is_odd = not 1 / MIN_ODD_RATIO < float(row["to_median"] or 1) < MIN_ODD_RATIO
+            is_last = after is None or after["layer"] == 1
+            stretches.append(_Stretch(start, start + took, int(row["layer"] or 0), is_odd, is_last))
+            continue
+        count, odd = int(row["layers"] or 1), set(_ODD_NUMBER.findall(str(row["odd"] or "")))
+        end = max(start + count * took, start)
+        if after is not None and float(after["from_start_us"] or 0) > start:
+            end = float(after["from_start_us"] or 0)
+        edges = np.linspace(start, end, count + 1).tolist()
+        for number, (low, high) in enumerate(pairwise(edges), 1 if row["layers"] else 0):
+            stretches.append(_Stretch(low, high, number, str(number) in odd, number == count and bool(row["layers"])))
+    return shapes
+
+
 Drawing = Callable[[Table, int, int], list[str]]
 """The lines of a drawing of a table, given width and height in cells; empty where there is nothing to draw."""
 PICTURES: dict[tuple[str, str | None], Drawing] = {
+    ("layers", None): layer_lines,
+    ("layers", "layer"): layer_lines,
     ("roofline", None): roofline_lines,
     ("serving", None): share_lines,
     ("serving", "batch"): served_lines,

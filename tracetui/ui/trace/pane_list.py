@@ -152,6 +152,8 @@ class PaneList(DescribedList):
         self._has_rows: dict[str, bool] = {}
         """Whether a pane listed anything when it was last built, for whichever part."""
         self._is_started = False
+        self._listed: TableKey | None = None
+        """The table that the list shows."""
         self._measured = UNKNOWN_LENGTH
         """The longest list when it was last reported."""
         self._is_row_due = False
@@ -250,7 +252,9 @@ class PaneList(DescribedList):
             self._list_anew()
 
     def _list_anew(self) -> None:
-        self._cursors.clear()
+        # A list that is the same for every part stays where it is: its row may have led to this part.
+        stays = self._key(self.pane) == self._listed
+        self._cursors = {self.pane: self.view.cursor} if stays else {}
         if self._is_started:
             self._build()
 
@@ -576,6 +580,7 @@ class PaneList(DescribedList):
 
     def _show(self, cursor: int) -> None:
         self.overview.part, self.overview.sketch = self.listed_part, None
+        self._listed = self._key(self.pane)
         super()._show(cursor)
 
     def _tell(self, key: TableKey, overview: Overview) -> None:

@@ -11,6 +11,7 @@ from textual.message import Message
 
 from tracetui.drawing.format import cut_name
 from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.linking.step_sources import AUTO, NONE
 from tracetui.model.trace import Kind, Trace
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening.trace_opening import SideName
@@ -135,7 +136,9 @@ class TraceScreen(SizedScreen):
     def _change_steps(self, message: TraceView.StepsPicked) -> None:
         """Ask for other steps; what is selected stays, and the panes list the new steps."""
         view = self.view
-        view.notice(f"Taking the runs of {cut_name(clean(message.name), 60)} as steps ...")
+        name = cut_name(clean(message.name), 60)
+        words = {AUTO: "Looking for steps ...", NONE: "Turning steps off ..."}
+        view.notice(words.get(message.name, f"Taking the runs of {name} as steps ..."))
         here = replace(view.navigator.here, step=None, every_step=False, steps_by=message.name, pane="steps")
         marks = view.navigator.marks.without_steps()
         self.post_message(StepsAsked(self.path, self.trace, message.name, here, marks))

@@ -22,6 +22,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from tracetui.drawing.format import CUT, cut_name, shorten, wrapped
+from tracetui.linking.step_sources import NONE
 from tracetui.model.quantities import count, duration, rounded_percent
 from tracetui.model.table import DOUBTFUL, Table
 from tracetui.model.trace import Trace
@@ -234,43 +235,49 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[BarPa
     """The header: file, marks of damage, device and runtime, and the sums of the summary once it is there.
 
     Nothing is said before that which the sums would replace. Where the line is short the name of the file gives way,
-    down to a few letters, then device and runtime.
+    down to a few letters, then runtime, kernels, steps, the time without the profiler, and the device at last.
     """
     facts = {str(row["key"]): row["value"] for row in summary.rows()} if summary is not None else {}
+    # Words with their rank: what gives way first has the highest.
+    words: list[tuple[int, str]] = []
     devices = facts.get("devices")
-    words = [clean(str(devices))] if devices else []
-    if not devices:
+    if devices:
+        words.append((1, clean(str(devices))))
+    else:
         names = list(dict.fromkeys(clean(device.name) for device in trace.devices if device.name))
         times = f" x{len(trace.devices)}" if len(trace.devices) > 1 and len(names) == 1 else ""
-        words += [", ".join(names[:2]) + times] if names else []
-    words += _runtime(trace)
-    for key, word in (("steps", "step"), ("kernels", "kernel")):
+        words += [(1, ", ".join(names[:2]) + times)] if names else []
+    words += [(6, text) for text in _runtime(trace)]
+    for rank, key, word in ((4, "steps", "step"), (5, "kernels", "kernel")):
         number = _number(facts.get(key))
         if number:
-            words.append(f"{count(number)} {word}{'' if number == 1 else 's'}")
+            words.append((rank, f"{count(number)} {word}{'' if number == 1 else 's'}"))
     # What wrong numbers went into is not said without a mark.
     doubt = DOUBTFUL if summary is not None and summary.is_doubtful("value") else ""
     busy = _number(facts.get("gpu_busy_pct"))
     if busy is not None:
-        words.append(f"{doubt}GPU busy {rounded_percent(busy)}")
+        words.append((0, f"{doubt}GPU busy {rounded_percent(busy)}"))
     verdict = facts.get("verdict")
     if verdict:
-        words.append(doubt + clean(str(verdict)))
+        words.append((0, doubt + clean(str(verdict))))
     unprofiled = _number(facts.get("unprofiled_us"))
     if unprofiled is not None:
-        words.append(f"{duration(1000 * unprofiled)}/step without profiler")
+        words.append((3, f"{duration(1000 * unprofiled)}/step without profiler"))
     if not words and summary is not None:
-        words = [clean(trace.format), f"{count(len(trace.slices))} slice{'' if len(trace.slices) == 1 else 's'}"]
+        number = len(trace.slices)
+        words = [(0, clean(trace.format)), (1, f"{count(number)} slice{'' if number == 1 else 's'}")]
     alone = _number(facts.get("without_launch"))
-    doubts = [
+    marks = [
         *damage_marks(trace, _number(facts.get("doubts"))),
         *([f"⚠{count(alone)} without launch"] if alone else []),
     ]
-    marks = [BarPart(f"  {mark}", "warn") for mark in doubts]
-    taken = MIN_LABEL_LETTERS + 2 + sum(len(mark.text) for mark in marks)
-    while len(words) > 2 and len(" · ".join(words)) > width - taken:
-        del words[0]
-    rest = [*marks, BarPart("  " + " · ".join(words))]
+
+    def length() -> int:
+        return sum(len(mark) + 2 for mark in marks) + 2 + len(" · ".join(text for _, text in words))
+
+    while len(words) > 1 and length() > width - MIN_LABEL_LETTERS and (worst := max(words)[0]):
+        words = [each for each in words if each[0] != worst]
+    rest = [*(BarPart(f"  {mark}", "warn") for mark in marks), BarPart("  " + " · ".join(text for _, text in words))]
     free = width - sum(len(part.text) for part in rest)
     return BarPart(shorten(clean(trace.label), max(free, MIN_LABEL_LETTERS)), "strong"), *rest
 
@@ -318,9 +325,10 @@ def step_parts(
     then times but the first, then numbers of other steps, then requests and tokens of this one.
     """
     if not numbers:
+        none = "steps turned off" if steps_by == NONE else "no steps recorded"
         return (
             BarPart(
-                f"no steps recorded: everything is listed. {keys.STEPS_BY} shows what can count as a step; "
+                f"{none}: everything is listed. {keys.STEPS_BY} shows what can count as a step; "
                 f"{keys.FIT_ALL} fits the whole trace",
                 "dim",
             ),
@@ -331,7 +339,9 @@ def step_parts(
     room = width - len(STEPS_BY) * bool(words) - _cells(behind)
     fewest = times[-1] if times else ""
     choices = [(MOST_NUMBERS, each, kind) for each in times or ("",)]
-    choices += [(FEWEST_NUMBERS, fewest, kind), (FEWEST_NUMBERS, fewest, kind.split(", ")[0])]
+    first = kind.split(", ")[0]
+    choices += [(FEWEST_NUMBERS, fewest, kind), (FEWEST_NUMBERS, fewest, first)]
+    choices += [(1, fewest, first)] if cell_len(words) <= READABLE_SOURCE_CELLS else []
     for limit, took, shown_kind in choices:
         before = _numbers(numbers, step, limit)
         if step is not None:

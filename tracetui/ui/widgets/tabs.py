@@ -60,7 +60,7 @@ class TabGroup:
 def group_parts(groups: Sequence[TabGroup], current: str, remarks: str, width: int) -> tuple[BarPart, ...]:
     """The groups with their keys, and behind the open one its tabs: `2 Kernels: kernels 3,874+584 · ops 63 · …`.
 
-    Where the line is short counts give way, the last ones first, then tabs, then the titles of the other groups.
+    Where the line is short all counts but that of the current tab give way, then tabs, then titles of other groups.
     """
     opened = next(group for group in groups if any(tab.name == current for tab in group.tabs))
     tabs = opened.tabs
@@ -71,11 +71,9 @@ def group_parts(groups: Sequence[TabGroup], current: str, remarks: str, width: i
     is_short = room < len(_inner_words(tabs[here], True)) + len(TAB_GAP) + 4
     if is_short:
         room += sum(len(f" {group.title}") for group in groups if group is not opened)
-    counted = set(range(len(tabs)))
-    for index in [*reversed(range(here + 1, len(tabs))), *range(here)]:
-        if sum(len(_inner_words(tab, at in counted)) + len(TAB_GAP) for at, tab in enumerate(tabs)) > room:
-            counted.discard(index)
-    words = [_inner_words(tab, at in counted) for at, tab in enumerate(tabs)]
+    words = [_inner_words(tab, True) for tab in tabs]
+    if sum(len(text) + len(TAB_GAP) for text in words) > room:
+        words = [_inner_words(tab, at == here) for at, tab in enumerate(tabs)]
     first, last = _fitting([len(text) + len(TAB_GAP) for text in words], here, room)
     parts: list[BarPart] = []
     for group in groups:

@@ -1,0 +1,79 @@
+"""A strip of the layers of a step over time: where each is drawn, and which are apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.build import Event, annotation, kernel, launch, make_trace
+from tracetui.drawing.text.pictures import MARGIN, layer_lines, picture_lines
+from tracetui.model.trace import Trace
+from tracetui.panes import PANES
+
+US = 1_000
+ALL = slice(MARGIN + 1, None)
+
+
+def model(layers: int, odd: int = 0) -> Trace:
+    """A step of a head of 200 us, layers of 100 us, one of which may take 300, and a tail of 100 us."""
+    names = ["embedding", *["gemm", "norm"] * layers, "logits"]
+    took = [200, *[50] * (2 * layers), 100]
+    if odd:
+        took[2 * odd - 1] = 250
+    events: list[Event] = [annotation("ProfilerStep#1", 0, 100 * US + sum(took) * US)]
+    at = 10 * US
+    for index, (name, length) in enumerate(zip(names, took, strict=True), 1):
+        events += [launch(index * 100, 50, index), kernel(name, at, length * US, correlation=index)]
+        at += length * US
+    return make_trace(events)
+
+
+def strip(trace: Trace, by: str | None, width: int) -> tuple[str, str]:
+    letters, labels = picture_lines("layers", by, PANES["layers"].build(trace, by=by), width, 14)
+    assert len(letters) == width and letters[MARGIN] == "│" and letters[:MARGIN].strip() == "step"
+    return letters[ALL], labels[ALL]
+
+
+def test_each_layer_is_drawn_where_it_ran_and_what_is_beside_them_apart() -> None:
+    letters, labels = strip(model(7), None, MARGIN + 1 + 30)
+    assert letters == "······" + "███▒▒▒███▒▒▒███▒▒▒███" + "···"
+    assert labels == "       1                 7"
+    # The table by layer knows no tail.
+    letters, labels = strip(model(7), "layer", MARGIN + 1 + 27)
+    assert letters == "······" + "███▒▒▒███▒▒▒███▒▒▒███" and labels == "       1                 7"
+
+
+@pytest.mark.parametrize("by", [None, "layer"])
+def test_an_odd_layer_is_apart_with_its_number_however_narrow_it_is(by: str | None) -> None:
+    letters, labels = strip(model(40, odd=20), by, MARGIN + 1 + 24)
+    assert "▲" in letters
+    place = letters.index("▲")
+    assert "20" in labels[max(place - 2, 0) : place + 4] and labels.strip().startswith("1") and labels.endswith("40")
+    assert "▲" not in strip(model(40), by, MARGIN + 1 + 24)[0]
+
+
+def test_no_layers_and_no_room_draw_nothing() -> None:
+    table = PANES["layers"].build(model(7))
+    assert layer_lines(table, MARGIN, 14) == layer_lines(table, 80, 1) == []
+    assert layer_lines(PANES["layers"].build(model(1)), 80, 14) == []
+
+
+def test_steps_of_other_depth_have_a_strip_of_their_own() -> None:
+    events: list[Event] = []
+    for number, layers in enumerate((5, 9)):
+        at = 10_000 * US * number
+        events.append(annotation(f"ProfilerStep#{number}", at, 9_000 * US))
+        for index, name in enumerate(["embedding", *["gemm", "norm"] * layers, "logits"], 1):
+            link = 100 * number + index
+            events += [
+                launch(at + index * 100, 50, link),
+                kernel(name, at + 50 * US * index, 50 * US, correlation=link),
+            ]
+    lines = layer_lines(PANES["layers"].build(make_trace(events)), 80, 14)
+    assert len(lines) == 4 and [line[ALL].split() for line in lines[1::2]] == [["1", "5"], ["1", "9"]]
+
+
+def test_a_part_starts_after_those_before_it() -> None:
+    table = PANES["layers"].build(model(7))
+    assert table["from_start_us"].values.tolist() == [0, 200, 900]
+    by_layer = PANES["layers"].build(model(7), by="layer")
+    assert by_layer["from_start_us"].values.tolist() == [200 + 100 * index for index in range(7)]
