@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tracetui.errors import nearest
+from tracetui.frozen import frozen
 from tracetui.panes import PANE_FILES, PANE_GROUPS, declared_columns
 from tracetui.text import clean
 
@@ -36,7 +37,7 @@ TABLES = ("columns", "keys")
 """The tables of settings, of which each is a word or a list of words."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Config:
     """The settings of a file, without those that are wrong."""
 

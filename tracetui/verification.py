@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.ranks.rank_tables import RANK_METRICS
 from tracetui.tables.expectations import Expectation, Observed, contrasts, expectation_table, look
@@ -31,7 +31,7 @@ MAX_LESSON_CELLS = 100
 """Maximum width of a lesson with what its trace shows."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Verification:
     """The expectations that were checked, and those that could not be."""
 

@@ -7,7 +7,7 @@ what the assistant reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,7 @@ from tracetui.drawing.text.export import row_values
 from tracetui.drawing.text.rank_text import pane_name
 from tracetui.drawing.text.readable_table import Extent, facts, recorded_on
 from tracetui.errors import UsageError
+from tracetui.frozen import frozen
 from tracetui.idle.gaps import gap_before
 from tracetui.linking.placement import step_index
 from tracetui.linking.step_sources import steps_sentence
@@ -61,7 +62,7 @@ Fields = dict[str, Any]
 """Fields of a row."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Choice:
     """A choice of rows and columns of a table."""
 

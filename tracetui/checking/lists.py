@@ -8,7 +8,7 @@ is 0, and without a GPU it is unknown. Where something is missing, a sentence sa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -24,6 +24,7 @@ from tracetui.comparing.measures import (
 )
 from tracetui.comparing.side import CAPTURE, RUN, STEP, Side
 from tracetui.errors import AnalysisFailed
+from tracetui.frozen import frozen
 from tracetui.idle.utilisation import no_mfu
 from tracetui.idle.waits import KEYS, WORDS
 from tracetui.kernel_names.slice_names import Family
@@ -50,7 +51,7 @@ GPU_COLUMNS = ("self_device_us", "device_total_us", "kernels")
 NO_ROWS: Int64 = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class OpSums:
     """Sums by operator and part; an op and an annotation of the same name are two rows."""
 
@@ -229,7 +230,7 @@ def _lacks(side: Side, name: str) -> str:
     return lacks_calls(side) if name in CALL_MEASURES else lacks_gpu(side)
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class ListKind:
     """A list that every side has."""
 

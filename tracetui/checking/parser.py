@@ -18,6 +18,7 @@ import re
 from dataclasses import dataclass
 
 from tracetui.checking.values import LITERALS, NO_COMMAS_HINT, ExpressionError, nearest
+from tracetui.frozen import frozen
 
 MAX_CHARACTERS = 2000
 """Maximum characters of an expression."""
@@ -59,7 +60,7 @@ _HINTS = {
 }
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Word:
     """A name, a literal or a sign of an expression."""
 
@@ -313,7 +314,7 @@ def _restore(node: ast.AST, words: list[Word], at: dict[int, int]) -> None:
             raise ExpressionError(f"{type(node).__name__} has no meaning here.", 0)
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class PathPart:
     """One name of a path: `step[3]`, `kernel("gemm")`, `dur_us`."""
 

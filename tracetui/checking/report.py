@@ -9,7 +9,7 @@ import ast
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from functools import partial
 
@@ -53,6 +53,7 @@ from tracetui.comparing.fairness import is_same, unfair
 from tracetui.comparing.measures import Measure
 from tracetui.comparing.side import Side
 from tracetui.errors import AnalysisFailed, UsageError
+from tracetui.frozen import frozen
 from tracetui.model.results import Failures, guarded
 from tracetui.model.trace import Trace
 
@@ -64,7 +65,7 @@ _OPPOSITES: dict[tuple[Piece, ...], tuple[Piece, ...]] = {
 """Wanted answers with their negations."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Leaf:
     """A comparison or an answer of an assertion, with the actual and the wanted value."""
 
@@ -173,7 +174,7 @@ class Status(Enum):
     """An analysis that it rests on failed because of a defect."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class CheckOutcome:
     """One assertion and its outcome."""
 
@@ -187,7 +188,7 @@ class CheckOutcome:
     """True where it joins several comparisons, of which the leaves are some."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Assertion:
     """A parsed expression."""
 
@@ -297,7 +298,7 @@ MAX_NAMED_WARNINGS = 3
 """Maximum warnings named, and maximum names listed per warning."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class CheckReport:
     """The outcomes of a check, in the order of the assertions."""
 

@@ -10,7 +10,7 @@ counts and ratios are plain; a percentage multiplies as a share (10% of it), and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tracetui import errors
 from tracetui.errors import UsageError
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import Cell, Table
@@ -29,7 +30,7 @@ PLAIN: Powers = (0, 0, 0)
 _BASES = ("us", "bytes", "flop")
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Unit:
     """The unit of a number, or that a value is a text or an answer."""
 
@@ -177,7 +178,7 @@ _KERNEL_COLUMNS = ("after", "kernel")
 """Columns with recorded names of kernels, which a sentence shortens."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Offender:
     """One row of a list, by names with which a user can look it up."""
 
@@ -199,7 +200,7 @@ class Offender:
         return f"{self.name} in step {self.step}" if self.name else f"step {self.step}"
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Offenders:
     """Rows in the order of their list, of which the first few are named."""
 
@@ -235,7 +236,7 @@ def counted_names(list_name: str, names: Sequence[str], view: View) -> Offenders
     return Offenders(first, len(names), only_above=True)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Rows:
     """A list with named columns; two lists are equal only as the same object."""
 
@@ -292,7 +293,7 @@ class Rows:
         return Offender(self.name, name, number, *self.view(index))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Parts:
     """The steps or runs in each of which a count must be as expected."""
 
@@ -319,7 +320,7 @@ NO, YES, UNKNOWN = 0, 1, -1
 """Values of an answer."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Amount:
     """One number with its unit, for output."""
 
@@ -331,7 +332,7 @@ Piece = str | Amount
 """Words or a number of an outcome."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Value:
     """A number, a text or an answer: one, or one per row of a list. Its unit says which."""
 

@@ -11,7 +11,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise, permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -36,6 +36,7 @@ from tracetui.cli.recording import (
 )
 from tracetui.cli.streams import remark
 from tracetui.errors import CannotRun, RunFailed, UsageError
+from tracetui.frozen import frozen
 from tracetui.opening.trace_opening import SideName
 from tracetui.text import aligned, clean
 
@@ -47,7 +48,7 @@ MAX_NAMES = 6
 """Maximum number of weights and inputs named in a sentence."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class RecordedVariant:
     """One variant and the outcome of its recording."""
 
@@ -71,7 +72,7 @@ class VariantNames(TypedDict):
     b: str
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class VariantPair:
     """Two variants side by side: the sentences of their comparison, or the expectations of the workload."""
 

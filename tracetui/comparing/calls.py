@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ import numpy as np
 from tracetui.comparing.measures import measures
 from tracetui.comparing.side import CAPTURE, STEP, Side
 from tracetui.devices.descriptions import device_names
+from tracetui.frozen import frozen
 from tracetui.idle.verdict import Verdict, typical_verdict, verdict
 from tracetui.idle.waits import final_flush, sync_calls
 from tracetui.kernel_names import decode
@@ -102,7 +102,7 @@ class CallKey(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Calls:
     """Parallel arrays, one entry per slice; the steps themselves and the profiler's last wait are left out."""
 
@@ -192,7 +192,7 @@ THREADS = "threads"
 """A further such option, of the process."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class RecordingConditions:
     """Properties of a side."""
 

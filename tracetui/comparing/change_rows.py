@@ -8,7 +8,7 @@ whose numbers of calls then differ; likewise a kernel whose name already replace
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from tracetui.comparing.noise import (
     shared_tick,
 )
 from tracetui.comparing.side import Side
+from tracetui.frozen import frozen
 from tracetui.idle.utilisation import is_bound
 from tracetui.linking.groups import combinations
 from tracetui.model import columns as col
@@ -51,7 +52,7 @@ _TAKEN_IN = [MATCH_KINDS.index(each) for each in TAKEN_IN]
 _BY_NAME = (MATCH_KINDS.index(SAME_NAME), MATCH_KINDS.index(OTHER_SHAPES))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ChangeRows:
     """Rows of all activities of both parts; every activity is in exactly one row."""
 
@@ -169,7 +170,7 @@ _SCATTER = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Total:
     """One measure of both sides."""
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from tracetui.devices.formulas import Operands
+from tracetui.frozen import frozen
 from tracetui.kernel_names import Decoded, Family, decode, normalised
 from tracetui.linking.graph_nodes import with_captured_texts
 from tracetui.linking.groups import combinations
@@ -117,7 +117,7 @@ _GENERATED = re.compile(r"triton_[a-z]{3}_fused_")
 """Generated kernels may all be called `triton_`; then the operator around the launch has the full name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class ActivityClass:
     """Properties that alike activities share; an empty text where the trace does not hold one."""
 
@@ -163,7 +163,7 @@ class ActivityClass:
         return f"{self.plain} {self.decoded.index}" if self.decoded.index is not None else self.plain
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Classes:
     """The classes of all GPU activities of a trace."""
 
@@ -269,7 +269,7 @@ _OWN = "aten::"
 """Prefix of PyTorch's own operators."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Unmatched:
     """Activities of one part without partner; one entry per activity, in order of launch."""
 
@@ -282,7 +282,7 @@ class Unmatched:
     known: Sequence[Member]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Member:
     """A class of activities with the operators around it."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from itertools import combinations, zip_longest
 
@@ -26,6 +26,7 @@ from tracetui.comparing.op_changes import op_changes
 from tracetui.comparing.side import CAPTURE, ONE_RUN, RUN, STEP, Side, differ_in_length
 from tracetui.comparing.variants import apart
 from tracetui.comparing.work_sizes import size_changes
+from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import communicates, union_in_cells
 from tracetui.model.intervals import Bool
 from tracetui.model.quantities import duration, time_scale
@@ -43,7 +44,7 @@ class Spent(Enum):
     CPU = "CPU"
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class SideTimes:
     """Times of a side in µs, as medians over its parts."""
 
@@ -61,7 +62,7 @@ class SideTimes:
     """Copies and fills."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Ratio:
     """The time of one side beside that of another."""
 
@@ -76,7 +77,7 @@ class Ratio:
         return self.change in BEYOND_NOISE
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Headline:
     """Several sides at first sight, each beside the first."""
 

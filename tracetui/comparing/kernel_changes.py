@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +45,7 @@ from tracetui.comparing.noise import (
 from tracetui.comparing.side import Side
 from tracetui.devices.formulas import Operands
 from tracetui.devices.kernel_work import kernel_work
+from tracetui.frozen import frozen
 from tracetui.linking.groups import combinations
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64
@@ -144,7 +144,7 @@ _COPY = "copy_"
 _TAKEN_IN = [MATCH_KINDS.index(how) for how in TAKEN_IN]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ChangeBytes:
     """Bytes of each table row; NaN where they are not known for all its activities."""
 
@@ -183,7 +183,7 @@ def _sums(trace: Trace, rows: Int64, row: Int64, count: int) -> Float64:
     return sums
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _SideBytes:
     """The activities of one side."""
 
@@ -273,7 +273,7 @@ MORE_CALLS, FEWER_CALLS, GENERATED = "more calls", "fewer calls", "same op, gene
 """Shown in place of the kind of match: one side has more calls; torch.compile generated the kernel of one op."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class KernelChanges:
     """The table, and the activities behind each of its rows."""
 

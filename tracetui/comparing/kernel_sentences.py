@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from tracetui.comparing.measures import CAUSE_HELP, measures
 from tracetui.comparing.noise import BEYOND_NOISE, Change, Difference, PartGroup, groups_of_parts, is_mixed
 from tracetui.comparing.side import CAPTURE, RANGE, RUN, STEP, Side, differ_in_length
 from tracetui.comparing.work_sizes import unit_of_work, work_ratios
+from tracetui.frozen import frozen
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import links
@@ -58,7 +58,7 @@ _SUMS = ("aten::addmm", "aten::baddbmm", "aten::addbmm")
 """Operators that are a GEMM with an addition."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class KernelStory:
     """Sentences about GPU activities."""
 

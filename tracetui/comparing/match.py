@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
@@ -28,6 +27,7 @@ from tracetui.comparing.fusing import (
     unmatched,
 )
 from tracetui.comparing.side import Side
+from tracetui.frozen import frozen
 from tracetui.linking.groups import count_within, distinct
 from tracetui.linking.links import links
 from tracetui.model.intervals import Bool, Int64
@@ -43,7 +43,7 @@ from tracetui.model.trace import Float64, Trace
 # place of one.
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PartnerIndices:
     """Partners of activities of A and of B, as indices in order of launch."""
 
@@ -55,7 +55,7 @@ class PartnerIndices:
     """An index in A for each of `b`, the first of several; several may share one."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LaunchingCalls:
     """Calls of operators with the activities of one part that they launched."""
 
@@ -147,7 +147,7 @@ _MAX_STRAY_RATIO = 2
 """Pairs whose rank differs by more than this many times the median difference are no anchors: they moved alone."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Alignment:
     """Positions of the activities of both parts on one scale: anchors at 1, 2, 3 ..., all others between them."""
 
@@ -246,7 +246,7 @@ KernelAndOp = tuple[str, str]
 """A normalised kernel name and its operator."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Renamed:
     """Kernel names of A with their names in B."""
 
@@ -331,7 +331,7 @@ _BY_NAME: tuple[KeyOf, ...] = (
 """Keys of names alone, from the most to the least certain."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Matching:
     """Matched GPU activities of one part of A and one part of B."""
 

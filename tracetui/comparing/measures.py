@@ -7,7 +7,7 @@ waits for the GPU tells how long the GPU takes; `cpu_us` excludes the waiting an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tracetui.comparing.side import CAPTURE, RANGE, RUN, STEP, Side
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.errors import AnalysisFailed
+from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import GpuSpans, gaps_of, gpu_spans
 from tracetui.idle.idle_parts import idle_by_cause
 from tracetui.idle.scope_times import idle_by_group, idle_stretches, idle_within, recorded_extent, step_periods
@@ -46,7 +47,7 @@ MAX_LOST_SHARE = 0.01
 _ON_LAUNCHES = ("launches", "launch_us", "graph_launches", "idle_ops", "idle_op_us")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Measure:
     """One value for every part of a side."""
 

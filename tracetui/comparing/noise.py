@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from itertools import pairwise
@@ -27,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tracetui.comparing.side import STEP, Side
 from tracetui.comparing.side import side as side_of
+from tracetui.frozen import frozen
 from tracetui.linking.groups import combinations
 from tracetui.linking.links import links, op_rows
 from tracetui.model.intervals import Bool, Int64
@@ -37,7 +37,7 @@ _MAX_CELLS = 1 << 21
 """Maximum values held at a time: names by parts may exceed the memory."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Spread:
     """Medians and noise, one entry per name."""
 
@@ -125,7 +125,7 @@ def changes(a: ArrayLike, b: ArrayLike, noise: ArrayLike, exact: bool = False, t
     return np.select(list(rules.values()), list(map(CHANGES.index, rules)), CHANGES.index(Change.MORE))
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Sample:
     """The values of the parts of a side, without missing ones."""
 
@@ -147,7 +147,7 @@ class Sample:
         return float(np.percentile(self.values, high) - np.percentile(self.values, low))
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Difference:
     """Two samples side by side."""
 
@@ -208,7 +208,7 @@ MIN_OTHER_STEPS = 3
 """Minimum other steps from which noise is taken."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class OtherSteps:
     """The complete steps of a file beside one or two that are compared."""
 
@@ -364,7 +364,7 @@ MAX_GROUPS = 8
 """Maximum groups of parts that are distinguished; the rest is one more."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PartGroup:
     """Parts of a side that run the same."""
 

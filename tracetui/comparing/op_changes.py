@@ -8,7 +8,6 @@ occupancy queries folded into it, so that the rows add up to the total.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +34,7 @@ from tracetui.comparing.noise import (
     within_tick,
 )
 from tracetui.comparing.side import Side
+from tracetui.frozen import frozen
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import links
 from tracetui.linking.trees import forest, nearest
@@ -48,7 +48,7 @@ OVERLAP = "what it calls overlaps, so that its self time counts as 0"
 _BEYOND_NOISE = tuple(map(CHANGES.index, BEYOND_NOISE))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _OpSide:
     """One side of the table, by row."""
 
@@ -296,7 +296,7 @@ def _folded_words(names: list[str], inner: list[int], in_a: dict[int, float], in
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class OpFusion:
     """Operators or kernels of A that became other ones in B."""
 
@@ -306,7 +306,7 @@ class OpFusion:
     """CPU time in us, with the callees that were replaced too."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CallTimes:
     """Times and numbers of calls of one side, for groups of names."""
 
@@ -347,7 +347,7 @@ class CallTimes:
         return np.bincount(self.calls.part[mask], minlength=len(self.side)).astype(np.float64)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class OpFusions:
     """All fusions, the longest first, and the calls of both sides."""
 

@@ -12,11 +12,11 @@ root of the tree with `/` first; `#e120` is the slice of an event, `#@12us+250us
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
 from tracetui.errors import UsageError
+from tracetui.frozen import frozen
 from tracetui.linking.frames import MODULE, function_of, is_own
 from tracetui.linking.links import links
 from tracetui.linking.placement import before_capture, chosen, step_index
@@ -38,7 +38,7 @@ ONE_RUN = re.compile(r"(.+)\[(\d{1,9})\]")
 """Pattern of a scope that is one run of a name: `forward[2]`."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Side:
     """A trace and the parts of it that are compared; the arrays have one entry per part, in order of time."""
 

@@ -8,7 +8,7 @@ on one side, and activities without a launch record.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, partial, reduce
 from string import ascii_uppercase
 from typing import Any
@@ -35,6 +35,7 @@ from tracetui.comparing.op_sentences import names_alone, op_sentences, op_senten
 from tracetui.comparing.side import STEP, Side
 from tracetui.comparing.work_sizes import size_changes
 from tracetui.errors import AnalysisFailed
+from tracetui.frozen import frozen
 from tracetui.health.health_table import doubt_of, doubtful_checks
 from tracetui.health.link_checks import Check, CheckSeverity
 from tracetui.linking.step_kinds import partial_steps, time_ratio, unprofiled_time
@@ -178,7 +179,7 @@ def _explanation(a: Side, b: Side, rows: Sequence[dict[str, Any]], totals: Total
         yield from op_sentences(a, b, rows, totals)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Comparison:
     """Two sides, A before and B after: each result is computed when it is first asked for, and kept.
 
@@ -240,7 +241,7 @@ SIDE_NAMES = ascii_uppercase
 """Names of the sides; there can be no more sides than these."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Several:
     """Several sides, each compared with the first."""
 

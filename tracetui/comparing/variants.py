@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from tracetui.comparing.noise import groups_of_parts
 from tracetui.comparing.side import RUN, Side, side
 from tracetui.errors import UsageError
+from tracetui.frozen import frozen
 from tracetui.linking.frames import function_of, is_own
 from tracetui.linking.links import links, op_rows
 from tracetui.linking.step_sources import LIBRARY
@@ -59,7 +59,7 @@ _PASSES = frozenset(("forward", "backward", "encoder", "decoder", "train", "eval
 """Words that name parts of one computation, and no ways to do it."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Variants:
     """Runs to be set side by side, the first before all others."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from tracetui.comparing.change_rows import Total
 from tracetui.comparing.noise import BEYOND_NOISE, representative
 from tracetui.comparing.side import STEP, Side
 from tracetui.devices.formulas import Operands
+from tracetui.frozen import frozen
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.groups import combinations
 from tracetui.linking.links import op_rows
@@ -132,7 +132,7 @@ def _work_sizes(side: Side) -> _WorkSizes:
     return side.trace.keep(("sizes of work", side.scope), find)
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class SizeChange:
     """A size that differs."""
 
@@ -240,7 +240,7 @@ def work_ratios(a: Side, b: Side, totals: Mapping[str, Total]) -> list[UnitOfWor
     return units
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class UnitOfWork:
     """A unit by which a time is divided where two sides did different amounts of work."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tracetui_workloads.registry import built_in
 from tracetui.demo import figures, steps
 from tracetui.demo.program import Program
 from tracetui.files import whole_file
+from tracetui.frozen import frozen
 
 CAPABILITY = "8.0"
 OPTIONS = {
@@ -28,7 +29,7 @@ OPTIONS = {
 """Options of the recorder with which the programs would have been recorded."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Demo:
     """One simulated trace."""
 

@@ -11,10 +11,11 @@ import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any
+
+from tracetui.frozen import frozen
 
 PID = THREAD = 4242
 STREAM = 7
@@ -32,7 +33,7 @@ Shapes = Sequence[Sequence[int]]
 Dims = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Kernel:
     """A kernel: how it is launched, and how long it runs."""
 

@@ -6,12 +6,12 @@ A value of a program's counter holds until the next one. A sample of the hardwar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from math import frexp, ldexp
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.linking.links import links
 from tracetui.linking.trees import lane_numbers
 from tracetui.model.hardware_counters import Quantity, quantity_of
@@ -24,7 +24,7 @@ MAX_HELD_SPACINGS = 10
 """Maximum time that a sample of the hardware holds, in median distances between samples."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Samples:
     """The samples of one counter: parallel arrays in order of time, finite values only."""
 
@@ -57,7 +57,7 @@ class Samples:
         return self.counter.gpu >= 0 and not self.counter.is_derived
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Extents:
     """Values of a counter in time ranges: parallel arrays, one entry per range, NaN where no value holds in it."""
 
@@ -170,7 +170,7 @@ MIN_SAMPLES = 3
 """Minimum samples that begin while a kernel runs, for a value of this kernel."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class KernelSamples:
     """Values of one counter for the kernels of its GPU: parallel arrays, one entry per kernel."""
 

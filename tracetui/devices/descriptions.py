@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from tracetui.devices.peaks import Peaks, device_peaks, has_model_name, peaks_named
 from tracetui.errors import UsageError
+from tracetui.frozen import frozen
 from tracetui.kernel_names import decode
 from tracetui.linking.trees import active_streams, lane_numbers
 from tracetui.model.intervals import Int64
@@ -33,7 +34,7 @@ from tracetui.text import clean
 KIB = 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Limits:
     """Limits of an NVIDIA multiprocessor; sizes in bytes, registers as 32-bit words."""
 
@@ -331,7 +332,7 @@ class GenerationSource(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Generation:
     """The generation of a device, and what its matrix units compute; None wherever that is not known."""
 

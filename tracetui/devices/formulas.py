@@ -11,8 +11,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from tracetui.frozen import frozen
 from tracetui.operators.key_averages import Signature
 
 # The tensors of a call from its signature: sizes, bytes, result type, and the precision of its products.
@@ -84,7 +84,7 @@ MAX_ELEMENTS = 1 << 62
 """Maximum elements of a plausible tensor."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Work:
     """The work of one operator call; None is unknown."""
 
@@ -161,7 +161,7 @@ MAX_SETTING, MAX_SETTING_CHARACTERS = 1 << 31, 200
 """Upper limits of the value and of the text length of a setting."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class _ConvolutionForm:
     """Indices of an operator's settings among its arguments; -1 for none."""
 
@@ -291,7 +291,7 @@ def _value(values: Sequence[str], index: int) -> object:
     return parsed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class _AttentionForm:
     """Indices and layout of an operator's arguments."""
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ from tracetui.devices.formulas import (
     size_of,
     total,
 )
+from tracetui.frozen import frozen
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.graph_nodes import GraphNodes, graph_nodes
 from tracetui.linking.groups import Combinations, combinations
@@ -52,7 +52,7 @@ from tracetui.operators.key_averages import Signature, Signatures, signature_of,
 # A captured call ran once, while its graph was recorded; it stands here once for each replay (R3.40).
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class OperatorCalls:
     """One entry per call, those of captured operators behind the others."""
 
@@ -342,7 +342,7 @@ _OPS_NEEDING_VALUES = (
 _HEAVY = (Family.GEMM, Family.ATTENTION)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class KernelWork:
     """One entry per GPU activity of the trace, in the order of `rows`."""
 

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from tracetui.frozen import frozen
 from tracetui.model.recorded import whole_number
 
 PRECISIONS = ("fp32", "tf32", "fp16", "fp8", "int8", "fp4")
 """Columns of rates; bf16 counts as fp16, and fp32 is that of the vector units."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Peaks:
     """Peak rates of one device model."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.devices.descriptions import Limits, device_index, device_note, is_amd, limits_of, units_of
+from tracetui.frozen import frozen
 from tracetui.kernel_names import decode
 from tracetui.linking.groups import Combinations, combinations
 from tracetui.linking.links import links
@@ -39,7 +39,7 @@ THREAD_GRIDS = ("hipExtModuleLaunchKernel",)
 Dims = tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Configuration:
     """One entry per row that was asked for."""
 
@@ -242,7 +242,7 @@ UPPER_BOUND = "upper bound: blocks are launched in clusters"
 ARTEFACT = "the profiler's 0 % is an artefact: more than 48 KiB of shared memory per block"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Residency:
     """One entry per row; NaN and -1 where the trace does not tell."""
 

@@ -8,7 +8,7 @@ the pane holds the calls of one operator with the same shapes and the same main 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from tracetui.devices.counters import measured_of_kernels
 from tracetui.devices.descriptions import device_index, device_note, peaks_of
 from tracetui.devices.kernel_work import KernelWork, kernel_work
 from tracetui.devices.peaks import Peaks
+from tracetui.frozen import frozen
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.groups import Groups, group
 from tracetui.linking.links import links, no_gpu
@@ -181,7 +182,7 @@ MIN_ROOFLINE_NS = 1000.0
 """Roofline time in ns below which a kernel that took ten times as long is bound by latency."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Roofline:
     """One entry per GPU activity in the order of `KernelWork.rows`; NaN and -1 where unknown.
 

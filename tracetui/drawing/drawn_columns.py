@@ -7,12 +7,13 @@ output does not have it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from tracetui.drawing import serving_bars
 from tracetui.drawing.hues import FAMILY_HUES, Hue, bar, sparkline, three_digits, whole_cells
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.placement import step_labels
 from tracetui.model.intervals import Int64
@@ -46,7 +47,7 @@ MIN_SHARE_TO_STAND_OUT = 0.005
 """Minimum difference of a step that stands out, as a share of the time of all rows in a step."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class DrawnColumn:
     """A column that is drawn."""
 
@@ -62,7 +63,7 @@ class DrawnColumn:
     """Number of the list's first columns that must fit beside it."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class StepTimes:
     """Time of each row of a table in each step."""
 
@@ -84,7 +85,7 @@ class StepTimes:
         return (int(out[0]), float(times[out[0]]) / middle) if len(out) == 1 else None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RowGraphics:
     """Values that the drawn columns of a table need beside its cells."""
 

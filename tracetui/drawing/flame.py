@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
@@ -22,6 +22,7 @@ from tracetui.drawing.hues import (
 )
 from tracetui.drawing.timeline.cells import Frame
 from tracetui.drawing.timeline.palette import BOLD, GROUND, REVERSE, UNDERLINE, Palette, codes, single_width
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.groups import combinations, distinct
 from tracetui.linking.phases import PHASE_NAMES, Phase
@@ -98,7 +99,7 @@ MIN_CUT_CELLS = 7
 """Cells below which a name is not cut to fit."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class FlameCell:
     """A row of the table on screen."""
 
@@ -108,7 +109,7 @@ class FlameCell:
     width: int
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Look:
     """Part of an icicle that is on screen, and its look."""
 
@@ -124,7 +125,7 @@ class Look:
     dark: bool = True
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Icicle:
     """The rows of a flame tree, each before those below it."""
 

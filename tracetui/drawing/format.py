@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from rich.cells import cell_len, chop_cells, set_cell_size
 
+from tracetui.frozen import frozen
 from tracetui.model.quantities import ABSENT, count, duration, moment, operations, share, size
 from tracetui.model.table import DOUBTFUL, Cell, Column, Table, coded
 from tracetui.text import clean
@@ -203,7 +204,7 @@ TITLE, EVIDENCE, ADVICE = "title", "evidence", "advice"
 """Parts of a card."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class CardLine:
     """A line of a card."""
 

@@ -8,17 +8,17 @@ none, a texture tells them apart as well. Text on the ground has a contrast of a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from rich.cells import cell_len
 
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.phases import Phase
 from tracetui.model.quantities import short_percent
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Ink:
     """The colours of a hue, as indices of a terminal's palette, and what stands for it without them."""
 

@@ -7,7 +7,7 @@ With 16 colours or none, and in text, a part has the texture of its hue instead.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from rich.color import Color
@@ -18,6 +18,7 @@ from rich.text import Text
 from tracetui.drawing.hues import HATCH, HATCH_GROUND, Hue, label_in, whole_cells
 from tracetui.drawing.timeline.cells import Frame
 from tracetui.drawing.timeline.palette import codes, palette
+from tracetui.frozen import frozen
 
 
 class Look(Enum):
@@ -34,7 +35,7 @@ class Look(Enum):
     """On a ground in the colour of its hue."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Piece:
     """A stretch of a line."""
 
@@ -43,7 +44,7 @@ class Piece:
     hue: Hue | None = None
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class BarPart:
     """A part of a bar."""
 

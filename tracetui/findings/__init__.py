@@ -6,13 +6,14 @@ A rule is a function from a `Scope` to findings; to add one, write it in the fil
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from tracetui.errors import AnalysisFailed
 from tracetui.findings.scope import MIN_SHARES, Finding, Scope, Severity
+from tracetui.frozen import frozen
 from tracetui.idle.gaps import gap_before
 from tracetui.idle.idleness import idleness
 from tracetui.idle.verdict import BUSY, Verdict, verdict_on
@@ -98,7 +99,7 @@ def complete_finding_list(trace: Trace, step: int | None = None) -> list[Finding
     return results.listed
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Results:
     """The findings of all rules, the most important first."""
 

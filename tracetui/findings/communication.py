@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tracetui.findings.idle_time import launching_idle
 from tracetui.findings.scope import Finding, Scope, Severity, longest, optimizer_steps
+from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import communicates
 from tracetui.kernel_names.decode import decode
 from tracetui.kernel_names.slice_names import Purpose, purposes, short_kernel
@@ -55,7 +55,7 @@ MAX_READ_COLLECTIVES = 10_000
 _UNNAMED_GROUPS = ("", "default_pg", "undefined", "None")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Kinds:
     """Kernels by the kind of their collective, that with most time first."""
 
@@ -151,7 +151,7 @@ _MOE = (
 _OTHERWISE = "Overlap it with computation, or send less."
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Exposed:
     """The communication of the device on which most of it is exposed."""
 

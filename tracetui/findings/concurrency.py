@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from tracetui.devices.residency import Configuration, configuration, residency
 from tracetui.findings.gemm import batchable, calls_of
 from tracetui.findings.idle_time import kernel_time
 from tracetui.findings.scope import Finding, Scope, longest
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import combinations, distinct, group
 from tracetui.linking.links import calls_named, links
@@ -72,7 +72,7 @@ def low_waves(scope: Scope) -> Iterator[Finding]:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Underfilled:
     """Kernels whose grids leave multiprocessors empty; parallel arrays."""
 
@@ -119,7 +119,7 @@ def _blocks_beside(trace: Trace, rows: Int64) -> Float64:
     return np.maximum(beside, 0)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _ResidentBlocks:
     """The blocks per multiprocessor of all kernels of a device, and their sum over time, which is linear between the
     moments; these are in ns from `origin`.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from tracetui.findings.scope import (
     percent_text,
     severity_of_share,
 )
+from tracetui.frozen import frozen
 from tracetui.idle.thread_causes import (
     first_runs,
     indicating_slices,
@@ -351,7 +351,7 @@ def _waited_for_compilation(scope: Scope) -> int:
     return idle_cost(scope, parts_of(scope, Cause.COMPILATION)) + before
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CaptureShare:
     """The captures of CUDA graphs in scope."""
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -28,6 +27,7 @@ from tracetui.findings.idle_time import alone, kernel_time
 from tracetui.findings.kernel_times import gpu_time_by_family
 from tracetui.findings.scope import Finding, Scope, longest
 from tracetui.findings.training import is_optimizer_loop, loop_of
+from tracetui.frozen import frozen
 from tracetui.kernel_names import LAYOUT_CONVERSION, Family, decode
 from tracetui.linking.groups import Groups, combinations, group
 from tracetui.linking.links import links, names_of
@@ -56,7 +56,7 @@ _BACKENDS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class UnfusedAttention:
     """Attention in separate kernels."""
 
@@ -199,7 +199,7 @@ MAX_NAMED_UNFUSED = 3
 """Maximum operators named, those that take most time."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class UnfusedKernels:
     """Kernels of eager code that one kernel for several operators could replace."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -19,6 +18,7 @@ from tracetui.devices.kernel_work import kernel_work
 from tracetui.devices.roofline import CACHE, MEMORY, roofline
 from tracetui.findings.idle_time import idle_cost, kernel_time, launching_parts
 from tracetui.findings.scope import Finding, Scope, Severity, longest
+from tracetui.frozen import frozen
 from tracetui.kernel_names import Decoded, Family, decode
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.groups import combinations, group
@@ -40,7 +40,7 @@ TRANSPOSED_RIGHT = ("aten::linear",)
 """Operators whose right operand is [columns, depth]."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Calls:
     """The operator calls that launched some kernels; parallel arrays, one entry per kernel."""
 
@@ -70,7 +70,7 @@ def calls_of(scope: Scope, kernels: Int64) -> Calls:
     return Calls(kernels, op, names_of(trace, op), np.where(op >= 0, inputs.id, -1), inputs.known)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Gemm:
     """Sizes of a GEMM: `batch` times [rows, depth] x [depth, columns]."""
 
@@ -105,7 +105,7 @@ def gemm_of(name: str, signature: Signature) -> Gemm | None:
     return Gemm(batch, rows, left[-1], right[-1], element)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Gemms:
     """The GEMMs of some calls."""
 
@@ -274,7 +274,7 @@ def batchable_products(scope: Scope) -> Iterator[Finding]:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Batchable:
     """Kernels of loops of small GEMMs; parallel arrays."""
 

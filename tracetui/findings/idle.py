@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from tracetui.findings.idle_time import alone, idle_cost, launching_parts, longe
 from tracetui.findings.inputs import cpu_inputs_idle
 from tracetui.findings.scope import Finding, Program, Scope, Severity, blocking_copies, longest, most_common
 from tracetui.findings.training import optimizer_loop_idle
+from tracetui.frozen import frozen
 from tracetui.idle.idle_parts import MIN_SPLIT_GAP_NS, IdleParts, told_to_wait
 from tracetui.idle.idleness import device_order, idleness, unrecorded_holes
 from tracetui.idle.thread_causes import MIN_COPY_BYTES, stalled_calls
@@ -334,7 +334,7 @@ def host_sync(scope: Scope) -> Iterator[Finding]:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Waits:
     """The calls in which the CPU waits for the GPU, each read counted once."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -13,6 +12,7 @@ from tracetui.devices.residency import configuration
 from tracetui.findings.concurrency import is_persistent
 from tracetui.findings.gemm import Calls, calls_of
 from tracetui.findings.scope import Finding, Scope, Severity
+from tracetui.frozen import frozen
 from tracetui.kernel_names import Family, decode
 from tracetui.kernel_names.slice_names import families, is_serving, short_kernel
 from tracetui.linking.groups import Groups, combinations, group
@@ -248,7 +248,7 @@ IN_STEP = (0.5, 1.5)
 """Slow-down of the calls at the low clock, relative to that of the clock: at least and at most."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SlowCalls:
     """Calls at a low clock of kernels that take longer in step with the clock: parallel arrays."""
 

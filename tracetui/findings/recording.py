@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from tracetui.findings.cpu_work import captures_of
 from tracetui.findings.gemm import fp32_rows
 from tracetui.findings.idle_time import idle_cost, parts_of
 from tracetui.findings.scope import MIN_SHARES, Finding, Scope, Severity, longest, most_common, severity_of_share
+from tracetui.frozen import frozen
 from tracetui.health.health_table import doubt_of, doubtful_checks
 from tracetui.health.link_checks import NO_ACTIVITY_CHECK, Check, CheckSeverity, Doubt, unfinished
 from tracetui.health.recording_checks import CLIPPED_CHECK
@@ -165,7 +165,7 @@ def _accelerator(trace: Trace) -> str:
     return next(names, "").upper() or next(iter(memory), "")
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class CpuWork:
     """The operators in which a CPU spent most time."""
 
@@ -312,7 +312,7 @@ LENGTH_CHECKS = (CLIPPED_CHECK, LENGTH_CHECK)
 """Checks of durations: their severity is that of the wrong share of the GPU time, and minor at least."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class _Problem:
     severity: Severity
     words: str

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from tracetui.findings.gemm import (
 from tracetui.findings.idle_time import kernel_time
 from tracetui.findings.scope import Finding, Scope, longest
 from tracetui.findings.training import loop_of
+from tracetui.frozen import frozen
 from tracetui.kernel_names import LAYOUT_CONVERSION, decode
 from tracetui.kernel_names.slice_names import is_operand_conversion, short_kernel
 from tracetui.linking.groups import distinct, group
@@ -44,7 +44,7 @@ GATHERING = ("aten::index", "aten::index_select", "aten::embedding")
 """Operators that copy rows of their first input."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Gathered:
     """A set of matrices from which an operator copies more than there are."""
 
@@ -222,7 +222,7 @@ _PASSES = {"_norm_backward": 5 / 3, "batch_norm": 3 / 2, "group_norm": 3 / 2}
 """Reads and writes of operators that read their input twice, relative to reading it once."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FarCalls:
     """Calls that are far from the roofline; parallel arrays with one entry per call."""
 

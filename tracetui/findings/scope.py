@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.health.time_checks import impossible_activities, stack_cost
 from tracetui.idle.gpu_spans import communicates, step_spans
 from tracetui.idle.idle_parts import IdleParts
@@ -64,7 +64,7 @@ def severity_of_share(share: float) -> Severity | None:
     return next((severity for least, severity in MIN_SHARES if share >= least), None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Finding:
     """Report of a rule: a sentence, the numbers behind it, and what to do about it."""
 
@@ -102,7 +102,7 @@ _SERVER_CAPTURE = re.compile(r"^capture_(graph_bs_)?\d+")
 OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Program:
     """Facts about the recorded program, so that no rule advises what is done; False where none shows in the trace."""
 

@@ -7,11 +7,11 @@ no cost of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from tracetui.findings.scope import Finding, Scope, Severity, severity_of_share
+from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import StepTimes, step_times
 from tracetui.idle.idle_parts import idle_by_step
 from tracetui.idle.idleness import idleness
@@ -121,7 +121,7 @@ def _unlike_others(scope: Scope, whole: Int64, among: Int64) -> Iterator[Finding
     )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Outliers:
     """Steps that took longer than the others."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from tracetui.findings.idle_time import alone, idle_cost, launching_parts
 from tracetui.findings.scope import MIN_SHARES, Finding, Scope, longest, optimizer_steps, severity_of_share
+from tracetui.frozen import frozen
 from tracetui.idle.idleness import idleness
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.groups import group
@@ -35,7 +36,7 @@ MIN_IN_PLACE_SHARE = 0.5
 """Minimum share of these that in-place ops launched."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class OptimizerLoop:
     """The steps of an optimizer that runs one set of kernels for each parameter."""
 
@@ -160,7 +161,7 @@ MIN_LAST_GROWTH = 0.5
 _NEXT_BATCH = re.compile(r"^enumerate\(DataLoader\)#")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Iterations:
     """Repetitions of the same work, in order; parallel arrays."""
 
@@ -173,7 +174,7 @@ class _Iterations:
     """Name of one of them in a sentence."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class _Growth:
     """Growth of the memory of a device."""
 

@@ -6,12 +6,13 @@ A check that found nothing is listed as fine, so that one sees what was checked;
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from tracetui.errors import AnalysisFailed
+from tracetui.frozen import frozen
 from tracetui.health.link_checks import LINK_CHECKS, LOSS_CHECKS, Check, CheckSeverity, Doubt
 from tracetui.health.recording_checks import FILE_CHECKS, RECORDING_CHECKS
 from tracetui.health.time_checks import TIME_CHECKS
@@ -95,7 +96,7 @@ def _check_result(trace: Trace, name: str) -> Doubt | AnalysisFailed | None:
     return result_or_failure(f"The check {name!r}", lambda: check.find(trace))
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class _Answer:
     """A check with its result."""
 

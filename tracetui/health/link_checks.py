@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.linking.captured_tree import capture_counts, refusals, unknown_node
 from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.linking.links import calls_named, links
@@ -34,7 +34,7 @@ class CheckSeverity(IntEnum):
     """Some numbers are wrong or incomplete."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Doubt:
     """Result of a check."""
 
@@ -52,7 +52,7 @@ class Doubt:
     """The effect in this trace; empty for that of the check."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Check:
     """A question asked of every trace."""
 

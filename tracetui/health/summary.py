@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from tracetui.devices.descriptions import device_names, has_assumed_name
+from tracetui.frozen import frozen
 from tracetui.health.health_table import doubtful_checks
 from tracetui.health.recording_checks import kinds_in_words
 from tracetui.idle.gpu_spans import step_spans
@@ -38,7 +38,7 @@ OPTIONS = ("record_shapes", "with_stack", "profile_memory", "with_flops")
 """Profiler options that a trace records."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class SummaryFact:
     """One line of the summary; a value of None is unknown."""
 

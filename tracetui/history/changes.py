@@ -17,12 +17,12 @@ step of a run has no noise of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from tracetui.comparing.measures import COUNT
 from tracetui.comparing.noise import MAX_STEADY_SCATTER, MIN_TIME_CHANGE, Change, Sample
+from tracetui.frozen import frozen
 from tracetui.history.digest import Summed
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Float64
@@ -53,7 +53,7 @@ MAX_LAST_RUNS = 8
 """Maximum runs at the end that are compared with those before."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Values:
     """A measure in the runs of a series; parallel arrays, one entry per run, without those that lack it."""
 
@@ -78,7 +78,7 @@ class Values:
         return len(self.run)
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Level:
     """A stretch of runs between two changes."""
 

@@ -10,7 +10,7 @@ import math
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from tracetui.comparing.fairness import bare, rank
 from tracetui.comparing.measures import known_measures
 from tracetui.comparing.noise import Sample
 from tracetui.comparing.side import CAPTURE, STEP, Side, side
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family, short_kernel
 from tracetui.linking.call_sites import site_of
 from tracetui.linking.links import op_rows
@@ -54,7 +55,7 @@ _MIN_TIME_NS, _MAX_TIME_NS = 10**18, 4 * 10**18
 _LENGTH = struct.Struct("<I")
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class DigestFacts:
     """Facts of a trace beside its measures."""
 
@@ -91,7 +92,7 @@ class Summed(NamedTuple):
     """For how much the median may be off: three standard errors."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Digest:
     """Measures over the steps."""
 

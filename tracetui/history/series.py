@@ -10,10 +10,10 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from tracetui.errors import TraceError, UsageError
+from tracetui.frozen import frozen
 from tracetui.history.changes import Level, Values, levels, values_of
 from tracetui.history.digest import (
     FAMILY_TIMES,
@@ -43,7 +43,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _DIGITS = re.compile(r"(\d+)")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Run:
     """A trace of a series."""
 
@@ -66,7 +66,7 @@ class Run:
         return facts.program, facts.device, facts.stepped, facts.world_size, facts.rank
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Series:
     """Runs that can be compared, in order."""
 
@@ -113,7 +113,7 @@ class Series:
         return values, levels(values)
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class History:
     """The series of a folder, the longest first, and what was left out."""
 

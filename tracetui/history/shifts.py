@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from tracetui.comparing.noise import Change, Sample
 from tracetui.errors import UsageError
+from tracetui.frozen import frozen
 from tracetui.history.changes import Level, Values, beyond, level
 from tracetui.history.digest import FAMILY_TIMES, KERNEL_GROUP, MODULE_GROUP, OP_GROUP, STEP_TIME, UNPROFILED
 from tracetui.history.series import Run, Series
@@ -26,7 +26,7 @@ MAX_MOVED = 3
 """Maximum measures named that moved with a change."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Moved:
     """A measure that moved with another one."""
 
@@ -35,7 +35,7 @@ class Moved:
     after: float
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Shift:
     """A change of a measure between two levels."""
 
@@ -61,7 +61,7 @@ class Shift:
         return self.runs[1] == 1
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Measure:
     """A measure over the runs of a series."""
 
@@ -157,7 +157,7 @@ def _moved(series: Series, name: str, bounds: tuple[int, int, int]) -> list[Move
 # A new run beside the last level of the runs before it.
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Verdict:
     """A measure of a new run."""
 

@@ -7,11 +7,12 @@ covers most of it, with the names of the slices around it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.idle.idle_parts import (
     IdleParts,
     after_sync,
@@ -175,7 +176,7 @@ def _waits(trace: Trace, rows: Int64) -> tuple[int, int, int]:
     return int(gap[host].sum()), int(gap[change].sum()), int(gap[~host & ~change].sum())
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class IdleBlocks:
     """Gaps, or parts of them, as blocks to draw; parallel arrays, those of one device in order of start."""
 
@@ -458,7 +459,7 @@ MAX_SLICES_OF_GAP = 400
 """Maximum slices of the CPU named with a gap, the longest ones."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class GapPart:
     """A cause of a gap, and its time in ns."""
 
@@ -466,7 +467,7 @@ class GapPart:
     time: int
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class CpuName:
     """A name that the CPU spent time of a gap in: itself, without what it called."""
 

@@ -6,10 +6,11 @@ idle time belong to one device; totals are the sums over the devices.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.idle.idle_parts import clock_skew
 from tracetui.idle.idleness import device_order, idleness
 from tracetui.kernel_names.slice_names import Family, family
@@ -25,7 +26,7 @@ from tracetui.model.table import NULL
 from tracetui.model.trace import Float64, Kind, Trace
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class GpuSpans:
     """The GPU span of each part on each device: arrays of parts by devices, times in ns."""
 
@@ -187,7 +188,7 @@ def union_in_cells(cell: Int64, start: Int64, end: Int64, count: int) -> Int64:
 # its name.
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Exposure:
     """Parallel arrays in ns, one entry for each step (or the trace) and each device, devices within steps."""
 
@@ -301,7 +302,7 @@ def uncovered(
 # thread and both serve requests.
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class StepTimes:
     """Parallel to `steps(trace)`, in ns; NULL where something is not known."""
 

@@ -10,11 +10,12 @@ in one.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.idle.idleness import Idleness, device_order, idleness, unrecorded_holes
 from tracetui.idle.thread_causes import ThreadCauses, indicating_slices, stalled_calls, start_up_calls, thread_causes
 from tracetui.idle.waits import MIN_FULL_QUEUE, OVERHEAD, Cause, later_nodes, queue_depth, queueing, stream_waits
@@ -125,7 +126,7 @@ _ELSEWHERE = (
 """Causes that count on another thread than the launching one; a wait there may be for the launching thread."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class IdleParts:
     """Parts of gaps: disjoint, covering the gaps exactly, in order of gap and time; parallel arrays, times in ns."""
 

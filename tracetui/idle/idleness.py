@@ -7,10 +7,9 @@ Every gap is split exactly into three parts by the launch of the activity that e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.linking.groups import Groups, combinations, distinct, group
 from tracetui.linking.links import links
 from tracetui.linking.replays import graph_ids, replays
@@ -23,7 +22,7 @@ MIN_GAP_NS = 30
 """Minimum length of a gap in ns; shorter ones are the GPU changing from one kernel to the next."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Idleness:
     """The gaps of all devices in order of start; parallel arrays, times in ns."""
 
@@ -58,7 +57,7 @@ class Idleness:
         return self.launch >= 0
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class DeviceOrder:
     """All GPU activities by device, then start; parallel arrays, times in ns."""
 
@@ -140,7 +139,7 @@ MIN_FIRST_HOLE_NS = 50_000
 """Minimum ns from the end of the launch call to the first node that is no ordinary start of a graph."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class UnrecordedHoles:
     """Gaps in which nodes of graphs probably ran; parallel arrays."""
 

@@ -7,11 +7,10 @@ its period: periods follow one another without a hole, so that the idle time of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import step_spans
 from tracetui.idle.idle_parts import (
     MAX_ORDINARY_LATENCY_RATIO,
@@ -163,7 +162,7 @@ def scope_windows(trace: Trace, step: int | None) -> tuple[Int64, Int64]:
     return union(low, high)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class IdleStretches:
     """Idle time of all devices cut by cause, by device and start: the parts of gaps, and before and behind them.
 

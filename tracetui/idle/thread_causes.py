@@ -8,11 +8,11 @@ is Python. The profiler's own cost is on no thread and counts on all.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.idle.waits import (
     MIN_FULL_QUEUE,
     SYNC_NAME,
@@ -228,7 +228,7 @@ def _held_back(trace: Trace) -> Int64:
     return launches[queue_depth(trace) >= MIN_FULL_QUEUE]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Calls:
     """Ops and runtime calls that should take microseconds, of functions that once took long; parallel arrays."""
 
@@ -271,7 +271,7 @@ _BY_KIND = np.full(256, Cause.UNSEEN, np.int8)
 _BY_KIND[[Kind.CPU_OP, Kind.RUNTIME, Kind.PYTHON]] = Cause.OPERATORS, Cause.CALLS, Cause.PYTHON
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ThreadCauses:
     """The causes that some threads would be of a gap; boundaries on the axis, each with the cause from there on."""
 

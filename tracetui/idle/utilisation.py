@@ -6,7 +6,6 @@ MFU. Operations that are not known count as none: the share of the GPU time with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import isnan
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from tracetui.devices.descriptions import kernel_devices
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.devices.roofline import MAX_PEAK_RATIO, roofline
+from tracetui.frozen import frozen
 from tracetui.idle.scope_times import recorded_extent, step_periods
 from tracetui.linking.links import links, no_gpu
 from tracetui.linking.placement import activities_by_step, chosen
@@ -33,7 +33,7 @@ MIN_BOUND_PERCENT = 50.0
 """Minimum percent of it for which a lower bound says something of the whole."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Utilisation:
     """One entry per part; NaN where the trace does not hold it."""
 

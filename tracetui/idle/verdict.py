@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.devices.roofline import bound_share
+from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import Exposure, GpuSpans, exposure, gaps_of, step_exposure, step_spans, trace_span
 from tracetui.idle.idle_parts import after_sync, idle_by_cause
 from tracetui.idle.idleness import device_order, idleness
@@ -51,7 +52,7 @@ MAX_BALANCED_RATIO = 1.25
 """Maximum ratio of CPU time to GPU time, either way, that reads as compute-bound."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class TorchTotals:
     """The sums under torch's table, in ns."""
 
@@ -136,7 +137,7 @@ _LEFT_OUT = (Cause.NOT_RECORDED, Cause.BEFORE_CAPTURE)
 """Causes on which no verdict rests: the GPU was probably busy, or what it waited for lies before the capture."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Judged:
     """The time that a verdict is about, and the idle time in it, summed over the devices, in ns."""
 
@@ -189,7 +190,7 @@ class Judged:
         return Cause(max(range(Cause.LATENCY), key=lambda cause: self.causes[cause]))
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Verdict:
     """A verdict, and the numbers from the first GPU activity to the last beside it; shares are percentages 0-100."""
 

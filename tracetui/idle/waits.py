@@ -7,12 +7,12 @@ the later nodes of a graph wait for the graph (R3.39).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import calls_named, links
 from tracetui.linking.trees import lane_numbers
@@ -25,7 +25,7 @@ MIN_FULL_QUEUE = 1000
 """Launches in flight from which the driver makes the CPU wait (R3.28)."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Queueing:
     """Parallel arrays in ns, one entry for each of `links(trace).launches`."""
 

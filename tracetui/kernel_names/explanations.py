@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fnmatch import translate
 from functools import cache
 from pathlib import Path
 
+from tracetui.frozen import frozen
 from tracetui.kernel_names import Family, decode
 from tracetui.model.trace import Kind
 
@@ -15,7 +15,7 @@ PAGE = Path(__file__).with_name("events.md")
 _ENTRY = re.compile(r"^### (.+)\n((?:`[^`\n]+` ?)+)\n\n(.+)$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Explanation:
     """An entry of the page."""
 

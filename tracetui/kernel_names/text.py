@@ -6,8 +6,7 @@ are read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tracetui.frozen import frozen
 from tracetui.text import lazy_pattern
 
 # Mangled C++ names made readable: the part of the Itanium grammar that kernels use.
@@ -261,7 +260,7 @@ _NUMBER_OF_STEP = lazy_pattern(r"#\d+$")
 _TRITON_NUMBER = lazy_pattern(r"^((?:\w+_)?triton_[a-z]{2,4}_fused\w*?)_\d+(?:_\d+d\w*)?$")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class ParsedName:
     """The parts of a name that decoders look at."""
 

@@ -8,10 +8,10 @@ recorded without either have no link.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import latest_with_id, links, op_rows, row_of
 from tracetui.linking.trees import forest, lane_numbers, nearest
@@ -28,7 +28,7 @@ _MAX_SEQUENCE = 1 << 40
 """Sequence numbers from this on are invalid."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Autograd:
     """Links from the backward to the forward pass."""
 
@@ -78,7 +78,7 @@ def autograd(trace: Trace) -> Autograd:
     return Autograd(ops.row[indices], forward, node, home)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Ops:
     """The ops of a trace, all arrays parallel."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.linking.frames import BACKWARD_OF, MODULE, PATH_SEPARATOR, FrameTree, is_own, preorder
 from tracetui.linking.graph_nodes import MIN_EQUAL_SHARE, GraphNodes, graph_nodes
 from tracetui.linking.links import links
@@ -107,7 +108,7 @@ MAX_NAMED_REFUSALS = 3
 """Maximum graphs named of which no captured graph has the names."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class CaptureCounts:
     """GPU activities in replayed graphs, and those tied to the operator that captured them."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.linking.autograd import autograd
 from tracetui.linking.links import join_launches, links
 from tracetui.linking.steps import steps
@@ -24,7 +24,7 @@ FIRST_DEPENDENCY_ID = 1 << 40
 _START, _END = 0, 2
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Dependencies:
     """Pairs of nodes as rows of slices: parallel arrays, in the order of the arrows in the file."""
 
@@ -96,7 +96,7 @@ def _single_match(rows: Int64, lane: Int64, moment: Int64, wanted_lane: Int64, w
     return np.where(single, np.append(rows[order], -1)[np.where(single, first, len(rows))], -1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class DispatchCost:
     """CPU cost of a launch in ns (3(b))."""
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.linking.autograd import autograd
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import copy_to_launched, links, row_of
@@ -46,7 +47,7 @@ COMPILED_REGION = re.compile(
 """Names of compiled regions (R3.47)."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Frames:
     """The Python frames around every op, call and frame, and around the launch of every GPU activity; -1 for none."""
 
@@ -60,7 +61,7 @@ class Frames:
     """Mask of the slices whose `module` is that of the forward op."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ModulePaths:
     """Module paths such as `GPT_0 / Block_3 / MLP_3`; those of the backward pass begin with `backward of`."""
 
@@ -140,7 +141,7 @@ def compiled_region(trace: Trace, chain: Sequence[int]) -> int:
     return next((row for row in reversed(chain) if row >= 0 and COMPILED_REGION.match(trace.name_of(row))), -1)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Nesting:
     """The tree of frames, ops and calls."""
 
@@ -193,7 +194,7 @@ def _from_forward(trace: Trace, frame: Int32) -> tuple[Int32, Bool]:
 # Calls of modules and functions as a tree: a node is a name below the node that called it, or each call (R3.56).
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FrameTree:
     """Parallel arrays, one entry per node, in preorder; siblings in order of their first call."""
 

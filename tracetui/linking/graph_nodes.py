@@ -9,10 +9,11 @@ other; what still differs among them stays unknown.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.kernel_names import Family, decode
 from tracetui.kernel_names.text import plain
 from tracetui.linking.graph_recordings import Captured, Choice, choose, recorded_graphs
@@ -38,7 +39,7 @@ MAX_EDITS = 400
 """Maximum nodes without a partner, on either side, of lists that are aligned with one another."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Alignment:
     """The launch of each node of a replay in its captured graph."""
 
@@ -153,7 +154,7 @@ _ELEMENTWISE_OPS = frozenset(
 """Operators of which the family of their kernels is certain; a match by position must not contradict them."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class GraphMatch:
     """The capture of one graph as far as it is known."""
 
@@ -171,7 +172,7 @@ class GraphMatch:
     """Nodes whose launch has no recorded name."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class GraphNodes:
     """The replayed GPU activities of which the capture is known; ids are those in `texts`, -1 for none."""
 
@@ -273,7 +274,7 @@ _SHAPES = 3
 """Index of the shapes among the fields."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Nodes:
     """Nodes of one replay with an equal captured launch."""
 
@@ -285,7 +286,7 @@ class _Nodes:
     rows: Int64
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Aligned:
     """The captured graphs that fit the replays of a graph best; all of them have the same names in order."""
 

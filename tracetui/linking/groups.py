@@ -5,11 +5,10 @@ What depends on several columns is computed once per combination of their values
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.model.intervals import Int64, run_starts
 
 _ROOM = 1 << 62
@@ -18,7 +17,7 @@ _MIN_TABLE = 1 << 16
 """Entries that a table may have, however few rows there are."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Combinations:
     """The distinct combinations of some columns."""
 
@@ -74,7 +73,7 @@ def _table(values: NDArray[np.integer]) -> tuple[Int64, Int64] | None:
     return np.flatnonzero(used) + low, rank[offset]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Groups:
     """The group of each row; groups are numbered from 0."""
 

@@ -11,11 +11,11 @@ A kernel of compiled code has the lines it was fused from, where Inductor has wr
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.linking.autograd import autograd
 from tracetui.linking.frames import COMPILED_REGION, MODULE, frames, is_own
 from tracetui.linking.groups import distinct
@@ -39,7 +39,7 @@ _SAMPLED = 64
 """Kernels of a trace with compiled regions that are looked at; the others are where one of them has a stack."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Lines:
     """The line of every slice, as the row of its record; -1 for none."""
 
@@ -180,7 +180,7 @@ def function_lines(trace: Trace) -> Lines:
     return Lines(record, autograd(trace).node >= 0)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Pieces:
     """Time of a thread, cut wherever the slice changes that it is in: parallel arrays, none overlaps another."""
 

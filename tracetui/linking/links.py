@@ -7,11 +7,11 @@ the op that the `External id` names where those ids can be trusted (R3.7), else 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.linking.groups import distinct
 from tracetui.linking.step_names import StepName, step_name
 from tracetui.linking.trees import disorderly_lanes, forest, is_named, lane_numbers, nearest, nearest_row
@@ -28,7 +28,7 @@ _MAX_DIGITS = 18
 """Maximum digits of a number that fits 64 bits."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ProfilerSteps:
     """Parallel arrays, one entry per step of the profiler, in order of start."""
 
@@ -37,7 +37,7 @@ class ProfilerSteps:
     """The N of `ProfilerStep#N`."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class NamedSteps:
     """Annotations of servers' steps, in order of start."""
 
@@ -206,7 +206,7 @@ NOT_TORCH = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Links:
     """Links between slices as rows of `Trace.slices`; -1 for none."""
 
@@ -358,7 +358,7 @@ def span(slices: Slices, rows: Int64) -> tuple[int, int]:
     return int(slices.start[rows].min()), int(slices.end[rows].max())
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Region:
     """The GPU activities of a region."""
 

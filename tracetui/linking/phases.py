@@ -7,12 +7,12 @@ Annotations and operators name them: `Optimizer.step#Adam.step`, `autograd::engi
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.linking.groups import distinct
 from tracetui.linking.trees import is_named
 from tracetui.model.intervals import Int64, covered_within, difference, union
@@ -47,7 +47,7 @@ PHASE_NAMES = {
 """Names of the slices that are a part of a step."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PhaseSpans:
     """When each thread was in which phase: parallel arrays by lane and start, times in ns, disjoint on each lane."""
 

@@ -11,12 +11,12 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import calls_named, links
 from tracetui.linking.trees import Stretches, lane_axis, lane_numbers
@@ -32,7 +32,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 """Odd, so that its powers never vanish: the position of a kernel counts in the signature."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Replays:
     """Parallel arrays, one entry per replay, in the order of the rows of their launches."""
 
@@ -187,7 +187,7 @@ _BEGIN = re.compile(r"^(cu|cuda|hip)StreamBeginCapture")
 _END = re.compile(r"^(cu|cuda|hip)StreamEndCapture")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Captures:
     """The time ranges in which threads captured graphs: parallel arrays, times in ns."""
 
@@ -338,7 +338,7 @@ NODE_BITS = (1 << 32) - 1
 """The lower half of a graph node id is the node; the upper half is the graph, and may be left out."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class NodeNames:
     """The names of some GPU activities."""
 

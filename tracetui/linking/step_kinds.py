@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.linking.frames import function_of
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import links, named_steps, op_rows
@@ -45,7 +45,7 @@ _DECODE_KERNEL = re.compile(r"BatchDecodeWithPagedKVCache|fmhaSm\d+\w*ForGen")
 _PREFILL_KERNEL = re.compile(r"BatchPrefillWithRagged|FmhaBatchPrefill|fmhaSm\d+\w*Context")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class StepKinds:
     """Parallel to `steps(trace)`."""
 
@@ -332,7 +332,7 @@ def partial_steps(trace: Trace) -> Bool:
 # number, or lies outside of its own interval, counts as missing.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class UnprofiledTime:
     """The time of a step in microseconds."""
 
@@ -351,7 +351,7 @@ class UnprofiledTime:
         return None if self.profiled_us is None else 100 * (self.profiled_us / self.median_us - 1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class TimeRatio:
     """Ratio of the step times of two recordings, without the profiler."""
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from tracetui.frozen import frozen
 
 KINDS = ("prefill", "decode", "mixed", "verify", "draft", "idle", "dummy", "diffusion", "unknown")
 """Kinds of steps of a server; `verify` and `draft` are the two halves of speculative decoding."""
@@ -22,7 +23,7 @@ Facts = tuple[str | None, int | None, int | None, int | None]
 """Kind, requests, tokens, and tokens generated."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class StepName:
     """The contents of one name; None where it does not say."""
 
@@ -45,7 +46,7 @@ class StepName:
         return sum(fact is not None for fact in (self.kind, self.requests, self.tokens))
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class StepFamily:
     """A family of names."""
 

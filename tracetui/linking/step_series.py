@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.linking.autograd import BACKWARD
 from tracetui.linking.frames import MODULE, function_of
 from tracetui.linking.groups import group
@@ -50,7 +50,7 @@ _TRAINING = re.compile(rf"{BACKWARD.pattern}|^Optimizer\.(step|zero_grad)|_backw
 """Names of slices that only training has."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class StepSeries:
     """Steps that were found in one way; the arrays have one entry per step, in order of start."""
 

@@ -7,11 +7,12 @@ other source is listed with its coverage, and chosen by name.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from tracetui.errors import UsageError
+from tracetui.frozen import frozen
 from tracetui.linking.frames import MODULE, function_of, is_own
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import STEP_NAME, links, profiler_steps
@@ -52,7 +53,7 @@ LIBRARY = re.compile(
 """Annotations that libraries write inside a step."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Marker:
     """An annotation that repeats."""
 
@@ -139,7 +140,7 @@ _HIDDEN = ("<", "__")
 """Prefixes of functions that never stand for steps: `<module>`, `<lambda>`, `__call__`."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class StepSource:
     """Something that repeats on one thread, each run of which can be a step."""
 

@@ -10,12 +10,13 @@ belongs to its own steps, and any other thread of the process to the only step t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family, family
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import links, profiler_steps
@@ -45,7 +46,7 @@ PROFILER_STEP = "profiler step"
 """`found_by` of the steps of the profiler."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Steps:
     """Parallel arrays, one entry per step, in order of their start."""
 
@@ -291,7 +292,7 @@ _TOKEN_OP = re.compile(r"^aten::(embedding|argmax|multinomial)$")
 """Operators that do so, whatever their kernels are called."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Cycles:
     """Cycles in a sequence of names."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.model import native
 from tracetui.model.intervals import TOLERANCE, Bool, Int64, covered_within, nest, tree_depth, union
 from tracetui.model.native import insertion_index
@@ -32,7 +32,7 @@ def is_named(trace: Trace, rows: Int64, wanted: Callable[[str], object]) -> Bool
 _NUMBER = re.compile(r"-?\d{1,18}")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LaneNumbers:
     """Parallel arrays, one entry per lane."""
 
@@ -79,7 +79,7 @@ PAUSE = 1 << 30
 """Nanoseconds that are left of a pause in which nothing happens on any lane."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Axis:
     """Puts the lanes one after another on a single axis, so that one search serves all of them."""
 
@@ -138,7 +138,7 @@ def lane_axis(trace: Trace) -> Axis:
     return Axis.around(trace.slices.start, trace.slices.end)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Stretches:
     """Disjoint, ascending intervals on an axis."""
 

@@ -8,11 +8,11 @@ allocated bytes of each device over time, to draw under its lanes.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import links, no_gpu, op_rows
 from tracetui.linking.placement import time_within, within
@@ -56,7 +56,7 @@ _ALLOCATES = re.compile(r"aten::(new_)?empty\w*|aten::resize\w*")
 """Ops that only allocate for the op above them."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Allocator:
     """Parallel arrays, one entry per event of an allocator, in the order of time."""
 
@@ -151,7 +151,7 @@ def allocator(trace: Trace) -> Allocator:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Causes:
     """The ops behind the allocator events, one entry per event, as rows of slices; -1 for none."""
 

@@ -6,10 +6,9 @@ address are, the size is up to what the allocator adds, and none is nearer in ti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.linking.trees import Axis
 from tracetui.memory.allocator import Allocator, allocator
 from tracetui.model.intervals import Bool, Int64
@@ -71,7 +70,7 @@ def snapshot_counters(trace: Trace, snapshot: MemorySnapshot) -> tuple[Counter, 
     return tuple(counters)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Holders:
     """Holders of the events of `allocator(trace)` by the snapshot beside it, one entry per event."""
 

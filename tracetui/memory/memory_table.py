@@ -6,12 +6,12 @@ copy, the pane lists copies and fills.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.linking.chains import chain
 from tracetui.linking.groups import group
 from tracetui.linking.links import names_of
@@ -137,7 +137,7 @@ def _events(trace: Trace, allocations: Allocator, rows: Int64, index: Int64) -> 
     )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Needs:
     """Memory that ops needed on devices: one entry per device and op, then one per device for older memory."""
 

@@ -9,13 +9,13 @@ compiled it walks all of them, with the same results.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.errors import UsageError
+from tracetui.frozen import frozen
 from tracetui.model import native
 
 Int64 = NDArray[np.int64]
@@ -30,7 +30,7 @@ MAX_DEPTH = np.iinfo(np.int16).max
 """Largest depth and row that slices have."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Nesting:
     """The nesting of intervals; all arrays have one entry per interval."""
 
@@ -106,7 +106,7 @@ def _counted(group: NDArray[np.integer], start: Int64, end: Int64, tolerance: in
     return Nesting(parent, depth, row, close, cut_by)
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class NestedSlices:
     """The nesting of slices in the types of `Slices`; all arrays have one entry per slice."""
 
@@ -380,7 +380,7 @@ _RANGE = re.compile(rf"@?{TIME}\+{TIME}")
 _MAX_NS = 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class TimeRange:
     """The moments start <= t < end, in ns from the start of the trace."""
 

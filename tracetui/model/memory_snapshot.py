@@ -6,12 +6,13 @@ blocks are rounded up by the allocator, and their sum is what the devices held w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.model.intervals import Int64
 from tracetui.model.table import NULL, Strings
 
@@ -39,7 +40,7 @@ ACTIVE = ("active_allocated", "active_awaiting_free", "active_pending_free")
 """States of a block that is not free: in use, or requested to be freed and not completed."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SnapshotEvents:
     """The history of all devices, device by device, each in order of time."""
 
@@ -64,7 +65,7 @@ class SnapshotEvents:
         return len(self.action)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Segments:
     """Memory that the allocator had reserved at the end."""
 
@@ -76,7 +77,7 @@ class Segments:
     is_expandable: NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Blocks:
     """The parts of the segments at the end, in order of address in each segment."""
 
@@ -91,7 +92,7 @@ class Blocks:
     stack: Int32
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Annotations:
     """Moments at which ranges that the program named begin and end."""
 
@@ -100,7 +101,7 @@ class Annotations:
     time_us: Int64
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Stacks:
     """Stacks of frames, the innermost frame first; stack 0 has none."""
 
@@ -117,7 +118,7 @@ class Stacks:
         return self.frames[self.first[stack] : self.first[stack + 1]].tolist()  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class MemorySnapshot:
     """A snapshot as it was read."""
 

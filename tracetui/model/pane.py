@@ -6,8 +6,9 @@ Each pane is declared once, as `PANE` in the file that computes its table. Needs
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from tracetui.frozen import frozen
 
 if TYPE_CHECKING:
     from tracetui.model.intervals import Part
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from tracetui.model.trace import Trace
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Grouping:
     """One way to group the rows of a pane."""
 
@@ -31,7 +32,7 @@ class Grouping:
     """True for a trace that has something to group by."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Pane:
     """The declaration of a table that every trace has."""
 

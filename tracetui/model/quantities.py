@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from tracetui.frozen import frozen
 
 ABSENT = "–"
 """Stands where the trace holds no value; never 0."""
@@ -182,7 +183,7 @@ def significant(value: float, digits: int = 4) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Scale:
     """The common unit of quantities that are compared with each other."""
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.model.native import insertion_index
 from tracetui.model.table import NULL, Strings
 
@@ -31,7 +32,7 @@ _FEW = 32
 """So many times fewer events than there are entries are looked up without touching all of these."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Arguments:
     """Some arguments of some events, one entry per event; names are those of the file."""
 
@@ -72,7 +73,7 @@ class Arguments:
 # A recording stands for one trace file that holds captures; of the file itself nothing else is kept.
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class GraphRecording:
     """The launches of captured graphs in order, a graph behind the other; ids are those in `texts`, -1 for none."""
 
@@ -116,7 +117,7 @@ class GraphRecording:
         return str(self.texts[number]) if number >= 0 else ""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class GraphScopes:
     """Names that a program gave to nodes of graphs while it captured them, such as the module behind each."""
 
@@ -209,7 +210,7 @@ MAX_RANKS = 1 << 20
 """Maximum ranks of a run or a group: all ranks that may be missing are listed."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class GroupRecord:
     """A process group as `distributedInfo` lists it."""
 
@@ -220,7 +221,7 @@ class GroupRecord:
     """Global ranks of its members, empty where the file does not list them."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class RankHeader:
     """Rank, groups, host and times from the head and the tail of a file; None where these lack them."""
 
@@ -319,7 +320,7 @@ class Request:
     """The reason of its end."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RequestLog:
     """The requests in a file."""
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache, partial, wraps
 from inspect import Parameter, signature
@@ -25,6 +25,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, get_args, get_type_hint
 
 from tracetui.crash_report import described, where_reported
 from tracetui.errors import AnalysisFailed, TracetuiError
+from tracetui.frozen import frozen
 from tracetui.model.trace import Interrupted, Trace
 
 Arguments = ParamSpec("Arguments")
@@ -32,7 +33,7 @@ Result = TypeVar("Result")
 Analysis = Callable[Concatenate["Trace", Arguments], Result]
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Kept:
     """A function whose results are kept."""
 

@@ -8,7 +8,7 @@ column, -1 in a text column.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum, auto
 from functools import cached_property
 from html import escape
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.errors import CannotRun
+from tracetui.frozen import frozen
 from tracetui.text import clean
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class TextKind(Enum):
     """The name of a kernel as recorded: shown decoded, and cut in its middle."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class ColumnSpec:
     """The meaning of a column and its look, in every table."""
 
@@ -130,7 +131,7 @@ class ColumnSpec:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Column:
     """A sequence of values, and their declaration.
 
@@ -289,7 +290,7 @@ MAX_HTML_TEXT = 200
 """Maximum characters of a text in it."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Table:
     """Columns of one length, and the slice behind each row."""
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.model.intervals import is_among
 from tracetui.model.recorded import Arguments, GraphRecording, GraphScopes, Loss, RequestLog
 from tracetui.model.table import Strings
@@ -117,7 +118,7 @@ class LaneKind(IntEnum):
     """The profiler's span over the capture; hidden at first."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Lane:
     """One lane of the timeline: a thread, a stream, or a family of asynchronous spans."""
 
@@ -140,7 +141,7 @@ ALL_DEVICES = -1
 """Id of a device that stands for all devices of a trace."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Device:
     """A device as the trace describes it; a number that the file does not give is None."""
 
@@ -152,7 +153,7 @@ class Device:
     """Names of the devices in the file that this one replaces because the user said so."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Slices:
     """Parallel columns, one entry per slice; every array has the same length."""
 
@@ -200,7 +201,7 @@ class Slices:
         return sum(getattr(self, column.name).nbytes for column in fields(self))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Instants:
     """Moments without a duration (ph i, I, R, and the like), sorted by (lane, time)."""
 
@@ -216,7 +217,7 @@ class Instants:
         return len(self.time)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Flows:
     """Ends of arrows between slices (ph s, t, f), in file order; a source of links of last resort (R2.10)."""
 
@@ -235,7 +236,7 @@ class Flows:
         return len(self.time)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Counter:
     """One series of a counter (ph C): values that hold until the next sample."""
 
@@ -385,7 +386,7 @@ that was ever compared would stay for as long as the trace.
 _MISSING = object()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ChosenSteps:
     """The steps that the user chose; the arrays have one entry per step, in order of start."""
 
@@ -415,7 +416,7 @@ WITH_NVTX = "record within torch.autograd.profiler.emit_nvtx(record_shapes=True)
 """The way to have operators with their shapes in an export of Nsight Systems."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Trace:
     """Everything that was read from one file."""
 

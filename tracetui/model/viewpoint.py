@@ -11,14 +11,14 @@ meaning here. `range=12us+250us` is a range of time whose rows are listed, or wi
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from tracetui.errors import UsageError
+from tracetui.frozen import frozen
 from tracetui.model.intervals import TIME, UNITS, TimeRange, microseconds, read_time_range
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Viewpoint:
     """The selection, step, pane and window of the screen; a field of None or -1 stays as it is on a visit."""
 

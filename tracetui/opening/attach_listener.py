@@ -18,11 +18,11 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from tracetui.errors import CannotRun
+from tracetui.frozen import frozen
 from tracetui.text import clean
 
 # Processes of the user, as `/proc` describes them: what runs in them, their rank, and whether they can be asked.
@@ -42,7 +42,7 @@ _RANK = re.compile(r"[0-9]{1,9}")
 _PROC = Path("/proc")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Job:
     """A process that runs PyTorch."""
 
@@ -177,7 +177,7 @@ _ACTIVITIES = 2
 _MAX_ANCESTORS = 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Registration:
     """A process with a GPU says that it is there."""
 
@@ -185,7 +185,7 @@ class Registration:
     """The process id as the process itself knows it, which another namespace numbers differently."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Question:
     """A process asks whether a trace of it is wanted."""
 
@@ -229,7 +229,7 @@ _CREDENTIALS = struct.Struct("3i")
 """Process, user and group that sent a datagram."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Call:
     """A datagram of one of the user's processes."""
 

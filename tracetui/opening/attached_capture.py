@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 
 from tracetui.errors import CannotRun, UsageError
+from tracetui.frozen import frozen
 from tracetui.opening.attach_listener import POLL_SECONDS, TRACE_FOLDER, Call, Job, Listener, Question, still_runs
 
 # What is asked of a process: for how long, with what, and where Kineto is to write it.
@@ -30,7 +31,7 @@ WARMUP_SECONDS = 1
 """Seconds in which the recorder runs before the trace begins; Kineto alone would take five."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class TraceRequest:
     """A trace of some seconds, or of some iterations where `iterations` is not 0."""
 

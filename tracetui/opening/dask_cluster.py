@@ -15,13 +15,14 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tracetui.errors import ClusterUnusable, TraceError
 from tracetui.files import absolute_path, is_url
+from tracetui.frozen import frozen
 from tracetui.opening.cache_folder import TraceIdentity, identity_of
 from tracetui.opening.rank_reading import FileReading, SummaryWork, file_bytes
 
@@ -197,7 +198,7 @@ class ClusterPool(Executor):
         return self._are_seen
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class OnceBegun:
     """A call that ends at once where it was begun before: the worker that did so has died."""
 
@@ -243,7 +244,7 @@ class _SentFile(NamedTuple):
         return cls(data, before if identity_of(path) == before else None, digest)
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class _SentCall:
     """A call of a function of a path with the content of a file, which lies in a temporary folder meanwhile."""
 

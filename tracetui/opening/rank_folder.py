@@ -8,12 +8,13 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracetui.errors import NotFound, OtherKind, TraceError, UsageError
 from tracetui.files import is_url, url_name
+from tracetui.frozen import frozen
 from tracetui.reading.remote_files import each_result, is_remote_folder, matching_urls, walk_remote
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ AS_NAMED = RankOptions()
 """Nothing is said: ranks are those of the files and their names, and the run is the largest."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class RankSetName:
     """The place of a set of ranks, and the options of the user for it."""
 

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, redirect_stderr, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
@@ -23,6 +23,7 @@ from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from tracetui.errors import AnalysisFailed, NotFound, TraceError
 from tracetui.files import absolute_path, add_url_secrets, is_of_one_process, is_url, url_name, url_secrets
+from tracetui.frozen import frozen
 from tracetui.opening.cache_folder import (
     SUMMARIES,
     CacheFolder,
@@ -384,7 +385,7 @@ class FileReading(NamedTuple):
     """Of its content, in hexadecimal."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class ReadFile:
     """Reads a file in whatever process; goes to others as it is."""
 

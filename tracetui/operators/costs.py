@@ -17,11 +17,12 @@ or with the recording.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.linking.links import latest_with_id, links, row_of
 from tracetui.linking.placement import time_within, within
 from tracetui.linking.steps import steps
@@ -142,7 +143,7 @@ _NAMED = (Kind.CPU_OP, Kind.ANNOTATION)
 """Kinds that an `External id` may name."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Costs:
     """Costs of slices; parallel arrays, one entry per slice that counts, `row` ascending."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.linking.groups import Groups, combinations, group
 from tracetui.model.intervals import Bool, Int64, is_among
 from tracetui.model.table import Strings
@@ -54,7 +55,7 @@ _ANNOTATIONS = (Kind.ANNOTATION, Kind.GPU_ANNOTATION)
 _ON_DEVICE = (*GPU_WORK, Kind.GPU_ANNOTATION, Kind.SYNC)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Averages:
     """Sums by key; parallel arrays, times in ns."""
 
@@ -173,7 +174,7 @@ def has_shapes(trace: Trace) -> bool:
     return dims is not None and bool((dims >= 0).any())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Signature:
     """The inputs of a call; one entry per input, scalars included."""
 
@@ -188,7 +189,7 @@ class Signature:
         return json.dumps(self.dims)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Signatures:
     """Signatures of some slices."""
 

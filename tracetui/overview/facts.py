@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from tracetui.errors import AnalysisFailed
 from tracetui.findings import finding_list
 from tracetui.findings.scope import Finding, Scope, Severity
+from tracetui.frozen import frozen
 from tracetui.idle.idleness import device_order
 from tracetui.idle.scope_times import idle_stretches, idle_within, median_step, scope_title, times_in_words
 from tracetui.idle.utilisation import MIN_BOUND_PERCENT, is_bound, mfu_sentence, scope_utilisation
@@ -57,7 +58,7 @@ MAKING = "computing …"
 WAITS, OTHER_CPU, OPERATORS = "waits for the GPU", "Python, other", "operators"
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Entry:
     """A row of the overview."""
 
@@ -81,7 +82,7 @@ class Entry:
     """Of a step its compute, exposed communication and idle time in ns, or its CPU time."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Overview:
     """The overview of a scope."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family
 from tracetui.model.intervals import Int64, covered_within
 from tracetui.model.trace import Float64, Trace
@@ -18,7 +18,7 @@ MOVES = (Family.COPY, Family.COMMUNICATION)
 """Families that move data, and compute nothing."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Strip:
     """Shares (0 to 1) of each cell of a line of time; means over the devices."""
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.linking.groups import Groups
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.quantities import duration
@@ -37,7 +38,7 @@ MIN_FACTOR = 1.03
 _COPIES = re.compile(r"^memcpy|^aten::copy_$|^aten::_?to_?copy", re.IGNORECASE)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class NameExcess:
     """Excess of a rank over the median rank by name: parallel columns, one entry per name."""
 
@@ -159,7 +160,7 @@ MIN_LATE_STEP_SHARE = 0.1
 """Minimum wait caused in a step, as a share of that in the worst step, to be late in it; of the step as of the run."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class LateRank:
     """A late rank with its causes."""
 
@@ -238,7 +239,7 @@ def standing_out(attributed: Charges, ranks: Int64, run_ns: int) -> list[int]:
     return late
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class StretchExcess:
     """The excess of the stretch of each entry over that of the median rank, in ns and by part."""
 

@@ -9,11 +9,11 @@ their collectives end apart has another cause.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.linking.groups import combinations
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.quantities import counted, duration
@@ -32,7 +32,7 @@ MAX_BUCKETS = 128
 """Maximum stretches of time of each of which the tightest bounds are kept; the others only follow from these."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class ClockBounds:
     """The range of the difference of two clocks in the middle of the run, in ns."""
 
@@ -107,7 +107,7 @@ MAX_PAIRED_HOSTS = 64
 """Hosts up to which all pairs are compared; of more each is compared with the reference and its neighbour."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Clocks:
     """One clock for all ranks: that of the reference, the host of the lowest rank."""
 
@@ -162,7 +162,7 @@ class Clocks:
         return np.maximum(self.between(rank, other), self.noise_of(rank, other))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _HostTimes:
     """Last start and first end of every collective on every host, in ns from the hosts' origins; NaN for none."""
 

@@ -10,11 +10,11 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import communicates
 from tracetui.kernel_names.decode import decode
 from tracetui.linking.links import links
@@ -73,7 +73,7 @@ _BYTES = {
 """Bytes of an element by the type's name in small letters without blanks."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Communication:
     """The collectives of a trace in order of start; all arrays and lists are parallel."""
 
@@ -95,7 +95,7 @@ class Communication:
     is_guess: Bool
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class _Record:
     """The args that are recorded of one collective."""
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import orjson
 
+from tracetui.frozen import frozen
 from tracetui.model.intervals import Int64, covered_within, union
 from tracetui.model.table import NULL
 from tracetui.model.trace import Trace
@@ -37,7 +38,7 @@ Span = tuple[Int64, Int64]
 """Starts and ends of disjoint stretches, ascending."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class RankCompilation:
     """One compilation; times in ns since the epoch on the clock of the rank."""
 
@@ -60,7 +61,7 @@ class RankCompilation:
         return (f"{self.function} ({self.place})" if self.place else self.function) or self.id
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class LogSummary:
     """Everything that is kept of a log."""
 
@@ -109,7 +110,7 @@ def summarise_compile_log(log: Trace, rank: int | None) -> LogSummary:
     return LogSummary(rank, tuple(listed), tuple(log.quality.notes))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RankLog:
     """The log of one rank."""
 
@@ -130,7 +131,7 @@ def _columns(compilations: Sequence[RankCompilation]) -> Span:
     return low, high
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Compiled:
     """The compilations of all ranks on one clock: parallel columns, one entry per compilation, by rank and time."""
 
@@ -158,7 +159,7 @@ class Compiled:
     """Operations that they waited in."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RankTraces:
     """The waits of ranks by their traces."""
 

@@ -8,10 +8,11 @@ disjoint groups.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.linking.groups import combinations, count_within
 from tracetui.model.intervals import Bool, Int64, run_starts
 from tracetui.model.table import NULL, Strings
@@ -41,7 +42,7 @@ STEADY = 0.05
 """Share of the usual distance between two ends by which ends may vary where no other shift is tried."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Track:
     """The collectives of a rank in a group, in order: parallel arrays."""
 
@@ -138,7 +139,7 @@ def _nearest(ends: Int64, moments: Int64) -> Int64:
     return order[nearer]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Entries:
     """The collectives of all ranks in one place: parallel columns, one entry per rank and collective."""
 
@@ -168,7 +169,7 @@ class Entries:
         return len(self.rank)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Instances:
     """The operations that ranks have in common: parallel columns, one entry per operation."""
 
@@ -198,7 +199,7 @@ class Instances:
         return is_one_of(self.operation, SYMMETRIC)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Matches:
     """The collectives of a set of ranks, matched."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.model.intervals import Int64, TimeRange
 from tracetui.model.quantities import duration, size
 from tracetui.model.table import NULL
@@ -28,7 +28,7 @@ MIN_SHOWN_WAIT_SHARE = 0.5
 """Minimum wait of the rank that a late one is shown beside, as a share of that of the first one to come."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class StretchSplit:
     """The time of a rank before a collective, since the end of the symmetric one before; in ns."""
 
@@ -43,7 +43,7 @@ class StretchSplit:
         return duration(self.length) + (f": {', '.join(parts)}" if parts else "")
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class LateMoment:
     """A collective that one rank came late to, and another one in time."""
 

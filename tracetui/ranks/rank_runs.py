@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 
+from tracetui.frozen import frozen
 from tracetui.model.quantities import counted, duration
 from tracetui.model.recorded import RankHeader
 
@@ -42,7 +43,7 @@ _LAST_NUMBER = re.compile(r"(\d{1,9})(?!.*\d)", re.DOTALL)
 _SUFFIXES = re.compile(r"\.(?:pt\.trace|trace|json|gz|zst)\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class RankName:
     """The rank, run and host by the path of a file; None or empty for what it does not name."""
 
@@ -113,7 +114,7 @@ SAME_SIZE = 0.005
 NO_RANK = "no rank: neither distributedInfo nor the name tells it"
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class LeftOut:
     """A file with the reason why it is no row, or no whole one."""
 
@@ -121,7 +122,7 @@ class LeftOut:
     why: str
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class RankFile:
     """A file and the rank that recorded it."""
 
@@ -142,7 +143,7 @@ class RankFile:
         return self.header.host or self.name.host or rank_name(self.header.trace_name).host
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class RankRun:
     """The ranks of one run, in order of rank."""
 
@@ -176,7 +177,7 @@ class RankRun:
         return f"{where}: {counted(len(self.files), 'rank')} of {self.world_size}"
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class RankRuns:
     """All runs of a folder, the one with most ranks first, then the newest; files without a rank belong to none."""
 
@@ -200,7 +201,7 @@ class RankRuns:
         return replace(run, left_out=(*run.left_out, *others, *self.left_out))
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Copies:
     """Comparison of files that claim one rank, which needs their content."""
 

@@ -6,13 +6,14 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.files import is_url
+from tracetui.frozen import frozen
 from tracetui.linking.groups import combinations
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.results import Failures
@@ -50,7 +51,7 @@ _DISPATCH = re.compile(r"dispatch", re.IGNORECASE)
 _COMBINE = re.compile(r"combine", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class ExpertLoad:
     """The load of the experts over a run."""
 
@@ -66,7 +67,7 @@ class ExpertLoad:
     """Time that the busiest rank took beyond the mean one, summed, in ns."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Loads:
     """Columns of the entries of the operations."""
 
@@ -179,7 +180,7 @@ MAX_CLOCK_SHARE = 0.1
 """Share of a transfer by which the clocks may make it wrong, beyond which it is not compared."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class SlowLink:
     """Ranks that transfer slower than others."""
 
@@ -195,7 +196,7 @@ class SlowLink:
     """Time in ns that the rate of the others would save."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class _Rate:
     """The operations of one kind among some ranks."""
 
@@ -279,7 +280,7 @@ MIN_RANK_SHARE = 0.25
 """Share of an equal part of the blame that every rank of the host must have; with less it is not all of them."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class LateHost:
     """A host of which all ranks are late, with the causes."""
 
@@ -337,7 +338,7 @@ def find_late_host(
     )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RankSet:
     """Summaries of the ranks of a run, in order of rank."""
 

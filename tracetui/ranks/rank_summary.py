@@ -11,7 +11,7 @@ import json
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from enum import IntEnum
 from itertools import pairwise
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.model.intervals import covered_within
 from tracetui.model.recorded import GroupRecord, RankHeader
 from tracetui.model.table import NULL
@@ -77,7 +78,7 @@ class Flag(IntEnum):
     """Other communication of the rank ran during more than a fifth of it."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class CommGroup:
     """A process group: its name and its members, for names repeat between disjoint groups."""
 
@@ -98,7 +99,7 @@ class CommGroup:
         return replace(self, members=tuple(rank + offset for rank in self.members), first_member=first)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RankSteps:
     """Parallel columns, one entry per step: its period, and the idle time in it (R3.90, R3.30)."""
 
@@ -123,7 +124,7 @@ class RankSteps:
         return int(self.idle.sum()) if len(self) and (self.idle != NULL).all() else NULL
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RankCollectives:
     """Parallel columns, one entry per collective in order of start."""
 
@@ -184,7 +185,7 @@ class RankCollectives:
         return np.asarray((self.flags & int(flag)) != 0)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class StretchNames:
     """Calls before a collective, by name: parallel columns, one entry per collective and name."""
 
@@ -195,7 +196,7 @@ class StretchNames:
     time: Int64
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class BusyCurve:
     """Busy time and exposed communication up to some moments: parallel columns, ascending in time."""
 
@@ -215,7 +216,7 @@ class BusyCurve:
         return round(float(busy[0])), round(float(exposed[0]))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RankSummary:
     """The columns and sums of one rank."""
 

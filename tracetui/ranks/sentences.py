@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import count, counted, duration, rounded_percent
 from tracetui.model.table import NULL
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # The time that all ranks recorded, split by what each rank did (R5.10).
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RankTimes:
     """Parallel arrays in ns, one entry per rank; busy, exposed and idle time sum to the run."""
 
@@ -78,7 +78,7 @@ def _exposed_wait(ranks: RankSet) -> Int64:
 # Stages of a pipeline: how long each is idle, and how long it would be at best (R5.11).
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Pipeline:
     """Ranks that pass activations along a chain."""
 

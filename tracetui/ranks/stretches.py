@@ -8,10 +8,11 @@ same names in the same stretch.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.idle.scope_times import idle_within, recorded_extent, step_periods
 from tracetui.linking.groups import count_within
 from tracetui.linking.links import links, op_rows
@@ -58,7 +59,7 @@ Span = tuple[Int64, Int64]
 """Starts and ends of disjoint intervals, ascending."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class StretchParts:
     """Time in ns before each collective; the four parts sum to `stretch`."""
 
@@ -69,7 +70,7 @@ class StretchParts:
     comm: Int64
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RankActivity:
     """The work of the device of a rank, or where it has none of its CPU."""
 
@@ -162,7 +163,7 @@ def _joined(one: Span, other: Span) -> Span:
     return union(np.concatenate([one[0], other[0]]), np.concatenate([one[1], other[1]]))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class NameEntries:
     """Parallel arrays, one entry per collective and name, by collective and time."""
 

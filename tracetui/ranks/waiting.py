@@ -7,11 +7,10 @@ transfer between two ranks for its other one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.linking.groups import Groups, combinations
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import NULL
@@ -27,7 +26,7 @@ MAX_CHAIN = 1_000
 """Maximum operations in which ranks waited, or of other ranks, that are looked back from a wait for what delayed it."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Waiting:
     """The waits of ranks in the operations they have in common."""
 
@@ -52,7 +51,7 @@ class Waiting:
     """The waits by the rank that began the delay: those for a rank that had itself waited are passed on."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Charges:
     """Parallel columns, one entry per wait and rank that it is attributed to."""
 

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.model.trace import BEGINNING, EXAMPLES, MENDED, REPEATED, REPLACED, UNREADABLE
 from tracetui.reading.odd_texts import may_repeat_keys, repeats_key, replaced_in, unrepeated
 
@@ -209,7 +210,7 @@ class Oddity(Enum):
     FOREIGN = "something that is no event"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Found:
     """An oddity and where it stands."""
 
@@ -259,7 +260,7 @@ class Text(str):
         return -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Piece:
     """The value between two positions of a stretch of bytes, as it was read."""
 
@@ -277,7 +278,7 @@ class Piece:
     """True if it could not be read and no event follows it in the stretch: it may be cut off."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Bracket:
     """A bracket in an array of events: one that closes it, or opens another one."""
 

@@ -18,11 +18,11 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 from tracetui.errors import NotATrace, NotFound
 from tracetui.files import is_url, public_url, url_name
+from tracetui.frozen import frozen
 from tracetui.reading.memory_budget import MemoryBudget
 from tracetui.reading.other_files import PROBED_BYTES, is_compile_log, is_snapshot, refuse_other_content
 from tracetui.reading.remote_files import RemoteFile
@@ -40,7 +40,7 @@ MAX_AHEAD = 4
 """Maximum chunks that are unwrapped before they are asked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Unwrapped:
     """State of a wrapping once so much of it has been read."""
 
@@ -52,7 +52,7 @@ class Unwrapped:
     """A further sentence about it, or nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class _Chunk:
     buffer: memoryview
     fill: int

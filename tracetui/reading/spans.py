@@ -7,12 +7,12 @@ carries none (section 1.3). Groups in perfect order are paired on whole columns;
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.model.intervals import Int64
 from tracetui.model.table import Strings
 from tracetui.model.trace import NO_ID, Kind, LaneKind, Quality
@@ -214,7 +214,7 @@ def _lane_ends(lane: Int64, time: Int64, complete: Columns | None) -> Int64:
     return ends[lane]
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class PairedEvents:
     """Indices into the input: `begin[i]` is closed by `end[i]`."""
 

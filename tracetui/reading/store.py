@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.errors import TraceError
+from tracetui.frozen import frozen
 from tracetui.model.intervals import Bool, Int64
 from tracetui.reading.decode import EventReader, decode_objects, decode_raw
 from tracetui.reading.json_repair import Found, Oddity
@@ -34,7 +35,7 @@ Packed = bytes | NDArray[np.uint8]
 """A compressed block; an array where it is part of a file that is mapped."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class BlockLocation:
     """Position of a block in the unwrapped stream."""
 
@@ -45,7 +46,7 @@ class BlockLocation:
     """True if a bracket was put on its first byte, or stood there."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Container:
     """The bytes and keys around the events of a file."""
 
@@ -168,7 +169,7 @@ def _identity(path: str) -> tuple[int, int, int]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class StoreParts:
     """The state of a store as columns, so that it can be made again without reading the file."""
 

@@ -12,11 +12,11 @@ import contextlib
 import io
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Protocol, Self
 
 from tracetui.errors import NotATrace
+from tracetui.frozen import frozen
 
 if TYPE_CHECKING:
     import bz2
@@ -59,7 +59,7 @@ class Inflater(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class InflateLibrary:
     """A library that inflates."""
 

@@ -5,11 +5,11 @@ What is said of few steps, or where no line fits, would be a guess: each functio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.linking.groups import distinct
 from tracetui.linking.step_kinds import UNKNOWN, StepKinds
 from tracetui.linking.steps import Steps
@@ -104,7 +104,7 @@ MIN_RISE = 0.02
 """Rise from the smallest to the largest size, relative to the mean, below which times do not follow the size."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Line:
     """Time of a step by its size: `fixed + each * size`, in ns."""
 
@@ -152,7 +152,7 @@ MIN_EQUAL_DECODES = 3
 """Minimum decodes of the same batch against which mixed steps are compared."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Delay:
     """Mixed steps with one number of requests in generation, and decodes of as many."""
 

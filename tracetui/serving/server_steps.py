@@ -7,12 +7,12 @@ loop, says nothing. Every moment counts once, for the first activity in `Activit
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import StepTimes, between_windows, step_spans, uncovered
 from tracetui.idle.idle_parts import clock_skew
 from tracetui.idle.idleness import device_order
@@ -92,7 +92,7 @@ _SCOPE = "scheduler."
 _BUILT_IN = re.compile(r"^<built-in \w+ (\w+)")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Between:
     """Times between neighbouring steps: arrays of later steps by `Activity`, times in ns."""
 
@@ -180,7 +180,7 @@ def _search_action(pattern: re.Pattern[str], name: str) -> re.Match[str] | None:
 DRAFT, VERIFY, DECODE = "draft", "verify", "decode"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Iterations:
     """Parallel arrays, one entry per iteration, in order of its last step; times in ns, NULL where not known."""
 
@@ -254,7 +254,7 @@ _BY_TOKENS = ("prefill",)
 """Kinds whose time follows the tokens rather than the requests."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Batch:
     """Steps of one kind and size."""
 
@@ -315,7 +315,7 @@ def _bounds(sizes: Int64) -> list[tuple[int, int]]:
 # For how long each step of a server ran kernels of each purpose, and for how long nothing else beside them (R3.85).
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PurposeTimes:
     """Arrays of steps by purposes, times in ns, summed over the devices."""
 

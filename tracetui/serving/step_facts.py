@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import StepTimes, between_windows, step_spans, step_times
 from tracetui.idle.scope_times import step_periods
 from tracetui.kernel_names.decoded import Purpose
@@ -21,7 +21,7 @@ from tracetui.model.trace import Float64, Kind, Trace
 from tracetui.serving.server_steps import PurposeTimes
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class StepFacts:
     """Numbers of every step, parallel to `steps(trace)`; NaN where it is not, times in ns."""
 

@@ -7,12 +7,12 @@ Sizes in events are as requested, those of blocks at the end are rounded up, so 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.model.intervals import Int64
 from tracetui.model.memory_snapshot import Action, MemorySnapshot
 
@@ -22,7 +22,7 @@ ALIGNMENT = 512
 """The allocator rounds sizes up to a multiple of it."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Allocations:
     """Every allocation that the history or the end knows: one entry for each, by address and then by time."""
 

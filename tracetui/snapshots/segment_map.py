@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.model.intervals import Int64
 from tracetui.model.memory_snapshot import Action
 from tracetui.snapshots.history import DeviceHistory
@@ -18,7 +17,7 @@ SMALL_SEGMENT = 2 << 20
 _RESERVING = (Action.SEGMENT_ALLOC, Action.SEGMENT_FREE, Action.SEGMENT_MAP, Action.SEGMENT_UNMAP)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SegmentMap:
     """The regions of reserved memory of a device at a moment, in order of address, and what lies in them."""
 
@@ -135,7 +134,7 @@ def _regions(history: DeviceHistory, moment: int) -> tuple[Int64, Int64, Int64, 
     return starts, ends - starts, streams[source], large[source], expandable[source]
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Hole:
     """Neighbouring allocations of one region without which a piece of some size would be free."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from tracetui.errors import UsageError
+from tracetui.frozen import frozen
 from tracetui.model import columns as col
 from tracetui.model.memory_snapshot import Action, MemorySnapshot
 from tracetui.model.quantities import count, counted, duration, size
@@ -24,7 +25,7 @@ MAP_CELLS = col.MAP.width
 """Cells of the drawing of a segment."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class SnapshotPane:
     """One table of a snapshot."""
 

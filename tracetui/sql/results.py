@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, count
 from typing import Any
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.model.table import NULL, Column, ColumnSpec, Strings, Table, TextKind
 from tracetui.text import clean
 
@@ -23,7 +24,7 @@ WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT", "BIGNUM")
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class QueryResult:
     """The answer to a query."""
 

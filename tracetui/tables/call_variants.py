@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.devices.roofline import roofline
 from tracetui.errors import Unanswerable, UsageError, nearest
+from tracetui.frozen import frozen
 from tracetui.linking.links import links, op_rows, region
 from tracetui.linking.placement import ops_within
 from tracetui.linking.trees import nearest_row
@@ -41,7 +42,7 @@ MAX_DEPTH = 4
 """Maximum lists in each other; inputs have three."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CallVariant:
     """Calls of an operator with the same inputs."""
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 
 import numpy as np
 
 from tracetui.errors import Unanswerable
+from tracetui.frozen import frozen
 from tracetui.linking.links import busy_stretches, calls_named, links, op_rows, region, span
 from tracetui.linking.placement import step_index
 from tracetui.linking.steps import steps
@@ -34,7 +35,7 @@ NO_COMMON_ORDER = "not the same in all steps"
 """The order of operators or kernels where steps differ."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Expectation:
     """One expected property of a trace."""
 
@@ -82,7 +83,7 @@ def _alternatives(pattern: str) -> list[str]:
     return [_ESCAPED.sub(r"\1", _ANYTHING.sub("…", each)) for each in plain]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Observed:
     """The number or names in a trace for an expectation; without either the trace shows nothing."""
 

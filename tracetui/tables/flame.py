@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.idle.idle_parts import main_causes
 from tracetui.idle.idleness import idleness
 from tracetui.idle.waits import WORDS
@@ -98,7 +99,7 @@ class _Labels:
         return self.numbers(_slice_label(trace.names[name], Kind(kind)) for name, kind in named)[pairs.member]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Entries:
     """Entries that rows are made of: parallel arrays."""
 
@@ -134,7 +135,7 @@ class _Entries:
         return _Entries(*(np.concatenate(pair) for pair in pairs))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Spent:
     """Times to be added up: parallel arrays."""
 
@@ -350,7 +351,7 @@ def shared_beginning(classes: Iterable[str]) -> str:
 # The tree.
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Tree:
     """The rows before they are sorted: parallel arrays, the first entry is all of the part."""
 

@@ -8,11 +8,12 @@ start of the next, so that the parts of a step add up.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family, Purpose, families, purposes, short_kernel
 from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.linking.groups import combinations, distinct
@@ -62,7 +63,7 @@ ABOUT_LAYERS = "A layer is the n-th repeat of a sequence of kernels within a ste
 NO_NAMES = "; its name in the program is not known."
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LayerParts:
     """Parallel arrays, one entry per part of a step on a device, in order of step, device and time."""
 
@@ -243,7 +244,7 @@ def _busy(trace: Trace, device: Int64, start: Int64, end: Int64) -> Int64:
     return busy
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Samples:
     """Parts in groups, in the order of the groups' first members."""
 
@@ -389,7 +390,7 @@ def _by_purpose(trace: Trace, parts: LayerParts, kept: Int64) -> Table:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _PurposeWork:
     """Kernels of each part by their purpose: arrays of parts by purposes."""
 

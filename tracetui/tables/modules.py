@@ -8,11 +8,11 @@ Times on the GPU are sums of durations, so that the own times of all rows add up
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.idle.idleness import idleness
 from tracetui.linking.captured_tree import with_captured_nodes
 from tracetui.linking.frames import MODULE, FrameTree, frame_tree, frames, function_of, is_own, own_frames
@@ -36,7 +36,7 @@ OUTSIDE = "(outside)"
 NO_MODULES = "No nn.Module was called while Python frames were recorded; --by function lists the functions."
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _OwnCosts:
     """Costs of the calls of each node without what they call, times in ns; the last entry is for no node."""
 
@@ -221,7 +221,7 @@ def gaps_within(trace: Trace, part: Part | None) -> tuple[Int64, Int64]:
     return ended, idle.dur[ended]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ActivityNodes:
     """The modules of GPU activities, as the pane has them."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.model.table import Table
 from tracetui.model.trace import Float64
 
@@ -22,7 +22,7 @@ MIN_STEPS = 3
 """Minimum steps of a kind that are compared with their median."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class OddStep:
     """Differences of a step from the median of its kind."""
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.linking.groups import distinct
 from tracetui.model.intervals import Int64
 
@@ -35,7 +36,7 @@ MAX_KINDS_SHARE = 0.4
 more."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class ExactRun:
     """A stretch in which each element is the same as the one a period before it."""
 
@@ -120,7 +121,7 @@ MAX_LEVELS = 3
 """Maximum levels of repeats within repeats."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Repeat:
     """A stretch that repeats, each time right behind the time before."""
 
@@ -171,7 +172,7 @@ class Repeat:
         return replace(self, bounds=self.bounds + by)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Stretch:
     """A part of a sequence."""
 

@@ -6,10 +6,11 @@ listed has the value of its cell.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family, families
 from tracetui.linking.links import links
 from tracetui.linking.placement import step_index, step_labels
@@ -27,7 +28,7 @@ UNGROUPED = "graph"
 """The grouping of kernels whose rows are no sums of kernels by one key."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Work:
     """Sums by key over the whole trace."""
 

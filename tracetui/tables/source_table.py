@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from tracetui.errors import UsageError, nearest
 from tracetui.files import is_url
+from tracetui.frozen import frozen
 from tracetui.idle.idleness import idleness
 from tracetui.linking.frames import function_of
 from tracetui.linking.lines import function_lines, has_lines, has_records, line_ids, pieces, place_of, recorded_lines
@@ -43,7 +43,7 @@ MAX_LINES = 100_000
 """Lines of a file beyond which no text is shown."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Places:
     """Files and numbers of lines, and the place of every slice."""
 
@@ -210,7 +210,7 @@ def _allocated(trace: Trace, places: _Places, step: Part | None) -> tuple[NDArra
     return result, len(events) > 0
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Sums:
     """Costs by place; a row of two is the forward and the backward pass."""
 

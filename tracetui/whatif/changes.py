@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from tracetui.errors import Unanswerable, UsageError, nearest
+from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import communicates
 from tracetui.idle.waits import SYNC_NAME
 from tracetui.kernel_names.slice_names import short_kernel
@@ -41,7 +42,7 @@ _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 _BETWEEN = re.compile(r"(?<=\))[\s;]+(?=\w+\s*\()")
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Reliability:
     """The record of a kind of change on pairs of recordings that differ in one thing; docs/whatif.md has the pairs."""
 
@@ -84,7 +85,7 @@ NOT_OFFERED = {
 """Kinds that are refused, and why."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Asked:
     """A change as it was asked for."""
 
@@ -109,7 +110,7 @@ class Apply(Protocol):
         """The times with the change."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Change:
     """A change of a trace."""
 

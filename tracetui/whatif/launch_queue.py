@@ -8,11 +8,11 @@ start right behind the end of another stream's activity is a dependency, a retur
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
 from tracetui.errors import Unanswerable
+from tracetui.frozen import frozen
 from tracetui.idle.waits import MIN_FULL_QUEUE, SYNC_NAME, final_flush, stream_waits
 from tracetui.linking.autograd import autograd
 from tracetui.linking.chains import graph_dependencies
@@ -56,7 +56,7 @@ _EVENT_WAITS = re.compile(r"^(cu|cuda|hip)EventSynchronize")
 NEVER = -np.inf
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Pairs:
     """Activities that each of some calls or activities waited for: parallel arrays of indices."""
 
@@ -64,7 +64,7 @@ class Pairs:
     activity: Int64
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LaunchQueue:
     """Calls that launch or may wait, and GPU activities, both as parallel arrays in the order of the replay; in ns.
 
@@ -127,7 +127,7 @@ class LaunchQueue:
         return _ready(self.end, self.before, self.dependencies)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Calls:
     row: Int64
     lane: Int64
@@ -135,7 +135,7 @@ class _Calls:
     end: Int64
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Activities:
     row: Int64
     launch: Int64

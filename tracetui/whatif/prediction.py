@@ -8,9 +8,9 @@ What two recordings of one program differ by is no part of it, and reported besi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tracetui.errors import Unanswerable, UsageError
+from tracetui.frozen import frozen
 from tracetui.linking.steps import steps
 from tracetui.model.quantities import counted
 from tracetui.model.recorded import header_fields
@@ -26,7 +26,7 @@ MAX_IDENTITY_ERROR = 0.03
 MAX_SPREAD = 0.10
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Interval:
     """Bounds of a time in ns."""
 
@@ -38,7 +38,7 @@ class Interval:
         return self.low * (1 - noise) <= time <= self.high * (1 + noise)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Predicted:
     """A change, its own effect, and that together with those before it."""
 
@@ -47,7 +47,7 @@ class Predicted:
     together: Interval
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Prediction:
     """The time of a step, or of the capture, with changes."""
 

@@ -8,10 +8,11 @@ that nothing explains are gone. Together they are the ends of what a trace leave
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.linking.groups import distinct
 from tracetui.model.trace import Float64
 from tracetui.whatif.launch_queue import BEFORE_RECORDING_NS, NEVER, USUAL_RETURN_NS, LaunchQueue, Pairs
@@ -20,7 +21,7 @@ LATENCY_SLACK_NS = 2_000
 """An activity whose stream was free so shortly before its launch could start waited for its stream."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Times:
     """The times that a replay adds up, in ns; a change replaces some of them."""
 
@@ -42,7 +43,7 @@ class Times:
     """A time before which an activity does not start; `NEVER` for most."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Replayed:
     """Start and end of calls and activities, in ns."""
 
@@ -167,7 +168,7 @@ def _by_waiting(pairs: Pairs) -> dict[int, list[int]]:
 # The time that counts: that of a step, or of the capture.
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Span:
     """The time of a step, or of the capture where no two steps can be compared; in ns."""
 
@@ -213,7 +214,7 @@ def span(queue: LaunchQueue, replayed: Replayed) -> Span:
 # What bound the time: the way back from the last end, along what each start and end was waiting for.
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Limits:
     """Time in ns on the longest chain of a replay: the CPU, the GPU, and waits between the two."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 
 import msgspec
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.errors import UsageError
+from tracetui.frozen import frozen
 from tracetui.model.intervals import Bool
 from tracetui.model.trace import Trace
 from tracetui.reading.decode import Number, number_of
@@ -169,7 +169,7 @@ def without_stack(event: bytes) -> bytes:
     return msgspec.json.encode(kept)
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Kept:
     """Counts of a part of a trace that was written."""
 

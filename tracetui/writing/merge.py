@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from tracetui.errors import UsageError
+from tracetui.frozen import frozen
 from tracetui.model.recorded import rank_process_name, whole_number
 from tracetui.ranks.rank_runs import MAX_BEGIN_GAP_NS
 from tracetui.ranks.rank_set import RankSet
@@ -62,7 +63,7 @@ _encode = msgspec.json.encode
 Fields = dict[str, msgspec.Raw]
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class RankClock:
     """Offset and drift that turn the times of a rank into those of the merged file."""
 

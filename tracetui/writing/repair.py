@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from tracetui.frozen import frozen
 from tracetui.model.trace import BEGINNING, Trace
 from tracetui.reading import json_repair
 from tracetui.reading.decode import decode_raw, encoded
@@ -32,7 +33,7 @@ ODDITIES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Mend:
     """One change."""
 

@@ -6,11 +6,11 @@ A selection is made from the columns of the trace alone; `EventFilter` and `Pack
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
 from tracetui.errors import UsageError
+from tracetui.frozen import frozen
 from tracetui.idle.gaps import slices_in_gaps
 from tracetui.idle.idleness import idleness
 from tracetui.idle.waits import final_flush, stream_waits, sync_calls
@@ -79,7 +79,7 @@ def _rows_at(trace: Trace, lane: Int64, moment: Int64) -> Int64:
 _ON_DEVICE = (LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.SYNC)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class StepSlices:
     """The slices of a trace that some of its steps need; masks with an entry for every slice."""
 
@@ -91,7 +91,7 @@ class StepSlices:
     """Starts and ends in ns of the stretches in which the steps or their GPU work ran; disjoint, ascending."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Run:
     """Steps that follow one another."""
 
@@ -300,7 +300,7 @@ Range = tuple[float | None, float | None]
 """A first and a last value; an end that is None is open."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Wanted:
     """A request for a part of a trace; without limits, for all of it."""
 
@@ -326,7 +326,7 @@ class Wanted:
         return self.steps is not None or self.window is not None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Selection:
     """Masks over the columns of a trace."""
 

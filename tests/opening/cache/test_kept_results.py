@@ -117,7 +117,7 @@ def test_code_of_results_on_disk_is_part_of_the_version_of_a_reading() -> None:
     # These decide nothing about what a trace holds.
     others = {
         f"tracetui.{name}"
-        for name in ("crash_report", "drawing", "drawing.format", "drawing.hues", "errors", "files", "text")
+        for name in ("crash_report", "drawing", "drawing.format", "drawing.hues", "errors", "files", "frozen", "text")
     }
     assert len(names) > 60 and not [name for name in names - others if not is_read_by(name)]
 

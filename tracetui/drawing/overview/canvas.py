@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from rich.cells import cell_len, set_cell_size
@@ -13,10 +12,11 @@ from rich.style import Style
 
 from tracetui.drawing.hues import HATCH, HATCH_GROUND, Hue, bar, label_in, whole_cells
 from tracetui.drawing.timeline.palette import palette
+from tracetui.frozen import frozen
 from tracetui.text import clean
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Look:
     """Abilities of a terminal."""
 
@@ -27,7 +27,7 @@ class Look:
     """True where only ASCII is written."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Pen:
     """Colours and weight of a cell."""
 
@@ -41,7 +41,7 @@ class Pen:
 PLAIN, STRONG, QUIET = Pen(), Pen(bold=True), Pen(Hue.QUIET)
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Item:
     """The place of an entry on the canvas, where the cursor stands."""
 

@@ -6,7 +6,6 @@ kernels, and what ran when goes from side to side. Numbers before titles are the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from textwrap import wrap
 
 import numpy as np
@@ -22,6 +21,7 @@ from tracetui.drawing.hues import (
     whole_cells,
 )
 from tracetui.drawing.overview.canvas import PLAIN, QUIET, STRONG, Canvas, Look, Pen
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family
 from tracetui.model.quantities import counted, rounded_percent
 from tracetui.overview.facts import (
@@ -62,7 +62,7 @@ Rows = list[tuple[int, Entry]]
 """Entries with their indices in the overview."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Place:
     """A rectangle of cells."""
 

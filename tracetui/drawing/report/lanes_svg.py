@@ -7,7 +7,6 @@ on narrower ones. What is narrower than a line is merged. There is a budget of b
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from tracetui.drawing.timeline.layout import ON_DEVICE, Layout
 from tracetui.drawing.timeline.legend import NUMBER_WORDS
 from tracetui.drawing.timeline.palette import SHORTEST, palette
 from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.frozen import frozen
 from tracetui.idle.gaps import idle_blocks
 from tracetui.idle.waits import WORDS
 from tracetui.kernel_names.slice_names import Family
@@ -38,7 +38,7 @@ from tracetui.model.trace import Counter, LaneKind
 Float64 = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Stretch:
     """The stretch of time that is drawn, and on how many units of length."""
 
@@ -57,7 +57,7 @@ class Stretch:
         return np.asarray(within * self.per_ns, np.float64)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Blocks:
     """Parallel arrays, one entry per block, in order of their start."""
 
@@ -105,7 +105,7 @@ LABEL = 21
 """Characters of the name of a lane."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Row:
     """One line of slices."""
 
@@ -122,7 +122,7 @@ class Row:
     """Number of the timeline's idle band that stands above this row, -1 for none."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Arrangement:
     """The lines of a figure, from the top."""
 
@@ -232,7 +232,7 @@ TITLE = 120
 """Characters of a name that is shown on hovering."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class LanesFigure:
     """A figure, and what is to be said about it."""
 

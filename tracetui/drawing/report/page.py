@@ -9,7 +9,6 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -21,6 +20,7 @@ from tracetui.drawing.column_order import ordered
 from tracetui.drawing.format import notes
 from tracetui.drawing.text.readable_table import Extent, shown_texts, telling
 from tracetui.drawing.timeline.palette import FAMILIES, palette, rgb
+from tracetui.frozen import frozen
 from tracetui.model.quantities import count
 from tracetui.model.table import NULL, Column, Table, TextKind
 from tracetui.text import clean
@@ -28,7 +28,7 @@ from tracetui.text import clean
 # What a report is made of: sections with a heading, sentences, a figure and a table, any of them absent.
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Section:
     """One part of a report."""
 
@@ -48,7 +48,7 @@ class Section:
     """A way to get the rows and columns that are not shown, for example a command."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Tile:
     """A number to see first."""
 
@@ -57,7 +57,7 @@ class Tile:
     help: str = ""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Report:
     """Everything that a page says."""
 

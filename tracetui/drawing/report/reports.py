@@ -8,7 +8,7 @@ The whole trace in one line: how busy it was, where the steps are, and which str
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from shlex import quote
 
@@ -23,6 +23,7 @@ from tracetui.drawing.text.comparison_text import TITLES, comparison_readable, h
 from tracetui.drawing.text.rank_text import bar_parts, pane_name
 from tracetui.drawing.text.readable_table import readable, recorded_on
 from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.frozen import frozen
 from tracetui.idle.gaps import idle_blocks
 from tracetui.idle.scope_times import median_step
 from tracetui.idle.verdict import verdict as verdict_of_trace
@@ -120,7 +121,7 @@ _ONE = {
 }
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class PaneOfReport:
     """A pane in the report, and which of its rows."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NotRequired, TypedDict, cast
 
 import numpy as np
@@ -30,6 +30,7 @@ from tracetui.drawing.text.headline_text import HeadlineDocument, headline_line,
 from tracetui.drawing.text.headline_text import document as headline_document
 from tracetui.drawing.text.readable_table import TraceFacts, facts, telling
 from tracetui.errors import AnalysisFailed
+from tracetui.frozen import frozen
 from tracetui.model import columns as col
 from tracetui.model.quantities import ABSENT, count, quantity
 from tracetui.model.results import Failures
@@ -57,7 +58,7 @@ HEAD = 2
 """Columns by which the lines of a sentence after its first are set in."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Shown:
     """A table of the comparison, sorted and filtered, and how many of its rows are listed."""
 
@@ -458,7 +459,7 @@ SIGNS = "÷ and × are factors to A, = the same, ? cannot tell, – not known"
 LEGEND = f"{SIGNS}; --format json says why."
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class SeveralShown:
     """The part of several sides that is printed."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.drawing.serving_bars import share_lines
+from tracetui.frozen import frozen
 from tracetui.model.quantities import duration
 from tracetui.model.table import Table
 from tracetui.tables.layers import MIN_ODD_RATIO
@@ -31,7 +31,7 @@ MIN_WIDTH, MIN_HEIGHT = 24, 6
 """Minimum cells of a plot."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Axis:
     """Decimal logarithms along a number of dots."""
 
@@ -161,7 +161,7 @@ NEGLIGIBLE, LARGE = 0.001, 0.05
 """Shares of the time below which a row is not drawn, and from which on its point is large."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Roof:
     """The limit of a device: flat at its peak rate, sloping where memory bandwidth bounds it."""
 
@@ -252,7 +252,7 @@ _ODD_NUMBER = re.compile(r"(\d+) \(")
 """Pattern of the numbers of odd layers in the table of parts."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class _Stretch:
     """A part of a step: its time in µs from the first kernel, and the number of the layer, 0 for what is none."""
 
@@ -323,7 +323,7 @@ PICTURES: dict[tuple[str, str | None], Drawing] = {
 """The drawing of a pane and grouping."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class ListPicture:
     """The drawing of a list; that of the same table, which is compared by identity, is the same."""
 

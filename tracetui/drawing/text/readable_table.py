@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypedDict
 
 import numpy as np
 
 from tracetui.drawing.format import cell_at, cut_name, notes, shorten
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.model.intervals import Int64, Part, TimeRange
 from tracetui.model.quantities import ABSENT, SCALED_UNITS, count, quantity
@@ -84,7 +85,7 @@ DECIMALS = 3
 """Of every float that is written: a nanosecond, where the unit is a microsecond."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Extent:
     """The part of a pane that a table holds; what is not given is all of it."""
 

@@ -8,7 +8,6 @@ cells of a slice are spaces on its colour; names are written over them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +24,7 @@ from tracetui.drawing.timeline.palette import (
     Labels,
     Palette,
 )
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family
 from tracetui.model.trace import Slices
 
@@ -41,7 +41,7 @@ BLOCK = 32
 """Slices per block of the table of longest slices."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Touching:
     """Slices that touch cells; all arrays have the shape (tracks, cells)."""
 
@@ -255,7 +255,7 @@ _STIPPLE = ord("░")
 _MARK_ATTRIBUTES = np.array([0, UNDERLINE, BOLD | UNDERLINE], np.uint8)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Frame:
     """A grid of cells; every array has the shape (rows, cells)."""
 
@@ -323,7 +323,7 @@ class Frame:
         return str(self.chars[row].astype("<u4").tobytes(), "utf-32-le")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Few:
     """Cells with one or two slices; every array has one entry per cell."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from tracetui.drawing.timeline.legend import FAMILY_WORDS
 from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, REVERSE, UNDERLINE, Palette, codes, single_width
 from tracetui.drawing.timeline.raster import MANY, TimelineIndex, Window
 from tracetui.drawing.timeline.runs import write_below, write_label
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.links import launch_delay
 from tracetui.model.quantities import duration
@@ -129,7 +129,7 @@ DOT = ord("·")
 """Fills empty cells of the gap where there are too few colours for a shade."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class ShadedGap:
     """A gap, and the tracks on which it is shaded."""
 
@@ -209,7 +209,7 @@ FOCUS_SIGN = "▌"
 """Stands at the top left of the part of the screen that has the keys."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class View:
     """The state that a frame shows."""
 

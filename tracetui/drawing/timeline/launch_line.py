@@ -7,7 +7,6 @@ launched it, and as long as it is wider the scale stays and the window moves no 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from tracetui.drawing.timeline.cells import SPACE, Frame
 from tracetui.drawing.timeline.palette import GROUND, Palette, codes
 from tracetui.drawing.timeline.raster import Window
+from tracetui.frozen import frozen
 from tracetui.linking.links import links
 from tracetui.model.quantities import duration
 from tracetui.model.table import NULL
@@ -142,7 +142,7 @@ DOWN, ALONG, INTO, OUT, HEAD = "┊", "┄", "╰", "╮", "▼"
 RULE = ord("─")
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class LaunchLine:
     """A line between a launch and its GPU activity on a grid of cells."""
 

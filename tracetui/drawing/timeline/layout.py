@@ -10,7 +10,7 @@ over go to streams: words below them, and taller bars.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 
 import numpy as np
@@ -19,6 +19,7 @@ from tracetui.drawing.timeline.cells import Part
 from tracetui.drawing.timeline.palette import SHORTEST
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.drawing.timeline.window import Window
+from tracetui.frozen import frozen
 from tracetui.linking.links import profiler_steps
 from tracetui.linking.trees import lane_numbers
 from tracetui.model.trace import Kind, LaneKind, Trace
@@ -57,7 +58,7 @@ class Shows(IntEnum):
     """How many quiet lanes are folded here."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Line:
     """One line of the screen."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tracetui.drawing.hues import HATCH, Hue
 from tracetui.drawing.timeline.cells import Frame
 from tracetui.drawing.timeline.palette import (
@@ -16,6 +14,7 @@ from tracetui.drawing.timeline.palette import (
     Palette,
     codes,
 )
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.phases import PHASE_WORDS
 
@@ -61,7 +60,7 @@ SIGNS = (
 _GAP = 2
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class LegendEntry:
     """A sample of cells, and what it means."""
 

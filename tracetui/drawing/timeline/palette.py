@@ -8,7 +8,7 @@ line for the start of a slice.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -17,6 +17,7 @@ from rich.cells import cell_len
 
 from tracetui.drawing.format import shorten
 from tracetui.drawing.hues import FAMILY_HUES, HATCH_GROUND, PHASE_HUES, Hue
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family, short_kernel
 from tracetui.linking.phases import Phase
 from tracetui.model.table import Strings
@@ -75,7 +76,7 @@ _RGB_OF_16 = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Palette:
     """Everything about colour that drawing needs."""
 

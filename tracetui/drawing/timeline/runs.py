@@ -7,7 +7,6 @@ Blocks are cells of the endless grid of the window, so that a pan changes no run
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +16,7 @@ from tracetui.drawing.hues import three_digits
 from tracetui.drawing.timeline.cells import SPACE, Frame
 from tracetui.drawing.timeline.palette import BOLD, FIRST_PHASE, GROUND, SHORTEST, UNDERLINE, Palette, codes
 from tracetui.drawing.timeline.window import Window
+from tracetui.frozen import frozen
 from tracetui.linking.phases import PHASE_WORDS, PhaseSpans
 from tracetui.model.intervals import covered_within
 
@@ -32,7 +32,7 @@ MOST = ", most in "
 """Between what a run is of and the name that has most of its time."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Run:
     """Many narrow intervals of one sort, one after another."""
 

@@ -7,17 +7,19 @@ pans: a terminal is then only sent what is new. Two traces share an axis when th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tracetui.frozen import frozen
 
 FINEST = 1.0
 """Nanoseconds per cell beyond which nothing more can be told apart."""
 COARSEST = 1e16
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Window:
     """Cell i of the screen covers [(first + i) * ns_per_cell, (first + i + 1) * ns_per_cell) after the origin."""
 

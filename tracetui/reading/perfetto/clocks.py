@@ -7,10 +7,9 @@ What no snapshot leads to has no time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.recorded import MAX_TIME_NS
 from tracetui.reading.columns import Gathered
@@ -27,7 +26,7 @@ MAX_CLOCK_TIME = 1 << 62
 _PREFERRED = (MONOTONIC, REALTIME)
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class SnapshotEntries:
     """Readings of clocks: one entry for each clock of each snapshot, in the order of the file."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.model.trace import BEGINNING, UNREADABLE
 from tracetui.reading.file_layout import FileLayout
 from tracetui.reading.perfetto.ftrace import AtraceMarks
@@ -119,7 +119,7 @@ _PACKED_TAGS = ((0x92, 0x03), (0xAA, 0x08))
 """The two bytes with which the fields of packed packets begin."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class PacketBlock:
     """Some consecutive packets and where they stand."""
 

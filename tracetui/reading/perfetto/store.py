@@ -6,11 +6,12 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from tracetui.frozen import frozen
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Int32
 from tracetui.reading.perfetto.annotations import InternedText, annotation, dimensions_json
@@ -90,7 +91,7 @@ def _key_numbers(keys: Sequence[str], is_stage: bool) -> dict[bytes, int]:
     return numbers
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class CopyRules:
     """The parts of a file that belong together, so that a part of it shows the same as the whole."""
 

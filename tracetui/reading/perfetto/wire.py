@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.frozen import frozen
 from tracetui.model.intervals import Bool, Int64
 
 UInt64 = NDArray[np.uint64]
@@ -178,7 +178,7 @@ def fields_of(raw: bytes, start: int, end: int) -> Iterator[Field]:
         yield Field(number, wire, value, at)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen(eq=True, slots=True)
 class Frames:
     """The packets that stand one behind the other in some bytes."""
 

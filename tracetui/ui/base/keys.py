@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -22,6 +22,7 @@ from textual.widgets import Input
 
 from tracetui.config import config
 from tracetui.errors import nearest
+from tracetui.frozen import frozen
 from tracetui.text import clean
 
 DISPLAY = {
@@ -67,7 +68,7 @@ TRACES = "in the list of traces"
 MEMORY = "in a memory snapshot"
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Key:
     """A key, or several that mean the same."""
 
@@ -370,7 +371,7 @@ def command(key: Key, action: str, title: str, help: str = "", hint: str = "", b
     )
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Command:
     """A declared command and the widget that carries it out."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +15,7 @@ from tracetui.comparing.side import CAPTURE, ONE_RUN, RANGE, RUN, STEP, Side
 from tracetui.comparing.side import side as named
 from tracetui.drawing.format import cut_name, shorten
 from tracetui.errors import AnalysisFailed, UsageError
+from tracetui.frozen import frozen
 from tracetui.linking.links import links, op_rows
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64
@@ -33,7 +33,7 @@ _NAME_STRIDE = 1 << 31
 """More than there are slices of one name."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ShownPart:
     """One part of a side."""
 

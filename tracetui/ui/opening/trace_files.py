@@ -23,6 +23,7 @@ from textual.app import App
 from textual.message import Message
 
 from tracetui.files import user_cache_folder, write_whole
+from tracetui.frozen import frozen
 from tracetui.reading.other_files import (
     is_compile_log,
     is_database,
@@ -57,7 +58,7 @@ _SCHEMA = 1 << 18
 """Bytes of a database after its head in which the names of its tables stand."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class TraceFile:
     """A file that looks like a trace."""
 
@@ -286,7 +287,7 @@ _NICE = 10
 _PACKED = (".gz", ".zst")
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class TraceFacts:
     """Facts of one trace; None where the trace does not hold one, or could not be read."""
 

@@ -14,6 +14,7 @@ from tracetui.drawing.timeline.launch_line import launched_with
 from tracetui.drawing.timeline.raster import Window
 from tracetui.errors import TracetuiError
 from tracetui.files import numbered
+from tracetui.frozen import frozen
 from tracetui.idle.gaps import gap_before
 from tracetui.idle.idleness import idleness
 from tracetui.idle.scope_times import median_step
@@ -86,7 +87,7 @@ MIN_SHOWN_SHARE = 0.1
 NO_RANGE = "There is no range of time: v begins one at the selection, and shift with the mouse draws one."
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class OpenRange:
     """A range that is being drawn: it holds what it began with, and where the cursor is."""
 
@@ -259,7 +260,7 @@ class History:
         return None
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Mark:
     """A viewpoint with a title that names the selection."""
 

@@ -7,7 +7,6 @@ or the shapes of an operator, is worked out in a thread; every number is that of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from rich.cells import cell_len
@@ -23,6 +22,7 @@ from tracetui.drawing.drawn_columns import (
 from tracetui.drawing.format import cell, cell_at, cut_name, evidence_parts
 from tracetui.drawing.hues import FAMILY_HUES, SEVERITY_HUES, Hue, bar, sparkline, three_digits
 from tracetui.drawing.overview.picture import hue_of
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family, short_kernel
 from tracetui.model.intervals import Int64, Part
 from tracetui.model.quantities import count, short_percent
@@ -55,7 +55,7 @@ Lines = Callable[[int], Sequence[DetailLine]]
 """Lines for a width in cells."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class BarItem:
     """A line with a bar."""
 
@@ -67,7 +67,7 @@ class BarItem:
     """The slice to which the line jumps, -1 for none."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Bars:
     """Lines with bars on one scale, under a title."""
 
@@ -77,7 +77,7 @@ class Bars:
     """Time in µs of which shares are shown; 0 for no shares."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class RowParts:
     """Parts of a row."""
 

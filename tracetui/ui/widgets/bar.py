@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -22,6 +21,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from tracetui.drawing.format import CUT, cut_name, shorten, wrapped
+from tracetui.frozen import frozen
 from tracetui.linking.step_sources import NONE
 from tracetui.model.quantities import count, duration, rounded_percent
 from tracetui.model.table import DOUBTFUL, Table
@@ -33,7 +33,7 @@ from tracetui.ui.base.overlay import cut_line, fitting_line
 from tracetui.ui.widgets.surface import CachedStyle
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class BarPart:
     """A stretch of a bar."""
 

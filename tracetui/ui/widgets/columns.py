@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from rich.cells import cell_len
@@ -12,6 +11,7 @@ from tracetui.config import config
 from tracetui.drawing.column_order import ordered
 from tracetui.drawing.drawn_columns import DrawnColumn
 from tracetui.drawing.format import cell_at
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.step_kinds import UNKNOWN
 from tracetui.model.table import Column, ColumnSpec, Table, TextKind
@@ -36,7 +36,7 @@ MAX_NAMES = 4
 """Maximum columns at the left that stay while the others are scrolled."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class ShownColumn:
     """A column on the screen."""
 

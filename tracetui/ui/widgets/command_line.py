@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from tracetui.checking.values import ExpressionError
 from tracetui.config import THEME_NAMES
 from tracetui.drawing.format import shorten
 from tracetui.errors import UsageError
+from tracetui.frozen import frozen
 from tracetui.model.table import Table
 from tracetui.text import clean
 from tracetui.ui.base import keys
@@ -34,7 +35,7 @@ Deed = Callable[[], object]
 """What a line does once it is understood."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class LineCommand:
     """A word of the command line."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import ClassVar
 
@@ -19,6 +18,7 @@ from textual.strip import Strip
 from tracetui.drawing.drawn_columns import Piece
 from tracetui.drawing.text.pictures import ListPicture
 from tracetui.errors import AnalysisFailed
+from tracetui.frozen import frozen
 from tracetui.model.results import guarded
 from tracetui.text import clean
 from tracetui.ui.base import keys
@@ -41,7 +41,7 @@ VALUE_INDENT = 2
 """Cells before a value below its label."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class DetailLine:
     """A line of a description, already short enough for the pane's width."""
 
@@ -54,7 +54,7 @@ class DetailLine:
     """The text in parts with a hue each; none where it has the style alone."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class DetailFact:
     """A label, a value in words, and the slice that it is about, -1 for none."""
 

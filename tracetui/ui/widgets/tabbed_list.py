@@ -7,7 +7,7 @@ last ones were. Subclasses provide the tables.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -24,6 +24,7 @@ from tracetui.checking.row_filter import is_condition, kept_rows
 from tracetui.checking.values import ExpressionError
 from tracetui.drawing.drawn_columns import RowGraphics
 from tracetui.drawing.format import shorten
+from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.model.quantities import count
 from tracetui.model.table import Cell, Table, TextKind
@@ -40,7 +41,7 @@ MAX_SHOWN_FILTER = 60
 """Maximum characters of a filter in a sentence about it."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class OpenGroup:
     """A group whose rows are listed in place of the groups."""
 
@@ -61,7 +62,7 @@ class OpenGroup:
     """The slices of all rows of a group that no grouping lists; empty for other groups."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class ListArrangement:
     """Sort column, direction, filter text and grouping of one list."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.cells import cell_len
 
+from tracetui.frozen import frozen
 from tracetui.ui.widgets.bar import BarPart
 
 TAB_GAP = " · "
 """Between the tabs of a group."""
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class Tab:
     """A tab: the pane's name, its title, how many rows it lists, as text, and its key."""
 
@@ -46,7 +46,7 @@ def tab_parts(tabs: Sequence[Tab], current: str, remarks: str, width: int) -> tu
     return (*parts, BarPart(remarks, "warn"))
 
 
-@dataclass(frozen=True)
+@frozen(eq=True)
 class TabGroup:
     """Tabs under one title, of which the others are hidden while one is open."""
 
