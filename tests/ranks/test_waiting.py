@@ -273,7 +273,8 @@ def unmatched() -> RankSet:
     """Two ranks whose collectives have nothing in common: each is of a group of its own."""
     plans = [RankPlan(0), RankPlan(1)]
     for plan in plans:
-        run_together([plan], [[10 * MS * number] for number in range(1, 6)], name=str(plan.rank))
+        for number in range(1, 6):
+            plan.collective(10 * MS * number, 11 * MS * number, **args_of(number, (0, 1), str(plan.rank)))
     return set_of(plans)
 
 
@@ -303,7 +304,8 @@ def test_where_most_collectives_are_unmatched_nobody_is_said_to_be_in_time() -> 
     plans = [RankPlan(0), RankPlan(1)]
     run_together(plans, [[MS * number, MS * number] for number in range(1, 3)], MS // 10)
     for plan in plans:
-        run_together([plan], [[10 * MS * number] for number in range(1, 6)], name=f"own {plan.rank}")
+        for number in range(1, 6):
+            plan.collective(10 * MS * number, 11 * MS * number, **args_of(number, (0, 1), f"own {plan.rank}"))
     assert headline(set_of(plans)).startswith("Cannot tell who waits for whom: 10 of 14 collectives have no partner")
 
 

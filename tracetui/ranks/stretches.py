@@ -254,7 +254,7 @@ def places(trace: Trace, comm: Communication, activity: RankActivity, parts: Str
     lane = np.where(launch[which] >= 0, slices.lane[launch[which]], main)
     row, known = open_at(trace, lane, moment), np.zeros(len(slices), bool)
     marks, python = slices.of_kind(Kind.ANNOTATION), slices.of_kind(Kind.PYTHON)
-    known[marks] = ~is_named(trace, marks, _NO_PLACE.search)
+    known[marks] = ~is_named(trace, marks, lambda name: _NO_PLACE.search(name) or DATA_NAMES.search(name))
     known[python] = is_named(trace, python, is_own)
     while (outside := (row >= 0) & ~known[row]).any():
         row[outside] = slices.parent[row[outside]]
