@@ -1,4 +1,4 @@
-"""Work that is uneven though nobody stands out: kernels, stages of a pipeline, sizes of inputs; nothing where it is even."""
+"""Work that is uneven though nobody stands out: kernels, stages, sizes of inputs; and where a late rank was."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXPERTS = "void marlin_moe_wna16::Marlin<1125899906909960l, 562949953487106l, 25
 
 
 def decoding(experts: list[list[int]], late: dict[int, int] | None = None, calls: int = 1) -> RankSet:
-    """Layers of one GEMM, experts of a length in ns by layer and rank, and an all-reduce for which all wait a little."""
+    """Layers of a GEMM, experts of a length in ns by layer and rank, and an all-reduce for which all wait a little."""
     plans = [RankPlan(rank) for rank in range(len(experts[0]))]
     now = 0
     for number, row in enumerate(experts):
@@ -63,7 +63,7 @@ def test_of_two_faults_at_a_time_both_are_told(seed: int, heavy: int, still: int
     lengths = np.random.default_rng(seed).normal(200_000, 4_000, (60, 4))
     lengths[:, heavy] *= 1.4
     found = decoding(lengths.astype(int).tolist(), late={still: 2 * MS})
-    assert [(each.index, each.cause) for each in found.late][0] == (still, "host")
+    assert next((each.index, each.cause) for each in found.late) == (still, "host")
     assert [each.most for each in uneven_kernels(found, [])] == [heavy]
 
 
@@ -139,7 +139,9 @@ def test_the_annotation_in_which_the_host_of_a_late_rank_stood_still_is_named(na
             plan.events.append(launch(begin + 2 * MS + late - 1000, 500, correlation))
             start, args = begin + 2 * MS + late, args_of(number, range(3))
             plan.events.append(
-                kernel(ALL_REDUCE, start, begin + 20 * MS - start, stream="stream 20", correlation=correlation, args=args)
+                kernel(
+                    ALL_REDUCE, start, begin + 20 * MS - start, stream="stream 20", correlation=correlation, args=args
+                )
             )
     (late_rank,) = set_of(plans).late
     assert (late_rank.index, late_rank.cause, late_rank.note) == (1, "host", note)

@@ -251,7 +251,9 @@ def test_an_archive_has_the_whole_traces_and_offsets_that_put_them_where_a_merge
     assert main(["merge", str(folder), "-o", str(path), "--ranks", "1-3"]) == 0
     _, document = merged(folder, numbers=(1, 2, 3))
     with zipfile.ZipFile(path) as archive:
-        assert all(each.compress_type == zipfile.ZIP_DEFLATED and not each.flag_bits & 8 for each in archive.filelist[1:])
+        assert all(
+            each.compress_type == zipfile.ZIP_DEFLATED and not each.flag_bits & 8 for each in archive.filelist[1:]
+        )
         manifest = json.loads(archive.read("perfetto_manifest.json"))["perfetto_manifest"]
         found = {
             entry["path"]: json.loads(archive.read(entry["path"]), parse_float=str)["traceEvents"]

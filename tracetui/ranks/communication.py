@@ -192,13 +192,13 @@ def _name_lost(lane: NDArray[np.integer], names: Sequence[str], records: list[_R
     pairs = np.array(["SendRecv" in name for name in names], bool)
     for each in np.unique(lane[pairs]).tolist():
         mine = np.flatnonzero(pairs & (lane == each)).tolist()
-        told = [records[index] for index in mine if records[index].operation != "send_recv"]
-        kinds = {(record.operation, record.group_name) for record in told}
-        if len(kinds) == 1 and told[0].operation == "all_to_all":
-            for index in mine:
-                if records[index].operation == "send_recv":
-                    records[index] = replace(told[0], elements=None, out_elements=None, type_name="")
-                    is_lost[index] = True
+        others = [records[index] for index in mine if records[index].operation != "send_recv"]
+        if {record.operation for record in others} == {"all_to_all"} and len(
+            {record.group_name for record in others}
+        ) == 1:
+            is_lost[[index for index in mine if records[index].operation == "send_recv"]] = True
+            for index in np.flatnonzero(is_lost & (lane == each)).tolist():
+                records[index] = replace(others[0], elements=None, out_elements=None, type_name="")
     return is_lost
 
 

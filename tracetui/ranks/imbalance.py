@@ -75,28 +75,21 @@ def uneven_kernels(ranks: RankSet, stages: Sequence[tuple[int, ...]]) -> list[Un
         np.stack([np.pad(each[part], (0, len(words) - len(each[part]))) for each in sums]) for part in range(3)
     )
     time = first + second
-    found = []
+    uneven = []
     for members in _alike(ranks, stages):
         own = time[members]
         mean, busiest = own.mean(axis=0), members[own.argmax(axis=0)]
-        each = np.arange(len(words))
-        excess = time[busiest, each] - mean
-        halves = [half[busiest, each] - half[members].mean(axis=0) for half in (first, second)]
+        names = np.arange(len(words))
+        excess = time[busiest, names] - mean
+        halves = [half[busiest, names] - half[members].mean(axis=0) for half in (first, second)]
         steady = np.minimum(*halves) >= MIN_HALF_SHARE * excess
-        costly = (excess >= MIN_WORK_SHARE * mean.sum()) & (time[busiest, each] >= MIN_UNEVEN_WORK * mean)
+        costly = (excess >= MIN_WORK_SHARE * mean.sum()) & (time[busiest, names] >= MIN_UNEVEN_WORK * mean)
         for number in np.flatnonzero(steady & costly).tolist():
-            pair = int(busiest[number]), int(members[own[:, number].argmin()])
-            times, counts = time[list(pair), number], calls[list(pair), number]
-            found.append(
-                UnevenKernel(
-                    words[number],
-                    *pair,
-                    (float(times[0]), float(times[1])),
-                    (int(counts[0]), int(counts[1])),
-                    float(excess[number]),
-                )
-            )
-    return sorted(found, key=lambda each: -each.cost)
+            one, other = int(busiest[number]), int(members[own[:, number].argmin()])
+            times = float(time[one, number]), float(time[other, number])
+            counts = int(calls[one, number]), int(calls[other, number])
+            uneven.append(UnevenKernel(words[number], one, other, times, counts, float(excess[number])))
+    return sorted(uneven, key=lambda each: -each.cost)
 
 
 def _alike(ranks: RankSet, stages: Sequence[tuple[int, ...]]) -> list[Int64]:
@@ -124,12 +117,10 @@ def _by_name(ranks: RankSet, index: int, words: Strings) -> tuple[Float64, Float
 
 
 def _words(ranks: RankSet, each: UnevenKernel) -> str:
-    most, least = ranks.ranks[each.most], ranks.ranks[each.least]
+    most, least = (f"rank {ranks.ranks[index]}" for index in (each.most, each.least))
     more, fewer = each.calls
     how = f", in {counted(more, 'call')} and {fewer:,}" if abs(more - fewer) > 0.02 * max(more, fewer) else ""
-    return (
-        f"{each.name} takes {duration(each.time[0])} on rank {most} and {duration(each.time[1])} on rank {least}{how}"
-    )
+    return f"{each.name} takes {duration(each.time[0])} on {most} and {duration(each.time[1])} on {least}{how}"
 
 
 def _stage_words(ranks: RankSet, chain: tuple[int, ...]) -> str:
@@ -155,11 +146,8 @@ def _size_words(ranks: RankSet, stages: Sequence[tuple[int, ...]]) -> list[str]:
         busy = np.array([each.curve.busy[-1] if len(each.curve.busy) else 0 for each in ranks.summaries])[members]
         largest = int(sizes.argmax())
         cost = float(busy[largest] - busy.mean())
-        if (
-            (sizes == NULL).any()
-            or sizes[largest] < MIN_UNEVEN_WORK * sizes.mean()
-            or cost < MIN_WORK_SHARE * busy.mean()
-        ):
+        is_even = sizes[largest] < MIN_UNEVEN_WORK * sizes.mean() or cost < MIN_WORK_SHARE * busy.mean()
+        if (sizes == NULL).any() or is_even:
             continue
         sentences.append(
             f"The inputs of products on rank {ranks.ranks[int(members[largest])]} have "

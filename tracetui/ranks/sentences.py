@@ -278,10 +278,7 @@ def _unknown_words(ranks: RankSet) -> str:
         return "no rank recorded a collective"
     if alone == total:
         return _alone_words(alone, total)
-    number = int((ranks.matches.instances.ranks > 1).sum())
-    if not number:
-        return "no rank has a collective with another one"
-    common = counted(number, "collective")
+    common = counted(int((ranks.matches.instances.ranks > 1).sum()), "collective")
     if (ranks.waiting.skew == NULL).all():
         return f"none of {common} in common ties the clocks of ranks to each other"
     return f"of none of {common} in common the kind or a root is known"

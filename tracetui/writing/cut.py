@@ -193,8 +193,6 @@ def nothing_left(trace: Trace) -> str:
 # Layers and phases as slices of lanes of their own, beside those that the profiler writes about itself: they are seen
 # in every viewer, and no number of the trace counts them.
 
-_PROCESS, _CATEGORY = "Spans", "Trace"
-
 
 def lane_events(trace: Trace, selection: Selection) -> Iterator[bytes]:
     """The parts of steps that layers make up, and the parts of a step on each thread, as far as they are kept."""
@@ -222,7 +220,7 @@ def lane_events(trace: Trace, selection: Selection) -> Iterator[bytes]:
 def _span(trace: Trace, lane: str, name: str, start: int, end: int) -> bytes:
     moment = Decimal(start) / 1000 + Decimal(str(trace.origin_us))
     times = {"ts": msgspec.Raw(f"{moment:.3f}".encode()), "dur": (end - start) / 1000}
-    return msgspec.json.encode({"ph": "X", "cat": _CATEGORY, "name": name, "pid": _PROCESS, "tid": lane, **times})
+    return msgspec.json.encode({"ph": "X", "cat": "Trace", "name": name, "pid": "Spans", "tid": lane, **times})
 
 
 class Cut:

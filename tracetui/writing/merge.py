@@ -335,7 +335,7 @@ class Merge:
         return len(names)
 
     def _manifest(self, names: dict[int, str]) -> dict[str, Any]:
-        """What Perfetto is to know of the files: a machine each, and the time of each on the clock of one of them."""
+        """The manifest of some files: a machine each, and the times of all on the clock of one of them."""
         clocks = {}
         for index in names:
             clocks[index], remark = self._clock(index)
