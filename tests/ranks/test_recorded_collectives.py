@@ -369,3 +369,20 @@ def test_collectives_of_one_group_share_it() -> None:
     found = of_kernels(*({"Process Group Name": name, "Group size": 2} for name in names))
     assert found.group.tolist() == [0, 1, 0, 1, 2]
     assert [group.name for group in found.groups] == ["a", "b", "c"]
+
+
+PAIRS = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+
+
+@pytest.mark.parametrize(
+    ("others", "operation"), [(["alltoall"] * 3, "all_to_all"), (["alltoall", "send"], "send_recv"), ([], "send_recv")]
+)
+def test_a_kernel_without_a_record_does_what_all_others_of_its_stream_do(others: list[str], operation: str) -> None:
+    events = [kernel(PAIRS, 0, 10), kernel(PAIRS, 5, 10, stream="stream 9")]
+    for number, name in enumerate(others, 1):
+        record = {"Collective name": name, "Process Group Name": "3", "dtype": "Half", "Seq": number}
+        events.append(kernel(PAIRS, 100 * number, 10, args=record))
+    found = communication(make_trace(events), header())
+    assert operations(found)[:2] == [operation, "send_recv"]
+    assert found.is_guess.tolist() == [operation == "all_to_all", *[False] * (1 + len(others))]
+    assert operation != "all_to_all" or (found.group[0] == found.group[2] and found.bytes[0] == NULL)

@@ -71,7 +71,10 @@ def test_waits_sum_to_what_ranks_caused_and_never_exceed_the_collective(rows: li
 
 def test_a_rank_in_step_is_blamed_by_nobody() -> None:
     plans = [RankPlan(rank) for rank in range(3)]
-    run_together(plans, [[20 * MS * number, 20 * MS * number + 15_000, 20 * MS * number] for number in range(1, 5)])
+    for number in range(1, 5):
+        for plan, late in zip(plans, (0, 15_000, 0), strict=True):
+            start = 20 * MS * number
+            plan.collective(start + late, start + MS + 16_000 * plan.rank // 2, **args_of(number, range(3)))
     assert len(set_of(plans).waiting.attributed.time) == 0
 
 
@@ -163,7 +166,8 @@ def test_ranks_that_record_themselves_tell_no_root() -> None:
 
 def test_two_that_come_last_together_share_the_wait() -> None:
     plans = [RankPlan(rank) for rank in range(3)]
-    run_together(plans, [[MS, 3 * MS, 3 * MS + 10_000]])
+    for plan, start in zip(plans, (MS, 3 * MS, 3 * MS + 10_000), strict=True):
+        plan.collective(start, 4 * MS + 5_000 * plan.rank, **args_of(0, range(3)))
     attributed = set_of(plans).waiting.attributed
     assert sorted(attributed.late.tolist()) == [1, 2] and attributed.time.tolist() == [(2 * MS + 10_000) / 2] * 2
 
@@ -271,7 +275,8 @@ def unmatched() -> RankSet:
     """Two ranks whose collectives have nothing in common: each is of a group of its own."""
     plans = [RankPlan(0), RankPlan(1)]
     for plan in plans:
-        run_together([plan], [[10 * MS * number] for number in range(1, 6)], name=str(plan.rank))
+        for number in range(1, 6):
+            plan.collective(10 * MS * number, 11 * MS * number, **args_of(number, (0, 1), str(plan.rank)))
     return set_of(plans)
 
 
@@ -285,16 +290,57 @@ def without_a_common_clock() -> RankSet:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (unmatched, "No collective could be matched between ranks"),
-        (without_a_common_clock, "No collective ties the clocks of ranks to each other"),
-        (lambda: with_root("broadcast", [0, 5 * MS], [0, 1]), "In no collective that ranks have in common"),
+        (unmatched, "10 of 10 collectives have no partner among the ranks that are here"),
+        (without_a_common_clock, "none of 1 collective in common ties the clocks of ranks to each other"),
+        (lambda: with_root("broadcast", [0, 5 * MS], [0, 1]), "of none of 1 collective in common the kind or a root"),
     ],
 )
 def test_where_no_wait_is_known_none_is_told(make: Callable[[], RankSet], why: str) -> None:
     found = make()
-    assert headline(found).startswith(why) and NOBODY not in headline(found)
+    assert headline(found).startswith(f"Cannot tell who waits for whom: {why}") and NOBODY not in headline(found)
     for row in TABLES["ranks"](found).rows():
         assert (row["wait_caused_us"], row["wait_suffered_us"], row["exposed_wait_us"]) == (None, None, None)
+
+
+def test_where_most_collectives_are_unmatched_nobody_is_said_to_be_in_time() -> None:
+    plans = [RankPlan(0), RankPlan(1)]
+    run_together(plans, [[MS * number, MS * number] for number in range(1, 3)], MS // 10)
+    for plan in plans:
+        for number in range(1, 6):
+            plan.collective(10 * MS * number, 11 * MS * number, **args_of(number, (0, 1), f"own {plan.rank}"))
+    assert headline(set_of(plans)).startswith("Cannot tell who waits for whom: 10 of 14 collectives have no partner")
+
+
+def test_a_group_of_one_rank_has_no_partner_to_miss() -> None:
+    plans = [RankPlan(0), RankPlan(1)]
+    run_together(plans, [[10 * MS * number, 10 * MS * number] for number in range(1, 3)])
+    for plan in plans:
+        for number in range(1, 6):
+            start = 10 * MS * number + 5 * MS
+            plan.collective(start, start + MS, **args_of(number, [plan.rank], f"own {plan.rank}"))
+    assert headline(set_of(plans)).startswith(NOBODY)
+
+
+def two_hosts(late: list[int], error: int) -> RankSet:
+    """Two ranks on each of two hosts that meet every 20 ms, with clocks of which `error` ns are not known."""
+    plans = [RankPlan(rank, f"node{rank // 2}") for rank in range(4)]
+    rows = [[20 * MS * number + each for each in late] for number in range(1, 9)]
+    run_together(plans, rows, transfer=error)
+    return set_of(plans)
+
+
+def test_who_came_before_another_of_its_host_was_not_last_whatever_other_clocks_say() -> None:
+    found = two_hosts([0, 5 * MS, 4 * MS, 4 * MS], 8 * MS)
+    assert found.clocks.pair_error[0, 1] > 5 * MS
+    caused = found.waiting.attributed.caused(4)
+    assert caused[0] == 0 and caused[1] > 0
+
+
+def test_a_host_is_late_only_where_each_of_its_ranks_is_beyond_the_error() -> None:
+    assert two_hosts([0, 0, 9 * MS, 9 * MS], MS).late_host is not None
+    # The one of its ranks stands still, and the other comes a little later than those of the other host.
+    found = two_hosts([0, 0, MS, 9 * MS], MS)
+    assert found.late_host is None and [late.index for late in found.late] == [3]
 
 
 def test_one_rank_alone_says_that_it_cannot_tell() -> None:

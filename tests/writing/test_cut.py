@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.support.cells import cells_of
 from tests.support.paths import SAMPLES, SHARED
 from tests.support.traces import loaded
+from tracetui.cli.main import main
 from tracetui.errors import UsageError
 from tracetui.linking.step_sources import with_steps
 from tracetui.linking.steps import steps
@@ -440,3 +441,45 @@ def test_numbers_out_of_range_where_names_are_hidden(field, key, left, tmp_path)
     sink = io.BytesIO()
     Cut(trace, Wanted(), Anonymizer(b"salt")).write(sink)
     assert [event[key] for event in json.loads(sink.getvalue())] == [left]
+
+
+def with_layers(trace, path, **wanted):
+    """The part with layers and phases as lanes, what was kept, and the slices that were added."""
+    sink = io.BytesIO()
+    kept = Cut(trace, Wanted(**wanted), with_layers=True).write(sink)
+    path.write_bytes(sink.getvalue())
+    events = orjson.loads(sink.getvalue())["traceEvents"]
+    return kept, [each for each in events if str(each.get("tid")).startswith(("layers, ", "phases, "))]
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the given traces are not here")
+def test_layers_are_a_lane_and_change_no_number(tmp_path):
+    trace = loaded(SHARED / "d25_h100_hf_qwen15_24layers.json.gz")
+    kept, added = with_layers(trace, tmp_path / "with.json")
+    assert kept.added == len(added) and kept.events == trace.events
+    names = [each["name"] for each in added if each["tid"] == "layers, GPU 0"]
+    assert names == ["head", *(f"layer {number} of 24" for number in range(1, 25)), "tail"]
+    again = load(str(tmp_path / "with.json"))
+    for pane in (*COMPARED, "layers"):
+        assert rows_of(again, pane, None, 0) == rows_of(trace, pane, None, 0)
+    # A layer lasts until the next one begins, as the pane has it.
+    ends = {each["name"]: each["ts"] + each["dur"] for each in added}
+    starts = {each["name"]: each["ts"] for each in added}
+    assert all(abs(ends[f"layer {n} of 24"] - starts[f"layer {n + 1} of 24"]) < 0.01 for n in range(1, 24))
+
+
+def test_parts_of_a_step_are_lanes_by_thread_and_only_what_is_kept(tmp_path):
+    trace = loaded(SAMPLES / "mlp_train_cpu.json.gz")
+    _, every = with_layers(trace, tmp_path / "with.json")
+    assert {each["name"] for each in every} >= {"forward", "backward"}
+    number = int(steps(trace).number[1])
+    _, some = with_layers(trace, tmp_path / "some.json", steps=(number, number))
+    assert 0 < len(some) < len(every) and all(each in every for each in some)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the given traces are not here")
+def test_lanes_are_added_to_no_protobuf(tmp_path, capsys):
+    path = SHARED / "pftrace"
+    source = next(iter(sorted(path.glob("*.pftrace"))))
+    assert main(["cut", str(source), "-o", str(tmp_path / "part.pftrace"), "--with-layers"]) == 2
+    assert "--with-layers is for JSON traces" in capsys.readouterr().err

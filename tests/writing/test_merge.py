@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -243,3 +244,57 @@ def test_a_rank_that_is_cut_off_is_written_up_to_there(tmp_path: Path) -> None:
     merge, document = merged(tmp_path)
     assert any("Rank 1 is written up to its end" in note for note in merge.notes)
     assert 9 < sum(event["ph"] == "X" for event in document["traceEvents"]) < 18
+
+
+def starts_by_name(events: list[dict[str, Any]], offset: int) -> Counter[tuple[str, int]]:
+    return Counter((event["name"], event_ns(event) + offset) for event in events if event["ph"] == "X")
+
+
+@needs_sets
+def test_an_archive_has_the_whole_traces_and_offsets_that_put_them_where_a_merge_does(tmp_path: Path) -> None:
+    folder, path = SETS / "g4_gpu_tp2x2_2hosts", tmp_path / "m.zip"
+    assert main(["merge", str(folder), "-o", str(path), "--ranks", "1-3"]) == 0
+    _, document = merged(folder, numbers=(1, 2, 3))
+    with zipfile.ZipFile(path) as archive:
+        assert all(
+            each.compress_type == zipfile.ZIP_DEFLATED and not each.flag_bits & 8 for each in archive.filelist[1:]
+        )
+        manifest = json.loads(archive.read("perfetto_manifest.json"))["perfetto_manifest"]
+        found = {
+            entry["path"]: json.loads(archive.read(entry["path"]), parse_float=str)["traceEvents"]
+            for entry in manifest["files"]
+        }
+    assert manifest["version"] == 1 and len(manifest["files"]) == 3
+    assert [entry["machine"]["name"] for entry in manifest["files"]] == [f"rank {r} · node{r // 2}" for r in (1, 2, 3)]
+    (reference,) = (entry["path"] for entry in manifest["files"] if "clocks" not in entry)
+    together: Counter[tuple[str, int]] = Counter()
+    for entry in manifest["files"]:
+        clocks = entry.get("clocks", {"sync_to": {"file": reference}, "offset_ns": 0})
+        # Nothing may be moved to before time 0 of the reference, where Perfetto drops it.
+        assert clocks["sync_to"] == {"file": reference} and clocks["offset_ns"] >= 0
+        together += starts_by_name(found[entry["path"]], clocks["offset_ns"])
+    apart = starts_by_name(document["traceEvents"], 0)
+    (shift,) = {min(at for _, at in apart) - min(at for _, at in together)}
+    assert apart == Counter({(name, at + shift): count for (name, at), count in together.items()})
+
+
+@needs_sets
+def test_an_archive_of_a_part_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["merge", str(SETS / "g1_input_4ranks"), "-o", str(tmp_path / "m.zip"), "--steps", "3"]) == 2
+    assert "An archive holds whole traces" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
+def test_what_a_manifest_cannot_say_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rank in (0, 1):
+        write_rank(tmp_path, rank, [slice_of(1, 1, 1000.0 + number) for number in range(9)])
+    path = tmp_path / "rank1_trace.json"
+    path.write_bytes(path.read_bytes()[:-150])
+    merge = Merge(open_rank_set([str(tmp_path)], work=SummaryWork(1, uses_cache=False)))
+    clock = RankClock(0, 150e-6)
+    monkeypatch.setattr(Merge, "_clock", lambda self, index: (clock, ""))
+    sink = io.BytesIO()
+    assert merge.write_archive(sink) == 2
+    assert "Rank 0 drifts by 150 ppm, which a manifest cannot say." in merge.notes
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 100)
+    with pytest.raises(UsageError, match="over 2 GiB"):
+        merge.write_archive(io.BytesIO())

@@ -14,6 +14,10 @@ A part of a .pftrace is a .pftrace, packet by packet with the clocks, tracks and
 --window and --range keep what is open within a stretch of time, by its own time, on the GPU as well.
 --lanes and --without keep and leave out whole threads and streams, by their names; both ends of an arrow, or none.
 
+--with-layers adds lanes: the layers of each step on each GPU, and when each thread was in the forward and backward
+pass, the optimizer and the data loader. They stand beside what the profiler notes of itself, so that no number counts
+them.
+
 --hash-names replaces what is a user's own by stand-ins such as anon_kpxwzbtqcrvd, the same for the same name: names
 of annotations, Python files, functions, modules, operators outside of PyTorch's own namespaces, kernels, threads,
 processes and counters. What stays: aten::*, prim::*, c10d::* and PyTorch's own annotations; ProfilerStep#N; names of
@@ -52,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--without", action="append", default=[], metavar="TEXT", help="no lanes with TEXT in the name")
     parser.add_argument("--no-stacks", action="store_true", help="without Python frames and call stacks")
     parser.add_argument("--no-memory", action="store_true", help="without the events of the allocator")
+    parser.add_argument("--with-layers", action="store_true", help="with layers and parts of steps as lanes")
     parser.add_argument("--hash-names", action="store_true", help="with stand-ins for names of your own, see above")
     parser.add_argument("--salt", metavar="TEXT", help="a secret, to get the same stand-ins in several files")
 
@@ -80,7 +85,9 @@ def run(options: argparse.Namespace) -> int:
     require_writable(options.output, [(options.trace, "the trace")], options.force)
     trace = read_trace(options.trace, opening(options)._replace(compile_log=NO_FILE, requests=NO_FILE))
     require_fitting_name(options.output, trace)
-    kept, size = write_trace(options.output, trace, part_of(trace, wanted, anonymizer).write, options.force)
+    kept, size = write_trace(
+        options.output, trace, part_of(trace, wanted, anonymizer, options.with_layers).write, options.force
+    )
     remark(_summary(trace, kept, size))
     return 0 if not trace.quality.is_part else 1
 
@@ -117,7 +124,8 @@ def _summary(trace: Trace, kept: Kept, size: int) -> str:
     neighbours = f", {kept.neighbours:,} of them of other steps" if kept.neighbours else ""
     sizes = f"{as_size(trace.size_bytes)} -> {as_size(size)}"
     lines = "; its lines are an array now" if ", lines" in trace.format else ""
-    return f"kept {kept.events:,} of {trace.events:,} events{neighbours}, {sizes}{lines}"
+    added = f", {kept.added:,} slices of layers and phases added" if kept.added else ""
+    return f"kept {kept.events:,} of {trace.events:,} events{neighbours}{added}, {sizes}{lines}"
 
 
 def _anonymizer(options: argparse.Namespace) -> Anonymizer | None:

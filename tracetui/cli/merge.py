@@ -7,7 +7,8 @@ how much that may be wrong, stands in the file under the key `ranks`.
 
 The ranks are read one after the other, in blocks. --steps keeps the same steps of every rank, as `tracetui cut` does;
 --range keeps a range of time, from the start of the earliest rank on.
-A merge is JSON, packed where the name ends in .gz or .zst."""
+A merge is JSON, packed where the name ends in .gz or .zst. Where it ends in .zip, the traces stand whole in an archive,
+with a manifest that has Perfetto (from version 58 on) show them on one clock."""
 
 from __future__ import annotations
 
@@ -62,13 +63,17 @@ def run(options: argparse.Namespace) -> int:
     require_writable(options.output, [(path, "one of the traces") for path in options.paths], options.force)
     numbers = None if options.ranks is None else rank_numbers(options.ranks)
     wanted = wanted_part(options)
+    is_archive = options.output.lower().endswith(".zip")
+    if is_archive and not wanted.everything:
+        raise UsageError("An archive holds whole traces: name the file .json.gz for a part of them.")
     merge = Merge(read_rank_set(options.paths, options), wanted, numbers)
     inputs = [(file.path, f"the trace of rank {file.rank}") for file in merge.ranks.run.files]
     require_writable(options.output, inputs, options.force)
     with CountProgress("ranks") as progress, output(options.output, options.force) as sink:
-        events = merge.write(sink, progress.update)
+        count = (merge.write_archive if is_archive else merge.write)(sink, progress.update)
     print_notes(merge)
-    remark(f"{counted(events, 'event')} of {counted(len(merge.indices), 'rank')}, {size(sink.size)}")
+    what = counted(count, "trace" if is_archive else "event")
+    remark(f"{what} of {counted(len(merge.indices), 'rank')}, {size(sink.size)}")
     return 0 if not any(each.loss for each in merge.ranks.summaries) else 1
 
 

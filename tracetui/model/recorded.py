@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -270,8 +271,14 @@ def _groups(config: object) -> tuple[GroupRecord, ...]:
 def _members(listed: list[Any]) -> tuple[int, ...]:
     # A group of a thousand ranks stands in a thousand files.
     if {*map(type, listed)} == {int} and min(listed) >= 0 and max(listed) <= MAX_RANKS:
-        return tuple(listed)
+        return shared_ranks(tuple(listed))
     return tuple(rank for each in listed if (rank := _whole(each, MAX_RANKS)) is not None)
+
+
+@lru_cache(maxsize=4096)
+def shared_ranks(members: tuple[int, ...]) -> tuple[int, ...]:
+    """Equal members of a group as one object, so that they are in memory once, not once for each rank."""
+    return members
 
 
 def _whole(value: object, limit: int) -> int | None:

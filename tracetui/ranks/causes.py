@@ -35,6 +35,10 @@ FACTOR_SPREAD = 0.03
 """Share of the median factor by which the quartiles of the factors may differ from it."""
 MIN_FACTOR = 1.03
 """Minimum factor that is worth a word."""
+MIN_PLACE_SHARE = 0.5
+"""Minimum share of what a late rank caused that belongs to one annotation or function, for it to be named."""
+_FOLDERS = re.compile(r"^.*[/\\](?=[^/\\]+\.py\(\d+\): )")
+"""Folders in front of the file of a Python frame."""
 _COPIES = re.compile(r"^memcpy|^aten::copy_$|^aten::_?to_?copy", re.IGNORECASE)
 
 
@@ -314,13 +318,15 @@ def _late_rank(
     names = name_excess(summaries, matches, rows, excess.median[rows])
     causes = causes_of(excess, rows, names)
     own = summaries[index]
-    steps, phase = _late_steps_and_phase(own, matches, attributed, index, len(summaries) - 1)
+    mine = attributed.late == index
+    caused = np.bincount(attributed.instance[mine], attributed.time[mine], len(matches.instances)).astype(np.float64)
+    steps, phase = _late_steps_and_phase(own, matches, caused, index, len(summaries) - 1)
     if causes and causes[0][0] == "input":
         phase = "input"
     return LateRank(
         index=index,
         causes=causes,
-        note=cause_note(causes, names),
+        note="; ".join(filter(None, (_place(own, matches, rows, caused, causes, phase), cause_note(causes, names)))),
         steps=steps,
         of_steps=len(own.steps),
         phase=phase,
@@ -347,11 +353,13 @@ def causes_of(excess: StretchExcess, rows: Int64, names: NameExcess) -> tuple[tu
 
 
 def _late_steps_and_phase(
-    own: RankSummary, matches: Matches, attributed: Charges, index: int, others: int
+    own: RankSummary, matches: Matches, caused: Float64, index: int, others: int
 ) -> tuple[tuple[int, ...], str]:
-    """The steps in which others waited for a rank, and the part of the step in which most of it was."""
-    entries, mine = matches.entries, attributed.late == index
-    caused = np.bincount(attributed.instance[mine], attributed.time[mine], len(matches.instances))
+    """The steps in which others waited for a rank, and the part of the step in which most of it was.
+
+    `caused` is the time in ns that they waited for it in each operation.
+    """
+    entries = matches.entries
     rows = np.flatnonzero(entries.rank == index)
     time = caused[entries.instance[rows]]
     step, phase = own.collectives.step[entries.row[rows]], own.collectives.phase[entries.row[rows]]
@@ -361,6 +369,24 @@ def _late_steps_and_phase(
     late = np.flatnonzero(by_step >= least)
     by_phase = np.bincount(phase, time, len(PHASES))
     return tuple(own.steps.number[late].tolist()), PHASES[int(by_phase.argmax())]
+
+
+def _place(
+    own: RankSummary,
+    matches: Matches,
+    rows: Int64,
+    caused: Float64,
+    causes: Sequence[tuple[str, float]],
+    phase: str,
+) -> str:
+    """The annotation or function that the host of a late rank was in, where it is one for most of what it caused."""
+    place, time = own.collectives.place[matches.entries.row[rows]], caused[matches.entries.instance[rows]]
+    if not set(main_causes(causes)) & {"host", "input"} or not (place >= 0).any():
+        return ""
+    by_name = np.bincount(place[place >= 0], time[place >= 0])
+    name = _FOLDERS.sub("", own.names[int(by_name.argmax())])
+    is_most = by_name.max() >= MIN_PLACE_SHARE * time.sum()
+    return f"in {name}" if is_most and name.strip("# ").lower() != phase else ""
 
 
 def cause_note(causes: Sequence[tuple[str, float]], names: NameExcess) -> str:

@@ -98,9 +98,7 @@ MAX_END_SPREAD_NS = 100_000
 MAX_CLOCK_NOISE_NS = 20_000
 """Maximum ns by which times of one clock contradict each other; ends that lie further apart have another cause."""
 NOISE_PERCENT = 95
-"""Percentile of the differences between the ends of a collective on a host that is taken for the clock's noise."""
-MIN_ENDS = 8
-"""Minimum collectives that two ranks of a host have in common, to tell the noise of its clock."""
+"""Percentile of what times of a collective on a host contradict each other by that is taken for the clock's noise."""
 MAX_CONTRADICTED_SHARE = 0.05
 """Share of the collectives of a host that may contradict a common clock: some may be matched wrongly."""
 MAX_PAIRED_HOSTS = 64
@@ -178,7 +176,7 @@ def find_clocks(matches: Matches, hosts: Sequence[str | None], has_base: Sequenc
     """The clocks of ranks, given the names of their hosts and whether their files have a base."""
     host, names, notes = _hosts(matches, hosts, has_base)
     ends = _end_spreads(matches, host)
-    noise = _noise(ends, len(names))
+    noise = _noise(*ends, len(names))
     if len(names) < 2:
         return _one_clock(host, names, matches, noise, notes)
     times = _host_times(matches, host, len(names))
@@ -229,27 +227,35 @@ def _agreeing(matches: Matches, members: Int64) -> tuple[int, int]:
     return int((good & several).sum()), int(several.sum())
 
 
-def _end_spreads(matches: Matches, host: Int64) -> tuple[Int64, Int64]:
-    """Ns between the first and the last end of each collective on a host with several of its ranks, behind the host."""
+def _end_spreads(matches: Matches, host: Int64) -> tuple[Int64, Int64, Int64]:
+    """Of each collective on a host with several of its ranks: the host, and ns between its first and its last end.
+
+    The third is by how many ns it ended before it had begun on all of these, 0 as it should be.
+    """
     entries, instances = matches.entries, matches.instances
     plain = np.array([not text for text in instances.mismatch], bool)
     rows = np.flatnonzero((plain & instances.is_symmetric)[entries.instance])
     home, end = host[entries.rank[rows]], entries.end[rows]
     parts = combinations(home, entries.instance[rows])
-    low, high = (np.full(len(parts), limit, np.int64) for limit in (np.iinfo(np.int64).max, np.iinfo(np.int64).min))
+    low, high, begin = (np.full(len(parts), sign * np.iinfo(np.int64).max, np.int64) for sign in (1, -1, -1))
     np.minimum.at(low, parts.member, end)
     np.maximum.at(high, parts.member, end)
+    np.maximum.at(begin, parts.member, entries.start[rows])
     several = np.bincount(parts.member, minlength=len(parts)) > 1
-    return home[parts.first][several], (high - low)[several]
+    return home[parts.first][several], (high - low)[several], np.maximum(begin - low, 0)[several]
 
 
-def _noise(ends: tuple[Int64, Int64], count: int) -> Float64:
-    """The noise of each host's clock: collectives end on its ranks at one time, as far as the clock tells."""
-    home, spread = ends
-    noise = np.full(count, float(MAX_CLOCK_NOISE_NS))
-    told = np.flatnonzero(np.bincount(home, minlength=count) >= MIN_ENDS)
-    noise[told] = [min(float(np.percentile(spread[home == each], NOISE_PERCENT)), MAX_CLOCK_NOISE_NS) for each in told]
-    return noise
+def _noise(home: Int64, spread: Int64, contradiction: Int64, count: int) -> Float64:
+    """The noise of each host's clock: collectives end on its ranks at one time, as far as the clock tells.
+
+    Where they do not, it is what they contradict each other by; of a host with one rank the most of the others.
+    """
+    noise = np.full(count, np.nan)
+    for each in np.unique(home).tolist():
+        mine = home == each
+        measured = [float(np.percentile(part[mine], NOISE_PERCENT)) for part in (spread, contradiction)]
+        noise[each] = measured[0] if measured[0] <= MAX_CLOCK_NOISE_NS else min(measured[1], MAX_CLOCK_NOISE_NS)
+    return np.where(np.isnan(noise), np.nanmax(noise) if len(home) else 0.0, noise)
 
 
 def _one_clock(

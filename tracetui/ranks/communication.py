@@ -10,9 +10,11 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import communicates
@@ -154,6 +156,7 @@ def communication(trace: Trace, header: RankHeader) -> Communication:
         if key not in seen:
             seen[key] = _record(name, text, dict(zip(_RECORD_KEYS, own, strict=True)))
         records.append(seen[key])
+    is_lost = _name_lost(trace.slices.lane[rows], names, records) if is_gpu else np.zeros(len(rows), bool)
     groups, group = _grouped(records, header)
     # In torch 2.2 and 2.3 the sequence number is the second of the operator's inputs alone.
     seq = _recorded_or_input(args["Seq"], args["Concrete Inputs"], 1, none=NULL, limit=MAX_TIME_NS)
@@ -177,8 +180,27 @@ def communication(trace: Trace, header: RankHeader) -> Communication:
         received=np.array([record.received for record in records], np.int64),
         in_graph=in_graph,
         # Kernels of serving engines: no library's, and without a record.
-        is_guess=~known & ~is_named(trace, rows, _NCCL_KERNEL.search) if is_gpu else np.zeros(len(rows), bool),
+        is_guess=is_lost | (~known & ~is_named(trace, rows, _NCCL_KERNEL.search)) if is_gpu else is_lost,
     )
+
+
+def _name_lost(lane: NDArray[np.integer], names: Sequence[str], records: list[_Record]) -> Bool:
+    """Give the kernels of all-to-alls whose launch lies before the recording a record; the mask of these.
+
+    They are called as those of transfers between two ranks are: what all others of their stream do, they do.
+    """
+    is_lost = np.zeros(len(records), bool)
+    pairs = np.array(["SendRecv" in name for name in names], bool)
+    for each in np.unique(lane[pairs]).tolist():
+        mine = np.flatnonzero(pairs & (lane == each)).tolist()
+        others = [records[index] for index in mine if records[index].operation != "send_recv"]
+        if {record.operation for record in others} == {"all_to_all"} and len(
+            {record.group_name for record in others}
+        ) == 1:
+            is_lost[[index for index in mine if records[index].operation == "send_recv"]] = True
+            for index in np.flatnonzero(is_lost & (lane == each)).tolist():
+                records[index] = replace(others[0], elements=None, out_elements=None, type_name="")
+    return is_lost
 
 
 def _rows(trace: Trace) -> tuple[Int64, bool]:

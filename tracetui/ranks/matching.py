@@ -417,6 +417,9 @@ def _mismatches(entries: Entries, first: Int64, words: Sequence[str]) -> tuple[s
         span = slice(bounds[index], bounds[index + 1])
         operations = {OPERATIONS[each] for each in entries.operation[span].tolist()}
         tokens = sorted({words[each] for each in entries.token[span].tolist()})
+        if len(operations) == 1:
+            # An operation of which nothing is recorded disagrees about nothing.
+            tokens = [token for token in tokens if " " in token]
         if operations == {"send", "recv"}:
             tokens = sorted({token.partition(" ")[2] for token in tokens})
         types = {token.rpartition(" ")[2] for token in tokens}

@@ -316,8 +316,10 @@ def find_late_host(
         return None
     if caused[worst] < MIN_TIMES_MEDIAN * float(np.median(others)):
         return None
-    each = np.bincount(attributed.late[between], attributed.time[between], ranks)[members]
-    if each.min() < MIN_RANK_SHARE * caused[worst] / len(members):
+    # Each of its ranks is late beyond what the clocks may have made up.
+    certain = np.maximum(attributed.time - attributed.error, 0)
+    each = np.bincount(attributed.late[between], certain[between], ranks)[members]
+    if each.min() <= 0 or each.min() < MIN_RANK_SHARE * each.sum() / len(members):
         return None
     blamed = (
         np.bincount(attributed.instance[between & (host[attributed.late] == worst)], minlength=len(matches.instances))

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from tracetui.frozen import frozen
 from tracetui.model.intervals import covered_within
-from tracetui.model.recorded import GroupRecord, RankHeader
+from tracetui.model.recorded import GroupRecord, RankHeader, shared_ranks
 from tracetui.model.table import NULL
 
 Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-SUMMARY_VERSION = 5
+SUMMARY_VERSION = 6
 """Number of the layout; a summary of another one is not read."""
 
 OPERATIONS = (
@@ -166,6 +166,8 @@ class RankCollectives:
     comm: Int64
     compile: Int64
     """The part of the stretch in which the rank compiled, whatever its device did; 0 without a log of torch.compile."""
+    place: Int64
+    """Index in `RankSummary.names` of what its host was in while the device was idle in the stretch, -1 for none."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -232,6 +234,8 @@ class RankSummary:
     collectives: RankCollectives
     stretch_names: StretchNames
     curve: BusyCurve
+    elements: int = NULL
+    """Elements of the first inputs of products and attention, NULL where no shapes are recorded."""
     loss: str = ""
     """Reason why the numbers may cover only a part of the recording, as the end of a sentence; else empty."""
     truncated_at: int | None = None
@@ -272,8 +276,9 @@ class RankSummary:
     @classmethod
     def _of_text(cls, text: dict[str, Any], parts: dict[str, Any]) -> RankSummary:
         header = text["header"]
-        header["groups"] = tuple(GroupRecord(**{**each, "ranks": tuple(each["ranks"])}) for each in header["groups"])
-        groups = tuple(CommGroup(**{**each, "members": tuple(each["members"])}) for each in text["groups"])
+        listed = [each | {"ranks": shared_ranks(tuple(each["ranks"]))} for each in header["groups"]]
+        header["groups"] = tuple(GroupRecord(**each) for each in listed)
+        groups = tuple(CommGroup(**each | {"members": shared_ranks(tuple(each["members"]))}) for each in text["groups"])
         plain = {name: text[name] for name in _PLAIN}
         plain |= {name: tuple(plain[name]) for name in ("window", "names", "notes")}
         return cls(header=RankHeader(**header), groups=groups, **parts, **plain)
@@ -300,7 +305,7 @@ _PARTS: dict[str, type] = {
     "stretch_names": StretchNames,
     "curve": BusyCurve,
 }
-_PLAIN = ("is_gpu", "window", "names", "loss", "truncated_at", "notes")
+_PLAIN = ("is_gpu", "window", "names", "elements", "loss", "truncated_at", "notes")
 
 _MAGIC = b"ttrank1\n"
 _LENGTH = struct.Struct("<I")

@@ -14,6 +14,7 @@ from tracetui.model.quantities import count, counted, duration, rounded_percent
 from tracetui.model.table import NULL
 from tracetui.ranks.causes import main_causes
 from tracetui.ranks.compile_tables import compile_remarks, compile_sentences, log_headline
+from tracetui.ranks.imbalance import uneven_work
 from tracetui.ranks.rank_set import MIN_COST_SHARE, MIN_UNEVEN, in_turn
 from tracetui.ranks.rank_summary import layout_words, member_words
 from tracetui.ranks.waiting import estimated_waiting
@@ -156,6 +157,8 @@ MAX_NAMED_LINKS = 2
 """Maximum slow links that are named."""
 MAX_NAMED_REASONS = 5
 """Maximum reasons for leaving files out that are named."""
+MIN_MATCHED_SHARE = 0.5
+"""Minimum share of the collectives that ranks have in common, for it to tell that no rank stands out."""
 NOBODY = "No rank stands out"
 _REASONS = {
     "input": "its input comes late",
@@ -228,15 +231,18 @@ def _late_sentences(ranks: RankSet) -> str:
     if len(ranks) < 2:
         return _alone(ranks)
     if not waits_are_known(ranks).any():
-        return f"{_unknown_words(ranks)}, so that nothing tells who waits for whom."
+        return f"Cannot tell who waits for whom: {_unknown_words(ranks)}."
     if ranks.late_host is not None:
         return _late_host_words(ranks, ranks.late_host)
+    alone, total = alone_collectives(ranks)
+    if not ranks.late and total - alone < MIN_MATCHED_SHARE * total:
+        return f"Cannot tell who waits for whom: {_alone_words(alone, total)}."
     if not ranks.late:
         attributed = ranks.waiting.attributed
-        total = float(attributed.time.sum())
-        share = rounded_percent(100 * total / max(ranks.run_ns * len(ranks), 1))
+        waited = float(attributed.time.sum())
+        share = rounded_percent(100 * waited / max(ranks.run_ns * len(ranks), 1))
         known = counted(int(np.count_nonzero(ranks.waiting.transfer != NULL)), "collective")
-        return f"{NOBODY}: in {known} ranks wait {duration(total)} for each other, {share} of their time in the run."
+        return f"{NOBODY}: in {known} ranks wait {duration(waited)} for each other, {share} of their time in the run."
     return " ".join(late_words(ranks, each) for each in ranks.late[:MAX_NAMED_RANKS])
 
 
@@ -266,14 +272,28 @@ def waits_are_known(ranks: RankSet) -> NDArray[np.bool_]:
 
 
 def _unknown_words(ranks: RankSet) -> str:
-    """The reason for which no wait is known, as the begin of a sentence."""
-    if not any(len(each.collectives) for each in ranks.summaries):
-        return "No rank recorded a collective"
-    if not (ranks.matches.instances.ranks > 1).any():
-        return "No collective could be matched between ranks"
+    """The reason for which no wait is known, as the end of a sentence."""
+    alone, total = alone_collectives(ranks)
+    if not total:
+        return "no rank recorded a collective"
+    if alone == total:
+        return _alone_words(alone, total)
+    common = counted(int((ranks.matches.instances.ranks > 1).sum()), "collective")
     if (ranks.waiting.skew == NULL).all():
-        return "No collective ties the clocks of ranks to each other"
-    return "In no collective that ranks have in common its kind or a root is known"
+        return f"none of {common} in common ties the clocks of ranks to each other"
+    return f"of none of {common} in common the kind or a root is known"
+
+
+def alone_collectives(ranks: RankSet) -> tuple[int, int]:
+    """Collectives of ranks without a partner on another rank that is here, and all that the ranks recorded."""
+    total = sum(len(each.collectives) for each in ranks.summaries)
+    instances = ranks.matches.instances
+    shared = ((instances.ranks > 1) | (instances.of == 1))[ranks.matches.entries.instance]
+    return total - int(shared.sum()), total
+
+
+def _alone_words(alone: int, total: int) -> str:
+    return f"{alone:,} of {counted(total, 'collective')} have no partner among the ranks that are here"
 
 
 def _alone(ranks: RankSet) -> str:
@@ -352,6 +372,7 @@ def _remarks(ranks: RankSet) -> list[str]:
     sentences += [_pipeline_words(ranks, each) for each in pipelines(ranks)[:MAX_NAMED_PIPELINES]]
     if ranks.expert_load is not None:
         sentences += _experts(ranks, ranks.expert_load)
+    sentences += uneven_work(ranks, [chain.ranks for chain in pipelines(ranks)])
     sentences += _links(ranks.slow_links)
     if turns := in_turn(ranks):
         sentences.append(f"Ranks {', '.join(map(str, turns))} are late in turn, one in each step.")
@@ -363,6 +384,9 @@ def _remarks(ranks: RankSet) -> list[str]:
         sentences.append(
             f"In {counted(mismatched, 'collective')} ranks disagree about operation, size or type: so hangs begin."
         )
+    alone, total = alone_collectives(ranks)
+    if ranks.late and total - alone < MIN_MATCHED_SHARE * total:
+        sentences.append(f"What ranks wait in most collectives is not known: {_alone_words(alone, total)}.")
     if ranks.matches.unmatched:
         sentences.append(
             f"No other side is recorded of {counted(ranks.matches.unmatched, 'transfer')} between two ranks."

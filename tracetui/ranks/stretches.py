@@ -7,6 +7,7 @@ same names in the same stretch.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
@@ -14,16 +15,18 @@ import numpy as np
 
 from tracetui.frozen import frozen
 from tracetui.idle.scope_times import idle_within, recorded_extent, step_periods
-from tracetui.linking.groups import count_within
+from tracetui.linking.frames import is_own
+from tracetui.linking.groups import combinations, count_within
 from tracetui.linking.links import links, op_rows
 from tracetui.linking.phases import DATA_NAMES, PHASE_NAMES, Phase
 from tracetui.linking.placement import step_index
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import is_named
+from tracetui.linking.trees import is_named, open_at
 from tracetui.model.intervals import Bool, Int64, covered_within, union
 from tracetui.model.recorded import RankHeader, header_fields
 from tracetui.model.table import NULL, Strings
 from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.operators.key_averages import signatures
 from tracetui.ranks.communication import Communication, communication
 from tracetui.ranks.rank_summary import (
     OPERATIONS,
@@ -45,6 +48,14 @@ MAX_KNOTS = 1_000
 """Moments at which the busy time so far is kept."""
 CONTENDED_SHARE = 0.2
 """Share of a collective beyond which other communication beside it is marked."""
+MOMENTS = 16
+"""Moments of a stretch at which the host is looked at."""
+MIN_HOST_SHARE = 0.2
+"""Minimum share of a stretch in which the device is idle for the place of the host to be looked up."""
+_SHAPED = re.compile(r"^aten::(?:mm|addmm|bmm|baddbmm|_scaled_mm|linear|embedding|\w*conv\w*|\w*attention\w*)$")
+"""Operators whose first input has the size of the data."""
+_NO_PLACE = re.compile(r"^(?:ProfilerStep#|(?:nccl|rccl|gloo|mpi|ucc|xccl|c10d):)")
+"""Annotations that tell no place in a program."""
 _C10D = re.compile(r"^(?:_?c10d\w*|dist|gloo|mpi|ucc|nccl|rccl|symm_mem)::?|^record_param_comms$")
 """Operators that communicate or wait for it."""
 _PHASES = (
@@ -223,6 +234,50 @@ def phases(trace: Trace, comm: Communication) -> Int64:
     return phase_of
 
 
+def places(trace: Trace, comm: Communication, activity: RankActivity, parts: StretchParts) -> Int64:
+    """The annotation or the user's function that the host was in before each collective while the device was idle.
+
+    As ids in `Trace.names`, -1 for none: that in which most of some moments of the stretch lie.
+    """
+    slices, place = trace.slices, np.full(len(comm.rows), -1, np.int64)
+    waits = parts.host + parts.input
+    idle = np.flatnonzero(symmetric(comm) & (waits > 0) & (waits >= MIN_HOST_SHARE * parts.stretch))
+    launch = links(trace).launch[comm.rows].astype(np.int64)
+    callers = slices.lane[launch[launch >= 0]] if (launch >= 0).any() else slices.lane[op_rows(trace)]
+    if len(idle) == 0 or len(callers) == 0:
+        return place
+    main = int(np.bincount(callers).argmax())
+    share = (2 * np.arange(MOMENTS) + 1) / (2 * MOMENTS)
+    before = (parts.stretch[idle, None] * (1 - share)).astype(np.int64)
+    moment = (slices.start[comm.rows[idle], None] - before).ravel()
+    works = covered_within(*_joined(activity.busy, activity.comm), moment, moment + 1) > 0
+    which, moment = np.repeat(idle, MOMENTS)[~works], moment[~works]
+    lane = np.where(launch[which] >= 0, slices.lane[launch[which]], main)
+    row, known = open_at(trace, lane, moment), np.zeros(len(slices), bool)
+    marks, python = slices.of_kind(Kind.ANNOTATION), slices.of_kind(Kind.PYTHON)
+    known[marks] = ~is_named(trace, marks, lambda name: _NO_PLACE.search(name) or DATA_NAMES.search(name))
+    known[python] = is_named(trace, python, is_own)
+    while (outside := (row >= 0) & ~known[row]).any():
+        row[outside] = slices.parent[row[outside]]
+    votes = combinations(which[row >= 0], slices.name[row[row >= 0]].astype(np.int64))
+    order = np.argsort(np.bincount(votes.member, minlength=len(votes)), kind="stable")
+    first = np.flatnonzero(row >= 0)[votes.first[order]]
+    place[which[first]] = slices.name[row[first]]
+    return place
+
+
+def input_elements(trace: Trace) -> int:
+    """Elements of the first inputs of products and attention, NULL where no shapes are recorded."""
+    rows = op_rows(trace)
+    inputs = signatures(trace, rows[is_named(trace, rows, _SHAPED.search)])
+    sizes = [
+        math.prod(each.dims[0]) if each.dims and all(isinstance(size, int) for size in each.dims[0]) else 0
+        for each in inputs.known
+    ]
+    calls = np.bincount(inputs.id[inputs.id >= 0], minlength=len(sizes)).tolist()
+    return sum(count * size for count, size in zip(calls, sizes, strict=True)) if sizes else NULL
+
+
 def contended(trace: Trace, comm: Communication) -> Bool:
     """Mask of the collectives beside which other communication of the rank ran for more than a fifth of them."""
     slices, rows = trace.slices, comm.rows
@@ -278,6 +333,7 @@ def summarise_trace(trace: Trace) -> RankSummary:
         stretch_names=_stretch_names(trace, comm, activity, names),
         curve=busy_curve(activity, edges, inner, trace.origin_ns),
         names=tuple(names),
+        elements=input_elements(trace),
         loss=trace.quality.loss,
         truncated_at=trace.quality.truncated_at,
         notes=tuple(trace.quality.notes),
@@ -287,6 +343,7 @@ def summarise_trace(trace: Trace) -> RankSummary:
 def _collectives(trace: Trace, comm: Communication, activity: RankActivity, names: Strings) -> RankCollectives:
     slices, rows = trace.slices, comm.rows
     parts = stretch_parts(trace, comm, activity)
+    place = places(trace, comm, activity, parts)
     flags = np.where(comm.in_graph, Flag.IN_GRAPH, 0) | np.where(comm.is_guess, Flag.GUESS, 0)
     flags |= np.where(contended(trace, comm), Flag.CONTENDED, 0)
     return RankCollectives(
@@ -313,6 +370,7 @@ def _collectives(trace: Trace, comm: Communication, activity: RankActivity, name
         busy=parts.busy,
         comm=parts.comm,
         compile=np.zeros(len(rows), np.int64),
+        place=np.array([names.intern(trace.names[each]) if each >= 0 else -1 for each in place.tolist()], np.int64),
     )
 
 

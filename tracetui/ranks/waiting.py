@@ -99,7 +99,7 @@ def find_waiting(matches: Matches, clocks: Clocks) -> Waiting:
     wait = np.clip(arrival[number] - start, 0, end - start)
     wait[~symmetric[number]] = 0
     tolerance = clocks.tolerance(entries.rank, entries.rank[last_entry][number])
-    tied = symmetric[number] & (arrival[number] - start <= tolerance)
+    tied = symmetric[number] & (arrival[number] - start <= tolerance) & _is_last_of_host(matches, clocks, start)
     late = np.bincount(number[tied], minlength=len(instances))
     in_step = late == instances.ranks
     is_last = tied & ~in_step[number]
@@ -122,6 +122,15 @@ def find_waiting(matches: Matches, clocks: Clocks) -> Waiting:
         attributed=attributed,
         root=_followed(matches, clocks, start, wait, attributed),
     )
+
+
+def _is_last_of_host(matches: Matches, clocks: Clocks, start: Int64) -> Bool:
+    """Entries that no other of their own host came after: of these its clock tells, whatever those of others may be."""
+    host = clocks.host[matches.entries.rank]
+    parts = combinations(matches.entries.instance, host)
+    latest = np.full(len(parts), np.iinfo(np.int64).min)
+    np.maximum.at(latest, parts.member, start)
+    return np.asarray(latest[parts.member] - start <= clocks.noise[host])
 
 
 def _least(values: Int64, number: Int64, count: int) -> Int64:

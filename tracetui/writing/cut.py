@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from enum import IntEnum
 
 import msgspec
@@ -12,11 +13,15 @@ from numpy.typing import NDArray
 
 from tracetui.errors import UsageError
 from tracetui.frozen import frozen
+from tracetui.linking.groups import combinations
+from tracetui.linking.phases import PHASE_WORDS, phase_spans
+from tracetui.linking.steps import steps
 from tracetui.model.intervals import Bool
 from tracetui.model.trace import Trace
 from tracetui.reading.decode import Number, number_of
 from tracetui.reading.lanes import lane_text
 from tracetui.reading.store import Container, Store
+from tracetui.tables.layers import PART_NAMES, layer_parts
 from tracetui.writing.anonymizing import Anonymizer, anonymous_metadata
 from tracetui.writing.output import Sink, write_events
 from tracetui.writing.selection import Selection, Wanted, select, within
@@ -176,6 +181,8 @@ class Kept:
     events: int
     neighbours: int
     """Slices of other steps among them, which the numbers at the borders need."""
+    added: int = 0
+    """Slices of layers and phases beside them."""
 
 
 def nothing_left(trace: Trace) -> str:
@@ -183,11 +190,46 @@ def nothing_left(trace: Trace) -> str:
     return f"Nothing of {trace.label} is left: no slice, instant or counter is in what was asked for."
 
 
+# Layers and phases as slices of lanes of their own, beside those that the profiler writes about itself: they are seen
+# in every viewer, and no number of the trace counts them.
+
+
+def lane_events(trace: Trace, selection: Selection) -> Iterator[bytes]:
+    """The parts of steps that layers make up, and the parts of a step on each thread, as far as they are kept."""
+    parts = layer_parts(trace)
+    first = parts.kernels[parts.first] if len(parts) else parts.first
+    of_series = combinations(parts.step, parts.series)
+    count = np.zeros(len(of_series), np.int64)
+    np.maximum.at(count, of_series.member, parts.layer)
+    for row in np.flatnonzero(selection.slices[first]).tolist():
+        name = PART_NAMES[int(parts.part[row])]
+        if parts.layer[row]:
+            name += f" {parts.layer[row]} of {count[of_series.member[row]]}"
+        device = trace.lanes[int(trace.slices.lane[first[row]])].pid
+        yield _span(trace, f"layers, GPU {device}", name, int(parts.start[row]), int(parts.end[row]))
+    phases = phase_spans(trace)
+    kept = np.flatnonzero(within(selection.spans, (phases.start + phases.end) // 2))
+    # Forward is what operators cover: from the first to the last of these between other parts is one.
+    key = np.stack([phases.lane[kept], phases.phase[kept], steps(trace).of_moment(phases.start[kept])])
+    fresh = np.flatnonzero((np.diff(key, axis=1, prepend=-2) != 0).any(axis=0))
+    for low, high in zip(kept[fresh].tolist(), kept[np.append(fresh[1:], len(kept)) - 1].tolist(), strict=True):
+        thread, name = trace.lanes[int(phases.lane[low])].tid, PHASE_WORDS[int(phases.phase[low])]
+        yield _span(trace, f"phases, thread {thread}", name, int(phases.start[low]), int(phases.end[high]))
+
+
+def _span(trace: Trace, lane: str, name: str, start: int, end: int) -> bytes:
+    moment = Decimal(start) / 1000 + Decimal(str(trace.origin_us))
+    times = {"ts": msgspec.Raw(f"{moment:.3f}".encode()), "dur": (end - start) / 1000}
+    return msgspec.json.encode({"ph": "X", "cat": "Trace", "name": name, "pid": "Spans", "tid": lane, **times})
+
+
 class Cut:
     """A part of a trace, chosen and not yet written."""
 
-    def __init__(self, trace: Trace, wanted: Wanted, anonymizer: Anonymizer | None = None) -> None:
-        """Choose the events.
+    def __init__(
+        self, trace: Trace, wanted: Wanted, anonymizer: Anonymizer | None = None, with_layers: bool = False
+    ) -> None:
+        """Choose the events; `with_layers` adds layers and phases as lanes.
 
         Raises: UsageError when there is no such step, or nothing is left.
         """
@@ -198,13 +240,15 @@ class Cut:
             raise UsageError(nothing_left(trace))
         self._neighbours = selection.neighbours
         self._filter = EventFilter(trace, trace.store, wanted, selection)
+        self._added = list(lane_events(trace, selection)) if with_layers else []
 
     def write(self, sink: Sink, progress: Callable[[int], None] = lambda _: None) -> Kept:
         """Write it as a whole file; `progress` gets the number of events read, after every block.
 
         Raises: TraceError when the file of the trace has changed since it was read.
         """
-        return Kept(write_events(sink, self._container(), self.events(progress)), self._neighbours)
+        count = write_events(sink, self._container(), self.events(progress))
+        return Kept(count - len(self._added), self._neighbours, len(self._added))
 
     def _container(self) -> Container:
         container = self._store.container
@@ -236,3 +280,4 @@ class Cut:
             if not self._wanted.stacks:
                 kept = [without_stack(event) for event in kept]
             yield from kept if self._anonymizer is None else self._anonymizer.events(kept)
+        yield from self._added

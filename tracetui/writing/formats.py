@@ -59,15 +59,22 @@ def require_fitting_name(path: str, trace: Trace) -> None:
         )
 
 
-def part_of(trace: Trace, wanted: Wanted, anonymizer: Anonymizer | None = None) -> Cut | PacketCut:
+def part_of(
+    trace: Trace, wanted: Wanted, anonymizer: Anonymizer | None = None, with_layers: bool = False
+) -> Cut | PacketCut:
     """A part of a trace, to be written in its format.
 
-    Raises: UsageError when there is no such step, nothing is left, or the names in a protobuf file are to be replaced.
+    Raises: UsageError when there is no such step, nothing is left, or the names in a protobuf file are to be replaced,
+    or lanes added to it.
     """
     trace = trace.of_file
     require_writable_format(trace)
     if not is_protobuf(trace):
-        return Cut(trace, wanted, anonymizer)
+        return Cut(trace, wanted, anonymizer, with_layers)
+    if with_layers:
+        raise UsageError(
+            f"Lanes cannot be added to {trace.label}, which is protobuf: --with-layers is for JSON traces."
+        )
     if anonymizer is not None:
         raise UsageError(
             f"Names cannot be replaced in {trace.label}, which is protobuf: --hash-names is for JSON traces."

@@ -5,7 +5,10 @@ One rank is read at a time, block by block; of a part of a run one rank's trace 
 
 from __future__ import annotations
 
+import contextlib
 import re
+import tempfile
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
@@ -22,9 +25,11 @@ from tracetui.ranks.rank_runs import MAX_BEGIN_GAP_NS
 from tracetui.ranks.rank_set import RankSet
 from tracetui.reading.decode import decoded
 from tracetui.reading.load import RawEvents, load
+from tracetui.reading.source import open_source
 from tracetui.reading.store import Store
+from tracetui.text import clean
 from tracetui.writing.cut import Cut
-from tracetui.writing.output import Sink, object_around, write_array
+from tracetui.writing.output import BATCH, Sink, object_around, write_array
 from tracetui.writing.selection import Wanted
 
 # Events of one rank rewritten so that they stand beside those of others in one file: ids, times and names.
@@ -259,6 +264,8 @@ def _microseconds(ns: int) -> bytes:
     return f"{sign}{size // 1000}.{size % 1000:03d}".encode()
 
 
+MANIFEST = "perfetto_manifest.json"
+"""Name of the manifest in an archive; Perfetto from version 58 on knows it by its content."""
 HEAD_NS = 60 * 10**9
 """Time 0 of the merged file lies this many ns before the first work, in whole seconds: nothing stands before it."""
 EVERYTHING = Wanted()
@@ -309,6 +316,64 @@ class Merge:
         # The keys behind the events of the files are known by now.
         sink.write(b"," + msgspec.json.encode(keys)[1:] + b"\n")
         return count
+
+    def write_archive(self, sink: Sink, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
+        """Write the ranks' own traces and a manifest for Perfetto with the offsets of their clocks; returns how many.
+
+        Raises: UsageError for a trace of 2 GiB and more; TraceError for a file that cannot be read any more.
+        """
+        names = {index: f"rank{self.ranks.ranks[index]}_trace.json" for index in self.indices}
+        with tempfile.TemporaryFile() as spool:
+            with zipfile.ZipFile(spool, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr(zipfile.ZipInfo(MANIFEST), msgspec.json.encode(self._manifest(names)))
+                for position, (index, name) in enumerate(names.items()):
+                    progress(position, len(names))
+                    self._add_whole(archive, index, name)
+            spool.seek(0)
+            while block := spool.read(BATCH):
+                sink.write(block)
+        progress(len(names), len(names))
+        return len(names)
+
+    def _manifest(self, names: dict[int, str]) -> dict[str, Any]:
+        """The manifest of some files: a machine each, and the times of all on the clock of one of them."""
+        clocks = {}
+        for index in names:
+            clocks[index], remark = self._clock(index)
+            self.notes += [remark] if remark else []
+            if clocks[index].drift:
+                ppm = clocks[index].drift * 1e6
+                self.notes.append(
+                    f"Rank {self.ranks.ranks[index]} drifts by {ppm:.0f} ppm, which a manifest cannot say."
+                )
+        # What is moved to before the start of the reference is lost: the one that begins first is it.
+        reference = min(names, key=lambda index: clocks[index].offset)
+        files = []
+        for index, name in names.items():
+            host = self.ranks.hosts[index]
+            machine = f"rank {self.ranks.ranks[index]}" + (f" · {clean(host)}" if host else "")
+            entry: dict[str, Any] = {"path": name, "machine": {"name": machine}}
+            if index != reference:
+                offset = clocks[index].offset - clocks[reference].offset
+                entry["clocks"] = {"sync_to": {"file": names[reference]}, "offset_ns": offset}
+            files.append(entry)
+        return {"perfetto_manifest": {"version": 1, "files": files}}
+
+    def _add_whole(self, archive: zipfile.ZipFile, index: int, name: str) -> None:
+        """Add the unwrapped trace of a rank to an archive."""
+        buffer, size = memoryview(bytearray(BATCH)), 0
+        info = zipfile.ZipInfo(name)
+        info.compress_type = zipfile.ZIP_DEFLATED
+        source = open_source(self.ranks.run.files[index].path)
+        with contextlib.closing(source), archive.open(info, "w") as member:
+            while count := source.readinto(buffer):
+                size += count
+                if size > zipfile.ZIP64_LIMIT:
+                    rank = self.ranks.ranks[index]
+                    raise UsageError(f"The trace of rank {rank} has over 2 GiB: merge it into a file .json.gz instead.")
+                member.write(buffer[:count])
+            if source.damage:
+                self.notes.append(f"Rank {self.ranks.ranks[index]} is written up to its end: it {source.damage}.")
 
     def _events(self, keys: dict[str, Any], progress: Callable[[int, int], None]) -> Iterator[bytes]:
         # Small numbers look like those of devices.
