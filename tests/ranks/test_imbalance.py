@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.build import annotation, kernel, launch, op, python
 from tests.support.ranks import ALL_REDUCE, MS, RankPlan, args_of, run_of, set_of
 from tracetui.model.table import NULL
-from tracetui.ranks.imbalance import uneven_kernels, uneven_work
+from tracetui.ranks.imbalance import imbalanced_kernels, imbalanced_work
 from tracetui.ranks.rank_set import RankSet, rank_set
 from tracetui.ranks.sentences import NOBODY, headline, remarks
 
@@ -41,10 +41,10 @@ def test_experts_that_take_longer_on_one_rank_are_told_with_their_cost_though_no
     # 7.81 and 8.91 ms in 80 layers: 13.7 µs a layer, beside which 1 ms of other work is even.
     found = decoding([[97_625, 111_375]] * 80)
     assert found.late == [] and headline(found).startswith(NOBODY)
-    (experts,) = uneven_kernels(found, [])
+    (experts,) = imbalanced_kernels(found, [])
     assert (experts.most, experts.least, experts.calls) == (1, 0, (80, 80))
     assert experts.time == (80 * 111_375, 80 * 97_625) and experts.cost == 80 * 13_750 / 2
-    (sentence,) = uneven_work(found, [])
+    (sentence,) = imbalanced_work(found, [])
     assert "8.91 ms on rank 1 and 7.81 ms on rank 0" in sentence and "550.0 µs less" in sentence
     assert sentence in remarks(found)
 
@@ -54,7 +54,7 @@ def test_experts_that_take_longer_on_one_rank_are_told_with_their_cost_though_no
 def test_what_varies_at_random_is_not_uneven_and_nobody_is_late(seed: int, ranks: int) -> None:
     lengths = np.random.default_rng(seed).normal(200_000, 10_000, (60, ranks)).astype(int).tolist()
     found = decoding(lengths)
-    assert found.late == [] and uneven_work(found, []) == []
+    assert found.late == [] and imbalanced_work(found, []) == []
 
 
 @settings(max_examples=15, deadline=None)
@@ -64,33 +64,34 @@ def test_of_two_faults_at_a_time_both_are_told(seed: int, heavy: int, still: int
     lengths[:, heavy] *= 1.4
     found = decoding(lengths.astype(int).tolist(), late={still: 2 * MS})
     assert next((each.index, each.cause) for each in found.late) == (still, "host")
-    assert [each.most for each in uneven_kernels(found, [])] == [heavy]
+    assert [each.most for each in imbalanced_kernels(found, [])] == [heavy]
 
 
-def test_one_long_call_is_no_uneven_work() -> None:
-    assert uneven_work(decoding([[100_000, 100_000]] * 39 + [[100_000, 5 * MS]]), []) == []
+def test_one_long_call_is_no_imbalanced_work() -> None:
+    assert imbalanced_work(decoding([[100_000, 100_000]] * 39 + [[100_000, 5 * MS]]), []) == []
 
 
 def test_kernels_that_make_a_rank_late_are_not_told_twice() -> None:
     found = decoding([[MS, 3 * MS, MS]] * 20)
     assert [(each.index, each.cause) for each in found.late] == [(1, "kernels")]
-    assert uneven_work(found, []) == []
+    assert imbalanced_work(found, []) == []
 
 
 def test_ranks_without_kernels_are_not_compared() -> None:
     found = decoding([[97_625, 111_375]] * 80)
     first, second = found.summaries
     on_cpu = rank_set(run_of([each.header for each in found.summaries]), (replace(first, is_gpu=False), second))
-    assert uneven_kernels(on_cpu, []) == []
+    assert imbalanced_kernels(on_cpu, []) == []
 
 
 def test_stages_of_a_pipeline_are_compared_with_each_other_and_ranks_within_them() -> None:
     found = decoding([[100_000, 900_000, 100_000, 900_000]] * 30)
     chains = [(0, 1), (2, 3)]
-    assert uneven_kernels(found, chains) == []
-    assert uneven_work(found, chains)[0].startswith("Stage 1 of the pipeline (rank 1) computes for 1.27 times the mean")
+    assert imbalanced_kernels(found, chains) == []
+    sentence = imbalanced_work(found, chains)[0]
+    assert sentence.startswith("Stage 1 of the pipeline (rank 1) computes for 1.27 times the mean")
     # With a stage missing nothing is known of the mean.
-    assert uneven_work(found, [(0, 1, 7)]) == []
+    assert imbalanced_work(found, [(0, 1, 7)]) == []
 
 
 def with_shapes(tokens: list[int], shaped: bool = True) -> RankSet:

@@ -1,4 +1,4 @@
-"""Work that is spread unevenly over ranks, though none of them stands out by what others wait for it (R5.16).
+"""Work of which some ranks have more, though none of them stands out by what others wait for it (R5.16).
 
 Where ranks meet after every few kernels, one that computes longer makes the others wait a little each time. Names of
 kernels are summed over the run and compared between ranks that do the same: all, or those of one stage of a pipeline.
@@ -22,7 +22,7 @@ from tracetui.ranks.causes import main_causes
 if TYPE_CHECKING:
     from tracetui.ranks.rank_set import RankSet
 
-MIN_UNEVEN_WORK = 1.05
+MIN_IMBALANCED_WORK = 1.05
 """Minimum time of a kernel on the busiest rank as a multiple of the mean."""
 MIN_WORK_SHARE = 0.005
 """Minimum time that this is more than the mean, as a share of the busy time of the mean rank."""
@@ -33,7 +33,7 @@ MAX_NAMED_KERNELS = 3
 
 
 @frozen(eq=True)
-class UnevenKernel:
+class ImbalancedKernel:
     """A kernel that takes longer on one rank than on the mean one."""
 
     name: str
@@ -48,15 +48,15 @@ class UnevenKernel:
     """Time in ns on the first beyond that of the mean rank."""
 
 
-def uneven_work(ranks: RankSet, stages: Sequence[tuple[int, ...]]) -> list[str]:
-    """Sentences about kernels, stages of pipelines and sizes of inputs that are uneven; often there is none."""
+def imbalanced_work(ranks: RankSet, stages: Sequence[tuple[int, ...]]) -> list[str]:
+    """Sentences about kernels, stages of pipelines and sizes of inputs that are imbalanced; often there is none."""
     explained = {each.index for each in ranks.late if set(main_causes(each.causes)) & {"kernels", "extra"}}
     explained |= set(ranks.late_host.ranks) if ranks.late_host is not None else set()
-    uneven = [each for each in uneven_kernels(ranks, stages) if each.most not in explained]
+    imbalanced = [each for each in imbalanced_kernels(ranks, stages) if each.most not in explained]
     sentences = []
-    if uneven:
-        listed = "; ".join(_words(ranks, each) for each in uneven[:MAX_NAMED_KERNELS])
-        total = sum(each.cost for each in uneven)
+    if imbalanced:
+        listed = "; ".join(_words(ranks, each) for each in imbalanced[:MAX_NAMED_KERNELS])
+        total = sum(each.cost for each in imbalanced)
         share = rounded_percent(100 * total / max(ranks.run_ns, 1))
         sentences.append(
             f"Work is uneven: {listed}. Evenly spread it would be {duration(total)} less, {share} of the run."
@@ -65,7 +65,7 @@ def uneven_work(ranks: RankSet, stages: Sequence[tuple[int, ...]]) -> list[str]:
     return [*sentences, *_size_words(ranks, stages)]
 
 
-def uneven_kernels(ranks: RankSet, stages: Sequence[tuple[int, ...]]) -> list[UnevenKernel]:
+def imbalanced_kernels(ranks: RankSet, stages: Sequence[tuple[int, ...]]) -> list[ImbalancedKernel]:
     """The kernels whose time differs between ranks that do the same, the most costly first."""
     if not all(each.is_gpu for each in ranks.summaries):
         return []
@@ -75,7 +75,7 @@ def uneven_kernels(ranks: RankSet, stages: Sequence[tuple[int, ...]]) -> list[Un
         np.stack([np.pad(each[part], (0, len(words) - len(each[part]))) for each in sums]) for part in range(3)
     )
     time = first + second
-    uneven = []
+    imbalanced = []
     for members in _alike(ranks, stages):
         own = time[members]
         mean, busiest = own.mean(axis=0), members[own.argmax(axis=0)]
@@ -83,13 +83,13 @@ def uneven_kernels(ranks: RankSet, stages: Sequence[tuple[int, ...]]) -> list[Un
         excess = time[busiest, names] - mean
         halves = [half[busiest, names] - half[members].mean(axis=0) for half in (first, second)]
         steady = np.minimum(*halves) >= MIN_HALF_SHARE * excess
-        costly = (excess >= MIN_WORK_SHARE * mean.sum()) & (time[busiest, names] >= MIN_UNEVEN_WORK * mean)
+        costly = (excess >= MIN_WORK_SHARE * mean.sum()) & (time[busiest, names] >= MIN_IMBALANCED_WORK * mean)
         for number in np.flatnonzero(steady & costly).tolist():
             one, other = int(busiest[number]), int(members[own[:, number].argmin()])
             times = float(time[one, number]), float(time[other, number])
             counts = int(calls[one, number]), int(calls[other, number])
-            uneven.append(UnevenKernel(words[number], one, other, times, counts, float(excess[number])))
-    return sorted(uneven, key=lambda each: -each.cost)
+            imbalanced.append(ImbalancedKernel(words[number], one, other, times, counts, float(excess[number])))
+    return sorted(imbalanced, key=lambda each: -each.cost)
 
 
 def _alike(ranks: RankSet, stages: Sequence[tuple[int, ...]]) -> list[Int64]:
@@ -116,7 +116,7 @@ def _by_name(ranks: RankSet, index: int, words: Strings) -> tuple[Float64, Float
     return calls, first, second
 
 
-def _words(ranks: RankSet, each: UnevenKernel) -> str:
+def _words(ranks: RankSet, each: ImbalancedKernel) -> str:
     most, least = (f"rank {ranks.ranks[index]}" for index in (each.most, each.least))
     more, fewer = each.calls
     how = f", in {counted(more, 'call')} and {fewer:,}" if abs(more - fewer) > 0.02 * max(more, fewer) else ""
@@ -127,7 +127,7 @@ def _stage_words(ranks: RankSet, chain: tuple[int, ...]) -> str:
     """The stage of a pipeline that computes longest, where all are here and it is far from the mean."""
     index = [ranks.ranks.index(rank) for rank in chain if rank in ranks.ranks]
     busy = np.array([ranks.summaries[each].curve.busy[-1] for each in index if len(ranks.summaries[each].curve.busy)])
-    if len(busy) < len(chain) or busy.max() < MIN_UNEVEN_WORK * busy.mean():
+    if len(busy) < len(chain) or busy.max() < MIN_IMBALANCED_WORK * busy.mean():
         return ""
     slowest = int(busy.argmax())
     cost = float(busy.max() - busy.mean())
@@ -146,7 +146,7 @@ def _size_words(ranks: RankSet, stages: Sequence[tuple[int, ...]]) -> list[str]:
         busy = np.array([each.curve.busy[-1] if len(each.curve.busy) else 0 for each in ranks.summaries])[members]
         largest = int(sizes.argmax())
         cost = float(busy[largest] - busy.mean())
-        is_even = sizes[largest] < MIN_UNEVEN_WORK * sizes.mean() or cost < MIN_WORK_SHARE * busy.mean()
+        is_even = sizes[largest] < MIN_IMBALANCED_WORK * sizes.mean() or cost < MIN_WORK_SHARE * busy.mean()
         if (sizes == NULL).any() or is_even:
             continue
         sentences.append(

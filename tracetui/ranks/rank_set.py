@@ -43,7 +43,7 @@ from tracetui.ranks.waiting import Charges, Waiting, bus_bandwidth, find_waiting
 
 MIN_COST_SHARE = 0.01
 """Minimum time that an even load would save, as a share of the run."""
-MIN_UNEVEN = 1.1
+MIN_IMBALANCE = 1.1
 """Minimum of the largest load as a multiple of the mean."""
 _WHOLE_NUMBERS = re.compile(r"\b(?:long|int|int32|int64|short|byte)\b", re.IGNORECASE)
 """Types of which numbers of tokens are exchanged, not tokens."""

@@ -14,8 +14,8 @@ from tracetui.model.quantities import count, counted, duration, rounded_percent
 from tracetui.model.table import NULL
 from tracetui.ranks.causes import main_causes
 from tracetui.ranks.compile_tables import compile_remarks, compile_sentences, log_headline
-from tracetui.ranks.imbalance import uneven_work
-from tracetui.ranks.rank_set import MIN_COST_SHARE, MIN_UNEVEN, in_turn
+from tracetui.ranks.imbalance import imbalanced_work
+from tracetui.ranks.rank_set import MIN_COST_SHARE, MIN_IMBALANCE, in_turn
 from tracetui.ranks.rank_summary import layout_words, member_words
 from tracetui.ranks.waiting import estimated_waiting
 
@@ -372,7 +372,7 @@ def _remarks(ranks: RankSet) -> list[str]:
     sentences += [_pipeline_words(ranks, each) for each in pipelines(ranks)[:MAX_NAMED_PIPELINES]]
     if ranks.expert_load is not None:
         sentences += _experts(ranks, ranks.expert_load)
-    sentences += uneven_work(ranks, [chain.ranks for chain in pipelines(ranks)])
+    sentences += imbalanced_work(ranks, [chain.ranks for chain in pipelines(ranks)])
     sentences += _links(ranks.slow_links)
     if turns := in_turn(ranks):
         sentences.append(f"Ranks {', '.join(map(str, turns))} are late in turn, one in each step.")
@@ -417,9 +417,9 @@ def _links(links: list[SlowLink]) -> list[str]:
 def _experts(ranks: RankSet, load: ExpertLoad) -> list[str]:
     """A sentence about the load of the experts where an even one would save time, or where no times are known."""
     tokens, time = load.received, load.time
-    if time is not None and (time < MIN_UNEVEN or load.cost_ns < MIN_COST_SHARE * ranks.run_ns):
+    if time is not None and (time < MIN_IMBALANCE or load.cost_ns < MIN_COST_SHARE * ranks.run_ns):
         return []
-    if time is None and (tokens is None or tokens < MIN_UNEVEN):
+    if time is None and (tokens is None or tokens < MIN_IMBALANCE):
         return []
     parts = []
     if tokens is not None:
