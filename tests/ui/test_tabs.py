@@ -192,6 +192,7 @@ HEADER = {
     "steps": 40,
     "kernels": 8716,
     "gpu_busy_pct": 19.0,
+    "step_idle_pct": 63.0,
     "verdict": "overhead-bound",
 }
 
@@ -199,14 +200,20 @@ HEADER = {
 @pytest.mark.parametrize(
     ("width", "words"),
     [
-        (118, "made.json  NVIDIA H100 · 40 steps · 8,716 kernels · GPU busy 19 % · overhead-bound"),
-        (78, "made.json  NVIDIA H100 · 40 steps · GPU busy 19 % · overhead-bound"),
-        (62, "made.json  NVIDIA H100 · GPU busy 19 % · overhead-bound"),
-        (50, "made.json  GPU busy 19 % · overhead-bound"),
-        (20, "made.json  GPU busy 19 % · overhead-bound"),
+        (118, "made.json  NVIDIA H100 · 40 steps · 8,716 kernels · GPU busy 37 % of steps · overhead-bound"),
+        (82, "made.json  NVIDIA H100 · 40 steps · GPU busy 37 % of steps · overhead-bound"),
+        (71, "made.json  NVIDIA H100 · GPU busy 37 % of steps · overhead-bound"),
+        (60, "made.json  GPU busy 37 % of steps · overhead-bound"),
+        (20, "made.json  GPU busy 37 % of steps · overhead-bound"),
     ],
 )
 def test_on_a_short_line_the_header_keeps_busy_time_and_verdict_then_the_gpu(width: int, words: str) -> None:
     summary = Table((texts("key", list(HEADER)), texts("value", [str(value) for value in HEADER.values()])))
     parts = header_parts(plain(), summary, width)
     assert "".join(part.text for part in parts) == words
+
+
+def test_without_steps_the_header_has_the_share_of_the_whole_time() -> None:
+    facts = {key: value for key, value in HEADER.items() if key not in ("steps", "step_idle_pct")}
+    summary = Table((texts("key", list(facts)), texts("value", [str(value) for value in facts.values()])))
+    assert "GPU busy 19 % · overhead" in "".join(part.text for part in header_parts(plain(), summary, 120))

@@ -254,9 +254,11 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[BarPa
             words.append((rank, f"{count(number)} {word}{'' if number == 1 else 's'}"))
     # What wrong numbers went into is not said without a mark.
     doubt = DOUBTFUL if summary is not None and summary.is_doubtful("value") else ""
-    busy = _number(facts.get("gpu_busy_pct"))
+    # The verdict stands beside it and is on the steps.
+    busy, idle = _number(facts.get("gpu_busy_pct")), _number(facts.get("step_idle_pct"))
     if busy is not None:
-        words.append((0, f"{doubt}GPU busy {rounded_percent(busy)}"))
+        share = f"{rounded_percent(busy)}" if idle is None else f"{rounded_percent(100 - idle)} of steps"
+        words.append((0, f"{doubt}GPU busy {share}"))
     verdict = facts.get("verdict")
     if verdict:
         words.append((0, doubt + clean(str(verdict))))
