@@ -12,7 +12,8 @@ _SPACES = str.maketrans(dict.fromkeys("\t\n\v\f\r\x85\u2028\u2029", " "))
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _LINE_SIGNS = "\n\t"
 """Control characters that lines of text are made of."""
-_UNSAFE_ASCII = re.compile("[\0-\x08\x0b-\x1f\x7f]")
+_HARMLESS = (_LINE_SIGNS + "".join(map(chr, range(32, 127)))).encode()
+"""Bytes of UTF-8 that need no second look."""
 
 
 def clean(text: str) -> str:
@@ -28,14 +29,11 @@ def clean(text: str) -> str:
 
 def clean_lines(text: str) -> str:
     """Text of any number of lines that cannot steer a terminal; line breaks and tabs stay."""
-    if text.isascii():
-        return _UNSAFE_ASCII.sub(REPLACEMENT, text)
-    # Long texts have few different characters.
-    unsafe = [letter for letter in set(text) if unicodedata.category(letter) in _UNSAFE_CATEGORIES]
-    table = dict.fromkeys(map(ord, unsafe), REPLACEMENT)
-    for letter in _LINE_SIGNS:
-        table.pop(ord(letter), None)
-    return text.translate(table) if table else text
+    # Texts may have a hundred megabytes; next to nothing of them is left.
+    rest = text.encode("utf-8", "surrogatepass").translate(None, _HARMLESS)
+    letters = set(rest.decode("utf-8", "surrogatepass"))
+    unsafe = [ord(letter) for letter in letters if unicodedata.category(letter) in _UNSAFE_CATEGORIES]
+    return text.translate(dict.fromkeys(unsafe, REPLACEMENT)) if unsafe else text
 
 
 # Regular expressions that are compiled when they are first used.

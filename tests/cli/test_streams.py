@@ -10,8 +10,11 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.terminal.hostile import PAYLOADS, hostile_file, steered
@@ -137,6 +140,13 @@ def test_what_rich_draws_is_cleaned_and_coloured() -> None:
     console(drawn, force_terminal=True, color_system="standard", width=60).print(table)
     assert steered(drawn.getvalue().encode(), has_left=False) == []
     assert f"{REPLACEMENT}]0;OWNE" in drawn.getvalue() and "\x1b[1m" in drawn.getvalue()
+
+
+@given(st.text(st.characters(categories=["Cc", "Cf", "Cs", "Co", "Lu", "Zl", "Zs", "So"]), max_size=60))
+def test_each_unsafe_letter_is_replaced_and_no_other(text: str) -> None:
+    unsafe = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+    wanted = [REPLACEMENT if category(one) in unsafe and one not in "\n\t" else one for one in text]
+    assert clean_lines(text) == "".join(wanted)
 
 
 @pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)

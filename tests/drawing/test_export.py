@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from tests.support.build import kernel, make_trace, op
-from tracetui.drawing.text.export import render, rich_table, versions
+from tracetui.drawing.text.export import parts, render, rich_table, versions
 from tracetui.model import columns as col
 from tracetui.model.table import NULL, Table, micros, missing, numbers, texts
 from tracetui.model.trace import Device
@@ -37,6 +37,16 @@ def trace():
         devices=[Device(0, "NVIDIA H100"), Device(1, "NVIDIA H100")],
         metadata={"cuda_runtime_version": 13000, "tracetui": {"torch": "2.13.0"}},
     )
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "md", "table"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 7])
+def test_parts_of_a_long_list_are_the_whole(trace, monkeypatch, form, rows):
+    monkeypatch.setattr("tracetui.drawing.text.export.PART_ROWS", rows)
+    table = replace(TABLE.take(np.array([0, 1, 1, 0, 1])), headline='Said: "rows":[] of `x`.')
+    pieces = list(parts(table, trace, "kernels", form))
+    assert "".join(pieces) == render(table, trace, "kernels", form)
+    assert len(pieces) > 1 or form in ("md", "table") or rows >= len(table)
 
 
 def test_json_is_one_object_with_nulls(trace):

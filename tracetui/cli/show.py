@@ -250,11 +250,13 @@ def write(
         sys.stdout.write(export.plain_text(printed, trace, pane, extent))
     elif not on_screen or columns is not None:
         cells = asked_width(os.environ) or (export.CARD_CELLS if pane == "findings" else export.LINE_CELLS)
-        text = export.render(printed, trace, pane, form, extent, cells)
-        sys.stdout.write(text)
-        if form == "md" and len(text) > export.COMMENT_LIMIT:
+        length = 0
+        for text in export.parts(printed, trace, pane, form, extent, cells):
+            sys.stdout.write(text)
+            length += len(text)
+        if form == "md" and length > export.COMMENT_LIMIT:
             remark(
-                f"{len(text):,} characters; a comment on GitHub holds {export.COMMENT_LIMIT:,}. "
+                f"{length:,} characters; a comment on GitHub holds {export.COMMENT_LIMIT:,}. "
                 "Try --limit 200, or --by to group."
             )
     else:

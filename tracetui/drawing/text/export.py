@@ -10,10 +10,11 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NotRequired, TypedDict
 
 import numpy as np
+import orjson
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -241,6 +242,37 @@ def render(
     return _FORMS[form](table, trace, pane_name, extent)
 
 
+PART_ROWS = 20_000
+"""Rows of a part."""
+
+
+def parts(
+    table: Table, trace: Trace, pane_name: str, form: str, extent: Extent = WHOLE, cells: int | None = None
+) -> Iterator[str]:
+    """The text of `render` in parts; long lists as JSON and CSV are never whole in memory."""
+    if form not in ("json", "csv") or len(table) <= PART_ROWS:
+        yield render(table, trace, pane_name, form, extent, cells)
+        return
+    slices = (table.take(np.arange(at, min(at + PART_ROWS, len(table)))) for at in range(0, len(table), PART_ROWS))
+    if form == "csv":
+        for number, each in enumerate(slices):
+            text = csv_rows(each)
+            yield text if number == 0 else text.partition("\n")[2]
+        return
+    around = _json(table.take(np.arange(0)), trace, pane_name, extent)
+    # Within a text of JSON there is a sign in front of a quote.
+    head, empty, tail = around.partition('"rows":[]')
+    if not empty:
+        # What is said of the trace is nothing for orjson.
+        yield render(table, trace, pane_name, form, extent, cells)
+        return
+    yield f"{head}{empty.removesuffix(']')}"
+    for number, each in enumerate(slices):
+        rows = orjson.dumps(table_document(each)["rows"]).decode()
+        yield f"{',' * (number > 0)}{rows[1:-1]}"
+    yield f"]{tail}"
+
+
 def rich_table(
     table: Table, trace: Trace, pane_name: str, width: int = 120, by: str | None = None, offer: str = ""
 ) -> RenderableType:
@@ -414,7 +446,7 @@ def _values(column: Column) -> list[Cell]:
     """The column as plain Python objects, None for null, floats rounded."""
     if column.strings is not None:
         used = {int(i): clean(column.strings[int(i)]) for i in np.unique(column.values) if int(i) >= 0}
-        return [used.get(i) for i in column.values.tolist()]
+        return list(map(used.get, column.values.tolist()))
     values: list[Cell] = column.values.tolist()
     if column.values.dtype.kind == "f":
         floats = np.asarray(column.values, np.float64)
