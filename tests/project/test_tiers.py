@@ -52,7 +52,7 @@ def test_the_marks_are_declared() -> None:
 def test_ci_runs_both_tiers_and_ends_with_a_summary() -> None:
     commands = [line for line in CI.splitlines() if line.strip() and not line.startswith("#")]
     assert commands[-3] == "python -m pytest", "the README's command"
-    assert commands[-2] == "make check TEST=true", "without running the quick tests twice"
+    assert commands[-2] == "make -j2 check TEST=true", "without running the quick tests twice"
     assert commands[-1].startswith("python -m pytest ") and selected_by(commands[-1]) == TIERS["rest"]
     assert "set -e" in CI
 
