@@ -79,7 +79,7 @@ def test_the_names_stay_and_a_verdict_behind_numbers_is_none() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((120, 40), marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("make", [server, training])
 async def test_right_shows_the_heading_of_every_column(make, size: tuple[int, int]) -> None:
     async with shown(make(), size) as (app, pilot):

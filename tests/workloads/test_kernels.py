@@ -104,7 +104,7 @@ def test_a_kernel_compiles_for_a_gpu(tmp_path):
     assert compiled_with(tmp_path, kernel_compiles.SMOKE) == {kernel_compiles.SMOKE: ""}
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @needs_triton
 @pytest.mark.parametrize("case", [case for case in kernel_compiles.CASES if case != kernel_compiles.SMOKE])
 def test_a_kernel_compiles_for_gpus(compiled, case):
