@@ -32,6 +32,7 @@ from tracetui.idle.scope_times import (
     step_periods,
 )
 from tracetui.idle.verdict import Verdict, verdict_on
+from tracetui.linking.step_kinds import counted_steps
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64, covered_within, union
 from tracetui.model.quantities import duration
@@ -97,7 +98,7 @@ def idle_stretches_cover_idle_time(trace: Trace) -> None:
 
 
 def periods_make_the_scope(trace: Trace) -> None:
-    """The periods of one thread with GPU activity follow each other, and are together the scope of all steps."""
+    """The periods of one thread with GPU activity follow each other; those that count are the scope of all steps."""
     low, high = step_periods(trace)
     require(bool((high >= low).all()), "a period ends before it starts")
     lanes, ran = steps(trace).lane, step_spans(trace).ran
@@ -106,7 +107,7 @@ def periods_make_the_scope(trace: Trace) -> None:
         mine = mine[np.argsort(low[mine], kind="stable")]
         require(bool((low[mine][1:] >= high[mine][:-1]).all()), f"periods of thread {lane} overlap")
     if len(np.unique(lanes)) == 1 and ran.any() and (high > low).any() and not steps(trace).is_served:
-        total = int((high - low).sum())
+        total = int((high - low)[counted_steps(trace)].sum())
         require(Scope(trace, None).time == total, f"periods of {total} ns, a scope of {Scope(trace, None).time} ns")
 
 
