@@ -126,7 +126,10 @@ def _op_sums(side: Side) -> OpSums:
     return OpSums(sums.name, cost.texts, sums.kind, table)
 
 
-NO_SHAPES = "The shapes of the operators behind its GPU work are not known."
+def no_shapes(side: Side) -> str:
+    """The sentence in place of operations and bytes, where no operator has the shapes of its inputs."""
+    way = side.trace.to_record("record with record_shapes=True", WITH_NVTX)
+    return f"The shapes of the operators behind its GPU work are not known: {way}."
 
 
 def lacks_gpu(side: Side) -> str:
@@ -215,7 +218,7 @@ def lacking(side: Side, name: str) -> str:
     if gap := measured(side)[name].gap:
         return f"{gap[:1].upper()}{gap[1:]}."
     if name in SHAPE_MEASURES:
-        return f"{NO_SHAPES[:-1]}: {side.trace.to_record('record with record_shapes=True', WITH_NVTX)}."
+        return no_shapes(side)
     if name in PEAK_MEASURES and (why := no_mfu(side.trace)):
         return why
     return f"It was not recorded in the {side.part_kind}{'' if len(side) == 1 else 's'}."
@@ -240,7 +243,7 @@ class ListKind:
     """Builds the table of the parts from the pane with a name."""
     lacks: tuple[Callable[[Side], str], ...] = ()
     """Reasons, as sentences, why the list is unknown, the first of which counts; empty where it is known."""
-    when_empty: str = ""
+    when_empty: str | Callable[[Side], str] = ""
     """The reason why a list without rows is unknown; empty where it may have none."""
     named_by: tuple[tuple[str, str], ...] = (("", "name"),)
     """Columns that name a row in a sentence, each with the words before it."""
@@ -266,8 +269,9 @@ def listing(side: Side, name: str) -> tuple[Table, str]:
 
     def make() -> tuple[Table, str]:
         table = kind.make(side, pane_of(name))
+        empty = kind.when_empty if isinstance(kind.when_empty, str) else kind.when_empty(side)
         reasons = (lacks(side) for lacks in kind.lacks)
-        return table, next(filter(None, reasons), "" if len(table) else kind.when_empty)
+        return table, next(filter(None, reasons), "" if len(table) else empty)
 
     return side.trace.keep(("list to check", name, side.scope), make)
 
@@ -439,7 +443,7 @@ LISTS: dict[str, ListKind] = {
         "Operators by shapes, of the whole trace.",
         _whole_pane,
         (_lacks_whole, lacks_gpu),
-        NO_SHAPES,
+        no_shapes,
         (("", "op"),),
         has_step=False,
     ),
