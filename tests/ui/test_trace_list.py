@@ -239,6 +239,7 @@ async def test_more_than_two_marked_traces_are_one_table_from_which_two_are_comp
         screen = app.screen
         assert isinstance(screen, SeveralScreen)
         assert [trace.label for trace in screen.traces] == [name.name for name in names]
+        await until(pilot, lambda: screen.table.table is not None, "there is no table")
         table = screen.table.table
         assert table is not None
         rows = {str(row["measure"]): [str(row[side]).split() for side in "ABC"] for row in table.rows()}
