@@ -19,7 +19,7 @@ GROUPS = 16
 """Each takes its share of the originals, so that a failure is told before all have run."""
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.parametrize(("seed", "each"), [(0, FIRST), pytest.param(FIRST, EACH - FIRST, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_every_pane_of_altered_traces_can_be_made(group, seed, each):

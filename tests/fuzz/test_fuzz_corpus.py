@@ -99,7 +99,7 @@ def test_all_that_was_kept_of_protobuf_opens_or_is_refused():
     check_each(properties.check_packets, inputs, "packets")
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_every_pane_of_what_was_kept_can_be_made():
     check_each(properties.check_panes, kept("panes"), "panes")
 

@@ -117,10 +117,15 @@ def test_a_digest_does_not_tell_where_the_checkout_lies(tmp_path: Path, monkeypa
 
 
 @pytest.mark.full
-def test_the_numbers_of_the_traces_at_hand_are_the_committed_ones() -> None:
-    """Of the samples, and of the shared traces where these are there."""
-    folder = "" if SHARED.exists() else "sample_traces/"
-    record, _ = measure(folder, jobs=2)
-    assert len(record) > 20
-    assert folder or set(read_record()) <= set(record), "a trace that was there is gone"
-    assert differences(read_record(), record, folder) == []
+def test_the_numbers_of_the_samples_are_the_committed_ones() -> None:
+    record, _ = measure("sample_traces/", jobs=2)
+    assert len(record) > 15 and differences(read_record(), record, "sample_traces/") == []
+
+
+@pytest.mark.nightly
+def test_the_numbers_of_the_shared_traces_are_the_committed_ones() -> None:
+    if not SHARED.exists():
+        pytest.skip("needs the traces beside the checkout")
+    record, _ = measure("", jobs=2)
+    assert set(read_record()) <= set(record), "a trace that was there is gone"
+    assert differences(read_record(), record, "") == []

@@ -77,6 +77,7 @@ def test_idle_time_of_each_stream(case: Case) -> None:
         assert rest == pytest.approx(figures.get("kernel_wait", 0) + figures["other"], abs=error)
 
 
+@pytest.mark.nightly
 def test_launches(case: Case) -> None:
     """HTA leaves out the calls of the driver (cuLaunchKernel)."""
     trace, hta, error = case

@@ -110,7 +110,7 @@ def test_the_command_explains_names_without_escapes(capsys: pytest.CaptureFixtur
     assert "\x1b" not in out and "A step\n" in out
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.skipif(not SHARED.exists(), reason="needs the given traces")
 def test_the_most_common_names_of_all_given_traces_have_an_entry_of_their_own():
     calls: Counter[tuple[str, Kind]] = Counter()

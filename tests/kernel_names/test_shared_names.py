@@ -75,7 +75,7 @@ def test_a_big_eager_trace_has_few_equal_labels():
     assert max(labels.values()) <= 3
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_three_thousand_names_are_decoded_at_once():
     names = list({name for file in FILES if not file.marks for name, _, _ in gpu_names(file.values[0])})
     many = [f"{name}{copy}" for copy in range(-(-3000 // len(names))) for name in names][:3000]

@@ -142,7 +142,7 @@ def common(one: list[int], other: list[int]) -> float:
         ("d21_a100_nccl_3steps.json.gz", 3),
     ],
 )
-@pytest.mark.full
+@pytest.mark.nightly
 def test_a_loop_has_the_steps_of_the_profiler_and_two_of_them_are_no_loop(
     shared_trace: Callable[[str], Path], tmp_path: Path, file: str, count: int
 ) -> None:

@@ -257,7 +257,7 @@ def test_below_a_limit_of_the_process_every_way_ends_in_a_sentence(tmp_path, way
 
 
 @needs_proc
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.parametrize("megabytes", [250, 300, 600])
 @pytest.mark.parametrize("bomb", LONG_BOMBS)
 def test_whatever_the_limit_of_the_process_is_it_ends_in_a_sentence(tmp_path, bomb, megabytes):

@@ -67,7 +67,7 @@ def shared_paths() -> list[str]:
     return [str(path.relative_to(SHARED)) for path in paths if path.name not in ("expected.json", "findings.json")]
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", shared_paths())
 def test_panes_of_shared_traces_are_their_views(name, shared_trace):
     try:

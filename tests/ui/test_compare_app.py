@@ -299,7 +299,7 @@ async def test_steps_of_one_trace_from_its_own_screen(eager: SideName) -> None:
         assert isinstance(app.screen, TraceScreen) and not app.screen.is_over_another
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 async def test_comparisons_of_slices_of_comparisons_end_somewhere(eager: SideName) -> None:
     app = TraceApp([eager.path])
     async with app.run_test(size=(120, 40)) as pilot:

@@ -109,7 +109,7 @@ async def test_short_walks(make, seed):
     assert app.bytes[1] < app.bytes[0] / 2
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.parametrize("colours", ["truecolor", "256", "standard", "none"])
 @pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.nightly), 1])
 async def test_long_walks(seed, colours, monkeypatch):
@@ -121,7 +121,7 @@ async def test_long_walks(seed, colours, monkeypatch):
     await walk(wide(), seed, 60)
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["d01", "d06", "d16"])
 async def test_walks_over_real_traces(name):
     found = sorted(SHARED.glob(f"{name}*"))

@@ -66,7 +66,7 @@ async def test_a_burst_does_what_single_keys_do(seed):
     assert await state_after(names, True) == await state_after(names, False), names
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(100, 108))
 async def test_longer_bursts_do_what_single_keys_do(seed):
     names = chosen(seed, 30)

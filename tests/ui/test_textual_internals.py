@@ -36,7 +36,7 @@ def test_without_any_of_them() -> None:
     assert line == " ".join(["without", *textual_internals.NAMES])
 
 
-@pytest.mark.full
+@pytest.mark.nightly
 def test_without_each_of_them() -> None:
     assert len(walked(*NAMES)) == len(NAMES)
 

@@ -86,6 +86,7 @@ async def and_back(trace: Trace, there: Copied, other: tuple[int, int]) -> None:
         assert (again.step, again.event, again.every_step) == (first.step, first.event, first.every_step)
 
 
+@pytest.mark.nightly
 async def test_every_walk_can_be_repeated() -> None:
     trace = training()
     found = await there(trace, WALKS, (200, 50))

@@ -97,6 +97,7 @@ def operators(told: Comparison) -> list:
     return [float(measures(each)["cpu_ops"].values[0]) for each in (told.a, told.b)]
 
 
+@pytest.mark.nightly
 def test_linear_compiled_loses_its_transposition(recorded):
     found = recorded("linear", "eager,compile", {"batch": 32})
     told = beside(found, "eager", "compile")
@@ -110,6 +111,7 @@ def test_linear_compiled_loses_its_transposition(recorded):
     assert claims_what_noise_allows(told)
 
 
+@pytest.mark.nightly
 def test_matmul_add_compiled_is_one_operator_in_the_place_of_two(recorded):
     told = beside(recorded("matmul_add", "eager,compile", {"size": 16}), "eager", "compile")
     found = marks(told)
@@ -128,6 +130,7 @@ def test_mlp_compiled_fuses_what_lies_between_the_products(recorded):
     assert found["operands"] == {"same": ["down", "gate", "up", "x"], "different": []}
 
 
+@pytest.mark.nightly
 def test_attention_in_place_copies_nothing_and_flash_is_one_operator(recorded):
     found = recorded("attention", "naive,inplace,flash", {**ATTENTION, "dtype": "fp32"})
     naive = beside(found, "naive", "inplace")
@@ -140,6 +143,7 @@ def test_attention_in_place_copies_nothing_and_flash_is_one_operator(recorded):
     assert found["operands"]["different"] == []
 
 
+@pytest.mark.nightly
 def test_sixteen_pieces_in_one(recorded):
     found = recorded("split_stack", "eager,combined", PUZZLE)
     told = beside(found, "eager", "combined")

@@ -127,6 +127,7 @@ def test_the_same_for_the_samples(path, tmp_path):
 
 
 @pytest.mark.parametrize("name", REAL)
+@pytest.mark.nightly
 def test_a_cut_of_everything_has_every_event(name, shared_trace, tmp_path):
     whole = loaded(shared_trace(name))
     part, document = cut_of(whole, tmp_path / "part.json")
