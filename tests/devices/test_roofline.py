@@ -12,8 +12,8 @@ from tests.support.devices import A100, H100, MI300X
 from tests.support.traces import loaded
 from tracetui.cli.main import main
 from tracetui.devices.descriptions import limits_of, peaks_of
-from tracetui.devices.kernel_work import kernel_work
-from tracetui.devices.roofline import BOUNDS, MAX_PEAK_RATIO, bound_share, roofline, units_used
+from tracetui.devices.kernel_work import MAX_PEAK_RATIO, kernel_work, units_used
+from tracetui.devices.roofline import BOUNDS, bound_share, roofline
 from tracetui.drawing.text.pictures import Roof, roofline_lines, scatter
 from tracetui.linking.links import links
 from tracetui.model.trace import Device, Kind, Trace

@@ -14,10 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tracetui
 from tests.support.build import annotation, kernel, launch, make_trace, op
 from tests.support.serving import ATTENTION, GEMM, US, Served, medians, served, slow_union
 from tests.support.traces import loaded
 from tracetui.drawing.serving_bars import parts, pieces, share_lines
+from tracetui.findings import finding_list
 from tracetui.linking.step_names import attended, step_name
 from tracetui.model.table import Cell
 from tracetui.model.trace import Trace
@@ -118,10 +120,10 @@ def mixed(at: int, requests: int, prompt: int, us: int) -> Served:
 def test_a_prefill_delays_the_decodes_beside_it():
     steps = [*decodes(*[(4, 100)] * 3, (5, 900)), mixed(9000, 4, 200, 140), mixed(9500, 4, 400, 180)]
     (row,) = rows(served(steps), "prefill")
-    assert (row["in_generation"], row["steps"], row["decodes"], row["prompt_tokens"]) == (4, 2, 3, 300)
-    assert (row["median_us"], row["decode_us"], row["prefill_delay_us"]) == (160, 100, 60)
+    assert (row["in_generation"], row["steps"], row["decodes"], row["prompt_tokens"]) == (4, 2, 3, 200)
+    assert (row["median_us"], row["decode_us"], row["prefill_delay_us"]) == (140, 100, 40)
     assert row["per_prompt_token_us"] == pytest.approx(0.2)
-    sentence = "A prefill of 300 tokens delays the 4 requests in generation beside it by 60.0 µs"
+    sentence = "A prefill of 200 tokens delays the 4 requests in generation beside it by 40.0 µs"
     assert sentence in note(served(steps)) and sentence in note(served(steps), "prefill")
 
 
@@ -186,6 +188,41 @@ def test_attention_has_the_work_of_the_contexts_of_its_step():
     assert row["per_context_us"] == pytest.approx(50 / 4)
     assert row["flops"] == 4 * 4000 * 16 * 64
     assert row["bytes"] == 2 * 2 * 16 * 64 * 2 + 2 * 4000 * 2 * 64 * 2
+
+
+def test_the_numbers_of_a_row_of_attention_multiply_out(shared_trace):
+    recording = str(shared_trace("inference/i01c_capture_bs32.json.gz"))
+    path = shared_trace("inference/i01_mi300x_vllm_decode_full_graph.json.gz")
+    trace = tracetui.load(path, captures=[recording], cache=False)
+    whole, part = rows(trace, "attention")
+    assert [(row["attention"], row["calls"]) for row in (whole, part)] == [("whole context", 12), ("part of it", 12)]
+    least, moved, took, peak = (float(str(whole[each])) for each in ("roofline_us", "bytes", "median_us", "peak_pct"))
+    # A MI300X moves 5.3 TB/s.
+    assert least == pytest.approx(moved / 5.3e6, rel=1e-3)
+    assert peak == pytest.approx(100 * least / took)
+    assert (part["flops"], part["bytes"], part["roofline_us"], part["peak_pct"], part["bound"]) == (None,) * 5
+    kernels = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    windowed = sum(each["dur"] for each in kernels if each.get("name") == "kernel_unified_attention_2d")
+    assert part["median_us"] == pytest.approx(windowed)
+
+
+def test_calls_of_unknown_work_are_in_no_row_of_the_roofline(shared_trace):
+    recording = str(shared_trace("inference/i01c_capture_bs32.json.gz"))
+    path = shared_trace("inference/i01_mi300x_vllm_decode_full_graph.json.gz")
+    table = tracetui.load(path, captures=[recording], cache=False).roofline
+    assert "kernel_unified_attention_2d" not in [row["kernel"] for row in table.rows()]
+    assert "12 calls of attention (161.8 µs) took less time than the whole context needs" in table.note
+
+
+def test_steps_padded_to_one_graph_say_nothing_of_larger_batches_and_a_long_period_is_named(shared_trace):
+    trace = loaded(shared_trace("inference/i07_assembled_vllm_async_decode.json.gz"))
+    assert "replays the same kernels of one graph for 32 or more" in note(trace, "cost")
+    assert "whatever its batch" not in note(trace)
+    assert "decode-batch" not in [each.id for each in finding_list(trace)]
+    assert "One step in it, 8, took 24.31 ms from the GPU end before to its own" in note(trace)
+    # The lower of 10.81 and 24.31 ms, which a step had.
+    (two,) = [row for row in rows(trace, "batch") if row["batch"] == "24"]
+    assert two["gpu_period_us"] == pytest.approx(10_810, abs=10)
 
 
 def test_bars_hold_the_shares_and_the_idle_time():

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from tracetui.devices.descriptions import device_index, peaks_of
 from tracetui.devices.formulas import (
     ATTENTIONS_NEEDING_VALUES,
     CONVOLUTIONS_NEEDING_VALUES,
@@ -34,6 +35,7 @@ from tracetui.devices.formulas import (
     size_of,
     total,
 )
+from tracetui.devices.peaks import Peaks
 from tracetui.frozen import frozen
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.graph_nodes import GraphNodes, graph_nodes
@@ -367,6 +369,8 @@ class KernelWork:
     op: Int64
     """Id in `ops` of the operator of the call, at main kernels, -1 elsewhere."""
     ops: Sequence[str]
+    is_partial: Bool
+    """Mask of the calls of attention faster than their whole context allows: their work is not known (R3.99)."""
     captured: Bool
     """Mask of the replayed activities whose call is that at the capture of their graph: their work is inferred."""
 
@@ -402,15 +406,17 @@ def kernel_work(trace: Trace) -> KernelWork:
         known=inputs.known,
         op=np.full(count, -1),
         ops=ops,
+        is_partial=np.zeros(count, bool),
         captured=np.asarray(operators.call >= operators.first_captured),
     )
     _fill(result, at_main, groups, works)
     paged = np.array([is_paged_attention(str(operators.texts[each])) for each in used.tolist()], bool)[member]
-    if paged.any():
-        _fill_paged(trace, result, at_main, np.flatnonzero(paged), inputs)
     result.signature[at_main], result.op[at_main] = inputs.id, number[member]
     has_call = operators.call >= 0
     result.span[at_main] = np.bincount(operators.call[has_call], slices.dur[rows[has_call]], len(operators))[of_call]
+    if paged.any():
+        _fill_paged(trace, result, at_main, np.flatnonzero(paged), inputs)
+        _drop_partial(trace, result, at_main[paged])
     copied = trace.work_args.number("bytes", slices.event[rows])
     recorded = (copied != NULL) & np.isin(slices.kind[rows], (Kind.MEMCPY, Kind.MEMSET))
     result.bytes[recorded] = copied[recorded]
@@ -453,6 +459,17 @@ def _fill_paged(trace: Trace, result: KernelWork, at_main: Int64, calls: Int64, 
             at = at_main[calls[alike.member == group]]
             result.flops[at], result.bytes[at] = work.flops, work.bytes
             result.precision[at] = result.precisions.intern(work.precision) if work.precision else -1
+
+
+def _drop_partial(trace: Trace, result: KernelWork, at: Int64) -> None:
+    """Take the work from calls of attention over a KV cache that are faster than possible: they read a part of it."""
+    peak, bandwidth, _ = peak_rates(trace, result)
+    with np.errstate(invalid="ignore"):
+        least = np.fmax(result.flops[at] / peak[at] / 1000, result.bytes[at] / bandwidth[at])
+        partial = at[least > MAX_PEAK_RATIO * result.span[at]]
+    result.is_partial[partial] = True
+    result.flops[partial] = result.bytes[partial] = np.nan
+    result.precision[partial] = -1
 
 
 def _main_of_calls(trace: Trace, rows: Int64, call: Int64, count: int) -> Int64:
@@ -503,3 +520,43 @@ def _values(trace: Trace, operators: OperatorCalls, of_call: Int64, groups: Comb
         if isinstance(samples_of_group[0], list) and samples_of_group[0] == samples_of_group[1] == samples_of_group[2]:
             result[number] = [text if isinstance(text, str) else "" for text in samples_of_group[0]]
     return result
+
+
+# The rates that bound a call: those of its device, in its precision.
+
+MAX_PEAK_RATIO = 1.05
+"""Maximum believable share of a peak."""
+
+
+def peak_rates(trace: Trace, work: KernelWork) -> tuple[Float64, Float64, Float64]:
+    """Peak TFLOP/s in the precision of each call, GB/s of memory, and bytes of the last-level cache."""
+    index = device_index(trace, work.rows)
+    peak, bandwidth, cache = (np.full(len(work.rows), np.nan) for _ in range(3))
+    for number, device in enumerate(trace.devices):
+        known = peaks_of(device)
+        if known is None:
+            continue
+        mine = index == number
+        bandwidth[mine] = np.nan if known.bandwidth is None else known.bandwidth
+        cache[mine] = np.nan if known.cache is None else known.cache * (1 << 20)
+        _rates(trace, work, np.flatnonzero(mine & (work.precision >= 0)), known, peak)
+    return peak, bandwidth, cache
+
+
+def _rates(trace: Trace, work: KernelWork, rows: Int64, known: Peaks, peak: Float64) -> None:
+    """Fill in the peak rates of main kernels of one device, once per name and precision."""
+    names = trace.slices.name[work.rows[rows]].astype(np.int64)
+    pairs = names * (len(work.precisions) + 1) + work.precision[rows]
+    used, index = np.unique(pairs, return_inverse=True)
+    rates = []
+    for pair in used.tolist():
+        name, precision = divmod(pair, len(work.precisions) + 1)
+        used_units = units_used(trace.names[name], work.precisions[precision])
+        rates.append(known.rates.get(used_units, np.nan))
+    peak[rows] = np.array(rates, np.float64)[index]
+
+
+def units_used(kernel: str, precision: str) -> str:
+    """The precision whose peak applies: fp32 may run on Tensor Cores as tf32, which only the kernel's name tells."""
+    runs_as_tf32 = precision == "fp32" and (decode(kernel).a == "tf32" or "tf32" in kernel.casefold())
+    return "tf32" if runs_as_tf32 else precision

@@ -13,9 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from tracetui.devices.counters import measured_of_kernels
-from tracetui.devices.descriptions import device_index, device_note, peaks_of
-from tracetui.devices.kernel_work import KernelWork, kernel_work
-from tracetui.devices.peaks import Peaks
+from tracetui.devices.descriptions import device_note
+from tracetui.devices.kernel_work import MAX_PEAK_RATIO, KernelWork, kernel_work, peak_rates
 from tracetui.frozen import frozen
 from tracetui.kernel_names import Family, decode
 from tracetui.linking.groups import Groups, group
@@ -26,7 +25,7 @@ from tracetui.model import columns as col
 from tracetui.model.hardware_counters import Quantity
 from tracetui.model.intervals import Bool, Int64, Part
 from tracetui.model.pane import Pane
-from tracetui.model.quantities import duration
+from tracetui.model.quantities import counted, duration
 from tracetui.model.results import kept
 from tracetui.model.table import Column, Strings, Table, coded, micros, numbers
 from tracetui.model.trace import WITH_NVTX, Float64, Kind, Trace
@@ -167,7 +166,14 @@ def _coverage_note(trace: Trace, work: KernelWork, at: Int64, known: Int64) -> s
     total, known_time = float(trace.slices.dur[work.rows[at]].sum()), float(work.span[known].sum())
     covered = f"Work is known for {duration(known_time)} of {duration(total)} of GPU time."
     inferred = CAPTURED if work.captured[known].any() else ""
-    return " ".join(filter(None, (covered, inferred, device_note(trace))))
+    partial = at[work.is_partial[at]]
+    windowed = (
+        f"{counted(len(partial), 'call')} of attention ({duration(float(work.span[partial].sum()))}) took less time "
+        "than the whole context needs, as with a sliding window: the work is not known."
+        if len(partial)
+        else ""
+    )
+    return " ".join(filter(None, (covered, windowed, inferred, device_note(trace))))
 
 
 COMPUTE, MEMORY, CACHE, LATENCY, DOUBTFUL = range(5)
@@ -176,8 +182,6 @@ BOUNDS = Strings(["compute", "memory", "L2", "latency", "?"])
 microsecond and under a tenth of the time taken. ?: faster than possible, so that an assumption is wrong.
 """
 
-MAX_PEAK_RATIO = 1.05
-"""Maximum believable share of a peak."""
 MIN_ROOFLINE_NS = 1000.0
 """Roofline time in ns below which a kernel that took ten times as long is bound by latency."""
 
@@ -208,7 +212,7 @@ def roofline(trace: Trace) -> Roofline:
     """The rates of all GPU activities of the trace, computed once."""
     work = kernel_work(trace)
     span = np.where(work.span > 0, work.span, np.nan).astype(np.float64)
-    peak, bandwidth, cache = _peaks(trace, work)
+    peak, bandwidth, cache = peak_rates(trace, work)
     with np.errstate(invalid="ignore"):
         tflops, gbps = work.flops / span / 1000, work.bytes / span
         compute_ns, memory_ns = work.flops / peak / 1000, work.bytes / bandwidth
@@ -275,37 +279,3 @@ def _bounds(compute_ns: Float64, memory_ns: Float64, least: Float64, span: Float
     bound[(least < MIN_ROOFLINE_NS) & (least < span / 10)] = LATENCY
     bound[np.isnan(least) | np.isnan(span)] = -1
     return bound.astype(np.int64)
-
-
-def _peaks(trace: Trace, work: KernelWork) -> tuple[Float64, Float64, Float64]:
-    """Peak TFLOP/s in the precision of each call, GB/s of memory, and bytes of the last-level cache."""
-    index = device_index(trace, work.rows)
-    peak, bandwidth, cache = (np.full(len(work.rows), np.nan) for _ in range(3))
-    for number, device in enumerate(trace.devices):
-        known = peaks_of(device)
-        if known is None:
-            continue
-        mine = index == number
-        bandwidth[mine] = np.nan if known.bandwidth is None else known.bandwidth
-        cache[mine] = np.nan if known.cache is None else known.cache * (1 << 20)
-        _rates(trace, work, np.flatnonzero(mine & (work.precision >= 0)), known, peak)
-    return peak, bandwidth, cache
-
-
-def _rates(trace: Trace, work: KernelWork, rows: Int64, known: Peaks, peak: Float64) -> None:
-    """Fill in the peak rates of main kernels of one device, once per name and precision."""
-    names = trace.slices.name[work.rows[rows]].astype(np.int64)
-    pairs = names * (len(work.precisions) + 1) + work.precision[rows]
-    used, index = np.unique(pairs, return_inverse=True)
-    rates = []
-    for pair in used.tolist():
-        name, precision = divmod(pair, len(work.precisions) + 1)
-        used_units = units_used(trace.names[name], work.precisions[precision])
-        rates.append(known.rates.get(used_units, np.nan))
-    peak[rows] = np.array(rates, np.float64)[index]
-
-
-def units_used(kernel: str, precision: str) -> str:
-    """The precision whose peak applies: fp32 may run on Tensor Cores as tf32, which only the kernel's name tells."""
-    runs_as_tf32 = precision == "fp32" and (decode(kernel).a == "tf32" or "tf32" in kernel.casefold())
-    return "tf32" if runs_as_tf32 else precision

@@ -27,7 +27,7 @@ from tracetui.model.intervals import Int64
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
-from tracetui.serving.batch_cost import line_of
+from tracetui.serving.batch_cost import is_padded, line_of
 from tracetui.serving.server_steps import ACTIVITY_NAMES, Activity, between_steps
 
 MIN_STEPS = 3
@@ -311,7 +311,8 @@ def fixed_decode_cost(scope: Scope) -> Iterator[Finding]:
     rows = rows[np.isin(rows, chosen(trace, scope.step))]
     took = np.where(times.gpu_start != NULL, times.gpu_end - times.gpu_start, 0).astype(np.float64)
     line = line_of(kinds, "decode", took, rows)
-    if line is None or line.unit != "requests":
+    # Padded steps run the kernels of one batch: they say nothing about a larger one.
+    if line is None or line.unit != "requests" or is_padded(trace, line, rows):
         return
     largest, share = line.sizes[-1], min(line.fixed / line.at(line.sizes[-1]), 1.0)
     if share < MIN_FIXED_SHARE:

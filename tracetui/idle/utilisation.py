@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.devices.descriptions import kernel_devices
-from tracetui.devices.kernel_work import kernel_work
-from tracetui.devices.roofline import MAX_PEAK_RATIO, roofline
+from tracetui.devices.kernel_work import MAX_PEAK_RATIO, kernel_work
+from tracetui.devices.roofline import roofline
 from tracetui.frozen import frozen
 from tracetui.idle.scope_times import recorded_extent, step_periods
 from tracetui.linking.links import links, no_gpu

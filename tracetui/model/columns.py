@@ -56,6 +56,12 @@ APART_US = ColumnSpec(
     detail=1,
 )
 API = ColumnSpec("api", "call", "Name of the call.", width=16, grow=1, text=TextKind.NAME, is_key=True)
+ATTENTION = ColumnSpec(
+    "attention",
+    "of context",
+    "Whether its calls read the whole context, a part of it (faster than possible, as with a window), or nobody knows.",
+    width=13,
+)
 ATTENTION_PCT = ColumnSpec("attention_pct", "attention %", "Share of GPU busy time: attention.", unit="%")
 AT_PEAK = ColumnSpec(
     "at_peak", "at peak", "Bytes that it had allocated and that were in use when the device was fullest.", unit="bytes"

@@ -11,12 +11,16 @@ import numpy as np
 
 from tracetui.frozen import frozen
 from tracetui.linking.groups import distinct
+from tracetui.linking.links import links
+from tracetui.linking.placement import step_index
+from tracetui.linking.replays import replays
 from tracetui.linking.step_kinds import UNKNOWN, StepKinds
 from tracetui.linking.steps import Steps
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import NULL
-from tracetui.model.trace import Float64
+from tracetui.model.trace import Float64, Trace
 from tracetui.serving.server_steps import DECODE, sizes_of
+from tracetui.serving.step_facts import median_of
 
 # The steady state: what lies between the first uses and growing batch of the start and the emptying batch of the end
 # (R3.88).
@@ -136,7 +140,7 @@ def line_of(kinds: StepKinds, kind: str, took: Float64, rows: Int64) -> Line | N
     sizes = distinct(size)
     if kind == UNKNOWN or len(sizes) < MIN_SIZES or sizes[0] <= 0 or sizes[-1] < MIN_SIZE_RATIO * sizes[0]:
         return None
-    times = np.array([np.median(took[rows[size == each]]) for each in sizes.tolist()], np.float64)
+    times = np.array([median_of(took[rows[size == each]]) for each in sizes.tolist()], np.float64)
     x = sizes - sizes.mean()
     each = float((x * times).sum() / (x * x).sum())
     fixed = float(times.mean() - each * sizes.mean())
@@ -144,6 +148,24 @@ def line_of(kinds: StepKinds, kind: str, took: Float64, rows: Int64) -> Line | N
     line = Line(unit, fixed, each, misfit, tuple(sizes.tolist()), len(rows))
     is_falling = each * (sizes[-1] - sizes[0]) < -MIN_RISE * times.mean()
     return None if misfit > MAX_MISFIT or fixed < 0 or is_falling else line
+
+
+def is_padded(trace: Trace, line: Line, rows: Int64) -> bool:
+    """True where steps of all sizes replay the same graph: they run the kernels of its batch, whatever their own.
+
+    Kernels are the same by name and, where it is recorded, by grid; where it is not, the times must be the same too.
+    """
+    replayed, joined = replays(trace), links(trace)
+    step = step_index(trace, replayed.launch)
+    graphs, grids = set(), set()
+    for row in rows.tolist():
+        mine = np.flatnonzero(step == row)
+        graphs.add(tuple(replayed.graph[mine].tolist()))
+        kernels = [joined.kernels_of(launch) for launch in replayed.launch[mine].tolist()]
+        events = trace.slices.event[np.concatenate(kernels)] if kernels else np.empty(0, np.int64)
+        grids.add(tuple(trace.work_args.text("grid", events).tolist()))
+    has_grids = any(max(each, default=-1) >= 0 for each in grids)
+    return () not in graphs and len(graphs) == len(grids) == 1 and (has_grids or line.is_flat)
 
 
 # Prefills beside decodes: steps with both against decodes of as many requests in generation (R3.89).

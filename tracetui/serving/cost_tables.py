@@ -13,11 +13,21 @@ from tracetui.linking.steps import steps
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import counted, duration, how_much
-from tracetui.model.table import NULL, Column, Table, coded, numbers, texts
-from tracetui.model.trace import Float64
-from tracetui.serving.batch_cost import STAGE_NAMES, Delay, Line, Stage, delays, line_of, stages
-from tracetui.serving.server_steps import DECODE, purpose_times
-from tracetui.serving.step_facts import StepFacts, column_of, known, longest_of, time_for, token_rate
+from tracetui.model.table import NULL, Strings, Table, coded, numbers, texts
+from tracetui.model.trace import Float64, Trace
+from tracetui.serving.batch_cost import (
+    SLOW_RATIO,
+    STAGE_NAMES,
+    Delay,
+    Line,
+    Stage,
+    delays,
+    is_padded,
+    line_of,
+    stages,
+)
+from tracetui.serving.server_steps import DECODE
+from tracetui.serving.step_facts import StepFacts, column_of, known, longest_of, median_of, token_rate
 
 Groups = dict[str, Int64]
 """Indices of the steps of each kind."""
@@ -40,7 +50,7 @@ def cost_sentences(facts: StepFacts, groups: Groups, by: str | None) -> list[str
     if by in (None, "stage"):
         sentences.append(_steady_sentence(facts, groups))
     if by in (None, "batch", "cost"):
-        sentences += [_line_sentence(kind, line) for kind, line in _lines(facts, groups)]
+        sentences += [_line_sentence(facts.trace, kind, line, groups[kind]) for kind, line in _lines(facts, groups)]
     if by in (None, "prefill"):
         sentences.append(_delay_sentence(facts, groups))
     return sentences
@@ -57,8 +67,13 @@ def _stage(facts: StepFacts, groups: Groups, rows: Int64) -> Int64:
     return stages(steps(facts.trace), facts.kinds, facts.took, served)[np.searchsorted(served, rows)]
 
 
-def _line_sentence(kind: str, line: Line) -> str:
+def _line_sentence(trace: Trace, kind: str, line: Line, rows: Int64) -> str:
     low, high = line.sizes[0], line.sizes[-1]
+    if is_padded(trace, line, rows):
+        return (
+            f"Each {kind} of {low:,} to {high:,} {line.unit} replays the same kernels of one graph for {high:,} or "
+            f"more ({duration(line.at(high))}): smaller batches are padded to it, nothing is known beyond its batch."
+        )
     if line.is_flat:
         return f"A {kind} takes {duration(line.at(high))} whatever its batch, {low:,} to {high:,} {line.unit}."
     share = min(line.fixed / line.at(high), 1.0)
@@ -105,11 +120,31 @@ def _steady_sentence(facts: StepFacts, groups: Groups) -> str:
         if (stage == each).any()
     ]
     if not left_out:
-        return f"All {len(judged):,} steps are of a steady state."
+        return f"All {len(judged):,} steps are of a steady state.{_long_periods(facts, steady)}"
     decodes = steady[facts.kinds.of_kind(DECODE)[steady]]
     rate = token_rate(facts.trace, decodes, facts.kinds.generated) if len(decodes) else float("nan")
     words = f" ({rate:,.0f} output tokens/s of its decodes)" if rate == rate else ""
-    return f"Steady state: steps {labels[steady[0]]} to {labels[steady[-1]]}{words}, without {' and '.join(left_out)}."
+    state = f"Steady state: steps {labels[steady[0]]} to {labels[steady[-1]]}{words}, without {' and '.join(left_out)}."
+    return f"{state}{_long_periods(facts, steady)}"
+
+
+def _long_periods(facts: StepFacts, steady: Int64) -> str:
+    """A sentence on the longest period where it is far from the median of its kind; empty where none is."""
+    period, usual = known(facts.times.period), np.full(len(facts.took), np.nan)
+    for kind in {facts.kinds.kind[row] for row in steady.tolist()}:
+        alike = steady[facts.kinds.of_kind(kind or "")[steady] & ~np.isnan(period[steady])]
+        usual[alike] = median_of(period[alike])
+    far = steady[period[steady] > SLOW_RATIO * usual[steady]]
+    if len(far) == 0:
+        return ""
+    longest = far[np.argmax(period[far])]
+    took = f"took {duration(period[longest])} from the GPU end before to its own, of {duration(usual[longest])} usually"
+    step = step_labels(facts.trace)[longest]
+    return (
+        f" One step in it, {step}, {took}."
+        if len(far) == 1
+        else f" {len(far):,} steps in it are far longer: {step} {took}."
+    )
 
 
 def stage_table(facts: StepFacts, groups: Groups) -> Table:
@@ -147,7 +182,7 @@ def _delays(facts: StepFacts, groups: Groups) -> list[Delay]:
 
 
 def _delay_of(facts: StepFacts, each: Delay) -> float:
-    return float(np.median(facts.took[each.mixed]) - np.median(facts.took[each.decodes]))
+    return median_of(facts.took[each.mixed]) - median_of(facts.took[each.decodes])
 
 
 def _prompt(facts: StepFacts) -> Float64:
@@ -162,10 +197,10 @@ def _delay_sentence(facts: StepFacts, groups: Groups) -> str:
     each = max(compared, key=lambda each: len(each.mixed))
     delay, decode, prompt = (
         _delay_of(facts, each),
-        float(np.median(facts.took[each.decodes])),
+        median_of(facts.took[each.decodes]),
         _prompt(facts)[each.mixed],
     )
-    tokens = f" of {np.median(prompt):,.0f} tokens" if not np.isnan(prompt).all() else ""
+    tokens = f" of {median_of(prompt):,.0f} tokens" if not np.isnan(prompt).all() else ""
     return (
         f"A prefill{tokens} delays the {counted(each.requests, 'request')} in generation beside it by "
         f"{duration(delay)}: {duration(decode + delay)} is {how_much(decode, decode + delay)} as their decode "
@@ -178,7 +213,7 @@ def delay_table(facts: StepFacts, groups: Groups) -> Table:
     compared = _delays(facts, groups)
     rows, prompt = [each.mixed for each in compared], _prompt(facts)
     delay = np.array([_delay_of(facts, each) for each in compared], np.float64)
-    tokens = np.array([np.median(prompt[each]) for each in rows], np.float64)
+    tokens = np.array([median_of(prompt[each]) for each in rows], np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         per_token = delay / 1000 / np.where(tokens > 0, tokens, np.nan)
     return Table(
@@ -201,65 +236,77 @@ def delay_table(facts: StepFacts, groups: Groups) -> Table:
     )
 
 
+WHOLE, PART, UNKNOWN = range(3)
+ATTENTIONS = Strings(["whole context", "part of it", "not known"])
+"""Sets of the calls of attention: of known work, faster than their whole context allows, all others (R3.99)."""
+
+
 def attention_table(facts: StepFacts, groups: Groups) -> Table:
-    """Attention of each kind of step by its context, with its roofline where the sizes of its heads are known."""
-    trace, context = facts.trace, known(facts.kinds.context)
-    some = {kind: rows[~np.isnan(context[rows])] for kind, rows in groups.items()}
-    some = {kind: rows for kind, rows in some.items() if len(rows)}
-    rows, requests = list(some.values()), known(facts.kinds.requests)
-    work = purpose_times(trace)
-    spent = time_for(work, Purpose.ATTENTION)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        each, per = context / requests, 1000 * spent / context
-    whole = [float(np.nansum(facts.busy[mine])) for mine in rows]
-    shares = [
-        100 * float(np.nansum(spent[mine])) / time if time else np.nan for mine, time in zip(rows, whole, strict=True)
+    """Attention of each kind of step by its context, the calls of known work apart from all others.
+
+    All numbers of a row are medians over the same steps and calls, so that they multiply out.
+    """
+    # Imported where it is asked for: opening a trace needs no rooflines.
+    from tracetui.devices.kernel_work import kernel_work
+    from tracetui.devices.roofline import BOUNDS, CACHE, DOUBTFUL, roofline
+
+    trace, context, count = facts.trace, known(facts.kinds.context), len(facts.took)
+    work, rooflines = kernel_work(trace), roofline(trace)
+    ids, names = purposes(trace, work.rows)
+    attends = np.array([name == Purpose.ATTENTION for name in names], bool)[np.maximum(ids, 0)] & (ids >= 0)
+    has_work = attends & ~np.isnan(work.flops) & ~np.isin(rooflines.bound, (CACHE, DOUBTFUL))
+    # What a call launches beside its main kernel belongs to it.
+    main = np.where(work.main >= 0, work.main, np.arange(len(attends)))
+    of_call = np.where(has_work, WHOLE, np.where(work.is_partial, PART, UNKNOWN))[main]
+    is_call, step = attends & (main == np.arange(len(main))), step_index(trace, work.rows)
+    place = np.where((attends | attends[main]) & (step >= 0), of_call * count + step, -1)
+
+    def summed(values: Int64 | Float64) -> Float64:
+        """The sum of a number of activities by set and step, one set behind the other."""
+        return np.bincount(place[place >= 0], values[place >= 0], 3 * count).astype(np.float64)
+
+    def of_work(values: Float64) -> Float64:
+        return np.where(calls > 0, summed(np.where(is_call, np.where(has_work, values, np.nan), 0)), np.nan)
+
+    time, calls = summed(trace.slices.dur[work.rows]), summed(is_call.astype(np.int64))
+    flops, moved, least = map(of_work, (work.flops, work.bytes, rooflines.roofline_ns))
+    sets = [(kind, each, mine[~np.isnan(context[mine])]) for kind, mine in groups.items() for each in range(3)]
+    ran = [(kind, each, mine[time[each * count + mine] > 0]) for kind, each, mine in sets]
+    pairs = [row for row in ran if len(row[2])]
+    # Steps without attention have a row too.
+    pairs += [row for row in sets if row[1] == UNKNOWN and len(row[2]) and row[0] not in {kind for kind, *_ in pairs}]
+    rows, placed = [mine for *_, mine in pairs], [each * count + mine for _, each, mine in pairs]
+    median, roofs = (
+        column_of(col.MEDIAN_US.but(help="Median time of these calls in a step."), time, placed),
+        column_of(col.ROOFLINE_US, least, placed),
+    )
+    tokens = column_of(col.CONTEXT, context, rows)
+    bounds = [
+        np.bincount(rooflines.bound[at] + 1, work.span[at], len(BOUNDS) + 1).argmax() - 1 if len(at) else -1
+        for at in (np.flatnonzero(has_work & np.isin(place, each)) for each in placed)
     ]
+    took, of_tokens, at_best = (np.asarray(each.values, np.float64) for each in (median, tokens, roofs))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        per_context = np.where([each == PART for _, each, _ in pairs], np.nan, 1000 * took / of_tokens)
+        each_context = context / known(facts.kinds.requests)
+        peak = np.where(took > 0, 100 * at_best / took, np.nan)
+        shares = [100 * time[at].sum() / np.nansum(facts.busy[mine]) for at, mine in zip(placed, rows, strict=True)]
     return Table(
         (
-            texts(col.KIND, list(some)),
+            texts(col.KIND, [kind for kind, *_ in pairs]),
+            coded(col.ATTENTION, np.array([each for _, each, _ in pairs], np.int64), ATTENTIONS),
             numbers(col.STEPS, [len(mine) for mine in rows]),
-            column_of(col.CONTEXT, context, rows),
-            column_of(col.CONTEXT_EACH, each, rows),
-            column_of(col.MEDIAN_US.but(help="Median time of a step in which attention ran."), spent, rows),
-            column_of(col.PER_CONTEXT_US, per, rows),
+            column_of(col.CALLS.but(help="Median of these calls in a step."), calls, placed),
+            tokens,
+            column_of(col.CONTEXT_EACH, each_context, rows),
+            median,
+            numbers(col.PER_CONTEXT_US, per_context),
             numbers(col.ATTENTION_PCT, np.array(shares, np.float64)),
-            *_roofline_columns(facts, rows),
+            numbers(col.PEAK_PCT.but(help="The roofline time by the time."), peak),
+            coded(col.BOUND, np.array(bounds, np.int64), BOUNDS),
+            column_of(col.FLOPS.but(help="Operations of these calls in a step."), flops, placed),
+            column_of(col.BYTES.but(help="Least bytes that these calls move in a step."), moved, placed),
+            roofs,
         ),
         longest_of(facts, rows),
     )
-
-
-def _roofline_columns(facts: StepFacts, rows: list[Int64]) -> list[Column]:
-    """Work of the attention of each group, and how near to its roofline it came, of the calls that have one."""
-    # Imported where it is asked for: opening a trace needs no rooflines.
-    from tracetui.devices.kernel_work import kernel_work
-    from tracetui.devices.roofline import BOUNDS, roofline
-
-    trace = facts.trace
-    work, rooflines = kernel_work(trace), roofline(trace)
-    step = step_index(trace, work.rows)
-    ids, names = purposes(trace, work.rows)
-    is_attention = np.array([name == Purpose.ATTENTION for name in names], bool)[np.maximum(ids, 0)] & (ids >= 0)
-    known_work = is_attention & ~np.isnan(work.flops)
-    believed = known_work & ~np.isnan(rooflines.share)
-    calls = [np.flatnonzero(known_work & np.isin(step, mine)) for mine in rows]
-    judged = [each[believed[each]] for each in calls]
-    least = np.array([rooflines.roofline_ns[each].sum() for each in judged], np.float64)
-    time = np.array([work.span[each].sum() for each in judged], np.float64)
-    count = np.array([max(len(mine), 1) for mine in rows], np.float64)
-    per_step = [
-        np.array([values[each].sum() if len(each) else np.nan for each in calls], np.float64) / count
-        for values in (work.flops, work.bytes)
-    ]
-    bounds = [
-        np.bincount(rooflines.bound[each] + 1, work.span[each], len(BOUNDS) + 1).argmax() - 1 if len(each) else -1
-        for each in judged
-    ]
-    return [
-        numbers(col.PEAK_PCT, np.where(time > 0, 100 * least / np.maximum(time, 1), np.nan)),
-        coded(col.BOUND, np.array(bounds, np.int64), BOUNDS),
-        numbers(col.FLOPS.but(help="Operations of attention in a step, of the calls of known work."), per_step[0]),
-        numbers(col.BYTES.but(help="Least bytes that these calls move in a step."), per_step[1]),
-        numbers(col.ROOFLINE_US, np.where(time > 0, least / count / 1000, np.nan)),
-    ]

@@ -108,7 +108,7 @@ def _times(listed: Sequence[Request], name: str) -> Float64:
 def _sentence(log: RequestLog, each_token: Float64, served: _Served) -> str:
     """Percentiles of what is known, what was served when, and what the file does not say."""
     listed = log.requests
-    parts = [f"{counted(len(listed), 'request')} in {log.label} ({log.producer})."]
+    parts, unknown = [f"{counted(len(listed), 'request')} in {log.label} ({log.producer})."], list[str]()
     for words, values in (
         ("Time to first token", _times(listed, "first_token")),
         ("per output token", each_token),
@@ -120,7 +120,9 @@ def _sentence(log: RequestLog, each_token: Float64, served: _Served) -> str:
             of = "" if len(known) == len(listed) else f" (of {len(known):,})"
             parts.append(f"{words[0].upper()}{words[1:]}{of}: {', '.join(figures)}.")
         else:
-            parts.append(f"The file does not tell: {words[0].lower()}{words[1:]}.")
+            unknown.append(f"{words[0].lower()}{words[1:]}")
+    if unknown:
+        parts.append(f"The file does not tell: {', '.join(unknown)}.")
     if going := sum(each.reason is None for each in listed):
         parts.append(
             f"{counted(going, 'request')} has no end in the file."

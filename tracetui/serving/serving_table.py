@@ -46,7 +46,15 @@ from tracetui.serving.server_steps import (
     iterations,
     purpose_times,
 )
-from tracetui.serving.step_facts import StepFacts, column_of, known, longest_of, step_facts, time_for, token_rate
+from tracetui.serving.step_facts import (
+    StepFacts,
+    column_of,
+    known,
+    longest_of,
+    step_facts,
+    time_for,
+    token_rate,
+)
 
 MAX_NAMED_ACTIVITIES = 3
 """Maximum activities of the CPU named per row."""
@@ -127,8 +135,8 @@ PANE = Pane(
         Grouping(
             "attention",
             columns=(
-                "kind steps context context_each median_us per_context_us attention_pct peak_pct bound flops bytes "
-                "roofline_us"
+                "kind attention calls steps context context_each median_us per_context_us attention_pct peak_pct bound "
+                "flops bytes roofline_us"
             ),
         ),
         Grouping(

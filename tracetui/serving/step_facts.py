@@ -75,15 +75,18 @@ def known(values: Int64) -> Float64:
     return np.where(values == NULL, np.nan, values.astype(np.float64))
 
 
-def _percentile(values: Float64, percent: float) -> float:
+def median_of(values: Float64 | Int64, percent: float = 50) -> float:
+    """The median, or another percentile, of what is known; of two values the median is the lower, which a step had."""
     known = values[~np.isnan(values)]
+    if len(known) == 2 and percent == 50:
+        return float(known.min())
     return float(np.percentile(known, percent)) if len(known) else float("nan")
 
 
 def column_of(spec: ColumnSpec, values: Float64, groups: Sequence[Int64], percent: float = 50) -> Column:
     """A percentile of what is known of the steps of each group; of times in ns, in the unit of the column."""
     scale = 1000 if spec.unit == "us" else 1
-    return numbers(spec, np.array([_percentile(values[rows], percent) / scale for rows in groups], np.float64))
+    return numbers(spec, np.array([median_of(values[rows], percent) / scale for rows in groups], np.float64))
 
 
 def time_for(work: PurposeTimes, purpose: Purpose) -> Float64:
