@@ -350,7 +350,9 @@ def _wait_words(ranks: RankSet, whole: float, longest: float, whom: str, collect
     """What others wait in sum, and of one of them at most, which tells beside the run what it costs."""
     where = f"for {whom} in {counted(collectives, 'collective')}"
     together = " together" if longest < whole else ""
-    return f"{duration(whole)}{together} {where} (one at most {duration(longest)}, of a run of {duration(ranks.run_ns)})"
+    return (
+        f"{duration(whole)}{together} {where} (one at most {duration(longest)}, of a run of {duration(ranks.run_ns)})"
+    )
 
 
 def _remarks(ranks: RankSet) -> list[str]:

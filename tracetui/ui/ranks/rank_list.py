@@ -238,7 +238,9 @@ def rank_lines(ranks: RankSet, index: int, width: int) -> list[DetailLine]:
     if (passed := ranks.passed_on.get(index)) is not None:
         began = f"{duration(passed.time)} of the {duration(passed.whole)} that others wait for it"
         source = ranks.ranks[passed.source]
-        lines += _sentences([f"It passed a delay on: {began} began at rank {source}, which it waited for itself."], width)
+        lines += _sentences(
+            [f"It passed a delay on: {began} began at rank {source}, which it waited for itself."], width
+        )
     for fact in _facts(ranks, index, late):
         lines += fact_lines(fact, width)
     instance = worst_instance(ranks, index)
