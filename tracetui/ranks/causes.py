@@ -246,7 +246,7 @@ class PassedOn:
 
 
 def passed_on(waiting: Waiting, late: Sequence[LateRank], ranks: int, run_ns: int) -> dict[int, PassedOn]:
-    """Those that others waited for as long as for a late rank, and where the larger part of it began, by index (R5.7)."""
+    """Ranks that others waited for as long as for a late one, by index, where most of that began elsewhere (R5.7)."""
     caused, passing = waiting.attributed.caused(ranks), {}
     least = max(MIN_RUN_SHARE * run_ns * (ranks - 1), 1)
     for index in np.setdiff1d(np.flatnonzero(caused >= least), [each.index for each in late]).tolist():
