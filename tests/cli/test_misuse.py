@@ -56,6 +56,7 @@ MISUSE = [
     (["verify", EAGER, "mm", "--vs", "compil"], "Did you mean compile?"),
     (["verify", EAGER, "--vs", "bf16"], "name it behind the trace"),
     (["verify", EAGER, "mm", "--noise=-1"], "must be above 0"),
+    (["verify", EAGER, "mm", "--seconds=0"], "must be above 0"),
     (["verify", EAGER, "k3"], "There is no kernel 3"),
     (["perfetto", EAGER, "--port", "0"], "--port"),
     (["sql"], "missing"),

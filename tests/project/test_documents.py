@@ -20,6 +20,7 @@ from tracetui.cli.main import COMMANDS, build_parser, main
 from tracetui.linking.links import links
 from tracetui.linking.steps import steps
 from tracetui.opening.trace_opening import SideName
+from tracetui.panes import PANE_FILES, PANE_GROUPS, pane_named
 from tracetui.reading.load import load
 from tracetui.ui.app import TraceApp
 from tracetui.ui.base.keys import all_commands
@@ -28,6 +29,18 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), SAMPLES /
 TEXTS = {path: path.read_text() for path in DOCUMENTS}
 LARGEST_PICTURE = 250_000
 """Bytes."""
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/text.md"])
+def test_the_panes_of_show_are_the_declared_ones(name: str) -> None:
+    listed = re.search(r"^PANE is (.*?)[.:]", TEXTS[ROOT / name], re.MULTILINE | re.DOTALL)
+    assert listed is not None and re.findall(r"`(\w+)`", listed[1]) == list(PANE_FILES)
+
+
+def test_the_table_of_panes_has_those_of_the_screen() -> None:
+    rows = re.findall(r"^\| (?:\*\*.*?\*\*)? ?\| ([^|]+?) \|", TEXTS[ROOT / "docs/screen.md"], re.MULTILINE)
+    titles = [pane_named(name).title for names in PANE_GROUPS.values() for name in names]
+    assert sorted(row for row in rows if row in titles) == sorted(titles)
 
 
 def name_of(path: Path) -> str:

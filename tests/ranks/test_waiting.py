@@ -123,6 +123,26 @@ def test_only_the_rank_that_stood_still_is_named_not_the_one_that_waited_for_it(
     assert [late.index for late in layers(80).late] == [1]
 
 
+def test_a_rank_that_waited_itself_says_from_which_rank_it_passed_the_delay_on() -> None:
+    ranks = layers(80)
+    # Rank 0 waits 5 ms for rank 1 in the first layer of each of 3 steps, and ranks 2 and 3 for both in the last one.
+    began = ranks.waiting.began_at(0, 4)
+    assert began[1] == pytest.approx(ranks.waiting.attributed.caused(4)[0]) and began.sum() == began[1] > 5 * MS
+    assert [(index, each.source) for index, each in ranks.passed_on.items()] == [(0, 1)]
+    causes = {row["rank"]: row["cause"] for row in TABLES["ranks"](ranks).rows()}
+    assert causes == {0: "passed on from rank 1", 1: "host", 2: None, 3: None}
+    assert training(4, late={1: 3 * MS}).passed_on == {}
+
+
+def test_the_sum_of_waits_stands_beside_the_longest_of_one_rank_and_the_run() -> None:
+    ranks = training(4, late={1: 3 * MS})
+    each = ranks.waiting.attributed.suffered(4)
+    assert each.sum() == pytest.approx(54 * MS) and each.max() == pytest.approx(18 * MS)
+    assert "54.00 ms together for it in 6 collectives (one at most 18.00 ms, of a run of" in headline(ranks)
+    alone = headline(training(2, late={1: 3 * MS}))
+    assert "Others wait 18.00 ms for it in 6 collectives (one at most 18.00 ms, of a run of" in alone
+
+
 def test_a_late_rank_is_shown_beside_one_that_waited_for_it() -> None:
     plans = [RankPlan(rank) for rank in range(3)]
     run_together(plans[:2], [[MS * number, MS * number + MS // 10] for number in range(1, 13)], MS // 10)
@@ -233,8 +253,8 @@ def test_two_that_are_late_in_the_same_collectives_are_both_named() -> None:
     assert (second.index, second.cause, second.behind) == (1, "host", (2,))
     assert second.caused_ns == pytest.approx(6 * 2 * 10 * MS, rel=0.01)
     assert (
-        "Without rank 2, late in the same collectives, others would wait 120.00 ms for it in 6 collectives."
-        in headline(ranks)
+        "Without rank 2, late in the same collectives, others would wait 120.00 ms together for it in 6 collectives "
+        "(one at most 60.00 ms, of a run of 98.40 ms)." in headline(ranks)
     )
     # It is shown where it is late, though it came last to none of them.
     assert late_instances(ranks, 1).tolist() == late_instances(ranks, 2).tolist() == list(range(0, 12, 2))

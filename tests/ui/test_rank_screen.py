@@ -57,6 +57,7 @@ async def test_a_folder_of_ranks_opens_their_table(run: Path) -> None:
         for part in (
             the_late_rank_is_first_and_named,
             the_tabs_are_the_tables_of_the_command,
+            all_sentences_take_the_place_of_the_tables_and_give_it_back,
             ranks_are_grouped_by_host,
             the_late_rank_is_shown_beside_another,
             marked_ranks_are_compared_and_drawn,
@@ -89,6 +90,17 @@ async def the_tabs_are_the_tables_of_the_command(app: TraceApp, pilot: Pilot[int
     await keys(pilot, "1")
 
 
+async def all_sentences_take_the_place_of_the_tables_and_give_it_back(
+    app: TraceApp, pilot: Pilot[int], view: RankView
+) -> None:
+    for key, pane in (("V", "ranks"), ("escape", "ranks"), ("2", "collectives"), ("1", "ranks")):
+        await keys(pilot, "V")
+        assert not view.panes.display
+        await keys(pilot, key)
+        assert app.screen.has_class("-wide") and view.panes.display and not view.has_class("-statement")
+        assert view.panes.pane == pane and app.screen.focused is view.panes.view
+
+
 async def ranks_are_grouped_by_host(app: TraceApp, pilot: Pilot[int], view: RankView) -> None:
     await keys(pilot, "b")
     assert column(view, "host") == ["node1", "node0"]
@@ -116,6 +128,8 @@ async def the_late_rank_is_shown_beside_another(app: TraceApp, pilot: Pilot[int]
         for lanes, side in zip(first.view.timelines.lanes, (a, b), strict=True)
     ]
     assert abs(marks[0] - marks[1]) <= 1
+    # The list is on its largest change, and lists no row for the sake of the collective.
+    assert first.view.panes.view.cursor == 0 and first.view.panes.is_folded
     # The collective stays selected when the tables come, and so does what is selected after it.
     collective = first.view.highlighted.selected[1]
     assert "nccl" in b.trace.name_of(collective)

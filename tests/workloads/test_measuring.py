@@ -7,7 +7,18 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tracetui_workloads.verifying.measuring import interval, noise_of, ratio, refusal, verdict
+from tracetui_workloads.recording.devices import choose
+from tracetui_workloads.verifying.measuring import (
+    FEWEST_BLOCKS,
+    MAX_BLOCKS,
+    Contender,
+    interval,
+    measure,
+    noise_of,
+    ratio,
+    refusal,
+    verdict,
+)
 
 BLOCKS = 41
 
@@ -62,3 +73,12 @@ def test_each_kind_of_noise_refuses_and_is_named():
     assert refusal(0.02, steady, 0.05) == ""
     assert "differs from itself by 8 %" in refusal(0.08, steady, 0.05)
     assert "the clock changed by 42 %" in refusal(0.02, shaky, 0.05) and refusal(0.02, shaky, 0.3) == ""
+
+
+def test_after_the_longest_time_only_the_fewest_rounds_are_made():
+    done = []
+    contenders = [Contender(name, lambda: lambda: None) for name in ("here", "here again")]
+    times, watched = measure(contenders, choose("cpu"), lambda *each: done.append(each), 0.0)
+    assert len(watched) == FEWEST_BLOCKS and [len(each) for each in times] == [FEWEST_BLOCKS] * 2
+    assert done == [(block, MAX_BLOCKS) for block in range(FEWEST_BLOCKS) for _ in contenders]
+    assert refusal(0.02, watched, 1e6) == ""

@@ -44,6 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--noise", type=float, default=5.0, metavar="PERCENT", help="noise up to which times are given (default: 5)"
     )
+    parser.add_argument(
+        "--seconds", type=float, default=5.0, metavar="S", help="time for each of what is timed (default: 5)"
+    )
     completes_files(
         parser.add_argument("--script", metavar="FILE", help="write a program that does it again, and time nothing")
     )
@@ -81,6 +84,8 @@ def run(options: argparse.Namespace) -> int:
     alternatives = read_alternatives(options.vs, ALTERNATIVES)
     if not 0 < options.noise < 1e6:
         raise UsageError("--noise must be above 0.")
+    if not 0 < options.seconds < 1e6:
+        raise UsageError("--seconds must be above 0.")
     if options.op is None and (alternatives or options.script):
         raise UsageError("--vs and --script are about one operator: name it behind the trace.")
     if options.script:
@@ -102,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
     fields = task_fields(trace, [each for each in variants if not each.why])
     if not fields["operators"]:
         raise Unanswerable("There are no operators of aten in this trace, and no others can be built again.")
-    fields |= {"alternatives": alternatives, "max_noise": options.noise / 100}
+    fields |= {"alternatives": alternatives, "max_noise": options.noise / 100, "seconds": options.seconds}
     with requested(kind, **fields) as request, RecordingProgress("verify") as bar:
         outcome = record_now(request, bar.hear, python=options.python)
     if failure := outcome.failure:

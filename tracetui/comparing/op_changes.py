@@ -42,9 +42,12 @@ from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import Column, Table, numbers, texts
 from tracetui.model.trace import Float64
+from tracetui.operators.costs import asynchronous_slices
 
 OVERLAP = "what it calls overlaps, so that its self time counts as 0"
 """Reason why the self time of a row is undecided."""
+ASYNCHRONOUS = "it is asynchronous and has no self time: compare its time with its children"
+"""Reason of a row that has durations alone, which differ."""
 _BEYOND_NOISE = tuple(map(CHANGES.index, BEYOND_NOISE))
 
 
@@ -82,6 +85,13 @@ class _OpSide:
         """Rows with a call whose self time measures nothing, folded calls included."""
         mask = np.zeros(self.rows, bool)
         mask[np.where(self.into >= 0, self.into, self.row)[self.all_calls.overlapped]] = True
+        return mask
+
+    @cached_property
+    def untimed(self) -> Bool:
+        """Rows with asynchronous slices, which have a duration and no self time."""
+        mask = np.zeros(self.rows, bool)
+        mask[self.row[np.isin(self.all_calls.row, asynchronous_slices(self.side.trace)[0])]] = True
         return mask
 
     @cached_property
@@ -213,6 +223,7 @@ def _marks(left: _OpSide, right: _OpSide, noise: Float64, into: dict[int, str], 
     # values that could be equal.
     equal = (left.own.median == right.own.median) & (left.calls.median == right.calls.median)
     equal &= np.isnan(noise) & ~left.overlapped & ~right.overlapped
+    equal &= ~_lasts_otherwise(left, right)
     if is_mixed(left.side) or is_mixed(right.side):
         marks = [CANNOT_TELL] * len(marks)
     for row, (in_a, in_b) in enumerate(zip(left.there.tolist(), right.there.tolist(), strict=True)):
@@ -223,6 +234,12 @@ def _marks(left: _OpSide, right: _OpSide, noise: Float64, into: dict[int, str], 
         if row in doubts and not equal[row]:
             marks[row] = CANNOT_TELL
     return marks
+
+
+def _lasts_otherwise(left: _OpSide, right: _OpSide) -> Bool:
+    """Mask of the rows of both sides that have no self time to compare, and not the same duration."""
+    differs: Bool = left.total.median != right.total.median
+    return differs & left.untimed & right.untimed & left.there & right.there
 
 
 def _doubts(keys: list[CallKey], left: _OpSide, right: _OpSide) -> dict[int, str]:
@@ -236,6 +253,7 @@ def _doubts(keys: list[CallKey], left: _OpSide, right: _OpSide) -> dict[int, str
         }
         rows = (row for row, key in enumerate(keys) if key.kind == RUNTIME and key.name in launches)
         doubts = dict.fromkeys(rows, "; ".join(reasons))
+    doubts |= dict.fromkeys(np.flatnonzero(_lasts_otherwise(left, right)).tolist(), ASYNCHRONOUS)
     for row in np.flatnonzero(left.overlapped | right.overlapped).tolist():
         names = " and ".join(mark for mark, each in (("A", left), ("B", right)) if each.overlapped[row])
         doubts[row] = "; ".join(filter(None, (doubts.get(row), f"{names}: {OVERLAP}")))

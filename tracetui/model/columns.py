@@ -1063,7 +1063,7 @@ OP_NAME = replace(NAME, heading="op", help="Name; all steps are one.")
 """The name of an operator, where a row stands for one."""
 RANK_CAUSE = replace(
     CAUSE,
-    help="What the rank is late by: input, host, kernels or extra; null where it does not stand out.",
+    help="What the rank is late by: input, host, kernels, extra, compile, or another rank; null where it is not late.",
     width=8,
     grow=0,
 )

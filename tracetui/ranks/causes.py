@@ -164,6 +164,12 @@ MIN_LATE_STEP_SHARE = 0.1
 """Minimum wait caused in a step, as a share of that in the worst step, to be late in it; of the step as of the run."""
 
 
+MIN_PASSED_SHARE = 0.5
+"""Minimum share of the waits for a rank that began at another one, for it to have passed them on."""
+PASSED_ON = "passed on from"
+"""Stands before the rank that began a delay, in place of a cause."""
+
+
 @frozen(eq=True)
 class LateRank:
     """A late rank with its causes."""
@@ -186,6 +192,8 @@ class LateRank:
     """... those that it took part in."""
     caused_ns: float
     """Time that others wait for it; of a rank behind other late ranks, what they would wait without these."""
+    longest_ns: float
+    """The largest part of that which is of one rank."""
     behind: tuple[int, ...] = ()
     """Indices of the ranks that are late where it is, so that others hardly wait for it."""
 
@@ -223,6 +231,30 @@ def late_ranks(
         and sum(excess for _, excess in each.causes) * (len(rest) - 1) >= MIN_HIDDEN_SHARE * each.caused_ns
     ]
     return [*latest, *behind]
+
+
+@frozen(eq=True)
+class PassedOn:
+    """A rank that others waited for because it had itself waited for another one."""
+
+    source: int
+    """Index of the rank that began most of it."""
+    time: float
+    """Time in ns of the waits for it that began there, of ..."""
+    whole: float
+    """... all waits for it."""
+
+
+def passed_on(waiting: Waiting, late: Sequence[LateRank], ranks: int, run_ns: int) -> dict[int, PassedOn]:
+    """Ranks that others waited for as long as for a late one, by index, where most of that began elsewhere (R5.7)."""
+    caused, passing = waiting.attributed.caused(ranks), {}
+    least = max(MIN_RUN_SHARE * run_ns * (ranks - 1), 1)
+    for index in np.setdiff1d(np.flatnonzero(caused >= least), [each.index for each in late]).tolist():
+        began = waiting.began_at(index, ranks)
+        source = int(began.argmax())
+        if source != index and began[source] >= MIN_PASSED_SHARE * caused[index]:
+            passing[index] = PassedOn(source, float(began[source]), float(caused[index]))
+    return passing
 
 
 def standing_out(attributed: Charges, ranks: Int64, run_ns: int) -> list[int]:
@@ -331,7 +363,8 @@ def _late_rank(
         of_steps=len(own.steps),
         phase=phase,
         last=len(rows),
-        caused_ns=float(attributed.time[attributed.late == index].sum()),
+        caused_ns=float(attributed.time[mine].sum()),
+        longest_ns=float(np.bincount(attributed.waiting[mine], attributed.time[mine]).max(initial=0.0)),
         of=int(np.count_nonzero((entries.rank == index) & matches.instances.is_symmetric[entries.instance])),
     )
 

@@ -22,12 +22,14 @@ from tracetui.ranks.causes import (
     MIN_RUN_SHARE,
     MIN_TIMES_MEDIAN,
     LateRank,
+    PassedOn,
     StretchExcess,
     cause_note,
     causes_of,
     column_of,
     late_ranks,
     name_excess,
+    passed_on,
 )
 from tracetui.ranks.clocks import Clocks, find_clocks
 from tracetui.ranks.compiling import Compiled, RankLog, RankTraces, find_compiled
@@ -289,9 +291,11 @@ class LateHost:
     ranks: tuple[int, ...]
     """Indices of its ranks."""
     caused: float
-    """Time in ns that ranks of other hosts waited for them, in ..."""
+    """Time in ns that ranks of other hosts waited for them."""
+    longest: float
+    """The largest part of that which is of one rank."""
     collectives: int
-    """... so many collectives."""
+    """Collectives in which they did."""
     causes: tuple[tuple[str, float], ...]
     """Causes with their excess in ns, the largest first."""
     note: str
@@ -321,10 +325,8 @@ def find_late_host(
     each = np.bincount(attributed.late[between], certain[between], ranks)[members]
     if each.min() <= 0 or each.min() < MIN_RANK_SHARE * each.sum() / len(members):
         return None
-    blamed = (
-        np.bincount(attributed.instance[between & (host[attributed.late] == worst)], minlength=len(matches.instances))
-        > 0
-    )
+    by_host = between & (host[attributed.late] == worst)
+    blamed = np.bincount(attributed.instance[by_host], minlength=len(matches.instances)) > 0
     entries = matches.entries
     rows = np.flatnonzero((host[entries.rank] == worst) & blamed[entries.instance])
     excess = StretchExcess.of(summaries, matches, waiting, host[entries.rank] == worst)
@@ -334,6 +336,7 @@ def find_late_host(
         host=worst,
         ranks=tuple(members.tolist()),
         caused=float(caused[worst]),
+        longest=float(np.bincount(attributed.waiting[by_host], attributed.time[by_host]).max(initial=0.0)),
         collectives=int(blamed.sum()),
         causes=causes,
         note=cause_note(causes, names),
@@ -387,6 +390,11 @@ class RankSet:
     def late(self) -> list[LateRank]:
         """The ranks that stand out, the latest first."""
         return late_ranks(self.summaries, self.matches, self.waiting, self.clocks, self.run_ns)
+
+    @cached_property
+    def passed_on(self) -> dict[int, PassedOn]:
+        """Ranks that passed the delay of another one on, by index."""
+        return passed_on(self.waiting, self.late, len(self), self.run_ns)
 
     def attributed_to(self, index: int) -> Charges:
         """The waits that tell where a rank was late: of one behind later ranks those that would be without these."""

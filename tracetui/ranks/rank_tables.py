@@ -15,7 +15,7 @@ from tracetui.model import columns as col
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import duration
 from tracetui.model.table import NULL, Cell, Column, Table, TextKind, coded, micros, numbers, texts
-from tracetui.ranks.causes import LateRank, main_causes
+from tracetui.ranks.causes import PASSED_ON, LateRank, main_causes
 from tracetui.ranks.compile_tables import compiles_table, logs_table, rank_columns
 from tracetui.ranks.rank_set import RankSet, caused_by_step
 from tracetui.ranks.rank_summary import group_words
@@ -38,6 +38,7 @@ def ranks_table(ranks: RankSet) -> Table:
     caused, suffered = attributed.caused(count), attributed.suffered(count)
     late_by_index = {each.index: each for each in ranks.late}
     late = [late_by_index.get(index) for index in range(count)]
+    passed = {index: f"{PASSED_ON} rank {ranks.ranks[each.source]}" for index, each in ranks.passed_on.items()}
     entries, instances = ranks.matches.entries, ranks.matches.instances
     shared = (instances.is_symmetric & (instances.ranks > 1))[entries.instance] if len(instances) else entries.rank < 0
     stages = {rank: stage for chain in pipelines(ranks) for stage, rank in enumerate(chain.ranks)}
@@ -69,7 +70,7 @@ def ranks_table(ranks: RankSet) -> Table:
         numbers(col.BUBBLE_PCT, 100 * bubbles(ranks)),
         micros(col.WAIT_SUFFERED_US, suffered, null=silent),
         micros(col.WAIT_CAUSED_US, caused, null=silent),
-        texts(col.RANK_CAUSE, [each.cause if each else None for each in late]),
+        texts(col.RANK_CAUSE, [each.cause if each else passed.get(index) for index, each in enumerate(late)]),
         texts(col.CAUSE_NOTE, [each.note or None if each else None for each in late]),
         texts(col.CAUSES, [_causes_with_times(each) if each else None for each in late]),
         texts(col.LATE_STEPS, [step_words(each) if each else None for each in late]),

@@ -317,7 +317,8 @@ def _late_host_words(ranks: RankSet, late: LateHost) -> str:
     )
     note = f" ({late.note})" if late.note and late.causes else ""
     name = ranks.clocks.names[late.host] or "a host"
-    waits = f"Ranks of other hosts wait {duration(late.caused)} for them in {counted(late.collectives, 'collective')}."
+    wait = _wait_words(ranks, late.caused, late.longest, "them", late.collectives)
+    waits = f"Ranks of other hosts wait {wait}."
     return f"All ranks of {name} are late: {why}{note}. {waits}"
 
 
@@ -337,12 +338,21 @@ def late_words(ranks: RankSet, late: LateRank) -> str:
     why = " and ".join(_REASONS[cause] for cause in main_causes(late.causes)) or "nothing in its trace tells why"
     note = f" ({late.note})" if late.note and late.causes else ""
     rank = ranks.ranks[late.index]
-    wait = f"{duration(late.caused_ns)} for it in {counted(late.last, 'collective')}"
+    wait = _wait_words(ranks, late.caused_ns, late.longest_ns, "it", late.last)
     waits = f"Others wait {wait}."
     if late.behind:
         others = _rank_words([ranks.ranks[each] for each in late.behind])
         waits = f"Without {others}, late in the same collectives, others would wait {wait}."
     return f"Rank {rank}{where} is late{when}{phase}: {why}{note}. {waits}"
+
+
+def _wait_words(ranks: RankSet, whole: float, longest: float, whom: str, collectives: int) -> str:
+    """What others wait in sum, and of one of them at most, which tells beside the run what it costs."""
+    where = f"for {whom} in {counted(collectives, 'collective')}"
+    together = " together" if longest < whole else ""
+    return (
+        f"{duration(whole)}{together} {where} (one at most {duration(longest)}, of a run of {duration(ranks.run_ns)})"
+    )
 
 
 def _remarks(ranks: RankSet) -> list[str]:

@@ -50,6 +50,18 @@ class Waiting:
     root: Charges
     """The waits by the rank that began the delay: those for a rank that had itself waited are passed on."""
 
+    def began_at(self, index: int, ranks: int) -> Float64:
+        """Time in ns that others waited for a rank, by the rank that began the delay: itself, or one before it."""
+        came, root, size = self.attributed, self.root, len(self.last)
+        mine = came.late == index
+        waits, member = np.unique(came.waiting[mine] * size + came.instance[mine], return_inverse=True)
+        key = root.waiting * size + root.instance
+        rows = np.flatnonzero(np.isin(key, waits))
+        at = np.searchsorted(waits, key[rows])
+        # Of several that came last together each passes on its share.
+        share = np.bincount(member, came.time[mine], len(waits)) / np.bincount(at, root.time[rows], len(waits))
+        return np.bincount(root.late[rows], root.time[rows] * share[at], ranks).astype(np.float64)
+
 
 @frozen
 class Charges:

@@ -19,6 +19,7 @@ from tracetui.drawing.text.export import ColumnFacts, lines, sentence
 from tracetui.drawing.text.readable_table import DECIMALS, remarks, telling
 from tracetui.model.quantities import duration
 from tracetui.model.table import DOUBTFUL, Column, Table, texts
+from tracetui.ranks.causes import PASSED_ON
 from tracetui.ranks.rank_set import RankSet
 from tracetui.ranks.sentences import headline, spending, title
 from tracetui.ranks.sentences import remarks as set_remarks
@@ -189,7 +190,8 @@ def rank_bars(
     numbers = [str(row["rank"]) for row in rows]
     caused = [float(row["wait_caused_us"] or 0.0) for row in rows]
     waited = [duration(1000 * each) if each else "" for each in caused]
-    causes = [f" ▲ {clean(str(row['cause']))}" if row.get("cause") else "" for row in rows]
+    causes = [clean(str(row.get("cause") or "")) for row in rows]
+    causes = [f" {each}" if each.startswith(PASSED_ON) else f" ▲ {each}" if each else "" for each in causes]
     name_cells, host_cells, time_cells = (max(map(len, each)) for each in (numbers, hosts, waited))
     before = name_cells + 1 + (host_cells + 1 if host_cells else 0)
     behind = 2 + max(time_cells + 1 + CAUSED_CELLS + max(map(len, causes)), len(CAUSED))
@@ -204,7 +206,7 @@ def rank_bars(
             BarPart(Hue.OPTIMIZER, "waits", "wait", 1000 * wait, WAIT),
             BarPart(Hue.IDLE, "idle", "idle", 1000 * max(longest - busy - transfer - wait, 0.0)),
         ]
-        late = bool(causes[index])
+        late = "▲" in causes[index]
         lines.append(
             (
                 Piece(f"{numbers[index]:>{name_cells}} ", Look.STRONG if late else Look.PLAIN),

@@ -182,6 +182,8 @@ class HighlightedSlices:
         """Rows of the selected slices of A and of B, -1 for none."""
         self.leading = 0
         """The side on which the last one was selected."""
+        self.apart: tuple[int, int] | None = None
+        """Side and row of a slice whose selection leaves the list where it is; None for none."""
         self.walked: WalkedSlice | None = None
         """The slice that was walked to; None while the list leads."""
 
@@ -200,7 +202,7 @@ class HighlightedSlices:
         mine = np.append(row, siblings[siblings != row])
         self._light(side, *((others, mine) if side else (mine, others)))
         self.walked = WalkedSlice(side, row, kind)
-        self._changes.put_cursor_on(self._change_of(side, row))
+        self._changes.put_cursor_on(-1 if (side, row) == self.apart else self._change_of(side, row))
         return self.walked
 
     def light_row(self) -> None:

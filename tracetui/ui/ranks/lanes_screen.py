@@ -72,7 +72,9 @@ class MomentView(CompareView):
             if high > low:
                 lanes.time_range = TimeRange(span.start, span.end)
             lanes.mark_ns = span.end
-        self.select(1, self._row(1))
+        # What explains the delay is the largest change, on top of the list, and not the collective.
+        self.highlighted.apart = (1, self._row(1))
+        self.select(*self.highlighted.apart)
 
     def select(self, side: int, row: int) -> None:
         """Select a slice; with the collective of the late rank goes that of the other, whatever the lists compare."""

@@ -235,6 +235,12 @@ def rank_lines(ranks: RankSet, index: int, width: int) -> list[DetailLine]:
     host = ranks.hosts[index]
     lines = [DetailLine(f"Rank {ranks.ranks[index]}{f' on {clean(host)}' if host else ''}", "title")]
     lines += _sentences([late_words(ranks, late)] if late is not None else [], width)
+    if (passed := ranks.passed_on.get(index)) is not None:
+        began = f"{duration(passed.time)} of the {duration(passed.whole)} that others wait for it"
+        source = ranks.ranks[passed.source]
+        lines += _sentences(
+            [f"It passed a delay on: {began} began at rank {source}, which it waited for itself."], width
+        )
     for fact in _facts(ranks, index, late):
         lines += fact_lines(fact, width)
     instance = worst_instance(ranks, index)

@@ -390,8 +390,16 @@ class RankView(StatedView):
     def action_statement(self) -> None:
         """Show every sentence in place of the table, or the table again."""
         super().action_statement()
-        if not self.has_class("-statement"):
-            self.give_keys(self.panes.view)
+        is_whole = self.has_class("-statement")
+        # A list that is not displayed loses the keys, and with it the view that closes the sentences would.
+        self.statement.can_focus = is_whole
+        self.give_keys(self.statement if is_whole else self.panes.view)
+
+    def give_keys(self, part: Widget) -> None:
+        """Give the keys to a part, the table among them, which is shown again in place of the sentences."""
+        if self.has_class("-statement") and part is not self.statement:
+            self.action_statement()
+        super().give_keys(part)
 
     def list_text(self, format: str, rows: Int64, of_list: bool) -> str:
         """Rows of the table as `csv` or `md`, as Markdown with a sentence about the set above them."""

@@ -14,6 +14,7 @@ from textual.reactive import reactive
 from tracetui.errors import TracetuiError, UsageError
 from tracetui.linking.links import links
 from tracetui.linking.placement import activities_of_step_number
+from tracetui.linking.step_sources import AUTO, NONE, step_sources
 from tracetui.model.intervals import Int64, TimeRange, read_time_range
 from tracetui.model.quantities import count
 from tracetui.model.results import guarded
@@ -67,6 +68,10 @@ class LineCommands(RangeCommands):
         """Select a slice; a jump can be undone."""
         raise NotImplementedError
 
+    def pick_steps(self, name: str) -> None:
+        """Ask for other steps."""
+        raise NotImplementedError
+
     def action_flame(self) -> None:
         """Show the flame view of what is listed."""
         raise NotImplementedError
@@ -89,6 +94,12 @@ class LineCommands(RangeCommands):
         numbers = [*map(str, self.steps), ALL]
         return [
             LineCommand("step", "NUMBER, or all", self._read_step, partial(beginning, numbers)),
+            LineCommand(
+                "steps-by",
+                "none, auto or NAME: what counts as a step",
+                self._read_steps_by,
+                partial(beginning, [AUTO, NONE, *(each.name for each in step_sources(self.trace))][:MAX_OFFERED]),
+            ),
             LineCommand("kernel", f"NUMBER: by its number in the step, 1 to {kernels}", self._read_kernel),
             LineCommand(
                 "op",
@@ -123,6 +134,11 @@ class LineCommands(RangeCommands):
         if not text.isdecimal() or int(text) not in self.steps:
             raise UsageError(f"There is no step {text!r}: there are {self.steps[0]} to {self.steps[-1]}, and all.")
         return self._from_here(partial(self.show_step, int(text)))
+
+    def _read_steps_by(self, text: str) -> Deed:
+        if not text:
+            raise UsageError(f"Name what counts as a step: {AUTO}, {NONE}, or one of those that {keys.STEPS_BY} lists.")
+        return partial(self.pick_steps, text)
 
     def _read_kernel(self, text: str) -> Deed:
         rows = self._activities()

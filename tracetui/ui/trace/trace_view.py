@@ -408,6 +408,10 @@ class TraceView(LineCommands):
         self.panes.list_step_sources(int(steps(self.trace).row[0]) if self.steps else -1)
         self.give_keys(self.panes.view)
 
+    def pick_steps(self, name: str) -> None:
+        """Ask for other steps."""
+        self.post_message(self.StepsPicked(name))
+
     def action_follow(self, direction: int) -> None:
         """Go from a kernel to its launch, to the op, to its forward op or a kernel; or the other way."""
         here = self.selected

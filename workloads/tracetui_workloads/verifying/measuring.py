@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from tracetui_workloads.verifying.building import Plan
 
 MIN_BLOCKS, MAX_BLOCKS, SECONDS = 11, 61, 10.0
-"""Blocks, and the time after which no more begin."""
+"""Blocks, and the time after which no more than the first of these begin."""
+FEWEST_BLOCKS = 3
+"""Blocks that are timed however long they take."""
 WATCHED_LOOPS = 20_000
 """Turns of the loop that watches the clock."""
 MIN_NOISE = 0.02
@@ -41,9 +43,12 @@ class Contender:
 
 
 def measure(
-    contenders: Sequence[Contender], target: Target, tick: Callable[[], None]
+    contenders: Sequence[Contender], target: Target, tick: Callable[[int, int], None], longest: float
 ) -> tuple[list[list[float]], list[float]]:
-    """Microseconds of each function by block, and of fixed work in each; `tick` may raise to stop."""
+    """Microseconds of each function by block, and of fixed work in each; after `longest` s no block begins.
+
+    `tick` hears how many blocks are done and at most to come, and may raise to stop.
+    """
     import torch
 
     from tracetui_workloads.verifying.building import AHEAD_CYCLES, CLEARED_BYTES
@@ -68,8 +73,13 @@ def measure(
         end.synchronize()
         return float(1e3 * begin.elapsed_time(end))
 
-    until, order = perf_counter() + SECONDS, random.Random(0)
-    while len(watched) < MIN_BLOCKS or (len(watched) < MAX_BLOCKS and perf_counter() < until):
+    began, order = perf_counter(), random.Random(0)
+
+    def goes_on(done: int, seconds: float) -> bool:
+        limit = MAX_BLOCKS if seconds < min(SECONDS, longest) else MIN_BLOCKS if seconds < longest else FEWEST_BLOCKS
+        return done < limit
+
+    while goes_on(len(watched), perf_counter() - began):
         for index in order.sample(range(len(contenders)), len(contenders)):
             contender = contenders[index]
             if contender.is_warm:
@@ -78,7 +88,7 @@ def measure(
             if not contender.is_warm:
                 cleared.fill_(len(watched) % 2)
             times[index].append(microseconds(call))
-            tick()
+            tick(len(watched), MAX_BLOCKS)
         watched.append(microseconds(_loop if target.kind == "cpu" else lambda: cuda._sleep(AHEAD_CYCLES)))
     return times, watched
 

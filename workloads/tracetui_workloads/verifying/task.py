@@ -49,6 +49,8 @@ class Task:
     alternatives: Sequence[str] = ()
     max_noise: float = 0.05
     """Share by which an operator may differ from itself before times are refused."""
+    seconds: float = 5.0
+    """Time for each function, after which no further round of all begins."""
     gpus: Sequence[str] = ()
     """Names of the GPUs that the trace was recorded on."""
     label: str = ""

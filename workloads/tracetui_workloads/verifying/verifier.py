@@ -52,13 +52,13 @@ class Verification(Recording):
                 with during(f"building {plain(op.name)[:80]}"):
                     answer, plan = _built(op, task, place)
                 if plan is not None and task.kind == TIME:
-                    answer |= self._timed(op, plan, task, place)
+                    answer |= self._timed(op, plan, task, place, answer["notes"])
                 answers.append(answer)
         about = {"name": target.name, "torch": torch.__version__, "threads": torch.get_num_threads()}
         return Result("", 0, {"operators": answers, "machine": about})
 
-    def _timed(self, op: RecordedOp, plan: Plan, task: Task, target: Target) -> dict[str, Any]:
-        """The times of an operator beside its alternatives, or why there are none."""
+    def _timed(self, op: RecordedOp, plan: Plan, task: Task, target: Target, notes: list[str]) -> dict[str, Any]:
+        """The times of an operator beside its alternatives, or why there are none; `notes` gets what is odd."""
         kept = None if plan.operator._schema.is_mutable else plan.call(target.device)
 
         def recorded() -> Callable[[], object]:
@@ -80,7 +80,11 @@ class Verification(Recording):
                     # An alternative may fail in any way that torch has.
                     absent.append({"name": name, "why": f"{type(error).__name__}: {plain(first_line(error))[:160]}"})
         with self._reporter.during("timing"), self._reporter.without_heartbeat():
-            times, watched = measuring.measure(contenders, target, self._reporter.interrupts.check)
+            longest = task.seconds * len(contenders)
+            times, watched = measuring.measure(contenders, target, self._reporter.progress, longest)
+        if len(watched) < measuring.MIN_BLOCKS:
+            few = f"{len(watched)} rounds instead of at least {measuring.MIN_BLOCKS} were timed in {longest:g} s"
+            notes.append(f"{few}, so that the intervals are wide: --seconds allows more")
         noise = measuring.noise_of(*times[:2])
         answer: dict[str, Any] = {"noise": noise, "refused": measuring.refusal(noise, watched, task.max_noise) or None}
         if answer["refused"] is not None:
