@@ -68,7 +68,7 @@ _GENERAL = (Purpose.POINTWISE, Purpose.REDUCTION, Purpose.COPY, Purpose.OTHER)
 
 
 def layer_purposes(trace: Trace, rows: Int64) -> tuple[Int64, Strings, Bool]:
-    """The purpose of each kernel of layers as a number, their texts, and where the capture of a graph tells (R3.81a)."""
+    """The purpose of each kernel of layers as a number, their texts, and where a capture tells it (R3.81a)."""
     ids, texts = purposes(trace, rows, in_layers=True)
     modules, paths, inferred = site_of(trace, rows, "module")
     by_module = np.full(len(paths) + 1, -1, np.int64)
@@ -76,9 +76,9 @@ def layer_purposes(trace: Trace, rows: Int64) -> tuple[Int64, Strings, Bool]:
         name = _INSTANCE.sub("", _WORD.split(str(paths[number]))[-1])
         purpose = next((each for each, pattern in _MODULE_PURPOSES if pattern.search(name)), None)
         by_module[number] = texts.intern(purpose) if purpose else -1
-    told = by_module[modules]
-    told[~np.isin(ids, [texts.find(each) for each in _GENERAL])] = -1
-    return np.where(told >= 0, told, ids), texts, (told >= 0) & (False if inferred is None else inferred)
+    meant = by_module[modules]
+    meant[~np.isin(ids, [texts.find(each) for each in _GENERAL])] = -1
+    return np.where(meant >= 0, meant, ids), texts, (meant >= 0) & (False if inferred is None else inferred)
 
 
 def common_op(trace: Trace, rows: Int64) -> str | None:
