@@ -43,6 +43,17 @@ def test_without_a_device_nothing_is_known():
     assert "far-from-roofline" not in ids(queued([ADD]))
 
 
+def test_neither_bytes_nor_products_alone_limit_attention():
+    flash = "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128, 4>, true>(P)"
+    shape = [16, 559, 16, 64]
+    work = Work(flash, 113_000, "aten::_flash_attention_forward", [shape] * 3 + [[]] * 11)
+    work = replace(work, types=["c10::BFloat16"] * 3 + ["Scalar"] * 11)
+    found = ids(queued([work] * 4, [H100]))
+    assert "far-from-roofline" not in found
+    # The same operator with a kernel of no known family is judged.
+    assert "far-from-roofline" in ids(queued([replace(work, name=ADD.name)] * 4, [H100]))
+
+
 def test_several_ops_are_named_the_worst_first():
     other = replace(ADD, op="aten::mul", dur=300_000)
     assert "; likewise aten::mul, 219.9 µs above" in one(queued([ADD, other], [H100]), "far-from-roofline").evidence

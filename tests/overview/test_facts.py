@@ -84,6 +84,29 @@ def test_the_times_of_a_step_are_those_of_its_scope():
     assert {entry.note: entry.ns for entry in overview.of("kernel")} == listed
 
 
+def test_families_and_kernels_have_one_base(shared_trace):
+    """Kernels that lie outside of the steps count in neither."""
+    trace = loaded(shared_trace("d25_h100_hf_qwen15_24layers.json.gz"))
+    for part in (None, 6):
+        overview = overview_of(trace, part)
+        whole = sum(entry.share or 0 for entry in overview.of("gpu"))
+        assert sum(entry.share or 0 for entry in overview.of("kernel")) == pytest.approx(whole, abs=0.002)
+        assert all(
+            entry.share == pytest.approx((entry.ns or 0) / overview.ns) for entry in overview.of("kernel", "where")
+        )
+
+
+def test_a_start_up_has_the_share_of_its_sentence(shared_trace):
+    trace = loaded(shared_trace("d22_rtx2080ti_linear.json.gz"))
+    overview = overview_of(trace, 1)
+    (entry,) = [each for each in overview.of("todo") if each.note.startswith("Warm up")]
+    assert (
+        entry.share
+        == pytest.approx((entry.ns or 0) / (overview.ns + overview.start_up))
+        == pytest.approx(0.975, abs=0.005)
+    )
+
+
 def test_a_start_up_is_left_out_and_said(shared_trace):
     trace = loaded(shared_trace("puzzlers/more_small_kernels.json.gz"))
     overview = assert_is_whole(trace, None)

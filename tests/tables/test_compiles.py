@@ -74,6 +74,26 @@ def test_another_guard_is_named_as_torch_writes_it(tmp_path):
     assert "because a guard failed, ___check_obj_id(fn, 140)" in frame.sentence
 
 
+@pytest.mark.parametrize(
+    ("metrics", "phases"),
+    [
+        ({"backend_compile_time_s": 8.88, "inductor_compile_time_s": 5.39}, [20_000, 3_490_000, 5_390_000]),
+        ({"backend_compile_time_s": 8.88}, [20_000, None, None]),
+        ({"inductor_compile_time_s": 5.39}, [None, None, 5_390_000]),
+        ({"backend_compile_time_s": 9.5, "inductor_compile_time_s": "5"}, [None, None, None]),
+    ],
+)
+def test_phases_that_a_log_lacks_are_those_of_its_metrics_or_unknown(tmp_path, metrics, phases):
+    about = {"co_name": "f", "entire_frame_compile_time_s": 8.9} | metrics
+    log = entry({"dynamo_start": {"stack": []}}, key="0/0", at_us=1000)
+    trace = written(tmp_path, "a.log", log + entry({"compilation_metrics": about}, key="0/0", at_us=9_000_000))
+    (row,) = rows(trace)
+    parts = [row[f"{phase}_us"] for phase in ("dynamo", "aot", "inductor", "autotune", "cudagraphs")]
+    assert parts == [*(pytest.approx(each) if each else None for each in phases), None, None]
+    assert row["compile_us"] == 8_900_000
+    assert "dynamo" not in trace.names
+
+
 def test_phases_sum_to_the_time_of_the_compilation(tmp_path):
     for row in rows(written(tmp_path, "a.log", resized(2))):
         parts = [row[f"{phase}_us"] for phase in ("dynamo", "aot", "inductor", "autotune", "cudagraphs")]

@@ -22,7 +22,7 @@ from tracetui.model.intervals import TimeRange
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
 from tracetui.reading.load import load
-from tracetui.tables.layer_modules import layer_modules
+from tracetui.tables.layer_modules import common_module, layer_modules
 from tracetui.tables.layers import (
     ABOUT_LAYERS,
     NO_LAYERS,
@@ -292,6 +292,71 @@ def test_layers_have_the_modules_around_their_launches_or_their_capture(capture:
     assert (whole["part"], whole["module"]) == ("layer", "DecoderLayer_#")
     ops = [row["op"] for row in PANES["layers"].build(trace, by="kernel").rows()]
     assert ops == ([f"aten::{name}" for name in LAYER] if capture else [None] * 4)
+
+
+@pytest.mark.parametrize(
+    ("names", "module"),
+    [
+        (["Qwen2Model_0 / Qwen2Layer_0", "Qwen2Model_0 / Qwen2Layer_11"], "Qwen2Model_0 / Qwen2Layer_#"),
+        (["Model_0 / Layer_0", "Model_1 / Layer_0"], "Model_# / Layer_0"),
+        (["layers.0.conv2d", "layers.1.conv2d"], "layers.#.conv2d"),
+        (["Qwen2Layer_0", "Qwen3Layer_1"], None),
+        (["Layer_0", None], None),
+        ([], None),
+    ],
+)
+def test_only_numbers_of_instances_that_differ_are_left_out(names: list[str | None], module: str | None) -> None:
+    assert common_module(names) == module
+
+
+@pytest.mark.parametrize("capture", [True, False], ids=["captured", "launched"])
+@pytest.mark.parametrize(
+    ("child", "purpose"),
+    [
+        ("Qwen2RMSNorm_{}", "norm"),
+        ("BatchNorm2d_{}", "norm"),
+        ("Qwen2RotaryEmbedding_{}", "rope"),
+        ("Embedding_{}", "embedding"),
+        ("SiLU_{}", "activation"),
+        ("PreNorm_{} / Linear_0", None),
+        ("Normalise_{}", None),
+    ],
+)
+def test_the_module_around_a_kernel_that_only_computes_is_its_purpose(
+    child: str, purpose: str | None, capture: bool
+) -> None:
+    """Each layer has a product, a copy and two pointwise kernels, of which the module alone tells."""
+    add = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, A>(int)"
+    names = ["ampere_sgemm_128x64_nn", "copy_kernel", add, "pow_kernel"]
+    launches = [(name, child.format(layer)) for layer in range(6) for name in names]
+    if capture:
+        graph = [
+            CapturedLaunch("aten::x", name, f"Layer_{layer // 4} / {path}")
+            for layer, (name, path) in enumerate(launches)
+        ]
+        trace = make_trace([step(1, 9_000, 9_000), *replay(10_000, 91, [name for name, _ in launches])])
+        trace = replace(trace, graph_recordings=(recording([graph]),))
+    else:
+        within = [
+            python(f"nn.Module: {word}", 900 + 2_000 * index + depth, 1_000 - 2 * depth)
+            for index, (_, path) in enumerate(launches)
+            for depth, word in enumerate(path.split(" / "))
+        ]
+        trace = make_trace([*step_of(1, 0, [name for name, _ in launches]), *within])
+    table = PANES["layers"].build(trace, by="purpose")
+    kernels = {row["purpose"]: row["kernels"] for row in table.rows()}
+    doubtful = [row["purpose"] for index, row in enumerate(table.rows()) if table["purpose"].is_doubtful(index)]
+    assert kernels["gemm"] == 1
+    assert kernels.get(purpose) == (3 if purpose else None)
+    assert doubtful == ([purpose] if capture and purpose else [])
+    layer = PANES["layers"].build(trace, by="layer")
+    assert layer["norm_pct"].is_doubtful(0) == (capture and purpose == "norm")
+    assert bool(layer["norm_pct"].values[0]) == (purpose == "norm")
+
+
+@pytest.mark.parametrize("by", [None, "layer", "purpose", "kernel"])
+def test_no_grouping_says_that_names_are_not_known_where_one_has_them(by: str | None) -> None:
+    assert PANES["layers"].build(named_model("DecoderLayer_{}", False), by=by).note == f"{ABOUT_LAYERS}."
 
 
 def test_a_module_that_holds_all_layers_names_none() -> None:

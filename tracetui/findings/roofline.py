@@ -30,7 +30,7 @@ from tracetui.findings.scope import Finding, Scope, longest
 from tracetui.findings.training import loop_of
 from tracetui.frozen import frozen
 from tracetui.kernel_names import LAYOUT_CONVERSION, decode
-from tracetui.kernel_names.slice_names import is_operand_conversion, short_kernel
+from tracetui.kernel_names.slice_names import Family, families, is_operand_conversion, short_kernel
 from tracetui.linking.groups import distinct, group
 from tracetui.linking.links import links, names_of
 from tracetui.linking.trees import is_named
@@ -297,6 +297,8 @@ def _far_calls(scope: Scope) -> FarCalls:
         far = (work.group[at] >= 0) & (span[at] >= MIN_CALL_NS) & (least < FAR_SHARE * span[at])
     # What captured a replayed kernel is inferred, and ran only once.
     far &= ~work.captured[at]
+    # Neither bytes nor products alone are the limit of attention: a softmax stands between its two products.
+    far &= families(trace, work.rows[np.maximum(of_call, 0)]) != Family.ATTENTION
     far &= np.isfinite(least) & (op >= 0) & (rooflines.share[at] <= 1) & (_shared(trace, own) <= MAX_SHARED)
     return FarCalls(own[far], op[far], span[at][far], least[far], rooflines.bound[at][far])
 

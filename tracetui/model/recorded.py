@@ -291,6 +291,8 @@ def _whole(value: object, limit: int) -> int | None:
 
 COMPILE_PHASES = "dynamo_timed"
 """Category of the phases in logs of torch.compile, as torch writes it."""
+WHOLE_COMPILATION = "torch.compile"
+"""Name of the slice of a compilation whose phases such a log lacks."""
 COMPILE_FACTS = "torch_compile"
 """Category of the instants with what such a log says of a compilation beside its phases."""
 

@@ -68,7 +68,7 @@ class Entry:
     ns: float | None = None
     """Time in the scope; of GPU and idle time the mean over the devices, of a finding what it could save at most."""
     share: float | None = None
-    """Of the scope, 0 to 1; of a kernel, an operator or a line of all of them."""
+    """Of the scope, 0 to 1; of a start-up of the scope with it, of an operator without a GPU of all of them."""
     count: int | None = None
     note: str = ""
     """Of a finding what to do first, of a step what is odd, of a doubt its effect."""
@@ -355,7 +355,8 @@ def _finding(trace: Trace, finding: Finding, part: int | None, base: Overview, w
     titles = [str(jumps["title"].cell(row)) for row in range(len(jumps))]
     index = titles.index(finding.title) if finding.title in titles else -1
     action = (finding.action or finding.advice.partition(". ")[0]).rstrip(".")
-    share = finding.cost / base.ns if finding.cost is not None and not whose else None
+    whole = base.ns + (base.start_up if finding.id == "start-up" else 0)
+    share = finding.cost / whole if finding.cost is not None and not whose else None
     # Behind the colon a title has its time and share, which stand beside it.
     title = finding.title.rpartition(": ")[0] if finding.cost is not None and ": " in finding.title else finding.title
     return Entry(
@@ -413,19 +414,29 @@ def _signed_share(share: float) -> str:
 
 
 def _kernels(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]:
-    """The heaviest kernels and copies by name, with their share of the time of all."""
+    """The heaviest kernels and copies by name, the mean over the devices."""
     if not base.has_gpu:
         return
     table, single = PANES["kernels"].build(trace, part, by="name"), PANES["kernels"].build(trace, part)
     family = dict(zip(_texts(single, "name"), _texts(single, "family"), strict=True)) if "family" in single else {}
-    for row in range(min(len(table), MAX_ROWS)):
-        name = str(table["name"].cell(row))
+    devices = len(distinct(device_order(trace).device))
+    totals, calls = 1000 * table["total_us"].values.astype(np.float64) / devices, table["calls"].values
+    if part is None and single.slices is not None:
+        # The pane has those outside of the steps, too.
+        rows, names = single.slices, [trace.names.find(str(table["name"].cell(row))) for row in range(len(table))]
+        inside = covered_within(*_windows(base), trace.slices.start[rows], trace.slices.end[rows])
+        totals = np.bincount(trace.slices.name[rows], inside, len(trace.names))[names] / devices
+        calls = np.bincount(trace.slices.name[rows[inside > 0]], minlength=len(trace.names))[names]
+    for row in np.argsort(-totals, kind="stable")[:MAX_ROWS].tolist():
+        if not calls[row]:
+            continue
+        name, ns = str(table["name"].cell(row)), float(totals[row])
         yield Entry(
             "kernel",
             short_kernel(name),
-            1000 * _number(table["total_us"].cell(row)),
-            _number(table["pct"].cell(row)) / 100,
-            int(_number(table["calls"].cell(row))),
+            ns,
+            ns / base.ns,
+            int(calls[row]),
             key=family.get(name, "other"),
             row=int(table.slices[row]) if table.slices is not None else -1,
             note=name,
@@ -472,7 +483,7 @@ def _where_by(trace: Trace, has_gpu: bool) -> str:
 
 
 def _where(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]:
-    """GPU time by source line where frames were recorded, by module, or else by operator."""
+    """GPU time by source line where frames were recorded, by module, or else by operator, the mean over the devices."""
     if not base.where:
         return
     if base.where == "operator":
@@ -484,9 +495,10 @@ def _where(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]:
     else:
         table = PANES["kernels"].build(trace, part, by=base.where)
         rows = [(row[base.where], row["calls"], row["total_us"]) for row in table.rows() if row[base.where]]
-    whole = sum(_number(us) for _, _, us in rows) or 1.0
+    devices = len(distinct(device_order(trace).device))
     for name, calls, us in sorted(rows, key=lambda each: -_number(each[2]))[:MAX_ROWS]:
-        yield Entry("where", str(name), 1000 * _number(us), _number(us) / whole, int(_number(calls)), key="other")
+        ns = 1000 * _number(us) / devices
+        yield Entry("where", str(name), ns, ns / base.ns, int(_number(calls)), key="other")
 
 
 def _trust(trace: Trace, _: Part | None, __: Overview) -> Iterator[Entry]:

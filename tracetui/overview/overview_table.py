@@ -49,7 +49,7 @@ def table_of(overview: Overview) -> Table:
                 null=unknown,
             ),
             numbers(
-                col.PCT.but(help="Of the scope; of a kernel, an operator or a line of the time of all of them."),
+                col.PCT.but(help="Of the scope; of an operator of a trace without a GPU, of the time of all of them."),
                 np.array([np.nan if entry.share is None else 100 * entry.share for entry in entries], np.float64),
             ),
             texts(col.NOTE, [e.note or None for e in entries]),

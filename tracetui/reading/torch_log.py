@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from tracetui.model.recorded import COMPILE_FACTS, COMPILE_PHASES
+from tracetui.model.recorded import COMPILE_FACTS, COMPILE_PHASES, WHOLE_COMPILATION
 from tracetui.reading.unpacking import Reader
 from tracetui.text import clean
 
@@ -48,6 +48,7 @@ _HEADER = re.compile(
 )
 _METRICS = (
     *("co_name", "co_filename", "co_firstlineno", "entire_frame_compile_time_s", "duration_us", "is_forward"),
+    *("backend_compile_time_s", "inductor_compile_time_s"),
     *("fail_type", "fail_reason", "fail_user_frame_filename", "fail_user_frame_lineno", "restart_reasons"),
     *("recompile_reason", "cudagraph_skip_reason", "guard_count", "graph_op_count", "has_guarded_code"),
     *("compile_id", "start_time", "start_time_us"),
@@ -362,7 +363,7 @@ class TorchLogReader:
     def _slice(self, pid: int, mine: _Compilation, end: float) -> Entry:
         """A compilation of a log that has no phases."""
         start = end if mine.start is None else mine.start
-        event = {"ph": "X", "name": _FIRST_PHASE, "cat": COMPILE_PHASES, "ts": start, "dur": max(end - start, 0)}
+        event = {"ph": "X", "name": WHOLE_COMPILATION, "cat": COMPILE_PHASES, "ts": start, "dur": max(end - start, 0)}
         return event | {"pid": pid, "tid": mine.thread, "args": {}, "is_of_line": True}
 
     def _compilation(self, pid: int, key: str, begins: bool = False) -> _Compilation:

@@ -17,9 +17,9 @@ import numpy as np
 
 from tracetui.linking.groups import distinct
 from tracetui.linking.trees import forest
-from tracetui.model.intervals import Int64, union
+from tracetui.model.intervals import Bool, Int64, union
 from tracetui.model.quantities import duration
-from tracetui.model.recorded import COMPILE_FACTS
+from tracetui.model.recorded import COMPILE_FACTS, WHOLE_COMPILATION
 from tracetui.model.results import kept
 from tracetui.model.trace import Kind, Trace
 from tracetui.operators.ops import gpu_union_times
@@ -54,7 +54,8 @@ _REGION = re.compile(r"^Torch-Compiled Region: (!?[\d/]{1,60})(?:_\d+)?$")
 _GRAPH = re.compile(r"^## Call CompiledFxGraph (\w{1,200}) ##$")
 _FACTS = (
     *("stack", "reason", "key", "co_name", "co_filename", "co_firstlineno", "duration_us", "is_forward"),
-    *("entire_frame_compile_time_s", "fail_type", "fail_reason", "recompile_reason", "cudagraph_skip_reason"),
+    *("entire_frame_compile_time_s", "backend_compile_time_s", "inductor_compile_time_s"),
+    *("fail_type", "fail_reason", "recompile_reason", "cudagraph_skip_reason"),
     *("compile_id", "start_time", "start_time_us"),
 )
 _SIZE = re.compile(
@@ -94,8 +95,8 @@ class Compilation:
     stack: str = ""
     """The user's stack, the innermost frame last."""
     time: int = 0
-    phases: tuple[int, ...] = ()
-    """Time in each of `CompilePhase` itself."""
+    phases: tuple[int, ...] = (-1,) * len(CompilePhase)
+    """Time in each of `CompilePhase` itself, -1 where it is not known."""
     start: int = 0
     """From time 0 of the trace that is shown."""
     reason: str = ""
@@ -143,7 +144,7 @@ def compilations(trace: Trace) -> tuple[Compilation, ...]:
     facts = np.flatnonzero(log.instants.category == number) if number >= 0 else np.empty(0, np.int64)
     by_lane: dict[int, Compilation] = {}
     shift = log.origin_ns - trace.origin_ns
-    own, total, first = _phase_times(log)
+    own, total, first, has_phases = _phase_times(log)
     metrics: dict[tuple[str, ...], int] = {}
     again = set()
     events = log.instants.event[facts].astype(np.int64)
@@ -160,8 +161,10 @@ def compilations(trace: Trace) -> tuple[Compilation, ...]:
             again.add(lane)
         _take_in(by_lane[lane], log.names[int(log.instants.name[row])], event, dict(zip(_FACTS, given, strict=True)))
     for lane, each in by_lane.items():
-        each.time = int(total[lane]) or each.time
-        each.phases = tuple(own[lane].tolist())
+        if has_phases[lane]:
+            each.time, each.phases = int(total[lane]) or each.time, tuple(own[lane].tolist())
+        else:
+            each.time = each.time or int(total[lane])
     listed = sorted((by_lane[lane] for lane in by_lane.keys() - again), key=lambda each: (each.start, each.lane))
     _join(trace, listed)
     return tuple(listed)
@@ -178,8 +181,8 @@ def code_of(trace: Trace, events: Sequence[int]) -> str:
     return "\n".join(f"# {name}\n{code}" for name, code in zip(names, codes, strict=True))
 
 
-def _phase_times(log: Trace) -> tuple[Int64, Int64, list[Any]]:
-    """By lane: self time of each phase, the time of all, and the first start."""
+def _phase_times(log: Trace) -> tuple[Int64, Int64, list[Any], Bool]:
+    """By lane: self time of each phase, the time of all, the first start, and whether it has phases."""
     slices = log.slices
     phase_of = np.array(
         [next((int(phase) for phase, names in _PHASES if names.search(name)), -1) for name in log.names] or [-1]
@@ -192,7 +195,9 @@ def _phase_times(log: Trace) -> tuple[Int64, Int64, list[Any]]:
     np.add.at(own, (slices.lane, phase), slices.self_time)
     first = [int(slices.start[lane.first]) if lane.last > lane.first else None for lane in log.lanes]
     spans = [lane_spans(log, lane) for lane in range(len(log.lanes))]
-    return own, np.array([(high - low).sum() for low, high in spans], np.int64), first
+    has_phases = np.zeros(len(log.lanes), bool)
+    has_phases[slices.lane[slices.name != log.names.find(WHOLE_COMPILATION)]] = True
+    return own, np.array([(high - low).sum() for low, high in spans], np.int64), first, has_phases
 
 
 def lane_spans(log: Trace, lane: int) -> tuple[Int64, Int64]:
@@ -222,8 +227,19 @@ def _take_in(mine: Compilation, name: str, event: int, given: dict[str, Any]) ->
         mine.reason = mine.reason or text.get("recompile_reason", "")
         mine.failure = ": ".join(filter(None, (text.get("fail_type"), text.get("fail_reason")))) or mine.failure
         mine.skipped_graphs = text.get("cudagraph_skip_reason", mine.skipped_graphs)
-        if isinstance(lasted := given["entire_frame_compile_time_s"], (int, float)) and 0 < lasted < 1e9:
-            mine.time = mine.time or int(1e9 * lasted)
+        whole, backend, inductor = (
+            int(1e9 * lasted) if isinstance(lasted := given[name], (int, float)) and 0 < lasted < 1e9 else -1
+            for name in ("entire_frame_compile_time_s", "backend_compile_time_s", "inductor_compile_time_s")
+        )
+        mine.time = mine.time or max(whole, 0)
+        # The backend is AOTAutograd with what inductor does in it.
+        parts = {
+            CompilePhase.DYNAMO: whole - backend if whole >= backend >= 0 else -1,
+            CompilePhase.AOT: backend - inductor if backend >= inductor >= 0 else -1,
+            CompilePhase.INDUCTOR: inductor,
+        }
+        if any(time >= 0 for time in parts.values()):
+            mine.phases = tuple(parts.get(phase, -1) for phase in CompilePhase)
     else:
         state = name.rpartition("_")[2]
         mine.caches[state] = mine.caches.get(state, 0) + 1

@@ -84,7 +84,8 @@ PANE = Pane(
 
 
 def _phase(listed: Sequence[Compilation], phase: CompilePhase) -> Column:
-    return micros(_PHASE_COLUMNS[phase], np.array([each.phases[phase] for each in listed], np.int64))
+    times = np.array([each.phases[phase] for each in listed], np.int64)
+    return micros(_PHASE_COLUMNS[phase], times, null=times < 0)
 
 
 def _breaks(listed: Sequence[Compilation]) -> Table:

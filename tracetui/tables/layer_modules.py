@@ -13,10 +13,13 @@ from itertools import pairwise
 
 import numpy as np
 
+from tracetui.kernel_names.slice_names import Purpose, purposes
 from tracetui.linking.call_sites import site_of
 from tracetui.linking.frames import PATH_SEPARATOR
 from tracetui.linking.graph_nodes import op_names
-from tracetui.model.intervals import Int64
+from tracetui.linking.groups import distinct
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.table import Strings
 from tracetui.model.trace import Trace
 from tracetui.tables.repeats import MIN_COVERED_SHARE, MIN_REPEATS, Repeat
 
@@ -24,7 +27,8 @@ MIN_MODULE_SHARE = 0.5
 """Minimum share of a layer's time, of which the module is known, that its module holds."""
 _WORD = re.compile(rf"{re.escape(PATH_SEPARATOR)}|\.")
 """Between the words of a path; names that a program gives to nodes have dots (`layers.0.attention`)."""
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(rf"\d+(?={_WORD.pattern}|$)")
+"""Number of an instance, at the end of a word: that of `Qwen2DecoderLayer_0` is 0."""
 
 
 def layer_modules(trace: Trace, layers: Sequence[Int64]) -> list[str | None]:
@@ -42,9 +46,39 @@ def layer_modules(trace: Trace, layers: Sequence[Int64]) -> list[str | None]:
 
 
 def common_module(names: Iterable[str | None]) -> str | None:
-    """The module of several layers with `#` for the numbers that differ, None where more differs."""
-    alike = {_NUMBER.sub("#", name) if name is not None else None for name in names}
-    return alike.pop() if len(alike) == 1 else None
+    """The module of several layers with `#` for the numbers of instances that differ, None where more differs."""
+    known = sorted({name or "" for name in names})
+    if len({_NUMBER.sub("#", name) for name in known}) != 1:
+        return None
+    numbers = (each[0] if len(set(each)) == 1 else "#" for each in zip(*map(_NUMBER.findall, known), strict=True))
+    return _NUMBER.sub(lambda _: next(numbers), known[0]) or None
+
+
+# What a kernel is for, by the innermost module around its launch where its own name says nothing more.
+
+_MODULE_PURPOSES = (
+    (Purpose.NORM, re.compile(r"[Nn]orm(?:\d+d?)?$")),
+    (Purpose.ROPE, re.compile(r"(?:[Rr]otary|R[oO]PE|\brope)(?:\w*[Ee]mb(?:eddings?)?)?$")),
+    (Purpose.EMBEDDING, re.compile(r"(?:Embeddings?|[Ee]mbed(?:_tokens)?)$")),
+    (Purpose.ACTIVATION, re.compile(r"(?:Activation|LU6?)$")),
+)
+"""Names of classes of modules, or of modules in a list, and the purpose of what they launch; the first counts."""
+_GENERAL = (Purpose.POINTWISE, Purpose.REDUCTION, Purpose.COPY, Purpose.OTHER)
+"""Purposes of names that say how a kernel computes, not what for."""
+
+
+def layer_purposes(trace: Trace, rows: Int64) -> tuple[Int64, Strings, Bool]:
+    """The purpose of each kernel of layers as a number, their texts, and where a capture tells it (R3.81a)."""
+    ids, texts = purposes(trace, rows, in_layers=True)
+    modules, paths, inferred = site_of(trace, rows, "module")
+    by_module = np.full(len(paths) + 1, -1, np.int64)
+    for number in distinct(modules[modules >= 0]).tolist():
+        name = _INSTANCE.sub("", _WORD.split(str(paths[number]))[-1])
+        purpose = next((each for each, pattern in _MODULE_PURPOSES if pattern.search(name)), None)
+        by_module[number] = texts.intern(purpose) if purpose else -1
+    meant = by_module[modules]
+    meant[~np.isin(ids, [texts.find(each) for each in _GENERAL])] = -1
+    return np.where(meant >= 0, meant, ids), texts, (meant >= 0) & (False if inferred is None else inferred)
 
 
 def common_op(trace: Trace, rows: Int64) -> str | None:

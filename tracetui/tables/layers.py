@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from tracetui.frozen import frozen
-from tracetui.kernel_names.slice_names import Family, Purpose, families, purposes, short_kernel
+from tracetui.kernel_names.slice_names import Family, Purpose, families, short_kernel
 from tracetui.linking.graph_nodes import graph_nodes
 from tracetui.linking.groups import combinations, distinct
 from tracetui.linking.links import links, no_gpu
@@ -29,7 +29,7 @@ from tracetui.model.pane import Grouping, Pane
 from tracetui.model.results import kept
 from tracetui.model.table import Column, ColumnSpec, Table, micros, numbers, texts
 from tracetui.model.trace import Float64, Kind, Trace
-from tracetui.tables.layer_modules import common_module, common_op, layer_modules, layers_of_modules
+from tracetui.tables.layer_modules import common_module, common_op, layer_modules, layer_purposes, layers_of_modules
 from tracetui.tables.repeats import MIN_COVERED_SHARE, MIN_REPEATS, Repeat, repeats
 
 HEAD, LAYER, BETWEEN, TAIL = range(4)
@@ -112,8 +112,7 @@ def layers(trace: Trace, step: Part | None = None, by: str | None = None) -> Tab
     else:
         kept = np.flatnonzero(np.isin(parts.step, chosen(trace, step)))
     table = {None: _by_part, "layer": _by_layer, "purpose": _by_purpose, "kernel": _by_kernel}[by](trace, parts, kept)
-    is_named = "module" in table and not table["module"].nulls().all()
-    note = _note(trace, len(kept) > 0, isinstance(step, TimeRange), is_named)
+    note = _note(trace, len(kept) > 0, isinstance(step, TimeRange), _any_named(trace, parts, kept))
     return Table(table.columns, table.slices, note)
 
 
@@ -363,7 +362,10 @@ def _by_purpose(trace: Trace, parts: LayerParts, kept: Int64) -> Table:
     most = [(int(rows[np.argmax(time)]), index) for rows, index, time in cells]
     return Table(
         (
-            texts(col.PURPOSE, [work.names[index] for _, index, _ in cells]),
+            _marked(
+                texts(col.PURPOSE, [work.names[index] for _, index, _ in cells]),
+                [index in work.guessed for _, index, _ in cells],
+            ),
             *_kind(trace, parts, groups),
             numbers(col.SERIES, groups.first(parts.series)),
             numbers(col.LAYERS, [int(parts.layer[rows].max()) for rows in groups.rows]),
@@ -402,6 +404,8 @@ class _PurposeWork:
     """Number of kernels."""
     time: Int64
     """Sum of their durations in ns."""
+    guessed: list[int]
+    """Indices in `names` of those that the capture of a graph tells of some kernel."""
 
     def longest(self, trace: Trace, parts: LayerParts, part: int, index: int) -> int:
         """The longest kernel of a purpose in a part that has one."""
@@ -413,7 +417,7 @@ class _PurposeWork:
 
 def _purpose_work(trace: Trace, parts: LayerParts) -> _PurposeWork:
     """The kernels of all parts by purpose."""
-    ids, names = purposes(trace, parts.kernels, in_layers=True)
+    ids, names, inferred = layer_purposes(trace, parts.kernels)
     used, of_kernel = np.unique(ids, return_inverse=True)
     shape = (len(parts), len(used))
     kernels, time = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
@@ -421,7 +425,8 @@ def _purpose_work(trace: Trace, parts: LayerParts) -> _PurposeWork:
     for index, (low, count) in enumerate(zip(parts.first.tolist(), parts.count.tolist(), strict=True)):
         np.add.at(kernels[index], of_kernel[low : low + count], 1)
         np.add.at(time[index], of_kernel[low : low + count], dur[low : low + count])
-    return _PurposeWork([names[number] for number in used.tolist()], of_kernel, kernels, time)
+    guessed = distinct(of_kernel[inferred]).tolist()
+    return _PurposeWork([names[number] for number in used.tolist()], of_kernel, kernels, time, guessed)
 
 
 def _shares(work: _PurposeWork, groups: _Samples) -> list[Column]:
@@ -432,13 +437,22 @@ def _shares(work: _PurposeWork, groups: _Samples) -> list[Column]:
     whole = np.maximum(time.sum(axis=1), 1)
     named = [purpose for _, purpose in _SHARES]
     columns = np.array([named.index(each if each in named else None) for each in map(Purpose, work.names)], np.int64)
+    guessed = {*columns[work.guessed].tolist(), *([named.index(None)] if work.guessed else [])}
     return [
-        numbers(
-            spec.but(help=f"Share of the time of its kernels: {purpose or 'all others'}."),
-            100 * time[:, columns == index].sum(axis=1) / whole,
+        _marked(
+            numbers(
+                spec.but(help=f"Share of the time of its kernels: {purpose or 'all others'}."),
+                100 * time[:, columns == index].sum(axis=1) / whole,
+            ),
+            [index in guessed] * len(whole),
         )
         for index, (spec, purpose) in enumerate(_SHARES)
     ]
+
+
+def _marked(column: Column, doubtful: list[bool]) -> Column:
+    """A column of which some rows rest on the capture of a graph."""
+    return replace(column, doubtful=np.array(doubtful)) if any(doubtful) else column
 
 
 def _by_kernel(trace: Trace, parts: LayerParts, kept: Int64) -> Table:
@@ -498,6 +512,13 @@ def _modules(trace: Trace, parts: LayerParts, members: Int64) -> dict[int, str |
         for layer in layers
     ]
     return dict(zip(layers, layer_modules(trace, kernels), strict=True))
+
+
+def _any_named(trace: Trace, parts: LayerParts, kept: Int64) -> bool:
+    """True where the module of a layer is known."""
+    kept = kept[parts.part[kept] == LAYER]
+    series = _Samples.of(kept, *(each[kept] for each in (parts.shape, parts.series))).rows
+    return any(name is not None for rows in series for name in _modules(trace, parts, rows).values())
 
 
 def _named(trace: Trace, spec: ColumnSpec, names: Sequence[str | None]) -> Column:

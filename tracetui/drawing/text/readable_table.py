@@ -191,7 +191,7 @@ _PHRASES = {
     "between_steps_pct": "GPU time launched between two steps",
     "gpu_busy_pct": "GPU busy, of the whole time",
     "copies": "copies and fills",
-    "idle_pct": "GPU idle, of the trace or of the period of a step",
+    "idle_pct": "GPU idle, from the first GPU activity to the last",
     "step_idle_pct": "GPU idle, of the periods of the steps",
     "step_wait_us": "GPU wait before a step (median)",
     "mfu_pct": "MFU",
@@ -216,7 +216,9 @@ _WORDS = {"gpu": "GPU", "cpu": "CPU", "dur": "duration", "comm": "communication"
 def readable(table: Table) -> Table:
     """The same rows with words for keys and values; text output and scripts have the keys and plain numbers."""
     rows = list(table.rows())
-    keys = texts(table["key"].spec, [words(str(row["key"])) for row in rows])
+    idle = {row["key"]: row["number"] for row in rows if row["key"] in ("idle_pct", "step_idle_pct")}
+    said = {"idle_pct": "GPU idle, of the step or range"} if idle and len({*idle.values()}) == 1 < len(idle) else {}
+    keys = texts(table["key"].spec, [said.get(str(row["key"])) or words(str(row["key"])) for row in rows])
     values = texts(table["value"].spec, [_value(row) for row in rows])
     others = [column for column in table.columns if column.name not in ("key", "value", "unit")]
     return replace(table, columns=(keys, values, *others))

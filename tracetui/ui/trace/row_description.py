@@ -25,7 +25,7 @@ from tracetui.drawing.overview.picture import hue_of
 from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family, short_kernel
 from tracetui.model.intervals import Int64, Part
-from tracetui.model.quantities import count, short_percent
+from tracetui.model.quantities import count, duration, short_percent
 from tracetui.model.table import Table, TextKind
 from tracetui.model.trace import Trace
 from tracetui.operators.key_averages import has_shapes
@@ -271,21 +271,17 @@ def row_parts(trace: Trace, pane: str, by: str | None, table: Table, row: int, p
 def _step_parts(trace: Trace, number: int) -> list[Bars]:
     """Parts of a step, as its overview has them."""
     overview = kept_overview(trace, number)
+    of = f"of the {duration(overview.ns)} after start-up" if overview.start_up else "of the period"
 
-    def bars(title: str, section: str, whole: float) -> Bars:
+    def bars(title: str, section: str) -> Bars:
         listed = overview.of(section)[:MAX_BARS]
         return Bars(
-            title,
+            f"{title}, {of}",
             tuple(BarItem(each.name, (each.ns or 0) / 1000, hue_of(each), row=each.row) for each in listed),
-            whole,
+            overview.ns / 1000,
         )
 
-    of_kernels = sum((each.ns or 0) / 1000 / (each.share or 1) for each in overview.of("kernel")[:1])
-    return [
-        bars("GPU by family, of the period", "gpu", overview.ns / 1000),
-        bars("idle because of, of the period", "idle", overview.ns / 1000),
-        bars("heaviest kernels", "kernel", of_kernels),
-    ]
+    return [bars("GPU by family", "gpu"), bars("idle because of", "idle"), bars("heaviest kernels", "kernel")]
 
 
 def _op_parts(trace: Trace, name: str, part: Part | None) -> list[Bars]:
