@@ -347,7 +347,7 @@ def late_words(ranks: RankSet, late: LateRank) -> str:
 
 
 def _wait_words(ranks: RankSet, whole: float, longest: float, whom: str, collectives: int) -> str:
-    """What others wait in sum, and of one of them at most, which tells beside the run what it costs."""
+    """The sum of the waits of others, and the longest of one of them, which tells beside the run what it costs."""
     where = f"for {whom} in {counted(collectives, 'collective')}"
     together = " together" if longest < whole else ""
     return (

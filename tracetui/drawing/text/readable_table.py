@@ -217,8 +217,10 @@ def readable(table: Table) -> Table:
     """The same rows with words for keys and values; text output and scripts have the keys and plain numbers."""
     rows = list(table.rows())
     idle = {row["key"]: row["number"] for row in rows if row["key"] in ("idle_pct", "step_idle_pct")}
-    said = {"idle_pct": "GPU idle, of the step or range"} if idle and len({*idle.values()}) == 1 < len(idle) else {}
-    keys = texts(table["key"].spec, [said.get(str(row["key"])) or words(str(row["key"])) for row in rows])
+    particular = (
+        {"idle_pct": "GPU idle, of the step or range"} if idle and len({*idle.values()}) == 1 < len(idle) else {}
+    )
+    keys = texts(table["key"].spec, [particular.get(str(row["key"])) or words(str(row["key"])) for row in rows])
     values = texts(table["value"].spec, [_value(row) for row in rows])
     others = [column for column in table.columns if column.name not in ("key", "value", "unit")]
     return replace(table, columns=(keys, values, *others))
