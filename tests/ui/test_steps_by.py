@@ -53,6 +53,17 @@ async def test_the_steps_pane_offers_what_repeats_and_enter_chooses() -> None:
         assert listed is not None and len(listed) == 1
 
 
+async def test_a_line_chooses_what_counts_as_a_step() -> None:
+    async with shown(calls()) as (app, pilot):
+        for typed, chosen in (("GPT_0", "GPT_0"), ("auto", ""), ("none", "none")):
+            await keys(pilot, "colon", *f"steps-by {typed}", "enter")
+            await until(pilot, lambda wanted=chosen: app.view.trace.steps_by == wanted, f"not by {typed}")
+            await settle(pilot)
+        await keys(pilot, "colon", *"steps-by nothing", "enter")
+        await settle(pilot)
+        assert app.view.trace.steps_by == "none"
+
+
 async def test_what_counts_as_a_step_is_under_the_cursor_of_the_list() -> None:
     async with shown(calls()) as (app, pilot):
         await keys(pilot, "B", "j", "enter")
