@@ -85,5 +85,6 @@ def test_recorded_kernels_keep_their_work_beside_captured_ones(shared_trace):
     # 24 layers of three products each, of 2 m n k operations each with 32 tokens.
     per_layer = sum(2 * 32 * columns * depth for columns, depth in ((5120, 2880), (2880, 4096), (32, 2880)))
     bias = 32 * (5120 + 2880 + 32)
-    assert len(products) == 72 and len(counted) - len(products) == 24
+    # Every other layer looks at a window of the context: how much it does is not known.
+    assert len(products) == 72 and len(counted) - len(products) == 12
     assert float(work.flops[products].sum()) in (24.0 * per_layer, 24.0 * (per_layer + bias))
