@@ -94,18 +94,18 @@ class LineCommands(RangeCommands):
         numbers = [*map(str, self.steps), ALL]
         return [
             LineCommand("step", "NUMBER, or all", self._read_step, partial(beginning, numbers)),
-            LineCommand(
-                "steps-by",
-                "none, auto or NAME: what counts as a step",
-                self._read_steps_by,
-                partial(beginning, [AUTO, NONE, *(each.name for each in step_sources(self.trace))][:MAX_OFFERED]),
-            ),
             LineCommand("kernel", f"NUMBER: by its number in the step, 1 to {kernels}", self._read_kernel),
             LineCommand(
                 "op",
                 "NAME: its first slice in the step; n and N go on",
                 partial(self._read_operator, names),
                 lambda text: operators_meant(names, text)[:MAX_OFFERED],
+            ),
+            LineCommand(
+                "steps-by",
+                "none, auto or NAME: what counts as a step",
+                self._read_steps_by,
+                lambda text: beginning([AUTO, NONE, *(each.name for each in step_sources(self.trace))], text),
             ),
             LineCommand("range", "START+LENGTH, as in 100ms+50ms: list what ran in it", self._read_range),
             LineCommand("flame", "the flame view", without_argument("flame", self.action_flame)),
