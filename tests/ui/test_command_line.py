@@ -78,7 +78,7 @@ async def test_the_list_is_filtered_sorted_and_grouped_by_name():
 
 SENTENCES = {
     "foo": "There is no command 'foo': there are step, kernel, op",
-    "st": "'st' may be step or steps.",
+    "st": "'st' may be step or steps-by or steps.",
     "step 9": "There is no step '9': there are 1 to 3, and all.",
     "kernel 3": "There is no kernel '3' in this step: it has 2.",
     "op mm": "No operator begins with 'mm'.",
