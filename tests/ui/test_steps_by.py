@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from tests.support.app import keys, settle, shown, to_pane, training
+from tests.support.app import Shown, keys, settle, shown, to_pane, training
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op
 from tests.support.waiting import until
 from tracetui.linking.step_sources import with_steps
@@ -53,11 +55,15 @@ async def test_the_steps_pane_offers_what_repeats_and_enter_chooses() -> None:
         assert listed is not None and len(listed) == 1
 
 
+def is_by(app: Shown, name: str) -> bool:
+    return app.view.trace.steps_by == name
+
+
 async def test_a_line_chooses_what_counts_as_a_step() -> None:
     async with shown(calls()) as (app, pilot):
         for typed, chosen in (("GPT_0", "GPT_0"), ("auto", ""), ("none", "none")):
             await keys(pilot, "colon", *f"steps-by {typed}", "enter")
-            await until(pilot, lambda wanted=chosen: app.view.trace.steps_by == wanted, f"not by {typed}")
+            await until(pilot, partial(is_by, app, chosen), f"not by {typed}")
             await settle(pilot)
         await keys(pilot, "colon", *"steps-by nothing", "enter")
         await settle(pilot)
