@@ -20,7 +20,7 @@ from tracetui.linking.placement import step_index
 from tracetui.linking.step_kinds import step_kinds, unserving_steps
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import Axis, is_named, lane_numbers
-from tracetui.model.intervals import Bool, Int64, covered_within, union
+from tracetui.model.intervals import Bool, Int64, covered_within, in_runs, union
 from tracetui.model.results import kept
 from tracetui.model.table import NULL
 from tracetui.model.trace import Float64, Kind, Trace
@@ -168,8 +168,7 @@ def gaps_of(trace: Trace, spans: GpuSpans, waits: bool = True) -> tuple[Int64, I
             low = low - ((low > 0) & (ends[np.maximum(low - 1, 0)] == spans.start[:, index]))
         counts = np.where(spans.active[:, index], np.maximum(high - low, 0), 0)
         parts.append(np.repeat(np.arange(len(spans)), counts))
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        indices.append(mine[np.repeat(low, counts) + within])
+        indices.append(mine[in_runs(low, counts)])
     return np.concatenate(parts), np.concatenate(indices)
 
 

@@ -28,7 +28,7 @@ from tracetui.linking.links import links
 from tracetui.linking.placement import chosen, step_index
 from tracetui.linking.step_kinds import averaged_steps, counted_steps
 from tracetui.linking.steps import steps
-from tracetui.model.intervals import Int64, covered_within, union
+from tracetui.model.intervals import Int64, covered_within, in_runs, union
 from tracetui.model.quantities import duration
 from tracetui.model.results import kept
 from tracetui.model.trace import GPU_WORK, Kind, Trace
@@ -301,7 +301,7 @@ def idle_by_group(trace: Trace, low: Int64, high: Int64) -> tuple[Int64, Int64]:
         begin = first + np.searchsorted(every.end[first:last], low, side="right")
         counts = np.maximum(first + np.searchsorted(every.start[first:last], high) - begin, 0)
         windows.append(np.repeat(np.arange(len(low)), counts))
-        rows.append(np.arange(counts.sum()) + np.repeat(begin - (np.cumsum(counts) - counts), counts))
+        rows.append(in_runs(begin, counts))
     window, row = np.concatenate(windows), np.concatenate(rows)
     spent = np.minimum(every.end[row], high[window]) - np.maximum(every.start[row], low[window])
     sums = []

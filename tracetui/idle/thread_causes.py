@@ -30,7 +30,7 @@ from tracetui.linking.replays import graph_captures
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import Axis, Stretches, count_inside, is_named, lane_axis
 from tracetui.memory.allocator import PAGEABLE, TO_HOST, bytes_of
-from tracetui.model.intervals import Bool, Int64, union, without
+from tracetui.model.intervals import Bool, Int64, in_runs, union, without
 from tracetui.model.native import insertion_index
 from tracetui.model.results import kept
 from tracetui.model.table import NULL
@@ -289,7 +289,7 @@ class ThreadCauses:
         # A window before or behind all slices begins and ends at one position, and is one part like any other.
         counts = np.where(high > low, np.maximum(last - first, 1), 0)
         window = np.repeat(np.arange(len(lane)), counts)
-        index = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
+        index = in_runs(first, counts)
         head = np.ones(len(window), bool)
         head[1:] = window[1:] != window[:-1]
         # Only cuts need to be brought back from the axis: windows begin and end where they did.

@@ -125,6 +125,12 @@ def nest_slices(heads: Int64, tails: Int64, start: Int64, dur: Int64) -> NestedS
     return _nest_slices(heads, tails, start, dur) if columns is None else NestedSlices(*columns)
 
 
+def in_runs(first: Int64, counts: Int64) -> Int64:
+    """The numbers of runs, one behind the other: `counts` from each `first` on."""
+    numbers: Int64 = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+    return numbers
+
+
 def _nest_slices(heads: Int64, tails: Int64, start: Int64, dur: Int64) -> NestedSlices:
     """`nest_slices` in Python."""
     count = len(start)
@@ -132,7 +138,7 @@ def _nest_slices(heads: Int64, tails: Int64, start: Int64, dur: Int64) -> Nested
     row, own = np.zeros(count, np.int16), dur.copy()
     sizes = tails - heads
     group = np.repeat(np.arange(len(heads)), sizes)
-    rows = np.arange(len(group)) + np.repeat(heads - (np.cumsum(sizes) - sizes), sizes)
+    rows = in_runs(heads, sizes)
     begin, end = start[rows], start[rows] + dur[rows]
     nesting = _counted(group, begin, end, TOLERANCE)
     if len(rows):

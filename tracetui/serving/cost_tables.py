@@ -62,9 +62,10 @@ def _lines(facts: StepFacts, groups: Groups) -> list[tuple[str, Line]]:
     return [(kind, line) for kind, line in lines if line is not None]
 
 
-def _stage(facts: StepFacts, groups: Groups, rows: Int64) -> Int64:
-    served = np.sort(np.concatenate(list(groups.values())))
-    return stages(steps(facts.trace), facts.kinds, facts.took, served)[np.searchsorted(served, rows)]
+def _served_stages(facts: StepFacts, groups: Groups) -> tuple[Int64, Int64]:
+    """The steps of all kinds in order, and the `Stage` of each, NULL where its thread has no steady state."""
+    served = np.sort(np.concatenate([np.empty(0, np.int64), *groups.values()]))
+    return served, stages(steps(facts.trace), facts.kinds, facts.took, served)
 
 
 def _line_sentence(trace: Trace, kind: str, line: Line, rows: Int64) -> str:
@@ -106,8 +107,7 @@ def cost_table(facts: StepFacts, groups: Groups) -> Table:
 
 def _steady_sentence(facts: StepFacts, groups: Groups) -> str:
     """The steady state of the thread with most steps, and what is left out of it; empty where there is none."""
-    served = np.sort(np.concatenate(list(groups.values())))
-    stage = _stage(facts, groups, served)
+    served, stage = _served_stages(facts, groups)
     lanes = steps(facts.trace).lane[served]
     if (stage == NULL).all():
         return ""
@@ -150,9 +150,9 @@ def _long_periods(facts: StepFacts, steady: Int64) -> str:
 def stage_table(facts: StepFacts, groups: Groups) -> Table:
     """The steps of each kind in the warm-up, the steady state and the tail."""
     trace, kinds = facts.trace, facts.kinds
-    pairs = []
+    (served, of_served), pairs = _served_stages(facts, groups), []
     for kind, mine in groups.items():
-        stage = _stage(facts, groups, mine)
+        stage = of_served[np.searchsorted(served, mine)]
         pairs += [(kind, each, mine[stage == each]) for each in Stage if (stage == each).any()]
     rows = [each for _, _, each in pairs]
     period = known(facts.times.period)

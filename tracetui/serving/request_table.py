@@ -11,12 +11,13 @@ import numpy as np
 from tracetui.linking.placement import step_index
 from tracetui.linking.steps import Steps, steps
 from tracetui.model import columns as col
-from tracetui.model.intervals import Bool, Int64, Part
+from tracetui.model.intervals import Bool, Int64, Part, in_runs
 from tracetui.model.pane import Pane
 from tracetui.model.quantities import counted, duration
 from tracetui.model.recorded import FIRST_WALL_NS, Request, RequestLog
 from tracetui.model.table import NULL, Column, ColumnSpec, Table, micros, numbers, texts
 from tracetui.model.trace import Float64, Trace
+from tracetui.serving.step_facts import known
 
 NO_REQUESTS = (
     "A trace alone knows steps, and no request: not when one came, how long it queued, when its first token left, nor "
@@ -101,8 +102,7 @@ def _integers(listed: Sequence[Request], name: str) -> Int64:
 
 def _times(listed: Sequence[Request], name: str) -> Float64:
     """Durations in ns, NaN where they are not known."""
-    values = _integers(listed, name)
-    return np.where(values == NULL, np.nan, values.astype(np.float64))
+    return known(_integers(listed, name))
 
 
 def _sentence(log: RequestLog, each_token: Float64, served: _Served) -> str:
@@ -114,10 +114,10 @@ def _sentence(log: RequestLog, each_token: Float64, served: _Served) -> str:
         ("per output token", each_token),
         ("queue", _times(listed, "queue")),
     ):
-        known = values[~np.isnan(values)]
-        if len(known):
-            figures = (f"p{rank} {duration(float(np.percentile(known, rank)))}" for rank in (50, 90, 99))
-            of = "" if len(known) == len(listed) else f" (of {len(known):,})"
+        given = values[~np.isnan(values)]
+        if len(given):
+            figures = (f"p{rank} {duration(float(np.percentile(given, rank)))}" for rank in (50, 90, 99))
+            of = "" if len(given) == len(listed) else f" (of {len(given):,})"
             parts.append(f"{words[0].upper()}{words[1:]}{of}: {', '.join(figures)}.")
         else:
             unknown.append(f"{words[0].lower()}{words[1:]}")
@@ -146,14 +146,14 @@ def _served(trace: Trace, listed: Sequence[Request]) -> _Served:
         return named
     arrival, queue = _integers(listed, "arrival"), _integers(listed, "queue")
     total = _integers(listed, "total")
-    known = (arrival != NULL) & (total != NULL)
-    if not known.any() or trace.origin_ns < FIRST_WALL_NS:
-        lacks = "the trace has" if known.any() else "the file has"
+    timed = (arrival != NULL) & (total != NULL)
+    if not timed.any() or trace.origin_ns < FIRST_WALL_NS:
+        lacks = "the trace has" if timed.any() else "the file has"
         return _Served(
             unknown, nothing, nothing, f"They are not joined with steps: {lacks} no time of day with a zone."
         )
     low = arrival + np.where(queue == NULL, 0, queue) - trace.origin_ns
-    return _by_time(all_steps, np.where(known, low, 0), np.where(known, arrival + total - trace.origin_ns, 0), known)
+    return _by_time(all_steps, np.where(timed, low, 0), np.where(timed, arrival + total - trace.origin_ns, 0), timed)
 
 
 def _by_annotations(trace: Trace, listed: Sequence[Request]) -> _Served | None:
@@ -175,8 +175,7 @@ def _by_annotations(trace: Trace, listed: Sequence[Request]) -> _Served | None:
     low = np.searchsorted(names, trace.slices.name[rows], side="left")
     high = np.searchsorted(names, trace.slices.name[rows], side="right")
     times = high - low
-    place = np.repeat(low, times) + np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
-    pairs = np.unique(np.stack([owners[place], np.repeat(index, times)]), axis=1)
+    pairs = np.unique(np.stack([owners[in_runs(low, times)], np.repeat(index, times)]), axis=1)
     owner, served = pairs[:, pairs[1] >= 0]
     count = np.bincount(owner, minlength=len(listed))
     first, last = np.full(len(listed), -1, np.int64), np.full(len(listed), -1, np.int64)
@@ -187,13 +186,13 @@ def _by_annotations(trace: Trace, listed: Sequence[Request]) -> _Served | None:
     )
 
 
-def _by_time(all_steps: Steps, low: Int64, high: Int64, known: Bool) -> _Served:
+def _by_time(all_steps: Steps, low: Int64, high: Int64, timed: Bool) -> _Served:
     """The steps that ran between two times of each request."""
     by_end = np.argsort(all_steps.end, kind="stable")
     ended = np.searchsorted(all_steps.end[by_end], low, side="right")
     begun = np.searchsorted(all_steps.start, high, side="left")
-    has = known & (begun > ended) & (high > low)
-    count = np.where(known, np.where(has, begun - ended, 0), NULL)
+    has = timed & (begun > ended) & (high > low)
+    count = np.where(timed, np.where(has, begun - ended, 0), NULL)
     first = np.where(has, by_end[np.minimum(ended, len(all_steps) - 1)], -1)
     last = np.where(has, begun - 1, -1)
     if not has.any():

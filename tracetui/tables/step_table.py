@@ -27,7 +27,7 @@ from tracetui.linking.step_kinds import KIND_HELP, left_out_steps, partial_steps
 from tracetui.linking.step_sources import AUTO, NONE, StepSource, no_steps, step_sources, steps_sentence
 from tracetui.linking.steps import PROFILER_STEP, launched_by_window, steps
 from tracetui.model import columns as col
-from tracetui.model.intervals import Bool, Int64, Part, is_among
+from tracetui.model.intervals import Bool, Int64, Part, in_runs, is_among
 from tracetui.model.pane import Grouping, Pane
 from tracetui.model.table import DOUBTFUL, NULL, Column, Table, micros, missing, numbers, texts
 from tracetui.model.trace import Float64, Kind, Trace
@@ -188,8 +188,7 @@ def _activities(trace: Trace, picked: Int64) -> tuple[Int64, Int64]:
     """The GPU activities of some steps, step by step, and the index in `picked` of the step of each."""
     rows, bounds = activities_by_step(trace)
     counts = np.diff(bounds)[picked]
-    index = np.arange(counts.sum()) + np.repeat(bounds[:-1][picked] - (np.cumsum(counts) - counts), counts)
-    return rows[index], np.repeat(np.arange(len(picked)), counts)
+    return rows[in_runs(bounds[:-1][picked], counts)], np.repeat(np.arange(len(picked)), counts)
 
 
 def _kinds(trace: Trace, picked: Int64) -> tuple[Column, ...]:
