@@ -10,7 +10,7 @@ import pytest
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.traces import loaded
 from tracetui.linking.chains import chain, dispatch_cost, first_activity, follow, follow_back
-from tracetui.linking.links import innermost_around, links, op_rows
+from tracetui.linking.links import activities_between, innermost_around, links, op_rows
 from tracetui.model.trace import Kind, Trace
 
 
@@ -234,3 +234,21 @@ def test_the_op_around_a_launch_is_the_one_that_the_external_id_names(
     assert len(rows) == launched
     assert [int(contained[found.launch[row]]) for row in rows] == [ops[int(slices.external[row])] for row in rows]
     assert [int(found.owner[row]) for row in rows] == [ops[int(slices.external[row])] for row in rows]
+
+
+def test_activities_of_a_stretch_of_time_are_those_that_ran_in_it() -> None:
+    # The first outlasts the second, so that ends do not ascend.
+    times = ((0, 100), (10, 5), (50, 1), (100, 10), (200, 10))
+    trace = make_trace([kernel(f"k{start}", start, dur, f"stream {start}") for start, dur in times])
+    for low, high in ((0, 1), (20, 30), (100, 101), (60, 205), (110, 200), (300, 400)):
+        ran = [f"k{start}" for start, dur in times if start < high and start + dur > low]
+        assert [trace.name_of(row) for row in activities_between(trace, low, high).tolist()] == ran
+
+
+def test_activities_of_a_call_count_for_each_of_them() -> None:
+    trace = make_trace(
+        [launch(0, 5, 1), kernel("a", 10, 5, correlation=1), kernel("b", 20, 5, correlation=1), op("c", 30, 1)]
+    )
+    joined = links(trace)
+    assert joined.launched_together(joined.gpu).tolist() == [2, 2]
+    assert joined.launched_together(op_rows(trace)).tolist() == [0]

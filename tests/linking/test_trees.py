@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.support.build import Event, make_trace, op
+from tests.support.paths import SAMPLES
+from tests.support.traces import loaded
+from tracetui.linking import trees
+from tracetui.linking.placement import kind_within, within
+from tracetui.linking.steps import steps
 from tracetui.linking.trees import count_inside, forest, nearest, subtree_sums
 from tracetui.model.trace import Kind
 
@@ -37,3 +43,20 @@ def test_inside_counts_starts_in_the_half_open_window_of_the_same_lane() -> None
     trace = make_trace([op("a", 0, 10), op("x", 0, 1), op("x", 9, 1), op("x", 10, 1), op("x", 5, 1, lane=("1", "2"))])
     marked = np.flatnonzero(trace.slices.name == trace.names.find("x"))
     assert count_inside(trace, np.array([0]), marked).tolist() == [2]
+
+
+def test_few_rows_have_the_parents_that_many_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = loaded(SAMPLES / "mlp_train_cpu.json.gz")
+    samples = [np.sort(np.random.default_rng(seed).choice(len(trace.slices), 300, replace=False)) for seed in range(5)]
+    usual = [forest(trace, rows).tolist() for rows in samples]
+    assert any(parent >= 0 for parents in usual for parent in parents)
+    monkeypatch.setattr(trees, "FEW_SHARE", 1)
+    assert [forest(trace, rows).tolist() for rows in samples] == usual
+
+
+def test_slices_of_a_step_are_those_of_all_that_lie_in_it() -> None:
+    trace = loaded(SAMPLES / "mlp_train_cpu.json.gz")
+    for number in steps(trace).number.tolist():
+        for kind in (Kind.CPU_OP, Kind.ANNOTATION):
+            rows = kind_within(trace, kind, number)
+            assert len(rows) and rows.tolist() == within(trace, trace.slices.of_kind(kind), number).tolist()

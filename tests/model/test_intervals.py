@@ -117,5 +117,14 @@ def test_cover_within_a_window(spans, low, width):
     assert inside.tolist() == [len(points & set(range(low, low + width)))]
 
 
+def test_few_windows_are_covered_as_among_many():
+    starts = np.arange(0, 1000, 10)
+    low = np.arange(-5, 1010, 7)
+    for width in (0, 3, 25, 2000):
+        covered = intervals.covered_within(starts, starts + 4, low, low + width).tolist()
+        each = [intervals.covered_within(starts, starts + 4, *np.array([[a], [a + width]])) for a in low.tolist()]
+        assert [int(one[0]) for one in each] == covered
+
+
 def test_depth_of_a_forest():
     assert intervals.tree_depth(np.array([-1, 0, 1, 1, -1, 4])).tolist() == [0, 1, 2, 2, 0, 1]

@@ -128,7 +128,7 @@ class _ResidentBlocks:
     rows: Int64
     blocks: Float64
     origin: int
-    moments: Int64
+    moments: Float64
     total: Float64
 
 
@@ -146,7 +146,7 @@ def _resident_blocks(trace: Trace) -> dict[int, _ResidentBlocks]:
         order = np.argsort(moments, kind="stable")
         moments, change = moments[order], np.concatenate([blocks, -blocks])[order]
         total = np.append(0.0, np.cumsum(np.cumsum(change)[:-1] * np.diff(moments)))
-        result[device] = _ResidentBlocks(rows, blocks, origin, moments, total)
+        result[device] = _ResidentBlocks(rows, blocks, origin, moments.astype(np.float64), total)
     return result
 
 

@@ -381,7 +381,7 @@ def captures_of(scope: Scope) -> CaptureShare:
             np.append(slices.start[rows[is_call]], captures.start[mine]),
             np.append(slices.end[rows[is_call]], captures.end[mine]),
         )
-        launched = scope.inside(slices.of_kind(Kind.RUNTIME))
+        launched = scope.of_kind(Kind.RUNTIME)
         launched = launched[is_named(trace, launched, LAUNCH_NAME.search)]
         inside = int(in_capture(trace, launched).sum())
         longer = time > covered(slices.start[rows[~is_call]], slices.end[rows[~is_call]])
@@ -472,7 +472,7 @@ def _broken(scope: Scope, regions: Int64) -> tuple[Int64, str]:
     between them may be what was asked for, layer by layer.
     """
     trace = scope.trace
-    frames = scope.inside(trace.slices.of_kind(Kind.PYTHON))
+    frames = scope.of_kind(Kind.PYTHON)
     resumed = frames[is_named(trace, frames, _RESUMED.search)]
     inner = regions[forest(trace, regions) >= 0]
     if len(inner) or len(resumed):
@@ -535,6 +535,5 @@ def _guards(scope: Scope) -> Int64:
 
 def _rows_named(scope: Scope, pattern: re.Pattern[str]) -> Int64:
     """Ops and annotations in scope whose names match the pattern, ascending."""
-    annotations = scope.inside(scope.trace.slices.of_kind(Kind.ANNOTATION))
-    rows = np.sort(np.concatenate([scope.ops, annotations]))
+    rows = np.sort(np.concatenate([scope.ops, scope.of_kind(Kind.ANNOTATION)]))
     return rows[is_named(scope.trace, rows, pattern.search)]

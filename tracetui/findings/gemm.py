@@ -62,10 +62,7 @@ class Calls:
 def calls_of(scope: Scope, kernels: Int64) -> Calls:
     """The operator calls of kernels that no graph replayed."""
     trace = scope.trace
-    trace_links = links(trace)
-    replayed = np.zeros(len(trace.slices), bool)
-    replayed[trace_links.launched[np.repeat(trace_links.counts > 1, trace_links.counts)]] = True
-    op = np.where(replayed[kernels], -1, trace_links.owner[kernels]).astype(np.int64)
+    op = np.where(links(trace).launched_together(kernels) > 1, -1, links(trace).owner[kernels]).astype(np.int64)
     inputs = signatures(trace, op)
     return Calls(kernels, op, names_of(trace, op), np.where(op >= 0, inputs.id, -1), inputs.known)
 

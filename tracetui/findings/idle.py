@@ -25,7 +25,7 @@ from tracetui.linking.placement import step_index
 from tracetui.linking.replays import GRAPH_LAUNCH, replays
 from tracetui.linking.step_kinds import averaged_steps
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import is_named, lane_axis
+from tracetui.linking.trees import first_from, is_named
 from tracetui.memory.allocator import DIRECTED, PAGEABLE, TO_HOST, bytes_of
 from tracetui.model.intervals import Int64, covered, covered_within, union
 from tracetui.model.quantities import counted, duration, rate, rounded_percent, size
@@ -350,11 +350,10 @@ def _waits(scope: Scope) -> _Waits:
     trace, slices = scope.trace, scope.trace.slices
     syncs, copies = scope.inside(sync_calls(trace)), scope.copies_to_host
     launch, blocking = links(trace).launch[copies], blocking_copies(trace, copies)
-    axis = lane_axis(trace)
     calls = slices.of_kind(Kind.RUNTIME)
-    at = axis.position(slices.lane[calls], slices.start[calls])
-    previous = np.searchsorted(at, axis.position(slices.lane[syncs], slices.start[syncs])) - 1
-    previous = np.append(calls, -1)[previous]
+    # Of an equal start neither is before the other.
+    previous = np.searchsorted(calls, first_from(trace, slices.lane[syncs], slices.start[syncs])) - 1
+    previous = np.where(previous >= 0, calls[previous], -1)
     rows = np.sort(np.concatenate([blocking, syncs[~np.isin(previous, blocking)]]))
     owner = links(trace).owner[rows]
     reads = np.isin(rows, blocking) | np.isin(rows, syncs[np.isin(previous, launch[launch >= 0])])

@@ -10,16 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from tracetui.findings.scope import Scope
+from tracetui.frozen import frozen
 from tracetui.idle.gpu_spans import communicates
 from tracetui.idle.idle_parts import IdleParts, clock_skew, late_gaps
 from tracetui.idle.idleness import idleness
 from tracetui.idle.waits import OVERHEAD, Cause
 from tracetui.linking.frames import MODULE, is_own
 from tracetui.linking.groups import group
-from tracetui.linking.links import op_rows
+from tracetui.linking.links import activities_between, op_rows
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import Stretches, forest, is_named, lane_axis, nearest
-from tracetui.model.intervals import Int64, covered, without
+from tracetui.model.intervals import Int64, covered, index_in, without
 from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.results import kept
 from tracetui.model.trace import Kind, Trace
@@ -81,13 +82,14 @@ def place_times(trace: Trace, parts: IdleParts) -> dict[str, int]:
     Places are frames of the user's own code where there are any, else outermost operators, else annotations. Time in a
     frame that calls another one is that of the other one. What several devices wait for counts once.
     """
-    slices, inside, (rows, parent) = trace.slices, _inside(trace, parts), _named_slices(trace)
-    low, high = parts.start.min(initial=0), parts.end.max(initial=0)
-    near = np.flatnonzero(
-        (slices.start[rows] < high - clock_skew(trace)) & (slices.end[rows] > low - clock_skew(trace))
-    )
-    time = np.zeros(len(rows), np.int64)
-    time[near] = inside.covered(slices.lane[rows[near]], slices.start[rows[near]], slices.end[rows[near]])
+    if len(parts) == 0:
+        return {}
+    slices, inside, named = trace.slices, _inside(trace, parts), _named_slices(trace)
+    low, high = parts.start.min() - clock_skew(trace), parts.end.max() - clock_skew(trace)
+    near = np.flatnonzero((named.start < high) & (named.end > low))
+    rows = named.rows[near]
+    time = inside.covered(slices.lane[rows], slices.start[rows], slices.end[rows])
+    parent = index_in(near, named.parent[near])
     inner = np.flatnonzero(parent >= 0)
     own = np.maximum(time - np.bincount(parent[inner], time[inner], len(rows)).astype(np.int64), 0)
     names = group(slices.name[rows])
@@ -102,9 +104,19 @@ def _inside(trace: Trace, parts: IdleParts) -> Stretches:
     return Stretches.of(axis, on_thread.lane, on_thread.start - skew, on_thread.end - skew)
 
 
+@frozen
+class _NamedSlices:
+    """The slices that places are named by, ascending."""
+
+    rows: Int64
+    parent: Int64
+    """Index of the one around it, -1 for none."""
+    start: Int64
+    end: Int64
+
+
 @kept
-def _named_slices(trace: Trace) -> tuple[Int64, Int64]:
-    """The slices that places are named by, ascending, and for each the index of the one around it, -1 for none."""
+def _named_slices(trace: Trace) -> _NamedSlices:
     slices, ops = trace.slices, op_rows(trace)
     python = slices.of_kind(Kind.PYTHON)
     own = python[is_named(trace, python, lambda name: is_own(name) and not name.startswith(MODULE))]
@@ -116,7 +128,7 @@ def _named_slices(trace: Trace) -> tuple[Int64, Int64]:
         is_named_already = np.isin(both, rows)
         lies_within = nearest(forest(trace, both), is_named_already) >= 0
         rows = both[is_named_already | ~lies_within]
-    return rows, forest(trace, rows)
+    return _NamedSlices(rows, forest(trace, rows), slices.start[rows], slices.end[rows])
 
 
 def alone(scope: Scope, rows: Int64) -> int:
@@ -126,9 +138,8 @@ def alone(scope: Scope, rows: Int64) -> int:
     if len(rows) == 0:
         return 0
     # What ran before the first of them or after the last hides none of them.
-    near = slices.of_kind(Kind.KERNEL)
-    near = near[(start[near] < end[rows].max()) & (end[near] > start[rows].min())]
-    others = without(near, rows)
+    near = activities_between(scope.trace, int(start[rows].min()), int(end[rows].max()))
+    others = without(np.sort(near[slices.kind[near] == Kind.KERNEL]), rows)
     others = others[~communicates(scope.trace)[others]]
     together = np.concatenate([others, rows])
     return covered(start[together], end[together]) - covered(start[others], end[others])

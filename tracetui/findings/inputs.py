@@ -97,12 +97,16 @@ def cpu_inputs_idle(scope: Scope) -> tuple[int, int]:
 
 def _random_on_cpu(scope: Scope) -> Int64:
     """Outermost operators that make random numbers and call nothing of the GPU: their tensors are on the CPU."""
-    trace = scope.trace
-    rows = scope.ops[is_named(trace, scope.ops, _RANDOM.search)]
-    rows = rows[forest(trace, rows) < 0]
-    calls = count_inside(trace, rows, trace.slices.of_kind(Kind.RUNTIME))
-    on_cpu: Int64 = rows[calls == 0]
-    return on_cpu
+
+    def find() -> Int64:
+        trace = scope.trace
+        rows = scope.ops[is_named(trace, scope.ops, _RANDOM.search)]
+        rows = rows[forest(trace, rows) < 0]
+        calls = count_inside(trace, rows, trace.slices.of_kind(Kind.RUNTIME))
+        on_cpu: Int64 = rows[calls == 0]
+        return on_cpu
+
+    return scope.trace.keep(("random tensors of the CPU", scope.step), find)
 
 
 def _random_idle(scope: Scope) -> tuple[int, int]:

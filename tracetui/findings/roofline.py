@@ -32,7 +32,7 @@ from tracetui.frozen import frozen
 from tracetui.kernel_names import LAYOUT_CONVERSION, decode
 from tracetui.kernel_names.slice_names import Family, families, is_operand_conversion, short_kernel
 from tracetui.linking.groups import distinct, group
-from tracetui.linking.links import links, names_of
+from tracetui.linking.links import activities_between, links, names_of
 from tracetui.linking.trees import is_named
 from tracetui.model.intervals import Int64, covered_within, union, without
 from tracetui.model.quantities import counted, duration, rounded_percent, size
@@ -305,8 +305,10 @@ def _far_calls(scope: Scope) -> FarCalls:
 
 def _shared(trace: Trace, rows: Int64) -> Float64:
     """The share of the time of each kernel in which activities of other streams ran beside it."""
-    slices, every = trace.slices, links(trace).gpu
-    shared = np.zeros(len(rows))
+    slices, shared = trace.slices, np.zeros(len(rows))
+    if len(rows) == 0:
+        return shared
+    every = activities_between(trace, int(slices.start[rows].min()), int(slices.end[rows].max()))
     for lane in np.unique(slices.lane[rows]).tolist():
         mine = slices.lane[rows] == lane
         others = every[slices.lane[every] != lane]

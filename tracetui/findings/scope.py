@@ -32,8 +32,8 @@ from tracetui.kernel_names import decode
 from tracetui.kernel_names.slice_names import is_serving
 from tracetui.linking.autograd import BACKWARD
 from tracetui.linking.groups import distinct, group
-from tracetui.linking.links import calls_named, links, slices_named
-from tracetui.linking.placement import chosen, ops_within, step_index, within
+from tracetui.linking.links import activities_between, calls_named, links, slices_named
+from tracetui.linking.placement import chosen, kind_within, ops_within, step_index, within
 from tracetui.linking.replays import GRAPH_LAUNCH, graph_captures
 from tracetui.linking.step_kinds import counted_steps, unserving_steps
 from tracetui.linking.steps import steps
@@ -221,8 +221,10 @@ class Scope:
         All of them in a trace without steps, and where it is not known of any what launched it.
         """
         rows = links(self.trace).gpu
+        if self.step is not None:
+            rows = within(self.trace, rows, self.step)
         rows = rows[~np.isin(rows, impossible_activities(self.trace))]
-        if self.step is None and (step_index(self.trace, rows) < 0).all():
+        if self.step is not None or (step_index(self.trace, rows) < 0).all():
             return rows
         return self.inside(rows)
 
@@ -255,7 +257,7 @@ class Scope:
     @cached_property
     def devices(self) -> int:
         """Number of devices that ran anything; 1 without any."""
-        return max(len(distinct(device_order(self.trace).device)), 1)
+        return max(device_order(self.trace).devices, 1)
 
     @cached_property
     def windows(self) -> tuple[Int64, Int64]:
@@ -376,6 +378,12 @@ class Scope:
         share = np.count_nonzero(step_index(self.trace, self.activities) >= 0) / len(self.activities)
         return bool(share >= MIN_HELD_SHARE)
 
+    def of_kind(self, kind: Kind) -> Int64:
+        """The slices of a kind of the CPU that lie in scope as `inside` has it, ascending."""
+        if self.step is not None and not self.is_whole:
+            return kind_within(self.trace, kind, self.step)
+        return self.inside(self.trace.slices.of_kind(kind))
+
     def inside(self, rows: Int64) -> Int64:
         """The slices of `rows` that lie in a step in scope, of a server also between its steps; all without steps."""
         if self.is_whole:
@@ -396,15 +404,15 @@ class Scope:
         """
         slices, wanted = self.trace.slices, np.zeros(len(self.trace.slices), bool)
         wanted[rows] = True
-        order = device_order(self.trace).row
-        mine = wanted[order]
+        mine = np.flatnonzero(wanted[device_order(self.trace).row])
         begin, end = _limiting_times(self.trace)
-        keep = np.append(np.flatnonzero(mine), np.flatnonzero(mine) + len(order))
+        keep = np.append(mine, mine + len(begin) // 2)
         begin, end = union(begin[keep], end[keep])
         if len(begin) == 0:
             return 0
         # What ran before all of these times or after them hides nothing.
-        others = order[~mine & (slices.end[order] > begin[0]) & (slices.start[order] < end[-1])]
+        others = activities_between(self.trace, int(begin[0]), int(end[-1]))
+        others = others[~wanted[others]]
         beside = union(slices.start[others], slices.end[others])
         hidden = np.concatenate([beside[0], begin]), np.concatenate([beside[1], end])
         return covered(*hidden) - int((beside[1] - beside[0]).sum())

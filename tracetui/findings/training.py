@@ -20,7 +20,7 @@ from tracetui.linking.step_sources import step_sources
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import Stretches, is_named, lane_axis
 from tracetui.memory.allocator import CPU, allocator
-from tracetui.model.intervals import Bool, Int64, covered_within, union
+from tracetui.model.intervals import Bool, Int64, covered_within, is_among, union
 from tracetui.model.quantities import counted, duration, size, size_change
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
@@ -53,6 +53,10 @@ _NO_LOOP = OptimizerLoop(np.empty(0, np.int64), np.empty(0, np.int64), 1)
 
 def optimizer_loop(scope: Scope) -> Iterator[Finding]:
     """The optimizer launches one set of kernels for each parameter instead of a few for all of them."""
+    yield from scope.trace.keep(("finding of the optimizer loop", scope.step), lambda: list(_loop_finding(scope)))
+
+
+def _loop_finding(scope: Scope) -> Iterator[Finding]:
     trace, loop = scope.trace, loop_of(scope)
     if len(loop.rows) == 0:
         return
@@ -81,7 +85,7 @@ def optimizer_loop(scope: Scope) -> Iterator[Finding]:
 
 def is_optimizer_loop(scope: Scope) -> bool:
     """True where the optimizer runs one set of kernels for each parameter, and a finding says so."""
-    return scope.trace.keep(("is optimizer loop", scope.step), lambda: any(True for _ in optimizer_loop(scope)))
+    return any(True for _ in optimizer_loop(scope))
 
 
 def optimizer_loop_idle(scope: Scope) -> int:
@@ -139,7 +143,7 @@ def _is_plain(name: str) -> bool:
 def _loop_idle(scope: Scope, loop: OptimizerLoop) -> int:
     """Launch overhead in ns between the kernels of the loop, and before and after them while the optimizer ran."""
     slices, gaps, parts = scope.trace.slices, idleness(scope.trace), launching_parts(scope)
-    after, before = np.isin(gaps.after, loop.kernels)[parts.gap], np.isin(gaps.before, loop.kernels)[parts.gap]
+    after, before = (is_among(ended[parts.gap], loop.kernels) for ended in (gaps.after, gaps.before))
     parts = parts.take(after | before)
     steps = union(slices.start[loop.rows], slices.end[loop.rows])
     inside = np.where((after & before)[after | before], parts.dur, covered_within(*steps, parts.start, parts.end))

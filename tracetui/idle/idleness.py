@@ -7,6 +7,8 @@ Every gap is split exactly into three parts by the launch of the activity that e
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from tracetui.frozen import frozen
@@ -14,7 +16,7 @@ from tracetui.linking.groups import Groups, combinations, distinct, group
 from tracetui.linking.links import links
 from tracetui.linking.replays import graph_ids, replays
 from tracetui.linking.trees import lane_numbers
-from tracetui.model.intervals import Bool, Int64
+from tracetui.model.intervals import Bool, Int64, run_starts
 from tracetui.model.results import kept
 from tracetui.model.trace import Trace
 
@@ -46,12 +48,12 @@ class Idleness:
     def __len__(self) -> int:
         return len(self.start)
 
-    @property
+    @cached_property
     def dur(self) -> Int64:
         """Length of each gap; the sum of its parts where the launch is known."""
         return self.end - self.start
 
-    @property
+    @cached_property
     def known(self) -> Bool:
         """Mask of the gaps with a launch and therefore parts."""
         return self.launch >= 0
@@ -70,6 +72,11 @@ class DeviceOrder:
     """Part of its duration in which no earlier activity ran."""
     before: Int64
     """The earlier activity of the device that ended last, -1 for the first."""
+
+    @cached_property
+    def devices(self) -> int:
+        """Number of devices that ran anything."""
+        return int(np.count_nonzero(run_starts(self.device)))
 
 
 @kept(on_disk=True)

@@ -35,7 +35,7 @@ from tracetui.idle.scope_times import (
     step_periods,
 )
 from tracetui.idle.waits import WORDS, Cause
-from tracetui.linking.groups import PartSums, distinct
+from tracetui.linking.groups import PartSums
 from tracetui.linking.links import links
 from tracetui.linking.placement import chosen, step_index, time_within, within
 from tracetui.linking.step_kinds import counted_steps
@@ -399,7 +399,7 @@ def step_verdicts(trace: Trace) -> list[Verdict | None]:
 
 def _judged(trace: Trace, titles: list[str], low: Int64, high: Int64, exposed: Int64) -> list[Judged]:
     """The idle time that a verdict on each of some windows of time rests on."""
-    devices = len(distinct(device_order(trace).device))
+    devices = device_order(trace).devices
     groups, causes = idle_by_group(trace, low, high)
     columns = (high - low, idle_within(trace, low, high), groups, causes, exposed)
     return [

@@ -234,6 +234,11 @@ class Links:
             return np.empty(0, np.int64)
         return self.launched[self.bounds[index] : self.bounds[index + 1]]
 
+    def launched_together(self, rows: Int64) -> Int64:
+        """Number of GPU activities of the call that launched each slice, 0 without a launch."""
+        call = index_in(self.launches, self.launch[rows].astype(np.int64))
+        return np.where(call >= 0, self.bounds[call + 1] - self.bounds[call], 0)
+
     @property
     def counts(self) -> Int64:
         """Number of GPU activities of each of `launches`."""
@@ -243,6 +248,20 @@ class Links:
     def first(self) -> Int64:
         """The first GPU activity of each of `launches`."""
         return self.launched[self.bounds[:-1]]
+
+
+@kept
+def _reach(trace: Trace) -> tuple[Int64, Int64]:
+    """The start of each of `links(trace).gpu`, and the latest end of it and those before it, in ns."""
+    slices, gpu = trace.slices, links(trace).gpu
+    return slices.start[gpu], np.maximum.accumulate(slices.end[gpu])
+
+
+def activities_between(trace: Trace, low: int, high: int) -> Int64:
+    """The GPU activities of which a part lies between two times in ns, in order of start."""
+    start, reach = _reach(trace)
+    rows = links(trace).gpu[np.searchsorted(reach, low, "right") : np.searchsorted(start, high)]
+    return np.compress(trace.slices.end[rows] > low, rows)
 
 
 @kept(of_file=True)

@@ -89,9 +89,17 @@ def ops_within(trace: Trace, part: Part | None) -> Int64:
     """The operators that belong to a part, ascending; those of a step without a look at all others."""
     if part is None or isinstance(part, TimeRange):
         return within(trace, op_rows(trace), part)
-    wanted, all_steps = chosen(trace, part), steps(trace)
+    return without(kind_within(trace, Kind.CPU_OP, part), step_annotations(trace))
+
+
+def kind_within(trace: Trace, kind: Kind, step: int) -> Int64:
+    """The slices of a kind of the CPU that belong to a step, ascending; without a look at all others.
+
+    Raises: UsageError when no step has the number.
+    """
+    wanted, all_steps = chosen(trace, step), steps(trace)
     rows = rows_from(trace, int(all_steps.start[wanted].min()), int(all_steps.end[wanted].max()))
-    rows = without(rows[trace.slices.kind[rows] == Kind.CPU_OP], step_annotations(trace))
+    rows = rows[trace.slices.kind[rows] == kind]
     mine: Int64 = rows[np.isin(step_index(trace, rows), wanted)]
     return mine
 
@@ -125,6 +133,7 @@ def activities_by_step(trace: Trace) -> tuple[Int64, Int64]:
     return gpu[order], np.searchsorted(index[order], np.arange(len(steps(trace)) + 1))
 
 
+@kept
 def before_capture(trace: Trace) -> Int64:
     """GPU activities launched before the capture began, in order of start (R3.3).
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tracetui.frozen import frozen
 from tracetui.model import native
-from tracetui.model.intervals import TOLERANCE, Bool, Int64, covered_within, nest, tree_depth, union
+from tracetui.model.intervals import TOLERANCE, Bool, Int64, covered_within, index_in, nest, tree_depth, union
 from tracetui.model.native import insertion_index
 from tracetui.model.results import kept
 from tracetui.model.table import NULL
@@ -185,6 +185,10 @@ def _climbed(parent: NDArray[np.integer], wanted: Bool) -> Int64:
     return ancestor
 
 
+FEW_SHARE = 1000
+"""Slices for each row of a few: for these, climbing from parent to parent is faster than one look at all slices."""
+
+
 def forest(trace: Trace, rows: Int64, tolerance: int = TOLERANCE) -> Int64:
     """The tree that the given slices of CPU lanes form among themselves: positions in `rows`, -1 for roots.
 
@@ -194,15 +198,26 @@ def forest(trace: Trace, rows: Int64, tolerance: int = TOLERANCE) -> Int64:
     slices = trace.slices
     wanted = np.zeros(len(slices), bool)
     wanted[rows] = True
-    parent = native.forest(slices.parent, wanted, len(rows))
+    few = len(rows) < len(slices) // FEW_SHARE
+    parent = None if few else native.forest(slices.parent, wanted, len(rows))
     if parent is None:
-        parent = _among_themselves(slices.parent, wanted)
+        parent = _among_few(slices.parent, wanted, rows) if few else _among_themselves(slices.parent, wanted)
     again = np.flatnonzero(disorderly_lanes(trace)[slices.lane[rows]])
     if len(again):
         part = rows[again]
         inner = nest(slices.lane[part], slices.start[part], slices.end[part], tolerance).parent
         parent[again] = np.where(inner >= 0, again[inner], -1)
     return parent
+
+
+def _among_few(parent: NDArray[np.integer], wanted: Bool, rows: Int64) -> Int64:
+    """The same for few rows, without a look at all others."""
+    above = parent[rows].astype(np.int64)
+    climbing = np.flatnonzero(above >= 0)
+    while len(climbing := climbing[~wanted[above[climbing]]]):
+        above[climbing] = parent[above[climbing]]
+        climbing = climbing[above[climbing] >= 0]
+    return index_in(rows, above)
 
 
 def _among_themselves(parent: NDArray[np.integer], wanted: Bool) -> Int64:

@@ -192,8 +192,20 @@ class Slices:
         return self.start + self.dur
 
     def of_kind(self, *kinds: Kind) -> Int64:
-        """Rows of the given kinds, ascending."""
-        return np.flatnonzero(is_among(self.kind, kinds))
+        """Rows of the given kinds, ascending; those of one kind are kept, and read only."""
+        if len(kinds) != 1:
+            return np.flatnonzero(is_among(self.kind, kinds))
+        known = self._rows_of_kinds.get(kinds[0])
+        if known is None:
+            known = np.flatnonzero(self.kind == kinds[0])
+            known.flags.writeable = False
+            self._rows_of_kinds[kinds[0]] = known
+        return known
+
+    @cached_property
+    def _rows_of_kinds(self) -> dict[Kind, Int64]:
+        """The rows of each kind that was asked for."""
+        return {}
 
     @property
     def nbytes(self) -> int:

@@ -280,7 +280,7 @@ def _idle(trace: Trace, _: Part | None, base: Overview) -> Iterator[Entry]:
     if not base.has_gpu:
         return
     low, high = _windows(base)
-    devices = len(distinct(device_order(trace).device))
+    devices = device_order(trace).devices
     whole = int(idle_within(trace, low, high).sum())
     every = idle_stretches(trace).clipped(low, high)
     sums = np.bincount(every.cause, every.dur, len(Cause)) if len(every) else np.zeros(len(Cause))
@@ -419,7 +419,7 @@ def _kernels(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]
         return
     table, single = PANES["kernels"].build(trace, part, by="name"), PANES["kernels"].build(trace, part)
     family = dict(zip(_texts(single, "name"), _texts(single, "family"), strict=True)) if "family" in single else {}
-    devices = len(distinct(device_order(trace).device))
+    devices = device_order(trace).devices
     totals, calls = 1000 * table["total_us"].values.astype(np.float64) / devices, table["calls"].values
     if part is None and single.slices is not None:
         # The pane has those outside of the steps, too.
@@ -495,7 +495,7 @@ def _where(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]:
     else:
         table = PANES["kernels"].build(trace, part, by=base.where)
         rows = [(row[base.where], row["calls"], row["total_us"]) for row in table.rows() if row[base.where]]
-    devices = len(distinct(device_order(trace).device))
+    devices = device_order(trace).devices
     for name, calls, us in sorted(rows, key=lambda each: -_number(each[2]))[:MAX_ROWS]:
         ns = 1000 * _number(us) / devices
         yield Entry("where", str(name), ns, ns / base.ns, int(_number(calls)), key="other")
