@@ -8,12 +8,13 @@ import time
 from dataclasses import replace
 from functools import wraps
 
+import numpy as np
 import pytest
 
-from tests.support.app import Shown, settle, shown, to_pane, training
+from tests.support.app import Shown, burst, settle, shown, to_pane, training
 from tests.support.waiting import POLL_SECONDS, until
 from tracetui.model.table import Table
-from tracetui.panes import PANE_GROUPS, PANES
+from tracetui.panes import PANES
 from tracetui.ui.trace import pane_list, selection
 from tracetui.ui.widgets.details import WAITING_NOTE
 
@@ -35,7 +36,7 @@ def built(monkeypatch):
 async def test_the_pane_that_was_asked_for_is_built_first(built):
     async with shown(training(), at="s3/memory"):
         assert built[0] == ("memory", 3)
-        assert {name for name, _ in built[1:3]} == {"findings", "gaps"}
+        assert {name for name, _ in built[1:4]} == {"findings", "summary", "health"}
         assert {step for _, step in built} == {3, None}
 
 
@@ -65,16 +66,35 @@ async def test_steps_beside_are_there_before_they_are_asked_for(built, monkeypat
         await settle(pilot)
         assert app.view.step == 3
         assert app.view.panes.table is PANES["kernels"].build(app.trace, 3)
-        assert {step for _, step in built} == {3} and {name for name, _ in built} <= set(PANE_GROUPS["Kernels"])
+        assert set(built) == {("kernels", 3), ("findings", 3)}
 
 
-async def test_panes_of_other_groups_are_built_when_they_are_opened(built, monkeypatch):
+async def test_other_panes_are_built_when_they_are_opened(built, monkeypatch):
     monkeypatch.setattr(pane_list, "STEPS_AHEAD", (1, -1))
     async with shown(training()) as (app, pilot):
-        assert {name for name, step in built if step == 3} == {"kernels", "findings", "gaps"}
+        assert {name for name, _ in built} == {"kernels", "findings", "summary", "health"}
+        assert {name for name, step in built if step == 3} == {"kernels"}
         await pilot.press("]", *to_pane("memory"))
         await settle(pilot)
         assert ("memory", 3) in built and isinstance(app.view.panes.table, Table)
+
+
+async def test_the_key_of_a_group_goes_on_from_a_pane_that_lists_nothing(monkeypatch):
+    nothing = replace(PANES["gaps"], table=lambda *asked: gaps(*asked).take(np.empty(0, np.int64)))
+    gaps = PANES["gaps"].table
+    async with shown(training()) as (app, pilot):
+        monkeypatch.setitem(PANES, "gaps", nothing)
+        for key, pane, has_rows in (("3", "findings", True), ("4", "modules", False), ("4", "layers", False)):
+            await pilot.press(key)
+            await settle(pilot)
+            assert (app.view.panes.pane, len(app.list.order) > 0) == (pane, has_rows)
+
+
+async def test_a_choice_in_a_pane_that_is_being_built_is_made_once_it_is_there():
+    async with shown(training()) as (app, pilot):
+        burst(app, *to_pane("gaps"), "enter")
+        await settle(pilot)
+        assert app.view.panes.pane == "gaps" and app.view.gap >= 0
 
 
 @pytest.mark.usefixtures("breaks")

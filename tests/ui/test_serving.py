@@ -51,7 +51,8 @@ async def test_layers_follow_the_step_and_open_by_number() -> None:
 
 async def test_tabs_of_a_training_trace_without_layers_are_dim() -> None:
     trace = made([step(1, 0, 1_000_000), launch(1_000, 500, 1), kernel("gemm", 5_000, 1_000, correlation=1)])
-    async with shown(trace, (200, 50)) as (app, _):
+    async with shown(trace, (200, 50)) as (app, pilot):
+        await keys(pilot, *to_pane("serving"), *to_pane("layers"), *to_pane("kernels"))
         tabs = {tab.name: tab.is_empty for tab in app.view.panes._tabs()}
         assert (tabs["serving"], tabs["layers"], tabs["kernels"]) == (True, True, False)
 

@@ -25,7 +25,7 @@ from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange
 from tracetui.model.pane import Pane
 from tracetui.model.quantities import counted, duration, rounded_percent
-from tracetui.model.results import attempted, failures_in_words, guarded, keep_guarded
+from tracetui.model.results import attempted, checked, failures_in_words, guarded, kept, result_or_failure
 from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint, view_string
@@ -85,7 +85,7 @@ def _busy(scope: Scope, verdict: Verdict) -> str:
 
 def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
     """The findings of a trace or a step, the most important first; without those of rules that failed."""
-    return _results(trace, step).listed
+    return _checked_results(trace, step).listed
 
 
 def complete_finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
@@ -93,7 +93,7 @@ def complete_finding_list(trace: Trace, step: int | None = None) -> list[Finding
 
     Raises: AnalysisFailed where a rule failed.
     """
-    results = _results(trace, step)
+    results = _checked_results(trace, step)
     if results.failures:
         raise results.failures[0].with_traceback(None)
     return results.listed
@@ -109,7 +109,12 @@ class _Results:
     failures: list[AnalysisFailed]
 
 
-def _results(trace: Trace, step: int | None) -> _Results:
+def _checked_results(trace: Trace, step: int | None) -> _Results:
+    return checked(finding_results(trace, step))
+
+
+@kept(on_disk=True)
+def finding_results(trace: Trace, step: int | None = None) -> _Results | AnalysisFailed:
     """The findings of all rules, and the failures of the rules that failed."""
 
     def make() -> _Results:
@@ -135,7 +140,7 @@ def _results(trace: Trace, step: int | None) -> _Results:
                 pairs[first] = (_with_step(scope, *pairs[first]), pairs[first][1])
         return _Results([finding for finding, _ in pairs], beside[0] if beside else None, failures)
 
-    return keep_guarded(trace, ("findings", step), "The list of findings", make)
+    return result_or_failure("The list of findings", make)
 
 
 def _with_step(scope: Scope, finding: Finding, rule: Rule) -> Finding:
@@ -161,7 +166,7 @@ def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> T
     if isinstance(step, TimeRange):
         kept = [index for index, finding in enumerate(finding_list(trace)) if _runs_in(trace, finding, step)]
         return replace(findings(trace).take(np.array(kept, np.int64)), note=IN_RANGE, headline="")
-    scope, results = Scope(trace, step), _results(trace, step)
+    scope, results = Scope(trace, step), _checked_results(trace, step)
     all_findings, failures = results.listed, results.failures
     rows = np.array([finding.row for finding in all_findings], np.int64)
     number = _step_numbers(trace, rows)

@@ -33,7 +33,7 @@ from tracetui.linking.placement import step_column, step_index, within
 from tracetui.linking.steps import steps
 from tracetui.linking.trees import Axis, lane_axis, lane_numbers, open_at
 from tracetui.model import columns as col
-from tracetui.model.intervals import Bool, Int64, Part, TimeRange
+from tracetui.model.intervals import Bool, Int64, Part, TimeRange, is_among
 from tracetui.model.pane import Grouping, Pane
 from tracetui.model.results import kept
 from tracetui.model.table import Strings, Table, coded, micros, numbers
@@ -214,7 +214,7 @@ def gaps(trace: Trace, step: Part | None = None, by: str | None = None) -> Table
     if isinstance(step, TimeRange):
         kept = np.flatnonzero(step.touched(idle.start, idle.end))
     else:
-        kept = np.flatnonzero(np.isin(idle.after, within(trace, idle.after, step)))
+        kept = np.flatnonzero(is_among(idle.after, within(trace, links(trace).gpu, step)))
     if by == "cause":
         return _by_cause(trace, idle, kept, step)
     if by is not None:
@@ -226,7 +226,7 @@ def gaps(trace: Trace, step: Part | None = None, by: str | None = None) -> Table
     shares, share_texts = gap_shares(trace)
     return Table(
         (
-            numbers(col.INDEX, count_within(step_index(trace, idle.after))[kept]),
+            numbers(col.INDEX, _number_in_step(trace)[kept]),
             step_column(trace, after, "Number of the step that launched the work after the gap."),
             numbers(col.DEVICE, lane.device[slices.lane[after]]),
             micros(col.START_US, idle.start[kept]),
@@ -245,6 +245,12 @@ def gaps(trace: Trace, step: Part | None = None, by: str | None = None) -> Table
         after,
         _note(trace, idle, step),
     )
+
+
+@kept
+def _number_in_step(trace: Trace) -> Int64:
+    """The number of each gap, from 1, among those of its step."""
+    return count_within(step_index(trace, idleness(trace).after))
 
 
 _SUMS = "gaps total_us pct cpu_late_us in_launch_us waiting_us median_us max_us"

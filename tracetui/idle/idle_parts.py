@@ -152,7 +152,7 @@ class IdleParts:
         return IdleParts(self.gap[index], self.start[index], self.end[index], self.cause[index], self.lane[index])
 
 
-@kept
+@kept(on_disk=True)
 def idle_parts(trace: Trace) -> IdleParts:
     """The partition of all gaps."""
     idle, seen, main = idleness(trace), idle_contents(trace), main_causes(trace)
@@ -225,7 +225,7 @@ def sums_by_cause(trace: Trace, parts: IdleParts) -> dict[Cause, Int64]:
     return sums
 
 
-@kept
+@kept(on_disk=True)
 def main_causes(trace: Trace) -> NDArray[np.int8]:
     """The cause of each gap: that which covers most of it, weighed as short gaps are where it is short."""
     idle, sums = idleness(trace), sums_by_cause(trace, idle_contents(trace))
@@ -247,7 +247,7 @@ def main_causes(trace: Trace) -> NDArray[np.int8]:
     return np.where(short, line, _largest(sums, len(idle))).astype(np.int8)
 
 
-@kept
+@kept(on_disk=True)
 def after_sync(trace: Trace) -> Bool:
     """Mask of the gaps that began while the launching thread waited for the GPU, so that nothing was queued."""
     idle, slices, trace_links = idleness(trace), trace.slices, links(trace)
@@ -273,7 +273,7 @@ def after_sync(trace: Trace) -> Bool:
     return np.asarray((waited | held) & idle.known & late)
 
 
-@kept
+@kept(on_disk=True)
 def late_gaps(trace: Trace) -> Bool:
     """Mask of the gaps during which the activity after them was launched."""
     seen, late = idle_contents(trace), np.zeros(len(idleness(trace)), bool)
@@ -454,7 +454,7 @@ def _behind_the_start(trace: Trace, idle: Idleness, gap: Int64) -> Bool:
     return np.asarray(early & idle.known[gap] & np.isin(idle.after[gap], gpu[head]))
 
 
-@kept
+@kept(on_disk=True)
 def told_to_wait(trace: Trace) -> Bool:
     """Mask of the gaps before whose launch the thread made some stream wait for an event, since the previous launch on
     the same stream.

@@ -310,8 +310,19 @@ def _is_own(status: os.stat_result) -> bool:
 END_BYTES = 1 << 16
 """Bytes at the beginning and at the end of a trace that are compared."""
 _READING = (
-    *("__init__.py", "model", "reading", "opening", "kernel_names", "linking", "operators", "memory", "devices"),
-    *("idle", "serving", "tables", "health", "findings", "drawing/timeline"),
+    *(
+        "__init__.py",
+        "panes.py",
+        "model",
+        "reading",
+        "opening",
+        "kernel_names",
+        "linking",
+        "operators",
+        "memory",
+        "devices",
+    ),
+    *("idle", "serving", "tables", "health", "findings", "overview", "drawing/timeline"),
 )
 """The code on which a reading rests, and what is kept with it; the first file has the version."""
 _SOURCES = (".py", ".c")
@@ -364,7 +375,7 @@ def identities_of(paths: Sequence[str]) -> Iterator[TraceIdentity | None]:
 
 def is_read_by(module: str) -> bool:
     """True where a module of the package is among the code on which a reading rests."""
-    return module.removeprefix("tracetui.").replace(".", "/").startswith(_READING)
+    return f"{module.removeprefix('tracetui.').replace('.', '/')}.py".startswith(_READING)
 
 
 @cache

@@ -269,7 +269,7 @@ class SelfCpuSum(NamedTuple):
     """True where some of them are below 0 and measure nothing."""
 
 
-@kept
+@kept(on_disk=True)
 def self_cpu_sum(trace: Trace) -> SelfCpuSum:
     """Sum of the self CPU times of all slices, which takes a quarter of the time that `costs` does.
 

@@ -22,7 +22,7 @@ from tracetui.linking.captured_tree import capture_counts
 from tracetui.linking.graph_nodes import GraphNodes, graph_nodes
 from tracetui.linking.groups import Groups, combinations, distinct, group
 from tracetui.linking.links import links, no_gpu
-from tracetui.linking.placement import chosen, step_index, time_within, within
+from tracetui.linking.placement import positions_of_step, time_within, within
 from tracetui.linking.replays import replays
 from tracetui.linking.trees import forest
 from tracetui.model import columns as col
@@ -236,10 +236,7 @@ def ops(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     else:
         cost, device = costs(trace, frames), device_costs(trace)
         if step is not None:
-            wanted = chosen(trace, step)
-            cost, device = (
-                each.take(np.flatnonzero(np.isin(step_index(trace, each.row), wanted))) for each in (cost, device)
-            )
+            cost, device = (each.take(positions_of_step(trace, each.row, step)) for each in (cost, device))
     if version > FRAMES_LISTED_UNTIL:
         cost = cost.take(np.flatnonzero(trace.slices.kind[cost.row] != Kind.PYTHON))
     note = " ".join((*_totals(trace, cost, device), *_remarks(trace, step, by, frames)))

@@ -10,7 +10,7 @@ import numpy as np
 from tracetui.model import columns as col
 from tracetui.model.intervals import Part
 from tracetui.model.pane import Pane
-from tracetui.model.results import keep_guarded
+from tracetui.model.results import KEPT, keep_guarded, kept
 from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.model.trace import Trace
 from tracetui.overview.facts import Overview, left_out_words, length_words, overview_of
@@ -19,7 +19,14 @@ from tracetui.panes import PANES
 
 def kept_overview(trace: Trace, part: Part | None, told: Callable[[Overview], None] = lambda _: None) -> Overview:
     """The overview of a part, made once; `told` is called with what is known of it so far."""
-    return keep_guarded(trace, ("overview", part), "The overview", lambda: overview_of(trace, part, told))
+    key = KEPT[overview.__name__].key(part)
+    return keep_guarded(trace, key, "The overview", lambda: overview_of(trace, part, told))
+
+
+@kept(on_disk=True)
+def overview(trace: Trace, part: Part | None = None) -> Overview:
+    """The whole overview of a part."""
+    return overview_of(trace, part)
 
 
 def overview_table(trace: Trace, part: Part | None = None, by: str | None = None) -> Table:

@@ -10,13 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 from textual.app import App
 from textual.message import Message
 from textual.screen import Screen
-from textual.worker import get_current_worker
+from textual.worker import Worker, get_current_worker
 
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.errors import AnalysisFailed, TracetuiError, UsageError
@@ -75,10 +76,17 @@ def prepare_steps(app: App[Any], message: StepsAsked) -> None:
 
 MAX_RECENT_TRACES = 4
 """Maximum traces kept beside those on screen."""
-KEEPING_DELAYS = (1.0, 6.0, 30.0)
-"""Seconds after which a trace is written to the cache, so that its first picture does not wait for that, and again with
-what was found out about it since.
-"""
+KEEPING_DELAYS = (1.0, 30.0)
+"""Seconds after which a trace is written to the cache, and again with what was found out about it since."""
+MAX_BUILDING_SECONDS = 20.0
+"""Seconds for which that waits while panes are built, whose results are kept with it."""
+POLL_SECONDS = 0.1
+"""Seconds between two looks at whether they are."""
+
+
+def _builds(worker: Worker[Any]) -> bool:
+    """True for a worker that builds panes."""
+    return worker.group == "panes" and worker.is_running
 
 
 class RecentTraces:
@@ -131,13 +139,14 @@ class RecentTraces:
 
     def _keep_on_disk(self, known: ref[Trace]) -> None:
         """Write a trace to the cache in a thread, which gives up when the app ends; one that is let go of is not."""
-        trace = known()
-        if trace is None:
-            return
 
         def keep() -> None:
-            worker = get_current_worker()
-            keep_opened(trace, lambda: worker.is_cancelled)
+            worker, until = get_current_worker(), monotonic() + MAX_BUILDING_SECONDS
+            while not worker.is_cancelled and monotonic() < until and any(map(_builds, self._app.workers)):
+                sleep(POLL_SECONDS)
+            trace = known()
+            if trace is not None:
+                keep_opened(trace, lambda: worker.is_cancelled)
 
         self._app.run_worker(keep, thread=True, group="cache", description="cache")
 

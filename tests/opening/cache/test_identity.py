@@ -15,6 +15,7 @@ def test_the_version_changes_with_the_code(tmp_path: Path, monkeypatch: pytest.M
     copy = tmp_path / "tracetui"
     (copy / "opening").mkdir(parents=True)
     (copy / "__init__.py").write_text("__version__ = '1'")
+    (copy / "panes.py").write_text("")
     (copy / "tables").mkdir()
     (copy / "tables" / "kernels.py").write_text("")
     monkeypatch.setattr(cache_folder, "__file__", str(copy / "opening" / "identity.py"))

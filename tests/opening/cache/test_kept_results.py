@@ -35,7 +35,7 @@ GRAPH = [CapturedLaunch("aten::mm", "gemm_kernel", "Linear_0", op_args=MM), Capt
 def makers() -> list[str]:
     """The modules whose source declares results on disk."""
     files = (file for file in (ROOT / "tracetui").rglob("*.py") if "\n@kept(o" in file.read_text(encoding="utf-8"))
-    return sorted(".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files)
+    return sorted(".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for file in files)
 
 
 def stored() -> list[Kept]:

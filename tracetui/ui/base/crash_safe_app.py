@@ -60,6 +60,8 @@ ROUNDS = 3
 """Times that a marker climbs from the widget to the app; a message that is answered with another takes two."""
 LOOK_SECONDS = 0.25
 """Seconds between two looks whether a marker was lost with a widget that was removed."""
+ROWS_SECONDS = 0.01
+"""Seconds between two looks whether rows are there that a key waits for."""
 MAX_LOOKS = 20
 """Looks after which keys go on, whatever became of the marker."""
 
@@ -94,7 +96,7 @@ class KeyOrder:
 
     async def take(self, event: Event) -> None:
         """Handle a key or a paste that comes from the terminal, now or once those before it are through."""
-        if self._rounds or self._is_busy():
+        if self._rounds or self._is_busy() or self._awaits_rows():
             self._waiting.append(event)
             if not self._rounds:
                 self._begin()
@@ -111,6 +113,10 @@ class KeyOrder:
             self._send()
             return
         self._last = None
+        if self._waiting and self._awaits_rows():
+            self._rounds = 1
+            self._app.set_timer(ROWS_SECONDS, self._send)
+            return
         if self._waiting:
             await self._hand_on(self._waiting.popleft())
         if self._waiting:
@@ -142,6 +148,10 @@ class KeyOrder:
                 return True
             node = node.parent
         return False
+
+    def _awaits_rows(self) -> bool:
+        """True while the screen has no rows yet that the next key may be about."""
+        return bool(self._app.screen_stack) and getattr(self._app.screen, "awaits_rows", False)
 
     def _begin(self) -> None:
         self._rounds = ROUNDS

@@ -86,7 +86,8 @@ class LineCommands(RangeCommands):
 
     def action_pane_group(self, title: str) -> None:
         """Open a group of panes, or where it is open the next of its panes that lists anything."""
-        self.action_tab(next((group.opens for group in self.panes.tab_groups if group.title == title), ""))
+        self.panes.open_group_tab(title)
+        self.action_tab(self.panes.pane)
 
     def line_commands(self) -> list[LineCommand]:
         """The commands of the command line, in the order in which it offers them."""

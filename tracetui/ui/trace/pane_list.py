@@ -1,14 +1,15 @@
 """The panes of one trace as tabs, for the current step.
 
 Tables are built in a thread, the visible pane first, and kept by (pane, step, grouping). What the rest of the screen
-tells follows while no key is pressed, then the same of the steps before and after; other panes are built when they are
-opened. The list never selects anything by itself: it reports what the user moved to, and follows the selection.
+tells follows while no key is pressed, then the visible pane of the steps before and after; other panes are built when
+they are opened. The list never selects anything by itself: it reports what the user moved to, and follows the
+selection.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -26,6 +27,7 @@ from tracetui.drawing.text.export import render
 from tracetui.drawing.text.readable_table import Extent, readable
 from tracetui.errors import AnalysisFailed, TracetuiError
 from tracetui.health.summary import activity_counts
+from tracetui.idle.idle_parts import idle_parts
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.linking.call_sites import known_sites
 from tracetui.linking.links import links
@@ -38,7 +40,7 @@ from tracetui.model.table import Table, TextKind
 from tracetui.model.trace import Interrupted, Trace, interruptible
 from tracetui.overview.facts import Overview
 from tracetui.overview.overview_table import kept_overview, table_of
-from tracetui.panes import PANE_GROUPS, PANES
+from tracetui.panes import PANES
 from tracetui.tables.source_table import index_of_line
 from tracetui.text import clean
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
@@ -60,16 +62,16 @@ UNKNOWN_LENGTH = 1000
 
 MAX_KEPT_TABLES = 150
 """Maximum tables kept; those that were listed the longest ago go first."""
-EARLY_PANES = ("findings", "gaps")
-"""Panes that are built whichever is open: the sentence at the top and the colours of idle time come with them."""
-WHOLE_PANES = ("summary", "health", "steps", "serving")
-"""Panes of the whole trace that are built once: the header has their warnings, and the overview their rows."""
+EARLY_PANES = ("findings", "summary", "health")
+"""Panes that are built whichever is open: the sentence at the top, the header and its warnings come with them."""
 STEPS_AHEAD = (1, -1)
 """Steps that are built before they are asked for, counted from the one that is listed."""
-QUIET_SECONDS = 0.15
+QUIET_SECONDS = 0.06
 """Seconds without a key after which what is not on screen is worked out."""
 PAUSE_SECONDS = 0.01
 """Seconds between two looks at whether keys have come."""
+MAX_ROWS_SECONDS = 1.0
+"""Seconds for which a key waits for the rows of the pane that the key before it opened."""
 RESHAPED_PANES = ("findings", "range", "summary", "modules")
 """Panes whose tables are made readable for the screen, each of which gets columns of its own."""
 
@@ -152,6 +154,14 @@ class PaneList(DescribedList):
         self._has_rows: dict[str, bool] = {}
         """Whether a pane listed anything when it was last built, for whichever part."""
         self._is_started = False
+        self._is_explained = False
+        """True once the causes of idle time are known."""
+        self._sought = ""
+        """The pane that the key of its group opened, until it is known whether it lists anything."""
+        self._opened_at = 0.0
+        """When a key opened the pane, or grouped it."""
+        self._sought_first = ""
+        """The pane that it opened first, to which it comes back where none lists anything."""
         self._listed: TableKey | None = None
         """The table that the list shows."""
         self._measured = UNKNOWN_LENGTH
@@ -173,13 +183,14 @@ class PaneList(DescribedList):
     @property
     def longest(self) -> int:
         """Rows of the longest list that goes with the timeline, of the current step; a large number while unknown."""
-        has_gpu = len(links(self.trace).gpu) > 0
-        table = self._tables.get(self._key("gaps" if has_gpu else "ops"))
+        if len(links(self.trace).gpu):
+            # Kernels have as many rows, and launches and gaps hardly more; they are counted as a table is built.
+            is_known = is_kept(self.trace, activity_counts, self.part)
+            return sum(self._count_activities(self.part).values()) if is_known else UNKNOWN_LENGTH
+        table = self._tables.get(self._key("ops"))
         if table is None:
             return UNKNOWN_LENGTH
-        rows = len(table) if isinstance(table, Table) else 0
-        # Kernels and launches have as many rows; they were counted as the table was built.
-        return max(rows, sum(self._count_activities(self.part).values())) if has_gpu else rows
+        return len(table) if isinstance(table, Table) else 0
 
     @property
     def groups_names(self) -> bool:
@@ -221,6 +232,7 @@ class PaneList(DescribedList):
 
     def watch_pane(self, old: str, new: str) -> None:
         """Show another tab; where it is not built yet, it comes before all others."""
+        self._opened_at = time.monotonic()
         left = self.arrangements[old].group
         if left is not None and left.slices:
             self.arrangements[old] = ListArrangement()
@@ -238,6 +250,12 @@ class PaneList(DescribedList):
     def tab_groups(self) -> list[TabGroup]:
         """The groups with the panes that have a tab for this trace."""
         return tab_groups(self._tabs(), self.pane)
+
+    @property
+    def awaits_rows(self) -> bool:
+        """True for a moment after a key opened a pane whose rows are not there: the next key may be about them."""
+        is_missing = self._is_started and self._key(self.pane) not in self._tables
+        return is_missing and time.monotonic() - self._opened_at < MAX_ROWS_SECONDS
 
     def watch_step(self) -> None:
         """List another step, unless a range of time is listed."""
@@ -276,6 +294,7 @@ class PaneList(DescribedList):
             self._followed_slices = self._followed_names = ()
         self.arrangements[self.pane] = arrangement
         if arrangement.by != before.by:
+            self._opened_at = time.monotonic()
             self._build()
         elif (arrangement.sort, arrangement.descending) != (before.sort, before.descending):
             # What someone sorts for is at the top.
@@ -398,13 +417,39 @@ class PaneList(DescribedList):
             self.post_message(self.Summed(message.table))
         if message.key in (self._key("findings"), self._key("range")):
             self.post_message(self.Judged())
-        if pane == "gaps" and message.table is not None:
-            self.post_message(self.Explained())
         self._report_length()
         if message.key == self._key(self.pane):
             self._show(self._cursors.get(self.pane, 0))
+            self._seek()
         elif message.key == self._key(pane):
             self._show_tabs()
+
+    def open_group_tab(self, title: str) -> None:
+        """Open the first pane of a group that lists anything, of the open group the next."""
+        group = next((group for group in self.tab_groups if group.title == title), None)
+        if group is not None:
+            self.open_tab(group.opens)
+            self._sought = self._sought_first = group.opens
+            self._seek()
+
+    def _seek(self) -> None:
+        """Go on from a pane that the key of its group opened and that lists nothing, to the next that may list any."""
+        if self.pane != self._sought or self._key(self.pane) not in self._tables:
+            return
+        self._sought = ""
+        group = next(group for group in self.tab_groups if any(tab.name == self.pane for tab in group.tabs))
+        if not self._is_empty(self.pane):
+            return
+        if self._is_empty(group.opens):
+            self.open_tab(self._sought_first)
+        else:
+            self.open_tab(group.opens)
+            self._sought = group.opens
+            self._seek()
+
+    @on(Explained)
+    def _note_explained(self) -> None:
+        self._is_explained = True
 
     @on(Prepared)
     def _describe(self, message: Prepared) -> None:
@@ -432,37 +477,37 @@ class PaneList(DescribedList):
 
     def _build(self) -> None:
         """Have the missing tables of this step built, the visible one first."""
-        beside = next(names for names in PANE_GROUPS.values() if self.pane in names)
-        early = EARLY_PANES if len(links(self.trace).gpu) else (*EARLY_PANES, "ops")
-        panes = [self.pane, *early, *(pane for pane in beside if pane in self._offered), *WHOLE_PANES, "range"]
-        wanted = [self._key(pane) for pane in panes if pane == self.pane or pane != "range" or self.time_range]
+        # Of a CPU the operators say how long the list may be.
+        by_length = () if len(links(self.trace).gpu) else ("ops",)
+        panes = [self.pane, *EARLY_PANES, *by_length, *(("range",) if self.time_range else ())]
+        wanted = [self._key(pane) for pane in panes]
         for key in wanted:
             if key in self._tables:
                 # To the end of the order: it is not the next to go.
                 self._tables[key] = self._tables.pop(key)
         missing = [key for key in dict.fromkeys(wanted) if key not in self._tables]
-        ahead = [key for key in self._keys_ahead([self.pane, *early]) if key not in self._tables]
+        ahead = [key for key in self._keys_ahead() if key not in self._tables]
         if self._key(self.pane) not in missing:
             self._show(self._cursors.get(self.pane, 0))
         else:
             # The rows of before stay until the new ones are there: a blink would be all there is to see.
             self._show_tabs()
-        if missing or ahead or self.details.is_waiting:
+        if missing or ahead or self.details.is_waiting or not self._is_explained:
             urgent = missing[:1] if self._key(self.pane) in missing else []
             self._build_tables(urgent, [key for key in [*missing, *ahead] if key not in urgent])
         self._report_length()
         if self._key("range" if self._is_range_listed else "findings") not in missing:
             self.post_message(self.Judged())
 
-    def _keys_ahead(self, panes: Iterable[str]) -> list[TableKey]:
-        """The tables of the steps that are likely to be asked for next."""
+    def _keys_ahead(self) -> list[TableKey]:
+        """The visible pane of the steps that are likely to be asked for next."""
         labels = step_labels(self.trace)
-        if self._is_range_listed or self.step not in labels:
+        if self._is_range_listed or self.step not in labels or self.pane in ("range", OVERVIEW):
             return []
         index = labels.index(self.step)
         ahead = [labels[index + by] for by in STEPS_AHEAD if 0 <= index + by < len(labels)]
-        keys = [self._key_of(pane, number) for number in ahead for pane in panes if pane != "range"]
-        return list(dict.fromkeys(key for key in keys if key[1] is not None))
+        keys = [self._key_of(self.pane, number) for number in ahead]
+        return [key for key in keys if key[1] is not None]
 
     @work(thread=True, exclusive=True, group="panes")
     def _build_tables(self, urgent: list[TableKey], others: list[TableKey]) -> None:
@@ -481,26 +526,12 @@ class PaneList(DescribedList):
                         self.post_message(self._built(key))
                     if self.details.is_waiting:
                         self._prepare()
-                    if keys is others:
-                        self._reach_groups()
+                    if keys is others and not self._is_explained:
+                        with suppress(AnalysisFailed), guarded("The causes of idle time"):
+                            idle_parts(self.trace)
+                        self.post_message(self.Explained())
         except Interrupted:
             return
-
-    def _reach_groups(self) -> None:
-        """Build in each group the panes up to the first that lists anything, which its key opens, unless that is known
-        of another part.
-        """
-        for names in PANE_GROUPS.values():
-            for pane in names:
-                if pane not in self._offered or pane == "range":
-                    continue
-                has_rows = self._has_rows.get(pane)
-                if has_rows is None:
-                    built = self._built(self._key(pane))
-                    self.post_message(built)
-                    has_rows = built.has_rows
-                if has_rows:
-                    break
 
     def _once_quiet(self, worker: Worker[None]) -> Callable[[], bool]:
         """A function that waits while keys come, and returns whether the worker is to go on."""

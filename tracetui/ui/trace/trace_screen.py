@@ -82,6 +82,11 @@ class TraceScreen(SizedScreen):
         return (self.trace,)
 
     @property
+    def awaits_rows(self) -> bool:
+        """True while the next key waits for the rows of the pane that the last one opened."""
+        return self.view.panes.awaits_rows
+
+    @property
     def label(self) -> str:
         """The name of the trace."""
         return self.trace.label
