@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from statistics import quantiles
 
 import pytest
@@ -11,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tracetui
+from tests.support.paths import ROOT
 from tracetui.cli.main import main
 from tracetui.errors import TraceError
+from tracetui.model.recorded import Request
 from tracetui.panes import PANES
 from tracetui.reading import request_logs
 from tracetui.reading.request_logs import is_request_log, read_requests
@@ -341,6 +344,34 @@ def test_escapes_of_a_log_stay_data(tmp_path, capsys):
     assert main(["show", "requests", path, "--no-cache", "--requests", str(tmp_path / "s.log")]) == 0
     out = capsys.readouterr()
     assert not any(letter in out.out + out.err for letter in "\x1b\x07")
+
+
+LINES_OF_EVENTS = (
+    r"Request \S+ details:", "Received request", "Added request", "streaming delta", "streaming complete",
+    r"Generated response \S+:", "Finished request", "Aborted request", "is preempted", "Avg prompt", "Receive: obj=",
+    "Prefill batch", "Decode batch", "Retract requests", r"ReqTimeStats\(", r"Req Time Stats\(", "Finish: obj=",
+    "request.received", "request.finished", "resourceSpans",
+)  # fmt: skip
+"""Patterns of the events that are read."""
+
+
+def test_each_line_of_the_documentation_is_read_as_an_event(listed):
+    section = (ROOT / "docs/text.md").read_text().partition("### Requests")[2].partition("\n## ")[0]
+    lines = "".join(re.findall(r"```text\n(.*?)```", section, re.DOTALL)).splitlines(keepends=True)
+    for line in lines:
+        assert is_request_log(line.encode()) or "Receive:" in line or "Retract" in line, line
+    for pattern in LINES_OF_EVENTS:
+        assert any(re.search(pattern, line) for line in lines), pattern
+    found, log = listed("".join(lines))
+    assert log.notes[0] == f"All of {len(lines)} lines were read as events."
+    assert log.producer == "vLLM, SGLang, OpenTelemetry"
+    assert any("At most 3 ran and 2 waited" in note for note in log.notes)
+    assert (found["chatcmpl-1"].prompt, found["chatcmpl-1"].output, found["chatcmpl-1"].first_token) == (2, 1, 10**9)
+    assert [found[name].reason for name in ("cmpl-2", "cmpl-3", "cmpl-4", "cmpl-5", "r3", "cmpl-6")] == [
+        "length", "finished", "abort", None, "stop", "finished",
+    ]  # fmt: skip
+    for field in Request.__slots__:
+        assert any(getattr(each, field) is not None for each in log.requests), field
 
 
 WHOLE = (
