@@ -470,7 +470,10 @@ class TableView(Scroller, can_focus=True):
         line = self.scroll_offset.y + y - 1
         index = self._index_at(line)
         if index >= len(self.order):
-            return self._line_below(line - self._row_lines - 1, width)
+            place, below = line - self._row_lines - 1, self.lines_below
+            if 0 <= place < len(below):
+                return _strip(f"  {below[place]}", width, self._style("note"))
+            return Strip.blank(width, self.rich_style)
         current = index == self.cursor
         if self._cards is not None:
             is_first = line == self._cards.top(index)
@@ -534,12 +537,6 @@ class TableView(Scroller, can_focus=True):
         lines = _wrapped(self.note, max(width - 4, 10))
         text = "  " + lines[y - 1] if 0 < y <= len(lines) else "" if y else self._focus_sign
         return _strip(text, width, self._style("note"))
-
-    def _line_below(self, index: int, width: int) -> Strip:
-        lines = self.lines_below if index >= 0 else []
-        if index < 0 or index >= len(lines):
-            return Strip.blank(width, self.rich_style)
-        return _strip("  " + lines[index], width, self._style("note"))
 
     def _style(self, name: str) -> Style:
         return self.get_component_rich_style(f"table--{name}")
