@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 
 import pytest
 
-from tests.support.agents import write_gpu_trace
+from tests.support.agents import rows, write_gpu_trace
 from tests.support.paths import SAMPLES
 from tracetui.agents import trace_folder
+from tracetui.agents.tools import Tools
 from tracetui.agents.trace_folder import MAX_KEPT, TraceFolder
-from tracetui.errors import NotFound, TraceError, UsageError
+from tracetui.errors import NotFound, TraceError, TracetuiError, UsageError
 
 
 @pytest.fixture
@@ -21,6 +23,25 @@ def folder(tmp_path):
     write_gpu_trace(tmp_path / "inside" / "a.json", [10])
     write_gpu_trace(tmp_path / "secret.json", [10])
     return tmp_path / "inside"
+
+
+def test_requests_are_read_from_a_file_in_the_folder_and_again_where_it_changed(folder):
+    line = (
+        "[2026-09-30 08:54:56] ReqTimeStats(rid={}, input_len=1, output_len=2, type=unified): queue_duration=1.00ms\n"
+    )
+    (folder / "runs/server.log").write_text(line.format("first"))
+    (folder.parent / "secret.log").write_text(line.format("secret"))
+    (folder / "link.log").symlink_to(folder.parent / "secret.log")
+    tools = Tools(TraceFolder(str(folder)))
+    text = tools.pane("a.json", "requests", requests="runs/server.log")
+    assert [row["request"] for row in rows(text)] == ["first"]
+    assert json.loads(text)["request_log"] == "server.log" and str(folder) not in text
+    (folder / "runs/server.log").write_text(line.format("a") + line.format("b"))
+    assert [row["request"] for row in rows(tools.pane("a.json", "requests", requests="runs/server.log"))] == ["a", "b"]
+    assert rows(tools.pane("a.json", "requests")) == []
+    for name in ("../secret.log", "link.log", str(folder.parent / "secret.log"), "https://host/a.log", "runs", "none"):
+        with pytest.raises(TracetuiError):
+            tools.pane("a.json", "requests", requests=name)
 
 
 @pytest.mark.parametrize(

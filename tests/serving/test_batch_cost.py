@@ -96,6 +96,27 @@ def test_slow_first_steps_and_an_emptying_batch_are_left_out_of_the_steady_state
     assert "Steady state: steps 3 to 10 (" in note(trace) and "without 2 steps of warm-up and 3 steps" in note(trace)
 
 
+def test_numbers_by_kind_are_over_the_steady_state_and_of_other_kinds_over_all_steps():
+    first = [
+        Served(f"execute_context_1({50 + n})_generation_0(0)", -9_000 + 400 * n, 40, [(GEMM, 400 * n - 8_900, 300)])
+        for n in range(2)
+    ]
+    trace = served([*first, *decodes((8, 400), *[(8, 100)] * 8, (3, 500), (2, 500), (1, 500))])
+    assert stages(trace) == [("warm-up", 2), ("warm-up", 1), ("steady", 8), ("tail", 3)]
+    prefill, decode = rows(trace)
+    assert (prefill["steps"], prefill["steady_steps"], prefill["median_us"]) == (2, None, 300)
+    assert (decode["steps"], decode["steady_steps"], decode["p99_us"], decode["requests"]) == (12, 8, 100, 8)
+    words = (
+        "Numbers by kind are over the steps of the steady state: decode 8 of 12. It has no prefill: all of these count."
+    )
+    for by in (None, "purpose", "between"):
+        assert words in note(trace, by)
+    assert words not in note(trace, "batch")
+    assert [row["p95_us"] for row in rows(trace, "purpose")] == [300, 100]
+    assert next(row["steps"] for row in rows(trace, "between") if row["kind"] == "decode") == 8
+    assert {row["batch"]: row["steps"] for row in rows(trace, "batch") if row["kind"] == "decode"}["1"] == 1
+
+
 def test_a_steady_server_and_too_few_steps():
     assert "All 9 steps are of a steady state." in note(served(decodes(*[(8, 100)] * 9)))
     few = served(decodes(*[(8, 100)] * 7))
@@ -276,14 +297,18 @@ def test_idle_share_and_costs_are_those_of_the_raw_events(name, shared_trace):
         (min(span(each)[0] for each in work[i]), max(span(each)[1] for each in work[i])) for i in range(len(marks))
     ]
     busy = [slow_union([span(each) for each in work[index]]) for index in range(len(marks))]
-    gaps = [max(low - high, 0) for (_, high), (low, _) in pairwise(whole)]
-    idle = sum(high - low - spent for (low, high), spent in zip(whole, busy, strict=True)) + sum(gaps)
+    requests = [int(mark["name"].rpartition("(")[0].rpartition("_")[2]) for mark in marks]
+    # Nothing but decodes: of those of the end no number by kind is made.
+    small = [count < medians(requests) / 2 for count in requests]
+    tail = next((index for index in range(len(small)) if all(small[index:])), len(small))
+    gaps = [max(low - high, 0) for (_, high), (low, _) in pairwise(whole[:tail])]
+    steady = list(zip(whole, busy, requests, strict=True))[:tail]
+    idle = sum(high - low - spent for (low, high), spent, _ in steady) + sum(gaps)
     trace = loaded(path)
     (row,) = rows(trace)
-    assert row["idle_pct"] == pytest.approx(100 * idle / (idle + sum(busy)), abs=0.01)
-    requests = [int(mark["name"].rpartition("(")[0].rpartition("_")[2]) for mark in marks]
+    assert row["idle_pct"] == pytest.approx(100 * idle / (idle + sum(busy[:tail])), abs=0.01)
     took = [high - low for low, high in whole]
-    each = [time / count for time, count in zip(took, requests, strict=True)]
+    each = [(high - low) / count for (low, high), _, count in steady]
     assert row["per_request_us"] == row["per_token_us"] == pytest.approx(medians(each), abs=0.01)
     if name.startswith("i07"):
         by_size = defaultdict(list)
@@ -292,8 +317,6 @@ def test_idle_share_and_costs_are_those_of_the_raw_events(name, shared_trace):
         slope, fixed = np.polyfit(sorted(by_size), [medians(by_size[count]) for count in sorted(by_size)], 1)
         (line,) = rows(trace, "cost")
         assert (line["each_us"], line["fixed_us"]) == pytest.approx((slope, fixed), abs=0.01)
-        small = [count < medians(requests) / 2 for count in requests]
-        tail = next(index for index in range(len(small)) if all(small[index:]))
         assert stages(trace) == [("steady", tail), ("tail", len(marks) - tail)]
     else:
         (row,) = rows(trace, "attention")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from statistics import quantiles
 
 import pytest
@@ -11,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tracetui
+from tests.support.paths import ROOT
 from tracetui.cli.main import main
 from tracetui.errors import TraceError
+from tracetui.model.recorded import Request
 from tracetui.panes import PANES
 from tracetui.reading import request_logs
 from tracetui.reading.request_logs import is_request_log, read_requests
@@ -132,6 +135,60 @@ def test_the_end_of_a_request_of_sglang_as_text_and_as_json(listed):
         assert (each.prompt, each.output, each.reason) == (32, 21, reason)
     assert set(found) == {"t", "j"}
     assert log.producer == "SGLang"
+
+
+def test_tokens_of_vllm_are_the_lengths_of_its_lists(listed):
+    spoof = "prompt: 'output_token_ids: [1, 2], finish_reason: x, prompt_token_ids: [7], Avg prompt throughput: 1'"
+    tail = "prompt_embeds shape: None, lora_request: None"
+    answers = (
+        ("old", "output: 'prompt_token_ids: [1]', output_token_ids: [8, 9], finish_reason: stop"),
+        ("new (streaming delta)", "output: 'a', output_token_ids: [8], finish_reason: None"),
+        ("new (streaming delta)", "output: 'b', output_token_ids: [8, 9], finish_reason: None"),
+        ("new (streaming complete)", "output: 'ab', output_token_ids: None, finish_reason: stop"),
+    )
+    _, log = listed(
+        vllm(1, f"Received request old: {spoof}, params: None, prompt_token_ids: [5, 6, 7], {tail}.")
+        + vllm(2, f"Request new details: {spoof}, prompt_token_ids: [1, 2, 3, 4], prompt_embeds shape: None.")
+        + vllm(2, "Received request new: params: None, lora_request: None.")
+        + "".join(vllm(3, f"Generated response {name}: {about}") for name, about in answers)
+        + vllm(6, "Received request none: prompt: None, params: None, prompt_token_ids: None, lora_request: None.")
+        + vllm(7, "Received request empty: prompt: '', params: None, prompt_token_ids: [], lora_request: None.")
+    )
+    assert [(each.name, each.prompt, each.output) for each in log.requests] == [
+        ("old", 3, 2), ("new", 4, 3), ("none", None, None), ("empty", 0, None),
+    ]  # fmt: skip
+    assert any("--max-log-len" in note for note in log.notes)
+    assert not any("--max-log-len" in note for note in listed(vllm(1, "Received request a: params: x"))[1].notes)
+
+
+def test_a_list_of_tokens_whose_middle_is_not_read_is_not_counted(listed, monkeypatch):
+    monkeypatch.setattr(request_logs, "MAX_LINE", 1 << 18)
+    ids = ", ".join(["1"] * 200_000)
+    found, _ = listed(vllm(1, f"Received request a: prompt: None, params: None, prompt_token_ids: [{ids}]."))
+    assert found["a"].prompt is None
+
+
+def test_of_several_spans_of_a_request_the_one_that_ends_last_is_kept(listed):
+    late = span("a", EPOCH + 5, total=2.0, output=7) | {"endTimeUnixNano": str(EPOCH + 2 * 10**9), "spanId": "2"}
+    early = span("a", EPOCH, queue=0.5, total=1.0) | {"endTimeUnixNano": str(EPOCH + 10**9), "spanId": "1"}
+    for spans in ((late, early), (early, late), (late, late, early)):
+        found, log = listed("\n".join(json.dumps(otlp(each)) for each in (*spans, span("b", EPOCH, total=1.0))))
+        each = found["a"]
+        assert (each.arrival, each.queue, each.total, each.output) == (EPOCH + 5, None, 2 * 10**9, 7)
+        assert "2 spans have the ids of 1 request: of those of one id the span that ends last is kept." in log.notes
+    # Sent twice, it is one span.
+    assert not any("span" in note for note in listed(json.dumps(otlp(late, late)))[1].notes)
+
+
+def test_lines_that_are_read_as_events_are_counted(listed):
+    lines = (
+        vllm(1, "Received request a: params: x") + "\n" + vllm(2, "Starting \x1b[31m") + "Traceback:\n" + '{"x": 1}\n'
+    )
+    assert listed(lines)[1].notes[0] == "1 of 4 lines were read as events, 3 not understood."
+    lines = stats("s", 1, 2, 1790000000) + finish("t") + json.dumps(otlp(span("x", EPOCH, total=1.0))) + "\n"
+    assert listed(lines)[1].notes[0] == "All of 3 lines were read as events."
+    # One document has no lines of its own.
+    assert listed(json.dumps(otlp(span("x", EPOCH, total=1.0)), indent=1))[1].notes == ()
 
 
 @pytest.mark.parametrize("form", ["lines", "pretty", "one", "list"])
@@ -289,6 +346,34 @@ def test_escapes_of_a_log_stay_data(tmp_path, capsys):
     assert not any(letter in out.out + out.err for letter in "\x1b\x07")
 
 
+LINES_OF_EVENTS = (
+    r"Request \S+ details:", "Received request", "Added request", "streaming delta", "streaming complete",
+    r"Generated response \S+:", "Finished request", "Aborted request", "is preempted", "Avg prompt", "Receive: obj=",
+    "Prefill batch", "Decode batch", "Retract requests", r"ReqTimeStats\(", r"Req Time Stats\(", "Finish: obj=",
+    "request.received", "request.finished", "resourceSpans",
+)  # fmt: skip
+"""Patterns of the events that are read."""
+
+
+def test_each_line_of_the_documentation_is_read_as_an_event(listed):
+    section = (ROOT / "docs/text.md").read_text().partition("### Requests")[2].partition("\n## ")[0]
+    lines = "".join(re.findall(r"```text\n(.*?)```", section, re.DOTALL)).splitlines(keepends=True)
+    for line in lines:
+        assert is_request_log(line.encode()) or "Receive:" in line or "Retract" in line, line
+    for pattern in LINES_OF_EVENTS:
+        assert any(re.search(pattern, line) for line in lines), pattern
+    found, log = listed("".join(lines))
+    assert log.notes[0] == f"All of {len(lines)} lines were read as events."
+    assert log.producer == "vLLM, SGLang, OpenTelemetry"
+    assert any("At most 3 ran and 2 waited" in note for note in log.notes)
+    assert (found["chatcmpl-1"].prompt, found["chatcmpl-1"].output, found["chatcmpl-1"].first_token) == (2, 1, 10**9)
+    assert [found[name].reason for name in ("cmpl-2", "cmpl-3", "cmpl-4", "cmpl-5", "r3", "cmpl-6")] == [
+        "length", "finished", "abort", None, "stop", "finished",
+    ]  # fmt: skip
+    for field in Request.__slots__:
+        assert any(getattr(each, field) is not None for each in log.requests), field
+
+
 WHOLE = (
     vllm(1, "Received request a: params: x") + vllm(2, "Generated response a: output: 'x', finish_reason: stop")
     + stats("u", 1.5, 100, 1790000000.5) + finish("t", e2e_latency=1.5, queue_time=0.1)
@@ -320,7 +405,7 @@ def test_damaged_logs_are_read_or_refused(tmp_path_factory, changes, low, high):
 
 def test_what_a_line_repeats_takes_no_time_that_grows_with_its_square(listed):
     text = (
-        "Decode batch, #" * 60_000 + "ReqTimeStats(rid=a, " * 60_000 + "INFO 05-14 06:27:01 [x.py:1] Received request "
+        "Decode batch, #" * 60_000 + "ReqTimeStats(rid=a, " * 60_000 + "INFO 05-14 06:27:01 [x.py:1] Received request ,"
     )
     with pytest.raises(TraceError):
         listed(text * 2)

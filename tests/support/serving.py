@@ -65,6 +65,30 @@ def slow_percentile(values: Sequence[float], percent: float) -> float:
     return ranked[low] + (ranked[high] - ranked[low]) * (place - low)
 
 
+def slow_steady(facts: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """The facts of the steps of one thread without those of its start and its end, after the definition (R3.88)."""
+    every = [fact for fact in facts if fact["kind"] != "idle"]
+    if len(every) < 8 or any(fact["kind"] == "unknown" for fact in every):
+        return every
+
+    def took(fact: dict[str, Any]) -> float:
+        return float(fact["gpu_end_us"] - fact["gpu_start_us"])
+
+    usual = medians([fact["requests"] for fact in every if fact["kind"] == "decode"])
+    small = [fact["kind"] == "decode" and fact["requests"] < usual / 2 for fact in every]
+    slow = []
+    for fact in every:
+        size = "tokens" if fact["kind"] == "prefill" else "requests"
+        alike = [took(other) for other in every if (other["kind"], other[size]) == (fact["kind"], fact[size])]
+        slow.append(len(alike) >= 3 and took(fact) > 1.5 * medians(alike))
+    settled = [n for n, fact in enumerate(every) if fact["kind"] == "decode" and not small[n] and not slow[n]]
+    if not settled:
+        return every
+    first = max([n + 1 for n in range(settled[0]) if small[n] or slow[n]], default=0)
+    last = settled[-1] + 1 if all(small[settled[-1] + 1 :]) else len(every)
+    return every[first:last] if last - first >= len(every) / 2 else every
+
+
 def slow_union(spans: Sequence[tuple[float, float]]) -> float:
     """Time that some spans cover."""
     total, end = 0.0, float("-inf")

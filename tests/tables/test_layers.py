@@ -106,6 +106,24 @@ def test_alternating_attention_makes_two_variants_of_one_layer() -> None:
     assert {row["calls"] for row in rows} == {12}
 
 
+@pytest.mark.parametrize(
+    ("kinds", "sentence"),
+    [
+        ("FW" * 12, "1, 3, 5 … of 6 kernels, 9.0 µs; 2, 4, 6 … of 6 kernels"),
+        ("NFW" + "FW" * 10, "2, 4, 6 … of 6 kernels, 9.0 µs; 3, 5, 7 … of 6 kernels"),
+        ("WWWWWF" * 4, "1, 2, 3 … of 6 kernels, 9.0 µs; 6, 12, 18 … of 6 kernels"),
+        ("F" * 24, ""),
+        ("F" * 12 + "FW" * 6, ""),
+        ("F" * 23 + "W", ""),
+    ],
+)
+def test_layers_that_alternate_in_kind_are_said_to(kinds: str, sentence: str) -> None:
+    names = [name for kind in kinds for name in ["norm", "qkv", kind, "out", "route", "experts"]]
+    for by in (None, "layer"):
+        note = PANES["layers"].build(make_trace(step_of(1, 0, names)), by=by).note
+        assert ("alternate in kind" in note) == bool(sentence) and sentence in note
+
+
 def test_steps_of_different_depth_are_not_mixed() -> None:
     trace = make_trace([*step_of(1, 0, LAYER * 4), *step_of(2, 2_000_000, LAYER * 8)])
     assert [(row["layers"], row["steps"]) for row in PANES["layers"].build(trace).rows()] == [(4, 1), (8, 1)]

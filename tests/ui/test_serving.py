@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.support.app import Shown, keys, shown, to_pane
-from tests.support.build import Event, kernel, launch, step
+from tests.support.build import Event, annotation, kernel, launch, step
 from tests.support.build import make_trace as made
 from tests.support.serving import decode, served
+from tracetui.linking.placement import activities_of_step_number
+from tracetui.model.recorded import Request, RequestLog
+from tracetui.model.trace import Trace
 
 LAYER = ["qkv", "attention", "out", "norm"]
 
@@ -72,3 +77,32 @@ async def test_going_into_a_step_shows_no_time_before_the_trace() -> None:
         assert window is not None
         assert window.cell_of(int(trace.slices.start[row])) >= 0
         assert window.cell_of(int(trace.slices.end[row])) <= app.view.lanes.cells
+
+
+def _with_requests(count: int) -> Trace:
+    """Decodes, the second of which names the second request."""
+    trace = served([decode(index, period=1000) for index in range(5)], [annotation("batch req-bbbb", 1_010_000, 5_000)])
+    names = ["req-aaaa", "req-bbbb", *(f"req-{n:04}" for n in range(count - 2))]
+    log = RequestLog("server.log", "vLLM", tuple(map(Request, names)), ("1 of 9 lines were read as events.",))
+    return replace(trace, request_log=log)
+
+
+async def test_a_request_leads_to_its_first_step_or_says_why_there_is_none() -> None:
+    async with shown(_with_requests(2), (160, 40)) as (app, pilot):
+        before = app.view.step
+        await keys(pilot, *to_pane("requests"), "home", "enter")
+        assert "No annotation of a step has the id" in app.text("#hints")
+        assert app.view.step == before != 2
+        await keys(pilot, "j", "enter")
+        assert app.view.step == 2
+        assert app.view.selected == activities_of_step_number(app.trace, 2)[0]
+
+
+async def test_the_note_of_a_list_is_below_its_rows_or_else_in_the_details() -> None:
+    for count, is_below in ((2, True), (90, False)):
+        async with shown(_with_requests(count), (160, 50)) as (app, pilot):
+            await keys(pilot, *to_pane("requests"))
+            lines = " ".join(strip.text.strip() for strip in app.list.render_lines(app.list.size.region))
+            assert ("1 of 9 lines were read as events." in lines) == is_below
+            assert ("about this list" in " ".join(details(app))) != is_below
+            assert ("lines were" in " ".join(details(app))) != is_below

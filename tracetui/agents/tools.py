@@ -158,17 +158,19 @@ class Tools:
         limit: int = 30,
         offset: int = 0,
         steps_by: str = "",
+        requests: str = "",
     ) -> str:
         """List the rows of a pane, by `name`: overview, summary, steps, kernels, ops, views, occupancy, launches, gaps,
-        roofline, serving, layers, modules, flame, memory, compiles (compilations by torch.compile, where an answer
-        names a `compile_log`, which was beside the trace), counters, findings, range or health.
+        roofline, serving, requests (of an inference server, from the file below the folder that `requests` names: a log
+        of vLLM or SGLang, or OTLP JSON), layers, modules, flame, memory, compiles (compilations by torch.compile, where
+        an answer names a `compile_log`, which was beside the trace), counters, findings, range or health.
 
         `step` or `range` (`12.5us+250us`) choose a part, else it is the whole trace; `by` groups rows (kernels by name,
         op, family, line; gaps by cause; an unknown group is answered with the list). `where` is a text or a condition
         (`dur_us > 100 & op ~ mm`), `sort` a column (`dur_us:asc`), `columns` are names with commas between, or all.
         A null is a value that is not in the trace, and never 0.
         """
-        opened, pane, grouping = self.folder.trace(trace, steps_by), pane_named(name), by or None
+        opened, pane, grouping = self.folder.trace(trace, steps_by, requests), pane_named(name), by or None
         part = pane.asked_part(opened, step, range or None)
         table = pane.build(opened, part, grouping)
         part = None if (name, grouping) in WHOLE_TRACE else part
@@ -297,8 +299,12 @@ def _facts(path: str, trace: Trace) -> Fields:
     """The identity of a trace, for every answer about it."""
     known: Mapping[str, Any] = facts(trace)
     simulated = {"simulated": "nothing was measured"} if trace.is_simulated else {}
-    log = {} if trace.compile_log is None else {"compile_log": trace.compile_log.label}
-    return {"trace": path, **simulated, **{key: known[key] for key in FACTS}, **log}
+    logs = {
+        name: log.label
+        for name, log in (("compile_log", trace.compile_log), ("request_log", trace.request_log))
+        if log is not None
+    }
+    return {"trace": path, **simulated, **{key: known[key] for key in FACTS}, **logs}
 
 
 def _listed(

@@ -73,8 +73,9 @@ class TraceFolder:
         """A path as it is named to the assistant: from the folder on."""
         return os.path.relpath(path, self.root)
 
-    def trace(self, name: str, steps_by: str = "") -> Trace:
-        """A trace, read again where its file has changed; `steps_by` says what counts as a step.
+    def trace(self, name: str, steps_by: str = "", requests: str = "") -> Trace:
+        """A trace, read again where its file has changed; `steps_by` says what counts as a step, `requests` names a
+        file below the folder with the requests of its server.
 
         Raises: UsageError, TraceError.
         """
@@ -82,10 +83,19 @@ class TraceFolder:
         if not path.is_file():
             kind = "a folder: name a trace in it, or ask `ranks` about it" if path.is_dir() else "no file"
             raise UsageError(f"{name} is {kind}.")
+        log = self.path(requests) if requests else None
+        if log is not None and not log.is_file():
+            raise UsageError(f"{requests} is no file: requests are in a log or in OTLP JSON.")
 
         def read(is_over: Callable[[], bool]) -> Trace:
             options = OpenOptions(
-                steps_by or None, None, (NO_FILE,), False, NO_FILE, compile_log=NO_FILE, requests=NO_FILE
+                steps_by or None,
+                None,
+                (NO_FILE,),
+                False,
+                NO_FILE,
+                compile_log=NO_FILE,
+                requests=NO_FILE if log is None else str(log),
             )
             trace = open_trace(str(path), options, cancelled=is_over)
             # What lies beside the trace may be a link that leads out.
@@ -94,7 +104,8 @@ class TraceFolder:
             return with_captures(trace, cancelled=is_over) if inside else trace
 
         watched = [own] if (own := own_log(str(path))) and self._holds(own) else []
-        return self._keep((str(path), steps_by), [path, *watched], read)
+        watched += [] if log is None else [log]
+        return self._keep((str(path), steps_by, str(log or "")), [path, *watched], read)
 
     def ranks(self, name: str, run: int) -> RankSet:
         """A run of the ranks in a folder.

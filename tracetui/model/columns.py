@@ -937,6 +937,11 @@ STAGE = ColumnSpec("stage", "stage", "Stage of the pipeline that the rank is, fr
 START_US = ColumnSpec("start_us", "start µs", "Start, from the first event of the trace.", unit="us", is_moment=True)
 STEP = ColumnSpec("step", "step", "Number of the step.")
 STEPS = ColumnSpec("steps", "steps", "Number of steps.")
+STEADY_STEPS = ColumnSpec(
+    "steady_steps",
+    "steady",
+    "Those of its steps in the steady state, which its numbers are over; null: over all steps.",
+)
 STEPS_BY = ColumnSpec(
     "steps_by",
     "steps by",

@@ -42,7 +42,9 @@ _VLLM_EVENT = re.compile(
     r"(Received|Added|Finished|Aborted) request(?:\(s\))? ([^\s:,()]{1,200}?)(?:[.:]?(?:\s|$)|, )"
     r"|Generated response ([^\s:,()]{1,200})(?: \((streaming delta|streaming complete)\))?: "
     r"|Sequence group ([^\s:,()]{1,200}) is preempted "
+    r"|Request ([^\s:,()]{1,200}) details: "
 )
+_TOKEN_LIST = re.compile(r"[\[(]([\d, ]*)[\])]")
 _REASON = re.compile(r"finish_reason: (\w{1,40})\s*$")
 _LOAD = re.compile(r"Avg prompt throughput: |(?:Decode|Prefill) batch.{0,40}?, #")
 _RUNNING = re.compile(r"(?:Running: |#running-req: )(\d{1,9})")
@@ -158,6 +160,13 @@ def _moment(value: Any) -> int | None:
     return number if FIRST_WALL_NS <= number < MAX_TIME_NS else None
 
 
+def _list_length(message: str, key: str) -> int | None:
+    """The length of the list of tokens behind the last mention of a key, which no text of a user follows."""
+    at = message.rfind(key)
+    listed = _TOKEN_LIST.match(message, at + len(key)) if at >= 0 else None
+    return None if listed is None else listed[1].count(",") + 1 if listed[1].strip() else 0
+
+
 class _Reader:
     """Takes in lines and objects, and gathers what they say of each request."""
 
@@ -168,61 +177,76 @@ class _Reader:
         """Earlier requests of ids that came again."""
         self.load = -1, -1
         """Largest number of requests that ran, and that waited, as lines about batches say; -1 without such a line."""
+        self._lines = self._events = 0
+        """Lines that are not empty, and those of them that were read as events."""
         self._load_lines = self._retracted = self._left_out = self._long = self._bad_json = 0
         self._begins: dict[str, datetime] = {}
+        self._spans: dict[str, tuple[int, Any]] = {}
+        """Of each request the end of the span that is kept (ns since 1970, 0 where it is not known), and its id."""
+        self._doubled: dict[str, int] = {}
+        """Spans that came beside the first one of a request."""
         self._producers: dict[str, None] = {}
-        self._has_seconds = self._has_preemptions = False
+        self._has_seconds = self._has_preemptions = self._has_lists = False
 
     def add(self, line: bytes, is_long: bool) -> None:
         """Take in a line."""
         self._long += is_long
+        self._lines += bool(line.strip())
         if _IS_JSON.match(line) and not is_long:
             document = _json(line)
             self._bad_json += document is None
-            self.value(document)
+            self._events += self.value(document)
         else:
-            self.line(line.decode("utf-8", "replace"))
+            self._events += self.line(line.decode("utf-8", "replace"), is_long)
 
-    def value(self, document: Any) -> None:
-        """Take in a document of JSON."""
+    def value(self, document: Any) -> bool:
+        """Take in a document of JSON; False where nothing in it is of a request."""
+        is_event = False
         for each in document if isinstance(document, list) else [document]:
             if not isinstance(each, dict):
                 continue
             if each.get("event") == "request.finished":
                 out = each.get("out")
                 meta = out.get("meta_info") if isinstance(out, dict) else None
-                self._finished(each.get("rid"), meta if isinstance(meta, dict) else {})
+                is_event |= self._finished(each.get("rid"), meta if isinstance(meta, dict) else {})
             elif each.get("event") == "request.received" and isinstance(name := each.get("rid"), str):
                 self._request(name, "SGLang")
+                is_event = True
             for resource in _objects(each, "resourceSpans"):
                 for scope in _objects(resource, "scopeSpans"):
                     for span in _objects(scope, "spans"):
-                        self._span(span)
+                        is_event |= self._span(span)
+        return is_event
 
-    def line(self, text: str) -> None:
-        """Take in a line of a log."""
+    def line(self, text: str, is_long: bool = False) -> bool:
+        """Take in a line of a log; False where it is not understood."""
         if "Finish: obj=" in text:
             at = text.rfind(_META)
             parts = _META_PART.findall(text[at + len(_META) :]) if at >= 0 else []
             meta = {key: word or kind or number for key, word, kind, number in reversed(parts)}
-            self._finished(meta.get("id"), meta)
-        elif header := _VLLM.search(text):
-            self._vllm(header)
-        elif "Receive: obj=" in text:
-            return
-        elif stats := _STATS.search(text):
+            return self._finished(meta.get("id"), meta)
+        if header := _VLLM.search(text):
+            return self._vllm(header, is_long)
+        if "Receive: obj=" in text:
+            return True
+        if stats := _STATS.search(text):
             self._sglang(*stats.groups())
-        elif load := _LOAD.search(text):
-            self._load(text[load.start() :], "SGLang")
-        elif retracted := _RETRACTED.search(text):
+            return True
+        if load := _LOAD.search(text):
+            return self._load(text[load.start() :], "SGLang")
+        if retracted := _RETRACTED.search(text):
             self._retracted += int(retracted[1])
+            return True
+        return False
 
-    def _load(self, text: str, producer: str) -> None:
+    def _load(self, text: str, producer: str) -> bool:
         running, waiting = _RUNNING.search(text, 0, _LOAD_CHARS), _WAITING.search(text, 0, _LOAD_CHARS)
-        if running and waiting:
-            self._producers[producer] = None
-            self._load_lines += 1
-            self.load = max(self.load[0], int(running[1])), max(self.load[1], int(waiting[1]))
+        if not running or not waiting:
+            return False
+        self._producers[producer] = None
+        self._load_lines += 1
+        self.load = max(self.load[0], int(running[1])), max(self.load[1], int(waiting[1]))
+        return True
 
     def _request(self, name: str, producer: str, is_new: bool = False) -> Request | None:
         """The request with an id; None where there are too many."""
@@ -239,45 +263,54 @@ class _Reader:
         request = self.requests[name] = Request(name)
         return request
 
-    def _vllm(self, header: re.Match[str]) -> None:
+    def _vllm(self, header: re.Match[str], is_long: bool) -> bool:
         *date, message = header.groups()
-        if _LOAD.search(message):
-            return self._load(message, "vLLM")
         event = _VLLM_EVENT.match(message)
         if event is None:
-            return None
-        what, named, answered, streaming, preempted = event.groups()
-        name = named or answered or preempted
+            return bool(_LOAD.search(message)) and self._load(message, "vLLM")
+        what, named, answered, streaming, preempted, detailed = event.groups()
+        name = named or answered or preempted or detailed
         try:
             month, day, hour, minute, second = map(int, date)
             # The year is not there; this one has all days.
             now = datetime(2000, month, day, hour, minute, second, tzinfo=UTC)
         except ValueError:
-            return None
-        is_first = what == "Received" or (what == "Added" and name not in self._begins)
+            return False
+        # Details stand in front of the line that says that it was received.
+        is_first = what == "Received" or detailed is not None or (what == "Added" and name not in self._begins)
         known = self.requests.get(name)
         request = self._request(name, "vLLM", is_first and known is not None and known.reason is not None)
         if request is None:
-            return None
+            return True
         if is_first:
             self._begins.setdefault(name, now) if request is known else self._begins.update({name: now})
-            return None
-        if preempted:
+        # Of a long line the middle is not there.
+        tokens = None if is_long else _list_length(message, "prompt_token_ids: " if is_first else "output_token_ids: ")
+        self._has_lists |= tokens is not None
+        if is_first:
+            request.prompt = request.prompt if tokens is None else tokens
+        elif preempted:
             self._has_preemptions = True
             request.preempted = (request.preempted or 0) + 1
-            return None
-        if what == "Added" or request.reason is not None:
-            return None
-        begin = self._begins.get(name)
+        elif what != "Added":
+            if tokens is not None:
+                # Each part of an answer, and each of several answers, lists its own.
+                request.output = (request.output or 0) + tokens
+            if request.reason is None:
+                self._answered(request, now, message, "abort" if what == "Aborted" else streaming)
+        return True
+
+    def _answered(self, request: Request, now: datetime, message: str, kind: str | None) -> None:
+        """Take in the time of a part of an answer of vLLM, or of an end."""
+        begin = self._begins.get(request.name)
         took = int((now - begin).total_seconds()) * 10**9 if begin is not None and begin <= now else None
         self._has_seconds |= took is not None
-        if streaming == "streaming delta":
+        if kind == "streaming delta":
             request.first_token = took if request.first_token is None else request.first_token
-            return None
+            return
         request.total = took
         reason = _REASON.search(message)
-        request.reason = reason[1] if reason else "abort" if what == "Aborted" else "finished"
-        return None
+        request.reason = reason[1] if reason else "abort" if kind == "abort" else "finished"
 
     def _sglang(self, name: str, about: str, spent: str) -> None:
         request = self._request(name, "SGLang")
@@ -304,10 +337,12 @@ class _Reader:
         elif request.total is None and queue is not None and forward is not None:
             request.total = queue + forward
 
-    def _finished(self, name: Any, meta: dict[str, Any]) -> None:
-        """Take in what SGLang says at the end of a request."""
-        if not isinstance(name, str) or not name or (request := self._request(name, "SGLang")) is None:
-            return
+    def _finished(self, name: Any, meta: dict[str, Any]) -> bool:
+        """Take in what SGLang says at the end of a request; False where it is not said of which."""
+        if not isinstance(name, str) or not name:
+            return False
+        if (request := self._request(name, "SGLang")) is None:
+            return True
         received, ended = _moment(meta.get("request_received_ts")), _moment(meta.get("request_finished_ts"))
         entered = _moment(meta.get("forward_entry_time"))
         done = _moment(meta.get("prefill_finished_time", meta.get("prefill_finished_ts")))
@@ -333,37 +368,65 @@ class _Reader:
         reason = meta.get("finish_reason")
         reason = reason.get("type") if isinstance(reason, dict) else reason
         request.reason = reason[:40] if isinstance(reason, str) else request.reason or "finished"
+        return True
 
-    def _span(self, span: dict[str, Any]) -> None:
-        """Take in a span of OpenTelemetry, if it is one of a request."""
+    def _span(self, span: dict[str, Any]) -> bool:
+        """Take in a span of OpenTelemetry; False where it is not one of a request.
+
+        Of several spans of a request the one that ends last is kept; of those, the last in the file.
+        """
         attributes: dict[str, Any] = {}
         for each in _objects(span, "attributes")[:1000]:
             value = each.get("value")
             if isinstance(key := each.get("key"), str) and isinstance(value, dict) and len(value) == 1:
                 attributes[key] = next(iter(value.values()))
-        name = attributes.get(_NAME)
         if not any(key in attributes for key in _STAGES):
-            return
+            return False
+        name = attributes.get(_NAME)
         if not isinstance(name, str) or not name:
             name = f"span {span.get('spanId')}"
         if (request := self._request(name, "OpenTelemetry")) is None:
-            return
+            return True
         start, end = (_moment(span.get(key)) for key in ("startTimeUnixNano", "endTimeUnixNano"))
-        request.arrival = start or request.arrival
-        for key, column in _STAGES.items():
-            if (time := _nanoseconds(attributes.get(key))) is not None:
-                setattr(request, column, time)
+        before, own = self._spans.get(request.name), (end or 0, span.get("spanId"))
+        if before is not None:
+            # An exporter that gets no answer sends a span again.
+            if own != before or own[1] is None:
+                self._doubled[request.name] = self._doubled.get(request.name, 0) + 1
+            if own[0] < before[0]:
+                return True
+        self._spans[request.name] = own
+        times = {column: _nanoseconds(attributes.get(key)) for key, column in _STAGES.items()}
+        if times["total"] is None and start is not None and end is not None and end >= start:
+            times["total"] = end - start
+        tokens: dict[str, int | None] = dict.fromkeys(_TOKENS.values())
         for key, column in _TOKENS.items():
-            if (number := _count(attributes.get(key))) is not None:
-                setattr(request, column, number)
-        if request.total is None and start is not None and end is not None and end >= start:
-            request.total = end - start
+            tokens[column] = _count(attributes.get(key)) if key in attributes else tokens[column]
+        for column, value in {"arrival": start, **times, **tokens}.items():
+            if value is not None or before is not None:
+                setattr(request, column, value)
         reason = attributes.get("gen_ai.response.finish_reason")
         request.reason = reason[:40] if isinstance(reason, str) else "finished"
+        return True
 
     def log(self, label: str, damage: str | None) -> RequestLog:
         """Everything that was taken in."""
         notes = []
+        if self._lines:
+            lost = self._lines - self._events
+            notes.append(
+                f"{self._events:,} of {counted(self._lines, 'line')} were read as events, {lost:,} not understood."
+                if lost
+                else f"All of {counted(self._lines, 'line')} were read as events."
+            )
+        if self._doubled:
+            several, spans = len(self._doubled), sum(self._doubled.values())
+            notes.append(
+                f"{counted(several + spans, 'span')} have the ids of {counted(several, 'request')}: of those of one id "
+                "the span that ends last is kept."
+            )
+        if self._has_lists:
+            notes.append("Tokens are counted in lists of vLLM, which --max-log-len cuts.")
         if self._load_lines:
             running, waiting = self.load
             lines = counted(self._load_lines, "line")

@@ -31,6 +31,8 @@ from tracetui.serving.step_facts import StepFacts, column_of, known, longest_of,
 
 Groups = dict[str, Int64]
 """Indices of the steps of each kind."""
+OF_KINDS = (None, "purpose", "between")
+"""Groupings whose numbers are of all steps of a kind, of those in the steady state if there is one."""
 
 NO_LINE = (
     "No kind of step has three different batches, the largest at least twice the smallest, whose times lie on a line: "
@@ -49,6 +51,8 @@ def cost_sentences(facts: StepFacts, groups: Groups, by: str | None) -> list[str
     sentences = []
     if by in (None, "stage"):
         sentences.append(_steady_sentence(facts, groups))
+    if by in OF_KINDS:
+        sentences.append(_over_steady_sentence(facts, groups))
     if by in (None, "batch", "cost"):
         sentences += [_line_sentence(facts.trace, kind, line, groups[kind]) for kind, line in _lines(facts, groups)]
     if by in (None, "prefill"):
@@ -66,6 +70,31 @@ def _served_stages(facts: StepFacts, groups: Groups) -> tuple[Int64, Int64]:
     """The steps of all kinds in order, and the `Stage` of each, NULL where its thread has no steady state."""
     served = np.sort(np.concatenate([np.empty(0, np.int64), *groups.values()]))
     return served, stages(steps(facts.trace), facts.kinds, facts.took, served)
+
+
+def steady_groups(facts: StepFacts, groups: Groups) -> Groups:
+    """The steps of each kind without those of a warm-up and a tail; of a kind that has no others, all of them."""
+    served, stage = _served_stages(facts, groups)
+    left_out = served[(stage == Stage.WARM_UP) | (stage == Stage.TAIL)]
+    steady = {kind: rows[~np.isin(rows, left_out)] for kind, rows in groups.items()}
+    return {kind: rows if len(rows) else groups[kind] for kind, rows in steady.items()}
+
+
+def _over_steady_sentence(facts: StepFacts, groups: Groups) -> str:
+    """The steps that numbers by kind are over; empty where these are all steps."""
+    steady = steady_groups(facts, groups)
+    some = [
+        f"{kind} {len(rows):,} of {len(groups[kind]):,}"
+        for kind, rows in steady.items()
+        if len(rows) < len(groups[kind])
+    ]
+    if not some:
+        return ""
+    served, stage = _served_stages(facts, groups)
+    ends = served[(stage == Stage.WARM_UP) | (stage == Stage.TAIL)]
+    others = [kind for kind, rows in steady.items() if np.isin(rows, ends).all()]
+    rest = f" It has no {', no '.join(others)}: all of these count." if others else ""
+    return f"Numbers by kind are over the steps of the steady state: {', '.join(some)}.{rest}"
 
 
 def _line_sentence(trace: Trace, kind: str, line: Line, rows: Int64) -> str:

@@ -15,6 +15,7 @@ from tracetui.model.intervals import Bool, Int64, Part, in_runs
 from tracetui.model.pane import Pane
 from tracetui.model.quantities import counted, duration
 from tracetui.model.recorded import FIRST_WALL_NS, Request, RequestLog
+from tracetui.model.results import kept
 from tracetui.model.table import NULL, Column, ColumnSpec, Table, micros, numbers, texts
 from tracetui.model.trace import Float64, Trace
 from tracetui.serving.step_facts import known
@@ -36,13 +37,16 @@ class _Served(NamedTuple):
     last: Int64
     words: str
     """How they were found, or why not, as a sentence."""
+    lacks: tuple[str, str] = ("", "")
+    """Why a request has no steps, as a sentence: where their number is not known, and where it is 0; empty where the
+    words say it of all."""
 
 
 def requests(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     """One row per request in the order of the file, always of the whole file."""
     log = trace.request_log or RequestLog("", "", (), ())
     listed = log.requests
-    served, all_steps = _served(trace, listed), steps(trace)
+    served, all_steps = _served(trace), steps(trace)
     output = _integers(listed, "output").astype(np.float64)
     decode = _times(listed, "decode")
     each_token = np.where(output > 1, decode / np.maximum(output - 1, 1), np.nan)
@@ -134,8 +138,18 @@ def _sentence(log: RequestLog, each_token: Float64, served: _Served) -> str:
     return " ".join((*parts, *log.notes, served.words))
 
 
-def _served(trace: Trace, listed: Sequence[Request]) -> _Served:
+def reason_of_no_steps(trace: Trace, row: int) -> str:
+    """The reason why no step is known to have served a request, as a sentence; empty for one with steps."""
+    served = _served(trace)
+    if served.steps[row] > 0:
+        return ""
+    return served.lacks[int(served.steps[row] == 0)] or served.words
+
+
+@kept
+def _served(trace: Trace) -> _Served:
     """The steps that served each request: by its id in annotations, or by the time of day."""
+    listed = () if trace.request_log is None else trace.request_log.requests
     all_steps, nothing = steps(trace), np.full(len(listed), -1, np.int64)
     unknown = np.full(len(listed), NULL, np.int64)
     if not listed:
@@ -181,9 +195,8 @@ def _by_annotations(trace: Trace, listed: Sequence[Request]) -> _Served | None:
     first, last = np.full(len(listed), -1, np.int64), np.full(len(listed), -1, np.int64)
     # In order of the steps of each request.
     first[owner[::-1]], last[owner] = served[::-1], served
-    return _Served(
-        count, first, last, f"{counted(int((count > 0).sum()), 'request')} joined with steps by ids in names."
-    )
+    words = f"{counted(int((count > 0).sum()), 'request')} joined with steps by ids in names."
+    return _Served(count, first, last, words, ("", "No annotation of a step has the id of this request in its name."))
 
 
 def _by_time(all_steps: Steps, low: Int64, high: Int64, timed: Bool) -> _Served:
@@ -199,4 +212,6 @@ def _by_time(all_steps: Steps, low: Int64, high: Int64, timed: Bool) -> _Served:
         words = "None of them was served while the trace was recorded: its times are of another run, host or zone."
     else:
         words = f"{counted(int(has.sum()), 'request')} joined with the steps that ran meanwhile, by the time of day."
-    return _Served(count, first, last, words)
+    no_times = "The file does not say when this request came and how long it took."
+    no_steps = "No step of the trace ran between the queue of this request and its end." if has.any() else ""
+    return _Served(count, first, last, words, (no_times, no_steps))

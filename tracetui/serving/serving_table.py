@@ -5,7 +5,8 @@ All numbers are over complete steps that served requests. Percentiles are linear
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -29,11 +30,13 @@ from tracetui.serving.cost_tables import (
     NO_DELAY,
     NO_LINE,
     NOT_STEADY,
+    OF_KINDS,
     attention_table,
     cost_sentences,
     cost_table,
     delay_table,
     stage_table,
+    steady_groups,
 )
 from tracetui.serving.server_steps import (
     ACTIVITY_NAMES,
@@ -78,7 +81,10 @@ NOTHING_BETWEEN = "No step of a server directly follows another one on its threa
 
 
 def serving(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
-    """One row per kind of step; by `batch` per kind and size, by `purpose` of kernels, by CPU work `between` steps."""
+    """One row per kind of step; by `batch` per kind and size, by `purpose` of kernels, by CPU work `between` steps.
+
+    Numbers of a kind are over its steps in the steady state, if there is one (R3.88).
+    """
     kinds = step_kinds(trace)
     served = averaged_steps(trace) & np.array([each is not None for each in kinds.kind], bool)
     wanted = np.zeros(len(served), bool)
@@ -88,8 +94,9 @@ def serving(trace: Trace, step: Part | None = None, by: str | None = None) -> Ta
     }
     groups = {kind: rows for kind, rows in groups.items() if len(rows)}
     facts = step_facts(trace, kinds)
-    make = {
-        None: _by_kind,
+    steady = steady_groups(facts, groups) if by in OF_KINDS else groups
+    tables: dict[str | None, Callable[[StepFacts, dict[str, Int64]], Table]] = {
+        None: partial(_by_kind, counts={kind: len(rows) for kind, rows in groups.items()}),
         "batch": _by_batch,
         "purpose": _by_purpose,
         "between": _by_activity,
@@ -98,8 +105,8 @@ def serving(trace: Trace, step: Part | None = None, by: str | None = None) -> Ta
         "stage": stage_table,
         "prefill": delay_table,
         "attention": attention_table,
-    }[by]
-    table = make(facts, groups)
+    }
+    table = tables[by](facts, steady)
     return Table(table.columns, table.slices, _note(facts, groups, by, len(table)))
 
 
@@ -110,8 +117,8 @@ PANE = Pane(
     help="One row is a kind of step of an inference server: how long, how often, and what lies between.",
     table=serving,
     columns=(
-        "kind steps requests tokens token_us gpu_period_us idle_within_us idle_between_us median_us p99_us "
-        "gpu_busy_us between_us exposed_us between output_tokens_per_s attention_pct products_pct comm_pct "
+        "kind steps steady_steps requests tokens token_us gpu_period_us idle_within_us idle_between_us median_us "
+        "p99_us gpu_busy_us between_us exposed_us between output_tokens_per_s attention_pct products_pct comm_pct "
         "routing_pct quantise_pct sampling_pct idle_pct context per_token_us per_request_us comm_us min_comm_us pct "
         "p95_us gpu_period_p99_us cpu_step_us"
     ),
@@ -197,7 +204,8 @@ def _iterations(facts: StepFacts, groups: dict[str, Int64]) -> Iterations:
     return iterations(steps(facts.trace), facts.kinds, facts.times, whole)
 
 
-def _by_kind(facts: StepFacts, groups: dict[str, Int64]) -> Table:
+def _by_kind(facts: StepFacts, groups: dict[str, Int64], counts: dict[str, int]) -> Table:
+    """`groups` are the steps that numbers are over, `counts` those of each kind in all."""
     trace, kinds, times, rows = facts.trace, facts.kinds, facts.times, list(groups.values())
     period, work = known(times.period), purpose_times(trace)
     # No request can have got several tokens.
@@ -209,7 +217,11 @@ def _by_kind(facts: StepFacts, groups: dict[str, Int64]) -> Table:
     return Table(
         (
             texts(col.KIND.but(help=KIND_HELP), list(groups)),
-            numbers(col.STEPS, [len(each) for each in rows]),
+            numbers(col.STEPS, list(counts.values())),
+            numbers(
+                col.STEADY_STEPS,
+                [len(each) if len(each) < count else NULL for each, count in zip(rows, counts.values(), strict=True)],
+            ),
             column_of(col.REQUESTS.but(help="Median of the requests served in a step."), known(kinds.requests), rows),
             column_of(col.TOKENS.but(help="Median of the tokens that went into the model."), known(kinds.tokens), rows),
             *_durations(facts, rows),
@@ -329,7 +341,10 @@ def _by_activity(facts: StepFacts, groups: dict[str, Int64]) -> Table:
             texts(col.KIND.but(help=KIND_HELP), [kind for kind, _, _ in pairs]),
             texts(col.CPU_ACTIVITY, [ACTIVITY_NAMES[activity] for _, activity, _ in pairs]),
             numbers(
-                col.STEPS.but(help="Number of steps that follow another one."), [len(mine) for _, _, mine in pairs]
+                col.STEPS.but(
+                    help="Number of its steps, of the steady state if there is one, that follow another one."
+                ),
+                [len(mine) for _, _, mine in pairs],
             ),
             column(col.MEDIAN_US.but(help="Median time between two steps that the CPU spent so."), found.time),
             missing(col.EXPOSED_US, len(pairs)) if no_gpu else column(col.EXPOSED_US, found.exposed),

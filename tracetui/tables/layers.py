@@ -7,7 +7,7 @@ start of the next, so that the parts of a step add up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -26,6 +26,7 @@ from tracetui.linking.trees import lane_numbers
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange, covered_within, union
 from tracetui.model.pane import Grouping, Pane
+from tracetui.model.quantities import duration
 from tracetui.model.results import kept
 from tracetui.model.table import Column, ColumnSpec, Table, micros, numbers, texts
 from tracetui.model.trace import Float64, Kind, Trace
@@ -39,6 +40,10 @@ MIN_ODD_RATIO = 1.25
 """Minimum time of an odd layer relative to the median of all layers."""
 MAX_NAMED_LAYERS = 3
 """Maximum odd layers named per row."""
+MAX_PERIOD = 8
+"""Maximum layers after which kinds of layers come again, for these to alternate."""
+MIN_ALIKE_SHARE = 0.9
+"""Minimum share of the layers that are of the kind most usual at their place in the period, for kinds to alternate."""
 MAX_VARIANTS = 4
 """Maximum sequences of one series of layers that are listed kernel by kernel, the most frequent ones."""
 
@@ -113,7 +118,7 @@ def layers(trace: Trace, step: Part | None = None, by: str | None = None) -> Tab
         kept = np.flatnonzero(np.isin(parts.step, chosen(trace, step)))
     table = {None: _by_part, "layer": _by_layer, "purpose": _by_purpose, "kernel": _by_kernel}[by](trace, parts, kept)
     note = _note(trace, len(kept) > 0, isinstance(step, TimeRange), _any_named(trace, parts, kept))
-    return Table(table.columns, table.slices, note)
+    return Table(table.columns, table.slices, " ".join([note, *_alternations(trace, parts, kept)]))
 
 
 PANE = Pane(
@@ -535,6 +540,43 @@ def _sequences(trace: Trace, parts: LayerParts, members: Int64) -> list[Int64]:
         low = int(parts.first[index])
         found.setdefault(name[low : low + int(parts.count[index])].tobytes(), []).append(index)
     return sorted((np.array(each, np.int64) for each in found.values()), key=len, reverse=True)
+
+
+def _alternations(trace: Trace, parts: LayerParts, kept: Int64) -> Iterator[str]:
+    """A sentence on each series whose layers are of two kinds and more in turn (R3.81)."""
+    kept = kept[parts.part[kept] == LAYER]
+    groups = _Samples.of(kept, *(each[kept] for each in (parts.shape, parts.series))).rows
+    for rows in groups:
+        sequences = _sequences(trace, parts, rows)
+        layers = distinct(parts.layer[rows])
+        kind = np.full(int(layers[-1]) + 1, -1, np.int64)
+        for number, same in reversed(list(enumerate(sequences))):
+            kind[parts.layer[same]] = number
+        period = _period(kind[layers])
+        # Kinds of which there is one layer, as the first one often is, do not come again.
+        kinds = [each for each in range(len(sequences)) if (kind[layers] == each).sum() > 1] if period else []
+        if len(kinds) < 2:
+            continue
+        words = []
+        for each in kinds[:MAX_NAMED_LAYERS]:
+            mine, same = layers[kind[layers] == each].tolist(), rows[kind[parts.layer[rows]] == each]
+            some = f"{', '.join(map(str, mine[:MAX_NAMED_LAYERS]))}{' …' if len(mine) > MAX_NAMED_LAYERS else ''}"
+            words.append(
+                f"{some} of {int(parts.count[same[0]])} kernels, {duration(float(np.median(parts.dur[same])))}"
+            )
+        of = f" of series {int(parts.series[rows[0]])}" if int(parts.series[kept].max()) > 1 else ""
+        kind_of_step = step_kinds(trace).kind[int(parts.step[rows[0]])]
+        of += f" of a {kind_of_step}" if kind_of_step and len(distinct(parts.shape[kept])) > 1 else ""
+        yield f"The layers{of} alternate in kind: {'; '.join(words)}. Odd ones are told against all of them."
+
+
+def _period(kinds: Int64) -> int:
+    """Layers after which kinds of layers come again; 0 where all are of one kind, or nothing comes again."""
+    for period in range(1, min(MAX_PERIOD, len(kinds) // MIN_REPEATS) + 1):
+        places = [np.bincount(kinds[place::period]) for place in range(period)]
+        if sum(int(each.max()) for each in places) >= MIN_ALIKE_SHARE * len(kinds):
+            return period if len({int(each.argmax()) for each in places}) > 1 else 0
+    return 0
 
 
 def _kind(trace: Trace, parts: LayerParts, groups: _Samples) -> tuple[Column, ...]:

@@ -22,9 +22,11 @@ from tracetui.model.intervals import Part
 from tracetui.model.results import guarded
 from tracetui.model.table import Table
 from tracetui.model.trace import Interrupted, Trace, interruptible
+from tracetui.text import clean
 from tracetui.ui.trace.row_description import PARTED_PANES, SLICE_PANES, Lines, RowParts, row_lines, row_parts
 from tracetui.ui.trace.selection import describe_gap
 from tracetui.ui.trace.slice_description import chain_of, describe
+from tracetui.ui.widgets.details import DetailLine, folded
 from tracetui.ui.widgets.tabbed_list import TabbedList
 from tracetui.ui.widgets.table_view import TableView
 
@@ -90,7 +92,15 @@ class DescribedList(TabbedList):
         parts = self._row_parts.get((key, row))
         if parts is None and pane in PARTED_PANES:
             self._work_out_row(key, whole, row)
-        return row_lines(self.trace, pane, by, table, row, self._drawn.get(key), parts or RowParts(), not is_waiting)
+        lines = row_lines(self.trace, pane, by, table, row, self._drawn.get(key), parts or RowParts(), not is_waiting)
+        return partial(self._with_note, lines, self._note_below(whole))
+
+    def _with_note(self, lines: Lines, note: str, width: int) -> Sequence[DetailLine]:
+        """The lines about a row, and at their end the note of the list where it has no room below the rows."""
+        if not note or self.view.lines_below:
+            return lines(width)
+        pieces = [DetailLine(piece) for piece in folded(clean(note), width)]
+        return [*lines(width), DetailLine(""), DetailLine("about this list", "label"), *pieces]
 
     def _slice_explanation(self, slice_row: int) -> Lines | None:
         """A function for the lines about a slice that is not selected, or about the gap before it."""

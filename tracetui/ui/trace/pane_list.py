@@ -597,6 +597,9 @@ class PaneList(DescribedList):
             return "No operators, annotations or runtime calls in this trace. Lanes and search show what there is."
         return table.headline or table.note or f"Nothing to list: {PANES[self.pane].help}"
 
+    def _note_below(self, table: Table) -> str:
+        return table.note
+
     def _readable(self, table: Table) -> Table:
         if self.pane == "findings" or (self.pane == "range" and self._is_range_listed):
             # The headline stands at the top of the screen.

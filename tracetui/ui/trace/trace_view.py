@@ -551,6 +551,8 @@ class TraceView(LineCommands):
         if self.panes.pane == "steps":
             self.navigator.leave()
             self.show_step(int(str(table["step"].cell(message.row))))
+        elif self.panes.pane == "requests":
+            self._go_to_request(table, message.row)
         elif (gap := self._gap_of(message)) >= 0:
             self._go_to(message.slice_row, gap)
         elif message.slice_row >= 0:
@@ -558,6 +560,18 @@ class TraceView(LineCommands):
         elif is_of_slices:
             name = shorten(clean(str(table.columns[0].cell(message.row))), 40)
             self.notice(f"{name} stands for events that take no time: no lane has a slice of it.")
+
+    def _go_to_request(self, table: Table, row: int) -> None:
+        """Show the first step that served a request, or say why there is none."""
+        # Few traces have requests.
+        from tracetui.serving.request_table import reason_of_no_steps
+
+        first = table["first_step"].cell(row)
+        if first is None:
+            self.notice(clean(reason_of_no_steps(self.trace, row)))
+            return
+        self.navigator.leave(to_part=True)
+        self.show_step(int(str(first)))
 
     def _go_to(self, row: int, gap: int = -1) -> None:
         """Go to a slice, or to the gap that it ends, in the timeline."""

@@ -303,6 +303,7 @@ class TabbedList(AnalysisSafe, Widget):
     def _show(self, cursor: int) -> None:
         """List the current table, or the note in place of one that is not there."""
         table, arrangement = self.table, self.arrangement
+        self.view.below = "" if table is None else self._note_below(table)
         if table is None:
             self.view.show(self.pane, None, np.empty(0, np.int64), note=self._missing_note())
         else:
@@ -359,6 +360,10 @@ class TabbedList(AnalysisSafe, Widget):
     def _empty_note(self, table: Table) -> str:
         """The note in place of rows where the table has none."""
         raise NotImplementedError
+
+    def _note_below(self, table: Table) -> str:
+        """The note below the rows; empty where it stands elsewhere."""
+        return ""
 
     def _readable(self, table: Table) -> Table:
         """The table as it is shown."""

@@ -145,6 +145,8 @@ class TableView(Scroller, can_focus=True):
         """Of the rows of a tree: `LEAF`, `CLOSED` or `OPEN`."""
         self.note = ""
         """The sentence in place of rows when there are none."""
+        self.below = ""
+        """Sentences below the last row, drawn where all of their lines have room."""
         self._headline: list[str] = []
         self._graphics = RowGraphics()
         self._layouts: dict[tuple[int, str, str | None], tuple[Table, list[ShownColumn]]] = {}
@@ -202,6 +204,18 @@ class TableView(Scroller, can_focus=True):
     def _above(self) -> int:
         """Lines above the rows: those of the headline, and that of the titles."""
         return len(self._headline) + 1
+
+    @property
+    def lines_below(self) -> list[str]:
+        """The lines of the sentences below the rows; none where they and an empty line have no room."""
+        if not self.below or not len(self.order):
+            return []
+        lines = _wrapped(clean(self.below), max(self.size.width - 4, 10))
+        return lines if self._above + self._row_lines + 1 + len(lines) <= self.size.height else []
+
+    @property
+    def _row_lines(self) -> int:
+        return len(self.order) if self._cards is None else len(self._cards)
 
     @property
     def row(self) -> int:
@@ -387,7 +401,7 @@ class TableView(Scroller, can_focus=True):
     def _place_rows(self) -> None:
         """Write the headline for the size that there is, and begin the rows below it."""
         self._headline = self._headline_lines()
-        lines = len(self.order) if self._cards is None else len(self._cards)
+        lines = self._row_lines
         self.set_length(lines + self._above if lines else 0)
 
     def _headline_lines(self) -> list[str]:
@@ -456,6 +470,9 @@ class TableView(Scroller, can_focus=True):
         line = self.scroll_offset.y + y - 1
         index = self._index_at(line)
         if index >= len(self.order):
+            place, below = line - self._row_lines - 1, self.lines_below
+            if 0 <= place < len(below):
+                return _strip(f"  {below[place]}", width, self._style("note"))
             return Strip.blank(width, self.rich_style)
         current = index == self.cursor
         if self._cards is not None:
