@@ -77,3 +77,16 @@ def test_a_part_starts_after_those_before_it() -> None:
     assert table["from_start_us"].values.tolist() == [0, 200, 900]
     by_layer = PANES["layers"].build(model(7), by="layer")
     assert by_layer["from_start_us"].values.tolist() == [200 + 100 * index for index in range(7)]
+
+
+@pytest.mark.parametrize("by", [None, "layer"])
+@pytest.mark.parametrize("layers", [24, 40, 61])
+def test_of_many_layers_in_few_cells_several_share_a_shade_and_the_strip_says_how_many(
+    by: str | None, layers: int
+) -> None:
+    letters, labels = strip(model(layers), by, MARGIN + 1 + 27)
+    bands = [len(band) for band in letters.strip("·").replace("▒█", "▒ █").replace("█▒", "█ ▒").split()]
+    # All bands but the last, of the layers that are left, look alike.
+    assert min(bands[:-1]) >= 2 and max(bands[:-1]) - min(bands[:-1]) <= 1
+    together = round(layers / len(bands))
+    assert f" {together} layers a shade " in labels and labels.split()[0] == "1" and labels.endswith(f"{layers}")
