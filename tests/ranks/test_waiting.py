@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.ranks import MS, RankPlan, args_of, run_together, set_of
+from tracetui.model.columns import RANK_CAUSE
 from tracetui.model.table import NULL
 from tracetui.ranks.causes import main_causes, standing_out
 from tracetui.ranks.moments import caused_in, late_instances, late_moment, moment_sentences, worst_instance
@@ -130,7 +131,9 @@ def test_a_rank_that_waited_itself_says_from_which_rank_it_passed_the_delay_on()
     assert began[1] == pytest.approx(ranks.waiting.attributed.caused(4)[0]) and began.sum() == began[1] > 5 * MS
     assert [(index, each.source) for index, each in ranks.passed_on.items()] == [(0, 1)]
     causes = {row["rank"]: row["cause"] for row in TABLES["ranks"](ranks).rows()}
-    assert causes == {0: "passed on from rank 1", 1: "host", 2: None, 3: None}
+    assert causes == {0: "from rank 1", 1: "host", 2: None, 3: None}
+    # In the list on the screen it is not cut, up to rank 99.
+    assert RANK_CAUSE.width >= len("from rank 99")
     assert training(4, late={1: 3 * MS}).passed_on == {}
 
 
