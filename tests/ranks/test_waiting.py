@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.build import annotation, op
 from tests.support.ranks import MS, RankPlan, args_of, run_together, set_of
 from tracetui.model.columns import RANK_CAUSE
 from tracetui.model.table import NULL
@@ -310,9 +311,30 @@ def without_a_common_clock() -> RankSet:
     return set_of(plans)
 
 
+def of_gloo(operation: str, hosts: tuple[str, str] = ("node0", "node0")) -> RankSet:
+    """Two ranks of which the second is 3 ms late to each of 5 collectives of a CPU, which records no group and root."""
+    plans = [RankPlan(rank, host) for rank, host in enumerate(hosts)]
+    for plan in plans:
+        for number in range(1, 6):
+            at, end = 10 * MS * number + 3 * MS * plan.rank, 10 * MS * number + 4 * MS
+            args = {"Input Dims": [[64]], "Input type": ["float"]}
+            plan.events.append(op("aten::mm", at - 4 * MS, 2 * MS))
+            plan.events.append(annotation(operation, at, end - at, lane=("1", "7"), args=args))
+    return set_of(plans)
+
+
+def test_collectives_of_gloo_tell_who_was_late() -> None:
+    assert headline(of_gloo("gloo:all_reduce")).startswith("Rank 1 is late")
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [
+        (lambda: of_gloo("gloo:broadcast"), "of none of 5 collectives in common the kind or a root is known"),
+        (
+            lambda: of_gloo("gloo:broadcast", ("node0", "node1")),
+            "none of 5 collectives in common ties the clocks of ranks to each other",
+        ),
         (unmatched, "10 of 10 collectives have no partner among the ranks that are here"),
         (without_a_common_clock, "none of 1 collective in common ties the clocks of ranks to each other"),
         (lambda: with_root("broadcast", [0, 5 * MS], [0, 1]), "of none of 1 collective in common the kind or a root"),
