@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.drawing.serving_bars import share_lines
+from tracetui.drawing.timeline.runs import layers_per_shade
 from tracetui.frozen import frozen
 from tracetui.model.quantities import duration
 from tracetui.model.table import Table
@@ -248,8 +249,6 @@ def served_lines(table: Table, width: int, height: int) -> list[str]:
 
 _SHADES, _ODD, _BESIDE = "▒█", "▲", "·"
 """Letters of layers by their number, of odd ones, and of what is before, between and behind them."""
-MIN_LAYER_CELLS = 1.5
-"""Minimum cells of a typical layer for a shade of its own."""
 _ODD_NUMBER = re.compile(r"(\d+) \(")
 """Pattern of the numbers of odd layers in the table of parts."""
 
@@ -275,7 +274,8 @@ def layer_lines(table: Table, width: int = 80, height: int = 14) -> list[str]:
     for kind, stretches in _steps_of_layers(table)[: height // 2] if columns >= MIN_WIDTH else []:
         whole = max(max(each.end for each in stretches), 1e-9)
         strip, labels = [_BESIDE] * columns, dict[int, str]()
-        together = _layers_per_shade(stretches, columns / whole)
+        own = [each.end - each.start for each in stretches if each.layer]
+        together = layers_per_shade(float(np.median(own or [0.0])) * columns / whole)
         # Odd layers come last: they are seen however narrow they are.
         for each in sorted(stretches, key=lambda each: each.is_odd):
             first = min(int(each.start / whole * columns), columns - 1)
@@ -293,16 +293,6 @@ def layer_lines(table: Table, width: int = 80, height: int = 14) -> list[str]:
                 break
         lines += [f"{kind[:MARGIN]:>{MARGIN}}│{''.join(strip)}", f"{duration(1000 * whole):>{MARGIN}}{below.rstrip()}"]
     return lines
-
-
-def _layers_per_shade(stretches: Sequence[_Stretch], cells_per_us: float) -> int:
-    """Layers in a row that share a shade: 1 where a layer has room, else as many as fill two cells.
-
-    Shades that alternate in less than that beat with the cells, and show a pattern that no layers have.
-    """
-    cells = [cells_per_us * (each.end - each.start) for each in stretches if each.layer]
-    typical = float(np.median(cells)) if cells else 0.0
-    return 1 if typical >= MIN_LAYER_CELLS or typical <= 0 else math.ceil(2 / typical)
 
 
 def _steps_of_layers(table: Table) -> list[tuple[str, list[_Stretch]]]:
