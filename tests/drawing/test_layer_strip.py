@@ -1,11 +1,18 @@
-"""A strip of the layers of a step over time: where each is drawn, and which are apart."""
+"""Layers of a step over time, as a strip above a list and as a line of the timeline: where each is drawn."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import pytest
 
 from tests.support.build import Event, annotation, kernel, launch, make_trace
 from tracetui.drawing.text.pictures import MARGIN, layer_lines, picture_lines
+from tracetui.drawing.timeline.grid import TimelineGrid, View, label_width
+from tracetui.drawing.timeline.layout import Fold, Layout, Shows
+from tracetui.drawing.timeline.palette import palette
+from tracetui.drawing.timeline.raster import TimelineIndex, Window
+from tracetui.kernel_names import Family
 from tracetui.model.trace import Trace
 from tracetui.panes import PANES
 
@@ -77,3 +84,81 @@ def test_a_part_starts_after_those_before_it() -> None:
     assert table["from_start_us"].values.tolist() == [0, 200, 900]
     by_layer = PANES["layers"].build(model(7), by="layer")
     assert by_layer["from_start_us"].values.tolist() == [200 + 100 * index for index in range(7)]
+
+
+@pytest.mark.parametrize("by", [None, "layer"])
+@pytest.mark.parametrize("layers", [24, 40, 61])
+def test_of_many_layers_in_few_cells_several_share_a_shade_and_the_strip_says_how_many(
+    by: str | None, layers: int
+) -> None:
+    letters, labels = strip(model(layers), by, MARGIN + 1 + 27)
+    bands = [len(band) for band in letters.strip("·").replace("▒█", "▒ █").replace("█▒", "█ ▒").split()]
+    # All bands but the last, of the layers that are left, look alike.
+    assert min(bands[:-1]) >= 2 and max(bands[:-1]) - min(bands[:-1]) <= 1
+    together = round(layers / len(bands))
+    assert f" {together} layers a shade " in labels and labels.split()[0] == "1" and labels.endswith(f"{layers}")
+
+
+WIDTH = 140
+
+
+def timeline(trace: Trace, height: int = 20) -> TimelineGrid:
+    index = TimelineIndex(trace)
+    grid = TimelineGrid(index, Layout(index))
+    grid.layout.resize(height)
+    return grid
+
+
+def lines_of_layers(grid: TimelineGrid) -> list[int]:
+    return [number for number, line in enumerate(grid.layout.lines) if line.shows == Shows.LAYERS]
+
+
+def drawn(grid: TimelineGrid, length: int, colours: int = 256) -> tuple[str, list[int]]:
+    """The text of the line of layers in a window from 0 on, and the colour of each cell behind its label."""
+    left = label_width(WIDTH)
+    view = View(Window(0, length / (WIDTH - left)))
+    frame = grid.draw(view, WIDTH, 20, palette(colours))
+    (number,) = lines_of_layers(grid)
+    return frame.text(number + grid.axis_lines), frame.bg[number + grid.axis_lines, left:].tolist()
+
+
+def test_a_line_above_the_streams_has_the_layers_with_their_numbers() -> None:
+    grid = timeline(model(7))
+    (number,) = lines_of_layers(grid)
+    below = grid.layout.lines[number + 1]
+    assert below.lane == grid.layout.lines[number].lane and below.head
+    text, ground = drawn(grid, 1_100 * US)
+    assert text.split()[:2] == ["GPU", "0"] and [int(each) for each in text.split() if each.isdecimal()][1:] == [
+        *range(1, 8)
+    ]
+    # Two shades in turn, and the ground before the first layer and behind the last.
+    shades = [ground[0], *(after for before, after in pairwise(ground) if before != after)]
+    assert len(shades) == 9 and shades[0] == shades[-1] and len({*shades[1:-1]}) == 2 and shades[0] not in shades[1:-1]
+
+
+@pytest.mark.parametrize("colours", [256, 16, 0])
+def test_narrow_layers_share_a_shade_on_the_line_too(colours: int) -> None:
+    text, ground = drawn(timeline(model(100)), 10_000 * US, colours)
+    changes = sum(before != after for before, after in pairwise(ground))
+    assert "100" not in text and changes <= 52
+
+
+def test_without_colours_every_second_layer_has_a_texture() -> None:
+    textures = palette(0).textures
+    assert textures is not None
+    texture = chr(int(textures[Family.COPY]))
+    text, _ = drawn(timeline(model(7)), 1_100 * US, 0)
+    assert len("".join(each if each == texture else " " for each in text).split()) >= 3
+    assert texture not in drawn(timeline(model(7)), 1_100 * US)[0]
+
+
+def test_the_line_goes_with_the_folded_stream_and_where_there_is_no_room_or_no_layer() -> None:
+    grid = timeline(model(7))
+    (number,) = lines_of_layers(grid)
+    assert grid.layout.fold(grid.layout.lines[number].lane) == Fold.FOLDED and lines_of_layers(grid) == []
+    grid = timeline(model(7))
+    # Behind all layers, and so far away that all of a step would be one.
+    for window in (Window(2_000 * US, US), Window(0, 1_000 * US)):
+        grid.layout.see(window, WIDTH)
+        assert lines_of_layers(grid) == []
+    assert lines_of_layers(timeline(model(7), 6)) == lines_of_layers(timeline(model(1))) == []

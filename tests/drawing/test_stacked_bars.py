@@ -75,3 +75,12 @@ def test_text_of_others_is_harmless() -> None:
     sides = tuple(SideTimes("\x1b[31m[b]x", 1.0, ((Spent.CPU, 1.0),), 1.0, 1) for _ in range(2))
     lines = side_lines(Headline(SPAN, True, "", sides, (Ratio("", Change.UNKNOWN),), ""), 80)
     assert "\x1b" not in "".join(map(text_of, lines)) and "[b]x" in text_of(lines[0])
+
+
+@pytest.mark.parametrize(("us", "unit"), [(6887.0, "µs"), (70_200.0, "ms")])
+def test_all_times_of_a_line_are_in_one_unit(us: float, unit: str) -> None:
+    sides = tuple(SideTimes(name, us, ((Spent.CPU, us),), us - 3, 1) for name in "ab")
+    for line in side_lines(Headline(SPAN, True, "", sides, (Ratio("=", Change.SAME),), ""), 160):
+        text = text_of(line)
+        assert text.count(f" {unit}") == 3
+        assert not any(f" {other}" in text for other in {"µs", "ms"} - {unit})

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.support.build import annotation
+from tests.support.build import Event, annotation
 from tests.support.devices import A100
 from tests.support.findings import ids, one
 from tests.support.gpu_programs import Work, queued
 from tracetui.findings.fusion import unfused_kernels
 from tracetui.findings.kernel_times import gpu_time_by_family
 from tracetui.findings.scope import Scope
-from tracetui.model.trace import Trace
+from tracetui.model.trace import Kind, Trace
 
 MUL = "void at::native::vectorized_elementwise_kernel<4, at::native::MulFunctor<float>, std::array<char*, 3ul> >(int)"
 CAT = "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 4, 64, 64>(T)"
@@ -33,10 +33,18 @@ def test_two_thirds_of_the_shorter_of_two_neighbours_are_saved():
     finding = one(eager(multiply(), multiply(60_000), multiply(90_000)), "unfused-elementwise")
     assert finding.cost == 80_000 == pytest.approx(2 / 3 * (60_000 + 60_000))
     assert finding.evidence == (
-        "3 kernels, 250.0 µs, 56 % of the GPU time, which goes to element-wise 56 %, GEMM 44 %; most in aten::mul "
-        "250.0 µs; 3 kernels of 250.0 µs run next to another one, and joining two saves two thirds of the shorter "
+        "3 kernels, 250.0 µs, 56 % of the GPU time: element-wise 56 %; most in aten::mul 250.0 µs; 3 "
+        "kernels of 250.0 µs run next to another one, and joining two saves two thirds of the shorter "
         "one's time"
     )
+
+
+def test_the_norms_of_eager_code_count_as_norms_and_the_shares_add_up_to_that_of_the_kernels():
+    work = [Work(PRODUCT), *[multiply()] * 3, Work(PRODUCT)]
+    # The second and third are launched within a norm.
+    norm = Event("nn.Module: RMSNorm_0", 1_950, 2_000, Kind.PYTHON)
+    finding = one(queued(work, more=[norm]), "unfused-elementwise")
+    assert "3 kernels, 300.0 µs, 60 % of the GPU time: norms 40 %, element-wise 20 %; most in" in finding.evidence
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.support.app import training
-from tests.support.build import Event, kernel, launch, make_trace, op, step
+from tests.support.build import Event, annotation, kernel, launch, make_trace, op, step
 from tests.support.paths import SAMPLES
 from tests.support.traces import loaded
 from tracetui.findings.scope import Scope
 from tracetui.idle.scope_times import median_step
 from tracetui.model.intervals import TimeRange
-from tracetui.model.trace import Kind
+from tracetui.model.trace import Kind, Trace
 from tracetui.overview.facts import MAKING, overview_of, overview_stages, spare_words, trust_words
 from tracetui.overview.overview_table import table_of
 from tracetui.panes import PANES
@@ -150,3 +150,32 @@ def test_odd_steps_say_what_grew():
         events += [kernel("gemm", at + 20_000 + idle, 500_000, correlation=number + 1)]
     rows = overview_of(make_trace(events), 1).of("step")
     assert [bool(row.note) for row in rows][2] and "idle +300" in rows[2].note
+
+
+def with_a_stall(ms: int, at: int = 3) -> Trace:
+    """Eight decodes of 10 ms, before one of which the GPU waits for so many ms."""
+    events: list[Event] = []
+    begin = 0
+    for number in range(8):
+        begin += ms * 1_000_000 if number == at else 0
+        events += [
+            annotation(f"execute_context_0(0)_generation_{number + 1}(8)", begin, 2_000_000),
+            launch(begin + 100_000, 5_000, number + 1),
+            kernel("gemm", begin + 200_000, 9_700_000, correlation=number + 1),
+        ]
+        begin += 10_000_000
+    return make_trace(events)
+
+
+def held_up(trace: Trace, part: int | None) -> list[str]:
+    return [each.name for each in overview_of(trace, part).of("todo") if "held up" in each.note]
+
+
+def test_a_step_that_loses_much_of_the_capture_is_named_with_its_cost_and_scope():
+    (name,) = held_up(with_a_stall(12), 2)
+    assert name == "Step 4 of 8 takes 22.00 ms, 2.2 times the median of its kind: idle +12.00 ms, 13 % of all steps"
+
+
+@pytest.mark.parametrize(("ms", "at", "part"), [(4, 3, 2), (12, 3, 4), (12, 0, 2)], ids=["small", "in scope", "first"])
+def test_a_small_loss_the_step_in_scope_and_the_first_step_are_not_named(ms: int, at: int, part: int):
+    assert held_up(with_a_stall(ms, at), part) == []

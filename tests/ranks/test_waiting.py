@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.build import annotation, op
 from tests.support.ranks import MS, RankPlan, args_of, run_together, set_of
+from tracetui.model.columns import RANK_CAUSE
 from tracetui.model.table import NULL
 from tracetui.ranks.causes import main_causes, standing_out
 from tracetui.ranks.moments import caused_in, late_instances, late_moment, moment_sentences, worst_instance
@@ -130,7 +132,9 @@ def test_a_rank_that_waited_itself_says_from_which_rank_it_passed_the_delay_on()
     assert began[1] == pytest.approx(ranks.waiting.attributed.caused(4)[0]) and began.sum() == began[1] > 5 * MS
     assert [(index, each.source) for index, each in ranks.passed_on.items()] == [(0, 1)]
     causes = {row["rank"]: row["cause"] for row in TABLES["ranks"](ranks).rows()}
-    assert causes == {0: "passed on from rank 1", 1: "host", 2: None, 3: None}
+    assert causes == {0: "from rank 1", 1: "host", 2: None, 3: None}
+    # In the list on the screen it is not cut, up to rank 99.
+    assert RANK_CAUSE.width >= len("from rank 99")
     assert training(4, late={1: 3 * MS}).passed_on == {}
 
 
@@ -307,9 +311,30 @@ def without_a_common_clock() -> RankSet:
     return set_of(plans)
 
 
+def of_gloo(operation: str, hosts: tuple[str, str] = ("node0", "node0")) -> RankSet:
+    """Two ranks of which the second is 3 ms late to each of 5 collectives of a CPU, which records no group and root."""
+    plans = [RankPlan(rank, host) for rank, host in enumerate(hosts)]
+    for plan in plans:
+        for number in range(1, 6):
+            at, end = 10 * MS * number + 3 * MS * plan.rank, 10 * MS * number + 4 * MS
+            args = {"Input Dims": [[64]], "Input type": ["float"]}
+            plan.events.append(op("aten::mm", at - 4 * MS, 2 * MS))
+            plan.events.append(annotation(operation, at, end - at, lane=("1", "7"), args=args))
+    return set_of(plans)
+
+
+def test_collectives_of_gloo_tell_who_was_late() -> None:
+    assert headline(of_gloo("gloo:all_reduce")).startswith("Rank 1 is late")
+
+
 @pytest.mark.parametrize(
     ("make", "why"),
     [
+        (lambda: of_gloo("gloo:broadcast"), "of none of 5 collectives in common the kind or a root is known"),
+        (
+            lambda: of_gloo("gloo:broadcast", ("node0", "node1")),
+            "none of 5 collectives in common ties the clocks of ranks to each other",
+        ),
         (unmatched, "10 of 10 collectives have no partner among the ranks that are here"),
         (without_a_common_clock, "none of 1 collective in common ties the clocks of ranks to each other"),
         (lambda: with_root("broadcast", [0, 5 * MS], [0, 1]), "of none of 1 collective in common the kind or a root"),

@@ -272,6 +272,28 @@ async def test_steps_that_are_guessed_can_be_turned_off_and_found_again() -> Non
         assert app.view.steps == [1, 2, 3, 4, 5]
 
 
+async def test_steps_turned_on_again_are_at_the_step_that_was_selected() -> None:
+    async with shown(loop(), size=(120, 30)) as (app, pilot):
+        await keys(pilot, "right_square_bracket", "right_square_bracket")
+        assert app.view.step == 4
+        await keys(pilot, "B", "down", "enter")
+        await until(pilot, lambda: app.view.trace.steps_by == "none", "steps are not turned off")
+        await settle(pilot)
+        await keys(pilot, "8")
+        assert "turned off: the row auto" in app.list.note
+        await keys(pilot, "down", "down", "up", "enter")
+        await until(pilot, lambda: app.view.trace.chosen_steps is None, "steps are not found again")
+        await settle(pilot)
+        assert app.view.step == 4
+        await keys(pilot, "colon", *"steps-by none", "enter")
+        await until(pilot, lambda: app.view.trace.steps_by == "none", "steps are not turned off")
+        await settle(pilot)
+        await keys(pilot, "8", "enter")
+        await until(pilot, lambda: app.view.trace.steps_by == "optimizer", "steps are not found again")
+        await settle(pilot)
+        assert app.view.step == 4
+
+
 @pytest.mark.parametrize("width", [78, 118])
 @pytest.mark.parametrize("name", ["optimizer", "operators", "modules", "kernels", "graphs"])
 def test_that_steps_are_guessed_is_said_in_full_on_any_line(width: int, name: str) -> None:

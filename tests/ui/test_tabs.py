@@ -203,14 +203,29 @@ HEADER = {
         (118, "made.json  NVIDIA H100 · 40 steps · 8,716 kernels · GPU busy 37 % of steps · overhead-bound"),
         (82, "made.json  NVIDIA H100 · 40 steps · GPU busy 37 % of steps · overhead-bound"),
         (71, "made.json  NVIDIA H100 · GPU busy 37 % of steps · overhead-bound"),
-        (60, "made.json  GPU busy 37 % of steps · overhead-bound"),
-        (20, "made.json  GPU busy 37 % of steps · overhead-bound"),
+        (60, "made.json  overhead-bound · H100 · busy 37 % of steps"),
+        (58, "made.json  overhead-bound · busy 37 % of steps"),
+        (20, "made.json  overhead-bound · busy 37 % of steps"),
     ],
 )
 def test_on_a_short_line_the_header_keeps_busy_time_and_verdict_then_the_gpu(width: int, words: str) -> None:
     summary = Table((texts("key", list(HEADER)), texts("value", [str(value) for value in HEADER.values()])))
     parts = header_parts(plain(), summary, width)
     assert "".join(part.text for part in parts) == words
+
+
+def test_marks_and_the_name_of_the_gpu_are_shortened_before_the_gpu_or_the_verdict_goes() -> None:
+    facts = HEADER | {"devices": "NVIDIA A100-SXM4-80GB x8", "doubts": 2, "without_launch": 509}
+    summary = Table((texts("key", list(facts)), texts("value", [str(value) for value in facts.values()])))
+
+    def line(width: int) -> str:
+        return "".join(part.text for part in header_parts(plain(), summary, width))
+
+    busy = "GPU busy 37 % of steps"
+    assert (
+        line(120) == f"made.json  ⚠2 warnings  ⚠509 without launch  NVIDIA A100-SXM4-80GB x8 · {busy} · overhead-bound"
+    )
+    assert line(83) == "made.json  ⚠2  ⚠509 no launch  overhead-bound · A100 x8 · busy 37 % of steps"
 
 
 def test_without_steps_the_header_has_the_share_of_the_whole_time() -> None:

@@ -274,10 +274,27 @@ def test_without_a_terminal_there_is_no_bar():
     assert stream.getvalue() == "tracetui: odd\n"
 
 
+def test_without_a_terminal_lines_name_what_is_timed_and_not_all_that_is_built(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("tracetui.cli.streams.time.monotonic", lambda: now[0])
+    stream = io.StringIO()
+    with RecordingProgress("verify", stream, in_lines=True) as bar:
+        for event in (Stage("building aten::mm"), Stage("building aten::add"), Stage("timing aten::mm\x1b[0m")):
+            bar.hear(event)
+        bar.hear(Progress("timing", 1, 61))
+        now[0] += 3.5
+        bar.hear(Progress("timing", 20, 61))
+    assert stream.getvalue().replace("\N{REPLACEMENT CHARACTER}[0m", "").splitlines() == [
+        "verify: building aten::mm",
+        "verify: timing aten::mm",
+        "verify: timing aten::mm 20/61",
+    ]
+
+
 def test_stages_never_go_back():
     positions = [stage_index(stage) for stage in launcher.STAGES]
     assert positions == sorted(positions)
-    assert stage_index("compiling") == stage_index("first call")
+    assert stage_index("compiling") == stage_index("compiling aten::mm, compile") == stage_index("first call")
 
 
 def test_the_list(capsys):

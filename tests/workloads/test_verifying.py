@@ -112,7 +112,9 @@ def test_what_is_hostile_ends_in_a_sentence_and_the_next_operator_is_built(tmp_p
 def test_an_operator_is_timed_beside_alternatives_and_the_document_is_as_declared(capsys):
     words = ["verify", str(TRAIN), "addmm", "--vs", "bf16,channels_last,sdpa", "--noise", "900000"]
     assert main([*words, "--format", "json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    assert {"verify: warming up aten::addmm, bf16", "verify: timing aten::addmm"} <= set(printed.err.splitlines())
+    document = json.loads(printed.out)
     jsonschema.validate(document, json.loads((ROOT / "docs" / "schema" / "verify.json").read_text()))
     (row,) = document["operators"]
     assert (row["children"], row["kernels"], row["calls"], row["why"]) == ("same", None, 6, None)

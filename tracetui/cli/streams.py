@@ -184,6 +184,8 @@ def console(stream: TextIO, **options: Any) -> Console:
 
 DELAY = 0.3
 """Seconds of silence before the bar of a trace appears."""
+LINE_SECONDS = 3.0
+"""Seconds between lines about how far it is, where there is no bar."""
 
 
 class _Progress:
@@ -268,10 +270,20 @@ class AttachProgress(_Progress):
 
 
 class RecordingProgress(_Progress):
-    """A bar for a recording: its stage, and the last line that was printed in it."""
+    """A bar for a recording: its stage, and the last line that was printed in it.
 
-    def __init__(self, title: str, stream: TextIO | None = None, known_remarks: set[str] | None = None) -> None:
+    With `in_lines`, where there is no terminal for a bar, a line for the stages, one every `LINE_SECONDS` at most.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        stream: TextIO | None = None,
+        known_remarks: set[str] | None = None,
+        in_lines: bool = False,
+    ) -> None:
         super().__init__(stream)
+        self._in_lines, self._next_line = in_lines and not self._is_terminal, 0.0
         # Loads asyncio, which reading a trace does not need.
         from tracetui_workloads.recording.launcher import STAGES
 
@@ -293,7 +305,10 @@ class RecordingProgress(_Progress):
             case Stage(name):
                 self._stage = name
                 self._update(completed=stage_index(name), description=f"{self._title}: {name}", remark="")
+                # Of a list hundreds are built, one after another.
+                self._print_stage(clean(name), is_new=" aten::" in name and not name.startswith("building"))
             case Progress(_, done, total):
+                self._print_stage(f"{clean(self._stage)} {done}/{total}")
                 completed = stage_index(self._stage) + done / max(total, 1)
                 self._update(completed=completed, description=f"{self._title}: {self._stage} {done}/{total}")
             case LogLine(text):
@@ -302,6 +317,13 @@ class RecordingProgress(_Progress):
                 if self._known_remarks is not None:
                     self._known_remarks.add(text)
                 self._print(f"tracetui: {text}")
+
+    def _print_stage(self, words: str, is_new: bool = False) -> None:
+        """Print how far it is, unless a line was printed a moment ago; `is_new` is printed in any case."""
+        now = time.monotonic()
+        if self._in_lines and (is_new or now >= self._next_line):
+            self._next_line = now + LINE_SECONDS
+            self._print(f"{self._title}: {words}")
 
     def _print(self, line: str) -> None:
         """Print a line, above the bar where there is one."""
@@ -334,7 +356,8 @@ def stage_index(stage: str) -> int:
     from tracetui_workloads.recording.launcher import STAGES
 
     # A stage may name the operator that it is about.
-    name = "first call" if stage == "compiling" else stage.partition(" aten::")[0]
+    name = stage.partition(" aten::")[0]
+    name = "first call" if name == "compiling" else name
     return STAGES.index(name) if name in STAGES else 0
 
 

@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
     if not fields["operators"]:
         raise Unanswerable("There are no operators of aten in this trace, and no others can be built again.")
     fields |= {"alternatives": alternatives, "max_noise": options.noise / 100, "seconds": options.seconds}
-    with requested(kind, **fields) as request, RecordingProgress("verify") as bar:
+    with requested(kind, **fields) as request, RecordingProgress("verify", in_lines=True) as bar:
         outcome = record_now(request, bar.hear, python=options.python)
     if failure := outcome.failure:
         if outcome.exit_code in ERRORS:

@@ -7,7 +7,7 @@ none, a texture tells them apart as well. Text on the ground has a contrast of a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
 from rich.cells import cell_len
@@ -183,7 +183,9 @@ def share_words(share: float) -> str:
     return "100 %" if 0.995 <= share < 1.0 else short_percent(100 * share)
 
 
-def label_in(width: int, name: str, brief: str, ns: float, whole: float) -> str:
+def label_in(
+    width: int, name: str, brief: str, ns: float, whole: float, time_words: Callable[[float], str] = three_digits
+) -> str:
     """The longest that leaves a blank at both ends of a part of a bar; empty where nothing fits.
 
     `GEMM 82.9 ms 24 %`, `GEMM 24 %`, the brief name and the share, or one of the three alone; nothing without a name.
@@ -191,5 +193,5 @@ def label_in(width: int, name: str, brief: str, ns: float, whole: float) -> str:
     if not name:
         return ""
     share = share_words(ns / whole) if whole else ""
-    texts = (f"{name} {three_digits(ns)} {share}", f"{name} {share}", f"{brief} {share}", name, brief, share)
+    texts = (f"{name} {time_words(ns)} {share}", f"{name} {share}", f"{brief} {share}", name, brief, share)
     return next((text for text in texts if 0 < cell_len(text) <= width - 2), "")

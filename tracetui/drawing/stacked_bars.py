@@ -6,7 +6,7 @@ With 16 colours or none, and in text, a part has the texture of its hue instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
 
@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from tracetui.drawing.hues import HATCH, HATCH_GROUND, Hue, label_in, whole_cells
+from tracetui.drawing.hues import HATCH, HATCH_GROUND, Hue, label_in, three_digits, whole_cells
 from tracetui.drawing.timeline.cells import Frame
 from tracetui.drawing.timeline.palette import codes, palette
 from tracetui.frozen import frozen
@@ -82,14 +82,26 @@ def in_ascii(line: Line) -> Line:
     return tuple(pieces)
 
 
-def stacked(parts: Sequence[BarPart], cells: int, whole: float, textured: bool = False, labelled: bool = True) -> Line:
+def stacked(
+    parts: Sequence[BarPart],
+    cells: int,
+    whole: float,
+    textured: bool = False,
+    labelled: bool = True,
+    time_words: Callable[[float], str] = three_digits,
+) -> Line:
     """The parts side by side in so many cells, each with its name, time and share of a whole where that fits.
 
-    `textured` is for terminals that tell no hues apart; `labelled` writes names into the parts.
+    `textured` is for terminals that tell no hues apart; `labelled` writes names into the parts, `time_words` ns.
     """
     widths = whole_cells([part.ns for part in parts], cells)
     return tuple(
-        _stretch(part, width, label_in(width, part.name, part.brief, part.ns, whole) if labelled else "", textured)
+        _stretch(
+            part,
+            width,
+            label_in(width, part.name, part.brief, part.ns, whole, time_words) if labelled else "",
+            textured,
+        )
         for part, width in zip(parts, widths, strict=True)
         if width
     )

@@ -24,7 +24,7 @@ from tracetui.findings.gemm import (
     shape_of,
 )
 from tracetui.findings.idle_time import alone, kernel_time
-from tracetui.findings.kernel_times import gpu_time_by_family
+from tracetui.findings.kernel_times import gpu_time_by_purpose
 from tracetui.findings.scope import Finding, Scope, longest
 from tracetui.findings.training import is_optimizer_loop, loop_of
 from tracetui.frozen import frozen
@@ -229,7 +229,7 @@ def unfused_elementwise(scope: Scope) -> Iterator[Finding]:
         int(scope.gpu_cost(unfused.joined) * unfused.saved / int(dur[unfused.joined].sum())),
         f"Element-wise kernels, copies and norms that nothing fuses take {rounded_percent(100 * spent / whole)} of the "
         "GPU time; fused they would save",
-        f"{kernel_time(scope, unfused.rows)}, which goes to {gpu_time_by_family(scope)}"
+        f"{kernel_time(scope, unfused.rows)}: {gpu_time_by_purpose(scope, unfused.rows)}"
         + (f"; most in {most}" if most else "")
         + f"; {counted(len(unfused.joined), 'kernel')} of {duration(int(dur[unfused.joined].sum()))} run next to "
         "another one, and joining two saves two thirds of the shorter one's time",

@@ -1068,8 +1068,9 @@ OP_NAME = replace(NAME, heading="op", help="Name; all steps are one.")
 """The name of an operator, where a row stands for one."""
 RANK_CAUSE = replace(
     CAUSE,
-    help="What the rank is late by: input, host, kernels, extra, compile, or another rank; null where it is not late.",
-    width=8,
+    help="What the rank is late by: input, host, kernels, extra, compile, or the rank that began it; null where it is "
+    "not late.",
+    width=12,
     grow=0,
 )
 """The cause of the lateness of a rank."""

@@ -166,8 +166,8 @@ MIN_LATE_STEP_SHARE = 0.1
 
 MIN_PASSED_SHARE = 0.5
 """Minimum share of the waits for a rank that began at another one, for it to have passed them on."""
-PASSED_ON = "passed on from"
-"""Stands before the rank that began a delay, in place of a cause."""
+PASSED_ON = "from rank"
+"""Stands before the number of the rank that began a delay, in place of a cause."""
 
 
 @frozen(eq=True)

@@ -38,7 +38,7 @@ def ranks_table(ranks: RankSet) -> Table:
     caused, suffered = attributed.caused(count), attributed.suffered(count)
     late_by_index = {each.index: each for each in ranks.late}
     late = [late_by_index.get(index) for index in range(count)]
-    passed = {index: f"{PASSED_ON} rank {ranks.ranks[each.source]}" for index, each in ranks.passed_on.items()}
+    passed = {index: f"{PASSED_ON} {ranks.ranks[each.source]}" for index, each in ranks.passed_on.items()}
     entries, instances = ranks.matches.entries, ranks.matches.instances
     shared = (instances.is_symmetric & (instances.ranks > 1))[entries.instance] if len(instances) else entries.rank < 0
     stages = {rank: stage for chain in pipelines(ranks) for stage, rank in enumerate(chain.ranks)}

@@ -68,7 +68,7 @@ _GENERAL = (Purpose.POINTWISE, Purpose.REDUCTION, Purpose.COPY, Purpose.OTHER)
 
 
 def layer_purposes(trace: Trace, rows: Int64) -> tuple[Int64, Strings, Bool]:
-    """The purpose of each kernel of layers as a number, their texts, and where a capture tells it (R3.81a)."""
+    """The purpose of each kernel of a model as a number, their texts, and where a capture tells it (R3.81a)."""
     ids, texts = purposes(trace, rows, in_layers=True)
     modules, paths, inferred = site_of(trace, rows, "module")
     by_module = np.full(len(paths) + 1, -1, np.int64)

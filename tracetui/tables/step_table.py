@@ -155,7 +155,9 @@ def source_table(trace: Trace) -> Table:
             texts(col.WHERE, named([each.where or None for each in sources], nothing)),
         ),
         np.insert(np.array([each.rows[0] for each in sources], np.int64), known, -1),
-        "" if sources else no_steps(trace),
+        f"Steps are turned off: the row {AUTO}, or --steps-by {AUTO}, finds them again."
+        if trace.steps_by == NONE
+        else ("" if sources else no_steps(trace)),
     )
 
 

@@ -9,9 +9,9 @@ from tracetui.comparing.headline import BUSY, ON_CPU, SPAN, WALL, Headline, Side
 from tracetui.comparing.noise import Change
 from tracetui.comparing.statement import SIDE_NAMES
 from tracetui.drawing.format import shorten
-from tracetui.drawing.hues import Hue, three_digits
+from tracetui.drawing.hues import Hue
 from tracetui.drawing.stacked_bars import BarPart, Line, Look, Piece, stacked, text_of
-from tracetui.model.quantities import ABSENT, time_scale
+from tracetui.model.quantities import ABSENT, Scale, time_scale
 from tracetui.text import clean
 
 SPENT_HUES = {
@@ -82,7 +82,7 @@ def side_lines(headline: Headline, width: int, textured: bool = False, labelled:
     taken = sum(columns) + 2 + 3 * len("  ")
     room = max(width - taken - 2, 1)
     for most in (2, 1, 0):
-        facts = [", ".join(_facts(each, headline.of_gpu)[:most]) for each in headline.sides]
+        facts = [", ".join(_facts(each, headline.of_gpu, scale)[:most]) for each in headline.sides]
         cells = min(int(width * BAR_SHARE), room - max(map(len, facts)))
         if cells >= MIN_BAR:
             break
@@ -90,7 +90,7 @@ def side_lines(headline: Headline, width: int, textured: bool = False, labelled:
     for index, side in enumerate(headline.sides):
         ratio = headline.ratios[index - 1] if index else None
         hue = RATIO_HUES.get(ratio.change) if ratio else None
-        bar = _bar(side, headline.slower, cells, textured, labelled)
+        bar = _bar(side, headline.slower, cells, textured, labelled, scale)
         behind = facts[index]
         lines.append(
             (
@@ -105,22 +105,22 @@ def side_lines(headline: Headline, width: int, textured: bool = False, labelled:
     return lines
 
 
-def _bar(side: SideTimes, longest: float, cells: int, textured: bool, labelled: bool) -> Line:
+def _bar(side: SideTimes, longest: float, cells: int, textured: bool, labelled: bool, scale: Scale) -> Line:
     if not side.time > 0 or not longest > 0:
         return ()
     length = max(round(cells * side.time / longest), 1)
     parts = [BarPart(SPENT_HUES[each], each.value, _BRIEF[each], 1000 * us) for each, us in side.spent]
-    return stacked(parts, length, 1000 * side.time, textured, labelled)
+    return stacked(parts, length, 1000 * side.time, textured, labelled, lambda ns: scale.one(ns / 1000))
 
 
-def _facts(side: SideTimes, of_gpu: bool) -> list[str]:
+def _facts(side: SideTimes, of_gpu: bool, scale: Scale) -> list[str]:
     """`36 kernels`, `busy 188 µs`."""
     number, what = side.count, "kernel" if of_gpu else "operator"
     if of_gpu and not number and side.copies:
         number, what = side.copies, "copy"
     words = [f"{number:,g} {what if number == 1 else PLURALS[what]}"]
     if side.busy == side.busy and side.busy != side.time:
-        words.append(f"busy {three_digits(1000 * side.busy)}")
+        words.append(f"busy {scale.one(side.busy)}")
     return words
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.drawing.serving_bars import share_lines
+from tracetui.drawing.timeline.runs import layers_per_shade
 from tracetui.frozen import frozen
 from tracetui.model.quantities import duration
 from tracetui.model.table import Table
@@ -266,22 +267,30 @@ class _Stretch:
 def layer_lines(table: Table, width: int = 80, height: int = 14) -> list[str]:
     """Two lines for each shape of step: its layers over time, and below them the numbers of first, last and odd ones.
 
+    Where layers are too narrow for a shade each, several share one, and the second line has how many.
     `table` is that of layers, in which those of a series are drawn as equally long, or that by layer.
     """
     columns, lines = width - MARGIN - 1, []
     for kind, stretches in _steps_of_layers(table)[: height // 2] if columns >= MIN_WIDTH else []:
         whole = max(max(each.end for each in stretches), 1e-9)
         strip, labels = [_BESIDE] * columns, dict[int, str]()
+        own = [each.end - each.start for each in stretches if each.layer]
+        together = layers_per_shade(float(np.median(own or [0.0])) * columns / whole)
         # Odd layers come last: they are seen however narrow they are.
         for each in sorted(stretches, key=lambda each: each.is_odd):
             first = min(int(each.start / whole * columns), columns - 1)
             last = max(round(each.end / whole * columns), first + 1)
-            letter = _ODD if each.is_odd else _SHADES[each.layer % 2] if each.layer else _BESIDE
+            letter = _ODD if each.is_odd else _SHADES[-(-each.layer // together) % 2] if each.layer else _BESIDE
             strip[first:last] = letter * (min(last, columns) - first)
             if each.layer == 1 or each.is_last or each.is_odd:
                 text = str(each.layer)
                 labels.setdefault(min((first + last - 1) // 2, columns - 1 - (len(text) + 1) // 2), text)
         below = _below(labels, columns, "")[MARGIN:]
+        for words in (f"{together} layers a shade", f"{together} a shade", f"×{together}") if together > 1 else ():
+            free = below.find(" " * (len(words) + 2), 1)
+            if free >= 0:
+                below = f"{below[: free + 1]}{words}{below[free + 1 + len(words) :]}"
+                break
         lines += [f"{kind[:MARGIN]:>{MARGIN}}│{''.join(strip)}", f"{duration(1000 * whole):>{MARGIN}}{below.rstrip()}"]
     return lines
 

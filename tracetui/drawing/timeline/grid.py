@@ -20,6 +20,7 @@ from tracetui.drawing.timeline.runs import write_below, write_label
 from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import Family
 from tracetui.linking.links import launch_delay
+from tracetui.linking.trees import lane_numbers
 from tracetui.model.quantities import duration
 from tracetui.model.trace import GPU_WORK, Kind, Lane, LaneKind
 from tracetui.text import clean
@@ -383,6 +384,8 @@ class TimelineGrid:
         index, width = self.timeline_index, tracks.shape[1]
         if line.shows == Shows.PHASES and index.phases is not None:
             index.phases.draw(tracks, i, line.lane, view.window, colours)
+        elif line.shows == Shows.LAYERS and index.layers is not None:
+            index.layers.draw(tracks, i, int(lane_numbers(index.trace).process[line.lane]), view.window, colours)
         elif line.shows == Shows.WORDS:
             self._write_words(tracks, i, index.full[line.lane].start, view, colours)
         elif line.shows == Shows.RUNS:
@@ -461,7 +464,9 @@ class TimelineGrid:
             frame.write(y, 1, codes(self._label_of_track(line.track, view, left - 2)), quiet)
             return
         lane = self.timeline_index.trace.lanes[line.lane]
-        if line.head:
+        if line.shows == Shows.LAYERS:
+            frame.write(y, 1, codes(shorten(single_width(clean(f"{lane.process} layers")), left - 2)), quiet)
+        elif line.head:
             sign = {Fold.FOLDED: "▸", Fold.COMPACT: " ", Fold.FULL: "▾"}[self.layout.folds[line.lane]]
             sign = "▪" if line.is_pinned else sign if lane.rows > 1 else " "
             ink = quiet if lane.kind == LaneKind.GPU_ANNOTATION else GROUND

@@ -9,7 +9,7 @@ over go to streams: words below them, and taller bars.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from enum import IntEnum
 
@@ -29,6 +29,8 @@ ON_DEVICE = (LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.SYNC)
 
 RULED = 6
 """From so many lines on one of them separates threads and devices."""
+LAYERED = 7
+"""From so many lines on one of them has the layers of a device."""
 _BUSY_LANES = (LaneKind.CPU, LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.ASYNC)
 _CAPS = (4, 5, 6, 8, 10, 12, 16, 24, 32)
 _IDLE_SHARE = 1000
@@ -56,6 +58,8 @@ class Shows(IntEnum):
     """What the runs of the stream above are, and no slices."""
     QUIET = 4
     """How many quiet lanes are folded here."""
+    LAYERS = 5
+    """The layers of the device whose first stream stands below."""
 
 
 @frozen(eq=True, slots=True)
@@ -104,6 +108,8 @@ class Layout:
         self.shows_quiet = len(self.quiet) == len(shown)
         """True where quiet lanes have lines of their own."""
         self._idle = _lanes_under_idle(timeline_index) if only is None else {}
+        self._layered = _layered_lanes(timeline_index, self._idle)
+        """The devices with layers, by the first stream of each, which has a line of these above it."""
         self._curves = len(timeline_index.curves) if only is None else 0
         self._under = _curves_under(timeline_index, self._every_below) if only is None else {}
         """Numbers of the curves of a GPU's counters, by the last lane of the GPU."""
@@ -356,8 +362,16 @@ class Layout:
         least = 8 if self._height >= 24 else 5 if self._height >= 10 else 4
         lanes = [*self._above, *self._below]
         room = self._height - self._curves - len(self._idle) - sum(map(self._has_phases, self._above))
+        room -= sum(map(self._has_layers, self._below))
         fitting = [cap for cap in _CAPS if cap > least and sum(self._shown_rows(lane, cap) for lane in lanes) <= room]
         return max(fitting, default=least)
+
+    def _has_layers(self, lane: int) -> bool:
+        """True where the layers of a device stand above a lane; they go with the lane where that is folded."""
+        layers = self._timeline_index.layers
+        if layers is None or lane not in self._layered or self.folds[lane] == Fold.FOLDED or self._height < LAYERED:
+            return False
+        return self._seen is None or layers.is_seen(self._layered[lane], *self._seen)
 
     def _has_phases(self, lane: int) -> bool:
         """True where a lane has a line of phases: they tell what the rows that cannot be read belong to."""
@@ -376,6 +390,8 @@ class Layout:
         for lane in self._below if part else self._above:
             if lane in self._idle:
                 lines.append(Line(-1, self._idle[lane]))
+            if self._has_layers(lane):
+                lines.append(Line(lane, -1, shows=Shows.LAYERS))
             if lane not in self._pinned:
                 lines += self._of_lane(lane, cap)
             lines += [line for number in self._under.get(lane, ()) for line in self._of_curve(number)]
@@ -509,6 +525,13 @@ def _lanes_under_idle(timeline_index: TimelineIndex) -> dict[int, int]:
         if lane.kind == LaneKind.GPU and _is_shown(timeline_index, number) and int(process[number]) in tracks:
             found[number] = tracks.pop(int(process[number]))
     return found
+
+
+def _layered_lanes(timeline_index: TimelineIndex, first_streams: Iterable[int]) -> dict[int, int]:
+    """The devices that have layers, by the first stream of each."""
+    layers, process = timeline_index.layers, lane_numbers(timeline_index.trace).process
+    devices = {lane: int(process[lane]) for lane in first_streams}
+    return {} if layers is None else {lane: device for lane, device in devices.items() if device in layers}
 
 
 def _curves_under(timeline_index: TimelineIndex, below: Collection[int]) -> dict[int, list[int]]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tracetui.devices.counters import counter_samples
 from tracetui.drawing.timeline.cells import SPACE, Frame, IndexColumns, Painter, Part, SliceIndex, index_columns
 from tracetui.drawing.timeline.palette import GROUND, VARIED, Labels, Palette, palette
-from tracetui.drawing.timeline.runs import PhaseLookup, Run, block_edges, runs_in
+from tracetui.drawing.timeline.runs import LayerLookup, PhaseLookup, Run, block_edges, runs_in
 from tracetui.drawing.timeline.strips import Curve, IdleBand
 from tracetui.drawing.timeline.window import Window
 from tracetui.errors import AnalysisFailed
@@ -82,6 +82,10 @@ class TimelineIndex:
         """The phases of the threads, None where they could not be worked out."""
         with suppress(AnalysisFailed), guarded("The phases of the threads"):
             self.phases = PhaseLookup(phase_spans(trace))
+        self.layers: LayerLookup | None = None
+        """The layers of the devices, None where they could not be worked out."""
+        with suppress(AnalysisFailed), guarded("The layers of the devices"):
+            self.layers = LayerLookup(trace)
         phase_at = None if self.phases is None else self.phases.at
         self._painter = Painter(self.index, trace.slices, families, self.labels, phase_at)
         self._runs: dict[tuple[int, Window, int], tuple[list[Run], list[int]]] = {}

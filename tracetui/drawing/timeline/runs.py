@@ -6,6 +6,7 @@ Blocks are cells of the endless grid of the window, so that a pan changes no run
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -17,8 +18,12 @@ from tracetui.drawing.timeline.cells import SPACE, Frame
 from tracetui.drawing.timeline.palette import BOLD, FIRST_PHASE, GROUND, SHORTEST, UNDERLINE, Palette, codes
 from tracetui.drawing.timeline.window import Window
 from tracetui.frozen import frozen
+from tracetui.kernel_names import Family
 from tracetui.linking.phases import PHASE_WORDS, PhaseSpans
+from tracetui.linking.trees import lane_numbers
 from tracetui.model.intervals import covered_within
+from tracetui.model.trace import Trace
+from tracetui.tables.layers import layer_parts
 
 Int64 = NDArray[np.int64]
 
@@ -220,3 +225,77 @@ class PhaseLookup:
             frame.attributes[row, left:right] = colours.on_fill
             name = PHASE_WORDS[number]
             write_label(frame, row, (left, right), (f"{name} {three_digits(float(busy[each]))}", name), family, colours)
+
+
+# The layers of the steps on a device.
+
+MIN_LAYER_CELLS = 1.5
+"""Minimum cells of a typical layer for a shade of its own: of narrower ones several share a shade, as in the strip."""
+MAX_TOGETHER = 4
+"""Maximum layers that share a shade on the timeline: a line of narrower ones would say nothing."""
+
+
+class LayerLookup:
+    """The layers of every device of a trace, ready to be drawn."""
+
+    def __init__(self, trace: Trace) -> None:
+        parts = layer_parts(trace)
+        rows = np.flatnonzero(parts.layer)
+        device = lane_numbers(trace).process[trace.slices.lane[parts.kernels[parts.first[rows]]]]
+        self._of_device = {
+            number: tuple(each[rows[device == number]] for each in (parts.start, parts.end, parts.layer, parts.step))
+            for number in np.unique(device).tolist()
+        }
+
+    def __contains__(self, device: int) -> bool:
+        return device in self._of_device
+
+    def is_seen(self, device: int, window: Window, width: int) -> bool:
+        """True where layers of a device are in a window, and wide enough to be told apart."""
+        start, end, *_ = self._of_device[device]
+        is_in = (end > window.start_ns) & (start < window.end_ns(width))
+        return bool(is_in.any()) and self._together(device, window) <= MAX_TOGETHER
+
+    def _together(self, device: int, window: Window) -> int:
+        start, end, *_ = self._of_device[device]
+        return layers_per_shade(float(np.median(end - start)) / window.ns_per_cell)
+
+    def draw(self, frame: Frame, row: int, device: int, window: Window, colours: Palette) -> None:
+        """Draw the layers of a device on a row in two shades in turn, with their numbers."""
+        start, end, layer, step = self._of_device[device]
+        band = (layer - 1) // self._together(device, window)
+        heads = np.flatnonzero((np.diff(band, prepend=-1) != 0) | (np.diff(step, prepend=-1) != 0))
+        tails = np.append(heads[1:], len(start)) - 1
+        width = frame.shape[1]
+        seen = np.flatnonzero((end[tails] > window.start_ns) & (start[heads] < window.end_ns(width)))
+        lefts = np.array([max(round(window.position(int(each))), 0) for each in start[heads[seen]].tolist()], np.int64)
+        # Of what begins in one cell the last is seen.
+        _, last = np.unique(lefts[::-1], return_index=True)
+        for index in seen[len(seen) - 1 - last].tolist():
+            first, until = int(heads[index]), int(tails[index])
+            left = max(round(window.position(int(start[first]))), 0)
+            right = min(max(round(window.position(int(end[until]))), left + 1), width)
+            is_second = bool(band[first] % 2)
+            shade = int(colours.shades[Family.ANNOTATION, int(is_second)])
+            ink = GROUND if colours.mono else int(colours.ink[shade])
+            # Annotations have no texture of their own: every second shade takes that of copies.
+            textures = colours.textures if is_second else None
+            frame.chars[row, left:right] = SPACE if textures is None else textures[Family.COPY]
+            frame.fg[row, left:right] = ink
+            frame.bg[row, left:right] = GROUND if colours.mono else shade
+            frame.attributes[row, left:right] = colours.on_fill
+            one, other = int(layer[first]), int(layer[until])
+            texts = [f"layer {one}", f"{one}"] if one == other else [f"layers {one}–{other}", f"{one}–{other}"]
+            text = next((each for each in texts if len(each) + 2 <= right - left), "")
+            if text:
+                at = left + (right - left - len(text)) // 2 - 1
+                frame.write(row, at, codes(f" {text} "), ink, colours.on_fill)
+                frame.bg[row, at : at + len(text) + 2] = GROUND if colours.mono else shade
+
+
+def layers_per_shade(cells: float) -> int:
+    """Layers in a row that share a shade, of so many cells each: 1 where they have room, else as many as fill two.
+
+    Shades that alternate in less than that beat with the cells, and show a pattern that no layers have.
+    """
+    return 1 if cells >= MIN_LAYER_CELLS or cells <= 0 else math.ceil(2 / cells)

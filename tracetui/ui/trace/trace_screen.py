@@ -144,7 +144,8 @@ class TraceScreen(SizedScreen):
         name = cut_name(clean(message.name), 60)
         words = {AUTO: "Looking for steps ...", NONE: "Turning steps off ..."}
         view.notice(words.get(message.name, f"Taking the runs of {name} as steps ..."))
-        here = replace(view.navigator.here, step=None, every_step=False, steps_by=message.name, pane="steps")
+        before = view.before_sources or view.navigator.here
+        here = replace(before, step=None, every_step=False, steps_by=message.name, pane="steps")
         marks = view.navigator.marks.without_steps()
         self.post_message(StepsAsked(self.path, self.trace, message.name, here, marks))
 

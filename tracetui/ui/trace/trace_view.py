@@ -155,6 +155,8 @@ class TraceView(LineCommands):
         """The source of the steps, and the share of the capture that they cover where that is small."""
         self.gap = -1
         """Index in `idleness(trace)` of the selected gap, -1 where a slice is selected; `selected` is what ends it."""
+        self.before_sources: Viewpoint | None = None
+        """The viewpoint before the list of what counts as a step moved the selection; None once anything else did."""
         self._was_in: Widget | None = None
         """The last of list and lanes that had the focus."""
         self._came_from: tuple[int, ...] = ()
@@ -210,7 +212,7 @@ class TraceView(LineCommands):
     def _point_at(self, row: int, gap: int = -1) -> None:
         """Make a slice the selected one, or the gap that it ends."""
         is_other_kind = self.gap != gap and self.selected == row
-        self.gap = gap
+        self.gap, self.before_sources = gap, None
         self.selected = row
         if is_other_kind:
             self._show_selection()
@@ -522,6 +524,10 @@ class TraceView(LineCommands):
         gap = self._gap_of(message)
         if gap >= 0:
             self.select_gap(gap)
+        elif message.table is not None and "steps_by" in message.table:
+            before = self.before_sources or self.navigator.here
+            self.select(message.slice_row)
+            self.before_sources = before
         else:
             self.select(message.slice_row)
 

@@ -231,11 +231,23 @@ FEWEST_NUMBERS = 3
 """Numbers of steps on a line that is too short for what counts as one."""
 
 
+_BUSY = "GPU busy "
+_MAKER = re.compile(r"\b(?:NVIDIA|AMD|Instinct|GeForce|Tesla) ")
+_BOARD = re.compile(r"[ -](?:SXM\d?|PCIe|DGX\w*|PG\d+|\d+GB)\b[-\w ]*?(?= x\d|,| \(|$)")
+"""What a short line leaves out of the name of a device: its maker, and its board and memory."""
+
+
+def _brief_device(text: str) -> str:
+    """`A100 x8` of `NVIDIA A100-SXM4-80GB x8`, `H100` of `NVIDIA H100 80GB HBM3`."""
+    return _BOARD.sub("", _MAKER.sub("", text))
+
+
 def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[BarPart, ...]:
     """The header: file, marks of damage, device and runtime, and the sums of the summary once it is there.
 
     Nothing is said before that which the sums would replace. Where the line is short the name of the file gives way,
-    down to a few letters, then runtime, kernels, steps, the time without the profiler, and the device at last.
+    down to a few letters, then runtime, kernels, steps, the time without the profiler. Where that is not enough the
+    marks and the name of the device are shortened and the verdict comes first; the device gives way at last.
     """
     facts = {str(row["key"]): row["value"] for row in summary.rows()} if summary is not None else {}
     # Words with their rank: what gives way first has the highest.
@@ -258,7 +270,7 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[BarPa
     busy, idle = _number(facts.get("gpu_busy_pct")), _number(facts.get("step_idle_pct"))
     if busy is not None:
         share = f"{rounded_percent(busy)}" if idle is None else f"{rounded_percent(100 - idle)} of steps"
-        words.append((0, f"{doubt}GPU busy {share}"))
+        words.append((0, f"{doubt}{_BUSY}{share}"))
     verdict = facts.get("verdict")
     if verdict:
         words.append((0, doubt + clean(str(verdict))))
@@ -274,11 +286,19 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[BarPa
         *([f"⚠{count(alone)} without launch"] if alone else []),
     ]
 
+    short_marks = [re.sub(r" warnings?$", "", mark).replace("without launch", "no launch") for mark in marks]
+
     def length() -> int:
         return sum(len(mark) + 2 for mark in marks) + 2 + len(" · ".join(text for _, text in words))
 
     while len(words) > 1 and length() > width - MIN_LABEL_LETTERS and (worst := max(words)[0]):
-        words = [each for each in words if each[0] != worst]
+        if worst == 1 and marks is not short_marks:
+            marks = short_marks
+            # The verdict, the device, the busy time.
+            words.sort(key=lambda each: (_BUSY in each[1], each[0]))
+            words = [(rank, _brief_device(text) if rank else text.replace(_BUSY, "busy ")) for rank, text in words]
+        else:
+            words = [each for each in words if each[0] != worst]
     rest = [*(BarPart(f"  {mark}", "warn") for mark in marks), BarPart("  " + " · ".join(text for _, text in words))]
     free = width - sum(len(part.text) for part in rest)
     return BarPart(shorten(clean(trace.label), max(free, MIN_LABEL_LETTERS)), "strong"), *rest

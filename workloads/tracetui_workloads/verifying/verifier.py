@@ -67,7 +67,8 @@ class Verification(Recording):
         contenders = [Contender("here", recorded), Contender("here again", recorded), Contender("warm", recorded, True)]
         absent = []
         for name in task.alternatives:
-            with self._reporter.during("compiling" if name == "compile" else "warming up"):
+            stage = "compiling" if name == "compile" else "warming up"
+            with self._reporter.during(f"{stage} {plain(op.name)[:80]}, {name}"):
                 try:
                     prepare = measuring.alternative(name, plan, target.device)
                     prepare()()
@@ -79,7 +80,7 @@ class Verification(Recording):
                 except Exception as error:
                     # An alternative may fail in any way that torch has.
                     absent.append({"name": name, "why": f"{type(error).__name__}: {plain(first_line(error))[:160]}"})
-        with self._reporter.during("timing"), self._reporter.without_heartbeat():
+        with self._reporter.during(f"timing {plain(op.name)[:80]}"), self._reporter.without_heartbeat():
             longest = task.seconds * len(contenders)
             times, watched = measuring.measure(contenders, target, self._reporter.progress, longest)
         if len(watched) < measuring.MIN_BLOCKS:
