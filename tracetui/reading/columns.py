@@ -50,7 +50,7 @@ from tracetui.reading.decode import (
 )
 from tracetui.reading.decoded_events import DecodedEvents
 from tracetui.reading.lanes import CounterSamples, Naming, lane_text
-from tracetui.reading.scanner.scanned_events import ScannedBlocks
+from tracetui.reading.scanner.scanned_events import ScannedArguments, ScannedBlocks
 from tracetui.reading.scanner.scanner import NEGATIVE_DURATION
 
 # Columns that grow by a chunk for each block that is read.
@@ -331,7 +331,7 @@ class Collector:
             self._note_offenders(blocks.block(index), blocks.offset + blocks.bounds[index], offenders)
         key, event = keys.take(columns.slices("key")), columns.slices("event") + first
         at = columns.slices("argument")
-        kept = self.arguments.read_slices(lambda rows: blocks.arguments(at[rows]), self.key_kinds()[key], event)
+        kept = self.arguments.read_slices(lambda rows: ScannedArguments(blocks, at[rows]), self.key_kinds()[key], event)
         self.arguments.ops.keep(kept[0])
         self.arguments.work.keep(kept[1])
         if len(key):

@@ -14,7 +14,7 @@ from typing import Any
 from tracetui.errors import TraceError
 from tracetui.model.recorded import HEADER_KEYS, RankHeader, header_fields
 from tracetui.reading.json_repair import parse_value, readable
-from tracetui.reading.source import Source, open_raw_file, open_source
+from tracetui.reading.source import open_raw_file, open_source
 
 HEAD_BYTES = 1 << 17
 """Bytes at the beginning that are read, unwrapped."""
@@ -33,7 +33,11 @@ def read_rank_header(path: str) -> RankHeader | None:
     Raises: TraceError for a file that cannot be read.
     """
     with contextlib.closing(open_source(path)) as source:
-        head = readable(_head(source))
+        buffer = memoryview(bytearray(HEAD_BYTES))
+        fill = 0
+        while fill < len(buffer) and (more := source.readinto(buffer[fill:])):
+            fill += more
+        head = readable(bytes(buffer[:fill]))
         is_plain, size = source.wrapping == "plain", source.size or 0
     if not any(True for sign in _SIGNS for _ in _values_of(sign, head)):
         return None
@@ -64,14 +68,6 @@ def is_whole_file(path: str) -> bool:
             return source.damage is None and bool(_END.search(last.decode("utf-8", "replace")))
     except TraceError:
         return False
-
-
-def _head(source: Source) -> bytes:
-    buffer = memoryview(bytearray(HEAD_BYTES))
-    fill = 0
-    while fill < len(buffer) and (more := source.readinto(buffer[fill:])):
-        fill += more
-    return bytes(buffer[:fill])
 
 
 def _tail(path: str, size: int) -> str:

@@ -174,7 +174,10 @@ class GzipReader:
         if not self._pending.startswith(_GZIP):
             self.remark = _foreign("gzip", self._raw.consumed - len(self._pending))
             self._pending = b""
-            self._inflate = _ended_member(self._library)
+            # A decompressor that has come to its end: behind it everything is left out.
+            inflate = self._library.inflater(GZIP)
+            inflate.decompress(_EMPTY_MEMBER, 1)
+            self._inflate = inflate
             return False
         return True
 
@@ -196,13 +199,6 @@ def up_to_damage(inflate: Inflater, compressed: bytes, most: int, damage: type[E
             if len(out) >= most:
                 break
     return bytes(out)
-
-
-def _ended_member(library: InflateLibrary) -> Inflater:
-    """A decompressor that has come to its end: behind it everything is left out."""
-    inflate = library.inflater(GZIP)
-    inflate.decompress(_EMPTY_MEMBER, 1)
-    return inflate
 
 
 _EMPTY_MEMBER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x03\0\0\0\0\0\0\0\0\0"
