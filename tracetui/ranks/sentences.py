@@ -109,7 +109,12 @@ def pipelines(ranks: RankSet) -> list[Pipeline]:
     for first in sorted(each for each, near in neighbours.items() if len(near) == 1):
         chain = _chain(first, neighbours)
         if chain is not None and chain[0] < chain[-1]:
-            chains.append(Pipeline(tuple(chain), _microbatches(ranks, chain[0], chain[1])))
+            # Transfers per step from the first stage to the second; the first and last step may have been cut.
+            passed, number = ranks.matches.entries, ranks.step_of_instances
+            mine = np.unique(passed.instance[(passed.source == chain[0]) & (passed.target == chain[1])])
+            counts = np.unique(number[mine], return_counts=True)[1]
+            inner = counts[1:-1] if len(counts) > 2 else counts
+            chains.append(Pipeline(tuple(chain), int(inner[0]) if len(inner) and (inner == inner[0]).all() else None))
     return chains
 
 
@@ -120,15 +125,6 @@ def _chain(first: int, neighbours: dict[int, set[int]]) -> list[int] | None:
             return None
         chain.append(ahead.pop())
     return chain
-
-
-def _microbatches(ranks: RankSet, source: int, target: int) -> int | None:
-    """Transfers per step from the first stage to the second; the first and last step may have been cut."""
-    entries, number = ranks.matches.entries, ranks.step_of_instances
-    mine = np.unique(entries.instance[(entries.source == source) & (entries.target == target)])
-    counts = np.unique(number[mine], return_counts=True)[1]
-    inner = counts[1:-1] if len(counts) > 2 else counts
-    return int(inner[0]) if len(inner) and (inner == inner[0]).all() else None
 
 
 def bubbles(ranks: RankSet) -> NDArray[np.float64]:
