@@ -229,7 +229,15 @@ def recording_conditions(side: Side) -> RecordingConditions:
     """The properties of a side, found once."""
 
     def find() -> RecordingConditions:
-        trace, compiled_parts, typical = side.trace, _compiled_parts(side), _verdict(side)
+        side_calls, (rows, part) = calls(side), side.activities()
+        keys = [index for index, key in enumerate(side_calls.keys) if key.kind == COMPILE or is_generated(key.name)]
+        name = side.trace.slices.name[rows]
+        names = [number for number in distinct(name).tolist() if is_generated(side.trace.names[number])]
+        trace, compiled_parts, typical = (
+            side.trace,
+            len(np.union1d(side_calls.part[np.isin(side_calls.key, keys)], part[np.isin(name, names)])),
+            _verdict(side),
+        )
         about = trace.metadata.get("tracetui")
         about = about if isinstance(about, Mapping) else {}
         torch, workload, operands = (about.get(key) for key in ("torch", "workload", "operands"))
@@ -262,14 +270,6 @@ def _verdict(side: Side) -> Verdict | None:
     if side.part_kind != STEP:
         return None
     return typical_verdict(side.trace, np.flatnonzero(np.isin(steps(side.trace).row, side.row)).tolist())
-
-
-def _compiled_parts(side: Side) -> int:
-    side_calls, (rows, part) = calls(side), side.activities()
-    keys = [index for index, key in enumerate(side_calls.keys) if key.kind == COMPILE or is_generated(key.name)]
-    name = side.trace.slices.name[rows]
-    names = [number for number in distinct(name).tolist() if is_generated(side.trace.names[number])]
-    return len(np.union1d(side_calls.part[np.isin(side_calls.key, keys)], part[np.isin(name, names)]))
 
 
 def _params(about: Mapping[str, Any]) -> dict[str, str]:

@@ -71,11 +71,6 @@ class Ratio:
     change: Change
     """How the times differ; unknown where no ratio is given."""
 
-    @property
-    def is_counted(self) -> bool:
-        """True where the times differ by more than noise."""
-        return self.change in BEYOND_NOISE
-
 
 @frozen(eq=True)
 class Headline:
@@ -156,7 +151,7 @@ def headline(sides: Sequence[Side], ops: Table | None = None) -> Headline:
     if 2 < len(sides) <= MAX_PAIRED:
         for one, other in combinations(range(1, len(sides)), 2):
             ratio = _ratio(sides[one], sides[other], paired(sides[one], sides[other]), measure)
-            pairs += [f"{names[one]} → {names[other]} {ratio.words}"] if ratio.is_counted else []
+            pairs += [f"{names[one]} → {names[other]} {ratio.words}"] if ratio.change in BEYOND_NOISE else []
     kinds = {side.part_kind for side in sides}
     return Headline(
         what=_WHAT[measure],

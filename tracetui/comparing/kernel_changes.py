@@ -165,7 +165,9 @@ def change_bytes(a: Trace, b: Trace, matching: Matching, rows: ChangeRows) -> Ch
         known = moved[1 if many == JOINED else 0]
         for index in np.flatnonzero((rows.many == many) & np.isin(rows.how, _TAKEN_IN)).tolist():
             guess = _estimate(apart, whole, index)
-            if math.isnan(guess) or not (np.isnan(known[index]) or whole.is_generated(index)):
+            if math.isnan(guess) or not (
+                np.isnan(known[index]) or whole.classes(np.flatnonzero(whole.row == index)[:1])[0].is_generated
+            ):
                 continue
             estimated |= not known[index] >= guess
             known[index] = np.fmax(known[index], guess)
@@ -192,18 +194,10 @@ class _SideBytes:
     row: Int64
     partner: Int64
 
-    def indices(self, row: int) -> Int64:
-        """Indices of the activities in a table row."""
-        return np.flatnonzero(self.row == row)
-
     def classes(self, indices: Int64) -> list[ActivityClass]:
         """The class of each of some activities."""
         work_classes = activity_classes(self.trace)
         return [work_classes.known[number] for number in work_classes.of(self.rows[indices]).tolist()]
-
-    def is_generated(self, row: int) -> bool:
-        """True where torch.compile generated the first kernel of a row."""
-        return self.classes(self.indices(row)[:1])[0].is_generated
 
 
 def _estimate(apart: _SideBytes, whole: _SideBytes, row: int) -> float:
@@ -211,7 +205,7 @@ def _estimate(apart: _SideBytes, whole: _SideBytes, row: int) -> float:
 
     All of the fused kernels must have taken in the same activities.
     """
-    taken_in, kernels = apart.indices(row), whole.indices(row)
+    taken_in, kernels = np.flatnonzero(apart.row == row), np.flatnonzero(whole.row == row)
     first = taken_in[apart.partner[taken_in] == kernels[0]]
     work_classes = activity_classes(apart.trace)
     of_one, of_all = (

@@ -28,8 +28,8 @@ from tracetui.linking.groups import distinct
 from tracetui.linking.links import calls_named, links, op_rows
 from tracetui.linking.replays import GRAPH_LAUNCH
 from tracetui.linking.steps import steps
-from tracetui.memory.allocator import lacks_directions
 from tracetui.model.intervals import Bool, Int64, covered
+from tracetui.model.recorded import Loss
 from tracetui.model.results import attempted, guarded
 from tracetui.model.trace import Float64, Kind
 from tracetui.operators.costs import is_overlapped
@@ -59,11 +59,6 @@ class Measure:
     unit: str = COUNT
     gap: str = ""
     """Reason why some parts have no value, as part of a sentence; empty where the trace just does not hold it."""
-
-    @property
-    def is_count(self) -> bool:
-        """True for counts, of which every difference matters."""
-        return self.unit == COUNT
 
 
 def measures(side: Side) -> dict[str, Measure]:
@@ -225,7 +220,7 @@ def _idle_causes(side: Side) -> Iterator[Measure]:
     """
     for cause, times in _times_by_cause(side):
         yield Measure(KEYS[cause], times / 1000, f"{CAUSE_HELP} {WORDS[cause].lower()}.", "us")
-    if lacks_directions(side.trace):
+    if Loss.COPY_DIRECTIONS in side.trace.quality.format_losses and bool((side.trace.slices.kind == Kind.MEMCPY).any()):
         unknown, cause = np.full(len(side), np.nan), Cause.PAGEABLE
         yield Measure(KEYS[cause], unknown, f"{CAUSE_HELP} {WORDS[cause].lower()}.", "us", NO_DIRECTIONS)
 

@@ -72,11 +72,6 @@ class OperatorCalls:
     def __len__(self) -> int:
         return len(self.row)
 
-    @property
-    def first_captured(self) -> int:
-        """Index of the first captured call; their number where there is none."""
-        return int((self.row >= 0).sum())
-
     def signatures_of(self, trace: Trace, calls: Int64) -> Signatures:
         """The signatures of some calls."""
         own = signatures(trace, self.row[calls])
@@ -385,7 +380,14 @@ def kernel_work(trace: Trace) -> KernelWork:
     slices, rows = trace.slices, np.sort(links(trace).gpu)
     count = len(rows)
     operators = operator_calls(trace, rows)
-    main = _main_of_calls(trace, rows, operators.call, len(operators))
+    # Index in `rows` of the main kernel of each call, -1 where it launched no kernel.
+    indices = np.flatnonzero((operators.call >= 0) & (trace.slices.kind[rows] == Kind.KERNEL))
+    names, index = np.unique(trace.slices.name[rows[indices]], return_inverse=True)
+    decoded = [decode(trace.names[name]) for name in names.tolist()]
+    heavy: Bool = np.array([each.family in _HEAVY and "helper" not in each.operation for each in decoded], bool)
+    order = indices[np.lexsort((trace.slices.dur[rows[indices]], heavy[index], operators.call[indices]))]
+    main = np.full(len(operators), -1, np.int64)
+    main[operators.call[order]] = order
     at_main, of_call = main[main >= 0], np.flatnonzero(main >= 0)
     inputs = operators.signatures_of(trace, of_call)
     groups = combinations(operators.op[of_call], inputs.id, slices.name[rows[at_main]])
@@ -407,7 +409,7 @@ def kernel_work(trace: Trace) -> KernelWork:
         op=np.full(count, -1),
         ops=ops,
         is_partial=np.zeros(count, bool),
-        captured=np.asarray(operators.call >= operators.first_captured),
+        captured=np.asarray(operators.call >= int((operators.row >= 0).sum())),
     )
     _fill(result, at_main, groups, works)
     paged = np.array([is_paged_attention(str(operators.texts[each])) for each in used.tolist()], bool)[member]
@@ -470,22 +472,6 @@ def _drop_partial(trace: Trace, result: KernelWork, at: Int64) -> None:
     result.is_partial[partial] = True
     result.flops[partial] = result.bytes[partial] = np.nan
     result.precision[partial] = -1
-
-
-def _main_of_calls(trace: Trace, rows: Int64, call: Int64, count: int) -> Int64:
-    """Index in `rows` of the main kernel of each call, -1 where it launched no kernel."""
-    indices = np.flatnonzero((call >= 0) & (trace.slices.kind[rows] == Kind.KERNEL))
-    order = indices[np.lexsort((trace.slices.dur[rows[indices]], _is_heavy(trace, rows[indices]), call[indices]))]
-    main = np.full(count, -1, np.int64)
-    main[call[order]] = order
-    return main
-
-
-def _is_heavy(trace: Trace, rows: Int64) -> Bool:
-    used, index = np.unique(trace.slices.name[rows], return_inverse=True)
-    decoded = [decode(trace.names[name]) for name in used.tolist()]
-    heavy: Bool = np.array([each.family in _HEAVY and "helper" not in each.operation for each in decoded], bool)
-    return heavy[index]
 
 
 def _work_of_groups(

@@ -133,15 +133,12 @@ def _take_from_launches(trace: Trace, rows: Int64, grid: Int64, block: Int64, sh
     counted = np.flatnonzero(launched & (grid >= 0) & (block >= 0) & np.isin(trace.slices.name[launch], calls))
     pairs = combinations(grid[counted], block[counted])
     blocks = [
-        shapes.id_of(_quotient(shapes.known[a], shapes.known[b]))
+        shapes.id_of(
+            tuple(-(-count // max(size, 1)) for count, size in zip(shapes.known[a], shapes.known[b], strict=False))
+        )
         for a, b in zip(grid[counted[pairs.first]].tolist(), block[counted[pairs.first]].tolist(), strict=True)
     ]
     grid[counted] = np.array(blocks, np.int64)[pairs.member] if len(counted) else grid[counted]
-
-
-def _quotient(threads: Dims, block: Dims) -> Dims:
-    """Number of blocks for a number of threads."""
-    return tuple(-(-count // max(size, 1)) for count, size in zip(threads, block, strict=False))
 
 
 def as_number(value: Any) -> float:
