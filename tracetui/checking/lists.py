@@ -255,11 +255,6 @@ class ListKind:
     """The column that decides which rows belong to the parts, as `pane.column`."""
 
 
-def pane_of(name: str) -> str:
-    """The name of the pane whose columns a list has."""
-    return LISTS[name].pane or name
-
-
 def listing(side: Side, name: str) -> tuple[Table, str]:
     """The table of a list of a side, built once, and why it is unknown; empty where it is known.
 
@@ -268,7 +263,7 @@ def listing(side: Side, name: str) -> tuple[Table, str]:
     kind = LISTS[name]
 
     def make() -> tuple[Table, str]:
-        table = kind.make(side, pane_of(name))
+        table = kind.make(side, LISTS[name].pane or name)
         empty = kind.when_empty if isinstance(kind.when_empty, str) else kind.when_empty(side)
         reasons = (lacks(side) for lacks in kind.lacks)
         return table, next(filter(None, reasons), "" if len(table) else empty)
@@ -293,7 +288,7 @@ def view_of_row(side: Side, name: str, table: Table, index: int) -> tuple[str, s
         return str(jump), side.trace.path or ""
     row = -1 if table.slices is None else int(table.slices[index])
     part = int(side.part_of(np.array([row]))[0]) if row >= 0 else -1
-    return view_of(side, pane_of(name), row, part, is_gap=name == "gaps")
+    return view_of(side, LISTS[name].pane or name, row, part, is_gap=name == "gaps")
 
 
 def view_of_part(side: Side, index: int) -> tuple[str, str]:

@@ -34,12 +34,12 @@ VALUES: dict[str, tuple[str, Unit, Callable[[DeviceHistory], int]]] = {
     "free_bytes": (
         "Bytes that are free in segments at the end.",
         BYTES,
-        lambda history: segment_map(history, history.count).free_bytes,
+        lambda history: int(segment_map(history, history.count).gap_size.sum()),
     ),
     "largest_free_bytes": (
         "The largest free piece of a segment at the end.",
         BYTES,
-        lambda history: segment_map(history, history.count).largest_free,
+        lambda history: int(segment_map(history, history.count).gap_size.max(initial=0)),
     ),
     "pending_bytes": (
         "Bytes that were requested to be freed and are not, at the end.",
