@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NotRequired, TypedDict
 
 from tracetui.comparing.headline import BUSY, ON_CPU, SPAN, WALL, Headline, SideTimes, Spent
-from tracetui.comparing.noise import Change
+from tracetui.comparing.noise import BEYOND_NOISE, Change
 from tracetui.comparing.statement import SIDE_NAMES
 from tracetui.drawing.format import shorten
 from tracetui.drawing.hues import Hue, three_digits
@@ -129,7 +129,7 @@ def _brief_ratio(headline: Headline, index: int) -> str:
     if index == 0:
         return ""
     ratio = headline.ratios[index - 1]
-    if ratio.is_counted:
+    if ratio.change in BEYOND_NOISE:
         return ratio.words
     return {Change.SAME: "=", Change.WITHIN_NOISE: "?"}.get(ratio.change, "")
 
@@ -213,7 +213,7 @@ def document(headline: Headline) -> HeadlineDocument:
             {
                 "words": ratio.words,
                 "change": ratio.change.value,
-                "ratio": _number(side.time / first) if ratio.is_counted and first else None,
+                "ratio": _number(side.time / first) if ratio.change in BEYOND_NOISE and first else None,
             }
             for ratio, side in zip(headline.ratios, headline.sides[1:], strict=True)
         ],
