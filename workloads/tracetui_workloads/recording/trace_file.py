@@ -303,11 +303,6 @@ _RANK_FILE = re.compile(r"rank\d+(-\d+)?\.(json(\.gz)?|txt|compile\.log\.gz)")
 """Names of files that such a folder holds: traces, and torch's tables beside them."""
 
 
-def part_folder(out: Path, token: str) -> Path:
-    """The folder for the traces until all of them are complete."""
-    return out.with_name(f"{out.name}.{token}.part")
-
-
 def holds_ranks_only(folder: Path) -> bool:
     """True for a folder, no link, with nothing in it but files of such a recording."""
     if not folder.is_dir() or folder.is_symlink():
