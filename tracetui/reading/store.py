@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import field
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -64,22 +64,6 @@ class Container:
     """Parts beside the events that a whole trace would not have, in the order of the file."""
     odd_counts: Mapping[Oddity, int] = field(default_factory=dict)
     """Counts of each; `oddities` are the first ones."""
-
-
-class BlockBytes(Protocol):
-    """Keeps blocks, or knows where to find them."""
-
-    def add(self, location: BlockLocation, data: Callable[[], bytes]) -> None:
-        """Take note of one more block; `data` gives its bytes."""
-        ...
-
-    def finish(self) -> None:
-        """Once no more are added: end what works beside."""
-        ...
-
-    def read(self, number: int, location: BlockLocation) -> bytes:
-        """The bytes of a block as they were decoded."""
-        ...
 
 
 class FileBlocks:
@@ -162,6 +146,10 @@ class MemoryBlocks:
         packed = self._blocks[number]
         data = packed if isinstance(packed, bytes) else packed.data
         return self._decompressor().decompress(data, max_output_size=location.length)
+
+
+BlockBytes = FileBlocks | MemoryBlocks
+"""Keeps blocks, or knows where to find them."""
 
 
 def _identity(path: str) -> tuple[int, int, int]:
