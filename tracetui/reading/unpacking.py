@@ -347,7 +347,11 @@ class ZipReader:
             self._archive = zipfile.ZipFile(file)
         except self._errors as error:
             raise NotATrace(f"{label} is a damaged zip archive: {_words(error)}.") from error
-        self._members = _traces(self._archive)
+        # The members that are traces by their name, of Perfetto's only the first, or the first one where none is.
+        members = [member for member in self._archive.infolist() if not member.is_dir()]
+        own = [member for member in members if not member.filename.startswith("__MACOSX/")]
+        json = [member for member in own if ".json" in member.filename]
+        self._members = json or [member for member in own if ".pftrace" in member.filename][:1] or members[:1]
         if not self._members:
             raise NotATrace(f"{label} is a zip archive without a file in it.")
         if any(member.flag_bits & _ENCRYPTED for member in self._members):
@@ -487,14 +491,6 @@ class _OddMember:
         data = self._file.read(min(most, self._left)) or b""
         self._left -= len(data)
         return data
-
-
-def _traces(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    """The members that are traces by their name, of Perfetto's only the first, or the first one where none is."""
-    members = [member for member in archive.infolist() if not member.is_dir()]
-    own = [member for member in members if not member.filename.startswith("__MACOSX/")]
-    json = [member for member in own if ".json" in member.filename]
-    return json or [member for member in own if ".pftrace" in member.filename][:1] or members[:1]
 
 
 def _words(error: Exception) -> str:

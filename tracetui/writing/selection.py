@@ -343,7 +343,11 @@ def select(trace: Trace, wanted: Wanted) -> Selection:
         low, high = wanted.window or (None, None)
         start, end = -np.inf if low is None else low, np.inf if high is None else high
         slices = overlapping(trace, start, end)
-        spans = _span(start, end)
+        # The moments in ns that lie in [start, end), as one span of whole numbers.
+        limits = np.iinfo(np.int64)
+        low = limits.min if start < limits.min else -int(-start // 1)
+        high = limits.max if end > limits.max else -int(-end // 1)
+        spans = np.array([low], np.int64), np.array([high], np.int64)
     lanes = np.array([_is_wanted(f"{lane.process} {lane.name}", wanted) for lane in trace.lanes], bool)
     slices &= lanes[trace.slices.lane]
     if not wanted.stacks:
@@ -356,14 +360,6 @@ def select(trace: Trace, wanted: Wanted) -> Selection:
         spans=spans,
         neighbours=neighbours,
     )
-
-
-def _span(start: float, end: float) -> tuple[Int64, Int64]:
-    """The moments in ns that lie in [start, end), as one span of whole numbers."""
-    limits = np.iinfo(np.int64)
-    low = limits.min if start < limits.min else -int(-start // 1)
-    high = limits.max if end > limits.max else -int(-end // 1)
-    return np.array([low], np.int64), np.array([high], np.int64)
 
 
 def numbered(trace: Trace, wanted: Range) -> Int64:
