@@ -357,8 +357,8 @@ def _collectives(trace: Trace, comm: Communication, activity: RankActivity, name
         start=slices.start[rows] + trace.origin_ns,
         dur=slices.dur[rows],
         operation=comm.operation,
-        name=_interned(comm.names, names),
-        token=_interned(comm.tokens, names),
+        name=np.fromiter(map(names.intern, comm.names), np.int64, len(comm.names)),
+        token=np.fromiter(map(names.intern, comm.tokens), np.int64, len(comm.tokens)),
         group=comm.group,
         seq=comm.seq,
         comms_id=comm.comms_id,
@@ -387,7 +387,3 @@ def _step_of_collectives(trace: Trace, comm: Communication) -> Int64:
     if comm.is_gpu and (links(trace).launch[rows] < 0).all():
         return steps(trace).of_moment(trace.slices.start[rows])
     return step_index(trace, rows)
-
-
-def _interned(texts: list[str], names: Strings) -> Int64:
-    return np.fromiter(map(names.intern, texts), np.int64, len(texts))
