@@ -144,7 +144,12 @@ def headline(sides: Sequence[Side], ops: Table | None = None) -> Headline:
         ops = None
     first, others = sides[0], sides[1:]
     every = [paired(first, other) for other in others]
-    measure = _measure(sides, every)
+    if not all(len(side.activities()[0]) for side in sides):
+        measure = "cpu_us"
+    elif all(side.part_kind == RUN for side in sides) and any(map(_hardly_uses_gpu, sides)):
+        measure = "dur_us"
+    else:
+        measure = "gpu_span_us" if any(gpu_measure(totals) == "gpu_span_us" for totals in every) else "gpu_busy_us"
     names = side_names(sides)
     ratios = tuple(_ratio(first, other, totals, measure, ops) for other, totals in zip(others, every, strict=True))
     pairs = []
@@ -171,14 +176,6 @@ def ratio_words(before: float, after: float, change: Change) -> str:
         factor = max(before, after) / min(before, after)
         return f"{factor:,.{2 if factor < 100 else 0}f}x {'faster' if after < before else 'slower'}"
     return {Change.SAME: "the same", Change.WITHIN_NOISE: "within noise"}.get(change, "")
-
-
-def _measure(sides: Sequence[Side], every: Sequence[dict[str, Total]]) -> str:
-    if not all(len(side.activities()[0]) for side in sides):
-        return "cpu_us"
-    if all(side.part_kind == RUN for side in sides) and any(map(_hardly_uses_gpu, sides)):
-        return "dur_us"
-    return "gpu_span_us" if any(gpu_measure(totals) == "gpu_span_us" for totals in every) else "gpu_busy_us"
 
 
 def _hardly_uses_gpu(side: Side) -> bool:

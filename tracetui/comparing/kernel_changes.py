@@ -310,7 +310,8 @@ def _kernel_changes(a: Side, b: Side) -> KernelChanges:
         for each, open_one in zip(differences, unclear.tolist(), strict=True)
     ]
     table = _table(rows, *halves, differences, changes, change_bytes(a.trace, b.trace, matching, rows))
-    order = _order(table)
+    marks = [str(table["mark"].cell(row)) for row in range(len(table))]
+    order = change_order(marks, *(np.asarray(table[name].values, np.float64) for name in ("change_us", "a_us")))
     behind_a, behind_b = ([half.slices[index] for index in order.tolist()] for half in halves)
     return KernelChanges(table.take(order), behind_a, behind_b, part_a, part_b)
 
@@ -415,12 +416,6 @@ def _ops(a: list[ActivityClass], b: list[ActivityClass]) -> str | None:
 
 def _names(side: list[ActivityClass]) -> str | None:
     return " + ".join(dict.fromkeys(each.name for each in side)) or None
-
-
-def _order(table: Table) -> Int64:
-    """The rows in the order of `change_order`."""
-    marks = [str(table["mark"].cell(row)) for row in range(len(table))]
-    return change_order(marks, *(np.asarray(table[name].values, np.float64) for name in ("change_us", "a_us")))
 
 
 def change_order(marks: Sequence[str], change: Float64, before: Float64) -> Int64:

@@ -201,7 +201,10 @@ _ALONG = ("sum", "mean", "amax", "amin")
 def traffic(op: str, signature: Signature, values: Values = None) -> Work | None:
     """The work of an operator that moves data, None for an unknown one."""
     if op.startswith(COMPILED):
-        return _compiled(signature)
+        # A generated kernel: each tensor once, read or written; the recording does not tell which.
+        inputs = Operands(signature)
+        known = [size for index in range(len(signature.dims)) if inputs.shape(index) and (size := inputs.bytes(index))]
+        return Work(None, sum(known)) if known else NOTHING
     rule = _RULES.get(op.removeprefix("aten::")) if op.startswith("aten::") else None
     return rule(Operands(signature), values) if rule else None
 
@@ -297,13 +300,6 @@ def _put(inputs: Operands, _: Values) -> Work:
     """`index_put_`: the values, read and written."""
     values = inputs.bytes(2)
     return Work(None, None if values is None else 2 * values)
-
-
-def _compiled(signature: Signature) -> Work:
-    """A generated kernel: each tensor once, read or written; the recording does not tell which."""
-    inputs = Operands(signature)
-    known = [size for index in range(len(signature.dims)) if inputs.shape(index) and (size := inputs.bytes(index))]
-    return Work(None, sum(known)) if known else NOTHING
 
 
 def _table() -> dict[str, Callable[[Operands, Values], Work]]:
