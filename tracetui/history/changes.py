@@ -145,16 +145,12 @@ def _settled(values: Values, splits: Sequence[int]) -> list[int]:
         kept[index] = low + _nearest(values.median[low:high], kept[index] - low)
     for index, split in enumerate(kept):
         low, high = ([0, *kept][index], [*kept, len(values)][index + 1])
-        if not _differ(values, low, split, high):
+        # True where the levels on both sides differ by more than the noise of R3.53.
+        one, other = Sample(values.median[low:split]), Sample(values.median[split:high])
+        least = values.least(min(abs(one.median), abs(other.median)))
+        if not bool(abs(other.median - one.median) > max(*np.nan_to_num([one.scatter, other.scatter]), least)):
             return _settled(values, [each for each in kept if each != split])
     return kept
-
-
-def _differ(values: Values, low: int, split: int, high: int) -> bool:
-    """True where the levels on both sides differ by more than the noise of R3.53."""
-    one, other = Sample(values.median[low:split]), Sample(values.median[split:high])
-    least = values.least(min(abs(one.median), abs(other.median)))
-    return bool(abs(other.median - one.median) > max(*np.nan_to_num([one.scatter, other.scatter]), least))
 
 
 def _nearest(medians: Float64, split: int) -> int:
