@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.comparing.side import CAPTURE, RANGE, RUN, STEP, Side
+from tracetui.comparing.side import CAPTURE, RANGE, RUN, STEP, Side, kept_with_side
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.errors import AnalysisFailed
 from tracetui.frozen import frozen
@@ -72,6 +72,7 @@ def measures(side: Side) -> dict[str, Measure]:
     return all_measures
 
 
+@kept_with_side
 def known_measures(side: Side) -> tuple[dict[str, Measure], list[AnalysisFailed]]:
     """The measures that could be made, and the failures of the others."""
     makers = (_cpu_times, _gpu_times, _counts, _idle_causes, _moved, _utilisation, _families)
@@ -80,11 +81,8 @@ def known_measures(side: Side) -> tuple[dict[str, Measure], list[AnalysisFailed]
         with guarded("A measure"):
             return list(_known(side, make(side)))
 
-    def find() -> tuple[dict[str, Measure], list[AnalysisFailed]]:
-        results, failures = attempted(partial(some, make) for make in makers)
-        return {each.name: each for result in results for each in result}, failures
-
-    return side.trace.keep(("measures", side.scope), find)
+    results, failures = attempted(partial(some, make) for make in makers)
+    return {each.name: each for result in results for each in result}, failures
 
 
 def rests_on_launches(name: str) -> bool:
@@ -148,14 +146,11 @@ def _gpu_times(side: Side) -> Iterator[Measure]:
     yield Measure("gpu_work_us", total, "Sum of GPU durations; what runs side by side counts twice.", "us")
 
 
+@kept_with_side
 def _spans(side: Side) -> GpuSpans:
     """The GPU spans of the parts."""
-
-    def make() -> GpuSpans:
-        rows, part = side.activities()
-        return gpu_spans(side.trace, rows, part, len(side), side.bounds(rows))
-
-    return side.trace.keep(("spans of parts", side.scope), make)
+    rows, part = side.activities()
+    return gpu_spans(side.trace, rows, part, len(side), side.bounds(rows))
 
 
 def _idle_times(side: Side) -> Iterator[Measure]:
