@@ -69,9 +69,6 @@ class OperatorCalls:
     texts: Sequence[str]
     nodes: GraphNodes
 
-    def __len__(self) -> int:
-        return len(self.row)
-
     def signatures_of(self, trace: Trace, calls: Int64) -> Signatures:
         """The signatures of some calls."""
         own = signatures(trace, self.row[calls])
@@ -382,7 +379,7 @@ def kernel_work(trace: Trace) -> KernelWork:
     decoded = [decode(trace.names[name]) for name in names.tolist()]
     heavy: Bool = np.array([each.family in _HEAVY and "helper" not in each.operation for each in decoded], bool)
     order = indices[np.lexsort((trace.slices.dur[rows[indices]], heavy[index], operators.call[indices]))]
-    main = np.full(len(operators), -1, np.int64)
+    main = np.full(len(operators.row), -1, np.int64)
     main[operators.call[order]] = order
     at_main, of_call = main[main >= 0], np.flatnonzero(main >= 0)
     inputs = operators.signatures_of(trace, of_call)
@@ -393,7 +390,7 @@ def kernel_work(trace: Trace) -> KernelWork:
     works = _work_of_groups(trace, operators, of_call, inputs, groups)
     result = KernelWork(
         rows=rows,
-        main=np.where(operators.call >= 0, main[operators.call], -1) if len(operators) else np.full(count, -1),
+        main=np.where(operators.call >= 0, main[operators.call], -1) if len(operators.row) else np.full(count, -1),
         flops=np.full(count, np.nan),
         bytes=np.full(count, np.nan),
         span=slices.dur[rows].copy(),
@@ -411,7 +408,9 @@ def kernel_work(trace: Trace) -> KernelWork:
     paged = np.array([is_paged_attention(str(operators.texts[each])) for each in used.tolist()], bool)[member]
     result.signature[at_main], result.op[at_main] = inputs.id, number[member]
     has_call = operators.call >= 0
-    result.span[at_main] = np.bincount(operators.call[has_call], slices.dur[rows[has_call]], len(operators))[of_call]
+    result.span[at_main] = np.bincount(operators.call[has_call], slices.dur[rows[has_call]], len(operators.row))[
+        of_call
+    ]
     if paged.any():
         _fill_paged(trace, result, at_main, np.flatnonzero(paged), inputs)
         _drop_partial(trace, result, at_main[paged])

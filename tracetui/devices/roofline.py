@@ -222,7 +222,10 @@ def roofline(trace: Trace) -> Roofline:
         # Copies are bound by a link that a trace does not describe.
         least[trace.slices.kind[work.rows] == Kind.MEMCPY] = np.nan
         # GEMMs and attention whose operations are not known may take as long as these, whatever their bytes.
-        least[np.isnan(work.flops) & is_named(trace, work.rows, _multiplies)] = np.nan
+        least[
+            np.isnan(work.flops)
+            & is_named(trace, work.rows, lambda name: decode(name).family in (Family.GEMM, Family.ATTENTION))
+        ] = np.nan
         share = least / span
         bound = np.where(np.nan_to_num(compute_ns) >= np.nan_to_num(memory_ns), COMPUTE, MEMORY)
         bound[(least < MIN_ROOFLINE_NS) & (least < span / 10)] = LATENCY
@@ -271,7 +274,3 @@ def bound_share(trace: Trace, rows: Int64) -> tuple[float, float, float]:
     compute = float(dur[bound == COMPUTE].sum())
     memory = float(dur[np.isin(bound, (MEMORY, CACHE))].sum())
     return compute, memory, float(dur.sum()) - compute - memory
-
-
-def _multiplies(name: str) -> bool:
-    return decode(name).family in (Family.GEMM, Family.ATTENTION)

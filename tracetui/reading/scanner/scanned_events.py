@@ -133,9 +133,6 @@ class ScannedArguments:
         self._blocks = blocks
         self._rows = rows
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def numbers(self, name: str) -> Int64:
         """A number by its name in the file; NULL for none."""
         values: Int64 = self._blocks.columns.arguments(name).take(self._rows)
