@@ -21,7 +21,6 @@ from tracetui.cli.cut import wanted_part
 from tracetui.cli.inputs import add_rank_set, rank_numbers, read_rank_set
 from tracetui.cli.streams import CountProgress, remark
 from tracetui.errors import UsageError
-from tracetui.writing.selection import Wanted
 
 if TYPE_CHECKING:
     from tracetui.writing.merge import Merge
@@ -65,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     numbers = None if options.ranks is None else rank_numbers(options.ranks)
     wanted = wanted_part(options)
     is_archive = options.output.lower().endswith(".zip")
-    if is_archive and not wanted == Wanted():
+    if is_archive and not wanted.everything:
         raise UsageError("An archive holds whole traces: name the file .json.gz for a part of them.")
     merge = Merge(read_rank_set(options.paths, options), wanted, numbers)
     inputs = [(file.path, f"the trace of rank {file.rank}") for file in merge.ranks.run.files]

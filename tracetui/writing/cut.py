@@ -76,7 +76,7 @@ class EventFilter:
 
     def keeps(self, event: bytes) -> bool:
         """True where an undecided event is kept; of equal metadata only the first is."""
-        if self._wanted == Wanted():
+        if self._wanted.everything:
             return True
         try:
             head = _head.decode(event)
@@ -121,8 +121,8 @@ def _kept_lanes(trace: Trace, selection: Selection) -> tuple[set[str], set[tuple
 
 
 def _decisions(trace: Trace, store: Store, wanted: Wanted, selection: Selection) -> NDArray[np.uint8]:
-    decisions = np.full(trace.events, Decision.KEPT if wanted == Wanted() else Decision.UNDECIDED, np.uint8)
-    if wanted == Wanted():
+    decisions = np.full(trace.events, Decision.KEPT if wanted.everything else Decision.UNDECIDED, np.uint8)
+    if wanted.everything:
         return decisions
 
     def decide(event: NDArray[np.integer], kept: Bool) -> None:

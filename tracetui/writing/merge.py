@@ -384,7 +384,7 @@ class Merge:
             clock, remark = self._clock(index)
             events = RankEvents(position, rank, host, clock, numbers)
             metadata: dict[str, Any] = {}
-            blocks = self._whole(index, metadata) if self.wanted == Wanted() else self._part(index, metadata)
+            blocks = self._whole(index, metadata) if self.wanted.everything else self._part(index, metadata)
             for block in blocks:
                 yield from events.rewritten(block)
             yield from events.process_metadata()

@@ -120,7 +120,7 @@ class PacketFilter:
 
 
 def _uses(trace: Trace, store: PacketStore, wanted: Wanted, selection: Selection) -> NDArray[np.uint8]:
-    if wanted == Wanted():
+    if wanted.everything:
         return np.full(trace.events, PacketUse.WHOLE, np.uint8)
     uses = np.full(trace.events, PacketUse.OTHER, np.uint8)
     chosen = [trace.slices.event[selection.slices], trace.instants.event[selection.instants]]
@@ -197,7 +197,7 @@ class PacketCut:
         """
         assert isinstance(trace.store, PacketStore), "only a trace of packets can be cut so"
         selection = select(trace, wanted)
-        if selection.is_empty(trace) and not wanted == Wanted():
+        if selection.is_empty(trace) and not wanted.everything:
             raise UsageError(nothing_left(trace))
         self._neighbours = selection.neighbours
         self._filter = PacketFilter(trace, trace.store, wanted, selection)

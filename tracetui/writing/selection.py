@@ -304,6 +304,11 @@ class Wanted:
     memory: bool = True
 
     @property
+    def everything(self) -> bool:
+        """True where no event is left out."""
+        return self == Wanted()
+
+    @property
     def timed(self) -> bool:
         """True where events are left out because of their time."""
         return self.steps is not None or self.window is not None
