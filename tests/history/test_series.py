@@ -12,6 +12,7 @@ import pytest
 from tests.support.histories import run_of_digest, write_trace
 from tests.support.paths import SAMPLES
 from tests.support.traces import loaded
+from tracetui.comparing.noise import Change
 from tracetui.errors import UsageError
 from tracetui.history.digest import STEP_TIME, Digest, digest
 from tracetui.history.series import commits, history, in_series, kept_history, natural
@@ -158,5 +159,5 @@ def test_a_new_run_is_held_beside_the_last_level():
     old = [run_of_digest(str(number), 20 if number < 6 else 10 + number % 3 / 20, number) for number in range(14)]
     (series,) = in_series(old)
     by_time = {us: verdicts(series, run_of_digest("new", us, 20))[0] for us in (9.0, 10.05, 12.0, 19.0)}
-    assert [each.is_worse for each in by_time.values()] == [False, False, True, True]
+    assert [each.change is Change.MORE for each in by_time.values()] == [False, False, True, True]
     assert by_time[9.0].runs == ("6", "13")

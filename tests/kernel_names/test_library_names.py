@@ -18,13 +18,12 @@ from hypothesis import strategies as st
 from tests.support.build import Event, kernel, make_trace
 from tests.support.paths import SHARED
 from tracetui.idle.gpu_spans import exposure
-from tracetui.kernel_names import Family, decode
+from tracetui.kernel_names import LAYOUT_CONVERSION, Family, decode
 from tracetui.kernel_names.decoded import meaning_of, spelled
 from tracetui.kernel_names.slice_names import (
     MAX_SHORT_NAME,
     families,
     family,
-    is_layout_conversion,
     is_operand_conversion,
     short_kernel,
 )
@@ -137,7 +136,7 @@ def test_communication_of_experts_and_of_serving_engines_is_exposed_where_nothin
     ],
 )
 def test_conversions_before_products(name, layout, operand):
-    assert (is_layout_conversion(name), is_operand_conversion(name)) == (layout, operand)
+    assert (decode(name).operation == LAYOUT_CONVERSION, is_operand_conversion(name)) == (layout, operand)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.workloads.children import COMMAND, ENVIRONMENT, needs_torch
 from tests.support.workloads.sizes import ATTENTION
-from tracetui.comparing.measures import measures
+from tracetui.comparing.measures import COUNT, measures
 from tracetui.comparing.noise import Change, difference
 from tracetui.comparing.side import side
 from tracetui.comparing.statement import Comparison
@@ -161,7 +161,7 @@ def test_of_the_same_program_twice_no_count_differs(recorded):
     found = marks(told)
     assert not {"gone", "new"} & set(found.values())
     for name, measure in measures(told.a).items():
-        if measure.is_count:
+        if measure.unit == COUNT:
             other = measures(told.b)[name].values
             assert difference(measure.values, other, exact=True).change in (Change.SAME, Change.UNKNOWN), name
     assert told.statement

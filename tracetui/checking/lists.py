@@ -22,7 +22,7 @@ from tracetui.comparing.measures import (
     rests_on_launches,
     without_launches,
 )
-from tracetui.comparing.side import CAPTURE, RUN, STEP, Side
+from tracetui.comparing.side import CAPTURE, RUN, STEP, Side, kept_with_side
 from tracetui.errors import AnalysisFailed
 from tracetui.frozen import frozen
 from tracetui.idle.utilisation import no_mfu
@@ -75,30 +75,9 @@ OP_HELP = {
 """Unit and help of each field of an operator."""
 
 
+@kept_with_side
 def op_sums(side: Side) -> OpSums:
     """The operators of a side, in the order in which their names first occur; computed once."""
-    return side.trace.keep(("op sums", side.scope), lambda: _op_sums(side))
-
-
-def op_list(side: Side) -> Table:
-    """One row per operator: of times the medians over the parts, of counts the largest."""
-    sums = op_sums(side)
-    return Table(
-        (
-            coded(col.NAME.but(help="Name; all steps are one."), sums.name, sums.texts),
-            *(
-                numbers(
-                    col.COLUMNS[name].but(help=help if unit else f"{help[:-1]}, the most of all steps."),
-                    (np.median if unit else np.max)(sums.sums[name], axis=1) if len(side) else [],
-                )
-                for name, (unit, help) in OP_HELP.items()
-            ),
-            coded(col.KIND, sums.kind, KIND_WORDS),
-        )
-    )
-
-
-def _op_sums(side: Side) -> OpSums:
     trace, all_costs = side.trace, costs(side.trace)
     part = side.part_of(all_costs.row)
     inside = np.flatnonzero(part >= 0)
@@ -124,6 +103,24 @@ def _op_sums(side: Side) -> OpSums:
     if len(links(trace).gpu) == 0:
         table |= {name: np.full_like(table[name], np.nan) for name in GPU_COLUMNS}
     return OpSums(sums.name, cost.texts, sums.kind, table)
+
+
+def op_list(side: Side) -> Table:
+    """One row per operator: of times the medians over the parts, of counts the largest."""
+    sums = op_sums(side)
+    return Table(
+        (
+            coded(col.NAME.but(help="Name; all steps are one."), sums.name, sums.texts),
+            *(
+                numbers(
+                    col.COLUMNS[name].but(help=help if unit else f"{help[:-1]}, the most of all steps."),
+                    (np.median if unit else np.max)(sums.sums[name], axis=1) if len(side) else [],
+                )
+                for name, (unit, help) in OP_HELP.items()
+            ),
+            coded(col.KIND, sums.kind, KIND_WORDS),
+        )
+    )
 
 
 def no_shapes(side: Side) -> str:
@@ -175,21 +172,18 @@ PEAK_MEASURES = ("mfu_pct", "flops_known_pct")
 GPU_FAMILIES = tuple(each for each in Family if each <= Family.OTHER)
 
 
+@kept_with_side
 def measured(side: Side) -> dict[str, Measure]:
     """Every measure of a side by name; all NaN where the trace does not hold it. Those that failed are left out."""
-
-    def make() -> dict[str, Measure]:
-        side_measures, failures = known_measures(side)
-        # What a failed analysis would have counted is not known to be 0.
-        zeros = {} if failures else _zero_measures(side)
-        measures = zeros | side_measures
-        unknown = np.full(len(side), np.nan)
-        return {
-            name: replace(measures[name], values=unknown, gap="") if _lacks(side, name) else measures[name]
-            for name in dict.fromkeys([*side_measures, *zeros])
-        }
-
-    return side.trace.keep(("measured", side.scope), make)
+    side_measures, failures = known_measures(side)
+    # What a failed analysis would have counted is not known to be 0.
+    zeros = {} if failures else _zero_measures(side)
+    measures = zeros | side_measures
+    unknown = np.full(len(side), np.nan)
+    return {
+        name: replace(measures[name], values=unknown, gap="") if _lacks(side, name) else measures[name]
+        for name in dict.fromkeys([*side_measures, *zeros])
+    }
 
 
 def _zero_measures(side: Side) -> dict[str, Measure]:
@@ -255,25 +249,17 @@ class ListKind:
     """The column that decides which rows belong to the parts, as `pane.column`."""
 
 
-def pane_of(name: str) -> str:
-    """The name of the pane whose columns a list has."""
-    return LISTS[name].pane or name
-
-
+@kept_with_side
 def listing(side: Side, name: str) -> tuple[Table, str]:
     """The table of a list of a side, built once, and why it is unknown; empty where it is known.
 
     Raises: KeyError for a name that is not in `LISTS`.
     """
     kind = LISTS[name]
-
-    def make() -> tuple[Table, str]:
-        table = kind.make(side, pane_of(name))
-        empty = kind.when_empty if isinstance(kind.when_empty, str) else kind.when_empty(side)
-        reasons = (lacks(side) for lacks in kind.lacks)
-        return table, next(filter(None, reasons), "" if len(table) else empty)
-
-    return side.trace.keep(("list to check", name, side.scope), make)
+    table = kind.make(side, LISTS[name].pane or name)
+    empty = kind.when_empty if isinstance(kind.when_empty, str) else kind.when_empty(side)
+    reasons = (lacks(side) for lacks in kind.lacks)
+    return table, next(filter(None, reasons), "" if len(table) else empty)
 
 
 def view_of(side: Side, pane: str, row: int = -1, part: int = -1, *, is_gap: bool = False) -> tuple[str, str]:
@@ -293,7 +279,7 @@ def view_of_row(side: Side, name: str, table: Table, index: int) -> tuple[str, s
         return str(jump), side.trace.path or ""
     row = -1 if table.slices is None else int(table.slices[index])
     part = int(side.part_of(np.array([row]))[0]) if row >= 0 else -1
-    return view_of(side, pane_of(name), row, part, is_gap=name == "gaps")
+    return view_of(side, LISTS[name].pane or name, row, part, is_gap=name == "gaps")
 
 
 def view_of_part(side: Side, index: int) -> tuple[str, str]:

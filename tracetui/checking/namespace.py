@@ -26,7 +26,6 @@ from tracetui.checking.lists import (
     lacking,
     listing,
     measured,
-    pane_of,
     require_measures,
     view_of,
     view_of_row,
@@ -44,7 +43,7 @@ from tracetui.checking.values import (
     text_value,
     unit_of,
 )
-from tracetui.comparing.measures import Measure, known_measures
+from tracetui.comparing.measures import COUNT, Measure, known_measures
 from tracetui.comparing.side import STEP, Side, side
 from tracetui.errors import UsageError
 from tracetui.findings import Severity, complete_finding_list
@@ -280,7 +279,7 @@ class TraceNames(Namespace):
         """The median over the parts; of a count the values of all parts."""
         self.used[title] = of_measure(measure.name)
         reason = self._absent(title, lacking(of, measure.name))
-        if measure.is_count:
+        if measure.unit == COUNT:
             return self._count(count_of_parts(of, measure.values, reason), reason, of is self.side)
         median = median_of(measure.values[~np.isnan(measure.values)], unit_of(measure.unit), reason)
         return with_presence(median, of, measure.values, reason) if self.each and of is self.side else median
@@ -397,12 +396,12 @@ def of_line(name: str) -> tuple[str, ...]:
 
 def of_rows(name: str) -> tuple[str, ...]:
     """The columns that decide how many rows a list has."""
-    return tuple(filter(None, (pane_of(name), LISTS[name].chosen_by)))
+    return tuple(filter(None, (LISTS[name].pane or name, LISTS[name].chosen_by)))
 
 
 def of_column(name: str, column: str) -> tuple[str, ...]:
     """The columns behind a column of a list."""
-    own = of_measure(column) if name in ("steps", "runs") else (f"{pane_of(name)}.{column}",)
+    own = of_measure(column) if name in ("steps", "runs") else (f"{LISTS[name].pane or name}.{column}",)
     return (*own, *of_rows(name))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -34,12 +34,12 @@ VALUES: dict[str, tuple[str, Unit, Callable[[DeviceHistory], int]]] = {
     "free_bytes": (
         "Bytes that are free in segments at the end.",
         BYTES,
-        lambda history: segment_map(history, history.count).free_bytes,
+        lambda history: int(segment_map(history, history.count).gap_size.sum()),
     ),
     "largest_free_bytes": (
         "The largest free piece of a segment at the end.",
         BYTES,
-        lambda history: segment_map(history, history.count).largest_free,
+        lambda history: int(segment_map(history, history.count).gap_size.max(initial=0)),
     ),
     "pending_bytes": (
         "Bytes that were requested to be freed and are not, at the end.",
@@ -76,24 +76,10 @@ class SnapshotNames(Namespace):
         """A pane as a list."""
         return Rows(name, pane_table(self._history, name))
 
-    def summary(self, name: str) -> Value:
-        """Nothing: a summary is that of a trace."""
-        self._refuse()
-
-    def of_step(self, step: int, name: str) -> Value:
-        """Nothing: steps are those of a trace."""
-        self._refuse()
-
-    def selected(self, kind: str, pattern: str, field: str) -> Value:
-        """Nothing: kernels and operators are those of a trace."""
-        self._refuse()
-
-    def findings(self, severity: str | None = None) -> Value:
-        """Nothing: findings are those of a trace."""
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise UnknownName("That is a name of a trace, and this is a memory snapshot.")
+
+    summary = of_step = selected = findings = _refuse
 
 
 def snapshot_report(history: DeviceHistory, assertions: Sequence[Assertion]) -> CheckReport:

@@ -174,11 +174,6 @@ def divided(a: Value, b: Value) -> Value:
     return _computed(ratio, unit, (a, b), BY_ZERO if by_zero else TOO_LARGE)
 
 
-def negative(a: Value) -> Value:
-    """The number with the opposite sign."""
-    return _computed(np.negative, a.unit, (a,))
-
-
 def _product(a: Float64, b: Float64 | float) -> Float64:
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         return np.asarray(a * b, np.float64)
@@ -347,7 +342,7 @@ class TreeEvaluator:
                 return opposite(self.condition(node.operand, row, "not"))
             case ast.UnaryOp():
                 value = self.number(node.operand, row, sign_of(node.op))
-                return negative(value) if isinstance(node.op, ast.USub) else value
+                return _computed(np.negative, value.unit, (value,)) if isinstance(node.op, ast.USub) else value
             case ast.Compare():
                 return self.compared(node, row)[0]
             case ast.BoolOp():

@@ -199,10 +199,6 @@ def _values(action: argparse.Action, current: str, given: Mapping[str, str]) -> 
     return [each._replace(text=f"{head}{comma}{each.text}") for each in found if each.text.startswith(current)]
 
 
-def _traces(current: str, _: Mapping[str, str]) -> Iterator[Candidate]:
-    return _paths(current, FILE_SUFFIXES)
-
-
 def _paths(current: str, suffixes: tuple[str, ...] = ("",)) -> Iterator[Candidate]:
     """Folders and the files with one of some suffixes that begin as a path does."""
     folder, name = os.path.split(current)
@@ -288,7 +284,7 @@ def _workloads(current: str, _: Mapping[str, str]) -> Iterator[Candidate]:
 
 
 _KINDS: dict[str, Callable[[str, Mapping[str, str]], Iterator[Candidate]]] = {
-    "TRACE": _traces,
+    "TRACE": lambda current, _: _paths(current, FILE_SUFFIXES),
     "COL": _columns,
     "A,B,C": _columns,
     "FILTER": _columns,

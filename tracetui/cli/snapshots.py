@@ -55,7 +55,9 @@ def read_history(path: str, options: argparse.Namespace) -> DeviceHistory:
     # Loads numpy, which `--help` must not wait for.
     from tracetui.snapshots.snapshot_tables import chosen_history
 
-    require_options_of_snapshots(options)
+    for name, option in _OF_TRACES.items():
+        if getattr(options, name, None) not in (None, []):
+            raise UsageError(f"{option} is about a trace; of a memory snapshot a moment is chosen with --at.")
     return chosen_history(read_snapshot(path), getattr(options, "device", None))
 
 
@@ -72,13 +74,6 @@ def two_histories(options: argparse.Namespace) -> tuple[DeviceHistory, DeviceHis
         raise UsageError("--show and --unfold are about traces: of snapshots there is one table.")
     a, b = options.sides
     return read_history(a, options), read_history(b, options)
-
-
-def require_options_of_snapshots(options: argparse.Namespace) -> None:
-    """Raises: UsageError for options that are about traces."""
-    for name, option in _OF_TRACES.items():
-        if getattr(options, name, None) not in (None, []):
-            raise UsageError(f"{option} is about a trace; of a memory snapshot a moment is chosen with --at.")
 
 
 def pane_of(options: argparse.Namespace) -> tuple[DeviceHistory, int, Table]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracetui.comparing.measures import measures
-from tracetui.comparing.side import CAPTURE, STEP, Side
+from tracetui.comparing.side import CAPTURE, STEP, Side, kept_with_side
 from tracetui.devices.descriptions import device_names
 from tracetui.frozen import frozen
 from tracetui.idle.verdict import Verdict, typical_verdict, verdict
@@ -121,22 +121,19 @@ class Calls:
     keys: tuple[CallKey, ...]
 
 
+@kept_with_side
 def calls(side: Side) -> Calls:
     """The calls within the parts of a side, found once."""
-
-    def find() -> Calls:
-        trace, cost = side.trace, side.costs()
-        part = side.part_of(cost.row)
-        kept = (part >= 0) & np.isin(trace.slices.kind[cost.row], list(_KINDS))
-        kept &= ~np.isin(cost.row, np.concatenate([steps(trace).slices, final_flush(trace)]))
-        cost, part = cost.take(np.flatnonzero(kept)), part[kept]
-        key, keys = _keys(trace, cost)
-        host = _hosts(trace, cost.row)
-        into = np.where(host >= 0, key[host], -1)
-        own = np.maximum(cost.self_cpu, 0)
-        return Calls(cost.row, part, key, into, own, is_overlapped(cost.self_cpu), cost.cpu, keys)
-
-    return side.trace.keep(("calls", side.scope), find)
+    trace, cost = side.trace, side.costs()
+    part = side.part_of(cost.row)
+    kept = (part >= 0) & np.isin(trace.slices.kind[cost.row], list(_KINDS))
+    kept &= ~np.isin(cost.row, np.concatenate([steps(trace).slices, final_flush(trace)]))
+    cost, part = cost.take(np.flatnonzero(kept)), part[kept]
+    key, keys = _keys(trace, cost)
+    host = _hosts(trace, cost.row)
+    into = np.where(host >= 0, key[host], -1)
+    own = np.maximum(cost.self_cpu, 0)
+    return Calls(cost.row, part, key, into, own, is_overlapped(cost.self_cpu), cost.cpu, keys)
 
 
 def _keys(trace: Trace, cost: Costs) -> tuple[Int64, tuple[CallKey, ...]]:
@@ -225,34 +222,39 @@ class RecordingConditions:
     """The file is truncated, or was read in part."""
 
 
+@kept_with_side
 def recording_conditions(side: Side) -> RecordingConditions:
     """The properties of a side, found once."""
-
-    def find() -> RecordingConditions:
-        trace, compiled_parts, typical = side.trace, _compiled_parts(side), _verdict(side)
-        about = trace.metadata.get("tracetui")
-        about = about if isinstance(about, Mapping) else {}
-        torch, workload, operands = (about.get(key) for key in ("torch", "workload", "operands"))
-        operands = operands if isinstance(operands, Mapping) else {}
-        return RecordingConditions(
-            side.name,
-            side.part_kind,
-            len(side),
-            typical.words if typical else None,
-            typical.judged.share if typical else float("nan"),
-            compiled_parts,
-            0 < len(side) == compiled_parts,
-            bool(np.nansum(measures(side)["graph_launches"].values)),
-            tuple(name for name in device_names(trace).values() if name in {device.name for device in trace.devices}),
-            torch if isinstance(torch, str) else None,
-            workload if isinstance(workload, str) else None,
-            _params(about),
-            {str(name): digest for name, digest in operands.items() if isinstance(digest, str)},
-            bool((trace.slices.kind == Kind.PYTHON).any()),
-            trace.quality.partial or trace.quality.is_part,
-        )
-
-    return side.trace.keep(("recording conditions", side.scope), find)
+    side_calls, (rows, part) = calls(side), side.activities()
+    keys = [index for index, key in enumerate(side_calls.keys) if key.kind == COMPILE or is_generated(key.name)]
+    name = side.trace.slices.name[rows]
+    names = [number for number in distinct(name).tolist() if is_generated(side.trace.names[number])]
+    trace, compiled_parts, typical = (
+        side.trace,
+        len(np.union1d(side_calls.part[np.isin(side_calls.key, keys)], part[np.isin(name, names)])),
+        _verdict(side),
+    )
+    about = trace.metadata.get("tracetui")
+    about = about if isinstance(about, Mapping) else {}
+    torch, workload, operands = (about.get(key) for key in ("torch", "workload", "operands"))
+    operands = operands if isinstance(operands, Mapping) else {}
+    return RecordingConditions(
+        side.name,
+        side.part_kind,
+        len(side),
+        typical.words if typical else None,
+        typical.judged.share if typical else float("nan"),
+        compiled_parts,
+        0 < len(side) == compiled_parts,
+        bool(np.nansum(measures(side)["graph_launches"].values)),
+        tuple(name for name in device_names(trace).values() if name in {device.name for device in trace.devices}),
+        torch if isinstance(torch, str) else None,
+        workload if isinstance(workload, str) else None,
+        _params(about),
+        {str(name): digest for name, digest in operands.items() if isinstance(digest, str)},
+        bool((trace.slices.kind == Kind.PYTHON).any()),
+        trace.quality.partial or trace.quality.is_part,
+    )
 
 
 def _verdict(side: Side) -> Verdict | None:
@@ -262,14 +264,6 @@ def _verdict(side: Side) -> Verdict | None:
     if side.part_kind != STEP:
         return None
     return typical_verdict(side.trace, np.flatnonzero(np.isin(steps(side.trace).row, side.row)).tolist())
-
-
-def _compiled_parts(side: Side) -> int:
-    side_calls, (rows, part) = calls(side), side.activities()
-    keys = [index for index, key in enumerate(side_calls.keys) if key.kind == COMPILE or is_generated(key.name)]
-    name = side.trace.slices.name[rows]
-    names = [number for number in distinct(name).tolist() if is_generated(side.trace.names[number])]
-    return len(np.union1d(side_calls.part[np.isin(side_calls.key, keys)], part[np.isin(name, names)]))
 
 
 def _params(about: Mapping[str, Any]) -> dict[str, str]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tracetui.comparing.fusing import Classes, activity_classes
 from tracetui.comparing.match import FUSED, MATCH_KINDS, OTHER_SHAPES, SAME_NAME, SPLIT, TAKEN_IN, Matching
-from tracetui.comparing.measures import Measure, launch_gap, measures, rests_on_launches, without_launches
+from tracetui.comparing.measures import COUNT, Measure, launch_gap, measures, rests_on_launches, without_launches
 from tracetui.comparing.noise import (
     ASSUMED_NOISE,
     Change,
@@ -67,9 +67,19 @@ class ChangeRows:
 
 def change_rows(a: Trace, b: Trace, matching: Matching) -> ChangeRows:
     """The rows of a matching."""
-    middle_a, middle_b = _middles(matching)
+    # For each activity, those of A and then those of B, the first activity of A and of B in its group; -1 for none.
+    none = np.int64(-1)
+    own_a, own_b = np.arange(len(matching.rows_a)), np.arange(len(matching.rows_b))
+    first_a = np.where(matching.partner >= 0, np.append(matching.partner_b, none)[matching.partner], own_a)
+    first_b = np.where(matching.partner_b >= 0, np.append(matching.partner, none)[matching.partner_b], own_b)
+    middle_a, middle_b = np.concatenate([first_a, matching.partner_b]), np.concatenate([matching.partner, first_b])
     how = np.concatenate([matching.how, matching.how_b]).astype(np.int64)
-    many = _many(matching, how, middle_a, middle_b)
+    # `JOINED`, `PAIRED`, `PARTED` or `BOTH` for the group of each activity.
+    joined = _shared(matching.partner, len(matching.rows_b))[middle_b] & (middle_b >= 0)
+    parted = _shared(matching.partner_b, len(matching.rows_a))[middle_a] & (middle_a >= 0)
+    joined |= how == MATCH_KINDS.index(FUSED)
+    parted |= how == MATCH_KINDS.index(SPLIT)
+    many = np.select([joined & parted, joined, parted], [BOTH, JOINED, PARTED], PAIRED).astype(np.int64)
     labels = _Labels(activity_classes(a), activity_classes(b), matching)
     count = len(matching.rows_a)
     label_a, label_b = labels.of(0, "label"), labels.of(1, "label")
@@ -82,7 +92,12 @@ def change_rows(a: Trace, b: Trace, matching: Matching) -> ChangeRows:
     label = np.concatenate([label_a[:-1], label_b[:-1]])
     is_b = np.arange(len(row)) >= count
     for whole, mine in ((JOINED, is_b), (PARTED, ~is_b)):
-        row = _with_their_kernel(row, label, mine & taken_in & (many == whole), mine & (how < 0))
+        # A kernel without partner stands in the row in which its name already replaces others: where one kernel became
+        # sixteen, the matching pairs it with the first of them.
+        is_whole = mine & taken_in & (many == whole)
+        into = np.full(int(label.max(initial=-1)) + 2, -1, np.int64)
+        into[label[is_whole]] = row[is_whole]
+        row = np.where((mine & (how < 0)) & (into[label] >= 0), into[label], row)
     row[:count] = _with_their_like(row[:count], matching.how, labels.number[0])
     row[count:] = _with_their_like(row[count:], matching.how_b, labels.number[1])
     # A row is of pairs where it holds some: what only one side has comes last.
@@ -92,24 +107,6 @@ def change_rows(a: Trace, b: Trace, matching: Matching) -> ChangeRows:
     number[order] = member
     sample = order[first]
     return ChangeRows(number[:count], number[count:], how[sample], many[sample])
-
-
-def _middles(matching: Matching) -> tuple[Int64, Int64]:
-    """For each activity, those of A and then those of B, the first activity of A and of B in its group; -1 for none."""
-    none = np.int64(-1)
-    own_a, own_b = np.arange(len(matching.rows_a)), np.arange(len(matching.rows_b))
-    first_a = np.where(matching.partner >= 0, np.append(matching.partner_b, none)[matching.partner], own_a)
-    first_b = np.where(matching.partner_b >= 0, np.append(matching.partner, none)[matching.partner_b], own_b)
-    return np.concatenate([first_a, matching.partner_b]), np.concatenate([matching.partner, first_b])
-
-
-def _many(matching: Matching, how: Int64, middle_a: Int64, middle_b: Int64) -> Int64:
-    """`JOINED`, `PAIRED`, `PARTED` or `BOTH` for the group of each activity."""
-    joined = _shared(matching.partner, len(matching.rows_b))[middle_b] & (middle_b >= 0)
-    parted = _shared(matching.partner_b, len(matching.rows_a))[middle_a] & (middle_a >= 0)
-    joined |= how == MATCH_KINDS.index(FUSED)
-    parted |= how == MATCH_KINDS.index(SPLIT)
-    return np.select([joined & parted, joined, parted], [BOTH, JOINED, PARTED], PAIRED).astype(np.int64)
 
 
 def _shared(partner: Int64, size: int) -> Bool:
@@ -125,16 +122,6 @@ def _with_their_like(row: Int64, how: np.ndarray, number: Int64) -> Int64:
     like[number[paired]] = row[paired]
     moved = (how < 0) & (like[number] >= 0)
     return np.where(moved, like[number], row)
-
-
-def _with_their_kernel(row: Int64, label: Int64, whole: Bool, alone: Bool) -> Int64:
-    """The rows, with a kernel without partner moved to the row in which its name already replaces others.
-
-    Where one kernel became sixteen, the matching pairs it with the first of them.
-    """
-    into = np.full(int(label.max(initial=-1)) + 2, -1, np.int64)
-    into[label[whole]] = row[whole]
-    return np.where(alone & (into[label] >= 0), into[label], row)
 
 
 class _Labels:
@@ -212,7 +199,7 @@ def paired(
         reaches = [float(each.reach(_values(each.complete, name, known_there))) for each, known_there in others]
         reach = max((each for each in reaches if each == each), default=np.nan)
         values = _values(a, name, left), _values(b, name, right)
-        change = difference(*values, known.is_count, tick if known.unit == "us" else 0.0, reach)
+        change = difference(*values, known.unit == COUNT, tick if known.unit == "us" else 0.0, reach)
         if len(change.a.values) or len(change.b.values):
             gap = gaps if rests_on_launches(name) else ""
             result[name] = Total(name, known.unit, known.help, change, mixed, gap)

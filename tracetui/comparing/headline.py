@@ -71,11 +71,6 @@ class Ratio:
     change: Change
     """How the times differ; unknown where no ratio is given."""
 
-    @property
-    def is_counted(self) -> bool:
-        """True where the times differ by more than noise."""
-        return self.change in BEYOND_NOISE
-
 
 @frozen(eq=True)
 class Headline:
@@ -149,14 +144,19 @@ def headline(sides: Sequence[Side], ops: Table | None = None) -> Headline:
         ops = None
     first, others = sides[0], sides[1:]
     every = [paired(first, other) for other in others]
-    measure = _measure(sides, every)
+    if not all(len(side.activities()[0]) for side in sides):
+        measure = "cpu_us"
+    elif all(side.part_kind == RUN for side in sides) and any(map(_hardly_uses_gpu, sides)):
+        measure = "dur_us"
+    else:
+        measure = "gpu_span_us" if any(gpu_measure(totals) == "gpu_span_us" for totals in every) else "gpu_busy_us"
     names = side_names(sides)
     ratios = tuple(_ratio(first, other, totals, measure, ops) for other, totals in zip(others, every, strict=True))
     pairs = []
     if 2 < len(sides) <= MAX_PAIRED:
         for one, other in combinations(range(1, len(sides)), 2):
             ratio = _ratio(sides[one], sides[other], paired(sides[one], sides[other]), measure)
-            pairs += [f"{names[one]} → {names[other]} {ratio.words}"] if ratio.is_counted else []
+            pairs += [f"{names[one]} → {names[other]} {ratio.words}"] if ratio.change in BEYOND_NOISE else []
     kinds = {side.part_kind for side in sides}
     return Headline(
         what=_WHAT[measure],
@@ -176,14 +176,6 @@ def ratio_words(before: float, after: float, change: Change) -> str:
         factor = max(before, after) / min(before, after)
         return f"{factor:,.{2 if factor < 100 else 0}f}x {'faster' if after < before else 'slower'}"
     return {Change.SAME: "the same", Change.WITHIN_NOISE: "within noise"}.get(change, "")
-
-
-def _measure(sides: Sequence[Side], every: Sequence[dict[str, Total]]) -> str:
-    if not all(len(side.activities()[0]) for side in sides):
-        return "cpu_us"
-    if all(side.part_kind == RUN for side in sides) and any(map(_hardly_uses_gpu, sides)):
-        return "dur_us"
-    return "gpu_span_us" if any(gpu_measure(totals) == "gpu_span_us" for totals in every) else "gpu_busy_us"
 
 
 def _hardly_uses_gpu(side: Side) -> bool:

@@ -165,7 +165,9 @@ def change_bytes(a: Trace, b: Trace, matching: Matching, rows: ChangeRows) -> Ch
         known = moved[1 if many == JOINED else 0]
         for index in np.flatnonzero((rows.many == many) & np.isin(rows.how, _TAKEN_IN)).tolist():
             guess = _estimate(apart, whole, index)
-            if math.isnan(guess) or not (np.isnan(known[index]) or whole.is_generated(index)):
+            if math.isnan(guess) or not (
+                np.isnan(known[index]) or whole.classes(np.flatnonzero(whole.row == index)[:1])[0].is_generated
+            ):
                 continue
             estimated |= not known[index] >= guess
             known[index] = np.fmax(known[index], guess)
@@ -192,18 +194,10 @@ class _SideBytes:
     row: Int64
     partner: Int64
 
-    def indices(self, row: int) -> Int64:
-        """Indices of the activities in a table row."""
-        return np.flatnonzero(self.row == row)
-
     def classes(self, indices: Int64) -> list[ActivityClass]:
         """The class of each of some activities."""
         work_classes = activity_classes(self.trace)
         return [work_classes.known[number] for number in work_classes.of(self.rows[indices]).tolist()]
-
-    def is_generated(self, row: int) -> bool:
-        """True where torch.compile generated the first kernel of a row."""
-        return self.classes(self.indices(row)[:1])[0].is_generated
 
 
 def _estimate(apart: _SideBytes, whole: _SideBytes, row: int) -> float:
@@ -211,7 +205,7 @@ def _estimate(apart: _SideBytes, whole: _SideBytes, row: int) -> float:
 
     All of the fused kernels must have taken in the same activities.
     """
-    taken_in, kernels = apart.indices(row), whole.indices(row)
+    taken_in, kernels = np.flatnonzero(apart.row == row), np.flatnonzero(whole.row == row)
     first = taken_in[apart.partner[taken_in] == kernels[0]]
     work_classes = activity_classes(apart.trace)
     of_one, of_all = (
@@ -316,7 +310,8 @@ def _kernel_changes(a: Side, b: Side) -> KernelChanges:
         for each, open_one in zip(differences, unclear.tolist(), strict=True)
     ]
     table = _table(rows, *halves, differences, changes, change_bytes(a.trace, b.trace, matching, rows))
-    order = _order(table)
+    marks = [str(table["mark"].cell(row)) for row in range(len(table))]
+    order = change_order(marks, *(np.asarray(table[name].values, np.float64) for name in ("change_us", "a_us")))
     behind_a, behind_b = ([half.slices[index] for index in order.tolist()] for half in halves)
     return KernelChanges(table.take(order), behind_a, behind_b, part_a, part_b)
 
@@ -421,12 +416,6 @@ def _ops(a: list[ActivityClass], b: list[ActivityClass]) -> str | None:
 
 def _names(side: list[ActivityClass]) -> str | None:
     return " + ".join(dict.fromkeys(each.name for each in side)) or None
-
-
-def _order(table: Table) -> Int64:
-    """The rows in the order of `change_order`."""
-    marks = [str(table["mark"].cell(row)) for row in range(len(table))]
-    return change_order(marks, *(np.asarray(table[name].values, np.float64) for name in ("change_us", "a_us")))
 
 
 def change_order(marks: Sequence[str], change: Float64, before: Float64) -> Int64:

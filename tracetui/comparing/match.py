@@ -413,9 +413,6 @@ class _Part:
         used, count = np.unique(self.number, return_counts=True)
         return zip((self.known[number] for number in used.tolist()), count.tolist(), strict=True)
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
 
 class _Table:
     """Both parts during matching."""
@@ -431,7 +428,7 @@ class _Table:
             free = np.flatnonzero(part.free)
             used = distinct(part.number[free])
             codes = [ids.setdefault(key_of(part.known[number]), len(ids)) for number in used.tolist()]
-            keys = np.full(len(part), -1, np.int64)
+            keys = np.full(len(part.rows), -1, np.int64)
             if len(free):
                 keys[free] = np.array(codes, np.int64)[np.searchsorted(used, part.number[free])]
             by_side.append(keys)
@@ -440,7 +437,7 @@ class _Table:
     def alignment(self) -> Alignment:
         """Positions of all activities between the pairs found so far."""
         mine = self._leading()
-        return alignment(mine, self.a.partner[mine], len(self.a), len(self.b))
+        return alignment(mine, self.a.partner[mine], len(self.a.rows), len(self.b.rows))
 
     def renamed(self) -> Renamed:
         """Names of kernels that operators pair with each other."""

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.comparing.side import CAPTURE, RANGE, RUN, STEP, Side
+from tracetui.comparing.side import CAPTURE, RANGE, RUN, STEP, Side, kept_with_side
 from tracetui.devices.kernel_work import kernel_work
 from tracetui.errors import AnalysisFailed
 from tracetui.frozen import frozen
@@ -28,8 +28,8 @@ from tracetui.linking.groups import distinct
 from tracetui.linking.links import calls_named, links, op_rows
 from tracetui.linking.replays import GRAPH_LAUNCH
 from tracetui.linking.steps import steps
-from tracetui.memory.allocator import lacks_directions
 from tracetui.model.intervals import Bool, Int64, covered
+from tracetui.model.recorded import Loss
 from tracetui.model.results import attempted, guarded
 from tracetui.model.trace import Float64, Kind
 from tracetui.operators.costs import is_overlapped
@@ -60,11 +60,6 @@ class Measure:
     gap: str = ""
     """Reason why some parts have no value, as part of a sentence; empty where the trace just does not hold it."""
 
-    @property
-    def is_count(self) -> bool:
-        """True for counts, of which every difference matters."""
-        return self.unit == COUNT
-
 
 def measures(side: Side) -> dict[str, Measure]:
     """All measures of a side by name, in their order; computed once.
@@ -77,6 +72,7 @@ def measures(side: Side) -> dict[str, Measure]:
     return all_measures
 
 
+@kept_with_side
 def known_measures(side: Side) -> tuple[dict[str, Measure], list[AnalysisFailed]]:
     """The measures that could be made, and the failures of the others."""
     makers = (_cpu_times, _gpu_times, _counts, _idle_causes, _moved, _utilisation, _families)
@@ -85,11 +81,8 @@ def known_measures(side: Side) -> tuple[dict[str, Measure], list[AnalysisFailed]
         with guarded("A measure"):
             return list(_known(side, make(side)))
 
-    def find() -> tuple[dict[str, Measure], list[AnalysisFailed]]:
-        results, failures = attempted(partial(some, make) for make in makers)
-        return {each.name: each for result in results for each in result}, failures
-
-    return side.trace.keep(("measures", side.scope), find)
+    results, failures = attempted(partial(some, make) for make in makers)
+    return {each.name: each for result in results for each in result}, failures
 
 
 def rests_on_launches(name: str) -> bool:
@@ -153,14 +146,11 @@ def _gpu_times(side: Side) -> Iterator[Measure]:
     yield Measure("gpu_work_us", total, "Sum of GPU durations; what runs side by side counts twice.", "us")
 
 
+@kept_with_side
 def _spans(side: Side) -> GpuSpans:
     """The GPU spans of the parts."""
-
-    def make() -> GpuSpans:
-        rows, part = side.activities()
-        return gpu_spans(side.trace, rows, part, len(side), side.bounds(rows))
-
-    return side.trace.keep(("spans of parts", side.scope), make)
+    rows, part = side.activities()
+    return gpu_spans(side.trace, rows, part, len(side), side.bounds(rows))
 
 
 def _idle_times(side: Side) -> Iterator[Measure]:
@@ -225,7 +215,7 @@ def _idle_causes(side: Side) -> Iterator[Measure]:
     """
     for cause, times in _times_by_cause(side):
         yield Measure(KEYS[cause], times / 1000, f"{CAUSE_HELP} {WORDS[cause].lower()}.", "us")
-    if lacks_directions(side.trace):
+    if Loss.COPY_DIRECTIONS in side.trace.quality.format_losses and bool((side.trace.slices.kind == Kind.MEMCPY).any()):
         unknown, cause = np.full(len(side), np.nan), Cause.PAGEABLE
         yield Measure(KEYS[cause], unknown, f"{CAUSE_HELP} {WORDS[cause].lower()}.", "us", NO_DIRECTIONS)
 

@@ -24,7 +24,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tracetui.comparing.side import STEP, Side
+from tracetui.comparing.side import STEP, Side, kept_with_side
 from tracetui.comparing.side import side as side_of
 from tracetui.frozen import frozen
 from tracetui.linking.groups import combinations
@@ -322,15 +322,12 @@ def shared_tick(a: Trace, b: Trace, on_gpu: bool) -> int:
 # compared.
 
 
+@kept_with_side
 def representative(side: Side) -> int:
     """Among the parts with the most common sequence of kernels, the one with the median GPU time.
 
     Without GPU activity the part of median duration; -1 for a side without parts.
     """
-    return side.trace.keep(("representative", side.scope), lambda: _representative(side))
-
-
-def _representative(side: Side) -> int:
     rows, part = side.activities()
     if len(side) == 0:
         return -1
@@ -374,19 +371,9 @@ class PartGroup:
     """Kernels of the first part; operators on a side without GPU activity."""
 
 
+@kept_with_side
 def groups_of_parts(side: Side) -> tuple[PartGroup, ...]:
     """The parts of a side by what they run, in the order of the first part of each group; found once."""
-    return side.trace.keep(("groups of parts", side.scope), lambda: _groups_of_parts(side))
-
-
-def is_mixed(side: Side) -> bool:
-    """True where the parts differ so much in what they run that their median describes none of them."""
-    part_groups = groups_of_parts(side)
-    most = max((len(group.parts) for group in part_groups), default=0)
-    return len(part_groups) > 1 and (len(side) < MIN_QUARTILE_PARTS or most < MIN_ALIKE_PARTS * len(side))
-
-
-def _groups_of_parts(side: Side) -> tuple[PartGroup, ...]:
     rows, part = side.activities()
     counted = side.trace.slices.kind[rows] == Kind.KERNEL
     if len(rows) == 0:
@@ -404,6 +391,13 @@ def _groups_of_parts(side: Side) -> tuple[PartGroup, ...]:
         left &= ~mine
         sample = int(np.argmax(left))
     return tuple(PartGroup(parts, int(count[parts[0]])) for parts in sorted(members, key=lambda parts: int(parts[0])))
+
+
+def is_mixed(side: Side) -> bool:
+    """True where the parts differ so much in what they run that their median describes none of them."""
+    part_groups = groups_of_parts(side)
+    most = max((len(group.parts) for group in part_groups), default=0)
+    return len(part_groups) > 1 and (len(side) < MIN_QUARTILE_PARTS or most < MIN_ALIKE_PARTS * len(side))
 
 
 class _Content:

@@ -291,19 +291,17 @@ def _folded_columns(left: _OpSide, right: _OpSide, names: list[str]) -> tuple[Co
         in_a, in_b = (each.get(row, {}) for each in sides)
         inner = list(dict.fromkeys([*in_a, *in_b]))
         listed.append(", ".join(names[each] for each in inner) or None)
-        changed.append(_folded_words(names, inner, in_a, in_b) or None)
+        gone = [names[each] for each in inner if each not in in_b]
+        new = [names[each] for each in inner if each not in in_a]
+        both = [each for each in inner if each in in_a and each in in_b and in_a[each] != in_b[each]]
+        parts = [f"{', '.join(some)} {word}" for some, word in ((gone, GONE), (new, NEW)) if some]
+        changed.append(
+            "; ".join([*parts, *(f"{names[each]} {in_a[each]:g} → {in_b[each]:g}" for each in both)]) or None
+        )
     return (
         texts(col.FOLDED, listed),
         texts(col.FOLDED_CHANGE, changed),
     )
-
-
-def _folded_words(names: list[str], inner: list[int], in_a: dict[int, float], in_b: dict[int, float]) -> str:
-    gone = [names[each] for each in inner if each not in in_b]
-    new = [names[each] for each in inner if each not in in_a]
-    both = [each for each in inner if each in in_a and each in in_b and in_a[each] != in_b[each]]
-    parts = [f"{', '.join(some)} {word}" for some, word in ((gone, GONE), (new, NEW)) if some]
-    return "; ".join([*parts, *(f"{names[each]} {in_a[each]:g} → {in_b[each]:g}" for each in both)])
 
 
 # Operators on the CPU that generated kernels replace, and generated kernels that replace other generated kernels.

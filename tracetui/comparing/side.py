@@ -12,6 +12,9 @@ root of the tree with `/` first; `#e120` is the slice of an event, `#@12us+250us
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -28,6 +31,8 @@ from tracetui.model.trace import Kind, Trace
 from tracetui.operators.costs import Costs, costs, costs_within, self_times
 from tracetui.tables.modules import calls_of_path
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 STEP, RUN, RANGE, CAPTURE = "step", "run", "range", "capture"
 """Kinds of parts."""
 MIN_LENGTH_DIFFERENCE = 0.01
@@ -302,3 +307,17 @@ def _within(trace: Trace, holders: Int64, rows: Int64) -> np.ndarray:
         within[rows] |= is_holder[above] & (above >= 0)
         above = np.where(above >= 0, parent[above], -1)
     return within[rows]
+
+
+def kept_with_side(
+    function: Callable[Concatenate[Side, Arguments], Result],
+) -> Callable[Concatenate[Side, Arguments], Result]:
+    """Keep the results of a function with the trace of its side, one per scope and set of other arguments."""
+    name = f"{function.__module__}.{function.__name__}"
+
+    @wraps(function)
+    def once(side: Side, /, *args: Arguments.args, **named: Arguments.kwargs) -> Result:
+        key = (name, side.scope, *args, *sorted(named.items()))
+        return side.trace.keep(key, lambda: function(side, *args, **named))
+
+    return once

@@ -17,7 +17,7 @@ import numpy as np
 
 from tracetui.comparing.change_rows import Total
 from tracetui.comparing.noise import BEYOND_NOISE, representative
-from tracetui.comparing.side import STEP, Side
+from tracetui.comparing.side import STEP, Side, kept_with_side
 from tracetui.devices.formulas import Operands
 from tracetui.frozen import frozen
 from tracetui.kernel_names import Family, decode
@@ -107,29 +107,26 @@ _WorkSizes = Mapping[tuple[Any, ...], Mapping[int, tuple[float, int]]]
 """For weights and the name of a size: the sizes that occur, each with its operations and its calls."""
 
 
+@kept_with_side
 def _work_sizes(side: Side) -> _WorkSizes:
     """The sizes of the calls in the representative part, found once."""
-
-    def find() -> _WorkSizes:
-        trace = side.trace
-        rows = op_rows(trace)
-        rows = rows[side.part_of(rows) == representative(side)] if len(side) else rows[:0]
-        given = signatures(trace, rows)
-        groups = combinations(trace.slices.name[rows], given.id)
-        often = np.bincount(groups.member, minlength=len(groups))
-        sizes: dict[tuple[Any, ...], dict[int, tuple[float, int]]] = defaultdict(dict)
-        for first, count in zip(groups.first.tolist(), often.tolist(), strict=True):
-            rule, signature = _RULES.get(trace.name_of(int(rows[first])).removeprefix("aten::")), given.of(first)
-            call = rule(Operands(signature)) if rule and signature else None
-            if call is None or not call.operations:
-                continue
-            for name, size in call.sizes.items():
-                known = sizes[*call.weights, name]
-                done, calls = known.get(size, (0.0, 0))
-                known[size] = done + count * call.operations, calls + count
-        return sizes
-
-    return side.trace.keep(("sizes of work", side.scope), find)
+    trace = side.trace
+    rows = op_rows(trace)
+    rows = rows[side.part_of(rows) == representative(side)] if len(side) else rows[:0]
+    given = signatures(trace, rows)
+    groups = combinations(trace.slices.name[rows], given.id)
+    often = np.bincount(groups.member, minlength=len(groups))
+    sizes: dict[tuple[Any, ...], dict[int, tuple[float, int]]] = defaultdict(dict)
+    for first, count in zip(groups.first.tolist(), often.tolist(), strict=True):
+        rule, signature = _RULES.get(trace.name_of(int(rows[first])).removeprefix("aten::")), given.of(first)
+        call = rule(Operands(signature)) if rule and signature else None
+        if call is None or not call.operations:
+            continue
+        for name, size in call.sizes.items():
+            known = sizes[*call.weights, name]
+            done, calls = known.get(size, (0.0, 0))
+            known[size] = done + count * call.operations, calls + count
+    return sizes
 
 
 @frozen(eq=True)
@@ -264,25 +261,22 @@ def unit_of_work(a: Side, b: Side, totals: Mapping[str, Total]) -> UnitOfWork | 
     return UnitOfWork("", math.nan)
 
 
+@kept_with_side
 def types(side: Side) -> dict[str, float]:
     """Types that GEMMs, convolutions and attention read, by their names, and the share of each in their time.
 
     The largest share comes first.
     """
-
-    def find() -> dict[str, float]:
-        rows, _ = side.activities()
-        names, member = np.unique(side.trace.slices.name[rows], return_inverse=True)
-        spent = np.bincount(member, side.times(rows), len(names))
-        time: dict[str, float] = defaultdict(float)
-        for name, ns in zip(names.tolist(), spent.tolist(), strict=True):
-            kernel = decode(side.trace.names[name])
-            if kernel.family in (Family.GEMM, Family.ATTENTION) and kernel.a and "helper" not in kernel.operation:
-                time[kernel.a] += ns
-        whole = sum(time.values())
-        return {kind: ns / whole for kind, ns in sorted(time.items(), key=lambda item: -item[1])} if whole else {}
-
-    return side.trace.keep(("types of GEMMs", side.scope), find)
+    rows, _ = side.activities()
+    names, member = np.unique(side.trace.slices.name[rows], return_inverse=True)
+    spent = np.bincount(member, side.times(rows), len(names))
+    time: dict[str, float] = defaultdict(float)
+    for name, ns in zip(names.tolist(), spent.tolist(), strict=True):
+        kernel = decode(side.trace.names[name])
+        if kernel.family in (Family.GEMM, Family.ATTENTION) and kernel.a and "helper" not in kernel.operation:
+            time[kernel.a] += ns
+    whole = sum(time.values())
+    return {kind: ns / whole for kind, ns in sorted(time.items(), key=lambda item: -item[1])} if whole else {}
 
 
 def type_change(a: Side, b: Side) -> tuple[str, str] | None:

@@ -189,18 +189,17 @@ class KernelSamples:
 def kernel_samples(trace: Trace, number: int) -> KernelSamples:
     """Values of counter `number` for the kernels of its GPU; for none where its values are derived or a program's."""
     each, slices = counter_samples(trace, number), trace.slices
-    rows = kernels_of_gpu(trace, each.counter.gpu) if each.is_measured else np.empty(0, np.int64)
+    # The kernels that ran on the GPU with a number, ascending.
+    if each.is_measured:
+        rows = trace.slices.of_kind(Kind.KERNEL)
+        on_gpu = lane_numbers(trace).device == each.counter.gpu
+        rows = np.compress(on_gpu[trace.slices.lane[rows]], rows)
+    else:
+        rows = np.empty(0, np.int64)
     ranges = extents(each, slices.start[rows], slices.end[rows])
     dense = (ranges.samples >= MIN_SAMPLES) & runs_alone(trace)[rows]
     mean, low, high = (np.where(dense, values, np.nan) for values in (ranges.mean, ranges.low, ranges.high))
     return KernelSamples(rows, np.asarray(dense), ranges.samples, mean, low, high)
-
-
-def kernels_of_gpu(trace: Trace, gpu: int) -> Int64:
-    """The kernels that ran on the GPU with a number, ascending."""
-    rows = trace.slices.of_kind(Kind.KERNEL)
-    on_gpu = lane_numbers(trace).device == gpu
-    return np.compress(on_gpu[trace.slices.lane[rows]], rows)
 
 
 @kept

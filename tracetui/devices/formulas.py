@@ -109,7 +109,10 @@ class Operands:
         """The sizes of an input; empty for a scalar, None where there is no such input or it is no tensor."""
         if index >= len(self._signature.dims):
             return None
-        return _shape(self._signature.dims[index])
+        value = self._signature.dims[index]
+        if not isinstance(value, tuple) or not all(type(size) is int and size >= 0 for size in value):
+            return None
+        return value if math.prod(value) < MAX_ELEMENTS else None
 
     def type(self, index: int) -> str:
         """The type of an input, empty where it was not recorded."""
@@ -149,12 +152,6 @@ def total(*parts: float | None) -> float | None:
     """The sum, None where a part is unknown."""
     known = [part for part in parts if part is not None]
     return sum(known) if len(known) == len(parts) else None
-
-
-def _shape(value: object) -> Shape | None:
-    if not isinstance(value, tuple) or not all(type(size) is int and size >= 0 for size in value):
-        return None
-    return value if math.prod(value) < MAX_ELEMENTS else None
 
 
 MAX_SETTING, MAX_SETTING_CHARACTERS = 1 << 31, 200

@@ -69,14 +69,6 @@ class OperatorCalls:
     texts: Sequence[str]
     nodes: GraphNodes
 
-    def __len__(self) -> int:
-        return len(self.row)
-
-    @property
-    def first_captured(self) -> int:
-        """Index of the first captured call; their number where there is none."""
-        return int((self.row >= 0).sum())
-
     def signatures_of(self, trace: Trace, calls: Int64) -> Signatures:
         """The signatures of some calls."""
         own = signatures(trace, self.row[calls])
@@ -206,7 +198,10 @@ _ALONG = ("sum", "mean", "amax", "amin")
 def traffic(op: str, signature: Signature, values: Values = None) -> Work | None:
     """The work of an operator that moves data, None for an unknown one."""
     if op.startswith(COMPILED):
-        return _compiled(signature)
+        # A generated kernel: each tensor once, read or written; the recording does not tell which.
+        inputs = Operands(signature)
+        known = [size for index in range(len(signature.dims)) if inputs.shape(index) and (size := inputs.bytes(index))]
+        return Work(None, sum(known)) if known else NOTHING
     rule = _RULES.get(op.removeprefix("aten::")) if op.startswith("aten::") else None
     return rule(Operands(signature), values) if rule else None
 
@@ -304,13 +299,6 @@ def _put(inputs: Operands, _: Values) -> Work:
     return Work(None, None if values is None else 2 * values)
 
 
-def _compiled(signature: Signature) -> Work:
-    """A generated kernel: each tensor once, read or written; the recording does not tell which."""
-    inputs = Operands(signature)
-    known = [size for index in range(len(signature.dims)) if inputs.shape(index) and (size := inputs.bytes(index))]
-    return Work(None, sum(known)) if known else NOTHING
-
-
 def _table() -> dict[str, Callable[[Operands, Values], Work]]:
     rules: dict[str, Callable[[Operands, Values], Work]] = {
         "where": _where,
@@ -385,7 +373,14 @@ def kernel_work(trace: Trace) -> KernelWork:
     slices, rows = trace.slices, np.sort(links(trace).gpu)
     count = len(rows)
     operators = operator_calls(trace, rows)
-    main = _main_of_calls(trace, rows, operators.call, len(operators))
+    # Index in `rows` of the main kernel of each call, -1 where it launched no kernel.
+    indices = np.flatnonzero((operators.call >= 0) & (trace.slices.kind[rows] == Kind.KERNEL))
+    names, index = np.unique(trace.slices.name[rows[indices]], return_inverse=True)
+    decoded = [decode(trace.names[name]) for name in names.tolist()]
+    heavy: Bool = np.array([each.family in _HEAVY and "helper" not in each.operation for each in decoded], bool)
+    order = indices[np.lexsort((trace.slices.dur[rows[indices]], heavy[index], operators.call[indices]))]
+    main = np.full(len(operators.row), -1, np.int64)
+    main[operators.call[order]] = order
     at_main, of_call = main[main >= 0], np.flatnonzero(main >= 0)
     inputs = operators.signatures_of(trace, of_call)
     groups = combinations(operators.op[of_call], inputs.id, slices.name[rows[at_main]])
@@ -395,7 +390,7 @@ def kernel_work(trace: Trace) -> KernelWork:
     works = _work_of_groups(trace, operators, of_call, inputs, groups)
     result = KernelWork(
         rows=rows,
-        main=np.where(operators.call >= 0, main[operators.call], -1) if len(operators) else np.full(count, -1),
+        main=np.where(operators.call >= 0, main[operators.call], -1) if len(operators.row) else np.full(count, -1),
         flops=np.full(count, np.nan),
         bytes=np.full(count, np.nan),
         span=slices.dur[rows].copy(),
@@ -407,13 +402,15 @@ def kernel_work(trace: Trace) -> KernelWork:
         op=np.full(count, -1),
         ops=ops,
         is_partial=np.zeros(count, bool),
-        captured=np.asarray(operators.call >= operators.first_captured),
+        captured=np.asarray(operators.call >= int((operators.row >= 0).sum())),
     )
     _fill(result, at_main, groups, works)
     paged = np.array([is_paged_attention(str(operators.texts[each])) for each in used.tolist()], bool)[member]
     result.signature[at_main], result.op[at_main] = inputs.id, number[member]
     has_call = operators.call >= 0
-    result.span[at_main] = np.bincount(operators.call[has_call], slices.dur[rows[has_call]], len(operators))[of_call]
+    result.span[at_main] = np.bincount(operators.call[has_call], slices.dur[rows[has_call]], len(operators.row))[
+        of_call
+    ]
     if paged.any():
         _fill_paged(trace, result, at_main, np.flatnonzero(paged), inputs)
         _drop_partial(trace, result, at_main[paged])
@@ -470,22 +467,6 @@ def _drop_partial(trace: Trace, result: KernelWork, at: Int64) -> None:
     result.is_partial[partial] = True
     result.flops[partial] = result.bytes[partial] = np.nan
     result.precision[partial] = -1
-
-
-def _main_of_calls(trace: Trace, rows: Int64, call: Int64, count: int) -> Int64:
-    """Index in `rows` of the main kernel of each call, -1 where it launched no kernel."""
-    indices = np.flatnonzero((call >= 0) & (trace.slices.kind[rows] == Kind.KERNEL))
-    order = indices[np.lexsort((trace.slices.dur[rows[indices]], _is_heavy(trace, rows[indices]), call[indices]))]
-    main = np.full(count, -1, np.int64)
-    main[call[order]] = order
-    return main
-
-
-def _is_heavy(trace: Trace, rows: Int64) -> Bool:
-    used, index = np.unique(trace.slices.name[rows], return_inverse=True)
-    decoded = [decode(trace.names[name]) for name in used.tolist()]
-    heavy: Bool = np.array([each.family in _HEAVY and "helper" not in each.operation for each in decoded], bool)
-    return heavy[index]
 
 
 def _work_of_groups(

@@ -133,15 +133,12 @@ def _take_from_launches(trace: Trace, rows: Int64, grid: Int64, block: Int64, sh
     counted = np.flatnonzero(launched & (grid >= 0) & (block >= 0) & np.isin(trace.slices.name[launch], calls))
     pairs = combinations(grid[counted], block[counted])
     blocks = [
-        shapes.id_of(_quotient(shapes.known[a], shapes.known[b]))
+        shapes.id_of(
+            tuple(-(-count // max(size, 1)) for count, size in zip(shapes.known[a], shapes.known[b], strict=False))
+        )
         for a, b in zip(grid[counted[pairs.first]].tolist(), block[counted[pairs.first]].tolist(), strict=True)
     ]
     grid[counted] = np.array(blocks, np.int64)[pairs.member] if len(counted) else grid[counted]
-
-
-def _quotient(threads: Dims, block: Dims) -> Dims:
-    """Number of blocks for a number of threads."""
-    return tuple(-(-count // max(size, 1)) for count, size in zip(threads, block, strict=False))
 
 
 def as_number(value: Any) -> float:
@@ -188,8 +185,22 @@ def advice(limits: Limits, blocks: int, threads: int, registers: int, shared: in
     if min(allowed[2:]) == active:
         return _other_blocks(limits, threads, registers, shared)
     wanted = active + 1
-    fewer = _fewer_registers(limits, threads, registers, wanted) if allowed[0] < wanted else 0
-    less = _less_shared(limits, shared, wanted) if allowed[1] < wanted else 0
+    # Registers per thread that a kernel must save for a number of blocks, None where none is enough.
+    if allowed[0] < wanted:
+        tried = np.arange(registers, 0, -1)
+        same, nothing = np.full(len(tried), threads), np.zeros(len(tried), np.int64)
+        enough = np.flatnonzero(block_limits(limits, same, tried, nothing, limits.block_shared)[0] >= wanted)
+        fewer = int(enough[0]) if len(enough) else None
+    else:
+        fewer = 0
+    # The same in bytes of shared memory, in allocation units.
+    if allowed[1] < wanted:
+        tried = np.arange(shared, -1, -limits.shared_unit)
+        one, nothing = np.ones(len(tried), np.int64), np.zeros(len(tried), np.int64)
+        enough = np.flatnonzero(block_limits(limits, one, nothing, tried, limits.block_shared_optin)[1] >= wanted)
+        less = int(shared - tried[enough[0]]) if len(enough) else None
+    else:
+        less = 0
     if fewer is None or less is None:
         return ""
     parts = [f"{fewer} fewer registers"] if fewer else []
@@ -201,22 +212,6 @@ def _allowed(limits: Limits, threads: int, registers: int, shared: int) -> list[
     one = np.array([[threads], [registers], [shared]], np.int64)
     allowed: list[int] = block_limits(limits, one[0], one[1], one[2], limits.block_shared_optin)[:, 0].tolist()
     return allowed
-
-
-def _fewer_registers(limits: Limits, threads: int, registers: int, wanted: int) -> int | None:
-    """Registers per thread that a kernel must save for a number of blocks, None where none is enough."""
-    tried = np.arange(registers, 0, -1)
-    same, nothing = np.full(len(tried), threads), np.zeros(len(tried), np.int64)
-    enough = np.flatnonzero(block_limits(limits, same, tried, nothing, limits.block_shared)[0] >= wanted)
-    return int(enough[0]) if len(enough) else None
-
-
-def _less_shared(limits: Limits, shared: int, wanted: int) -> int | None:
-    """The same in bytes of shared memory, in allocation units."""
-    tried = np.arange(shared, -1, -limits.shared_unit)
-    one, nothing = np.ones(len(tried), np.int64), np.zeros(len(tried), np.int64)
-    enough = np.flatnonzero(block_limits(limits, one, nothing, tried, limits.block_shared_optin)[1] >= wanted)
-    return int(shared - tried[enough[0]]) if len(enough) else None
 
 
 def _other_blocks(limits: Limits, threads: int, registers: int, shared: int) -> str:

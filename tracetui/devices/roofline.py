@@ -222,9 +222,15 @@ def roofline(trace: Trace) -> Roofline:
         # Copies are bound by a link that a trace does not describe.
         least[trace.slices.kind[work.rows] == Kind.MEMCPY] = np.nan
         # GEMMs and attention whose operations are not known may take as long as these, whatever their bytes.
-        least[np.isnan(work.flops) & is_named(trace, work.rows, _multiplies)] = np.nan
+        least[
+            np.isnan(work.flops)
+            & is_named(trace, work.rows, lambda name: decode(name).family in (Family.GEMM, Family.ATTENTION))
+        ] = np.nan
         share = least / span
-        bound = _bounds(compute_ns, memory_ns, least, span)
+        bound = np.where(np.nan_to_num(compute_ns) >= np.nan_to_num(memory_ns), COMPUTE, MEMORY)
+        bound[(least < MIN_ROOFLINE_NS) & (least < span / 10)] = LATENCY
+        bound[np.isnan(least) | np.isnan(span)] = -1
+        bound = bound.astype(np.int64)
         fast = share > MAX_PEAK_RATIO
         bound[fast] = DOUBTFUL
         # Inputs may be in the cache before, and results not yet be written back after: at most its size each.
@@ -268,14 +274,3 @@ def bound_share(trace: Trace, rows: Int64) -> tuple[float, float, float]:
     compute = float(dur[bound == COMPUTE].sum())
     memory = float(dur[np.isin(bound, (MEMORY, CACHE))].sum())
     return compute, memory, float(dur.sum()) - compute - memory
-
-
-def _multiplies(name: str) -> bool:
-    return decode(name).family in (Family.GEMM, Family.ATTENTION)
-
-
-def _bounds(compute_ns: Float64, memory_ns: Float64, least: Float64, span: Float64) -> Int64:
-    bound = np.where(np.nan_to_num(compute_ns) >= np.nan_to_num(memory_ns), COMPUTE, MEMORY)
-    bound[(least < MIN_ROOFLINE_NS) & (least < span / 10)] = LATENCY
-    bound[np.isnan(least) | np.isnan(span)] = -1
-    return bound.astype(np.int64)

@@ -65,14 +65,9 @@ class Values:
     """As `Summed.error`."""
     unit: str
 
-    @property
-    def is_count(self) -> bool:
-        """True for counts, of which every difference matters."""
-        return self.unit == COUNT
-
     def least(self, value: float) -> float:
         """The least difference from a value that counts, whatever the noise."""
-        return 0.0 if self.is_count else MIN_POINTS if self.unit == "%" else MIN_TIME_CHANGE * abs(value)
+        return 0.0 if self.unit == COUNT else MIN_POINTS if self.unit == "%" else MIN_TIME_CHANGE * abs(value)
 
     def __len__(self) -> int:
         return len(self.run)
@@ -115,7 +110,7 @@ def level(values: Values, first: int, end: int, share: float = 1.0) -> Level:
     middle, count = float(np.median(medians)), end - first
     factor = next((each for runs, each in reversed(REACH_FACTORS.items()) if runs <= count), np.nan)
     reach = float(np.ptp(medians))
-    if values.is_count and reach == 0 and not values.error[first:end].any():
+    if values.unit == COUNT and reach == 0 and not values.error[first:end].any():
         factor = 0.0
     noise = max(values.least(middle), share * factor * reach) if factor == factor else np.nan
     return Level(first, end, middle, noise, float(np.median(values.error[first:end])))
@@ -150,16 +145,12 @@ def _settled(values: Values, splits: Sequence[int]) -> list[int]:
         kept[index] = low + _nearest(values.median[low:high], kept[index] - low)
     for index, split in enumerate(kept):
         low, high = ([0, *kept][index], [*kept, len(values)][index + 1])
-        if not _differ(values, low, split, high):
+        # True where the levels on both sides differ by more than the noise of R3.53.
+        one, other = Sample(values.median[low:split]), Sample(values.median[split:high])
+        least = values.least(min(abs(one.median), abs(other.median)))
+        if not bool(abs(other.median - one.median) > max(*np.nan_to_num([one.scatter, other.scatter]), least)):
             return _settled(values, [each for each in kept if each != split])
     return kept
-
-
-def _differ(values: Values, low: int, split: int, high: int) -> bool:
-    """True where the levels on both sides differ by more than the noise of R3.53."""
-    one, other = Sample(values.median[low:split]), Sample(values.median[split:high])
-    least = values.least(min(abs(one.median), abs(other.median)))
-    return bool(abs(other.median - one.median) > max(*np.nan_to_num([one.scatter, other.scatter]), least))
 
 
 def _nearest(medians: Float64, split: int) -> int:

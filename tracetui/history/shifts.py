@@ -55,11 +55,6 @@ class Shift:
     moved: tuple[Moved, ...] = ()
     """What moved most at the same run: families, kernels, modules."""
 
-    @property
-    def is_last_run_alone(self) -> bool:
-        """True where one run alone shows it."""
-        return self.runs[1] == 1
-
 
 @frozen
 class Measure:
@@ -169,11 +164,6 @@ class Verdict:
     runs: tuple[str, str]
     """First and last run of the level."""
     change: Change
-
-    @property
-    def is_worse(self) -> bool:
-        """True where it is more by more than the noise."""
-        return self.change is Change.MORE
 
 
 def like(all_series: Sequence[Series], run: Run) -> Series | None:

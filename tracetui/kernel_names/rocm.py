@@ -61,19 +61,12 @@ def tensile(name: ParsedName) -> Decoded | None:
         threads=size[0] * size[1] * size[2] if size else None,
         instruction=instruction,
         layout=_LAYOUTS.get((match["a"], match["b"])),
-        split_k=_split(text, keys),
+        split_k=int(keys["GSU"]) > 1 if "GSU" in keys and keys["GSU"].isdecimal() else None,
         tensor_core=matrix is not None,
         flags=_flags(text, keys, size),
         unknown=() if (match["a"], match["b"]) in _LAYOUTS else (f"{match['a']}_{match['b']}",),
         inferred=frozenset(likely | {"library"}),
     )
-
-
-def _split(text: str, keys: dict[str, str]) -> bool | None:
-    """True where K is split; with `GSUAMB` alone the factor is chosen at run time."""
-    if "GSU" in keys and keys["GSU"].isdecimal():
-        return int(keys["GSU"]) > 1
-    return None
 
 
 def _flags(text: str, keys: dict[str, str], group: list[int]) -> tuple[str, ...]:

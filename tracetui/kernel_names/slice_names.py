@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.kernel_names import LAYOUT_CONVERSION, MAX_SHORT_NAME, OPERAND_CONVERSION, Family, Purpose, decode
+from tracetui.kernel_names import MAX_SHORT_NAME, OPERAND_CONVERSION, Family, Purpose, decode
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.results import kept
 from tracetui.model.table import Strings
@@ -20,7 +20,6 @@ __all__ = [
     "families",
     "families_by_name",
     "family",
-    "is_layout_conversion",
     "is_operand_conversion",
     "libraries",
     "purposes",
@@ -115,11 +114,6 @@ def _by_name(trace: Trace, rows: Int64, say: Callable[[str, Kind], str]) -> tupl
     said = [say(trace.names[key // len(Kind)], Kind(key % len(Kind))) for key in pairs.tolist()]
     ids = np.array([texts.intern(text) if text else -1 for text in said], np.int64)
     return ids[member] if len(ids) else np.empty(0, np.int64), texts
-
-
-def is_layout_conversion(name: str) -> bool:
-    """True where a kernel only rearranges a tensor between NCHW and NHWC, as channels_last would save."""
-    return decode(name).operation == LAYOUT_CONVERSION
 
 
 def is_operand_conversion(name: str) -> bool:

@@ -19,7 +19,6 @@ from tracetui.linking.placement import time_within, within
 from tracetui.linking.trees import Axis, forest, lane_numbers, nearest
 from tracetui.model import columns as col
 from tracetui.model.intervals import Bool, Int64, Part
-from tracetui.model.recorded import Loss
 from tracetui.model.results import kept
 from tracetui.model.table import NULL, Table, coded, micros, numbers, texts
 from tracetui.model.trace import Counter, Kind, Trace
@@ -136,6 +135,12 @@ def allocator(trace: Trace) -> Allocator:
     size = given.get("Bytes", absent)
     size = np.where(size == NULL, 0, size)
     device, devices = _devices(trace, lane, given.get("Device Type", absent), given.get("Device Id", absent))
+    # Sum of the bytes up to each event on its device.
+    done = np.where(failed, 0, size)
+    total = np.zeros(len(device), np.int64)
+    for number in distinct(device).tolist():
+        mine = device == number
+        total[mine] = np.cumsum(done[mine])
     return Allocator(
         time=time,
         lane=lane,
@@ -146,7 +151,7 @@ def allocator(trace: Trace) -> Allocator:
         failed=failed,
         total=given.get("Total Allocated", absent),
         reserved=given.get("Total Reserved", absent),
-        since_start=_running_sum(device, np.where(failed, 0, size)),
+        since_start=total,
         partner=_partners(device, given.get("Addr", absent), np.where(failed, 0, size)),
     )
 
@@ -214,15 +219,6 @@ def _devices(trace: Trace, lane: Int64, kind: Int64, number: Int64) -> tuple[Int
     return np.where(kind == NULL, -1, np.searchsorted(keys, packed)), tuple(labels)
 
 
-def _running_sum(device: Int64, size: Int64) -> Int64:
-    """Sum of the bytes up to each event on its device."""
-    total = np.zeros(len(device), np.int64)
-    for number in distinct(device).tolist():
-        mine = device == number
-        total[mine] = np.cumsum(size[mine])
-    return total
-
-
 def _partners(device: Int64, address: Int64, size: Int64) -> Int64:
     """The allocation and the free of the same bytes that follow each other at an address of a device."""
     partner = np.full(len(device), -1, np.int64)
@@ -264,11 +260,6 @@ def copy_rows(trace: Trace, step: Part | None = None) -> Int64:
     """Rows of the copies and fills of the trace or of a step, by start."""
     rows = links(trace).gpu
     return within(trace, rows[np.isin(trace.slices.kind[rows], (Kind.MEMCPY, Kind.MEMSET))], step)
-
-
-def lacks_directions(trace: Trace) -> bool:
-    """True where there are copies, and the file format has no directions of copies."""
-    return Loss.COPY_DIRECTIONS in trace.quality.format_losses and bool((trace.slices.kind == Kind.MEMCPY).any())
 
 
 def bytes_of(trace: Trace, rows: Int64) -> Int64:

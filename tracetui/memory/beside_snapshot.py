@@ -100,7 +100,12 @@ def snapshot_holders(trace: Trace) -> Holders:
         count += len(mine)
         index, differences = _matched(trace, history, events, mine)
         apart = np.append(apart, differences)
-        lives, life = history.allocations, _lives(history)[index]
+        # The allocation of each event of a history, -1 for those of others.
+        lives, own = history.allocations, np.full(history.count + 1, -1, np.int64)
+        for of_lives in (lives.requested, lives.start):
+            inside = (of_lives >= 0) & (of_lives < history.count)
+            own[of_lives[inside]] = np.flatnonzero(inside)
+        life = own[index]
         is_failed = history.action[index] == Action.OOM
         kept_rows = np.flatnonzero((index >= 0) & (is_failed | (life >= 0)))
         mine, index, life, is_failed = (each[kept_rows] for each in (mine, index, life, is_failed))
@@ -125,15 +130,6 @@ def _times(trace: Trace, history: DeviceHistory) -> Int64:
     """Times of the events of a history on the axis of a trace; they ascend."""
     times: Int64 = np.maximum.accumulate(np.minimum(history.time_us, MAX_TIME_US) * 1000 - trace.origin_ns)
     return times
-
-
-def _lives(history: DeviceHistory) -> Int64:
-    """The allocation of each event of a history, -1 for those of others."""
-    lives, own = history.allocations, np.full(history.count + 1, -1, np.int64)
-    for events in (lives.requested, lives.start):
-        inside = (events >= 0) & (events < history.count)
-        own[events[inside]] = np.flatnonzero(inside)
-    return own
 
 
 def _matched(trace: Trace, history: DeviceHistory, events: Allocator, mine: Int64) -> tuple[Int64, Int64]:

@@ -45,11 +45,6 @@ class ClockBounds:
     contradiction: float = 0.0
     """Ns by which the bounds exclude every line."""
 
-    @property
-    def is_contradicted(self) -> bool:
-        """True where no line is possible, so that the bounds are an estimate."""
-        return self.contradiction > 0
-
 
 def clock_bounds(moment: Float64, low: Float64, high: Float64, ends: Float64, longest: float) -> ClockBounds:
     """The range between lower and upper bounds at some moments, in ns from the middle of the run.
@@ -345,8 +340,8 @@ def _solved(
     for (one, other), bounds in pairs.items():
         most[one, other], most[other, one] = bounds.high, -bounds.low
         if one == 0:
-            guess[other], drift[other] = bounds.is_contradicted, bounds.drift
-            if bounds.is_contradicted:
+            guess[other], drift[other] = bounds.contradiction > 0, bounds.drift
+            if bounds.contradiction > 0:
                 notes.append(
                     f"The collectives of {names[other] or 'a rank'} contradict each other by "
                     f"{duration(bounds.contradiction)}: its clock was set, or some are matched wrongly."

@@ -148,7 +148,13 @@ def communication(trace: Trace, header: RankHeader) -> Communication:
     rows, is_gpu = _rows(trace)
     args = dict(zip(_KEYS, _args(trace, rows, is_gpu), strict=True))
     names = [trace.name_of(row) for row in rows.tolist()]
-    around = _launch_annotations(trace, rows) if is_gpu else names
+    # The annotation of the launch of each kernel that names a collective, else nothing.
+    if is_gpu:
+        marks = links(trace).annotation[rows]
+        texts = [trace.name_of(row) if row >= 0 else "" for row in marks.tolist()]
+        around = [text if _RECORDED.match(text) else "" for text in texts]
+    else:
+        around = names
     seen: dict[tuple[Any, ...], _Record] = {}
     records = []
     for name, text, *own in zip(names, around, *(args[key] for key in _RECORD_KEYS), strict=True):
@@ -161,7 +167,13 @@ def communication(trace: Trace, header: RankHeader) -> Communication:
     # In torch 2.2 and 2.3 the sequence number is the second of the operator's inputs alone.
     seq = _recorded_or_input(args["Seq"], args["Concrete Inputs"], 1, none=NULL, limit=MAX_TIME_NS)
     known = np.array([each is not None for each in args["Collective name"]], bool)
-    in_graph = _in_graph(trace, rows, args["graph node id"]) if is_gpu else np.zeros(len(rows), bool)
+    if is_gpu:
+        launch = links(trace).launch[rows].astype(np.int64)
+        mask = np.array([isinstance(node, int) and node > 0 for node in args["graph node id"]], bool)
+        mask[launch >= 0] |= is_named(trace, launch[launch >= 0], _GRAPH_LAUNCH.search)
+        in_graph = mask
+    else:
+        in_graph = np.zeros(len(rows), bool)
     size = [groups[index].size for index in group.tolist()]
     return Communication(
         rows=rows,
@@ -229,13 +241,6 @@ def _args(trace: Trace, rows: Int64, is_gpu: bool) -> list[list[Any]]:
             for row, value in zip(index.tolist(), own, strict=True):
                 column[row] = value if column[row] is None else column[row]
     return values
-
-
-def _launch_annotations(trace: Trace, rows: Int64) -> list[str]:
-    """The annotation of the launch of each kernel that names a collective, else nothing."""
-    marks = links(trace).annotation[rows]
-    texts = [trace.name_of(row) if row >= 0 else "" for row in marks.tolist()]
-    return [text if _RECORDED.match(text) else "" for text in texts]
 
 
 def _record(kernel: str, around: str, args: dict[str, Any]) -> _Record:
@@ -350,7 +355,11 @@ def _recorded_or_input(
     numbers = []
     for value, given in zip(values, inputs, strict=True):
         number = whole_number(value, limit)
-        number = _input(given, index) if number is None else number
+        if number is None:
+            # Recorded as text of an operator's input.
+            text = given[index] if isinstance(given, list) and len(given) > index else None
+            is_number = isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 18
+            number = int(str(text)) if is_number else None
         numbers.append(none if number is None or number < 0 else number)
     return np.array(numbers, np.int64)
 
@@ -373,17 +382,3 @@ def _roots(trace: Trace, rows: Int64, records: Sequence[_Record]) -> Int64:
         recorded, inputs = trace.args_of(owner[index], ("Rank", "Concrete Inputs"))
         root[index] = _recorded_or_input(recorded, inputs, 3, none=-1)
     return root
-
-
-def _input(inputs: object, index: int) -> int | None:
-    """The number that is recorded as text of an operator's input, None for anything else."""
-    text = inputs[index] if isinstance(inputs, list) and len(inputs) > index else None
-    is_number = isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 18
-    return int(str(text)) if is_number else None
-
-
-def _in_graph(trace: Trace, rows: Int64, nodes: Sequence[object]) -> Bool:
-    launch = links(trace).launch[rows].astype(np.int64)
-    mask = np.array([isinstance(node, int) and node > 0 for node in nodes], bool)
-    mask[launch >= 0] |= is_named(trace, launch[launch >= 0], _GRAPH_LAUNCH.search)
-    return mask

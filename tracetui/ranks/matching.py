@@ -262,7 +262,7 @@ def _entries(
             "rank": np.full(len(own), index),
             "row": np.arange(len(own)),
             "start": own.start,
-            "end": own.end,
+            "end": own.start + own.dur,
             "operation": own.operation,
             "token": word_ids[own.token],
             "group": group_ids[own.group],

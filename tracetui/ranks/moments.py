@@ -134,15 +134,6 @@ def caused_in(ranks: RankSet, index: int, instance: int) -> tuple[float, float]:
     return float(attributed.time[there].sum()), float(attributed.time[mine].sum())
 
 
-def usual_rank(ranks: RankSet, index: int) -> int:
-    """The rank that is most often the median one where a rank came last, -1 for none."""
-    entries = ranks.matches.entries
-    rows = np.flatnonzero((entries.rank == index) & ranks.waiting.is_last)
-    median = ranks.usual.median[rows]
-    others = entries.rank[median[median >= 0]]
-    return int(np.bincount(others).argmax()) if len(others) else -1
-
-
 def late_moment(ranks: RankSet, instance: int, late: int, beside: int | None = None) -> LateMoment | None:
     """The moment of a rank in an operation beside another rank; without one beside one that waited there for long.
 
@@ -187,7 +178,12 @@ def _waited_longest(ranks: RankSet, instance: int, late: int, row: int) -> int:
     rows = np.arange(int(first[instance]), int(first[instance + 1]))
     before = start[row] - start[rows] if row >= 0 else np.zeros(len(rows), np.int64)
     long = rows[(before > 0) & (before >= MIN_SHOWN_WAIT_SHARE * before.max(initial=0))]
-    usual = usual_rank(ranks, late)
+    # The rank that is most often the median one where a rank came last, -1 for none.
+    entries = ranks.matches.entries
+    rows = np.flatnonzero((entries.rank == late) & ranks.waiting.is_last)
+    median = ranks.usual.median[rows]
+    others = entries.rank[median[median >= 0]]
+    usual = int(np.bincount(others).argmax()) if len(others) else -1
     for each in (entry_of(ranks, instance, usual) if usual >= 0 else -1, int(ranks.usual.median[row])):
         if each in long:
             return each

@@ -383,7 +383,14 @@ def _run(files: Sequence[RankFile], copies: Copies) -> RankRun:
         by_rank[file.rank].append(file)
     kept, left_out, notes = [], [], []
     for _, claims in sorted(by_rank.items()):
-        best = _best_copy(claims, copies) if len(claims) > 1 else claims[0]
+        # Of files that claim one rank the largest whole one; of equal ones that with the shortest name.
+        if len(claims) > 1:
+            whole = [file for file in claims if copies.is_whole(file.path)] or list(claims)
+            largest = max(file.header.size_bytes for file in whole)
+            equal = [file for file in whole if file.header.size_bytes >= (1 - SAME_SIZE) * largest]
+            best = min(equal, key=lambda file: (len(PurePath(file.path).name), file.path))
+        else:
+            best = claims[0]
         kept.append(best)
         left_out += [_twice(file, best, copies) for file in claims if file is not best]
         name_rank = best.name.rank
@@ -394,14 +401,6 @@ def _run(files: Sequence[RankFile], copies: Copies) -> RankRun:
             )
     world = max(max(file.header.world_size or 0, file.rank + 1) for file in kept)
     return RankRun(tuple(kept), world, tuple(left_out), tuple(notes))
-
-
-def _best_copy(claims: Sequence[RankFile], copies: Copies) -> RankFile:
-    """Of files that claim one rank the largest whole one; of equal ones that with the shortest name."""
-    whole = [file for file in claims if copies.is_whole(file.path)] or list(claims)
-    largest = max(file.header.size_bytes for file in whole)
-    equal = [file for file in whole if file.header.size_bytes >= (1 - SAME_SIZE) * largest]
-    return min(equal, key=lambda file: (len(PurePath(file.path).name), file.path))
 
 
 def _twice(file: RankFile, best: RankFile, copies: Copies) -> LeftOut:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tracetui.files import is_url
 from tracetui.frozen import frozen
 from tracetui.linking.groups import combinations
-from tracetui.model.intervals import Bool, Int64
+from tracetui.model.intervals import Int64
 from tracetui.model.results import Failures
 from tracetui.model.table import NULL
 from tracetui.ranks.causes import (
@@ -223,7 +223,11 @@ def _rates(ranks: RankSet) -> dict[tuple[int, ...], dict[Kind, _Rate]]:
     matches, transfer = ranks.matches, ranks.transfer[0]
     instances, entries, first = matches.instances, matches.entries, matches.first
     bandwidth = bus_bandwidth(matches, ranks.bytes_of_instances, transfer)
-    measured = np.flatnonzero(np.isfinite(bandwidth) & _is_undisturbed(ranks))
+    # Operations whose ranks are all here, and during which no other communication ran.
+    contended = (entries.flags & int(Flag.CONTENDED)) != 0
+    alone = ~np.maximum.reduceat(contended, first[:-1]) if len(first) > 1 else np.zeros(0, bool)
+    whole = (instances.of != NULL) & (instances.ranks == instances.of)
+    measured = np.flatnonzero(np.isfinite(bandwidth) & alone & whole)
     is_pair = entries.source[first[measured]] >= 0
     ends = entries.source[first[measured]], entries.target[first[measured]]
     way = np.where(is_pair, -1, instances.group[measured]), np.minimum(*ends), np.maximum(*ends)
@@ -242,15 +246,6 @@ def _rates(ranks: RankSet) -> dict[tuple[int, ...], dict[Kind, _Rate]]:
             rate = _Rate(float(np.median(bandwidth[rows])), float(transfer[rows].sum()))
             rates[tuple(ranks.ranks[each] for each in index.tolist())][kind] = rate
     return rates
-
-
-def _is_undisturbed(ranks: RankSet) -> Bool:
-    """Operations whose ranks are all here, and during which no other communication ran."""
-    instances, flags = ranks.matches.instances, ranks.matches.entries.flags
-    first = ranks.matches.first[:-1]
-    contended = np.maximum.reduceat(flags & int(Flag.CONTENDED), first) > 0 if len(first) else np.zeros(0, bool)
-    whole: Bool = ~contended & (instances.of != NULL) & (instances.ranks == instances.of)
-    return whole
 
 
 def _slow_link(

@@ -172,20 +172,6 @@ class RankCollectives:
     def __len__(self) -> int:
         return len(self.start)
 
-    @property
-    def end(self) -> Int64:
-        """`start + dur`."""
-        return self.start + self.dur
-
-    @property
-    def is_symmetric(self) -> Bool:
-        """Mask of the collectives that all members wait for."""
-        return is_one_of(self.operation, SYMMETRIC)
-
-    def has(self, flag: Flag) -> Bool:
-        """Mask of the collectives with a flag."""
-        return np.asarray((self.flags & int(flag)) != 0)
-
 
 @frozen
 class StretchNames:

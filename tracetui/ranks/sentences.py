@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,7 +111,12 @@ def pipelines(ranks: RankSet) -> list[Pipeline]:
     for first in sorted(each for each, near in neighbours.items() if len(near) == 1):
         chain = _chain(first, neighbours)
         if chain is not None and chain[0] < chain[-1]:
-            chains.append(Pipeline(tuple(chain), _microbatches(ranks, chain[0], chain[1])))
+            # Transfers per step from the first stage to the second; the first and last step may have been cut.
+            passed, number = ranks.matches.entries, ranks.step_of_instances
+            mine = np.unique(passed.instance[(passed.source == chain[0]) & (passed.target == chain[1])])
+            counts = np.unique(number[mine], return_counts=True)[1]
+            inner = counts[1:-1] if len(counts) > 2 else counts
+            chains.append(Pipeline(tuple(chain), int(inner[0]) if len(inner) and (inner == inner[0]).all() else None))
     return chains
 
 
@@ -120,15 +127,6 @@ def _chain(first: int, neighbours: dict[int, set[int]]) -> list[int] | None:
             return None
         chain.append(ahead.pop())
     return chain
-
-
-def _microbatches(ranks: RankSet, source: int, target: int) -> int | None:
-    """Transfers per step from the first stage to the second; the first and last step may have been cut."""
-    entries, number = ranks.matches.entries, ranks.step_of_instances
-    mine = np.unique(entries.instance[(entries.source == source) & (entries.target == target)])
-    counts = np.unique(number[mine], return_counts=True)[1]
-    inner = counts[1:-1] if len(counts) > 2 else counts
-    return int(inner[0]) if len(inner) and (inner == inner[0]).all() else None
 
 
 def bubbles(ranks: RankSet) -> NDArray[np.float64]:
@@ -176,30 +174,26 @@ _REASONS_OF_SEVERAL = {
 }
 
 
+Result = TypeVar("Result")
+
+
+def _or_why(
+    what: str, instead: Callable[[str], Result]
+) -> Callable[[Callable[[RankSet], Result]], Callable[[RankSet], Result]]:
+    """Return, where a function fails, what `instead` makes of the sentence that says why."""
+
+    def decorated(function: Callable[[RankSet], Result]) -> Callable[[RankSet], Result]:
+        return wraps(function)(lambda ranks: ranks.failures.make_or(what, lambda: function(ranks), instead))
+
+    return decorated
+
+
+@_or_why("The title", str)
 def title(ranks: RankSet) -> str:
     """The size of the set: `run: 64 ranks of 64 · 8 hosts · TP 8 × DP 8 · 6 steps · clocks ±0.3 ms`.
 
     Where this or one of the following fails, the sentence that says so stands in its place.
     """
-    return ranks.failures.make_or("The title", lambda: _title(ranks), str)
-
-
-def headline(ranks: RankSet) -> str:
-    """The late ranks with place and cause; or that no rank stands out; or why nothing is known."""
-    return ranks.failures.make_or("The headline", lambda: _headline(ranks), str)
-
-
-def spending(ranks: RankSet) -> str:
-    """Sentence on the parts of the time that all ranks recorded; empty without GPU activity or for one rank."""
-    return ranks.failures.make_or("The sentence about times", lambda: _spending(ranks), str)
-
-
-def remarks(ranks: RankSet) -> list[str]:
-    """Sentences about what is missing, left out, doubtful or odd."""
-    return ranks.failures.make_or("The list of remarks", lambda: _remarks(ranks), lambda sentence: [sentence])
-
-
-def _title(ranks: RankSet) -> str:
     logs = counted(len(ranks.logs), "log") + " of torch.compile" if ranks.logs else ""
     if not len(ranks):
         return logs or "no rank"
@@ -221,10 +215,82 @@ def _title(ranks: RankSet) -> str:
     return " · ".join(filter(None, parts))
 
 
-def _headline(ranks: RankSet) -> str:
+@_or_why("The headline", str)
+def headline(ranks: RankSet) -> str:
+    """The late ranks with place and cause; or that no rank stands out; or why nothing is known."""
     if ranks.logs and not len(ranks):
         return log_headline(ranks)
     return " ".join([_late_sentences(ranks), *(compile_sentences(ranks) if ranks.logs else ())])
+
+
+@_or_why("The sentence about times", str)
+def spending(ranks: RankSet) -> str:
+    """Sentence on the parts of the time that all ranks recorded; empty without GPU activity or for one rank."""
+    if len(ranks) < 2:
+        return ""
+    times = rank_times(ranks)
+    whole = float((times.busy + times.exposed + times.idle).mean())
+    if not whole or not times.busy.any():
+        return ""
+    parts = (
+        ("computes for", times.busy),
+        ("sends for", times.exposed - times.exposed_wait),
+        ("waits for others for", times.exposed_wait),
+        ("is idle for", times.idle),
+    )
+    words = [f"{verb} {rounded_percent(100 * float(time.mean()) / whole)}" for verb, time in parts]
+    return f"Of {duration(whole)} a rank {', '.join(words)}."
+
+
+@_or_why("The list of remarks", lambda sentence: [sentence])
+def remarks(ranks: RankSet) -> list[str]:
+    """Sentences about what is missing, left out, doubtful or odd."""
+    run = ranks.run
+    sentences = []
+    if not len(ranks):
+        return compile_remarks(ranks)
+    if run.missing:
+        numbers = _numbers(run.missing)
+        sentences.append(f"{'Rank' if len(run.missing) == 1 else 'Ranks'} {numbers} of {run.world_size} not here.")
+    if (waits := ranks.transfer[1]) > 0:
+        sentences.append(f"Up to {duration(waits)} of the collectives is waiting for ranks that are not here.")
+    if ranks.left_out:
+        by_why: dict[str, list[str]] = {}
+        for each in ranks.left_out:
+            by_why.setdefault(each.why, []).append(ranks.shown_path(each.path))
+        listed = []
+        for why, paths in list(by_why.items())[:MAX_NAMED_REASONS]:
+            others = f" and {counted(len(paths) - 1, 'other file')}" if len(paths) > 1 else ""
+            listed.append(f"{paths[0]}{others} ({why})")
+        more = len(by_why) - len(listed)
+        sentences.append(
+            f"Left out or cut: {'; '.join(listed)}{f'; and more for {more} other reasons' if more else ''}."
+        )
+    sentences += [*run.notes, *ranks.clocks.notes, *compile_remarks(ranks)]
+    sentences += _uncertain(ranks)
+    sentences += [_pipeline_words(ranks, each) for each in pipelines(ranks)[:MAX_NAMED_PIPELINES]]
+    if ranks.expert_load is not None:
+        sentences += _experts(ranks, ranks.expert_load)
+    sentences += imbalanced_work(ranks, [chain.ranks for chain in pipelines(ranks)])
+    sentences += _links(ranks.slow_links)
+    if turns := in_turn(ranks):
+        sentences.append(f"Ranks {', '.join(map(str, turns))} are late in turn, one in each step.")
+    instances = ranks.matches.instances
+    if instances.is_partial.any():
+        sentences.append(f"A rank that is here is missing in {counted(int(instances.is_partial.sum()), 'collective')}.")
+    mismatched = sum(bool(text) for text in instances.mismatch)
+    if mismatched:
+        sentences.append(
+            f"In {counted(mismatched, 'collective')} ranks disagree about operation, size or type: so hangs begin."
+        )
+    alone, total = alone_collectives(ranks)
+    if ranks.late and total - alone < MIN_MATCHED_SHARE * total:
+        sentences.append(f"What ranks wait in most collectives is not known: {_alone_words(alone, total)}.")
+    if ranks.matches.unmatched:
+        sentences.append(
+            f"No other side is recorded of {counted(ranks.matches.unmatched, 'transfer')} between two ranks."
+        )
+    return sentences
 
 
 def _late_sentences(ranks: RankSet) -> str:
@@ -244,23 +310,6 @@ def _late_sentences(ranks: RankSet) -> str:
         known = counted(int(np.count_nonzero(ranks.waiting.transfer != NULL)), "collective")
         return f"{NOBODY}: in {known} ranks wait {duration(waited)} for each other, {share} of their time in the run."
     return " ".join(late_words(ranks, each) for each in ranks.late[:MAX_NAMED_RANKS])
-
-
-def _spending(ranks: RankSet) -> str:
-    if len(ranks) < 2:
-        return ""
-    times = rank_times(ranks)
-    whole = float((times.busy + times.exposed + times.idle).mean())
-    if not whole or not times.busy.any():
-        return ""
-    parts = (
-        ("computes for", times.busy),
-        ("sends for", times.exposed - times.exposed_wait),
-        ("waits for others for", times.exposed_wait),
-        ("is idle for", times.idle),
-    )
-    words = [f"{verb} {rounded_percent(100 * float(time.mean()) / whole)}" for verb, time in parts]
-    return f"Of {duration(whole)} a rank {', '.join(words)}."
 
 
 def waits_are_known(ranks: RankSet) -> NDArray[np.bool_]:
@@ -353,55 +402,6 @@ def _wait_words(ranks: RankSet, whole: float, longest: float, whom: str, collect
     return (
         f"{duration(whole)}{together} {where} (one at most {duration(longest)}, of a run of {duration(ranks.run_ns)})"
     )
-
-
-def _remarks(ranks: RankSet) -> list[str]:
-    run = ranks.run
-    sentences = []
-    if not len(ranks):
-        return compile_remarks(ranks)
-    if run.missing:
-        numbers = _numbers(run.missing)
-        sentences.append(f"{'Rank' if len(run.missing) == 1 else 'Ranks'} {numbers} of {run.world_size} not here.")
-    if (waits := ranks.transfer[1]) > 0:
-        sentences.append(f"Up to {duration(waits)} of the collectives is waiting for ranks that are not here.")
-    if ranks.left_out:
-        by_why: dict[str, list[str]] = {}
-        for each in ranks.left_out:
-            by_why.setdefault(each.why, []).append(ranks.shown_path(each.path))
-        listed = []
-        for why, paths in list(by_why.items())[:MAX_NAMED_REASONS]:
-            others = f" and {counted(len(paths) - 1, 'other file')}" if len(paths) > 1 else ""
-            listed.append(f"{paths[0]}{others} ({why})")
-        more = len(by_why) - len(listed)
-        sentences.append(
-            f"Left out or cut: {'; '.join(listed)}{f'; and more for {more} other reasons' if more else ''}."
-        )
-    sentences += [*run.notes, *ranks.clocks.notes, *compile_remarks(ranks)]
-    sentences += _uncertain(ranks)
-    sentences += [_pipeline_words(ranks, each) for each in pipelines(ranks)[:MAX_NAMED_PIPELINES]]
-    if ranks.expert_load is not None:
-        sentences += _experts(ranks, ranks.expert_load)
-    sentences += imbalanced_work(ranks, [chain.ranks for chain in pipelines(ranks)])
-    sentences += _links(ranks.slow_links)
-    if turns := in_turn(ranks):
-        sentences.append(f"Ranks {', '.join(map(str, turns))} are late in turn, one in each step.")
-    instances = ranks.matches.instances
-    if instances.is_partial.any():
-        sentences.append(f"A rank that is here is missing in {counted(int(instances.is_partial.sum()), 'collective')}.")
-    mismatched = sum(bool(text) for text in instances.mismatch)
-    if mismatched:
-        sentences.append(
-            f"In {counted(mismatched, 'collective')} ranks disagree about operation, size or type: so hangs begin."
-        )
-    alone, total = alone_collectives(ranks)
-    if ranks.late and total - alone < MIN_MATCHED_SHARE * total:
-        sentences.append(f"What ranks wait in most collectives is not known: {_alone_words(alone, total)}.")
-    if ranks.matches.unmatched:
-        sentences.append(
-            f"No other side is recorded of {counted(ranks.matches.unmatched, 'transfer')} between two ranks."
-        )
-    return sentences
 
 
 def _pipeline_words(ranks: RankSet, pipeline: Pipeline) -> str:

@@ -323,14 +323,21 @@ def summarise_trace(trace: Trace) -> RankSummary:
     low, high = recorded_extent(trace)
     edges = np.concatenate([np.array([low, high], np.int64), *step_periods(trace)])
     inner = np.concatenate([trace.slices.start[comm.rows], trace.slices.end[comm.rows]])
+    entries = name_entries(trace, comm, activity)
+    used = np.unique(entries.name[entries.name >= 0])
+    ids = np.full(len(trace.names) + 1, -1, np.int64)
+    ids[used] = [names.intern(trace.names[each]) for each in used.tolist()]
+    number = steps(trace).number.astype(np.int64)
+    begin, end = step_periods(trace)
+    idle = idle_within(trace, begin, end) if len(links(trace).gpu) else np.full(len(number), NULL)
     return RankSummary(
         header=header,
         is_gpu=comm.is_gpu,
         window=(low + trace.origin_ns, high + trace.origin_ns),
         groups=comm.groups,
-        steps=_rank_steps(trace),
+        steps=RankSteps(number, begin + trace.origin_ns, end + trace.origin_ns, idle),
         collectives=collectives,
-        stretch_names=_stretch_names(trace, comm, activity, names),
+        stretch_names=StretchNames(entries.collective, ids[entries.name], entries.calls, entries.time),
         curve=busy_curve(activity, edges, inner, trace.origin_ns),
         names=tuple(names),
         elements=input_elements(trace),
@@ -350,8 +357,8 @@ def _collectives(trace: Trace, comm: Communication, activity: RankActivity, name
         start=slices.start[rows] + trace.origin_ns,
         dur=slices.dur[rows],
         operation=comm.operation,
-        name=_interned(comm.names, names),
-        token=_interned(comm.tokens, names),
+        name=np.fromiter(map(names.intern, comm.names), np.int64, len(comm.names)),
+        token=np.fromiter(map(names.intern, comm.tokens), np.int64, len(comm.tokens)),
         group=comm.group,
         seq=comm.seq,
         comms_id=comm.comms_id,
@@ -380,22 +387,3 @@ def _step_of_collectives(trace: Trace, comm: Communication) -> Int64:
     if comm.is_gpu and (links(trace).launch[rows] < 0).all():
         return steps(trace).of_moment(trace.slices.start[rows])
     return step_index(trace, rows)
-
-
-def _interned(texts: list[str], names: Strings) -> Int64:
-    return np.fromiter(map(names.intern, texts), np.int64, len(texts))
-
-
-def _rank_steps(trace: Trace) -> RankSteps:
-    number = steps(trace).number.astype(np.int64)
-    low, high = step_periods(trace)
-    idle = idle_within(trace, low, high) if len(links(trace).gpu) else np.full(len(number), NULL)
-    return RankSteps(number, low + trace.origin_ns, high + trace.origin_ns, idle)
-
-
-def _stretch_names(trace: Trace, comm: Communication, activity: RankActivity, names: Strings) -> StretchNames:
-    entries = name_entries(trace, comm, activity)
-    used = np.unique(entries.name[entries.name >= 0])
-    ids = np.full(len(trace.names) + 1, -1, np.int64)
-    ids[used] = [names.intern(trace.names[each]) for each in used.tolist()]
-    return StretchNames(entries.collective, ids[entries.name], entries.calls, entries.time)

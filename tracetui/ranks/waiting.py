@@ -16,7 +16,7 @@ from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import NULL
 from tracetui.ranks.clocks import Clocks
 from tracetui.ranks.matching import Matches
-from tracetui.ranks.rank_summary import FROM_ROOT, OPERATIONS, RankSummary, is_one_of
+from tracetui.ranks.rank_summary import FROM_ROOT, OPERATIONS, SYMMETRIC, RankSummary, is_one_of
 
 Float64 = NDArray[np.float64]
 
@@ -355,7 +355,7 @@ def estimated_waiting(summary: RankSummary) -> tuple[int, int]:
     The shortest of one group, size and type is taken for the transfer; the rest is waiting or contention.
     """
     own = summary.collectives
-    rows = np.flatnonzero(own.is_symmetric)
+    rows = np.flatnonzero(is_one_of(own.operation, SYMMETRIC))
     if len(rows) == 0:
         return 0, 0
     return beyond_shortest(own.dur[rows], combinations(own.group[rows], own.token[rows]).member)

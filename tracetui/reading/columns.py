@@ -41,22 +41,25 @@ from tracetui.reading.decode import (
     PAIR,
     SLICE,
     UNKNOWN,
-    ArgumentColumns,
     Ids,
-    RareFields,
     class_of,
     located,
     sample_values,
 )
-from tracetui.reading.decoded_events import DecodedEvents
+from tracetui.reading.decoded_events import DecodedArguments, DecodedEvents
 from tracetui.reading.lanes import CounterSamples, Naming, lane_text
-from tracetui.reading.scanner.scanned_events import ScannedBlocks
+from tracetui.reading.scanner.scanned_events import OtherEvents, ScannedArguments, ScannedBlocks
 from tracetui.reading.scanner.scanner import NEGATIVE_DURATION
 
 # Columns that grow by a chunk for each block that is read.
 
 MAX_SPARE_ROWS = 1 << 16
 """Maximum rows of a column for which there is room before they come."""
+
+ArgumentColumns = DecodedArguments | ScannedArguments
+"""The arguments of some events, one entry for each."""
+RareFields = DecodedEvents | OtherEvents
+"""Fields of some events of a block by their rows."""
 
 
 class Gathered:
@@ -331,7 +334,7 @@ class Collector:
             self._note_offenders(blocks.block(index), blocks.offset + blocks.bounds[index], offenders)
         key, event = keys.take(columns.slices("key")), columns.slices("event") + first
         at = columns.slices("argument")
-        kept = self.arguments.read_slices(lambda rows: blocks.arguments(at[rows]), self.key_kinds()[key], event)
+        kept = self.arguments.read_slices(lambda rows: ScannedArguments(blocks, at[rows]), self.key_kinds()[key], event)
         self.arguments.ops.keep(kept[0])
         self.arguments.work.keep(kept[1])
         if len(key):

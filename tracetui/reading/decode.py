@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracetui.errors import TraceError
-from tracetui.model.intervals import Bool, Int64
+from tracetui.model.intervals import Int64
 from tracetui.model.recorded import number_name
 from tracetui.model.table import NULL
 from tracetui.model.trace import BEGINNING, NO_ID
@@ -54,56 +54,6 @@ class SliceNumbers(NamedTuple):
     """Microseconds, NaN for none."""
     correlation: Int64
     external: Int64
-
-
-class ArgumentColumns(Protocol):
-    """The arguments of some events, one entry for each."""
-
-    def numbers(self, name: str) -> Int64:
-        """A number by its name in the file; NULL for none."""
-        ...
-
-    def texts(self, names: Sequence[str], ids: dict[bytes, int]) -> NDArray[np.int32]:
-        """The number of an argument's JSON; it stands under the first of the names that an event has."""
-        ...
-
-    def have_grid(self) -> Bool:
-        """Mask of the events that say on which grid they launch."""
-        ...
-
-
-class RareFields(Protocol):
-    """Fields of some events of a block by their rows, as the collector needs them."""
-
-    def __len__(self) -> int: ...
-
-    def arguments(self, rows: Int64) -> ArgumentColumns:
-        """The arguments of some events."""
-        ...
-
-    def flow_ids(self, rows: Int64, number_of: Callable[[Any], int]) -> Int64:
-        """The ids of some flow ends; `number_of` makes numbers of what are none."""
-        ...
-
-    def have_id(self, rows: Int64) -> Bool:
-        """Mask of the events that have an id."""
-        ...
-
-    def args_json(self, rows: Int64) -> list[bytes] | None:
-        """The args of some events as they stand in the file, None where they cannot be told apart."""
-        ...
-
-    def scopes(self, rows: Int64) -> NDArray[np.uint8]:
-        """The reach of each of some instants: a number of `SCOPES`, or 0."""
-        ...
-
-    def in_full(self, rows: list[int]) -> list[dict[str, Any]]:
-        """Some events with all that they have."""
-        ...
-
-    def count_empty(self, rows: list[int]) -> int:
-        """Number of elements that are no event, such as `{}`."""
-        ...
 
 
 def whole_times(micros: NDArray[np.float64], exact: Callable[[], Int64]) -> Int64:

@@ -178,15 +178,6 @@ class TopLevel:
         return Found(offset, kind, text.decode(errors="replace"))
 
 
-def first_events(data: bytearray, fill: int) -> tuple[int, bool] | None:
-    """The index at which events begin in a file that does not begin like a trace, and whether that is a bracket."""
-    key = EVENTS_KEY.search(data, 0, fill)
-    event = _next_event(data, 0, key.start() if key else fill, fill, is_all=True)
-    if event is not None:
-        return event, False
-    return (key.end() - 1, True) if key else None
-
-
 def _end(buffer: bytearray, index: int, fill: int, is_all: bool) -> int | None:
     """Index behind the value that begins at an index; -1 where there is none, None where more bytes are needed."""
     with memoryview(buffer) as view, view[index:fill] as part:
@@ -291,7 +282,10 @@ def _find_later(window: ByteWindow, layout: FileLayout, source: Source, body: by
     """
     if not body:
         raise NotATrace(f"{source.label} {_nothing(source, window.fill)}.")
-    events = first_events(window.data, window.fill)
+    # The index at which events begin in a file that does not begin like a trace, and whether that is a bracket.
+    key = EVENTS_KEY.search(window.data, 0, window.fill)
+    event = _next_event(window.data, 0, key.start() if key else window.fill, window.fill, is_all=True)
+    events = (event, False) if event is not None else (key.end() - 1, True) if key else None
     if events is None:
         refuse_other_content(body, source.label, is_eventless=True)
     if events is None and body.startswith(b"{"):

@@ -139,7 +139,7 @@ def _load(source: Source, progress: Callable[[LoadProgress], None], cancelled: C
                 if cancelled():
                     break
     finally:
-        store.finish()
+        store._blocks.finish()
     quality.partial = cancelled()
     layout = reader.layout
     source.budget.check(PER_WINDOW_BYTE * sum(map(len, (layout.header, layout.trailer, *layout.between))))

@@ -14,7 +14,7 @@ from typing import Any
 from tracetui.errors import TraceError
 from tracetui.model.recorded import HEADER_KEYS, RankHeader, header_fields
 from tracetui.reading.json_repair import parse_value, readable
-from tracetui.reading.source import Source, open_raw_file, open_source
+from tracetui.reading.source import open_raw_file, open_source
 
 HEAD_BYTES = 1 << 17
 """Bytes at the beginning that are read, unwrapped."""
@@ -33,19 +33,28 @@ def read_rank_header(path: str) -> RankHeader | None:
     Raises: TraceError for a file that cannot be read.
     """
     with contextlib.closing(open_source(path)) as source:
-        head = readable(_head(source))
+        buffer = memoryview(bytearray(HEAD_BYTES))
+        fill = 0
+        while fill < len(buffer) and (more := source.readinto(buffer[fill:])):
+            fill += more
+        head = readable(bytes(buffer[:fill]))
         is_plain, size = source.wrapping == "plain", source.size or 0
     if not any(True for sign in _SIGNS for _ in _values_of(sign, head)):
         return None
     is_all = is_plain and size <= HEAD_BYTES
-    tail = _tail(path, size) if is_plain and not is_all else ""
+    tail = ""
+    if is_plain and not is_all:
+        with open_raw_file(path) as file:
+            file.seek(max(size - TAIL_BYTES, 0))
+            tail = readable(b"".join(iter(lambda: file.read(TAIL_BYTES) or b"", b"")))
     keys = {**_keys(tail), **_keys(head)}
     fields = header_fields(keys)
     end = tail or (head if is_all else "")
+    match = next((time for begin in _values_of("ts", head) if (time := _TIME.match(head, begin))), None)
     return RankHeader(
         path=path,
         size_bytes=size,
-        begin_ns=_begin(head, fields["base_ns"]),
+        begin_ns=None if match is None else int(Decimal(match[0]) * 1000) + (fields["base_ns"] or 0),
         is_whole=bool(_END.search(end)) if end else None,
         **fields,
     )
@@ -66,20 +75,6 @@ def is_whole_file(path: str) -> bool:
         return False
 
 
-def _head(source: Source) -> bytes:
-    buffer = memoryview(bytearray(HEAD_BYTES))
-    fill = 0
-    while fill < len(buffer) and (more := source.readinto(buffer[fill:])):
-        fill += more
-    return bytes(buffer[:fill])
-
-
-def _tail(path: str, size: int) -> str:
-    with open_raw_file(path) as file:
-        file.seek(max(size - TAIL_BYTES, 0))
-        return readable(b"".join(iter(lambda: file.read(TAIL_BYTES) or b"", b"")))
-
-
 def _keys(text: str) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for key in HEADER_KEYS:
@@ -96,9 +91,3 @@ def _values_of(key: str, text: str) -> Iterator[int]:
     while (index := text.find(word, index + 1)) >= 0:
         if colon := _COLON.match(text, index + len(word)):
             yield colon.end()
-
-
-def _begin(head: str, base_ns: int | None) -> int | None:
-    """The time of the first event in ns, exact; None where none is in the head."""
-    match = next((time for begin in _values_of("ts", head) if (time := _TIME.match(head, begin))), None)
-    return None if match is None else int(Decimal(match[0]) * 1000) + (base_ns or 0)

@@ -361,7 +361,9 @@ def open_source(
     if is_url(path):
         path = public_url(path)
         label = url_name(path)
-        raw = _open_remote(path, cancelled, label)
+        file = RemoteFile(path)
+        raw = CountedFile(file, file.size, cancelled, label, is_remote=True)
+        file.cancelled = raw.is_unwanted
     else:
         label = "standard input" if path == "-" else Path(path).name
         raw = _open_raw(path, cancelled, label)
@@ -450,13 +452,6 @@ def open_raw_file(path: str) -> io.RawIOBase:
     if not is_url(path):
         return io.FileIO(path, "rb")
     return RemoteFile(path)
-
-
-def _open_remote(url: str, cancelled: Callable[[], bool], label: str) -> CountedFile:
-    file = RemoteFile(url)
-    raw = CountedFile(file, file.size, cancelled, label, is_remote=True)
-    file.cancelled = raw.is_unwanted
-    return raw
 
 
 class _Seekable(io.RawIOBase):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import field
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -64,22 +64,6 @@ class Container:
     """Parts beside the events that a whole trace would not have, in the order of the file."""
     odd_counts: Mapping[Oddity, int] = field(default_factory=dict)
     """Counts of each; `oddities` are the first ones."""
-
-
-class BlockBytes(Protocol):
-    """Keeps blocks, or knows where to find them."""
-
-    def add(self, location: BlockLocation, data: Callable[[], bytes]) -> None:
-        """Take note of one more block; `data` gives its bytes."""
-        ...
-
-    def finish(self) -> None:
-        """Once no more are added: end what works beside."""
-        ...
-
-    def read(self, number: int, location: BlockLocation) -> bytes:
-        """The bytes of a block as they were decoded."""
-        ...
 
 
 class FileBlocks:
@@ -164,6 +148,10 @@ class MemoryBlocks:
         return self._decompressor().decompress(data, max_output_size=location.length)
 
 
+BlockBytes = FileBlocks | MemoryBlocks
+"""Keeps blocks, or knows where to find them."""
+
+
 def _identity(path: str) -> tuple[int, int, int]:
     status = os.stat(path)
     return status.st_ino, status.st_size, status.st_mtime_ns
@@ -231,10 +219,6 @@ class Store:
         self._locations.append(location)
         self._firsts.append(first_event)
 
-    def finish(self) -> None:
-        """Once all blocks are known."""
-        self._blocks.finish()
-
     def join_ends(self, begins: Int64, ends: Int64) -> None:
         """Let the event that begins a slice carry the arguments of the one that ends it; `begins` ascends."""
         self._begins, self._ends = begins, ends
@@ -296,7 +280,11 @@ class Store:
         sought = indices[order]
         numbers = np.searchsorted(self._firsts, sought, side="right") - 1
         cuts = np.flatnonzero(np.diff(numbers)) + 1
-        decoder = _args_decoder(keys)
+        # A decoder that builds nothing but the wanted arguments, as fields `field_0`, `field_1` and so on.
+        fields = [(f"field_{number}", Any, msgspec.field(name=key, default=None)) for number, key in enumerate(keys)]
+        args = msgspec.defstruct("WantedArgs", fields, gc=False, frozen=True)
+        event = msgspec.defstruct("WantedEvent", [("args", args, args())], gc=False)
+        decoder = msgspec.json.Decoder(list[event])  # type: ignore[valid-type]
         columns: list[list[Any]] = [[] for _ in keys]
         with collector_off():
             for indices_of_block in np.split(sought, cuts) if len(sought) else []:
@@ -333,11 +321,3 @@ class Store:
 def _values_of(bags: list[Any], keys: Sequence[str]) -> list[list[Any]]:
     """For each key its value in each bag of args, None where there is none."""
     return [[bag.get(key) if isinstance(bag, dict) else None for bag in bags] for key in keys]
-
-
-def _args_decoder(keys: Sequence[str]) -> msgspec.json.Decoder[Any]:
-    """A decoder that builds nothing but the wanted arguments, as fields `field_0`, `field_1` and so on."""
-    fields = [(f"field_{number}", Any, msgspec.field(name=key, default=None)) for number, key in enumerate(keys)]
-    args = msgspec.defstruct("WantedArgs", fields, gc=False, frozen=True)
-    event = msgspec.defstruct("WantedEvent", [("args", args, args())], gc=False)
-    return msgspec.json.Decoder(list[event])  # type: ignore[valid-type]

@@ -82,7 +82,10 @@ class _OpenEntry:
         self.payload = bytearray()
         self.is_large = False
         self._checksum = hashlib.md5(usedforsecurity=False)
-        self._is_wanted = self.is_used = _is_used(entry)
+        # True for an entry whose payload is read.
+        name = about.get("name") if isinstance(about := entry.get("artifact"), dict) else None
+        is_artifact = isinstance(name, str) and (name in (_BREAKS, _RECOMPILES) or bool(_CACHE.fullmatch(name)))
+        self._is_wanted = self.is_used = "chromium_event" in entry or _CODE in entry or is_artifact
         self._before = b""
 
     def add(self, line: bytes) -> None:
@@ -386,13 +389,6 @@ def _joined(text: str) -> str:
     except orjson.JSONDecodeError:
         return text
     return "\n".join(map(str, reasons)) if isinstance(reasons, list) else text
-
-
-def _is_used(entry: Entry) -> bool:
-    """True for an entry whose payload is read."""
-    name = about.get("name") if isinstance(about := entry.get("artifact"), dict) else None
-    is_artifact = isinstance(name, str) and (name in (_BREAKS, _RECOMPILES) or bool(_CACHE.fullmatch(name)))
-    return "chromium_event" in entry or _CODE in entry or is_artifact
 
 
 def _id_of(entry: Entry) -> str:

@@ -174,7 +174,10 @@ class GzipReader:
         if not self._pending.startswith(_GZIP):
             self.remark = _foreign("gzip", self._raw.consumed - len(self._pending))
             self._pending = b""
-            self._inflate = _ended_member(self._library)
+            # A decompressor that has come to its end: behind it everything is left out.
+            inflate = self._library.inflater(GZIP)
+            inflate.decompress(_EMPTY_MEMBER, 1)
+            self._inflate = inflate
             return False
         return True
 
@@ -196,13 +199,6 @@ def up_to_damage(inflate: Inflater, compressed: bytes, most: int, damage: type[E
             if len(out) >= most:
                 break
     return bytes(out)
-
-
-def _ended_member(library: InflateLibrary) -> Inflater:
-    """A decompressor that has come to its end: behind it everything is left out."""
-    inflate = library.inflater(GZIP)
-    inflate.decompress(_EMPTY_MEMBER, 1)
-    return inflate
 
 
 _EMPTY_MEMBER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x03\0\0\0\0\0\0\0\0\0"
@@ -351,7 +347,11 @@ class ZipReader:
             self._archive = zipfile.ZipFile(file)
         except self._errors as error:
             raise NotATrace(f"{label} is a damaged zip archive: {_words(error)}.") from error
-        self._members = _traces(self._archive)
+        # The members that are traces by their name, of Perfetto's only the first, or the first one where none is.
+        members = [member for member in self._archive.infolist() if not member.is_dir()]
+        own = [member for member in members if not member.filename.startswith("__MACOSX/")]
+        json = [member for member in own if ".json" in member.filename]
+        self._members = json or [member for member in own if ".pftrace" in member.filename][:1] or members[:1]
         if not self._members:
             raise NotATrace(f"{label} is a zip archive without a file in it.")
         if any(member.flag_bits & _ENCRYPTED for member in self._members):
@@ -491,14 +491,6 @@ class _OddMember:
         data = self._file.read(min(most, self._left)) or b""
         self._left -= len(data)
         return data
-
-
-def _traces(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    """The members that are traces by their name, of Perfetto's only the first, or the first one where none is."""
-    members = [member for member in archive.infolist() if not member.is_dir()]
-    own = [member for member in members if not member.filename.startswith("__MACOSX/")]
-    json = [member for member in own if ".json" in member.filename]
-    return json or [member for member in own if ".pftrace" in member.filename][:1] or members[:1]
 
 
 def _words(error: Exception) -> str:

@@ -64,7 +64,7 @@ class Frames:
         """The chain of calls of modules around an allocation, the outermost first."""
         frames, texts = self._stacks.of(stack), self._snapshot.texts
         own = [
-            self._short(frame)
+            self._place(frame).rpartition("/")[2]
             for frame in frames
             if int(self._stacks.file[frame]) in self._own and texts[self._stacks.function[frame]] in MODULE_CALLS
         ]
@@ -78,7 +78,7 @@ class Frames:
     def key(self, stack: int) -> str:
         """A stack as its lines of the program, the innermost first."""
         own = [
-            f"{self._short(frame)} {self._function(frame)}"
+            f"{self._place(frame).rpartition('/')[2]} {self._function(frame)}"
             for frame in self._stacks.of(stack)
             if int(self._stacks.file[frame]) in self._own
         ]
@@ -96,9 +96,6 @@ class Frames:
         """A frame: `model.py:54 forward`, of C++ its function."""
         function = self._function(frame)
         return f"{self._place(frame)} {function}" if int(self._stacks.file[frame]) in self._python else function
-
-    def _short(self, frame: int) -> str:
-        return self._place(frame).rpartition("/")[2]
 
     def _place(self, frame: int) -> str:
         return f"{self._shown.get(int(self._stacks.file[frame]), '?')}:{int(self._stacks.line[frame])}"

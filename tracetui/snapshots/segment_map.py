@@ -52,21 +52,6 @@ class SegmentMap:
         np.maximum.at(largest, self.gap_region, self.gap_size)
         return largest
 
-    @property
-    def free_bytes(self) -> int:
-        """Bytes of all free pieces."""
-        return int(self.gap_size.sum())
-
-    @property
-    def largest_free(self) -> int:
-        """Bytes of the largest free piece of all, 0 for none."""
-        return int(self.gap_size.max(initial=0))
-
-    @property
-    def used(self) -> Int64:
-        """Bytes of each region that are not free."""
-        return self.size - self.free
-
 
 def segment_map(history: DeviceHistory, moment: int) -> SegmentMap:
     """The regions at a moment; those of one expandable segment that touch each other are one."""

@@ -107,7 +107,7 @@ def segments_table(history: DeviceHistory, moment: int, by: str = "") -> Table:
         (
             texts(col.ADDRESS, [f"{each:#x}" for each in mapped.address.tolist()]),
             numbers(col.SIZE, mapped.size),
-            numbers(col.USED, mapped.used),
+            numbers(col.USED, mapped.size - mapped.free),
             numbers(col.FREE, free),
             texts(col.MAP, _drawings(mapped)),
             numbers(col.LARGEST_FREE, largest),
@@ -121,7 +121,7 @@ def segments_table(history: DeviceHistory, moment: int, by: str = "") -> Table:
     table = table.take(table.order("free", descending=True))
     words = f"{counted(len(mapped), 'segment')}, {active_words(history, moment)}; {size(free.sum())} is free in them"
     piece = f", the largest piece {size(largest.max())}" if free.any() else ""
-    unused = int(mapped.size[mapped.used == 0].sum())
+    unused = int(mapped.size[mapped.size - mapped.free == 0].sum())
     idle = (
         f" {size(unused)} of it are segments in which nothing is live: torch.cuda.empty_cache() gives those back."
         if unused
@@ -164,7 +164,7 @@ def out_of_memory(history: DeviceHistory, moment: int) -> tuple[str, ...]:
     asked = int(history.size[moment - 1]) if is_oom else None
     device_free = history.snapshot.events.device_free.get(row) if is_oom else None
     mapped = segment_map(history, moment)
-    free, largest = mapped.free_bytes, mapped.largest_free
+    free, largest = int(mapped.gap_size.sum()), int(mapped.gap_size.max(initial=0))
     stack = int(history.snapshot.events.stack[row]) if is_oom else 0
     table = holders(history, moment)
     sentences: list[str] = []
@@ -188,7 +188,7 @@ def out_of_memory(history: DeviceHistory, moment: int) -> tuple[str, ...]:
 
 def _advice(history: DeviceHistory, mapped: SegmentMap, table: Table, asked: int, device_free: int | None) -> list[str]:
     """Advice about an allocation that failed; the table is of who holds what then."""
-    free, largest = mapped.free_bytes, mapped.largest_free
+    free, largest = int(mapped.gap_size.sum()), int(mapped.gap_size.max(initial=0))
     sentences = []
     is_expandable = "expandable_segments:true" in history.snapshot.settings.lower() or mapped.is_expandable.any()
     if free >= asked > largest:

@@ -90,7 +90,10 @@ def _column(spec: ColumnSpec, sql_type: str, values: np.ndarray[Any, Any], nulls
     if values.dtype == object or (values.dtype == bool and nulls.any()):
         strings = Strings()
         rows = zip(values.tolist(), nulls.tolist(), strict=True)
-        ids = [-1 if null or text is None else strings.intern(_text(text)) for text, null in rows]
+        ids = [
+            -1 if null or text is None else strings.intern(str(text).lower() if isinstance(text, bool) else str(text))
+            for text, null in rows
+        ]
         return Column(spec, np.array(ids, np.int32), strings)
     if values.dtype == bool:
         return Column(spec, values)
@@ -98,10 +101,6 @@ def _column(spec: ColumnSpec, sql_type: str, values: np.ndarray[Any, Any], nulls
     if is_whole:
         return Column(spec, np.where(nulls, NULL, np.where(nulls, 0, values).astype(np.int64)))
     return Column(spec, np.where(nulls, np.nan, values.astype(np.float64)))
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def write_parquet(table: Table, path: str) -> None:

@@ -40,11 +40,9 @@ def build_view(trace: Trace, name: str, keys: Sequence[str] = ()) -> Table:
     """
     if name == ARGS:
         return args_table(trace, keys)
-    return _RAW[name](trace) if name in _RAW else with_events(trace, PANES[name].build(trace))
-
-
-def with_events(trace: Trace, table: Table) -> Table:
-    """The table with the number of the event of each row, where rows have slices."""
+    if name in _RAW:
+        return _RAW[name](trace)
+    table = PANES[name].build(trace)
     if table.slices is None or EVENT.name in table or len(trace.slices) == 0:
         return table
     return replace(table, columns=(*table.columns, _events(trace, EVENT, table.slices)))

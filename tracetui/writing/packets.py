@@ -88,7 +88,11 @@ class PacketFilter:
 
     def _kept_fields(self, packet: bytes, use: int) -> bytes:
         try:
-            fields = _split(packet)
+            # The fields of a packet: number, value (of a text its start) and bytes.
+            fields, start = [], 0
+            for entry in fields_of(packet + bytes(PADDING), 0, len(packet)):
+                fields.append((entry.number, entry.value if entry.wire == VARINT else 0, packet[start : entry.end]))
+                start = entry.end
         except DamagedMessage:
             return b""
         if use == PacketUse.OTHER and self._is_wanted(fields):
@@ -138,18 +142,6 @@ def _uses(trace: Trace, store: PacketStore, wanted: Wanted, selection: Selection
         drops[rules.needed] = False
         uses[drops] = PacketUse.DROPPED
     return uses
-
-
-def _split(packet: bytes) -> list[tuple[int, int, bytes]]:
-    """The fields of a packet: number, value (of a text its start) and bytes.
-
-    Raises: DamagedMessage.
-    """
-    fields, start = [], 0
-    for entry in fields_of(packet + bytes(PADDING), 0, len(packet)):
-        fields.append((entry.number, entry.value if entry.wire == VARINT else 0, packet[start : entry.end]))
-        start = entry.end
-    return fields
 
 
 def _without_stacks(message: bytes, path: tuple[int, ...]) -> bytes:

@@ -116,11 +116,25 @@ def step_slices(trace: Trace, picked: Int64) -> StepSlices:
         if len(run.work):
             _add_neighbours(trace, run, neighbours)
             _add_idle_before(trace, run, neighbours)
-            _add_slices_in_gaps(trace, run, own, neighbours)
+            # Add the slices of the launching thread during gaps after the end of the steps on the CPU.
+            parent = trace.slices.parent
+            rows = distinct(slices_in_gaps(trace)[np.isin(idleness(trace).after, run.work)])
+            while len(rows := rows[rows >= 0]):
+                neighbours[rows[~own[rows]]] = True
+                rows = distinct(parent[rows])
     _add_ops_by_id(trace, own, neighbours)
-    _add_nearest_work(trace, own | neighbours, runs[0].start, neighbours)
+    gpu, launch = links(trace).gpu, links(trace).launch
+    if len(gpu) and not (own | neighbours)[gpu].any():
+        row = gpu[np.argmin(np.abs(trace.slices.start[gpu] - runs[0].start))]
+        neighbours[row] = True
+        neighbours[launch[row]] |= bool(launch[row] >= 0)
     _add_next_call(trace, own | neighbours, neighbours)
-    _add_work_of_calls(trace, own | neighbours, neighbours)
+    # Add the work of every call that is kept, which would look lost otherwise.
+    kept = own | neighbours
+    linked = links(trace)
+    launch = linked.launch[linked.launched]
+    neighbours[linked.launched[kept[launch]]] = True
+    neighbours[_nodes_of_calls(trace, kept)] = True
     others = np.setdiff1d(steps(trace).slices, steps(trace).row[picked])
     own[others] = neighbours[others] = False
     ends = [int(trace.slices.end[run.work].max(initial=run.end)) for run in runs]
@@ -137,28 +151,11 @@ def _runs(trace: Trace, picked: Int64) -> list[_Run]:
     ]
 
 
-def _add_nearest_work(trace: Trace, kept: Bool, moment: int, neighbours: Bool) -> None:
-    """Add the work nearest to a moment where none is kept: without any, numbers of the GPU would be null, not 0."""
-    gpu, launch = links(trace).gpu, links(trace).launch
-    if len(gpu) and not kept[gpu].any():
-        row = gpu[np.argmin(np.abs(trace.slices.start[gpu] - moment))]
-        neighbours[row] = True
-        neighbours[launch[row]] |= bool(launch[row] >= 0)
-
-
 def _nodes_of_calls(trace: Trace, kept: Bool) -> Int64:
     """The event and host nodes of graphs whose launch is kept."""
     rows, launch = node_launches(trace)
     nodes: Int64 = rows[(launch >= 0) & kept[launch]]
     return nodes
-
-
-def _add_work_of_calls(trace: Trace, kept: Bool, neighbours: Bool) -> None:
-    """Add the work of every call that is kept, which would look lost otherwise."""
-    linked = links(trace)
-    launch = linked.launch[linked.launched]
-    neighbours[linked.launched[kept[launch]]] = True
-    neighbours[_nodes_of_calls(trace, kept)] = True
 
 
 def overlapping(trace: Trace, start: float, end: float) -> Bool:
@@ -257,15 +254,6 @@ def _add_idle_before(trace: Trace, run: _Run, neighbours: Bool) -> None:
         neighbours[waits[between & (slices.lane[waits] == slices.lane[called])]] = True
 
 
-def _add_slices_in_gaps(trace: Trace, run: _Run, own: Bool, neighbours: Bool) -> None:
-    """Add the slices of the launching thread during gaps after the end of the steps on the CPU."""
-    parent = trace.slices.parent
-    rows = distinct(slices_in_gaps(trace)[np.isin(idleness(trace).after, run.work)])
-    while len(rows := rows[rows >= 0]):
-        neighbours[rows[~own[rows]]] = True
-        rows = distinct(parent[rows])
-
-
 def _add_ops_by_id(trace: Trace, own: Bool, neighbours: Bool) -> None:
     """Add the ops that calls and work of the steps name by id, and those of torch's table for calls that name none."""
     slices, linked, op_of = trace.slices, links(trace), named_ops(trace)
@@ -360,7 +348,11 @@ def select(trace: Trace, wanted: Wanted) -> Selection:
         low, high = wanted.window or (None, None)
         start, end = -np.inf if low is None else low, np.inf if high is None else high
         slices = overlapping(trace, start, end)
-        spans = _span(start, end)
+        # The moments in ns that lie in [start, end), as one span of whole numbers.
+        limits = np.iinfo(np.int64)
+        low = limits.min if start < limits.min else -int(-start // 1)
+        high = limits.max if end > limits.max else -int(-end // 1)
+        spans = np.array([low], np.int64), np.array([high], np.int64)
     lanes = np.array([_is_wanted(f"{lane.process} {lane.name}", wanted) for lane in trace.lanes], bool)
     slices &= lanes[trace.slices.lane]
     if not wanted.stacks:
@@ -373,14 +365,6 @@ def select(trace: Trace, wanted: Wanted) -> Selection:
         spans=spans,
         neighbours=neighbours,
     )
-
-
-def _span(start: float, end: float) -> tuple[Int64, Int64]:
-    """The moments in ns that lie in [start, end), as one span of whole numbers."""
-    limits = np.iinfo(np.int64)
-    low = limits.min if start < limits.min else -int(-start // 1)
-    high = limits.max if end > limits.max else -int(-end // 1)
-    return np.array([low], np.int64), np.array([high], np.int64)
 
 
 def numbered(trace: Trace, wanted: Range) -> Int64:

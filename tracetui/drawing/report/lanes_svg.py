@@ -140,7 +140,12 @@ def arrange(timeline_index: TimelineIndex, stretch: Stretch) -> Arrangement:
     touching = timeline_index.index.touching(tracks, moments)
     first, last = touching.first[:, 0], touching.last[:, 0]
     by_lane: dict[int, list[int]] = {}
-    for number, lane in enumerate(_lanes_of(timeline_index, tracks).tolist()):
+    # The lane of each track.
+    lanes = np.full(timeline_index.tracks, -1, np.int64)
+    for ranges in (timeline_index.full, timeline_index.compact):
+        for number, these in enumerate(ranges):
+            lanes[these.start : these.stop] = number
+    for number, lane in enumerate(lanes[tracks].tolist()):
         by_lane.setdefault(lane, []).append(number)
     groups = []
     for lane, numbers in by_lane.items():
@@ -157,15 +162,13 @@ def arrange(timeline_index: TimelineIndex, stretch: Stretch) -> Arrangement:
             else -1
         )
         rows += _rows_of(timeline_index, lane, numbers, (tracks, first, last), band)
-    return Arrangement(tuple(rows), _chosen_curves(timeline_index), hidden)
-
-
-def _chosen_curves(timeline_index: TimelineIndex) -> tuple[int, ...]:
-    """The curves of a figure: how busy GPUs and their memory were, then the last of the others."""
+    # The curves of a figure: how busy GPUs and their memory were, then the last of the others.
     all_numbers = range(len(timeline_index.curves))
     telling = [number for number in all_numbers if _tells_use(timeline_index.curves[number].counter)][:MOST_CURVES]
     others = [number for number in all_numbers if number not in telling]
-    return tuple(sorted([*telling, *others[len(others) - (MOST_CURVES - len(telling)) :]]))
+    return Arrangement(
+        tuple(rows), tuple(sorted([*telling, *others[len(others) - (MOST_CURVES - len(telling)) :]])), hidden
+    )
 
 
 def _tells_use(counter: Counter) -> bool:
@@ -207,15 +210,6 @@ def _rows_of(
             Row(int(tracks[number]), int(first[number]), int(last[number]), label, begins, band if begins else -1)
         )
     return rows
-
-
-def _lanes_of(timeline_index: TimelineIndex, tracks: Int64) -> Int64:
-    """The lane of each track."""
-    lanes = np.full(timeline_index.tracks, -1, np.int64)
-    for ranges in (timeline_index.full, timeline_index.compact):
-        for lane, these in enumerate(ranges):
-            lanes[these.start : these.stop] = lane
-    return lanes[tracks]
 
 
 WIDTH, NAMES = 990, 148

@@ -97,12 +97,6 @@ def slice_class(family: int, odd: int) -> str:
     return f"f{family}{'b' if odd else 'a'}"
 
 
-def lane_styles() -> str:
-    """Styles for every class of `slice_class`, for the words on them and for idle time, on light and dark ground."""
-    dark = "".join(_slice_styles(True))
-    return "\n".join(_slice_styles(False)) + f"\n@media screen and (prefers-color-scheme: dark){{{dark}}}\n"
-
-
 def _slice_styles(dark: bool) -> list[str]:
     colours = palette(256, dark)
     lines = [f".idle{{color:{hexadecimal(colours.idle)}}}"]
@@ -258,7 +252,8 @@ def page(report: Report) -> str:
     """The whole file."""
     style, script = _style(), _script()
     return _PAGE.substitute(
-        policy=policy(style, script),
+        policy=f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "base-uri 'none'; form-action 'none'",
         style=style,
         script=script,
         made_by=text(report.made_by),
@@ -273,21 +268,18 @@ def page(report: Report) -> str:
     )
 
 
-def policy(style: str, script: str) -> str:
-    """The policy for browsers: apply this style, run this script, and nothing else."""
-    return (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
 def _digest(content: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"
 
 
 @cache
 def _style() -> str:
-    return "\n" + (_HERE / "page.css").read_text(encoding="utf-8") + lane_styles()
+    dark = "".join(_slice_styles(True))
+    return (
+        "\n"
+        + (_HERE / "page.css").read_text(encoding="utf-8")
+        + ("\n".join(_slice_styles(False)) + f"\n@media screen and (prefers-color-scheme: dark){{{dark}}}\n")
+    )
 
 
 @cache

@@ -59,11 +59,6 @@ def actual_text(outcome: CheckOutcome) -> str:
     return clean("; ".join(texts)) or ABSENT
 
 
-def wanted_text(outcome: CheckOutcome) -> str:
-    """The wanted values."""
-    return clean("; ".join(_pair(leaf)[1] for leaf in outcome.leaves)) or ABSENT
-
-
 def closing(report: CheckReport) -> str:
     """The number of assertions that hold, in words."""
     total, holding = len(report.outcomes), report.count(Status.HOLDS)
@@ -220,7 +215,7 @@ def check_markdown(report: CheckReport) -> str:
             marks[each.status],
             code(clean(each.expression)),
             prose(clean(each.why) if each.why and not any(leaf.actual for leaf in each.leaves) else actual_text(each)),
-            prose(wanted_text(each)),
+            prose(clean("; ".join(_pair(leaf)[1] for leaf in each.leaves)) or ABSENT),
         )
         for each in report.outcomes
     ]
@@ -350,7 +345,7 @@ def _outcome(outcome: CheckOutcome) -> OutcomeDocument:
         "status": cast(StatusName, outcome.status.value.replace(" ", "_")),
         "found": first["found"],
         "unit": first["unit"],
-        "wanted": wanted_text(outcome),
+        "wanted": clean("; ".join(_pair(leaf)[1] for leaf in outcome.leaves)) or ABSENT,
         "message": outcome_text(outcome),
         "rows": [] if compound else leaves[0]["rows"],
         "rows_in_all": None if compound else leaves[0]["rows_in_all"],

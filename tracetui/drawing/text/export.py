@@ -372,7 +372,9 @@ def table_document(table: Table) -> TableDocument:
     values = dict(zip(names, map(_values, table.columns), strict=True))
     if {"value", "number"} <= values.keys():
         # A column of facts holds words and numbers; here a number is one.
-        values["number"] = list(map(_whole, values["number"]))
+        values["number"] = [
+            int(value) if isinstance(value, float) and value.is_integer() else value for value in values["number"]
+        ]
         pairs = zip(values["value"], values["number"], strict=True)
         values["value"] = [text if number is None else number for text, number in pairs]
     document: TableDocument = {
@@ -391,10 +393,6 @@ def table_document(table: Table) -> TableDocument:
 def column_facts(spec: ColumnSpec) -> ColumnFacts:
     """The description of a column, for whoever reads the rows elsewhere."""
     return {"name": spec.name, "heading": spec.heading, "unit": spec.unit, "help": spec.help}
-
-
-def _csv(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
-    return csv_rows(table)
 
 
 def csv_rows(table: Table) -> str:
@@ -437,7 +435,7 @@ def _joined(table: Table, lines: Sequence[str], said: Sequence[str]) -> str:
 
 _FORMS: dict[str, Callable[[Table, Trace, str, Extent], str]] = {
     "json": _json,
-    "csv": _csv,
+    "csv": lambda table, trace, pane_name, extent: csv_rows(table),
     "md": markdown,
 }
 
@@ -457,11 +455,6 @@ def _values(column: Column) -> list[Cell]:
     for row in np.flatnonzero(unknown).tolist():
         values[row] = None
     return values
-
-
-def _whole(value: Cell) -> Cell:
-    """A number without a fraction as an integer."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _layout(

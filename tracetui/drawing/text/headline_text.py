@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NotRequired, TypedDict
 
 from tracetui.comparing.headline import BUSY, ON_CPU, SPAN, WALL, Headline, SideTimes, Spent
-from tracetui.comparing.noise import Change
+from tracetui.comparing.noise import BEYOND_NOISE, Change
 from tracetui.comparing.statement import SIDE_NAMES
 from tracetui.drawing.format import shorten
 from tracetui.drawing.hues import Hue
@@ -62,13 +62,9 @@ def headline_line(headline: Headline, width: int | None = None) -> Line:
     room = None if width is None else width - len(text_of(pieces)) - len(GAP)
     facts = list(headline.facts)
     for index in (BUSY_FACT, COUNT_FACT, NOISE_FACT, TIME_FACT):
-        if facts and room is not None and len(_joined(facts)) > room:
+        if facts and room is not None and len(" · ".join(filter(None, facts))) > room:
             facts[index] = ""
-    return (*pieces, Piece(GAP), Piece(_joined(facts))) if any(facts) else tuple(pieces)
-
-
-def _joined(facts: Sequence[str]) -> str:
-    return " · ".join(filter(None, facts))
+    return (*pieces, Piece(GAP), Piece(" · ".join(filter(None, facts)))) if any(facts) else tuple(pieces)
 
 
 def side_lines(headline: Headline, width: int, textured: bool = False, labelled: bool = True) -> list[Line]:
@@ -90,7 +86,11 @@ def side_lines(headline: Headline, width: int, textured: bool = False, labelled:
     for index, side in enumerate(headline.sides):
         ratio = headline.ratios[index - 1] if index else None
         hue = RATIO_HUES.get(ratio.change) if ratio else None
-        bar = _bar(side, headline.slower, cells, textured, labelled, scale)
+        bar: Line = ()
+        if side.time > 0 and headline.slower > 0:
+            length = max(round(cells * side.time / headline.slower), 1)
+            parts = [BarPart(SPENT_HUES[each], each.value, _BRIEF[each], 1000 * us) for each, us in side.spent]
+            bar = stacked(parts, length, 1000 * side.time, textured, labelled, lambda ns: scale.one(ns / 1000))
         behind = facts[index]
         lines.append(
             (
@@ -103,14 +103,6 @@ def side_lines(headline: Headline, width: int, textured: bool = False, labelled:
             )
         )
     return lines
-
-
-def _bar(side: SideTimes, longest: float, cells: int, textured: bool, labelled: bool, scale: Scale) -> Line:
-    if not side.time > 0 or not longest > 0:
-        return ()
-    length = max(round(cells * side.time / longest), 1)
-    parts = [BarPart(SPENT_HUES[each], each.value, _BRIEF[each], 1000 * us) for each, us in side.spent]
-    return stacked(parts, length, 1000 * side.time, textured, labelled, lambda ns: scale.one(ns / 1000))
 
 
 def _facts(side: SideTimes, of_gpu: bool, scale: Scale) -> list[str]:
@@ -129,7 +121,7 @@ def _brief_ratio(headline: Headline, index: int) -> str:
     if index == 0:
         return ""
     ratio = headline.ratios[index - 1]
-    if ratio.is_counted:
+    if ratio.change in BEYOND_NOISE:
         return ratio.words
     return {Change.SAME: "=", Change.WITHIN_NOISE: "?"}.get(ratio.change, "")
 
@@ -213,7 +205,7 @@ def document(headline: Headline) -> HeadlineDocument:
             {
                 "words": ratio.words,
                 "change": ratio.change.value,
-                "ratio": _number(side.time / first) if ratio.is_counted and first else None,
+                "ratio": _number(side.time / first) if ratio.change in BEYOND_NOISE and first else None,
             }
             for ratio, side in zip(headline.ratios, headline.sides[1:], strict=True)
         ],

@@ -97,7 +97,7 @@ def change_sentence(shift: Shift) -> str:
     by = f" ({', '.join(with_it)})" if with_it else ""
     before = f"{counted(shift.runs[0], 'run')} before"
     noise = "" if np.isnan(shift.noise) else f", a further one may differ by {_noise(shift)}"
-    since = "in this run alone" if shift.is_last_run_alone else f"{counted(shift.runs[1], 'run')} since"
+    since = "in this run alone" if shift.runs[1] == 1 else f"{counted(shift.runs[1], 'run')} since"
     moved = "; ".join(
         f"{name_of(each.name)} {time_scale((each.before, each.after)).change(each.before, each.after)}"
         for each in shift.moved

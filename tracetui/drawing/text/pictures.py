@@ -52,10 +52,6 @@ class Axis:
         found: NDArray[np.int64] = np.floor((values - self.low) / (self.high - self.low) * self.dots).astype(np.int64)
         return found
 
-    def values(self) -> Float64:
-        """The value in the middle of each dot."""
-        return self.low + (np.arange(self.dots) + 0.5) * (self.high - self.low) / self.dots
-
     def labels(self, dots_per_cell: int) -> dict[int, str]:
         """Numbers at powers of ten, or at 1, 2 and 5 of each where there are few, by cell."""
         decades = range(math.floor(self.low), math.ceil(self.high) + 1)
@@ -69,7 +65,12 @@ def framed(grid: NDArray[np.bool_], across: Axis, up: Axis, title: str, unit: st
     """Lines of a plot: the unit of the vertical axis, the dots, and the horizontal axis with its numbers and unit."""
     rows, columns = grid.shape[0] // 4, grid.shape[1] // 2
     labels = up.labels(4)
-    body = [f"{labels.get(rows - 1 - row, ''):>{MARGIN}}┤{line}" for row, line in enumerate(_letters(grid))]
+    # Braille letters of a grid of dots.
+    cells = grid.reshape(rows, 4, columns, 2).transpose(0, 2, 1, 3)
+    codes = (cells * _DOTS).sum(axis=(2, 3), dtype=np.uint32) + BLANK
+    # An empty braille letter is no space: some fonts draw a box for it.
+    lines = ["".join(map(chr, row)).replace(chr(BLANK), " ") for row in codes.tolist()]
+    body = [f"{labels.get(rows - 1 - row, ''):>{MARGIN}}┤{line}" for row, line in enumerate(lines)]
     return [
         f"{title:>{MARGIN}}",
         *body,
@@ -87,15 +88,6 @@ def put_dots(grid: NDArray[np.bool_], across: NDArray[np.int64], up: NDArray[np.
     """Set dots, counted from the lower left corner."""
     inside = (across >= 0) & (across < grid.shape[1]) & (up >= 0) & (up < grid.shape[0])
     grid[grid.shape[0] - 1 - up[inside], across[inside]] = True
-
-
-def _letters(grid: NDArray[np.bool_]) -> list[str]:
-    """Braille letters of a grid of dots."""
-    rows, columns = grid.shape[0] // 4, grid.shape[1] // 2
-    cells = grid.reshape(rows, 4, columns, 2).transpose(0, 2, 1, 3)
-    codes = (cells * _DOTS).sum(axis=(2, 3), dtype=np.uint32) + BLANK
-    # An empty braille letter is no space: some fonts draw a box for it.
-    return ["".join(map(chr, row)).replace(chr(BLANK), " ") for row in codes.tolist()]
 
 
 def _below(labels: dict[int, str], columns: int, unit: str) -> str:
@@ -199,7 +191,9 @@ def scatter(
     up = Axis.over([max(float(y.min()), max(tops) - DECADES), *tops], rows * 4)
     grid = np.zeros((rows * 4, columns * 2), bool)
     for roof in roofs:
-        line = np.log10(roof.at(10 ** across.values()))
+        line = np.log10(
+            roof.at(10 ** (across.low + (np.arange(across.dots) + 0.5) * (across.high - across.low) / across.dots))
+        )
         put_dots(grid, np.arange(columns * 2), up.indices(line))
     put_dots(grid, across.indices(x), up.indices(y))
     if heavy is not None:

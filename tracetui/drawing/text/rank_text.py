@@ -267,10 +267,12 @@ def readable_ranks(table: Table, cells: int) -> Table:
         return table
     shift, error = table["clock_shift_us"], table["clock_error_us"]
     spec = replace(shift.spec, unit="", width=24, is_number_text=True)
+    last, of = table["came_last"], table["collectives"]
+    last_spec = replace(last.spec, width=12, is_number_text=True)
     shown = {
         "busy_us": _busy(table, cells),
         "clock_shift_us": texts(spec, [_clock_words(shift.cell(row), error.cell(row)) for row in range(len(table))]),
-        "came_last": _last(table),
+        "came_last": texts(last_spec, [f"{last.cell(row)}/{of.cell(row)}" for row in range(len(table))]),
     }
     columns = (shown.get(column.name, column) for column in table.columns if column.name != "clock_error_us")
     return replace(table, columns=tuple(_marked(table, column) for column in columns))
@@ -307,12 +309,6 @@ def _clock_words(shift: object, error: object) -> str | None:
     sign = "+" if shift > 0 else ""
     spread = f" ±{duration(1000 * error)}" if isinstance(error, float) and error else ""
     return f"{sign}{duration(1000 * shift)}{spread}"
-
-
-def _last(table: Table) -> Column:
-    last, of = table["came_last"], table["collectives"]
-    spec = replace(last.spec, width=12, is_number_text=True)
-    return texts(spec, [f"{last.cell(row)}/{of.cell(row)}" for row in range(len(table))])
 
 
 def _marked(table: Table, column: Column) -> Column:

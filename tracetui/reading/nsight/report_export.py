@@ -63,7 +63,10 @@ def exported(path: str, cancelled: Callable[[], bool] = lambda: False) -> str:
     finally:
         with suppress(OSError):
             part.unlink()
-    _remove_old(target.parent)
+    with suppress(OSError):
+        files = sorted(target.parent.glob("*.sqlite"), key=lambda file: -file.stat().st_mtime)
+        for file in files[MAX_EXPORTS:]:
+            file.unlink()
     return str(target)
 
 
@@ -94,10 +97,3 @@ def _run(command: list[str], name: str, cancelled: Callable[[], bool]) -> None:
         raise NotATrace(
             f"nsys cannot export {name}: {clean(lines[-1][:300]) if lines else f'exit {process.returncode}'}"
         )
-
-
-def _remove_old(folder: Path) -> None:
-    with suppress(OSError):
-        files = sorted(folder.glob("*.sqlite"), key=lambda file: -file.stat().st_mtime)
-        for file in files[MAX_EXPORTS:]:
-            file.unlink()

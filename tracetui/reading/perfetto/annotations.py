@@ -65,7 +65,13 @@ def _scalar(data: MessageBytes, number: int, wire: int, payload: int, behind: in
     if wire == SPAN:
         if number == AnnotationField.TEXT:
             return _text(data, payload, behind)
-        return _legacy(_text(data, payload, behind)) if number == AnnotationField.LEGACY_JSON else before
+        if number == AnnotationField.LEGACY_JSON:
+            text = _text(data, payload, behind)
+            try:
+                return json.loads(text)
+            except (ValueError, RecursionError):
+                return text
+        return before
     if number == AnnotationField.BOOL:
         return bool(payload)
     if number == AnnotationField.INT:
@@ -107,24 +113,8 @@ def _nested(data: MessageBytes, start: int, end: int, depth: int) -> Any:
     return dict(zip(keys, values, strict=False)) if keys else items
 
 
-def _legacy(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
 def _text(data: MessageBytes, start: int, end: int) -> str:
     return data.text(start, end).decode("utf-8", "replace")
-
-
-def annotation_json(raw: bytes) -> bytes:
-    """The value of a debug annotation as JSON; nothing for a damaged one."""
-    data = MessageBytes(raw)
-    try:
-        return json.dumps(annotation(data, 0, data.size)[1]).encode()
-    except DamagedMessage:
-        return b""
 
 
 def dimensions_json(raw: bytes) -> bytes:

@@ -128,7 +128,14 @@ class AtraceMarks:
         is_kept = (bundles.has(_COMPACT) | bundles.has(_ERROR)).tolist()
         cpu, lost, clock, ftrace_time, boot_time = (bundles.number(field) for field in _BUNDLE.numbers)
         shift = np.where((clock != 0) & (boot_time != 0), boot_time - ftrace_time, 0)
-        stamps = _padded_varints(fields.number(1)[rows] + shift[events.row[rows]])
+        # Numbers as varints of ten bytes each.
+        groups = (fields.number(1)[rows] + shift[events.row[rows]]).view(np.uint64)[:, None] >> np.arange(
+            0, 70, 7, dtype=np.uint64
+        )
+        padded = (groups & np.uint64(127) | np.uint64(128)).astype(np.uint8)
+        padded[:, 9] &= 1
+        raw = padded.tobytes()
+        stamps = [raw[at : at + 10] for at in range(0, len(raw), 10)]
         marks, threads = mark.tolist(), fields.number(2)[rows].tolist()
         parts: list[bytes] = []
         behind = 0
@@ -200,15 +207,6 @@ class AtraceMarks:
             about += (number_field(5, parent) if parent else b"") + (span_field(field, owner) if field else b"")
             parts.append(_packet(span_field(PacketField.TRACK_DESCRIPTOR, about)))
         return uuid
-
-
-def _padded_varints(values: Int64) -> list[bytes]:
-    """Numbers as varints of ten bytes each."""
-    groups = values.view(np.uint64)[:, None] >> np.arange(0, 70, 7, dtype=np.uint64)
-    padded = (groups & np.uint64(127) | np.uint64(128)).astype(np.uint8)
-    padded[:, 9] &= 1
-    raw = padded.tobytes()
-    return [raw[at : at + 10] for at in range(0, len(raw), 10)]
 
 
 def _event_spans(data: MessageBytes, start: Int64, end: Int64) -> list[tuple[int, int]] | None:

@@ -161,7 +161,7 @@ class Assembly:
             text, number = categories[pair >> 32], pair & 0xFFFFFFFF
             owner = self._packets.tracks.owner(number)
             if owner.pid == OVERHEAD_PID and not text:
-                keys.append(self._key(OVERHEAD, -1, owner.tid))
+                keys.append(self._collector.keys["X", OVERHEAD, -1, owner.tid])
             else:
                 keys.append(self._labels.key("X", text, number))
         key = np.array(keys, np.int64)[inverse] if len(keys) else np.empty(0, np.int64)
@@ -169,11 +169,8 @@ class Assembly:
         rows = np.searchsorted(event, waiting)
         for row, gpu, lane in zip(rows.tolist(), device.tolist(), stream.tolist(), strict=True):
             if row < len(event) and gpu != NULL:
-                key[row] = self._key(SYNC, gpu, lane if lane != NULL else -1)
+                key[row] = self._collector.keys["X", SYNC, gpu, lane if lane != NULL else -1]
         return key
-
-    def _key(self, category: str, pid: int | str, tid: int | str) -> int:
-        return self._collector.keys["X", category, pid, tid]
 
     def _keep_op_arguments(self) -> None:
         events, table = self._packets.track_events, self._collector.arguments.ops
@@ -254,7 +251,7 @@ class Assembly:
                 # Graphics: no activity of the GPU that analyses count.
                 keys.append(self._collector.keys[TRACK_PHASE, category, f"GPU {device}", queue_name])
             else:
-                keys.append(self._key(category, device, self._stream(device, lane)))
+                keys.append(self._collector.keys["X", category, device, self._stream(device, lane)])
         return np.array(keys, np.int64)[inverse] if len(keys) else np.empty(0, np.int64)
 
     def _stream(self, device: int, name: str) -> str:
@@ -438,7 +435,8 @@ def load_perfetto(source: Source, tell: Callable[[str, int], None], cancelled: C
     if parts.is_torch and assembly.is_from_torch:
         quality.format_losses = TORCH_PFTRACE
     store.join_ends(*_joined(assembly.ends, parts.ends))
-    store.rules = _with_pairs(assembly.rules, parts.ends)
+    begins, ends = _joined((assembly.rules.begins.astype(np.int64), assembly.rules.ends.astype(np.int64)), parts.ends)
+    store.rules = replace(assembly.rules, begins=begins.astype(np.int32), ends=ends.astype(np.int32))
     return _trace(source, collector, parts, packets, store)
 
 
@@ -447,12 +445,6 @@ def _joined(pairs: tuple[Int64, Int64], others: tuple[Int64, Int64]) -> tuple[In
     begins, ends = (np.concatenate(both) for both in zip(pairs, others, strict=True))
     order = np.argsort(begins, kind="stable")
     return begins[order], ends[order]
-
-
-def _with_pairs(rules: CopyRules, asyncs: tuple[Int64, Int64]) -> CopyRules:
-    """The rules with the pairs of asynchronous slices, which are found when all lanes are known."""
-    begins, ends = _joined((rules.begins.astype(np.int64), rules.ends.astype(np.int64)), asyncs)
-    return replace(rules, begins=begins.astype(np.int32), ends=ends.astype(np.int32))
 
 
 def _trace(

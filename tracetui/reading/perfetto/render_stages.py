@@ -85,8 +85,8 @@ class RenderStages:
             "id": fields.number(Stage.EVENT_ID),
             "has_launch": start >= 0,
             "name": self._own_names(rows.data, fields),
-            "queue": _numbers(fields, Stage.QUEUE_NUMBER),
-            "stage": _numbers(fields, Stage.STAGE_NUMBER),
+            "queue": np.where(fields.has(Stage.QUEUE_NUMBER), fields.number(Stage.QUEUE_NUMBER), NO_NUMBER),
+            "stage": np.where(fields.has(Stage.STAGE_NUMBER), fields.number(Stage.STAGE_NUMBER), NO_NUMBER),
         }
         chosen = {name: values[good] for name, values in (columns | extra | launch).items()}
         self.stages.add(**rows.take(good), **chosen)
@@ -155,11 +155,6 @@ class RenderStages:
         state = rows.columns["state"][launched[arguments.row]]
         self.figures.add(event=event, state=state, name_iid=figures.number(1), value=figures.number(4))
         return columns
-
-
-def _numbers(fields: Fields, field: int) -> Int64:
-    """The numbers of a field, `NO_NUMBER` where there is none."""
-    return np.where(fields.has(field), fields.number(field), NO_NUMBER)
 
 
 # Samples of the counters of GPUs, as columns that grow block by block.

@@ -206,7 +206,11 @@ class Interned:
                 self._iids.setdefault(kind, []).append(iid)
                 self._values.setdefault(kind, []).append(value)
                 if kind == InternedField.GPU_SPECIFICATIONS:
-                    self.is_compute.append(_category(data, first, last) == COMPUTE)
+                    # The category of a GPU specification.
+                    values = [
+                        field.value for field in fields_of(data.raw, first, last) if field.number == CATEGORY_FIELD
+                    ]
+                    self.is_compute.append((values[-1] if values else 0) == COMPUTE)
         return fields.damaged
 
     def find(self, kind: int, state: Int64, position: Int64, iid: Int64) -> Int64:
@@ -249,15 +253,6 @@ def _entry(data: MessageBytes, kind: int, start: int, end: int) -> tuple[int, An
         elif field.wire == SPAN and (field.number == _TEXT_AT.get(kind, 2) or (field.number == 2 and not value)):
             value = data.text(field.value, field.end).decode("utf-8", "replace")
     return iid, value
-
-
-def _category(data: MessageBytes, start: int, end: int) -> int:
-    """The category of a GPU specification.
-
-    Raises: DamagedMessage.
-    """
-    values = [field.value for field in fields_of(data.raw, start, end) if field.number == CATEGORY_FIELD]
-    return values[-1] if values else 0
 
 
 class CounterDescriptor:

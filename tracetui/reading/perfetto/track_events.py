@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,7 @@ from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import NULL
 from tracetui.model.trace import NO_ID
 from tracetui.reading.columns import Collector, Gathered
-from tracetui.reading.perfetto.annotations import CorrelatedEvents, annotation_json
+from tracetui.reading.perfetto.annotations import CorrelatedEvents, annotation
 from tracetui.reading.perfetto.schemas import ANNOTATION, BEGIN, COUNTER, END, GPU_CORRELATION, STATE, TRACK_EVENT
 from tracetui.reading.perfetto.schemas import AnnotationField as Annotation
 from tracetui.reading.perfetto.schemas import EventField as Event
@@ -22,7 +24,7 @@ from tracetui.reading.perfetto.tracks import (
     own_threads,
     read_legacy,
 )
-from tracetui.reading.perfetto.wire import Fields, MessageBytes, Occurrences, TextNumbers, read_fields
+from tracetui.reading.perfetto.wire import DamagedMessage, Fields, MessageBytes, Occurrences, TextNumbers, read_fields
 
 CORRELATION, EXTERNAL, SEQUENCE, FORWARD, DIMS, TYPES, SYNC_KIND, DEVICE, STREAM = range(9)
 _WANTED = {
@@ -114,7 +116,11 @@ class TrackEvents:
         return self.categories.setdefault(raw.decode("utf-8", "replace"), len(self.categories))
 
     def _text(self, raw: bytes) -> int:
-        text = annotation_json(raw)
+        data = MessageBytes(raw)
+        try:
+            text = json.dumps(annotation(data, 0, data.size)[1]).encode()
+        except DamagedMessage:
+            text = b""
         return self.texts.setdefault(text, len(self.texts)) if text else NO_NUMBER
 
     def add(self, rows: PacketRows) -> Bool:

@@ -76,7 +76,7 @@ class ScannedBlocks:
         self._numbers = numbers
 
     def __len__(self) -> int:
-        return self.columns.events
+        return int(self.columns.structure.events)
 
     def names(self, ids: Ids) -> NDArray[np.int32]:
         """The number of each text of the scanner that is a name."""
@@ -85,10 +85,6 @@ class ScannedBlocks:
     def keys(self, ids: Ids) -> NDArray[np.int32]:
         """The number of each text of the scanner that is a phase, category, process and thread."""
         return self._numbers.known(KEYS, self._texts[KEYS], lambda text: ids[_decoded_key(text)])
-
-    def arguments(self, rows: NDArray[np.int32]) -> ScannedArguments:
-        """Some rows of arguments."""
-        return ScannedArguments(self, rows)
 
     def number_of_text(self, table: int, ids: dict[bytes, int]) -> NDArray[np.int32]:
         """The number of each text of an argument, and behind them that of none."""
@@ -137,9 +133,6 @@ class ScannedArguments:
         self._blocks = blocks
         self._rows = rows
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
     def numbers(self, name: str) -> Int64:
         """A number by its name in the file; NULL for none."""
         values: Int64 = self._blocks.columns.arguments(name).take(self._rows)
@@ -184,7 +177,7 @@ class OtherEvents:
 
     def arguments(self, rows: Int64) -> ScannedArguments:
         """The arguments of some events."""
-        return self._blocks.arguments(self.column("argument")[rows])
+        return ScannedArguments(self._blocks, self.column("argument")[rows])
 
     def flow_ids(self, rows: Int64, number_of: Callable[[Any], int]) -> Int64:
         """The ids of some flow ends; `number_of` makes numbers of what are none."""

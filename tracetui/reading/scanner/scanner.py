@@ -170,11 +170,6 @@ class ScannedColumns:
             setattr(self.structure, name, 0)
 
     @property
-    def events(self) -> int:
-        """Number of events."""
-        return int(self.structure.events)
-
-    @property
     def blocks(self) -> int:
         """Number of blocks in which they stand."""
         return int(self.structure.blocks)

@@ -579,7 +579,7 @@ async def _record_ranks(
     failure = None if request.bench else trace_file.destination_failure(out, request.replace, is_folder=True)
     if failure:
         return Outcome(None, failure)
-    folder = trace_file.part_folder(out, trace_file.new_token())
+    folder = out.with_name(f"{out.name}.{trace_file.new_token()}.part")
     meeting = Path(tempfile.mkdtemp(prefix="tracetui-ranks-"))
     run = _RankRun(request, folder, meeting / "store", on_event)
     try:

@@ -456,10 +456,6 @@ class Load:
         """A warning in words."""
         return f"Other programs kept {self.others_cpus:.1f} of {self.cpus} CPUs busy meanwhile: times may be too long."
 
-    def as_metadata(self) -> dict[str, Any]:
-        """The entry `load` of the metadata."""
-        return {"others_cpus": round(self.others_cpus, 2), "cpus": self.cpus}
-
 
 class LoadMeter:
     """Measures from its creation on."""

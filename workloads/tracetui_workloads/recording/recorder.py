@@ -400,7 +400,7 @@ class Recording:
         load = self._meter.load(self._ranks.total) if self._meter else None
         if load and load.is_high and self._ranks.rank == 0:
             self._reporter.note(load.sentence, "warning")
-        return load.as_metadata() if load else None
+        return {"others_cpus": round(load.others_cpus, 2), "cpus": load.cpus} if load else None
 
     def _write(self, profiler: profile, target: devices.Target, placeholder: str, metadata: dict[str, Any]) -> None:
         """Export the trace, check its contents and compress it, still under the name of a partial file.

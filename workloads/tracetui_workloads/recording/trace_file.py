@@ -77,11 +77,6 @@ def table_path(out: Path) -> Path:
     return out.with_name(f"{_stem(out)}.txt")
 
 
-def compile_log_path(out: Path) -> Path:
-    """The path of the log of torch.compile beside a trace."""
-    return out.with_name(f"{_stem(out)}.compile.log.gz")
-
-
 def keep_compile_log(folder: Path, out: Path) -> None:
     """Pack the log that torch wrote to a folder beside a trace; nothing where it wrote none, or several.
 
@@ -89,7 +84,10 @@ def keep_compile_log(folder: Path, out: Path) -> None:
     """
     logs = list(folder.glob("*.log"))
     if len(logs) == 1:
-        with logs[0].open("rb") as source, gzip.open(compile_log_path(out), "wb", compresslevel=6) as packed:
+        with (
+            logs[0].open("rb") as source,
+            gzip.open(out.with_name(f"{_stem(out)}.compile.log.gz"), "wb", compresslevel=6) as packed,
+        ):
             shutil.copyfileobj(source, packed, 1 << 20)
 
 
@@ -301,11 +299,6 @@ def _folder_state(folder: Path) -> str:
 
 _RANK_FILE = re.compile(r"rank\d+(-\d+)?\.(json(\.gz)?|txt|compile\.log\.gz)")
 """Names of files that such a folder holds: traces, and torch's tables beside them."""
-
-
-def part_folder(out: Path, token: str) -> Path:
-    """The folder for the traces until all of them are complete."""
-    return out.with_name(f"{out.name}.{token}.part")
 
 
 def holds_ranks_only(folder: Path) -> bool:

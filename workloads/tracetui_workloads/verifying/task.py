@@ -74,9 +74,3 @@ def requested(kind: str, operators: Iterable[Mapping[str, Any]], threads: int = 
         path = Path(folder, "task.json")
         path.write_text(json.dumps(asdict(task)))
         yield Request("the operator", str(path.with_name("none")), options=options, bench=True, operators=str(path))
-
-
-def read_task(path: str) -> Task:
-    """The task of a request."""
-    fields = json.loads(Path(path).read_text())
-    return Task(**fields | {"operators": [RecordedOp(**each) for each in fields["operators"]]})

@@ -6,11 +6,13 @@ result: a dictionary for each operator of the task.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracetui_workloads.recording.devices import Target, choose
@@ -19,7 +21,7 @@ from tracetui_workloads.recording.protocol import Result, plain
 from tracetui_workloads.recording.recorder import Recording, main
 from tracetui_workloads.verifying import measuring
 from tracetui_workloads.verifying.measuring import Contender
-from tracetui_workloads.verifying.task import SCRIPT, TIME, RecordedOp, Task, read_task
+from tracetui_workloads.verifying.task import SCRIPT, TIME, RecordedOp, Task
 
 if TYPE_CHECKING:
     from tracetui_workloads.verifying.building import Plan
@@ -39,7 +41,8 @@ class Verification(Recording):
 
             torch.set_num_threads(self._threads())
             torch.manual_seed(0)
-        task = read_task(self._request.operators)
+        fields = json.loads(Path(self._request.operators).read_text())
+        task = Task(**fields | {"operators": [RecordedOp(**each) for each in fields["operators"]]})
         with during("preparing device"):
             target = self._target = choose(self._options.device)
             if task.kind == TIME:
