@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
+
+import pytest
 
 from tests.support.paths import ROOT
 from tests.support.processes import loaded_after
 
 HELP_LIMIT = 160
 """So many modules at most are loaded for `tracetui --help`; 112 of them took 60 ms of CPU time."""
+
+SCREEN_LIMIT = 235
+"""So many modules of tracetui at most are loaded for the screen of a trace; there are 227."""
+SCREEN_RATIO = 2.6
+"""CPU time of importing that screen at most, relative to importing numpy and what a Textual app of one word needs; 2.0
+was measured.
+"""
 
 LOWER = [
     "tracetui",
@@ -61,3 +71,32 @@ def test_the_app_loads_rules_and_comparisons_when_they_are_needed():
         *("checking.lists", "ui.compare."),
     )
     assert [name for name in sorted(loaded) if name.removeprefix("tracetui.").startswith(late)] == []
+
+
+SCREEN = "import tracetui.ui.app, tracetui.ui.trace.trace_screen"
+
+
+def test_the_screen_loads_few_modules() -> None:
+    script = f"{SCREEN}\nimport sys; print(sum(name.startswith('tracetui.') for name in sys.modules))"
+    said = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert 100 < int(said.stdout) < SCREEN_LIMIT
+
+
+def cpu_seconds(script: str) -> float:
+    """CPU time of the quickest of several fresh interpreters that run a script."""
+
+    def once() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    return min(once() for _ in range(5))
+
+
+@pytest.mark.full
+def test_the_screen_loads_in_little_more_than_textual_and_numpy() -> None:
+    word = "import numpy\nfrom textual.app import App\nfrom textual.widgets import Static"
+    # With its bytecode, as it is installed.
+    cpu_seconds(SCREEN)
+    assert cpu_seconds(SCREEN) < SCREEN_RATIO * cpu_seconds(word)
