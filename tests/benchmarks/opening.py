@@ -27,15 +27,22 @@ def run(context: Context) -> dict[str, Any]:
             results["small"].append(seconds_to_picture(small, cache))
     print(f"  usable after {min(results['usable']):.2f} s")
     for name, title in (("first", "first picture"), ("again", "opened again"), ("small", "10 MB")):
-        lanes, lists = (min(moments) for moments in zip(*results[name], strict=True))
-        print(f"  {title}: lanes after {lanes:.2f} s, kernels after {lists:.2f} s")
+        lanes, lists, cpu, memory = (min(each) for each in zip(*results[name], strict=True))
+        print(f"  {title}: lanes after {lanes:.2f} s, kernels after {lists:.2f} s", end="; ")
+        print(f"until idle {cpu:.2f} CPU s, {memory / 1e6:.0f} MB")
     return results
 
 
-def seconds_to_picture(trace: Path, cache: str) -> tuple[float, float]:
-    """Open the trace, wait until everything has been computed, and quit; the seconds of the first picture."""
+def seconds_to_picture(trace: Path, cache: str) -> tuple[float, float, float, float]:
+    """Open the trace, wait until everything has been computed, and quit.
+
+    Returns the seconds of the first picture, of the lanes and of the list; the CPU seconds from the tabs until idle,
+    and the bytes of memory by then.
+    """
     with PtyApp(trace, cache=cache) as app:
         app.wait_until_pictured()
+        pictured = app.cpu_seconds()
         app.wait_until_idle()
+        cpu, memory = app.cpu_seconds() - pictured, app.memory()
         app.quit()
-        return app.seconds_to_picture()
+        return (*app.seconds_to_picture(), cpu, memory)

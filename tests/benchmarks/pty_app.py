@@ -179,6 +179,14 @@ class PtyApp:
             self._is_over = os.waitpid(self._process, os.WNOHANG)[0] != 0
         return self._is_over
 
+    def memory(self) -> float:
+        """Resident memory of the app in bytes; NaN where there is no /proc."""
+        try:
+            pages = int(Path(f"/proc/{self._process}/statm").read_text().split()[1])
+        except OSError:
+            return float("nan")
+        return float(pages * os.sysconf("SC_PAGE_SIZE"))
+
     def cpu_seconds(self) -> float:
         """CPU time of the app so far; NaN where there is no /proc."""
         try:
