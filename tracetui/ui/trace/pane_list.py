@@ -417,6 +417,9 @@ class PaneList(DescribedList):
             self.post_message(self.Summed(message.table))
         if message.key in (self._key("findings"), self._key("range")):
             self.post_message(self.Judged())
+        if pane in ("gaps", "findings") and message.table is not None:
+            # They rest on the causes of idle time.
+            self.post_message(self.Explained())
         self._report_length()
         if message.key == self._key(self.pane):
             self._show(self._cursors.get(self.pane, 0))

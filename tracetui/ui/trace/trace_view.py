@@ -718,7 +718,10 @@ class TraceView(LineCommands):
         self.timeline_index.show_idle(blocks)
         self.lanes.changed()
         if self.gap >= 0:
+            # It is described anew, where it was being read.
+            place = self.panes.details.scroll_offset.y
             self._show_selection()
+            self.panes.details.scroll_to(y=place, animate=False, force=True, immediate=True)
 
     @on(Bar.Pressed, "#steps")
     def _press_step(self, message: Bar.Pressed) -> None:
