@@ -90,6 +90,20 @@ async def test_the_key_of_a_group_goes_on_from_a_pane_that_lists_nothing(monkeyp
             assert (app.view.panes.pane, len(app.list.order) > 0) == (pane, has_rows)
 
 
+async def test_the_sentence_about_another_step_goes_where_the_next_takes_its_time(monkeypatch):
+    gate, findings = threading.Event(), PANES["findings"]
+    slow = replace(
+        findings, table=lambda *asked: (asked[1] == 3 and gate.wait(POLL_SECONDS), findings.table(*asked))[1]
+    )
+    async with shown(training()) as (app, pilot):
+        monkeypatch.setitem(PANES, "findings", slow)
+        assert app.view.headline.sentence
+        await pilot.press("]")
+        await until(pilot, lambda: app.view.headline.sentence == WAITING_NOTE, "the sentence stays")
+        gate.set()
+        await until(pilot, lambda: app.view.headline.sentence == app.view.panes.headline != "", "no sentence comes")
+
+
 async def test_a_choice_in_a_pane_that_is_being_built_is_made_once_it_is_there():
     async with shown(training()) as (app, pilot):
         burst(app, *to_pane("gaps"), "enter")

@@ -279,6 +279,7 @@ async def test_steps_turned_on_again_are_at_the_step_that_was_selected() -> None
         await keys(pilot, "B", "down", "enter")
         await until(pilot, lambda: app.view.trace.steps_by == "none", "steps are not turned off")
         await settle(pilot)
+        assert app.view.reason("step").startswith("Steps are turned off")
         await keys(pilot, "8")
         assert "turned off: the row auto" in app.list.note
         await keys(pilot, "down", "down", "up", "enter")

@@ -48,6 +48,13 @@ def operators_meant(names: list[str], text: str) -> list[str]:
     return exact or [name for name in names if beginning((name, bare[name]), text)]
 
 
+def no_steps_here(trace: Trace) -> str:
+    """A sentence on why there are no steps, and the key that helps."""
+    if trace.steps_by == NONE:
+        return f"Steps are turned off: {keys.STEPS_BY} and {AUTO} find them again."
+    return f"The profiler recorded no steps: {keys.STEPS_BY} shows what can count as one."
+
+
 class LineCommands(RangeCommands):
     """Commands of the command line of a trace view, and the keys of groups of panes."""
 
@@ -129,7 +136,7 @@ class LineCommands(RangeCommands):
 
     def _read_step(self, text: str) -> Deed:
         if not self.steps:
-            raise UsageError(f"The profiler recorded no steps: {keys.STEPS_BY} shows what can count as one.")
+            raise UsageError(no_steps_here(self.trace))
         if text == ALL:
             return partial(setattr, self, "step", None)
         if not text.isdecimal() or int(text) not in self.steps:

@@ -70,7 +70,7 @@ QUIET_SECONDS = 0.06
 """Seconds without a key after which what is not on screen is worked out."""
 PAUSE_SECONDS = 0.01
 """Seconds between two looks at whether keys have come."""
-MAX_ROWS_SECONDS = 1.0
+MAX_ROWS_SECONDS = 3.0
 """Seconds for which a key waits for the rows of the pane that the key before it opened."""
 RESHAPED_PANES = ("findings", "range", "summary", "modules")
 """Panes whose tables are made readable for the screen, each of which gets columns of its own."""
@@ -202,6 +202,10 @@ class PaneList(DescribedList):
         """The whole table of the current pane, None while it is being built or when there is none."""
         table = self._tables.get(self._key(self.pane))
         return table if isinstance(table, Table) else None
+
+    def is_built(self, pane: str) -> bool:
+        """True where a pane of the current step is there, or it is known why not."""
+        return self._key(pane) in self._tables
 
     @property
     def headline(self) -> str:

@@ -45,7 +45,7 @@ from tracetui.ui.base import keys
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.base.exports import copy_out, stem
 from tracetui.ui.base.keys import command
-from tracetui.ui.trace.line_commands import LineCommands
+from tracetui.ui.trace.line_commands import LineCommands, no_steps_here
 from tracetui.ui.trace.navigator import NO_RANGE, Marks, Navigator, TraceFinder
 from tracetui.ui.trace.pane_groups import GROUP_COMMANDS, PANE_COMMANDS
 from tracetui.ui.trace.pane_list import PaneList
@@ -61,7 +61,7 @@ from tracetui.ui.trace.selection import (
 )
 from tracetui.ui.trace.slice_description import chain_of, describe, short_name
 from tracetui.ui.widgets.bar import Bar, FocusedPart, SentenceBar, header_parts, step_parts
-from tracetui.ui.widgets.details import Details
+from tracetui.ui.widgets.details import WAITING_NOTE, Details
 from tracetui.ui.widgets.lanes import LanesView, timeline_commands
 from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS
 from tracetui.ui.widgets.surface import Minimap
@@ -72,6 +72,9 @@ if TYPE_CHECKING:
 
 MIN_LIST_LINES = 14
 """Lines that the list keeps beside the details, with its titles, where lanes could use more than half."""
+
+LATE_SECONDS = 0.5
+"""Seconds after which the sentence about the step before goes, where the one about this step is not there."""
 
 _COMMANDS: list[BindingType] = [
     command(keys.NEXT, "kernel(1)", "Next kernel", "In time order, over all streams; in Gaps the next gap.", "kernel"),
@@ -271,6 +274,12 @@ class TraceView(LineCommands):
         self.lanes.origin = f"step {step}" if step is not None else ""
         self.lanes.origin_ns = stretch_of_step(self.trace, step)[0] if step is not None else 0
         self._show_steps()
+        self.set_timer(LATE_SECONDS, self._clear_headline)
+
+    def _clear_headline(self) -> None:
+        """Take the sentence about another step away, where that about this one takes its time."""
+        if not self.panes.headline and not self.ranges.sentence and not self.panes.is_built("findings"):
+            self.headline.sentence = WAITING_NOTE
 
     @on(DescendantFocus)
     def _turn_details(self, event: DescendantFocus) -> None:
@@ -326,7 +335,7 @@ class TraceView(LineCommands):
     def reason(self, action: str) -> str:
         """A sentence about a command that makes no sense right now."""
         if action in ("step", "all_steps"):
-            return f"The profiler recorded no steps: {keys.STEPS_BY} shows what can count as one."
+            return no_steps_here(self.trace)
         if action == "follow":
             return "Nothing is selected that has a link to follow."
         if action == "back":
