@@ -16,7 +16,7 @@ from tracetui.linking.groups import count_within
 from tracetui.linking.links import links, op_rows, step_annotations
 from tracetui.linking.step_sources import no_steps
 from tracetui.linking.steps import steps
-from tracetui.linking.trees import first_from, lane_numbers, rows_from
+from tracetui.linking.trees import lane_numbers, rows_from
 from tracetui.model import columns as col
 from tracetui.model.intervals import Int64, Part, TimeRange, index_in, is_among, without
 from tracetui.model.results import kept
@@ -97,11 +97,17 @@ def kind_within(trace: Trace, kind: Kind, step: int) -> Int64:
 
     Raises: UsageError when no step has the number.
     """
-    wanted, all_steps = chosen(trace, step), steps(trace)
-    rows = rows_from(trace, int(all_steps.start[wanted].min()), int(all_steps.end[wanted].max()))
+    wanted = chosen(trace, step)
+    rows = _begun_with(trace, wanted)
     rows = rows[trace.slices.kind[rows] == kind]
     mine: Int64 = rows[np.isin(step_index(trace, rows), wanted)]
     return mine
+
+
+def _begun_with(trace: Trace, wanted: Int64) -> Int64:
+    """The slices that start between the first and the last moment of some steps, ascending."""
+    all_steps = steps(trace)
+    return rows_from(trace, int(all_steps.start[wanted].min()), int(all_steps.end[wanted].max()))
 
 
 def positions_of_step(trace: Trace, rows: Int64, step: int) -> Int64:
@@ -109,17 +115,13 @@ def positions_of_step(trace: Trace, rows: Int64, step: int) -> Int64:
 
     Raises: UsageError when no step has the number.
     """
-    wanted, all_steps = chosen(trace, step), steps(trace)
-    lanes = np.arange(len(trace.lanes))
-    moments = int(all_steps.start[wanted].min()), int(all_steps.end[wanted].max())
-    first, last = (
-        np.searchsorted(rows, first_from(trace, lanes, np.full(len(lanes), moment))).tolist() for moment in moments
-    )
-    near = np.concatenate([np.arange(*each) for each in zip(first, last, strict=True)] or [lanes])
-    near = near[~is_among(trace.slices.kind[rows[near]], GPU_WORK)]
-    near = near[np.isin(step_index(trace, rows[near]), wanted)]
-    launched = index_in(rows, np.concatenate([activities_of_step(trace, each) for each in wanted.tolist()]))
-    return np.sort(np.concatenate([near, launched[launched >= 0]]))
+    wanted = chosen(trace, step)
+    near = _begun_with(trace, wanted)
+    near = near[~is_among(trace.slices.kind[near], GPU_WORK)]
+    near = near[np.isin(step_index(trace, near), wanted)]
+    launched = [activities_of_step(trace, each) for each in wanted.tolist()]
+    index = index_in(rows, np.concatenate([near, *launched]))
+    return np.sort(index[index >= 0])
 
 
 def time_within(trace: Trace, rows: Int64, part: Part | None) -> Int64:

@@ -310,19 +310,8 @@ def _is_own(status: os.stat_result) -> bool:
 END_BYTES = 1 << 16
 """Bytes at the beginning and at the end of a trace that are compared."""
 _READING = (
-    *(
-        "__init__.py",
-        "panes.py",
-        "model",
-        "reading",
-        "opening",
-        "kernel_names",
-        "linking",
-        "operators",
-        "memory",
-        "devices",
-    ),
-    *("idle", "serving", "tables", "health", "findings", "overview", "drawing/timeline"),
+    *("__init__.py", "panes.py", "model", "reading", "opening", "kernel_names", "linking", "operators", "memory"),
+    *("devices", "idle", "serving", "tables", "health", "findings", "overview", "drawing/timeline"),
 )
 """The code on which a reading rests, and what is kept with it; the first file has the version."""
 _SOURCES = (".py", ".c")

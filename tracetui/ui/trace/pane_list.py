@@ -258,7 +258,7 @@ class PaneList(DescribedList):
     @property
     def awaits_rows(self) -> bool:
         """True for a moment after a key opened a pane whose rows are not there: the next key may be about them."""
-        is_missing = self._is_started and self._key(self.pane) not in self._tables
+        is_missing = self._is_started and not self.is_built(self.pane)
         return is_missing and time.monotonic() - self._opened_at < MAX_ROWS_SECONDS
 
     def watch_step(self) -> None:
@@ -441,7 +441,7 @@ class PaneList(DescribedList):
 
     def _seek(self) -> None:
         """Go on from a pane that the key of its group opened and that lists nothing, to the next that may list any."""
-        if self.pane != self._sought or self._key(self.pane) not in self._tables:
+        if self.pane != self._sought or not self.is_built(self.pane):
             return
         self._sought = ""
         group = next(group for group in self.tab_groups if any(tab.name == self.pane for tab in group.tabs))

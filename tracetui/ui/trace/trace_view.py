@@ -278,7 +278,7 @@ class TraceView(LineCommands):
 
     def _clear_headline(self) -> None:
         """Take the sentence about another step away, where that about this one takes its time."""
-        if not self.panes.headline and not self.ranges.sentence and not self.panes.is_built("findings"):
+        if not self.ranges.sentence and not self.panes.is_built("findings"):
             self.headline.sentence = WAITING_NOTE
 
     @on(DescendantFocus)
