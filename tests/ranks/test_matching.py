@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.support.ranks import ALL_REDUCE, BROADCAST, MS, RankPlan, args_of, run_together, set_of
+from tracetui.ranks.matching import Track, aligned
 from tracetui.ranks.rank_set import RankSet
 
 STEPS = [[10 * MS * number + 100_000 * (number % 3), 10 * MS * number] for number in range(1, 31)]
@@ -57,6 +62,19 @@ def test_by_order_a_hole_in_the_middle_costs_only_what_is_in_it() -> None:
     del plans[1].events[11:14]
     whole = {(row, row) for row in range(11)} | {(row, row - 3) for row in range(14, 30)}
     assert pairs(set_of(plans)) == whole | {(11,), (12,), (13,)}
+
+
+late = st.integers(0, 400_000)
+
+
+@given(st.lists(st.tuples(late, late, late), min_size=4, max_size=8), st.data())
+def test_by_order_short_steps_of_a_busy_machine_are_not_shifted_where_one_long_step_tells(steps, data) -> None:
+    # Two ranks of one host, which record the end of a collective late: by more than a step lasts.
+    steps = np.array(steps, np.int64)
+    length = steps[:, 0] + 150_000
+    length[data.draw(st.integers(1, len(steps) - 2))] += 500_000_000
+    first, other = (Track(np.zeros(len(steps), np.int64), np.sort(length.cumsum() + end)) for end in steps[:, 1:].T)
+    assert aligned(first, other, same_clock=True).tolist() == list(range(len(steps)))
 
 
 def test_sequence_numbers_that_start_again_match_by_order() -> None:
