@@ -21,7 +21,7 @@ from tests.support.paths import ROOT, SAMPLES
 from tests.support.pins import written
 from tests.support.processes import COMMAND, tracetui, tracetui_process
 from tests.support.waiting import PROCESS_SECONDS
-from tracetui.cli.main import RECORDED, TRIED, main
+from tracetui.cli.main import HUGE_PAGES, RECORDED, TRIED, main
 from tracetui.panes import PANES
 from tracetui.reading.load import load
 
@@ -455,3 +455,15 @@ def test_columns_of_ranks_are_chosen_too(capsys, shared_trace):
     assert main(["ranks", folder, "--columns", "rank,nothing"]) == 2
     assert main(["ranks", folder]) == 0
     assert max(map(len, capsys.readouterr().out.partition("\n\n")[2].partition("\n\n")[0].splitlines())) <= 160
+
+
+@pytest.mark.parametrize(("words", "asked", "expected"), [("show steps", "", False), ("show steps", "1", True)])
+def test_numpy_asks_for_no_huge_pages_unless_the_user_wants_them(words, asked, expected):
+    program = (
+        f"from tracetui.cli.main import main; main([*{words.split()}, {str(EAGER)!r}])\n"
+        "import numpy; print(numpy._core.multiarray._set_madvise_hugepage(False))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != HUGE_PAGES}
+    environment |= {HUGE_PAGES: asked} if asked else {}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == str(expected)

@@ -71,6 +71,8 @@ def phase_spans(trace: Trace) -> PhaseSpans:
     """The phases of every thread that has some."""
     slices = trace.slices
     rows = slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP, Kind.PYTHON)
+    # Few slices name a phase: each pattern is tried on these alone.
+    rows = rows[is_named(trace, rows, lambda name: any(pattern.search(name) for pattern in PHASE_NAMES.values()))]
     named = {phase: rows[is_named(trace, rows, pattern.search)] for phase, pattern in PHASE_NAMES.items()}
     ops = slices.of_kind(Kind.CPU_OP)
     parts: list[tuple[int, Int64, Int64, int]] = []

@@ -8,6 +8,7 @@ allocated bytes of each device over time, to draw under its lanes.
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,11 +78,23 @@ class Allocator:
     """Bytes that the allocator had reserved on the device, NULL where the trace does not say."""
     since_start: Int64
     """Bytes allocated less bytes freed on the device since the recording began."""
-    partner: Int64
-    """The free of an allocation and vice versa, -1 for none in the trace."""
+    address: Int64
+    """NULL where the trace does not say."""
 
     def __len__(self) -> int:
         return len(self.time)
+
+    @cached_property
+    def partner(self) -> Int64:
+        """The free of an allocation and vice versa, the same bytes next at its address; -1 for none in the trace."""
+        device, address, size = self.device, self.address, np.where(self.failed, 0, self.bytes)
+        partner = np.full(len(device), -1, np.int64)
+        order = np.lexsort((address, device))
+        first, second = order[:-1], order[1:]
+        pair = (device[first] == device[second]) & (address[first] == address[second]) & (address[first] != NULL)
+        pair &= (size[first] > 0) & (size[second] == -size[first])
+        partner[first[pair]], partner[second[pair]] = second[pair], first[pair]
+        return partner
 
     @property
     def allocations(self) -> Bool:
@@ -129,7 +142,7 @@ def allocator(trace: Trace) -> Allocator:
     indices = indices[np.lexsort((instants.event[indices], instants.time[indices]))]
     time, lane = instants.time[indices], instants.lane[indices].astype(np.int64)
     event = instants.event[indices].astype(np.int64)
-    given = {name: trace.memory_args.number(name, event) for name in trace.memory_args.numbers}
+    given = trace.memory_args.all_numbers(event)
     absent = np.full(len(event), NULL)
     failed = instants.name[indices] == trace.names.find("[OutOfMemory]")
     size = given.get("Bytes", absent)
@@ -152,7 +165,7 @@ def allocator(trace: Trace) -> Allocator:
         total=given.get("Total Allocated", absent),
         reserved=given.get("Total Reserved", absent),
         since_start=total,
-        partner=_partners(device, given.get("Addr", absent), np.where(failed, 0, size)),
+        address=given.get("Addr", absent),
     )
 
 
@@ -217,17 +230,6 @@ def _devices(trace: Trace, lane: Int64, kind: Int64, number: Int64) -> tuple[Int
         label = label if label == CPU or index < 0 else f"{label} {index}"
         labels.append(f"{label} of {trace.lanes[lane_of[key & 0xFFFF]].process}" if several else label)
     return np.where(kind == NULL, -1, np.searchsorted(keys, packed)), tuple(labels)
-
-
-def _partners(device: Int64, address: Int64, size: Int64) -> Int64:
-    """The allocation and the free of the same bytes that follow each other at an address of a device."""
-    partner = np.full(len(device), -1, np.int64)
-    order = np.lexsort((address, device))
-    first, second = order[:-1], order[1:]
-    pair = (device[first] == device[second]) & (address[first] == address[second]) & (address[first] != NULL)
-    pair &= (size[first] > 0) & (size[second] == -size[first])
-    partner[first[pair]], partner[second[pair]] = second[pair], first[pair]
-    return partner
 
 
 # Copies and fills by kind: direction, bytes, rate, and advice about slow ones.

@@ -259,7 +259,8 @@ def difference(start: Int64, end: Int64, low: Int64, high: Int64) -> tuple[Int64
     """Disjoint intervals less other disjoint ones, both in order: what is left of them, in order."""
     if len(start) == 0 or len(low) == 0:
         return start, end
-    edges = np.unique(np.concatenate([start, end, low, high]))
+    edges = np.sort(np.concatenate([start, end, low, high]), kind="stable")
+    edges = edges[run_starts(edges)]
     begin, stop = edges[:-1], edges[1:]
     left = (covered_within(start, end, begin, begin + 1) > 0) & (covered_within(low, high, begin, begin + 1) == 0)
     return union(begin[left], stop[left])

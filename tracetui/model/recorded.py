@@ -51,22 +51,34 @@ class Arguments:
 
     def number(self, name: str, events: NDArray[np.integer]) -> Int64:
         """The number that each event gives under a name, NULL for none."""
-        return self._looked_up(self.numbers.get(name), events, NULL)
+        return self._looked_up([self.numbers.get(name)], events, NULL)[0]
+
+    def all_numbers(self, events: NDArray[np.integer]) -> dict[str, Int64]:
+        """The numbers that each event gives, by name, NULL for none."""
+        return dict(zip(self.numbers, self._looked_up(list(self.numbers.values()), events, NULL), strict=True))
 
     def text(self, name: str, events: NDArray[np.integer]) -> Int64:
         """The id in `strings` of the text that each event gives under a name, -1 for none."""
-        return self._looked_up(self.texts.get(name), events, -1)
+        return self._looked_up([self.texts.get(name)], events, -1)[0]
 
-    def _looked_up(self, values: NDArray[np.integer] | None, events: NDArray[np.integer], absent: int) -> Int64:
-        if values is None or len(values) == 0:
-            return np.full(len(events), absent, np.int64)
+    def _looked_up(
+        self, columns: Sequence[NDArray[np.integer] | None], events: NDArray[np.integer], absent: int
+    ) -> list[Int64]:
+        if all(values is None for values in columns) or len(self.event) == 0:
+            return [np.full(len(events), absent, np.int64) for _ in columns]
         if len(events) * _FEW < len(self.event):
             index = np.searchsorted(self.event, events.astype(self.event.dtype))
         else:
             # The events of a lane mostly ascend, and looking up ascending ones takes columns as wide as this.
             index = insertion_index(self.event.astype(np.int64), events.astype(np.int64))
         np.minimum(index, len(self.event) - 1, out=index)
-        return np.where(self.event[index] == events, values[index], absent).astype(np.int64)
+        has_any = self.event[index] == events
+        return [
+            np.full(len(events), absent, np.int64)
+            if values is None
+            else np.where(has_any, values[index], absent).astype(np.int64)
+            for values in columns
+        ]
 
 
 # Launches that were captured into graphs, each with the operator, line and module that made it.

@@ -127,7 +127,7 @@ def _around_holes(first: Track, other: Track, index: Int64) -> Int64:
     # Of several that are nearest to one the closest is its partner.
     order = close[np.lexsort((distance[close], nearest[close]))]
     order = order[np.diff(nearest[order], prepend=-1) != 0]
-    if len(order) <= max(np.count_nonzero(good), MIN_AGREEMENT * len(paired)):
+    if len(order) <= max(int(np.count_nonzero(good)), MIN_AGREEMENT * len(paired)):
         return index
     result = np.full(len(other), -1, np.int64)
     result[order] = nearest[order]

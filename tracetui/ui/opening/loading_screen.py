@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -19,23 +21,32 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
 
-from tracetui.drawing.timeline.raster import TimelineIndex
+from tracetui.drawing.timeline.raster import TimelineIndex, track_layout
 from tracetui.errors import AnalysisFailed, NotATrace, NotFound, TracetuiError
 from tracetui.files import is_url, url_name
+from tracetui.idle.scope_times import median_step
 from tracetui.linking.frames import module_paths
 from tracetui.linking.graph_nodes import graph_nodes
+from tracetui.linking.lines import has_lines
 from tracetui.linking.links import links
+from tracetui.linking.phases import phase_spans
 from tracetui.linking.steps import steps
+from tracetui.memory.allocator import memory_curves
 from tracetui.model.quantities import count, size
 from tracetui.model.results import guarded
+from tracetui.model.trace import Trace
 from tracetui.opening.trace_opening import AS_RECORDED, OpenOptions, open_trace
 from tracetui.reading.load_progress import LoadProgress
 from tracetui.reading.source import Stopped, holds_snapshot
+from tracetui.tables.layers import layer_parts
 from tracetui.text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.keys import command
 from tracetui.ui.base.overlay import Loaded, LoadFailed, LoadProgressed, SnapshotLoaded
 from tracetui.ui.widgets.bar import Bar, BarPart
+
+FIRST_NEEDED = (median_step, phase_spans, layer_parts, module_paths, graph_nodes, has_lines)
+"""What the first view asks for beside launches and steps, the longest first."""
 
 PROGRESS_SECONDS = 0.1
 """Seconds between two reports of progress, at least."""
@@ -138,19 +149,21 @@ class LoadingScreen(Screen[None]):
             self.post_message(LoadFailed(self.path, NotFound(f"{self.path} cannot be read: {error.strerror}.")))
             return
         self._report(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "linking"))
-        # Asked for by the first view and by every key: made here, it does not make the first key wait.
-        try:
-            with guarded("The first view"):
-                links(trace)
-                steps(trace)
-        except AnalysisFailed as failure:
-            self.post_message(LoadFailed(self.path, failure))
-            return
-        for prepare in (module_paths, graph_nodes):
-            # What needs them says so.
-            with suppress(AnalysisFailed), guarded("The first view"):
-                prepare(trace)
-        self._report(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "drawing"))
+        with ThreadPoolExecutor(2) as threads:
+            # Lanes need no launches: they are made on another core meanwhile.
+            prepared: list[Future[Any]] = [threads.submit(prepare, trace) for prepare in (track_layout, memory_curves)]
+            # Asked for by the first view and by every key: made here, it does not make the first key wait.
+            try:
+                with guarded("The first view"):
+                    links(trace)
+                    steps(trace)
+            except AnalysisFailed as failure:
+                self.post_message(LoadFailed(self.path, failure))
+                return
+            prepared += [threads.submit(_attempt, prepare, trace) for prepare in FIRST_NEEDED]
+            self._report(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "drawing"))
+            for each in prepared:
+                each.result()
         timeline_index = TimelineIndex(trace)
         # What was loaded stays until the end: the collector need not look at it ever again.
         if gc.get_freeze_count():
@@ -178,6 +191,12 @@ class LoadingScreen(Screen[None]):
         if now - self._reported >= PROGRESS_SECONDS or progress.stage != "reading":
             self._reported = now
             self.post_message(LoadProgressed(progress))
+
+
+def _attempt(prepare: Callable[[Trace], object], trace: Trace) -> None:
+    """Make what the first view needs; where it fails, what needs it says so."""
+    with suppress(AnalysisFailed), guarded("The first view"):
+        prepare(trace)
 
 
 def progress_words(progress: LoadProgress, seconds: float) -> str:

@@ -62,6 +62,8 @@ UNKNOWN_LENGTH = 1000
 
 MAX_KEPT_TABLES = 150
 """Maximum tables kept; those that were listed the longest ago go first."""
+MANY_SLICES = 500_000
+"""From so many slices on lanes are painted before tables are begun."""
 EARLY_PANES = ("findings", "summary", "health")
 """Panes that are built whichever is open: the sentence at the top, the header and its warnings come with them."""
 STEPS_AHEAD = (1, -1)
@@ -176,9 +178,15 @@ class PaneList(DescribedList):
         """True where the gap before the first followed slice is selected, and not that slice."""
 
     def start(self) -> None:
-        """Build the tables, once it is known which step comes first."""
+        """Build the tables, once it is known which step comes first.
+
+        Those of many slices take the interpreter from whatever draws the lanes, which come first.
+        """
         self._is_started = True
-        self._build()
+        if len(self.trace.slices) < MANY_SLICES:
+            self._build()
+        else:
+            self.call_after_refresh(self._build)
 
     @property
     def longest(self) -> int:
