@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 from tracetui.frozen import frozen
+from tracetui.model.intervals import Int64
 from tracetui.model.quantities import ABSENT, count, duration, moment, operations, share, size
-from tracetui.model.table import DOUBTFUL, Cell, Column, Table, coded
+from tracetui.model.table import DOUBTFUL, Cell, Column, ColumnSpec, Table, coded
 from tracetui.text import clean
 
 
@@ -29,9 +30,7 @@ def cell(column: Column, value: Cell) -> str:
         return ABSENT
     if isinstance(value, str):
         return clean(value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return _number(column, value)
+    return _yes_or_no(value) if isinstance(value, bool) else _form(column.spec)(value)
 
 
 def cell_at(column: Column, row: int) -> str:
@@ -40,21 +39,44 @@ def cell_at(column: Column, row: int) -> str:
     return f"{DOUBTFUL}{text}" if column.is_doubtful(row) else text
 
 
-def _number(column: Column, value: float) -> str:
-    spec = column.spec
-    unit = spec.unit
-    if unit == "us":
-        return moment(value) if spec.is_moment else duration(1000 * value)
-    if unit == "bytes":
-        return size(value)
-    if unit == "flop":
-        return operations(value)
-    if unit == "%":
-        return share(value)
-    if isinstance(value, float):
-        return count(value) if value.is_integer() else f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3g}"
+def number_texts(column: Column, rows: Int64) -> list[str]:
+    """The cells of some rows of a column of numbers, as `cell_at` has them."""
+    form = _yes_or_no if column.values.dtype.kind == "b" else _form(column.spec)
+    values, is_null = column.values[rows].tolist(), column.nulls()[rows].tolist()
+    texts = [ABSENT if unknown else form(value) for value, unknown in zip(values, is_null, strict=True)]
+    if column.doubtful is not None:
+        for at in np.flatnonzero(column.doubtful[rows]).tolist():
+            texts[at] = f"{DOUBTFUL}{texts[at]}"
+    return texts
+
+
+def _yes_or_no(value: object) -> str:
+    return "yes" if value else "no"
+
+
+def _form(spec: ColumnSpec) -> Callable[[float], str]:
+    """The writer of the numbers of a column."""
+    if spec.unit == "us":
+        return moment if spec.is_moment else _duration_of_us
+    if spec.unit in _WRITERS:
+        return _WRITERS[spec.unit]
     # Identifiers, such as a step's number or a correlation, are copied more than they are compared.
-    return count(value) if unit or spec.name.endswith(("s", "count", "_total")) else str(value)
+    whole = count if spec.unit or spec.name.endswith(("s", "count", "_total")) else str
+
+    def plain(value: float) -> str:
+        if isinstance(value, float):
+            return count(value) if value.is_integer() else f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3g}"
+        return whole(value)
+
+    return plain
+
+
+def _duration_of_us(value: float) -> str:
+    return duration(1000 * value)
+
+
+_WRITERS: dict[str, Callable[[float], str]] = {"bytes": size, "flop": operations, "%": share}
+"""Writers of numbers by their unit."""
 
 
 def notes(table: Table) -> list[str]:

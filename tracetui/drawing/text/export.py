@@ -11,6 +11,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NotRequired, TypedDict
 
 import numpy as np
@@ -38,6 +39,7 @@ from tracetui.drawing.text.readable_table import (
     telling,
     versions,
 )
+from tracetui.model.intervals import Int64
 from tracetui.model.quantities import ABSENT
 from tracetui.model.table import DOUBTFUL, Cell, Column, ColumnSpec, Table, TextKind
 from tracetui.model.trace import Trace
@@ -238,7 +240,7 @@ def render(
     Raises: KeyError for another form.
     """
     if form == "table":
-        return _plain(table, pane_name, extent, cells)
+        return "".join(_plain_parts(table, pane_name, extent, cells))
     return _FORMS[form](table, trace, pane_name, extent)
 
 
@@ -249,7 +251,10 @@ PART_ROWS = 20_000
 def parts(
     table: Table, trace: Trace, pane_name: str, form: str, extent: Extent = WHOLE, cells: int | None = None
 ) -> Iterator[str]:
-    """The text of `render` in parts; long lists as JSON and CSV are never whole in memory."""
+    """The text of `render` in parts; long lists in columns, as JSON and CSV are never whole in memory."""
+    if form == "table":
+        yield from _plain_parts(table, pane_name, extent, cells)
+        return
     if form not in ("json", "csv") or len(table) <= PART_ROWS:
         yield render(table, trace, pane_name, form, extent, cells)
         return
@@ -314,7 +319,7 @@ def plain_rows(table: Table, pane_name: str, width: int | None, is_chosen: bool 
         header, lines, said = _layout(table, pane_name, None, is_chosen=True)
     else:
         header, lines, said = _layout(table, pane_name, width, offer=ALL_COLUMNS)
-    return _joined(table, [header, *lines], said)
+    return "".join(_joined(table, header, lines, said))
 
 
 def row_values(table: Table) -> list[dict[str, Cell]]:
@@ -412,25 +417,29 @@ def _csv_values(column: Column) -> list[Cell]:
     return [f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_SIGNS) else value for value in values]
 
 
-def _plain(table: Table, pane_name: str, extent: Extent, width: int | None) -> str:
+def _plain_parts(table: Table, pane_name: str, extent: Extent, width: int | None) -> Iterator[str]:
     if not len(table):
-        return _nothing(table) + "\n"
+        yield _nothing(table) + "\n"
+        return
     if extent.has_chosen_columns:
-        header, lines, said = _layout(table, pane_name, None, is_chosen=True)
-        return _joined(table, [header, *lines], said)
+        yield from _joined(table, *_layout(table, pane_name, None, is_chosen=True))
+        return
     if is_list_of_findings(table):
         cards = finding_cards(table, range(len(table)), width or CARD_CELLS)
-        return _joined(
-            table, [text for card in cards for text in ("", *(line.text for line in card))][1:], notes(table)
-        )
-    table = as_read(table, pane_name)
-    header, lines, said = _layout(table, pane_name, width, extent.by, ALL_COLUMNS)
-    return _joined(table, [header, *lines], said)
+        _, header, *more = (text for card in cards for text in ("", *(line.text for line in card)))
+        yield from _joined(table, header, more, notes(table))
+        return
+    yield from _joined(table, *_layout(as_read(table, pane_name), pane_name, width, extent.by, ALL_COLUMNS))
 
 
-def _joined(table: Table, lines: Sequence[str], said: Sequence[str]) -> str:
+def _joined(table: Table, header: str, lines: Iterable[str], said: Sequence[str]) -> Iterator[str]:
+    """The text of a table in parts, with a line break at the end of each."""
     above = [clean(table.headline), ""] if table.headline else []
-    return "\n".join([*above, *lines, *([""] if said else []), *said]) + "\n"
+    yield "".join(f"{line}\n" for line in (*above, header))
+    rest = iter(lines)
+    while part := list(islice(rest, PART_ROWS)):
+        yield "\n".join(part) + "\n"
+    yield "".join(f"{line}\n" for line in ([""] if said else []) + [*said])
 
 
 _FORMS: dict[str, Callable[[Table, Trace, str, Extent], str]] = {
@@ -459,11 +468,11 @@ def _values(column: Column) -> list[Cell]:
 
 def _layout(
     table: Table, pane_name: str, width: int | None, by: str | None = None, offer: str = "", is_chosen: bool = False
-) -> tuple[str, list[str], list[str]]:
+) -> tuple[str, Iterator[str], list[str]]:
     """Header, lines and remarks of aligned columns, within a width where there is one."""
     columns = list(table.columns) if is_chosen else telling(table)
     cells = {column.name: distinct_texts(column) for column in columns}
-    widths = {name: max(map(cell_len, [table.heading(name), *texts])) for name, (texts, _) in cells.items()}
+    widths = {name: max(cell_len(table.heading(name)), _width(texts)) for name, (texts, _) in cells.items()}
     dropped = [] if width is None else _drop(columns, widths, width, importance(pane_name, by))
     kept = [column for column in columns if column not in dropped]
     if width is not None:
@@ -471,11 +480,28 @@ def _layout(
     padded = []
     for column in kept:
         room, (texts, index) = widths[column.name], cells[column.name]
-        texts = [_pad(cut_text(column, text, room), room, not column.is_number) for text in texts]
-        padded.append([texts[each] for each in index.tolist()])
-    heads = [_pad(table.heading(column.name), widths[column.name], not column.is_number) for column in kept]
-    lines = [GAP.join(row).rstrip() for row in zip(*padded, strict=True)]
-    return GAP.join(heads).rstrip(), lines, remarks(table, columns, dropped, offer)
+        if column.is_text:
+            texts = [cut_text(column, text, room) for text in texts]
+        padded.append((_pad(texts, room, not column.is_number), index))
+    heads = [_pad([table.heading(column.name)], widths[column.name], not column.is_number)[0] for column in kept]
+    return GAP.join(heads).rstrip(), _lines(padded), remarks(table, columns, dropped, offer)
+
+
+def _lines(padded: Sequence[tuple[Sequence[str], Int64]]) -> Iterator[str]:
+    """The lines of a table, given the texts of each column and the one of each row."""
+    for at in range(0, len(padded[0][1]), PART_ROWS):
+        part = [map(texts.__getitem__, index[at : at + PART_ROWS].tolist()) for texts, index in padded]
+        yield from (GAP.join(row).rstrip() for row in zip(*part, strict=True))
+
+
+def _is_narrow(texts: Iterable[str]) -> bool:
+    """True where every letter takes one cell."""
+    text = "".join(texts)
+    return text.isascii() or all(cell_len(letter) == 1 for letter in set(text))
+
+
+def _width(texts: Sequence[str]) -> int:
+    return max(map(len if _is_narrow(texts) else cell_len, texts), default=0)
 
 
 def _drop(
@@ -518,6 +544,9 @@ def _nothing(table: Table) -> str:
     return " ".join(["No rows.", *(clean(text) for text in (table.headline, table.note) if text)])
 
 
-def _pad(text: str, width: int, left: bool) -> str:
-    space = " " * (width - cell_len(text))
-    return text + space if left else space + text
+def _pad(texts: Sequence[str], width: int, left: bool) -> list[str]:
+    """Texts with spaces behind them, or before them, so that they take `width` cells."""
+    if _is_narrow(texts):
+        return [text.ljust(width) for text in texts] if left else [text.rjust(width) for text in texts]
+    spaces = (" " * (width - cell_len(text)) for text in texts)
+    return [text + space if left else space + text for text, space in zip(texts, spaces, strict=True)]

@@ -13,7 +13,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from tracetui.drawing.format import cell_at, cut_name, notes, shorten
+from tracetui.drawing.format import cut_name, notes, number_texts, shorten
 from tracetui.frozen import frozen
 from tracetui.kernel_names.slice_names import short_kernel
 from tracetui.model.intervals import Int64, Part, TimeRange
@@ -42,11 +42,15 @@ def shown_texts(column: Column, width: int = NAME_WIDTH) -> list[str]:
 
 def distinct_texts(column: Column, width: int = NAME_WIDTH) -> tuple[list[str], Int64]:
     """The texts of a column, as `shown_texts` has them, each value once; and the index of the one of every row."""
+    if column.strings is None and column.spec.is_moment:
+        # They hardly repeat.
+        rows = np.arange(len(column))
+        return number_texts(column, rows), rows
     _, first, index = np.unique(column.values, return_index=True, return_inverse=True)
     if column.strings is None:
         if column.doubtful is not None:
             _, first, index = np.unique(2 * index + column.doubtful, return_index=True, return_inverse=True)
-        return [cell_at(column, row) for row in first.tolist()], index
+        return number_texts(column, first), index
     texts = []
     for number in column.values[first].tolist():
         text = ABSENT
