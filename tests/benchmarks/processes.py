@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tracetui.cli.main import HUGE_PAGES
+
 Figures = dict[str, Any]
 KIBIBYTE = 1 if sys.platform == "darwin" else 1024
 """Bytes in the unit in which the system gives the peak of a process."""
@@ -28,7 +30,8 @@ def measured_child(what: str, trace: Path, *words: str) -> Figures:
     """
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "tests.benchmarks.child", what, str(trace), *words]
-        return printed_figures(command, {"XDG_CACHE_HOME": folder})
+        # Memory as the command has it.
+        return printed_figures(command, {"XDG_CACHE_HOME": folder, HUGE_PAGES: "0"})
 
 
 def printed_figures(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Figures:

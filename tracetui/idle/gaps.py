@@ -380,7 +380,7 @@ def _share_text(key: int) -> str:
     return ", ".join(parts)
 
 
-@kept
+@kept(on_disk=True)
 def slices_in_gaps(trace: Trace) -> Int64:
     """For every gap the slice that covers most of its main cause, -1 for none.
 

@@ -111,7 +111,7 @@ PANE = Pane(
     bars="forward_gpu_us forward_cpu_us",
     is_in_time_order=False,
     keeps_order=True,
-    is_offered=lambda trace: has_lines(trace) or bool((trace.slices.kind == Kind.PYTHON).any()),
+    is_offered=lambda trace: has_lines(trace) or len(trace.slices.of_kind(Kind.PYTHON)) > 0,
 )
 
 

@@ -100,9 +100,11 @@ class Curve:
         first = np.where(self._time[begins] == edges[:-1], begins, first)
         known = last > 0
         bounds = np.stack([first, np.maximum(last, first + 1)], axis=1).ravel()
-        padded = np.append(self._value, -np.inf)
+        # The last of the stretches ends where these values do, not with the trace.
+        begin = int(bounds.min())
+        padded = np.append(self._value[begin : int(bounds.max())], -np.inf)
         # Where a value holds in part of a cell, it is the cell's.
-        peaks: NDArray[np.float64] = np.where(known, np.fmax.reduceat(padded, bounds)[::2], np.nan)
+        peaks: NDArray[np.float64] = np.where(known, np.fmax.reduceat(padded, bounds - begin)[::2], np.nan)
         return peaks
 
     def bars(self, edges: Int64) -> NDArray[np.uint32]:

@@ -157,6 +157,7 @@ class PaneList(DescribedList):
         """Whether a pane listed anything when it was last built, for whichever part."""
         self._is_started = False
         self._is_explained = False
+        self._is_sketched = False
         """True once the causes of idle time are known."""
         self._sought = ""
         """The pane that the key of its group opened, until it is known whether it lists anything."""
@@ -529,11 +530,15 @@ class PaneList(DescribedList):
         """Build tables: those on screen at once, the others as long as no key is pressed."""
         worker = get_current_worker()
 
+        quiet = self._once_quiet(worker)
+
         def is_wanted() -> bool:
-            return not worker.is_cancelled
+            # What is left of an overview that is drawn in part waits for keys, as what is not on screen does.
+            return quiet() if self._is_sketched else not worker.is_cancelled
 
         try:
-            for keys, goes_on in ((urgent, is_wanted), (others, self._once_quiet(worker))):
+            self._is_sketched = False
+            for keys, goes_on in ((urgent, is_wanted), (others, quiet)):
                 with interruptible(goes_on):
                     for key in keys:
                         if not goes_on():
@@ -633,6 +638,7 @@ class PaneList(DescribedList):
         super()._show(cursor)
 
     def _tell(self, key: TableKey, overview: Overview) -> None:
+        self._is_sketched = True
         self.post_message(self.Sketched(key, overview))
 
     @on(Sketched)
