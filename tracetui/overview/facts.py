@@ -27,13 +27,14 @@ from tracetui.linking.call_sites import known_sites
 from tracetui.linking.groups import distinct
 from tracetui.linking.links import links, op_rows
 from tracetui.linking.phases import PHASE_WORDS, Phase, phase_spans
+from tracetui.linking.placement import within
 from tracetui.linking.step_kinds import averaged_steps, kind_words
 from tracetui.linking.step_sources import NONE
 from tracetui.linking.steps import steps
 from tracetui.model.intervals import Int64, Part, TimeRange, covered_within, difference, union
 from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.results import attempted, failures_in_words, guarded
-from tracetui.model.table import Cell, Table
+from tracetui.model.table import Cell
 from tracetui.model.trace import Kind, Trace
 from tracetui.model.viewpoint import Viewpoint, view_string
 from tracetui.panes import PANES
@@ -218,11 +219,8 @@ def _without_start_up(trace: Trace, scope: Scope) -> tuple[int, tuple[Int64, Int
 
 
 def _median_kernel(trace: Trace, part: Part | None) -> float | None:
-    table = PANES["kernels"].build(trace, part)
-    rows = table.slices
-    if rows is None:
-        return None
-    rows = rows[(rows >= 0) & (trace.slices.kind[rows] == Kind.KERNEL)]
+    rows = within(trace, links(trace).gpu, part)
+    rows = rows[trace.slices.kind[rows] == Kind.KERNEL]
     return float(np.median(trace.slices.dur[rows])) if len(rows) else None
 
 
@@ -461,13 +459,15 @@ def _kernels(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]
     """The heaviest kernels and copies by name, the mean over the devices."""
     if not base.has_gpu:
         return
-    table, single = PANES["kernels"].build(trace, part, by="name"), PANES["kernels"].build(trace, part)
-    family = dict(zip(_texts(single, "name"), _texts(single, "family"), strict=True)) if "family" in single else {}
+    table, rows = PANES["kernels"].build(trace, part, by="name"), within(trace, links(trace).gpu, part)
+    _, first = np.unique(trace.slices.name[rows], return_index=True)
+    shades = families(trace, rows[first]).tolist()
+    family = {trace.name_of(row): Family(each).name.lower() for row, each in zip(rows[first], shades, strict=True)}
     devices = device_order(trace).devices
     totals, calls = 1000 * table["total_us"].values.astype(np.float64) / devices, table["calls"].values
-    if part is None and single.slices is not None:
+    if part is None:
         # The pane has those outside of the steps, too.
-        rows, names = single.slices, [trace.names.find(str(table["name"].cell(row))) for row in range(len(table))]
+        names = [trace.names.find(str(table["name"].cell(row))) for row in range(len(table))]
         inside = covered_within(*_windows(base), trace.slices.start[rows], trace.slices.end[rows])
         totals = np.bincount(trace.slices.name[rows], inside, len(trace.names))[names] / devices
         calls = np.bincount(trace.slices.name[rows[inside > 0]], minlength=len(trace.names))[names]
@@ -481,21 +481,10 @@ def _kernels(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]
             ns,
             ns / base.ns,
             int(calls[row]),
-            key=family.get(name, "other"),
+            key=family[name],
             row=int(table.slices[row]) if table.slices is not None else -1,
             note=name,
         )
-
-
-def _texts(table: Table, name: str) -> list[str]:
-    column = table[name]
-    return [str(column.cell(row)) for row in _firsts(table)] if column.is_text else []
-
-
-def _firsts(table: Table) -> list[int]:
-    """The first row of each name."""
-    _, first = np.unique(table["name"].values, return_index=True)
-    return [int(each) for each in first]
 
 
 def _number(cell: Cell) -> float:
