@@ -149,3 +149,19 @@ def test_what_is_asked_first_about_a_kernel_stands_first() -> None:
     labels = [line.text[:18].strip() for line in describe(trace, row, chain_of(trace, row), 36)]
     assert labels[:7] == ["gemm", "in step 1", "duration", "launch → start", "operator", "source line", "queries"]
     assert labels.index("in words") < 15
+
+
+async def test_a_kernel_that_is_stepped_to_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    described: list[int] = []
+
+    def counting(trace: Trace, row: int, *rest: object) -> object:
+        described.append(row)
+        return describe(trace, row, *rest)
+
+    monkeypatch.setattr("tracetui.ui.trace.trace_view.describe", counting)
+    async with shown(many()) as (app, pilot):
+        await keys(pilot, *to_pane("kernels"))
+        await keys(pilot, "full_stop")
+        described.clear()
+        await keys(pilot, *["full_stop"] * 3)
+        assert len(described) == len(set(described)) == 3 and described[-1] == app.view.selected

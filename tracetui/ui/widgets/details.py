@@ -176,6 +176,8 @@ class Details(Scroller, can_focus=True):
         self.describes_row = False
         """True where that row was moved to last, and not the selection."""
         self._pictured: ListPicture | None = None
+        self._described: tuple[object, object, tuple[int, bool]] = None, None, (0, False)
+        """The function that made the lines, the picture above them, their width and whether they wait."""
         self.is_waiting = False
         """True while the analyses that descriptions need are still running."""
 
@@ -282,9 +284,16 @@ class Details(Scroller, can_focus=True):
         if make is None:
             return
         width = max(self.text_width, 10)
+        # A key that selects a slice tells of it and then of its row, which is the same.
+        pictured = self._pictured if is_of_row else None
+        known_make, known_picture, known_look = self._described
+        look = width, self.is_waiting
+        if make is known_make and pictured is known_picture and look == known_look:
+            return
+        self._described = make, pictured, look
         above: list[DetailLine] = []
-        if self._pictured is not None and is_of_row:
-            above = [DetailLine(text) for text in self._pictured.lines(width, PICTURE_LINES)]
+        if pictured is not None:
+            above = [DetailLine(text) for text in pictured.lines(width, PICTURE_LINES)]
         lines: Sequence[DetailLine]
         try:
             with guarded("The description"):
