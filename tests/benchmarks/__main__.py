@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import keys, loading, opening, panes, ranks, sizes
+from tests.benchmarks import growth, keys, loading, opening, panes, ranks, sizes
 from tests.benchmarks.context import Context
 from tests.benchmarks.large_trace import benchmark_folder
 from tests.benchmarks.page import figure_rows, machine, write_page
@@ -26,6 +26,7 @@ BENCHMARKS = {
     "keys": keys.run,
     "panes": panes.run,
     "ranks": ranks.run,
+    "growth": growth.run,
 }
 KEPT_RESULTS = "results.json"
 

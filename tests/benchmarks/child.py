@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -154,12 +155,39 @@ def build_pane(path: str, name: str) -> Figures:
     return measured(lambda: {"rows": len(PANES[name].build(trace))})
 
 
+def build_each(path: str) -> Figures:
+    """CPU seconds to load a trace, and of the lanes and each pane where nothing else has been asked of it."""
+    from tracetui.drawing.timeline.raster import TimelineIndex
+    from tracetui.linking.links import links
+    from tracetui.linking.steps import steps
+    from tracetui.panes import PANES
+    from tracetui.reading.load import load
+
+    def spent(work: Callable[[], object]) -> float:
+        started = time.process_time()
+        work()
+        return time.process_time() - started
+
+    loaded: list[Trace] = []
+    figures = {"load": spent(lambda: loaded.append(load(path)))}
+    (trace,) = loaded
+    figures["links"] = spent(lambda: (links(trace), steps(trace)))
+    known = dict(trace.cache)
+    makers: dict[str, Callable[[Trace], object]] = {"lanes": TimelineIndex}
+    for name, make in {**makers, **{name: pane.build for name, pane in PANES.items()}}.items():
+        trace.cache.clear()
+        trace.cache.update(known)
+        figures[name] = spent(partial(make, trace))
+    return figures
+
+
 MEASUREMENTS: dict[str, Callable[..., Figures]] = {
     "tracetui": load_with_tracetui,
     "limited": load_within_limit,
     "orjson": load_with_orjson,
     "panes": build_panes,
     "pane": build_pane,
+    "growth": build_each,
 }
 
 if __name__ == "__main__":

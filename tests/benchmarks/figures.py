@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
+from tests.benchmarks.growth import exponent
 from tests.benchmarks.runs import Runs, best, spread
 
 Results = dict[str, Any]
@@ -14,6 +15,7 @@ Results = dict[str, Any]
 FLAT = 0.15
 RUST = "pytorch-trace-tui"
 ALL_SIZES = 4
+MAX_POWER = 1.05
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,15 @@ def packing(measured: Any) -> Reading:
     """Wall time with gzip divided by that without."""
     packed, plain = best(measured["gzip"], "wall"), best(measured["plain"], "wall")
     return Reading(f"{packed / plain:.2f} ({packed:.2f} / {plain:.2f} s)", packed / plain <= 2.5)
+
+
+def growing(measured: Any) -> Reading:
+    """The powers of the size that grow the most."""
+    powers = {name: exponent(measured["bytes"], seconds) for name, seconds in measured["seconds"].items()}
+    powers["ranks"] = exponent(measured["ranks"], measured["rank_seconds"])
+    most = sorted(((power, name) for name, power in powers.items() if power is not None), reverse=True)
+    text = ", ".join(f"{name} {power:.2f}" for power, name in most[:4])
+    return Reading(f"{text}, the other {len(most) - 4} less", most[0][0] <= MAX_POWER)
 
 
 def flatness(value: Callable[[Runs], float], unit: str) -> Callable[[Any], Reading]:
@@ -240,6 +251,7 @@ FIGURES = (
         "sizes",
         flatness(lambda side: best(side, "peak") / side["events"], "bytes"),
     ),
+    Figure("growth of the CPU time of panes and commands with the trace", "none above size^1.05", "growth", growing),
     Figure("4 GB with 2 GB for data beyond the columns", "opens", "sizes", within_limit),
     Figure("1.18 GB opened again, to the first picture", "≤ 0.5 s", "opening", opening_again),
     Figure("1.18 GB opened first, to the first picture / usable", "≤ 1.2", "opening", first_opening),

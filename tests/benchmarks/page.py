@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.figures import FIGURES, Results, reading, size_words
+from tests.benchmarks.growth import exponent
 from tests.benchmarks.peers import PEERS
 from tests.benchmarks.runs import best
 
@@ -121,6 +122,25 @@ def peer_section(measured: Mapping[str, Any]) -> str:
     )
 
 
+def growth_section(measured: Mapping[str, Any]) -> str:
+    """CPU seconds of everything at each size, and the power of the size that they grow with."""
+    rows = []
+    for name, seconds in measured["seconds"].items():
+        power = exponent(measured["bytes"], seconds)
+        rows.append([name, *(f"{each:.3f} s" for each in seconds), "–" if power is None else f"{power:.2f}"])
+    power = exponent(measured["ranks"], measured["rank_seconds"])
+    ranks = ", ".join(
+        f"{count} in {each:.2f} s" for count, each in zip(measured["ranks"], measured["rank_seconds"], strict=True)
+    )
+    return "\n\n".join(
+        [
+            "CPU time by size, each pane of a trace of which nothing else was asked, each command as a whole process:",
+            markdown_table(("what", *map(size_words, measured["bytes"]), "grows with size to the"), rows),
+            f"Ranks: {ranks}, which grows with their number to the {0 if power is None else power:.2f}.",
+        ]
+    )
+
+
 def measured_region(results: Results) -> str:
     """What stands between the marks."""
     parts = [
@@ -129,6 +149,8 @@ def measured_region(results: Results) -> str:
     ]
     if "loading" in results:
         parts += [peer_section(results["loading"][size]) for size in ("middle", "large")]
+    if "growth" in results:
+        parts.append(growth_section(results["growth"]))
     return "\n\n".join(parts)
 
 
