@@ -323,7 +323,9 @@ class Icicle:
             frame.write(line, cell.left + (cell.width - len(padded)) // 2, codes(padded), word_ink, attributes)
         if cell.left > 0:
             edge = codes(_PLAIN_EDGE if look.plain else _EDGE)
-            frame.write(line, cell.left, edge, GROUND if colours.mono else _edge_ink(look, colours), attributes)
+            # The colour of the ground parts neighbours.
+            grounds = (231, 233) if colours.colours == 256 else (15, 0)
+            frame.write(line, cell.left, edge, GROUND if colours.mono else grounds[look.dark], attributes)
 
     def _label(self, row: int, width: int) -> str:
         name = self.name(row)
@@ -374,10 +376,3 @@ def _filling(hue: Hue | None, shade: int, look: Look, colours: Palette) -> tuple
         return mark, ground, hue.colour(colours.colours, look.dark)
     ground = _GREYS[colours.colours][not look.dark][shade] if hue is None else hue.colour(colours.colours, look.dark)
     return " ", ground, int(colours.ink[ground])
-
-
-def _edge_ink(look: Look, colours: Palette) -> int:
-    """The colour of the edge between neighbours: that of the ground."""
-    if colours.colours == 256:
-        return 233 if look.dark else 231
-    return 0 if look.dark else 15

@@ -94,24 +94,14 @@ def stacked(
 
     `textured` is for terminals that tell no hues apart; `labelled` writes names into the parts, `time_words` ns.
     """
-    widths = whole_cells([part.ns for part in parts], cells)
-    return tuple(
-        _stretch(
-            part,
-            width,
-            label_in(width, part.name, part.brief, part.ns, whole, time_words) if labelled else "",
-            textured,
-        )
-        for part, width in zip(parts, widths, strict=True)
-        if width
-    )
-
-
-def _stretch(part: BarPart, width: int, label: str, textured: bool) -> Piece:
-    fill = part.cell if textured else HATCH if part.hue is Hue.IDLE else " "
-    words = f" {label} " if label else ""
-    text = words.center(width, "\0").replace("\0", fill)
-    return Piece(text, Look.INK if textured else Look.FILL, part.hue)
+    line = []
+    for part, width in zip(parts, whole_cells([part.ns for part in parts], cells), strict=True):
+        if width:
+            label = label_in(width, part.name, part.brief, part.ns, whole, time_words) if labelled else ""
+            fill = part.cell if textured else HATCH if part.hue is Hue.IDLE else " "
+            text = (f" {label} " if label else "").center(width, "\0").replace("\0", fill)
+            line.append(Piece(text, Look.INK if textured else Look.FILL, part.hue))
+    return tuple(line)
 
 
 def single(share: float, cells: int, hue: Hue, textured: bool = False) -> Piece:

@@ -135,7 +135,11 @@ def markdown(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) -> s
     else:
         varying, same = (columns, "") if is_chosen else _varying(columns)
         parts += ["\n".join(lines(table, varying)), same]
-    parts += map(_paragraph, said)
+    # A paragraph of its own does not begin like a list or a heading.
+    parts += [
+        _BLOCK.sub(lambda sign: sign[0] + "\\", prose(text), count=1) if _BLOCK.match(text) else prose(text)
+        for text in said
+    ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -156,14 +160,11 @@ def prose(text: str) -> str:
 
 def sentence(text: str) -> str:
     """A sentence in which what is no word stands as code: names of kernels, and scopes, which would be links."""
-    return " ".join(_word(word) for word in text.split(" "))
-
-
-def _word(text: str) -> str:
-    found = _NAME.fullmatch(text)
-    if found is None or "|" in text:
-        return prose(text)
-    return prose(found["before"]) + code(found["name"]) + prose(found["after"])
+    words = []
+    for word in text.split(" "):
+        parts = None if "|" in word else _NAME.fullmatch(word)
+        words.append(prose(parts["before"]) + code(parts["name"]) + prose(parts["after"]) if parts else prose(word))
+    return " ".join(words)
 
 
 def lines(table: Table, columns: Sequence[Column], width: int = NAME_WIDTH) -> list[str]:
@@ -204,11 +205,6 @@ _WRITERS = {TextKind.NAME: code, TextKind.KERNEL: code, TextKind.DECODED: code, 
 
 def _row(texts: Iterable[str]) -> str:
     return "| " + " | ".join(texts) + " |"
-
-
-def _paragraph(text: str) -> str:
-    """Words as a paragraph of their own, which does not begin like a list or a heading."""
-    return _BLOCK.sub(lambda found: found[0] + "\\", prose(text), count=1) if _BLOCK.match(text) else prose(text)
 
 
 __all__ = ["facts", "render", "rich_table", "versions"]
@@ -400,16 +396,15 @@ def csv_rows(table: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.column_names)
-    writer.writerows(zip(*map(_csv_values, table.columns), strict=True))
+    columns = [
+        # A spreadsheet would take such a text for a formula and evaluate it.
+        [f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_SIGNS) else value for value in values]
+        if column.is_text
+        else values
+        for column, values in zip(table.columns, map(_values, table.columns), strict=True)
+    ]
+    writer.writerows(zip(*columns, strict=True))
     return out.getvalue()
-
-
-def _csv_values(column: Column) -> list[Cell]:
-    """The values of a column, with `'` before texts that a spreadsheet would take for a formula and evaluate."""
-    values = _values(column)
-    if not column.is_text:
-        return values
-    return [f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_SIGNS) else value for value in values]
 
 
 def _plain(table: Table, pane_name: str, extent: Extent, width: int | None) -> str:

@@ -12,10 +12,9 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from tracetui.drawing.stacked_bars import Line
 from tracetui.drawing.text import rank_text
 from tracetui.model.intervals import Int64
-from tracetui.model.table import NULL, Table
+from tracetui.model.table import NULL
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening.rank_folder import RankSetName
 from tracetui.opening.rank_reading import SummaryWork
@@ -96,10 +95,6 @@ RANK_COMMANDS: list[BindingType] = [
     command(keys.PREVIOUS_PART, "part(-1)", "Previous part of the screen", "List, details."),
 ]
 """In the order of the help."""
-
-
-def _bars(table: Table, run_ns: int, most: int, width: int, textured: bool) -> list[Line]:
-    return rank_text.rank_bars(table, run_ns, width, most, textured)
 
 
 class RankView(StatedView):
@@ -187,7 +182,7 @@ class RankView(StatedView):
         """Draw what the ranks spend the run on, those first that others waited for most."""
         ranks, table = self.ranks, self.panes.tables.get(RANKS)
         if ranks is not None and table is not None:
-            self.bars.show(partial(_bars, table, ranks.run_ns, self._max_bars))
+            self.bars.show(partial(rank_text.rank_bars, table, ranks.run_ns, self._max_bars))
         self.share_height()
 
     def _bar_lines(self, width: int, height: int) -> int:
