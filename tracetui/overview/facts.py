@@ -337,8 +337,9 @@ def _todo(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]:
     """The findings of the scope with what to do first."""
     if isinstance(part, TimeRange):
         return
-    for each in _told(finding_list(trace, part)):
-        yield _finding(trace, each, part, base, "")
+    for each in finding_list(trace, part):
+        if each.severity > Severity.NOTE or each.cost is not None:
+            yield _finding(trace, each, part, base, "")
 
 
 def _lossy_step(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]:
@@ -385,13 +386,9 @@ def _elsewhere(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entr
     if part is None or isinstance(part, TimeRange):
         return
     known = {each.id for each in finding_list(trace, part)}
-    for each in _told(finding_list(trace, None)):
+    for each in finding_list(trace, None):
         if each.id not in known and each.severity > Severity.NOTE and each.cost is not None:
             yield _finding(trace, each, None, base, "of all steps")
-
-
-def _told(listed: list[Finding]) -> list[Finding]:
-    return [each for each in listed if each.severity > Severity.NOTE or each.cost is not None]
 
 
 def _finding(trace: Trace, finding: Finding, part: int | None, base: Overview, whose: str) -> Entry:
@@ -488,14 +485,9 @@ def _kernels(trace: Trace, part: Part | None, base: Overview) -> Iterator[Entry]
 
 
 def _texts(table: Table, name: str) -> list[str]:
-    column = table[name]
-    return [str(column.cell(row)) for row in _firsts(table)] if column.is_text else []
-
-
-def _firsts(table: Table) -> list[int]:
-    """The first row of each name."""
-    _, first = np.unique(table["name"].values, return_index=True)
-    return [int(each) for each in first]
+    """The texts of a column, those of the first row of each name."""
+    column, (_, first) = table[name], np.unique(table["name"].values, return_index=True)
+    return [str(column.cell(row)) for row in first.tolist()] if column.is_text else []
 
 
 def _number(cell: Cell) -> float:
