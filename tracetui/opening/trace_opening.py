@@ -100,7 +100,7 @@ def open_trace(
 
         trace = with_compile_log(trace, options.compile_log, cancelled)
     if options.requests != NO_FILE and (options.requests or beside):
-        from tracetui.opening.request_files import with_requests
+        from tracetui.opening.files_beside import with_requests
 
         trace = with_requests(trace, options.requests, cancelled)
     if options.uses_cache:
