@@ -167,7 +167,7 @@ def _activities(trace: Trace, rows: Int64) -> list[tuple[Activity, Bool]]:
 
 
 def _search_action(pattern: re.Pattern[str], name: str) -> re.Match[str] | None:
-    """Search the part of a name that says what is done: the function of a frame, an annotation behind its scope."""
+    """Search the part of a name that names the action: the function of a frame, an annotation without its scope."""
     built_in = _BUILT_IN.match(name)
     return pattern.search(built_in[1] if built_in else function_of(name).removeprefix(_SCOPE))
 
