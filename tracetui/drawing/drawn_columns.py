@@ -107,7 +107,7 @@ class RowGraphics:
 def drawn_columns(
     table: Table, graphics: RowGraphics, shown: list[str], sort: str | None, cells: int
 ) -> list[DrawnColumn]:
-    """The columns to draw in a list of so many cells, which shows the columns of some names and is sorted by one."""
+    """The columns to draw in a list `cells` wide that shows the columns `shown` and is sorted by `sort`."""
     if cells < MIN_CELLS_OF_BARS or len(table) == 0:
         return []
     drawn = _bars(table, graphics, shown, sort, cells)
@@ -186,7 +186,7 @@ MIN_STEP_BAR, MAX_STEP_BAR = 12, 60
 
 
 def step_columns(table: Table, odd: list[OddStep | None], cells: int) -> list[DrawnColumn]:
-    """The bar of each step, all on one scale, and what is odd about it."""
+    """The bar of each step, all on one scale, and how it differs from the others."""
     words = [odd_words(each) for each in odd]
 
     def parts(row: int, width: int, plain: bool) -> list[Piece]:

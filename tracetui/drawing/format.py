@@ -98,7 +98,7 @@ _FRAME = re.compile(r"\S+\.\w+\(\d+\): \S")
 
 
 def cut_name(text: str, cells: int) -> str:
-    """A name in at most so many cells; `…` stands where something is missing.
+    """A name cut to `cells`; `…` stands where something is missing.
 
     What gives way first is the same in many names: the prefix of backward operators, the outer names of a chain, the
     folders of a path. Of a Python frame the beginning goes, of other names the end, but for the number of a module.
@@ -171,7 +171,7 @@ MIN_CELLS = 8
 
 
 def wrapped(text: str, cells: int) -> list[str]:
-    """The lines of a text, each at most so many cells wide; at least one."""
+    """A text as lines of at most `cells`; at least one line."""
     cells = max(cells, MIN_CELLS)
     lines, line, used = [], "", 0
     for held in _AMOUNT.sub(_HELD, " ".join(text.split())).split(" "):

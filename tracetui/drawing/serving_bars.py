@@ -54,7 +54,7 @@ def parts(table: Table, row: int) -> list[tuple[_Kind, float]]:
 
 
 def pieces(table: Table, row: int, width: int, plain: bool) -> list[tuple[str, Hue | None]]:
-    """The bar of a row in so many cells, for a list."""
+    """The bar of a row in `width` cells, for a list."""
     bars = parts(table, row)
     cells = whole_cells([share for _, share in bars], width)
     drawn: list[tuple[str, Hue | None]] = []

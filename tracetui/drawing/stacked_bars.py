@@ -90,7 +90,7 @@ def stacked(
     labelled: bool = True,
     time_words: Callable[[float], str] = three_digits,
 ) -> Line:
-    """The parts side by side in so many cells, each with its name, time and share of a whole where that fits.
+    """The parts side by side in `cells`, each with its name, time and share of a whole where that fits.
 
     `textured` is for terminals that tell no hues apart; `labelled` writes names into the parts, `time_words` ns.
     """
@@ -105,13 +105,13 @@ def stacked(
 
 
 def single(share: float, cells: int, hue: Hue, textured: bool = False) -> Piece:
-    """A bar of one part, as long as a share of so many cells; one cell at least for more than nothing."""
+    """A bar of one part that fills a share of `cells`; at least one cell unless the share is 0."""
     length = max(round(share * cells), int(share > 0))
     return Piece((hue.value.texture if textured else "█") * length, Look.INK, hue)
 
 
 def style_of(piece: Piece, colours: int, dark: bool) -> Style:
-    """The look of a piece on a terminal with so many colours (256, 16, or 0 for none), on a dark or light ground."""
+    """The look of a piece on a terminal with 256, 16 or no colours (0), on a dark or light ground."""
     if piece.look in (Look.STRONG, Look.DIM):
         return Style(bold=piece.look is Look.STRONG or None, dim=piece.look is Look.DIM or None)
     if piece.hue is None or not colours:

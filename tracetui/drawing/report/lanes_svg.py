@@ -16,7 +16,7 @@ from tracetui.drawing.report.page import LETTERS, slice_class, text
 from tracetui.drawing.timeline.grid import lane_label, tick_label, tick_step
 from tracetui.drawing.timeline.layout import ON_DEVICE, Layout
 from tracetui.drawing.timeline.legend import NUMBER_WORDS
-from tracetui.drawing.timeline.palette import SHORTEST, palette
+from tracetui.drawing.timeline.palette import SHORTEST
 from tracetui.drawing.timeline.raster import TimelineIndex
 from tracetui.frozen import frozen
 from tracetui.idle.gaps import idle_blocks
@@ -134,7 +134,7 @@ class Arrangement:
 
 
 def arrange(timeline_index: TimelineIndex, stretch: Stretch) -> Arrangement:
-    """Threads above, devices below, in the order of the screen, without what is idle all the time."""
+    """Threads above, devices below, in the order of the screen, without lanes that are idle all the time."""
     tracks = np.array(Layout(timeline_index).tracks, np.int64)
     moments = np.array([stretch.start_ns, max(stretch.end_ns, stretch.start_ns + 1)], np.int64)
     touching = timeline_index.index.touching(tracks, moments)
@@ -226,7 +226,7 @@ TITLE = 120
 
 @frozen(eq=True)
 class LanesFigure:
-    """A figure, and what is to be said about it."""
+    """A figure, and the facts that its caption needs."""
 
     svg: str
     """Figure and legend as HTML."""
@@ -281,7 +281,6 @@ class _Drawing:
         self.has_idle = False
         self._shapes: list[str] = []
         self._words: list[str] = []
-        self._colours = palette()
 
     def draw(self) -> str:
         """Everything below the axis."""
@@ -353,7 +352,7 @@ class _Drawing:
         self._words.append(f'<text class="i{style}" x="{left + 2.5:.2f}" y="{self.height + 10:g}">{text(words)}</text>')
 
     def _draw_idle(self, number: int) -> None:
-        """The stretches in which a device ran nothing, hatched by what held it up."""
+        """The stretches in which a device ran nothing, hatched by their cause."""
         band = self.timeline_index.idles[number]
         idle = idle_blocks(self.timeline_index.trace)
         mine = np.flatnonzero(

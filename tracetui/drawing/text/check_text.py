@@ -79,7 +79,7 @@ def closing(report: CheckReport) -> str:
 
 
 def amount(value: Amount, digits: int = DIGITS) -> str:
-    """A number with its unit and so many significant digits, whole numbers in full."""
+    """A number with its unit, to `digits` significant digits; whole numbers in full."""
     number, unit = adapted(value.value, _LABELS.get(value.unit.label, value.unit.label))
     return f"{significant(number, digits)} {unit}".rstrip()
 
@@ -116,7 +116,7 @@ def open_command(row: Offender) -> str:
 
 
 def _commands(outcome: CheckOutcome) -> dict[str, str]:
-    """The rows by which an assertion fails in words, or an example of its number, with the command that shows it."""
+    """The rows that make an assertion fail, or an example of its number, each with the command that shows it."""
     failing = [leaf for leaf in outcome.leaves if leaf.answer == NO] if outcome.status == Status.FAILS else []
     rows = [row for leaf in failing for row in leaf.blamed.first or filter(None, (leaf.example,))]
     return {shorten(clean(row.text), LONGEST): command for row in rows if (command := open_command(row))}

@@ -84,7 +84,7 @@ class Shown:
 
     @property
     def read(self) -> Table:
-        """The rows that are read by eye: in a short list without those in which nothing changed, unless all are so."""
+        """The rows shown to a person: a short list leaves out those without a change, unless none has one."""
         if not self.short or self.name == "totals":
             return self.cut
         changed = np.flatnonzero(~is_unchanged(self.table)) if len(self.table) else np.empty(0, np.int64)
@@ -587,7 +587,7 @@ def _foot(shown: SeveralShown) -> list[str]:
 
 
 def _factor(row: dict[str, Any], name: str) -> str:
-    """`÷2.54` of what is less by that factor, `×1.20` of what is more; of a share none."""
+    """`÷2.54` where the side has less, `×1.20` where it has more; empty for shares."""
     match row[f"{name}_change"]:
         case Change.SAME.value:
             return "="

@@ -144,7 +144,7 @@ def markdown(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) -> s
 
 
 def code(text: str) -> str:
-    """Text as a code span within a table: it reads exactly as it is, whatever it holds."""
+    """Text as a code span within a table, verbatim whatever characters it has."""
     if not text.strip() or text == ABSENT:
         return text.strip()
     fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
@@ -154,12 +154,12 @@ def code(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Words in which nothing is read as markup, nor mentions anybody."""
+    """Text with markup and mentions escaped."""
     return _MENTION.sub("@<!-- -->", _MARKUP.sub(lambda found: "\\" + found[0], text))
 
 
 def sentence(text: str) -> str:
-    """A sentence in which what is no word stands as code: names of kernels, and scopes, which would be links."""
+    """A sentence with names of kernels and scopes as code; scopes would be read as links."""
     words = []
     for word in text.split(" "):
         parts = None if "|" in word else _NAME.fullmatch(word)
@@ -293,7 +293,7 @@ def rich_table(
 
 
 def rich_rows(table: Table, pane_name: str, width: int) -> RenderableType:
-    """A table that is of no single trace, for a terminal: its headline, its rows, and what is said below them."""
+    """A table of more than one trace for a terminal: headline, rows, and remarks."""
     if not len(table):
         return Text(_nothing(table))
     header, lines, said = _layout(table, pane_name, width, offer=ALL_COLUMNS)
@@ -314,7 +314,7 @@ def plain_rows(table: Table, pane_name: str, width: int | None, is_chosen: bool 
 
 
 def row_values(table: Table) -> list[dict[str, Cell]]:
-    """The rows as JSON holds them: null for what is not known, floats rounded."""
+    """The rows as JSON values: null for unknown cells, floats rounded."""
     values = [_values(column) for column in table.columns]
     return [dict(zip(table.column_names, row, strict=True)) for row in zip(*values, strict=True)]
 
@@ -363,7 +363,7 @@ def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
 
 
 def table_document(table: Table) -> TableDocument:
-    """The columns, the rows and what is said of them, for JSON."""
+    """Columns, rows, headline and remarks of a table, for JSON."""
     names = table.column_names
     values = dict(zip(names, map(_values, table.columns), strict=True))
     if {"value", "number"} <= values.keys():

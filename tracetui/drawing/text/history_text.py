@@ -92,7 +92,9 @@ def change_sentence(shift: Shift) -> str:
         if shift.unit == "us"
         else f"{quantity(shift.before, shift.unit)} → {quantity(shift.after, shift.unit)}"
     )
-    with_it = [f"commit {commit_words(shift.run)}"] if facts.commit and facts.commit != old.commit else []
+    # `+` behind a commit stands for changes that were not committed.
+    commit = facts.commit[:SHOWN_COMMIT] + "+" * facts.is_dirty
+    with_it = [f"commit {commit}"] if facts.commit and facts.commit != old.commit else []
     with_it += [f"torch {old.torch} → {facts.torch}"] if facts.torch and old.torch and facts.torch != old.torch else []
     by = f" ({', '.join(with_it)})" if with_it else ""
     before = f"{counted(shift.runs[0], 'run')} before"
@@ -108,12 +110,6 @@ def change_sentence(shift: Shift) -> str:
     return clean(
         f"{name_of(shift.name)} {values}, {amount}, from {shift.run.name} on{by}: {before}{noise}, {since}.{with_moved}"
     )
-
-
-def commit_words(run: Run) -> str:
-    """The commit of a run, shortened; `+` behind it stands for changes that were not committed."""
-    facts = run.digest.facts
-    return facts.commit[:SHOWN_COMMIT] + "+" * facts.is_dirty
 
 
 def as_text(known: History, wanted: Sequence[str], form: str) -> str:
@@ -198,7 +194,7 @@ def _by_run(series: Series, each: Measure) -> list[float | None]:
 
 
 def _changes(each: Measure) -> str:
-    """The changes of a measure in a cell; without one whether the last run can be told from those before."""
+    """The changes of a measure in a cell; without one, whether the last run is within noise."""
     if each.shifts:
         marks = [f"{_signed(shift)} {shift.run.name}" for shift in each.shifts[-2:]]
         return clean(", ".join([*(["..."] if len(each.shifts) > 2 else []), *marks]))

@@ -119,7 +119,7 @@ def _exact(ranks: RankSet, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_plain(ranks: RankSet, table: Table, name: str, width: int | None = None, is_chosen: bool = False) -> str:
-    """The table in aligned columns below what is said of the set, within a width unless its columns were chosen."""
+    """The table in aligned columns below headline and remarks, within a width unless its columns were chosen."""
     drawn = [] if is_chosen else _text_bars(ranks, table, name, min(width or TEXT_CELLS, TEXT_CELLS))
     bars = "".join(f"{text_of(line).rstrip()}\n" for line in drawn)
     shown = _with_headline(ranks, table)

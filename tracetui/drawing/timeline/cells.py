@@ -185,7 +185,7 @@ class SliceIndex:
 
     @property
     def nbytes(self) -> int:
-        """Memory held, in bytes."""
+        """Bytes of memory that the index takes."""
         columns = self.rows.nbytes + self._sum.nbytes + self._weight.nbytes + self._key.nbytes
         return columns + sum(array.nbytes for array in self._longest)
 
@@ -499,7 +499,7 @@ class Painter:
         )
 
     def _widen(self, few: _Few, colours: Palette) -> None:
-        """Give marked slivers their whole cells, or nobody would find them."""
+        """Widen marked slivers to whole cells, so that they are visible."""
         sliver = (few.level > 0) & (few.low > 0) & (few.high < 8)
         if colours.stippled:
             # A pattern needs whole cells: what is short has all that it touches.

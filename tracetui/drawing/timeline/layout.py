@@ -155,7 +155,7 @@ class Layout:
             self._changed()
 
     def see(self, window: Window, width: int) -> None:
-        """Lay out for what is in a window of so many cells."""
+        """Lay out for the slices in a window of `width` cells."""
         if self._seen == (window, width):
             return
         if self._seen is None or self._seen[0].ns_per_cell != window.ns_per_cell:
@@ -186,7 +186,7 @@ class Layout:
         return wanted
 
     def pin(self, lane: int) -> None:
-        """Keep a lane at the top, below those that were pinned before; or let go of it."""
+        """Pin a lane below those pinned before, or unpin it."""
         if lane in self._pinned:
             self._pinned.remove(lane)
         elif lane in (*self._above, *self._below):
@@ -486,7 +486,7 @@ class Layout:
         return spare
 
     def _give_to_threads(self, spare: int, cap: int) -> None:
-        """Give lines that are left over to the deeper rows of threads, whose slices are too narrow for names."""
+        """Give spare lines to deeper rows of threads, whose slices are too narrow for names."""
         if self._seen is None:
             return
         counts, _ = self._timeline_index.rows_in(*self._seen)

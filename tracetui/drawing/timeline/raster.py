@@ -29,7 +29,7 @@ from tracetui.linking.trees import active_streams, lane_numbers
 from tracetui.memory.allocator import memory_curves
 from tracetui.model.intervals import covered_within, nest, union
 from tracetui.model.results import guarded, kept
-from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
+from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Slices, Trace
 
 __all__ = ["Curve", "Frame", "TimelineIndex", "Window"]
 
@@ -99,10 +99,6 @@ class TimelineIndex:
         """The number of the band of idle time of the device of a GPU activity, -1 for none."""
         process = int(lane_numbers(self.trace).process[self.trace.slices.lane[row]]) if row >= 0 else -1
         return next((number for number, band in enumerate(self.idles) if band.process == process), -1)
-
-    def is_idle_track(self, track: int) -> bool:
-        """True where a track is the idle time of a device."""
-        return track >= self.idle_track(0)
 
     def idle_track(self, number: int) -> int:
         """The track of the idle time of a device."""
@@ -318,9 +314,8 @@ def _counter_curves(trace: Trace) -> Iterable[Curve]:
             yield Curve(replace(counter, time=each.time, value=each.value), each.duration, owner)
 
 
-def _rows_without_frames(trace: Trace) -> NDArray[np.int16] | None:
+def _rows_without_frames(slices: Slices, lanes: int) -> NDArray[np.int16] | None:
     """Row of each slice when Python frames are left out of lanes that hold other slices too; -1 elsewhere."""
-    slices, lanes = trace.slices, len(trace.lanes)
     frames = slices.kind == Kind.PYTHON
     if not frames.any():
         return None
@@ -343,7 +338,7 @@ def track_layout(
     lane_of, time = trace.instants.lane[drawn], trace.instants.time[drawn]
     instants = {number: np.sort(time[lane_of == number]) for number in np.unique(lane_of).tolist()}
     heights = [max(lane.rows, number in instants) for number, lane in enumerate(trace.lanes)]
-    compact_rows = _rows_without_frames(trace)
+    compact_rows = _rows_without_frames(trace.slices, len(trace.lanes))
     compact_heights = np.zeros(len(trace.lanes), np.int64)
     if compact_rows is not None:
         np.maximum.at(compact_heights, trace.slices.lane, compact_rows + 1)
