@@ -414,7 +414,7 @@ class CompareView(StatedView):
             self.hints.show_hints()
 
     def _end_walk(self) -> None:
-        """Let go of the slice that was walked to, and of the notice about it."""
+        """Drop the slice that was walked to, and the notice about it."""
         if self.highlighted.walked is not None:
             self.highlighted.walked = None
             self.hints.end_notice()
@@ -503,11 +503,7 @@ class CompareScreen(SizedScreen):
     ) -> None:
         """`listed` says that the traces were picked from a list, to which one can go back."""
         super().__init__(CompareView(a, b, timeline_indexes, paths, tab))
-        self._listed = listed
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Going back takes a screen below, or the list that the traces were picked from."""
-        return self._listed or super().check_action(action, parameters) if action == "leave" else True
+        self.can_leave = listed
 
     @property
     def traces(self) -> tuple[Trace, ...]:

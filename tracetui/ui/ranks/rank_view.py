@@ -133,7 +133,7 @@ class RankView(StatedView):
         self.reader.start()
 
     def on_unmount(self) -> None:
-        """Nobody waits for the ranks any more."""
+        """Stop reading: the screen is gone."""
         self.reader.stopping.set()
 
     def on_resize(self) -> None:
@@ -473,6 +473,7 @@ class RankScreen(SizedScreen):
     stays_below: ClassVar[bool] = True
     """A trace that is opened from it comes above it, to go back to it."""
     view: RankView
+    can_leave: bool = True
     BINDINGS: ClassVar[list[BindingType]] = [
         command(keys.ESCAPE, "leave", "Stop reading, or back", "Shows what came; then back to the list.", "back"),
         command(keys.BACK, "leave", "Back to where you were", "To the list of traces."),
@@ -488,10 +489,6 @@ class RankScreen(SizedScreen):
     def label(self) -> str:
         """The folder."""
         return self.view.where
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There is always the list of traces to go back to."""
-        return True if action == "leave" else super().check_action(action, parameters)
 
     def action_leave(self) -> None:
         """Stop reading and show what came; else go to the list of traces."""
